@@ -1,0 +1,71 @@
+/**
+ * The capability in a download link: who was given the link, under which password or token, until when.
+ *
+ * | offset | bytes | what |
+ * |---|---|---|
+ * | 0 | 1 | version 1 |
+ * | 1 | 1 | flags: 1 = given to the owner |
+ * | 2 | 16 | id of the folder whose file the link names |
+ * | 18 | 4 | Unix seconds it ends, big-endian |
+ * | 22 | 4 | owner: token counter; visitor: 0 |
+ * | 26 | 16 | visitor: salt of the password that was satisfied; zero: none was set |
+ * | 42 | 16 | HMAC-SHA-256 of all that, cut |
+ *
+ * One capability serves every file directly in the folder. It proves only what was true when it was given: the owner's
+ * actor still decides each download.
+ */
+import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto'
+import { bytesOfUuid, uuidOfBytes } from '@holdfast/kernel'
+
+export interface Capability {
+  folderId: string
+  /** Unix seconds. */
+  ends: number
+  /** Present when it was given to the owner. */
+  ownerTokenCounter?: number
+  /** 16 bytes, or empty when the folder had no password. */
+  passwordVersion: Uint8Array
+}
+
+/** A KeyObject is made ready once, not for each signature. */
+export type CapabilityKey = Uint8Array | KeyObject
+
+const signedBytes = 42
+const bytesInAll = 58
+
+export function signCapability(key: CapabilityKey, capability: Capability): string {
+  const bytes = Buffer.alloc(bytesInAll)
+  bytes[0] = 1
+  bytes[1] = capability.ownerTokenCounter === undefined ? 0 : 1
+  bytes.set(bytesOfUuid(capability.folderId), 2)
+  bytes.writeUInt32BE(Math.min(capability.ends, 0xffffffff), 18)
+  bytes.writeUInt32BE(capability.ownerTokenCounter ?? 0, 22)
+  bytes.set(capability.passwordVersion, 26)
+  bytes.set(mac(key, bytes), signedBytes)
+  return bytes.toString('base64url')
+}
+
+/** The capability, or undefined when it is forged, damaged or over. */
+export function verifyCapability(
+  key: CapabilityKey,
+  text: string,
+  nowSeconds: number,
+): Capability | undefined {
+  if (!/^[A-Za-z0-9_-]{78}$/.test(text)) return undefined
+  const bytes = Buffer.from(text, 'base64url')
+  if (bytes.length !== bytesInAll || bytes[0] !== 1) return undefined
+  if (!timingSafeEqual(mac(key, bytes), bytes.subarray(signedBytes))) return undefined
+  const ends = bytes.readUInt32BE(18)
+  if (nowSeconds >= ends) return undefined
+  const version = bytes.subarray(26, signedBytes)
+  return {
+    folderId: uuidOfBytes(bytes.subarray(2)),
+    ends,
+    ...(bytes[1] === 1 ? { ownerTokenCounter: bytes.readUInt32BE(22) } : {}),
+    passwordVersion: version.every((byte) => byte === 0) ? new Uint8Array(0) : version,
+  }
+}
+
+function mac(key: CapabilityKey, bytes: Uint8Array): Buffer {
+  return createHmac('sha256', key).update(bytes.subarray(0, signedBytes)).digest().subarray(0, 16)
+}

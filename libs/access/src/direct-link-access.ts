@@ -1,0 +1,90 @@
+/**
+ * Who may use a direct link. It is an access path of its own: whether the folder is public or has a password does not matter;
+ * its own restrictions do. Addresses and basic auth are the hard ones, domains rest on what a browser says of itself.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { domainToASCII } from 'node:url'
+import { inRange, parseRange } from './addresses.ts'
+
+export interface DirectLinkFacts {
+  /** Unix seconds; 0: no expiry. */
+  expireTime: number
+  /** Addresses and CIDR ranges; empty: any. */
+  sourceIpsAllowed: readonly string[]
+  domainsAllowed: readonly string[]
+  domainsBlocked: readonly string[]
+  /** Empty: none needed. `hash` is SHA-256 of salt ‖ password. */
+  auth: readonly { user: string; salt: Uint8Array; hash: Uint8Array }[]
+}
+
+export interface DirectLinkUse {
+  /** Unix seconds. */
+  now: number
+  sourceIp: string
+  /** Host of Origin, else of Referer; empty: neither was sent. */
+  domain: string
+  user: string | undefined
+  password: string | undefined
+}
+
+/** `forbidden`: 403 by address or domain. `passwordRequired` and `passwordWrong`: 401, basic credentials missing or wrong. */
+export type DirectLinkAccess = 'open' | 'notFound' | 'forbidden' | 'passwordRequired' | 'passwordWrong'
+
+export function directLinkAccess(link: DirectLinkFacts, use: DirectLinkUse): DirectLinkAccess {
+  if (link.expireTime !== 0 && use.now >= link.expireTime) return 'notFound'
+  if (!addressAllowed(link.sourceIpsAllowed, use.sourceIp)) return 'forbidden'
+  if (!domainAllowed(link, normalDomain(use.domain))) return 'forbidden'
+  if (link.auth.length === 0) return 'open'
+  if (use.user === undefined || use.password === undefined) return 'passwordRequired'
+  return credentialsMatch(link.auth, use.user, use.password) ? 'open' : 'passwordWrong'
+}
+
+function addressAllowed(allowed: readonly string[], address: string): boolean {
+  if (allowed.length === 0) return true
+  return allowed.some((text) => {
+    const range = parseRange(text)
+    return range !== undefined && inRange(address, range)
+  })
+}
+
+/** With allowed domains a request has to name one; with blocked ones alone a request without any passes. */
+function domainAllowed(
+  link: Pick<DirectLinkFacts, 'domainsAllowed' | 'domainsBlocked'>,
+  domain: string | undefined,
+): boolean {
+  if (domain !== undefined && link.domainsBlocked.some((blocked) => covers(blocked, domain))) return false
+  if (link.domainsAllowed.length === 0) return true
+  return domain !== undefined && link.domainsAllowed.some((allowed) => covers(allowed, domain))
+}
+
+/** A domain covers itself and its subdomains. */
+function covers(pattern: string, domain: string): boolean {
+  const wanted = normalDomain(pattern)
+  return wanted !== undefined && (domain === wanted || domain.endsWith(`.${wanted}`))
+}
+
+/**
+ * Lower case, punycode, without port, closing dot, a leading `*.`, or scheme and path around it; undefined when nothing is left.
+ * Owners paste addresses as well as names.
+ */
+export function normalDomain(text: string): string | undefined {
+  const host = text
+    .trim()
+    .replace(/^[a-z][a-z0-9+.-]*:\/\//i, '')
+    .replace(/[/?#].*$/s, '')
+    .replace(/^\*\./, '')
+  const bare = host.startsWith('[') ? host.replace(/\](?::\d*)?$/, ']') : host.replace(/:\d*$/, '')
+  const ascii = domainToASCII(bare.replace(/\.$/, ''))
+  return ascii === '' ? undefined : ascii
+}
+
+/** Looks at every entry, so that the time says nothing about which user names exist. */
+function credentialsMatch(auth: DirectLinkFacts['auth'], user: string, password: string): boolean {
+  let match = false
+  for (const entry of auth) {
+    const hash = createHash('sha256').update(entry.salt).update(password).digest()
+    const same = entry.hash.length === hash.length && timingSafeEqual(entry.hash, hash)
+    match = (same && entry.user === user) || match
+  }
+  return match
+}

@@ -1,0 +1,19 @@
+export { type AddressRange, inRange, parseRange } from './addresses.ts'
+export { type Capability, type CapabilityKey, signCapability, verifyCapability } from './capability.ts'
+export {
+  type DirectLinkAccess,
+  type DirectLinkFacts,
+  type DirectLinkUse,
+  directLinkAccess,
+  normalDomain,
+} from './direct-link-access.ts'
+export {
+  accessRefusal,
+  accessTo,
+  type FolderAccess,
+  type FolderFacts,
+  isOver,
+  isShown,
+  type PasswordVerdict,
+  type Reader,
+} from './folder-access.ts'

@@ -1,0 +1,51 @@
+/** Everything one account is: its facts, its tree, what it owes, what it answered, who reported to it. */
+import { Effects } from './effects.ts'
+import type { AccountFacts } from './facts.ts'
+import { reportSourcesMax } from './limits.ts'
+import { Outcomes } from './outcomes.ts'
+import { Tree } from './tree.ts'
+
+export class Account {
+  readonly id: string
+  /** Undefined until it was created. */
+  facts: AccountFacts | undefined
+  readonly tree = new Tree()
+  readonly effects = new Effects(this.tree.blobs)
+  readonly outcomes = new Outcomes()
+  /** Reporting process (hex) → last sequence, longest silent first. */
+  readonly sources = new Map<string, number>()
+
+  constructor(id: string) {
+    this.id = id
+  }
+
+  get bytes(): number {
+    return 4_096 + this.tree.bytes + this.effects.bytes + this.outcomes.bytes + this.sources.size * 100
+  }
+
+  /** @throws Error when the account was not created yet. */
+  get known(): AccountFacts {
+    if (this.facts === undefined) throw new Error(`account ${this.id} does not exist`)
+    return this.facts
+  }
+
+  /** The row of a content; @throws Error when there is none. For what was looked up before. */
+  row(id: string): number {
+    const row = this.tree.find(id)
+    if (row < 0) throw new Error(`content ${id} is not in account ${this.id}`)
+    return row
+  }
+
+  isNewReport(source: string, sequence: number): boolean {
+    return sequence > (this.sources.get(source) ?? 0)
+  }
+
+  heard(source: string, sequence: number): void {
+    this.sources.delete(source)
+    this.sources.set(source, sequence)
+    for (const oldest of this.sources.keys()) {
+      if (this.sources.size <= reportSourcesMax) break
+      this.sources.delete(oldest)
+    }
+  }
+}

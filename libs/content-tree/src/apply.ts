@@ -1,0 +1,319 @@
+/**
+ * `evolve`: what each event does to the state. Deterministic; the meaning of a published event never changes.
+ *
+ * An event that does not fit the state is damage or a fault of ours, never something to be smoothed over: it throws.
+ */
+import type {
+  AccountCreated,
+  AttributeSet,
+  Change,
+  ContentsDeleted,
+  ContentsMoved,
+  ContentsRestored,
+  DirectLinkDeleted,
+  DirectLinkPut,
+  DownloadsReported,
+  Event,
+  FileAdded,
+  FolderAdded,
+  TokenReset,
+} from '@holdfast/wire'
+import type { Account } from './account.ts'
+import { none } from './columns.ts'
+import type { TreeSettings } from './contract.ts'
+import { applyCopy, type PreparedIds } from './copy.ts'
+import { type AccountFacts, withSet } from './facts.ts'
+import { sweepRowsPerChangeMax, treeDepthMax } from './limits.ts'
+import { isKept, recipeBytes, recipeIds } from './operations.ts'
+
+export const rootName = 'root'
+export const binName = 'recyclebin'
+
+/** @param prepared ids made while the change was decided; made again when absent. */
+export function applyChange(
+  account: Account,
+  change: Change,
+  { settings, prepared }: { settings: TreeSettings; prepared: PreparedIds | undefined },
+): void {
+  const recipe: string[] = []
+  for (const { event } of change.events) {
+    if (event === undefined) throw new Error('an event of a kind this version does not know')
+    if (event.$case === 'contentsCopied')
+      recipe.push(...applyCopy(account, event.value, { settings, change, prepared }))
+    else {
+      applyEvent(account, event)
+      recipe.push(...recipeIds(event))
+    }
+  }
+  const { tree, effects } = account
+  tree.sweep(sweepRowsPerChangeMax, (blob) => effects.addRelease(blob))
+  if (!isKept(change)) return
+  account.outcomes.keep({
+    requestId: change.requestId,
+    timeMs: change.timeMs,
+    operation: change.operation,
+    reply: change.outcome,
+    ids: recipeBytes(change.outcome.length > 0 ? [] : recipe),
+  })
+}
+
+function applyEvent(
+  account: Account,
+  event: Exclude<NonNullable<Event['event']>, { $case: 'contentsCopied' }>,
+): void {
+  switch (event.$case) {
+    case 'accountCreated':
+      created(account, event.value)
+      break
+    case 'folderAdded':
+      folderAdded(account, event.value)
+      break
+    case 'fileAdded':
+      fileAdded(account, event.value)
+      break
+    case 'attributeSet':
+      attributeSet(account, event.value)
+      break
+    case 'contentsDeleted':
+      deleted(account, event.value)
+      break
+    case 'contentsMoved':
+      moved(account, event.value)
+      break
+    case 'contentsRestored':
+      restored(account, event.value)
+      break
+    case 'directLinkPut':
+      linkPut(account, event.value)
+      break
+    case 'directLinkDeleted':
+      linkDeleted(account, event.value)
+      break
+    case 'tokenReset':
+      tokenReset(account, event.value)
+      break
+    case 'accountSet':
+      if (event.value.set !== undefined) account.facts = withSet(account.known, event.value.set)
+      break
+    case 'downloadsReported':
+      downloadsReported(account, event.value)
+      break
+    case 'folderClosed':
+      account.tree.close(account.row(event.value.id))
+      break
+    case 'signInRequested':
+      signInRequested(account)
+      break
+    case 'effectsDone':
+      for (const number of event.value.numbers) account.effects.done(number)
+      break
+  }
+}
+
+export function factsOfNew(event: AccountCreated): AccountFacts {
+  return {
+    id: event.id,
+    email: event.email,
+    tier: event.email === undefined ? 'guest' : 'standard',
+    premiumType: undefined,
+    createTime: event.createTime,
+    tokenKeyId: event.tokenKeyId,
+    tokenCounter: 0,
+    previousTokenKeyId: event.tokenKeyId,
+    recycleBin: false,
+    limitContents: undefined,
+    limitStorage: undefined,
+    trafficDirect: 0,
+    trafficWeb: 0,
+  }
+}
+
+function created(account: Account, event: AccountCreated): void {
+  if (account.facts !== undefined) throw new Error(`account ${account.id} was created twice`)
+  account.facts = factsOfNew(event)
+  const top = { code: '', createTime: event.createTime, modTime: event.createTime, isPublic: false }
+  const { tree } = account
+  tree.root = tree.addFolder(none, {
+    ...top,
+    id: event.rootId,
+    name: rootName,
+    password: undefined,
+    expiry: undefined,
+  })
+  tree.bin = tree.addFolder(none, {
+    ...top,
+    id: event.binId,
+    name: binName,
+    password: undefined,
+    expiry: undefined,
+  })
+}
+
+function folderAdded(account: Account, event: FolderAdded): void {
+  const { tree, effects } = account
+  const parent = account.row(event.parentId)
+  tree.addFolder(parent, { ...event, password: event.password, expiry: event.expiry })
+  tree.setModTime(parent, event.createTime)
+  if (event.code !== '') effects.addCodes([{ code: event.code, id: event.id }])
+}
+
+function fileAdded(account: Account, event: FileAdded): void {
+  const { tree, effects } = account
+  if (event.blob === undefined) throw new Error(`file ${event.id} without a blob`)
+  const parent = account.row(event.parentId)
+  tree.addFile(parent, event, tree.blobs.use(event.blob))
+  tree.setModTime(parent, event.createTime)
+  effects.addCodes([{ code: event.code, id: event.id }])
+}
+
+function attributeSet(account: Account, event: AttributeSet): void {
+  const { tree, effects } = account
+  const row = account.row(event.id)
+  const { attribute } = event
+  switch (attribute?.$case) {
+    case 'name': {
+      tree.rename(row, attribute.value)
+      const parent = tree.parentOf(row)
+      if (parent !== none) tree.setModTime(parent, event.time)
+      break
+    }
+    case 'description':
+      tree.setText(tree.descriptions, row, attribute.value)
+      break
+    case 'tags':
+      tree.setText(tree.tags, row, attribute.value)
+      break
+    case 'isPublic':
+      tree.setPublic(row, attribute.value)
+      break
+    case 'password':
+      tree.setPassword(row, attribute.value.verifier)
+      break
+    case 'expiry':
+      tree.setExpiry(row, attribute.value.expiry, attribute.value.deleteAfterExpiry)
+      break
+    case 'modTime':
+      tree.setModTime(row, attribute.value)
+      break
+    case 'code':
+      tree.setCode(row, attribute.value)
+      effects.addCodes([{ code: attribute.value, id: event.id }])
+      break
+    case undefined:
+      throw new Error('an attribute of a kind this version does not know')
+  }
+}
+
+/** The bin's own id stands for all that is in it. Contents that went with a folder named before are gone already. */
+function deleted(account: Account, event: ContentsDeleted): void {
+  const { tree } = account
+  for (const id of event.ids) {
+    const row = tree.find(id)
+    if (row < 0 || (event.toBin && tree.inBin(row))) continue
+    if (row === tree.bin) for (const child of [...tree.children(row)]) discard(account, child, event.time)
+    else if (event.toBin) recycle(account, row, event.time)
+    else discard(account, row, event.time)
+  }
+}
+
+function recycle(account: Account, row: number, time: number): void {
+  const { tree } = account
+  const parent = tree.parentOf(row)
+  tree.recycled.set(row, { time, from: tree.idOf(parent) })
+  tree.move(row, tree.bin)
+  tree.setModTime(parent, time)
+  tree.setModTime(tree.bin, time)
+}
+
+function discard(account: Account, row: number, time: number): void {
+  const { tree, effects } = account
+  tree.setModTime(tree.parentOf(row), time)
+  tree.discard(row, (blob) => effects.addRelease(blob))
+}
+
+function moved(account: Account, event: ContentsMoved): void {
+  const { tree } = account
+  const folder = account.row(event.folderId)
+  tree.orders.expect(folder, event.ids.length)
+  for (const id of event.ids) {
+    const row = account.row(id)
+    const parent = tree.parentOf(row)
+    if (parent === folder) continue
+    tree.move(row, folder)
+    tree.setModTime(parent, event.time)
+    tree.setModTime(folder, event.time)
+  }
+}
+
+/** Back to where it lay; to the root when that is gone, recycled, over, or too deep by now. */
+function restored(account: Account, event: ContentsRestored): void {
+  const { tree } = account
+  for (const id of event.ids) {
+    const row = account.row(id)
+    if (!tree.inBin(row)) continue
+    const parent = tree.parentOf(row)
+    const target = restoreTarget(account, row, event.time)
+    tree.recycled.delete(row)
+    tree.move(row, target)
+    tree.setModTime(parent, event.time)
+    tree.setModTime(target, event.time)
+  }
+}
+
+function restoreTarget(account: Account, row: number, time: number): number {
+  const { tree } = account
+  const from = tree.recycled.get(row)?.from
+  const before = from === undefined ? -1 : tree.find(from)
+  if (before < 0 || tree.inBin(before)) return tree.root
+  if ((tree.endsOf(before) ?? Number.POSITIVE_INFINITY) <= time) return tree.root
+  return tree.depthOf(before) + tree.heightOf(row) > treeDepthMax ? tree.root : before
+}
+
+function linkPut(account: Account, { contentId, link }: DirectLinkPut): void {
+  if (link === undefined) throw new Error('a direct link without its record')
+  const row = account.row(contentId)
+  const links = account.tree.directLinks.get(row) ?? []
+  const known = links.some((other) => other.id === link.id)
+  const changed = known ? links.map((other) => (other.id === link.id ? link : other)) : [...links, link]
+  account.tree.setDirectLinks(row, changed)
+}
+
+function linkDeleted(account: Account, { contentId, linkId }: DirectLinkDeleted): void {
+  const row = account.row(contentId)
+  const links = account.tree.directLinks.get(row) ?? []
+  account.tree.setDirectLinks(
+    row,
+    links.filter((link) => link.id !== linkId),
+  )
+}
+
+function tokenReset(account: Account, event: TokenReset): void {
+  const facts = account.known
+  account.facts = {
+    ...facts,
+    previousTokenKeyId: facts.tokenKeyId,
+    tokenKeyId: event.tokenKeyId,
+    tokenCounter: event.tokenCounter,
+  }
+}
+
+function signInRequested(account: Account): void {
+  const { email, tokenKeyId, tokenCounter } = account.known
+  if (email !== undefined) account.effects.addMail({ email, tokenKeyId, tokenCounter })
+}
+
+function downloadsReported(account: Account, { report }: DownloadsReported): void {
+  if (report === undefined) throw new Error('a report without its counts')
+  const { tree } = account
+  account.heard(report.source.toString('hex'), report.sequence)
+  for (const { contentId, count } of report.counts) {
+    const row = tree.find(contentId)
+    if (row >= 0 && !tree.isFolder(row)) tree.addDownloads(row, count)
+  }
+  const facts = account.known
+  account.facts = {
+    ...facts,
+    trafficDirect: facts.trafficDirect + report.trafficDirect,
+    trafficWeb: facts.trafficWeb + report.trafficWeb,
+  }
+}

@@ -1,0 +1,139 @@
+/**
+ * The physical contents an account uses, each with the count of its uses, and the releases it owes.
+ *
+ * When the last use goes a release becomes pending; a use that comes before it is done takes it back, so that the reference is not
+ * removed under the new use.
+ */
+import type { Blob, BlobColumns as SavedBlobs } from '@holdfast/wire'
+import { BlobColumns } from './columns.ts'
+import { WordIndex } from './word-index.ts'
+
+const keyBytes = 64
+
+export class BlobTable {
+  readonly columns = new BlobColumns()
+  readonly #index: WordIndex
+  /** Effect number → row, in the order of numbers. */
+  readonly #releases = new Map<number, number>()
+  readonly #key = new Uint32Array(16)
+
+  constructor() {
+    // The incarnation is random, an md5 could be chosen.
+    this.#index = new WordIndex(this.columns.keys, { words: 16, hashWord: 12 })
+    this.columns.indexed(this.#index)
+  }
+
+  get bytes(): number {
+    return this.columns.bytes + this.#index.bytes + this.#releases.size * 40
+  }
+
+  /** Whether the account uses it now. */
+  isUsed(blob: Blob): boolean {
+    const row = this.#find(blob)
+    return row >= 0 && (this.columns.uses[row] as number) > 0
+  }
+
+  /** The blob's row, counting one use more. */
+  use(blob: Blob): number {
+    let row = this.#find(blob)
+    if (row < 0) row = this.add(blob)
+    this.useRow(row)
+    return row
+  }
+
+  useRow(row: number): void {
+    const { uses, release } = this.columns
+    uses[row] = (uses[row] as number) + 1
+    if (release[row] === 0) return
+    this.#releases.delete(release[row] as number)
+    release[row] = 0
+  }
+
+  /** Without any use yet. */
+  add(blob: Blob): number {
+    this.#setKey(blob)
+    const { columns } = this
+    const row = columns.take()
+    columns.keys.set(this.#key, row * 16)
+    columns.size[row] = blob.size
+    columns.crc32[row] = blob.crc32
+    columns.placementGroup[row] = blob.placementGroup
+    this.#index.add(row)
+    return row
+  }
+
+  /** One use less; true when it was the last: the caller owes a release. */
+  unuse(row: number): boolean {
+    const { uses } = this.columns
+    if (uses[row] === 0) throw new Error(`blob row ${row} has no uses left`)
+    uses[row] = (uses[row] as number) - 1
+    return uses[row] === 0
+  }
+
+  owe(row: number, effectNumber: number): void {
+    this.columns.release[row] = effectNumber
+    this.#releases.set(effectNumber, row)
+  }
+
+  /** The release was done; unknown numbers (taken back meanwhile) are none of ours. */
+  released(effectNumber: number): void {
+    const row = this.#releases.get(effectNumber)
+    if (row === undefined) return
+    this.#releases.delete(effectNumber)
+    this.#index.remove(row)
+    this.columns.give(row)
+  }
+
+  releases(): Iterable<[number: number, row: number]> {
+    return this.#releases
+  }
+
+  size(row: number): number {
+    return this.columns.size[row] as number
+  }
+
+  blob(row: number): Blob {
+    const { keys, size, crc32, placementGroup } = this.columns
+    const bytes = Buffer.from(Buffer.from(keys.buffer, row * keyBytes, keyBytes))
+    return {
+      id: bytes.subarray(0, 48),
+      incarnation: bytes.subarray(48),
+      size: size[row] as number,
+      crc32: crc32[row] as number,
+      placementGroup: placementGroup[row] as number,
+    }
+  }
+
+  /** Adds rows of a checkpoint; uses are counted as the contents come. Releases are restored in the order of their numbers. */
+  load(saved: SavedBlobs): void {
+    const { columns } = this
+    const count = saved.releases.length / 8
+    for (let place = 0; place < count; place++) {
+      const row = columns.take()
+      const key = new Uint8Array(columns.keys.buffer, row * keyBytes, keyBytes)
+      key.set(saved.ids.subarray(place * 48, place * 48 + 48))
+      key.set(saved.incarnations.subarray(place * 16, place * 16 + 16), 48)
+      columns.size[row] = saved.sizes.readDoubleLE(place * 8)
+      columns.crc32[row] = saved.crc32s.readUInt32LE(place * 4)
+      columns.placementGroup[row] = saved.placementGroups.readUInt32LE(place * 4)
+      this.#index.add(row)
+      const release = saved.releases.readDoubleLE(place * 8)
+      if (release !== 0) this.owe(row, release)
+    }
+  }
+
+  #find(blob: Blob): number {
+    this.#setKey(blob)
+    return this.#index.find(this.#key)
+  }
+
+  #setKey(blob: Blob): void {
+    if (blob.id.length !== 48 || blob.incarnation.length !== 16)
+      throw new RangeError(
+        `a blob's id has ${blob.id.length} bytes, its incarnation ${blob.incarnation.length}`,
+      )
+    const bytes = new Uint8Array(this.#key.buffer)
+    bytes.set(blob.id)
+    bytes.set(blob.incarnation, 48)
+  }
+}

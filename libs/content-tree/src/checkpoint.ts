@@ -1,0 +1,306 @@
+/**
+ * The state as pages of bytes, and back.
+ *
+ * Rows are renumbered into the canonical order of the columns (see checkpoint.proto), so equal states make equal pages whatever rows
+ * they lie in. Numbers are little-endian, as in the memory of every machine that Node runs on. Loading sets whole columns: no work for a
+ * row beyond its name, its place in the index and its neighbours.
+ */
+import {
+  type BlobColumns,
+  CheckpointPage,
+  type ContentColumns,
+  type ContentNote,
+  type LinkNote,
+  type PasswordVerifier,
+} from '@holdfast/wire'
+import { Account } from './account.ts'
+import { none } from './columns.ts'
+import { isTier } from './facts.ts'
+import { loadContents } from './load.ts'
+import type { Tree } from './tree.ts'
+
+/** Pages are at most 256 KiB; what is added last may be 64 KiB (a direct link). */
+const pageBytesTarget = 160 * 1024
+const version = 1
+
+export function checkpointPages(account: Account): Uint8Array[] {
+  const pages = new Pages()
+  if (account.facts === undefined) return pages.end()
+  const { facts, effects, outcomes, tree } = account
+  pages.page.account = {
+    ...facts,
+    nextEffect: effects.next,
+    outcomeFloorMs: outcomes.floorMs,
+  }
+  const order = canonicalOrder(tree)
+  for (const verifier of order.passwords.keys()) pages.add('passwords', verifier, 60)
+  writeBlobs(tree, order, pages)
+  writeContents(tree, order, pages)
+  for (const [row, place] of order.places) writeNotes(tree, { row, place }, pages)
+  for (const outcome of outcomes.all())
+    pages.add('outcomes', outcome, 60 + outcome.reply.length + outcome.ids.length)
+  for (const [source, sequence] of account.sources)
+    pages.add('sources', { source: Buffer.from(source, 'hex'), sequence }, 40)
+  for (const effect of effects.kept()) pages.add('effects', effect, effectBytes(effect))
+  return pages.end()
+}
+
+function effectBytes({ effect }: { effect?: { $case: string; value: unknown } | undefined }): number {
+  if (effect?.$case !== 'codeRow') return 500
+  return 50 + 60 * (effect.value as { codes: string[] }).codes.length
+}
+
+/** Cuts the stream of entries into pages. */
+class Pages {
+  page = blankPage()
+  #bytes = 0
+  readonly #done: Uint8Array[] = []
+
+  add<List extends 'passwords' | 'notes' | 'links' | 'outcomes' | 'sources' | 'effects'>(
+    list: List,
+    entry: CheckpointPage[List][number],
+    bytes: number,
+  ): void {
+    ;(this.page[list] as (typeof entry)[]).push(entry)
+    this.grow(bytes)
+  }
+
+  /** To be called after something of that size was put into the page. */
+  grow(bytes: number): void {
+    this.#bytes += bytes
+    if (this.#bytes >= pageBytesTarget) this.cut()
+  }
+
+  get room(): number {
+    return pageBytesTarget - this.#bytes
+  }
+
+  end(): Uint8Array[] {
+    if (this.#bytes > 0 || this.#done.length === 0) this.cut()
+    return this.#done
+  }
+
+  cut(): void {
+    this.#done.push(CheckpointPage.encode(this.page).finish())
+    this.page = blankPage()
+    this.#bytes = 0
+  }
+}
+
+function blankPage(): CheckpointPage {
+  return {
+    version,
+    account: undefined,
+    passwords: [],
+    blobs: undefined,
+    contents: undefined,
+    notes: [],
+    links: [],
+    outcomes: [],
+    sources: [],
+    effects: [],
+  }
+}
+
+interface Canonical {
+  /** Row → place, in the order of places. */
+  places: Map<number, number>
+  blobs: Map<number, number>
+  passwords: Map<PasswordVerifier, number>
+}
+
+function canonicalOrder(tree: Tree): Canonical {
+  const order: Canonical = { places: new Map(), blobs: new Map(), passwords: new Map() }
+  const { places, blobs, passwords } = order
+  for (const top of [tree.root, tree.bin, ...tree.garbage]) {
+    const open = [top]
+    for (let folder = open.pop(); folder !== undefined; folder = open.pop()) {
+      places.set(folder, places.size)
+      const password = tree.passwordOf(folder)
+      if (password !== undefined && !passwords.has(password)) passwords.set(password, passwords.size)
+      for (const file of tree.fileRows(folder)) {
+        places.set(file, places.size)
+        const blob = tree.blobRowOf(file)
+        if (!blobs.has(blob)) blobs.set(blob, blobs.size)
+      }
+      open.push(...[...tree.folderRows(folder)].reverse())
+    }
+  }
+  for (const [, blob] of tree.blobs.releases()) blobs.set(blob, blobs.size)
+  return order
+}
+
+const blobBytes = 48 + 16 + 8 + 4 + 4 + 8
+
+function writeBlobs(tree: Tree, order: Canonical, pages: Pages): void {
+  const rows = [...order.blobs.keys()]
+  for (let at = 0; at < rows.length; ) {
+    const count = Math.min(rows.length - at, Math.max(1, Math.ceil(pages.room / blobBytes)))
+    pages.page.blobs = blobColumns(tree, rows.slice(at, at + count))
+    pages.grow(count * blobBytes)
+    at += count
+  }
+}
+
+function blobColumns({ blobs }: Tree, rows: number[]): BlobColumns {
+  const { columns } = blobs
+  const keys = new Uint8Array(columns.keys.buffer)
+  const ids = Buffer.alloc(rows.length * 48)
+  const incarnations = Buffer.alloc(rows.length * 16)
+  for (const [place, row] of rows.entries()) {
+    ids.set(keys.subarray(row * 64, row * 64 + 48), place * 48)
+    incarnations.set(keys.subarray(row * 64 + 48, row * 64 + 64), place * 16)
+  }
+  return {
+    ids,
+    incarnations,
+    sizes: bytesOf(Float64Array.from(rows, (row) => columns.size[row] as number)),
+    crc32s: bytesOf(Uint32Array.from(rows, (row) => columns.crc32[row] as number)),
+    placementGroups: bytesOf(Uint32Array.from(rows, (row) => columns.placementGroup[row] as number)),
+    releases: bytesOf(Float64Array.from(rows, (row) => columns.release[row] as number)),
+  }
+}
+
+/** Columns and the longest name. */
+const contentBytesMax = 80 + 1_020 + 255
+const contentBytes = 80
+
+function writeContents(tree: Tree, order: Canonical, pages: Pages): void {
+  let rows: number[] = []
+  let bytes = 0
+  const write = () => {
+    pages.page.contents = contentColumns(tree, rows, order)
+    rows = []
+    bytes = 0
+    pages.cut()
+  }
+  for (const row of order.places.keys()) {
+    rows.push(row)
+    bytes +=
+      contentBytes +
+      3 * ((tree.contents.names[row] as string).length + (tree.contents.mimetypes[row] as string).length)
+    if (bytes + contentBytesMax >= pages.room) write()
+  }
+  if (rows.length > 0) write()
+}
+
+function contentColumns(tree: Tree, rows: number[], order: Canonical): ContentColumns {
+  const { contents, folders } = tree
+  const names = rows.map((row) => Buffer.from(contents.names[row] as string))
+  const mimetypes = new Map<string, number>()
+  for (const row of rows) {
+    const mimetype = contents.mimetypes[row] as string
+    if (!mimetypes.has(mimetype)) mimetypes.set(mimetype, mimetypes.size)
+  }
+  const folderRows = rows.filter((row) => tree.isFolder(row))
+  return {
+    ids: bytesOf(idsOf(tree, rows)),
+    parents: bytesOf(
+      Uint32Array.from(rows, (row) => {
+        const parent = tree.parentOf(row)
+        return parent === none ? none : (order.places.get(parent) as number)
+      }),
+    ),
+    createTimes: bytesOf(Float64Array.from(rows, (row) => contents.created[row] as number)),
+    modTimes: bytesOf(Float64Array.from(rows, (row) => contents.modified[row] as number)),
+    codes: codesOf(tree, rows),
+    downloads: bytesOf(Float64Array.from(rows, (row) => contents.downloads[row] as number)),
+    flags: Buffer.from(rows.map((row) => flagsOf(tree, row))),
+    links: bytesOf(Uint32Array.from(rows, (row) => linkOf(tree, row, order))),
+    names: Buffer.concat(names),
+    nameLengths: bytesOf(Uint32Array.from(names, (name) => name.length)),
+    mimetypes: [...mimetypes.keys()],
+    mimetypeIndexes: bytesOf(
+      Uint16Array.from(rows, (row) => mimetypes.get(contents.mimetypes[row] as string) as number),
+    ),
+    expiries: bytesOf(
+      Float64Array.from(folderRows, (row) => folders.expiry[contents.link[row] as number] as number),
+    ),
+  }
+}
+
+function idsOf({ contents }: Tree, rows: number[]): Uint32Array {
+  const ids = new Uint32Array(rows.length * 4)
+  for (let place = 0; place < rows.length; place++)
+    for (let word = 0; word < 4; word++)
+      ids[place * 4 + word] = contents.ids[(rows[place] as number) * 4 + word] as number
+  return ids
+}
+
+function codesOf({ contents }: Tree, rows: number[]): Buffer {
+  const codes = Buffer.alloc(rows.length * 8)
+  for (let place = 0; place < rows.length; place++)
+    for (let at = 0; at < 8; at++)
+      codes[place * 8 + at] = contents.code[(rows[place] as number) * 8 + at] as number
+  return codes
+}
+
+function flagsOf(tree: Tree, row: number): number {
+  if (!tree.isFolder(row)) return 0
+  return (
+    1 + (tree.isPublic(row) ? 2 : 0) + (tree.deletesAfterExpiry(row) ? 4 : 0) + (tree.isClosed(row) ? 8 : 0)
+  )
+}
+
+function linkOf(tree: Tree, row: number, order: Canonical): number {
+  if (!tree.isFolder(row)) return order.blobs.get(tree.blobRowOf(row)) as number
+  const password = tree.passwordOf(row)
+  return password === undefined ? 0 : 1 + (order.passwords.get(password) as number)
+}
+
+function writeNotes(tree: Tree, { row, place }: { row: number; place: number }, pages: Pages): void {
+  const recycled = tree.recycled.get(row)
+  const note: ContentNote = {
+    row: place,
+    description: tree.descriptions.get(row),
+    tags: tree.tags.get(row),
+    recycledTime: recycled?.time,
+    recycledFrom: recycled?.from,
+  }
+  if (note.description !== undefined || note.tags !== undefined || recycled !== undefined)
+    pages.add('notes', note, 60 + 3 * ((note.description?.length ?? 0) + (note.tags?.length ?? 0)))
+  for (const link of tree.directLinks.get(row) ?? []) {
+    const entry: LinkNote = { row: place, link }
+    pages.add('links', entry, JSON.stringify(link).length)
+  }
+}
+
+function bytesOf(column: Float64Array | Uint32Array | Uint16Array): Buffer {
+  return Buffer.from(column.buffer, column.byteOffset, column.byteLength)
+}
+
+/** @throws Error when the pages are not whole, or of another account. */
+export function loadPages(accountId: string, pages: readonly Uint8Array[]): Account {
+  const account = new Account(accountId)
+  const decoded = pages.map((page) => CheckpointPage.decode(page))
+  for (const page of decoded)
+    if (page.version !== version)
+      throw new Error(`checkpoint page of version ${page.version}, not ${version}`)
+  const facts = decoded[0]?.account
+  if (facts === undefined) {
+    if (decoded.some((page) => page.contents !== undefined))
+      throw new Error('a checkpoint without its first page')
+    return account
+  }
+  if (facts.id !== accountId) throw new Error(`a checkpoint of account ${facts.id}, not ${accountId}`)
+  if (!isTier(facts.tier)) throw new Error(`a checkpoint with tier ${facts.tier}`)
+  const { nextEffect, outcomeFloorMs, tier, ...rest } = facts
+  account.facts = {
+    ...rest,
+    tier: facts.tier,
+    email: facts.email,
+    premiumType: facts.premiumType,
+    limitContents: facts.limitContents,
+    limitStorage: facts.limitStorage,
+  }
+  loadContents(account.tree, decoded)
+  account.effects.next = nextEffect
+  for (const effect of decoded.flatMap((page) => page.effects)) account.effects.restore(effect)
+  account.outcomes.restore(
+    decoded.flatMap((page) => page.outcomes),
+    outcomeFloorMs,
+  )
+  for (const { source, sequence } of decoded.flatMap((page) => page.sources))
+    account.sources.set(source.toString('hex'), sequence)
+  return account
+}

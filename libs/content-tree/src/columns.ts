@@ -1,0 +1,210 @@
+/** Rows in packed columns: typed arrays that grow together, with freed rows used again. */
+import type { WordIndex } from './word-index.ts'
+
+type Column = Uint8Array | Uint32Array | Float64Array
+
+/** No row. */
+export const none = 0xffffffff
+
+const firstCapacity = 16
+
+/** Values a row of each column. */
+type Layout = Record<string, { type: 'u8' | 'u32' | 'f64'; width: number }>
+
+function columnOf(type: 'u8' | 'u32' | 'f64', length: number): Column {
+  if (type === 'u8') return new Uint8Array(length)
+  if (type === 'u32') return new Uint32Array(length)
+  return new Float64Array(length)
+}
+
+/** Hands out row numbers; the columns of a table live in its subclass, named in `layout`. */
+abstract class Table {
+  readonly #layout: [name: string, column: Layout[string]][]
+  #capacity = firstCapacity
+  #end = 0
+  #free: number[] = []
+
+  constructor(layout: Layout) {
+    this.#layout = Object.entries(layout)
+  }
+
+  /** Rows in use. */
+  get count(): number {
+    return this.#end - this.#free.length
+  }
+
+  get bytes(): number {
+    let sum = this.#free.length * 8
+    for (const { type, width } of this.#layout.map(([, column]) => column))
+      sum += this.#capacity * width * (type === 'u8' ? 1 : type === 'u32' ? 4 : 8)
+    return sum
+  }
+
+  /** A row whose columns are zero. */
+  take(): number {
+    const freed = this.#free.pop()
+    if (freed !== undefined) return freed
+    if (this.#end === this.#capacity) this.reserve(Math.ceil(this.#capacity * 1.5))
+    return this.#end++
+  }
+
+  give(row: number): void {
+    const columns = this as unknown as Record<string, Column>
+    for (const [name, { width }] of this.#layout) columns[name]?.fill(0, row * width, (row + 1) * width)
+    this.#free.push(row)
+  }
+
+  /** Makes room for that many rows in all. */
+  reserve(capacity: number): void {
+    if (capacity <= this.#capacity) return
+    const columns = this as unknown as Record<string, Column>
+    for (const [name, { type, width }] of this.#layout) {
+      const grown = columnOf(type, capacity * width)
+      grown.set(columns[name] as Column)
+      columns[name] = grown
+    }
+    this.#capacity = capacity
+    this.grown()
+  }
+
+  protected abstract grown(): void
+}
+
+function u8(width = 1): Uint8Array {
+  return new Uint8Array(firstCapacity * width)
+}
+function u32(width = 1): Uint32Array {
+  return new Uint32Array(firstCapacity * width)
+}
+function f64(): Float64Array {
+  return new Float64Array(firstCapacity)
+}
+
+/** What files and folders have in common. Strings of a row are kept beside, in plain arrays. */
+export class ContentTable extends Table {
+  ids = u32(4)
+  parent = u32()
+  /** Neighbours of the same kind in the same folder. */
+  next = u32()
+  previous = u32()
+  /** Row in the folder table or in the blob table. */
+  link = u32()
+  isFolder = u8()
+  /** ASCII, zero filled. */
+  code = u8(8)
+  /** Unix seconds. */
+  created = f64()
+  modified = f64()
+  downloads = f64()
+  names: string[] = []
+  mimetypes: string[] = []
+  #index: WordIndex | undefined
+
+  constructor() {
+    super({
+      ids: { type: 'u32', width: 4 },
+      parent: { type: 'u32', width: 1 },
+      next: { type: 'u32', width: 1 },
+      previous: { type: 'u32', width: 1 },
+      link: { type: 'u32', width: 1 },
+      isFolder: { type: 'u8', width: 1 },
+      code: { type: 'u8', width: 8 },
+      created: { type: 'f64', width: 1 },
+      modified: { type: 'f64', width: 1 },
+      downloads: { type: 'f64', width: 1 },
+    })
+  }
+
+  /** With the two arrays of strings beside the columns. */
+  override get bytes(): number {
+    return super.bytes + this.names.length * 16
+  }
+
+  indexed(index: WordIndex): void {
+    this.#index = index
+  }
+
+  protected override grown(): void {
+    this.#index?.moved(this.ids)
+  }
+}
+
+export class FolderTable extends Table {
+  firstFolder = u32()
+  lastFolder = u32()
+  firstFile = u32()
+  lastFile = u32()
+  folderCount = u32()
+  fileCount = u32()
+  /** Child folders that are not public. */
+  privateFolders = u32()
+  /** Child folders with an expiry. */
+  endingFolders = u32()
+  /** Of all that is below. */
+  filesBelow = u32()
+  foldersBelow = u32()
+  bytesBelow = f64()
+  isPublic = u8()
+  deleteAfterExpiry = u8()
+  /** Its expiry fired and it stays. */
+  closed = u8()
+  /** Unix seconds; 0: none. */
+  expiry = f64()
+  /** 1 + row of the password; 0: none. */
+  password = u32()
+
+  constructor() {
+    const one = { type: 'u32', width: 1 } as const
+    super({
+      firstFolder: one,
+      lastFolder: one,
+      firstFile: one,
+      lastFile: one,
+      folderCount: one,
+      fileCount: one,
+      privateFolders: one,
+      endingFolders: one,
+      filesBelow: one,
+      foldersBelow: one,
+      bytesBelow: { type: 'f64', width: 1 },
+      isPublic: { type: 'u8', width: 1 },
+      deleteAfterExpiry: { type: 'u8', width: 1 },
+      closed: { type: 'u8', width: 1 },
+      expiry: { type: 'f64', width: 1 },
+      password: one,
+    })
+  }
+
+  protected override grown(): void {}
+}
+
+export class BlobColumns extends Table {
+  /** Blob id (12 words) and incarnation (4 words). */
+  keys = u32(16)
+  size = f64()
+  crc32 = u32()
+  placementGroup = u32()
+  uses = u32()
+  /** Number of the pending release; 0: none. */
+  release = f64()
+  #index: WordIndex | undefined
+
+  constructor() {
+    super({
+      keys: { type: 'u32', width: 16 },
+      size: { type: 'f64', width: 1 },
+      crc32: { type: 'u32', width: 1 },
+      placementGroup: { type: 'u32', width: 1 },
+      uses: { type: 'u32', width: 1 },
+      release: { type: 'f64', width: 1 },
+    })
+  }
+
+  indexed(index: WordIndex): void {
+    this.#index = index
+  }
+
+  protected override grown(): void {
+    this.#index?.moved(this.keys)
+  }
+}

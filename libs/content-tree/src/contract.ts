@@ -1,0 +1,95 @@
+/**
+ * The pure core's interface: one account's state, what may be asked of it, and what follows.
+ *
+ * No I/O, clock or randomness in here: time, seeds, share codes and verdicts on passwords arrive in the context. Replaying the
+ * changes gives the live state, always.
+ */
+import type { IdCodec, ShareCodes, TokenCodec } from '@holdfast/kernel'
+import type { AccountReply, AccountRequest, Blob, Change, Effect, PasswordVerifier } from '@holdfast/wire'
+
+/** What an installation fixes for all accounts. */
+export interface TreeSettings {
+  ids: IdCodec
+  codes: ShareCodes
+  legacyCodes: ShareCodes
+  tokens: TokenCodec
+  limits: Record<'guest' | 'standard' | 'premium', TierLimits>
+  /** `GET /contents/{id}` and search for every tier. */
+  openListing: boolean
+  /** Direct links need premium. */
+  directLinksPremium: boolean
+}
+
+export interface TierLimits {
+  /** Bytes; undefined: none. */
+  storage: number | undefined
+  /** Files and folders without root and bin. */
+  contents: number | undefined
+  /** Bytes of direct traffic shown to clients; undefined: none. */
+  traffic: number | undefined
+}
+
+export interface DecideContext {
+  /** Unix milliseconds. */
+  nowMs: number
+  /** 16 random bytes; every id made by this decision derives from them. */
+  seed: Uint8Array
+  /** Counters of share codes this decision may use: next … end-1. Legacy likewise. */
+  codes: { next: number; end: number }
+  legacyCodes: { next: number; end: number }
+  /** What the slow check of a password said: undefined when it has not been asked. */
+  verdict(verifier: PasswordVerifier, password: string): boolean | undefined
+}
+
+/** What comes of a request. */
+export type Outcome =
+  /** Nothing changes: an answer or a refusal. */
+  | { kind: 'reply'; reply: AccountReply }
+  /**
+   * Apply the change, then make the reply from the new state. `uses` are blobs the account did not use before: their references
+   * must be durable before the change is (and before that, a removal of the same reference that is under way must have ended). Code
+   * rows among the new effects must be durable before the reply leaves. The counters next … next+codesUsed-1 of the context are
+   * spent, whatever becomes of the change; legacy ones likewise.
+   */
+  | {
+      kind: 'change'
+      change: Change
+      uses: Blob[]
+      codesUsed: number
+      legacyCodesUsed: number
+      reply: () => AccountReply
+    }
+  /** Cannot say yet: ask again with more codes, or with these passwords checked. */
+  | {
+      kind: 'needs'
+      codes?: number
+      legacyCodes?: number
+      verdicts?: { verifier: PasswordVerifier; password: string }[]
+    }
+  /** Long work: run it in slices of a few milliseconds with the loop in between; the account's other requests wait. */
+  | { kind: 'slices'; steps: Generator<void, Outcome> }
+
+export interface AccountState {
+  /** Decides one request; changes nothing. Duplicated request ids answer with the outcome kept for them. */
+  decide(request: AccountRequest, context: DecideContext): Outcome
+  /** Applies a decided or replayed change. Deterministic; takes time in proportion to what it touches. */
+  apply(change: Change): void
+  /** The state as immutable bytes, cut now; `load` makes an equal state of them. Pages are at most 256 KiB. */
+  checkpoint(): Uint8Array[]
+  /**
+   * Effects that are not done yet, oldest first. A blob taken into use again takes its pending release back.
+   * @param after only those with a greater number, without touching what is not asked for; default all.
+   */
+  effects(after?: number): Iterable<Effect>
+  /** When something is due next (an expiry, the bin), Unix seconds; undefined: nothing. */
+  nextDue(): number | undefined
+  /** Estimated bytes in memory, for passivation. */
+  readonly bytes: number
+  /** False until an account was created in it. */
+  readonly exists: boolean
+}
+
+export interface AccountStates {
+  empty(accountId: string): AccountState
+  load(accountId: string, pages: readonly Uint8Array[]): AccountState
+}

@@ -1,0 +1,170 @@
+/**
+ * Copies: what one change makes of sources in this account and of manifests from others.
+ *
+ * The plan is taken whole before anything is made, so a folder can be copied below itself. New ids and codes follow the plan's
+ * pre-order, from the change's seed and code counter.
+ */
+import type { Blob, Change, ContentsCopied, Manifest, PasswordVerifier } from '@holdfast/wire'
+import type { Account } from './account.ts'
+import type { TreeSettings } from './contract.ts'
+import { NewIds } from './new-ids.ts'
+import type { Tree } from './tree.ts'
+
+/** Ids of a large copy, made in slices while it was decided. Nothing but a memory: replay makes the same ones. */
+export interface PreparedIds {
+  seed: Uint8Array
+  codeStart: number
+  ids: string[]
+  codes: string[]
+}
+
+interface Planned {
+  /** Place in the plan; -1: the destination. */
+  parent: number
+  isFolder: boolean
+  name: string
+  description: string | undefined
+  tags: string | undefined
+  modTime: number
+  mimetype: string
+  blob: Blob | undefined
+  isPublic: boolean
+  password: PasswordVerifier | undefined
+  expiry: number | undefined
+}
+
+/** @returns for each source its id and that of its copy. */
+export function applyCopy(
+  account: Account,
+  event: ContentsCopied,
+  {
+    settings,
+    change,
+    prepared,
+  }: { settings: TreeSettings; change: Change; prepared: PreparedIds | undefined },
+): string[] {
+  const { tree, effects } = account
+  const plan: Planned[] = []
+  const starts: number[] = []
+  const leftOut = new Set(event.leftOut.map((id) => account.row(id)))
+  for (const source of event.sources) {
+    starts.push(plan.length)
+    if (source.manifest === undefined) planOwn(tree, account.row(source.contentId), { plan, leftOut, event })
+    else planForeign(source.manifest, { plan, event })
+  }
+  const { ids, codes } = idsOf(account, plan.length, { settings, change, prepared })
+  const destination = account.row(event.folderId)
+  tree.orders.expect(destination, starts.length)
+  const rows: number[] = []
+  for (const [place, planned] of plan.entries()) {
+    const parent = planned.parent < 0 ? destination : (rows[planned.parent] as number)
+    rows.push(
+      make(tree, parent, planned, {
+        id: ids[place] as string,
+        code: codes[place] as string,
+        time: event.time,
+      }),
+    )
+  }
+  tree.setModTime(destination, event.time)
+  effects.addCodes(codes.map((code, place) => ({ code, id: ids[place] as string })))
+  return event.sources.flatMap((source, index) => [source.contentId, ids[starts[index] as number] as string])
+}
+
+function idsOf(
+  account: Account,
+  count: number,
+  {
+    settings,
+    change,
+    prepared,
+  }: { settings: TreeSettings; change: Change; prepared: PreparedIds | undefined },
+): { ids: string[]; codes: string[] } {
+  if (
+    prepared !== undefined &&
+    prepared.ids.length === count &&
+    prepared.codeStart === change.codeStart &&
+    Buffer.compare(prepared.seed, change.seed) === 0
+  )
+    return prepared
+  const from = { account: account.id, seed: change.seed, codeStart: change.codeStart }
+  return new NewIds(settings, from).both(count)
+}
+
+function planOwn(
+  tree: Tree,
+  top: number,
+  { plan, leftOut, event }: { plan: Planned[]; leftOut: Set<number>; event: ContentsCopied },
+): void {
+  const open = [{ row: top, parent: -1 }]
+  for (let at = open.pop(); at !== undefined; at = open.pop()) {
+    const place = plan.length
+    plan.push(ownEntry(tree, at.row, { parent: at.parent, event }))
+    if (!tree.isFolder(at.row)) continue
+    for (const file of tree.fileRows(at.row)) plan.push(ownEntry(tree, file, { parent: place, event }))
+    const below = [...tree.folderRows(at.row)].filter((folder) => !leftOut.has(folder))
+    open.push(...below.reverse().map((row) => ({ row, parent: place })))
+  }
+}
+
+/** Copies of own folders keep public, password and an expiry that is still to come. */
+function ownEntry(
+  tree: Tree,
+  row: number,
+  { parent, event }: { parent: number; event: ContentsCopied },
+): Planned {
+  const isFolder = tree.isFolder(row)
+  const expiry = isFolder ? tree.expiryOf(row) : undefined
+  return {
+    parent,
+    isFolder,
+    name: tree.contents.names[row] as string,
+    description: tree.descriptions.get(row),
+    tags: tree.tags.get(row),
+    modTime: isFolder ? event.time : (tree.contents.modified[row] as number),
+    mimetype: tree.contents.mimetypes[row] as string,
+    blob: isFolder ? undefined : tree.blobs.blob(tree.blobRowOf(row)),
+    isPublic: isFolder && tree.isPublic(row),
+    password: isFolder ? tree.passwordOf(row) : undefined,
+    expiry: expiry !== undefined && expiry > event.time ? expiry : undefined,
+  }
+}
+
+function planForeign(manifest: Manifest, { plan, event }: { plan: Planned[]; event: ContentsCopied }): void {
+  const start = plan.length
+  for (const [index, entry] of manifest.entries.entries())
+    plan.push({
+      parent: index === 0 ? -1 : start + entry.parent,
+      isFolder: entry.isFolder,
+      name: entry.name,
+      description: entry.description,
+      tags: entry.tags,
+      modTime: entry.isFolder ? event.time : entry.modTime,
+      mimetype: entry.mimetype,
+      blob: entry.blob,
+      isPublic: event.isPublic,
+      password: event.password,
+      expiry: event.expiry,
+    })
+}
+
+function make(
+  tree: Tree,
+  parent: number,
+  planned: Planned,
+  { id, code, time }: { id: string; code: string; time: number },
+): number {
+  const facts = { id, code, name: planned.name, createTime: time, modTime: planned.modTime }
+  const row =
+    planned.blob === undefined
+      ? tree.addFolder(parent, {
+          ...facts,
+          isPublic: planned.isPublic,
+          password: planned.password,
+          expiry: planned.expiry,
+        })
+      : tree.addFile(parent, { ...facts, mimetype: planned.mimetype }, tree.blobs.use(planned.blob))
+  if (planned.isFolder && planned.description) tree.setText(tree.descriptions, row, planned.description)
+  if (planned.tags) tree.setText(tree.tags, row, planned.tags)
+  return row
+}

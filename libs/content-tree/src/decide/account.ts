@@ -1,0 +1,103 @@
+/** Operations on the account itself. */
+import type { CreateAccount, ResetToken, SetAccount } from '@holdfast/wire'
+import { factsOfNew } from '../apply.ts'
+import type { Outcome } from '../contract.ts'
+import { type AccountFacts, accountView, isTier, withSet } from '../facts.ts'
+import type { NewIds } from '../new-ids.ts'
+import { answer, type Deciding, done, type Result, refuse } from './deciding.ts'
+import { dueEvents } from './tick.ts'
+
+export function authenticate(deciding: Deciding): Outcome {
+  if (!deciding.viewer.isOwner) return refuse('error-token')
+  return answer(ofAccount(deciding.accountView()))
+}
+
+export function getAccount(deciding: Deciding): Outcome {
+  if (!deciding.viewer.isOwner) return refuse('error-notOwner')
+  return answer(ofAccount(deciding.accountView()))
+}
+
+export function createAccount(deciding: Deciding, command: CreateAccount): Outcome {
+  const created = newAccount(deciding, command, deciding.newIds())
+  const view = accountView(created.facts, deciding.settings, {
+    rootId: created.rootId,
+    binId: created.binId,
+    totals: { files: 0, folders: 0, bytes: 0 },
+    directLinkCount: 0,
+  })
+  return deciding.changed(created.events, ofAccount(view))
+}
+
+/** The events that create an account; its first two ids are those of root and bin. */
+export function newAccount(deciding: Deciding, command: CreateAccount, ids: NewIds) {
+  const rootId = ids.id()
+  const binId = ids.id()
+  const value = {
+    id: deciding.account.id,
+    rootId,
+    binId,
+    email: command.email,
+    tokenKeyId: command.tokenKeyId,
+    createTime: deciding.now,
+  }
+  const mail = { $case: 'signInRequested', value: { time: deciding.now } } as const
+  return {
+    rootId,
+    binId,
+    facts: factsOfNew(value),
+    events: [{ $case: 'accountCreated', value } as const, ...(command.email === undefined ? [] : [mail])],
+  }
+}
+
+export function resetToken(deciding: Deciding, command: ResetToken): Outcome {
+  if (!deciding.viewer.isOwner) return refuse('error-notOwner')
+  const { tokenCounter, email } = deciding.account.known
+  const reset = {
+    $case: 'tokenReset',
+    value: { tokenKeyId: command.tokenKeyId, tokenCounter: tokenCounter + 1 },
+  } as const
+  const mail = { $case: 'signInRequested', value: { time: deciding.now } } as const
+  return deciding.changed(email === undefined ? [reset] : [reset, mail], done)
+}
+
+export function setAccount(deciding: Deciding, command: SetAccount): Outcome {
+  const { viewer, account } = deciding
+  if (!viewer.isOwner) return refuse('error-notOwner')
+  if (viewer.kind === 'bearer' && !setsBinAlone(command)) return refuse('error-forbidden')
+  if (command.tier !== undefined && !isTier(command.tier)) return refuse('error-tier')
+  for (const [name, limit] of [
+    ['contents', command.limitContents],
+    ['storage', command.limitStorage],
+  ] as const)
+    if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 0)) return refuse(`error-${name}`)
+  const facts: AccountFacts = withSet(account.known, command)
+  // What is due falls under the tier it became due under.
+  const due = facts.tier === account.known.tier ? [] : dueEvents(deciding)
+  const set = { $case: 'accountSet', value: { set: command } } as const
+  const result: Result | (() => Result) =
+    due.length === 0 ? ofAccount(deciding.accountView(facts)) : () => ofAccount(deciding.accountView())
+  return deciding.changed([...due, set], result)
+}
+
+function setsBinAlone(command: SetAccount): boolean {
+  return (
+    command.tier === undefined &&
+    command.premiumType === undefined &&
+    command.limitContents === undefined &&
+    command.limitStorage === undefined &&
+    !command.clearLimits &&
+    !command.clearLimitContents &&
+    !command.clearLimitStorage
+  )
+}
+
+/** A guest's address reaches no inbox: nothing is sent. */
+export function sendSignIn(deciding: Deciding): Outcome {
+  if (!deciding.viewer.isOwner) return refuse('error-notOwner')
+  if (deciding.account.known.email === undefined) return answer(done)
+  return deciding.changed([{ $case: 'signInRequested', value: { time: deciding.now } }], done)
+}
+
+export function ofAccount(view: ReturnType<typeof accountView>): Result {
+  return { $case: 'account', value: view }
+}

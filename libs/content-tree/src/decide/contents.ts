@@ -1,0 +1,286 @@
+/** Commands on single contents: adding and changing. */
+import type {
+  AddFile,
+  AddLegacyFolder,
+  CreateFolder,
+  Event,
+  FileAdded,
+  FolderAdded,
+  Item,
+  UpdateContent,
+} from '@holdfast/wire'
+import type { Outcome } from '../contract.ts'
+import type { AccountFacts } from '../facts.ts'
+import { timeMax, treeDepthMax } from '../limits.ts'
+import type { NewIds } from '../new-ids.ts'
+import { blankItem } from '../reading.ts'
+import { newAccount } from './account.ts'
+import { areTags, isDescription, isName, isTime } from './check.ts'
+import { type Deciding, Refused, refuse } from './deciding.ts'
+
+type Events = NonNullable<Event['event']>[]
+
+/** An upload. Without a folder a new public one is made at the root; without any token the account is made first. */
+export function addFile(deciding: Deciding, command: AddFile): Outcome {
+  if (command.blob === undefined || !isName(command.name)) return refuse('error-file')
+  if (command.modTime !== undefined && !isTime(command.modTime)) return refuse('error-modTime')
+  if (command.createAccount !== undefined) return firstUpload(deciding, command)
+  const ids = deciding.newIds()
+  const folder = command.folderId
+  if (folder === undefined) {
+    if (!deciding.viewer.isOwner) return refuse('error-notOwner')
+    const { tree } = deciding
+    const inherited = { ...deciding.inherited(tree.root), isPublic: true }
+    return uploadIntoNewFolder(deciding, command, { ids, rootId: tree.idOf(tree.root), inherited })
+  }
+  const row = deciding.destination(folder, 'folderId')
+  if (row instanceof Refused) return refuse(row.status)
+  if (!deciding.fits({ contents: 1, bytes: command.blob.size })) return refuse('error-limits')
+  const missing = deciding.missingCodes(1)
+  if (missing !== undefined) return missing
+  const file = newFile(deciding, command, { ids, parentId: deciding.tree.idOf(row) })
+  return uploaded(deciding, [{ $case: 'fileAdded', value: file }], {
+    file,
+    folderCode: deciding.tree.codeOf(row),
+    codesUsed: ids.codesUsed,
+  })
+}
+
+function firstUpload(deciding: Deciding, command: AddFile): Outcome {
+  const ids = deciding.newIds()
+  const { createAccount, blob } = command
+  if (createAccount === undefined || blob === undefined) return refuse('error-file')
+  const { rootId, events, facts } = newAccount(deciding, createAccount, ids)
+  const limits = deciding.settings.limits[facts.tier]
+  if (limits.contents !== undefined && limits.contents < 2) return refuse('error-limits')
+  if (limits.storage !== undefined && limits.storage < blob.size) return refuse('error-limits')
+  const inherited = { isPublic: true, password: undefined, expiry: undefined }
+  return uploadIntoNewFolder(deciding, command, { ids, rootId, inherited, events, facts })
+}
+
+function uploadIntoNewFolder(
+  deciding: Deciding,
+  command: AddFile,
+  parts: {
+    ids: NewIds
+    rootId: string
+    inherited: ReturnType<Deciding['inherited']>
+    events?: Events
+    facts?: AccountFacts
+  },
+): Outcome {
+  const { ids, rootId, inherited, events = [], facts } = parts
+  if (facts === undefined && !deciding.fits({ contents: 2, bytes: command.blob?.size ?? 0 }))
+    return refuse('error-limits')
+  const missing = deciding.missingCodes(2)
+  if (missing !== undefined) return missing
+  const code = ids.code()
+  const folder: FolderAdded = {
+    id: ids.id(),
+    parentId: rootId,
+    name: code,
+    code,
+    createTime: deciding.now,
+    modTime: deciding.now,
+    ...inherited,
+  }
+  const file = newFile(deciding, command, { ids, parentId: folder.id })
+  return uploaded(
+    deciding,
+    [...events, { $case: 'folderAdded', value: folder }, { $case: 'fileAdded', value: file }],
+    { file, folderCode: code, codesUsed: ids.codesUsed, ...(facts === undefined ? {} : { facts }) },
+  )
+}
+
+function newFile(
+  deciding: Deciding,
+  command: AddFile,
+  { ids, parentId }: { ids: NewIds; parentId: string },
+): FileAdded {
+  return {
+    id: ids.id(),
+    parentId,
+    name: command.name,
+    code: ids.code(),
+    createTime: deciding.now,
+    modTime: command.modTime ?? deciding.now,
+    mimetype: command.mimetype,
+    blob: command.blob,
+  }
+}
+
+function uploaded(
+  deciding: Deciding,
+  events: Events,
+  {
+    file,
+    folderCode,
+    codesUsed,
+    facts,
+  }: { file: FileAdded; folderCode: string | undefined; codesUsed: number; facts?: AccountFacts },
+): Outcome {
+  const { blob } = file
+  const item: Item = {
+    ...blankItem(),
+    ...commonOf(file),
+    size: blob?.size ?? 0,
+    mimetype: file.mimetype,
+    blob,
+    parentFolderCode: folderCode,
+  }
+  const uses = blob === undefined || deciding.tree.blobs.isUsed(blob) ? [] : [blob]
+  return deciding.changed(events, deciding.contentView(item, undefined, facts), { uses, codesUsed })
+}
+
+function commonOf(added: FileAdded | FolderAdded): Partial<Item> {
+  return {
+    id: added.id,
+    name: added.name,
+    parentFolder: added.parentId,
+    code: added.code === '' ? undefined : added.code,
+    createTime: added.createTime,
+    modTime: added.modTime,
+    isOwner: true,
+  }
+}
+
+export function createFolder(deciding: Deciding, command: CreateFolder): Outcome {
+  if (command.name !== undefined && !isName(command.name)) return refuse('error-folderName')
+  if (command.modTime !== undefined && !isTime(command.modTime)) return refuse('error-modTime')
+  const parent = deciding.destination(command.parentFolderId, 'parentFolderId')
+  if (parent instanceof Refused) return refuse(parent.status)
+  if (deciding.tree.depthOf(parent) + 1 > treeDepthMax || !deciding.fits({ contents: 1, bytes: 0 }))
+    return refuse('error-limits')
+  const missing = deciding.missingCodes(1)
+  if (missing !== undefined) return missing
+  const ids = deciding.newIds()
+  const code = ids.code()
+  const inherited = deciding.inherited(parent)
+  const folder: FolderAdded = {
+    id: ids.id(),
+    parentId: deciding.tree.idOf(parent),
+    name: command.name ?? code,
+    code,
+    createTime: deciding.now,
+    modTime: command.modTime ?? deciding.now,
+    ...inherited,
+    isPublic: command.isPublic ?? inherited.isPublic,
+  }
+  return folderMade(deciding, folder, { codesUsed: 1 })
+}
+
+/** A folder as it was made before share codes had eight characters, or before there were any. */
+export function addLegacyFolder(deciding: Deciding, command: AddLegacyFolder): Outcome {
+  const { viewer, tree, context, settings } = deciding
+  if (viewer.kind !== 'operator' && viewer.kind !== 'system') return refuse('error-notOwner')
+  if (command.name !== undefined && !isName(command.name)) return refuse('error-folderName')
+  if (!deciding.fits({ contents: 1, bytes: 0 })) return refuse('error-limits')
+  const needed = command.noCode ? 0 : 1
+  if (context.legacyCodes.end - context.legacyCodes.next < needed)
+    return { kind: 'needs', legacyCodes: needed }
+  const code = command.noCode ? '' : settings.legacyCodes.code(context.legacyCodes.next)
+  const id = deciding.newIds().id()
+  const folder: FolderAdded = {
+    id,
+    parentId: tree.idOf(tree.root),
+    name: command.name ?? (code === '' ? id.slice(0, 8) : code),
+    code,
+    createTime: deciding.now,
+    modTime: deciding.now,
+    ...deciding.inherited(tree.root),
+    isPublic: !command.noCode,
+  }
+  return folderMade(deciding, folder, { legacyCodesUsed: needed })
+}
+
+function folderMade(
+  deciding: Deciding,
+  folder: FolderAdded,
+  used: { codesUsed?: number; legacyCodesUsed?: number },
+): Outcome {
+  const item: Item = {
+    ...blankItem(),
+    ...commonOf(folder),
+    isFolder: true,
+    isPublic: folder.isPublic,
+    password: folder.password !== undefined,
+    expiry: folder.expiry,
+    deleteAfterExpiry: folder.expiry === undefined ? undefined : false,
+  }
+  return deciding.changed([{ $case: 'folderAdded', value: folder }], deciding.contentView(item), used)
+}
+
+type Attribute = NonNullable<UpdateContent['attribute']>
+
+export function updateContent(deciding: Deciding, command: UpdateContent): Outcome {
+  const { attribute, contentId } = command
+  if (attribute === undefined) return refuse('error-attribute')
+  if (!isGoodValue(attribute, deciding.now)) return refuse(`error-${nameOf(attribute)}`)
+  const row = deciding.own(contentId)
+  if (row instanceof Refused) return refuse(row.status)
+  const { tree } = deciding
+  if (!tree.isFolder(row) && !ofFilesToo.has(attribute.$case)) return refuse('error-attribute')
+  if (row === tree.root && attribute.$case === 'expiry') return refuse('error-rootFolder')
+  const id = tree.idOf(row)
+  const item = changedItem(deciding.owners().item(row), attribute)
+  const events: Events = [{ $case: 'attributeSet', value: { id, attribute, time: deciding.now } }]
+  // A folder that predates share codes gets one when it can be shared.
+  if (attribute.$case !== 'isPublic' || !attribute.value || tree.codeOf(row) !== undefined)
+    return deciding.changed(events, deciding.contentView(item))
+  const missing = deciding.missingCodes(1)
+  if (missing !== undefined) return missing
+  item.code = deciding.newIds().code()
+  const coded = { id, attribute: { $case: 'code', value: item.code } as const, time: deciding.now }
+  events.unshift({ $case: 'attributeSet', value: coded })
+  return deciding.changed(events, deciding.contentView(item), { codesUsed: 1 })
+}
+
+const ofFilesToo = new Set<Attribute['$case']>(['name', 'tags', 'modTime'])
+
+/** As the contract names it. */
+function nameOf(attribute: Attribute): string {
+  return attribute.$case === 'isPublic' ? 'public' : attribute.$case
+}
+
+function isGoodValue(attribute: Attribute, now: number): boolean {
+  switch (attribute.$case) {
+    case 'name':
+      return isName(attribute.value)
+    case 'description':
+      return isDescription(attribute.value)
+    case 'tags':
+      return areTags(attribute.value)
+    case 'modTime':
+      return isTime(attribute.value)
+    case 'expiry': {
+      const { expiry } = attribute.value
+      return expiry === undefined || (Number.isSafeInteger(expiry) && expiry > now && expiry <= timeMax)
+    }
+    case 'isPublic':
+    case 'password':
+      return true
+  }
+}
+
+/** The item as it will be. */
+function changedItem(item: Item, attribute: Attribute): Item {
+  switch (attribute.$case) {
+    case 'name':
+      return { ...item, name: attribute.value }
+    case 'description':
+      return { ...item, description: attribute.value || undefined }
+    case 'tags':
+      return { ...item, tags: attribute.value || undefined }
+    case 'isPublic':
+      return { ...item, isPublic: attribute.value }
+    case 'password':
+      return { ...item, password: attribute.value.verifier !== undefined }
+    case 'expiry': {
+      const { expiry, deleteAfterExpiry } = attribute.value
+      const consent = expiry === undefined ? undefined : deleteAfterExpiry
+      return { ...item, expiry, deleteAfterExpiry: consent }
+    }
+    case 'modTime':
+      return { ...item, modTime: attribute.value }
+  }
+}

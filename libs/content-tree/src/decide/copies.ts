@@ -1,0 +1,196 @@
+/** Copy and import. Own contents are named; those of other accounts come as manifests, filtered by their owners' actors. */
+import type { Blob, ContentsCopied, CopyContents, CopySource, Manifest } from '@holdfast/wire'
+import type { Outcome } from '../contract.ts'
+import type { PreparedIds } from '../copy.ts'
+import { contentsMax, treeDepthMax } from '../limits.ts'
+import { isList, isName } from './check.ts'
+import { type Deciding, inSlices, Refused, type Result, refuse } from './deciding.ts'
+
+/** Copies beyond this make their ids in slices, so many at a time: about two milliseconds each. */
+const idsPerSlice = 256
+
+interface Measured {
+  contents: number
+  bytes: number
+  /** Levels of folders. */
+  height: number
+  leftOut: string[]
+}
+
+/** @param prepared takes the ids of a large copy, for when it is applied. */
+export function copyContents(
+  deciding: Deciding,
+  command: CopyContents,
+  prepared: (ids: PreparedIds) => void,
+): Outcome {
+  if (!isList(command.sources.map((source) => source.contentId))) return refuse('error-contentsId')
+  const sources = eachOnce(command.sources)
+  const { tree, viewer } = deciding
+  const rows = ownRows(deciding, sources)
+  if (rows instanceof Refused) return refuse(rows.status)
+  const folderId = command.folderId ?? tree.idOf(tree.root)
+  const target = deciding.visible(folderId)
+  if (target instanceof Refused) return refuse(target.status)
+  if (!viewer.isOwner) return refuse('error-notOwner')
+  const folder = deciding.destination(folderId, 'folderId')
+  if (folder instanceof Refused) return refuse(folder.status)
+  if (rows.includes(tree.root)) return refuse('error-rootFolder')
+  if (!sources.every((source) => source.manifest === undefined || isManifest(source.manifest)))
+    return refuse('error-contentsId')
+
+  const parts = sources.map((source, index) =>
+    source.manifest === undefined ? measureOwn(deciding, rows[index] as number) : measure(source.manifest),
+  )
+  const sizes = parts.map((part) => part.contents)
+  const contents = sum(sizes)
+  const bytes = sum(parts.map((part) => part.bytes))
+  const height = Math.max(...parts.map((part) => part.height))
+  if (
+    tree.depthOf(folder) + height > treeDepthMax ||
+    contents > contentsMax ||
+    !deciding.fits({ contents, bytes })
+  )
+    return refuse('error-limits')
+  const missing = deciding.missingCodes(contents)
+  if (missing !== undefined) return missing
+
+  const event: ContentsCopied = {
+    sources: sources.map((source, index) => ({
+      contentId: source.manifest === undefined ? tree.idOf(rows[index] as number) : source.contentId,
+      manifest: source.manifest,
+    })),
+    folderId: tree.idOf(folder),
+    time: deciding.now,
+    leftOut: [...new Set(parts.flatMap((part) => part.leftOut))],
+    ...deciding.inherited(folder),
+  }
+  return inSlices(copied(deciding, { event, sizes, uses: newBlobs(deciding, sources), prepared }))
+}
+
+function eachOnce(sources: readonly CopySource[]): CopySource[] {
+  return [...new Map(sources.map((source) => [source.contentId.toLowerCase(), source])).values()]
+}
+
+function* copied(
+  deciding: Deciding,
+  {
+    event,
+    sizes,
+    uses,
+    prepared,
+  }: { event: ContentsCopied; sizes: number[]; uses: Blob[]; prepared: (ids: PreparedIds) => void },
+): Generator<void, Outcome> {
+  const contents = sum(sizes)
+  const made = deciding.newIds()
+  const pairs: string[] = []
+  let start = 0
+  for (const [index, source] of event.sources.entries()) {
+    pairs.push(source.contentId, made.idAt(start))
+    start += sizes[index] as number
+  }
+  if (contents > idsPerSlice) {
+    const ids: string[] = []
+    const codes: string[] = []
+    while (ids.length < contents) {
+      const some = made.both(Math.min(idsPerSlice, contents - ids.length))
+      ids.push(...some.ids)
+      codes.push(...some.codes)
+      yield
+    }
+    prepared({ seed: deciding.context.seed, codeStart: deciding.context.codes.next, ids, codes })
+  }
+  const result = () => copiesOf(deciding, pairs)
+  return deciding.changed([{ $case: 'contentsCopied', value: event }], result, { uses, codesUsed: contents })
+}
+
+/** Rows of the sources named in this account; -1 for manifests. Recycled content is not there. */
+function ownRows(deciding: Deciding, sources: readonly CopySource[]): number[] | Refused {
+  const rows: number[] = []
+  for (const source of sources) {
+    const row = source.manifest === undefined ? deciding.visible(source.contentId) : -1
+    if (row instanceof Refused) return row
+    rows.push(row)
+  }
+  return rows
+}
+
+/** Descendants that are expired at this moment are left out, each with all that is below. */
+function measureOwn({ tree, now }: Deciding, top: number): Measured {
+  const totals = tree.totalsOf(top)
+  const measured: Measured = {
+    contents: totals.files + totals.folders,
+    bytes: totals.bytes,
+    height: tree.isFolder(top) ? 1 : 0,
+    leftOut: [],
+  }
+  let level = tree.isFolder(top) ? [top] : []
+  for (let height = 1; level.length > 0; height++) {
+    measured.height = height
+    const next: number[] = []
+    for (const folder of level.flatMap((above) => [...tree.folderRows(above)])) {
+      const ends = tree.expiryOf(folder)
+      if (ends === undefined || now < ends) {
+        next.push(folder)
+        continue
+      }
+      const left = tree.totalsOf(folder)
+      measured.contents -= left.files + left.folders
+      measured.bytes -= left.bytes
+      measured.leftOut.push(tree.idOf(folder))
+    }
+    level = next
+  }
+  return measured
+}
+
+function measure({ entries }: Manifest): Measured {
+  const heights: number[] = []
+  let bytes = 0
+  for (const [index, entry] of entries.entries()) {
+    bytes += entry.blob?.size ?? 0
+    const above = index === 0 ? 0 : (heights[entry.parent] as number)
+    heights.push(entry.isFolder ? above + 1 : above)
+  }
+  const height = heights.reduce((most, one) => Math.max(most, one), 0)
+  return { contents: entries.length, bytes, height, leftOut: [] }
+}
+
+/** Parents come first and are folders; files have bytes, folders none. */
+function isManifest({ entries }: Manifest): boolean {
+  return (
+    entries.length > 0 &&
+    entries.length <= contentsMax &&
+    entries.every(
+      (entry, index) =>
+        isName(entry.name) &&
+        entry.isFolder === (entry.blob === undefined) &&
+        (index === 0 || (entry.parent < index && entries[entry.parent]?.isFolder === true)),
+    )
+  )
+}
+
+/** Each once: blobs of the manifests that the account does not use yet. */
+function newBlobs({ tree }: Deciding, sources: readonly CopySource[]): Blob[] {
+  const blobs = new Map<string, Blob>()
+  for (const { manifest } of sources)
+    for (const { blob } of manifest?.entries ?? [])
+      if (blob !== undefined && !tree.blobs.isUsed(blob))
+        blobs.set(`${blob.id.toString('latin1')}${blob.incarnation.toString('latin1')}`, blob)
+  return [...blobs.values()]
+}
+
+/** @param pairs source, copy, source, copy, … */
+export function copiesOf(deciding: Deciding, pairs: readonly string[]): Result {
+  const reading = deciding.owners()
+  const results = []
+  for (let at = 0; at < pairs.length; at += 2) {
+    const row = deciding.tree.find(pairs[at + 1] as string)
+    const item = row < 0 ? undefined : reading.item(row)
+    results.push({ sourceId: pairs[at] as string, item })
+  }
+  return { $case: 'copy', value: { results } }
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0)
+}

@@ -1,0 +1,216 @@
+/**
+ * Who may ask what, and in which order the answers come: token, a repeated request's kept outcome, tier, and then the operation with
+ * its parameters, existence, ownership and rules.
+ */
+import type { AccountId } from '@holdfast/kernel'
+import {
+  type AccountReply,
+  type AccountRequest,
+  type KeptOutcome,
+  AccountReply as Reply,
+} from '@holdfast/wire'
+import type { Account } from '../account.ts'
+import type { DecideContext, Outcome, TreeSettings } from '../contract.ts'
+import type { PreparedIds } from '../copy.ts'
+import { commandNumbers, idsOfRecipe, isKept, type Operation } from '../operations.ts'
+import {
+  authenticate,
+  createAccount,
+  getAccount,
+  ofAccount,
+  resetToken,
+  sendSignIn,
+  setAccount,
+} from './account.ts'
+import { addFile, addLegacyFolder, createFolder, updateContent } from './contents.ts'
+import { copiesOf, copyContents } from './copies.ts'
+import { answer, Deciding, type Result, refuse, type Viewer } from './deciding.ts'
+import { deleteDirectLink, linkView, putDirectLink } from './direct-links.ts'
+import { deleteContents, emptyBin, itemsOf, moveContents, restoreContents } from './lists.ts'
+import {
+  checkUpload,
+  openDirectLink,
+  openFile,
+  readBin,
+  readContent,
+  searchContents,
+  takeManifest,
+} from './reads.ts'
+import { reportDownloads } from './reports.ts'
+import { tick } from './tick.ts'
+
+export function decide(
+  account: Account,
+  request: AccountRequest,
+  parts: { settings: TreeSettings; context: DecideContext; prepared: (ids: PreparedIds) => void },
+): Outcome {
+  const { operation } = request
+  if (operation === undefined) return refuse('error-internal')
+  const kept = keptFor(account, request, operation)
+  const viewer = viewerOf(account, request, { settings: parts.settings, repeated: kept !== undefined })
+  if (viewer === undefined) return refuse('error-token')
+  const deciding = new Deciding({ ...parts, account, request, operation: operation.$case, viewer })
+  if (account.facts === undefined && !createsAccount(operation)) return refuse('error-notFound')
+  if (kept !== undefined) return repeated(deciding, kept)
+  if (mayBeForgotten(deciding)) return refuse('error-unavailable')
+  if (createsAccount(operation) && account.facts !== undefined) return refuse('error-unavailable')
+  if (lacksTier(deciding)) return refuse('error-notPremium')
+  return decideOperation(deciding, operation, parts.prepared)
+}
+
+function createsAccount(operation: Operation): boolean {
+  if (operation.$case === 'addFile') return operation.value.createAccount !== undefined
+  return operation.$case === 'createAccount'
+}
+
+/** Undefined: the token is not this account's, or there is no such account. */
+function viewerOf(
+  account: Account,
+  request: AccountRequest,
+  { settings, repeated }: { settings: TreeSettings; repeated: boolean },
+): Viewer | undefined {
+  const who = request.caller?.who
+  switch (who?.$case) {
+    case 'bearer':
+      return tokenHolds(account, who.value.token, { settings, request, repeated })
+        ? { isOwner: true, kind: 'bearer' }
+        : undefined
+    case 'operator':
+    case 'system':
+      return { isOwner: true, kind: who.$case }
+    case 'grant':
+      return { isOwner: false, kind: 'grant', grant: who.value }
+    case 'visitor':
+    case undefined:
+      return { isOwner: false, kind: 'visitor' }
+  }
+}
+
+/** A repeated reset comes with the token that its first run has ended. */
+function tokenHolds(
+  account: Account,
+  token: Uint8Array,
+  { settings, request, repeated }: { settings: TreeSettings; request: AccountRequest; repeated: boolean },
+): boolean {
+  const { facts } = account
+  if (facts === undefined) return false
+  const id = account.id as AccountId
+  const { tokenKeyId, tokenCounter, previousTokenKeyId } = facts
+  if (settings.tokens.verify(token, id, { keyId: tokenKeyId, counter: tokenCounter })) return true
+  const resets = repeated && request.operation?.$case === 'resetToken' && tokenCounter > 0
+  return resets && settings.tokens.verify(token, id, { keyId: previousTokenKeyId, counter: tokenCounter - 1 })
+}
+
+function keptFor(account: Account, request: AccountRequest, operation: Operation): KeptOutcome | undefined {
+  const number = commandNumbers[operation.$case] ?? 0
+  if (!isKept({ requestId: request.requestId, operation: number })) return undefined
+  return account.outcomes.find(request.requestId)
+}
+
+function mayBeForgotten({ account, request, operation, context }: Deciding): boolean {
+  const number = commandNumbers[operation] ?? 0
+  if (!isKept({ requestId: request.requestId, operation: number })) return false
+  return !account.outcomes.mayBeNew(request.requestId, context.nowMs)
+}
+
+/** Only bearers have a tier; the operator's switch opens reading to all. */
+function lacksTier(deciding: Deciding): boolean {
+  const { request, viewer, settings, operation } = deciding
+  if (request.tierNeeded !== 'premium' || viewer.kind !== 'bearer') return false
+  if (settings.openListing && (operation === 'readContent' || operation === 'searchContents')) return false
+  return !deciding.isPremium
+}
+
+function decideOperation(
+  deciding: Deciding,
+  operation: Operation,
+  prepared: (ids: PreparedIds) => void,
+): Outcome {
+  switch (operation.$case) {
+    case 'authenticate':
+      return authenticate(deciding)
+    case 'getAccount':
+      return getAccount(deciding)
+    case 'readContent':
+      return readContent(deciding, operation.value)
+    case 'searchContents':
+      return searchContents(deciding, operation.value)
+    case 'checkUpload':
+      return checkUpload(deciding, operation.value)
+    case 'openFile':
+      return openFile(deciding, operation.value)
+    case 'openDirectLink':
+      return openDirectLink(deciding, operation.value)
+    case 'takeManifest':
+      return takeManifest(deciding, operation.value)
+    case 'readBin':
+      return readBin(deciding)
+    case 'createAccount':
+      return createAccount(deciding, operation.value)
+    case 'addFile':
+      return addFile(deciding, operation.value)
+    case 'createFolder':
+      return createFolder(deciding, operation.value)
+    case 'updateContent':
+      return updateContent(deciding, operation.value)
+    case 'deleteContents':
+      return deleteContents(deciding, operation.value)
+    case 'copyContents':
+      return copyContents(deciding, operation.value, prepared)
+    case 'moveContents':
+      return moveContents(deciding, operation.value)
+    case 'putDirectLink':
+      return putDirectLink(deciding, operation.value)
+    case 'deleteDirectLink':
+      return deleteDirectLink(deciding, operation.value)
+    case 'resetToken':
+      return resetToken(deciding, operation.value)
+    case 'setAccount':
+      return setAccount(deciding, operation.value)
+    case 'addLegacyFolder':
+      return addLegacyFolder(deciding, operation.value)
+    case 'restoreContents':
+      return restoreContents(deciding, operation.value)
+    case 'emptyBin':
+      return emptyBin(deciding)
+    case 'reportDownloads':
+      return reportDownloads(deciding, operation.value)
+    case 'tick':
+      return tick(deciding)
+    case 'sendSignIn':
+      return sendSignIn(deciding)
+  }
+}
+
+/** The answer of the first time: its bytes, or made again from the ids it was about. */
+function repeated(deciding: Deciding, kept: KeptOutcome): Outcome {
+  if (kept.operation !== commandNumbers[deciding.operation]) return refuse('error-idempotencyKey')
+  if (!deciding.viewer.isOwner && !createsAccount(deciding.request.operation as Operation))
+    return refuse('error-notOwner')
+  if (kept.reply.length > 0) return { kind: 'reply', reply: replyOf(kept.reply) }
+  return answer(madeAgain(deciding, idsOfRecipe(kept.ids)))
+}
+
+function replyOf(bytes: Buffer): AccountReply {
+  return Reply.decode(bytes)
+}
+
+function madeAgain(deciding: Deciding, ids: string[]): Result {
+  const { operation, tree } = deciding
+  if (operation === 'copyContents') return copiesOf(deciding, ids)
+  if (operation === 'moveContents' || operation === 'restoreContents') return itemsOf(deciding, ids)
+  if (operation === 'setAccount') return ofAccount(deciding.accountView())
+  if (operation === 'putDirectLink') {
+    const [contentId = '', linkId] = ids
+    const row = tree.find(contentId)
+    const link = tree.directLinks.get(row)?.find((other) => other.id === linkId)
+    return link === undefined ? refusal('error-notFound') : linkView(deciding, row, link)
+  }
+  // What is left shows one content: the last that its events name.
+  const row = tree.find(ids.at(-1) ?? '')
+  return row < 0 ? refusal('error-notFound') : deciding.contentView(deciding.owners().item(row))
+}
+
+function refusal(status: string): Result {
+  return { $case: 'refusal', value: { status } }
+}

@@ -1,0 +1,237 @@
+/** One request being decided: who asks, when, and the ways it can end. */
+import { accessRefusal } from '@holdfast/access'
+import {
+  type AccountReply,
+  type AccountRequest,
+  type AccountView,
+  type Blob,
+  type Change,
+  type ContentView,
+  type Event,
+  type Grant,
+  type Item,
+  AccountReply as Reply,
+} from '@holdfast/wire'
+import type { Account } from '../account.ts'
+import type { DecideContext, Outcome, TreeSettings } from '../contract.ts'
+import { type AccountFacts, accountView, limitsOf } from '../facts.ts'
+import { contentsMax, outcomeBytesMax } from '../limits.ts'
+import { NewIds } from '../new-ids.ts'
+import { commandNumbers, type OperationName } from '../operations.ts'
+import { PasswordTries, Reading } from '../reading.ts'
+
+export interface Viewer {
+  /** The account itself, the operator, or a part of ours. */
+  isOwner: boolean
+  kind: 'bearer' | 'visitor' | 'grant' | 'operator' | 'system'
+  grant?: Grant
+}
+
+export type Result = NonNullable<AccountReply['result']>
+
+/** A refusal on its way to becoming the answer. */
+export class Refused {
+  readonly status: string
+  constructor(status: string) {
+    this.status = status
+  }
+}
+
+export function refuse(status: string): Outcome {
+  return answer({ $case: 'refusal', value: { status } })
+}
+
+export function answer(result: Result): Outcome {
+  return { kind: 'reply', reply: { result } }
+}
+
+export const done: Result = { $case: 'done', value: {} }
+
+/** Runs long work at once when it is short after all. */
+export function inSlices(steps: Generator<void, Outcome>): Outcome {
+  const first = steps.next()
+  return first.done === true ? first.value : { kind: 'slices', steps }
+}
+
+export class Deciding {
+  readonly account: Account
+  readonly settings: TreeSettings
+  readonly context: DecideContext
+  readonly request: AccountRequest
+  readonly operation: OperationName
+  readonly viewer: Viewer
+  /** Unix seconds. */
+  readonly now: number
+
+  constructor(parts: {
+    account: Account
+    settings: TreeSettings
+    context: DecideContext
+    request: AccountRequest
+    operation: OperationName
+    viewer: Viewer
+  }) {
+    this.account = parts.account
+    this.settings = parts.settings
+    this.context = parts.context
+    this.request = parts.request
+    this.operation = parts.operation
+    this.viewer = parts.viewer
+    this.now = Math.floor(parts.context.nowMs / 1000)
+  }
+
+  get tree() {
+    return this.account.tree
+  }
+
+  get isPremium(): boolean {
+    return this.account.known.tier === 'premium'
+  }
+
+  reading(password: string | undefined, isOwner = this.viewer.isOwner): Reading {
+    const tries = new PasswordTries(this.context, password)
+    return new Reading(this.account, { isOwner, now: this.now, tries })
+  }
+
+  /** As the owner sees it: what answers to commands show. */
+  owners(): Reading {
+    return this.reading(undefined, true)
+  }
+
+  newIds(): NewIds {
+    return new NewIds(this.settings, {
+      account: this.account.id,
+      seed: this.context.seed,
+      codeStart: this.context.codes.next,
+    })
+  }
+
+  /** What to ask for when a decision takes more share codes than there are; undefined: there are enough. */
+  missingCodes(count: number): Outcome | undefined {
+    const { next, end } = this.context.codes
+    return end - next < count ? { kind: 'needs', codes: count } : undefined
+  }
+
+  /**
+   * The change, with its answer. A small answer is kept for a retry; a large one, or one that only the new state can give, is made again from
+   * the ids in the events.
+   */
+  changed(
+    events: NonNullable<Event['event']>[],
+    result: Result | (() => Result),
+    extra: { uses?: Blob[]; codesUsed?: number; legacyCodesUsed?: number } = {},
+  ): Outcome {
+    const known = typeof result === 'function' ? undefined : { result }
+    const encoded = known === undefined ? undefined : Buffer.from(Reply.encode(known).finish())
+    const change: Change = {
+      requestId: Buffer.from(this.request.requestId),
+      timeMs: Math.floor(this.context.nowMs),
+      events: events.map((event) => ({ event })),
+      outcome: encoded !== undefined && encoded.length <= outcomeBytesMax ? encoded : Buffer.alloc(0),
+      seed: Buffer.from(this.context.seed),
+      codeStart: this.context.codes.next,
+      operation: commandNumbers[this.operation] ?? 0,
+    }
+    return {
+      kind: 'change',
+      change,
+      uses: extra.uses ?? [],
+      codesUsed: extra.codesUsed ?? 0,
+      legacyCodesUsed: extra.legacyCodesUsed ?? 0,
+      reply: () => known ?? { result: (result as () => Result)() },
+    }
+  }
+
+  /** `error-limits` when that much more would not fit; the contract's caps count recycled content too. */
+  fits(more: { contents: number; bytes: number }): boolean {
+    const { files, folders, bytes } = this.tree.totals()
+    const limits = limitsOf(this.account.known, this.settings)
+    const contents = files + folders + more.contents
+    if (contents > Math.min(limits.contents ?? contentsMax, contentsMax)) return false
+    return limits.storage === undefined || bytes + more.bytes <= limits.storage
+  }
+
+  accountView(facts: AccountFacts = this.account.known): AccountView {
+    const { tree } = this
+    return accountView(facts, this.settings, {
+      rootId: tree.idOf(tree.root),
+      binId: tree.idOf(tree.bin),
+      totals: tree.totals(),
+      directLinkCount: tree.directLinkCount,
+    })
+  }
+
+  contentView(item: Item, page?: ContentView['page'], facts = this.account.facts): Result {
+    const own = item.isOwner && facts !== undefined
+    return {
+      $case: 'content',
+      value: {
+        item,
+        page,
+        tokenCounter: own ? facts.tokenCounter : 0,
+        tokenKeyId: own ? facts.tokenKeyId : 0,
+      },
+    }
+  }
+
+  /**
+   * Content that a command names: it exists for this caller, is his, and is not in the bin.
+   *
+   * @param foreign the status for other people's content.
+   */
+  own(id: string, foreign = 'error-notOwner'): number | Refused {
+    const row = this.visible(id)
+    if (row instanceof Refused) return row
+    return this.viewer.isOwner ? row : new Refused(foreign)
+  }
+
+  /** Existence alone, as this caller may know it: recycled content is there for nobody, expired content for its owner. */
+  visible(id: string): number | Refused {
+    const { tree } = this
+    const row = tree.find(id)
+    if (row < 0) return new Refused('error-notFound')
+    if (row === tree.bin && this.viewer.isOwner) return new Refused('error-protectedFolder')
+    if (tree.inBin(row)) return new Refused('error-notFound')
+    if (!this.viewer.isOwner && this.isExpired(row)) return new Refused('error-notFound')
+    return row
+  }
+
+  isExpired(row: number): boolean {
+    const ends = this.tree.endsOf(this.tree.isFolder(row) ? row : this.tree.parentOf(row))
+    return ends !== undefined && this.now >= ends
+  }
+
+  /** A folder that takes new content now. @param parameter names it in the refusal of a file. */
+  destination(id: string, parameter: string): number | Refused {
+    const row = this.own(id)
+    if (row instanceof Refused) return row
+    if (!this.tree.isFolder(row)) return new Refused(`error-${parameter}`)
+    // What expires with everything in it takes nothing new; a Premium owner's folder stays, and does.
+    if (!this.isPremium && this.isExpired(row)) return new Refused('error-notFound')
+    return row
+  }
+
+  /** What a new folder takes from its parent. Expiries that are over already are not handed on. */
+  inherited(parent: number) {
+    const expiry = this.tree.expiryOf(parent)
+    return {
+      isPublic: this.tree.isPublic(parent),
+      password: this.tree.passwordOf(parent),
+      expiry: expiry !== undefined && expiry > this.now ? expiry : undefined,
+    }
+  }
+
+  /** The answer of a read, or what has to be checked first. */
+  read(reading: Reading, result: () => Result): Outcome {
+    const { open } = reading.tries
+    return open.length > 0 ? { kind: 'needs', verdicts: open } : answer(result())
+  }
+
+  /** Undefined when the content opens to the reader. */
+  closed(reading: Reading, row: number): Outcome | undefined {
+    const access = reading.accessToContent(row)
+    if (access === 'open') return undefined
+    if (access === 'unknown') return { kind: 'needs', verdicts: reading.tries.open }
+    return refuse(accessRefusal(access))
+  }
+}

@@ -1,0 +1,51 @@
+/** Making, replacing and removing direct links. */
+import { type DeleteDirectLink, DirectLink, type PutDirectLink } from '@holdfast/wire'
+import type { Outcome } from '../contract.ts'
+import { directLinkBytesMax, directLinksPerContentMax } from '../limits.ts'
+import { isTime } from './check.ts'
+import { type Deciding, done, Refused, type Result, refuse } from './deciding.ts'
+
+/** Replaces as a whole: what is not sent restricts nothing any more. */
+export function putDirectLink(deciding: Deciding, { contentId, linkId, link }: PutDirectLink): Outcome {
+  const { viewer, settings, tree } = deciding
+  if (settings.directLinksPremium && viewer.kind === 'bearer' && !deciding.isPremium)
+    return refuse('error-notPremium')
+  if (link === undefined || (link.expireTime !== 0 && !isTime(link.expireTime)))
+    return refuse('error-expireTime')
+  const row = deciding.own(contentId)
+  if (row instanceof Refused) return refuse(row.status)
+  const links = tree.directLinks.get(row) ?? []
+  const before = links.find((other) => other.id === linkId?.toLowerCase())
+  if (linkId !== undefined && before === undefined) return refuse('error-notFound')
+  const tooMany = before === undefined && links.length >= directLinksPerContentMax
+  if (tooMany || DirectLink.encode(link).finish().length > directLinkBytesMax) return refuse('error-limits')
+  const record: DirectLink = {
+    ...link,
+    id: before?.id ?? deciding.newIds().id(),
+    createTime: before?.createTime ?? deciding.now,
+  }
+  const value = { contentId: tree.idOf(row), link: record }
+  return deciding.changed([{ $case: 'directLinkPut', value }], linkView(deciding, row, record))
+}
+
+export function deleteDirectLink(deciding: Deciding, { contentId, linkId }: DeleteDirectLink): Outcome {
+  const row = deciding.own(contentId)
+  if (row instanceof Refused) return refuse(row.status)
+  const { tree } = deciding
+  const link = tree.directLinks.get(row)?.find((other) => other.id === linkId.toLowerCase())
+  if (link === undefined) return refuse('error-notFound')
+  const value = { contentId: tree.idOf(row), linkId: link.id }
+  return deciding.changed([{ $case: 'directLinkDeleted', value }], done)
+}
+
+export function linkView({ tree }: Deciding, row: number, link: DirectLink): Result {
+  return {
+    $case: 'directLink',
+    value: {
+      link,
+      contentId: tree.idOf(row),
+      isFolder: tree.isFolder(row),
+      name: tree.contents.names[row] as string,
+    },
+  }
+}

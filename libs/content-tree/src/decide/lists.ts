@@ -1,0 +1,97 @@
+/** Commands on lists of contents: all or nothing, one bad id changes nothing. */
+import type { DeleteContents, Event, MoveContents, RestoreContents } from '@holdfast/wire'
+import type { Outcome } from '../contract.ts'
+import { treeDepthMax } from '../limits.ts'
+import { isList } from './check.ts'
+import { answer, type Deciding, done, Refused, type Result, refuse } from './deciding.ts'
+
+/** Into the bin when it is on; what is in the bin already goes for good. */
+export function deleteContents(deciding: Deciding, { contentIds }: DeleteContents): Outcome {
+  if (!isList(contentIds)) return refuse('error-contentsId')
+  const { tree, viewer } = deciding
+  const rows: number[] = []
+  for (const id of contentIds) {
+    const row = tree.find(id)
+    const seen = row >= 0 && (viewer.isOwner || !(tree.inBin(row) || deciding.isExpired(row)))
+    if (!seen) return refuse('error-notFound')
+    rows.push(row)
+  }
+  if (!viewer.isOwner) return refuse('error-owner')
+  if (rows.includes(tree.root) || rows.includes(tree.bin)) return refuse('error-protectedFolder')
+  const named = new Set(rows)
+  const tops = [...named].filter((row) => !isBelowAny(deciding, row, named))
+  const toBin = (row: number) => deciding.account.known.recycleBin && !tree.inBin(row)
+  const recycled = tops.filter((row) => toBin(row))
+  const gone = tops.filter((row) => !toBin(row))
+  const events: NonNullable<Event['event']>[] = []
+  for (const [list, bin] of [
+    [recycled, true],
+    [gone, false],
+  ] as const) {
+    const ids = list.map((row) => tree.idOf(row))
+    if (ids.length > 0)
+      events.push({ $case: 'contentsDeleted', value: { ids, toBin: bin, time: deciding.now } })
+  }
+  return deciding.changed(events, done)
+}
+
+function isBelowAny({ tree }: Deciding, row: number, named: ReadonlySet<number>): boolean {
+  if (row === tree.root || row === tree.bin) return false
+  for (let at = tree.parentOf(row); at !== tree.root && at !== tree.bin; at = tree.parentOf(at))
+    if (named.has(at)) return true
+  return false
+}
+
+export function moveContents(deciding: Deciding, { contentIds, folderId }: MoveContents): Outcome {
+  if (!isList(contentIds)) return refuse('error-contentsId')
+  const { tree, viewer } = deciding
+  const rows: number[] = []
+  for (const id of [...contentIds, folderId]) {
+    const row = deciding.visible(id)
+    if (row instanceof Refused) return refuse(row.status)
+    rows.push(row)
+  }
+  if (!viewer.isOwner) return refuse('error-notOwner')
+  rows.pop()
+  const folder = deciding.destination(folderId, 'folderId')
+  if (folder instanceof Refused) return refuse(folder.status)
+  if (rows.includes(tree.root)) return refuse('error-rootFolder')
+  if (rows.some((row) => tree.isBelow(folder, row))) return refuse('error-folderId')
+  if (rows.some((row) => tree.depthOf(folder) + tree.heightOf(row, treeDepthMax) > treeDepthMax))
+    return refuse('error-limits')
+  const ids = rows.map((row) => tree.idOf(row))
+  const result = () => itemsOf(deciding, ids)
+  if (rows.every((row) => tree.parentOf(row) === folder)) return answer(result())
+  const value = { ids, folderId: tree.idOf(folder), time: deciding.now }
+  return deciding.changed([{ $case: 'contentsMoved', value }], result)
+}
+
+export function restoreContents(deciding: Deciding, { contentIds }: RestoreContents): Outcome {
+  if (!isList(contentIds)) return refuse('error-contentsId')
+  const { tree, viewer } = deciding
+  if (!viewer.isOwner) return refuse('error-notOwner')
+  const ids: string[] = []
+  for (const id of contentIds) {
+    const row = tree.find(id)
+    if (row < 0 || !tree.inBin(row)) return refuse('error-notFound')
+    if (row === tree.bin) return refuse('error-protectedFolder')
+    ids.push(tree.idOf(row))
+  }
+  const value = { ids, time: deciding.now }
+  return deciding.changed([{ $case: 'contentsRestored', value }], () => itemsOf(deciding, ids))
+}
+
+export function emptyBin(deciding: Deciding): Outcome {
+  const { tree, viewer } = deciding
+  if (!viewer.isOwner) return refuse('error-notOwner')
+  if (tree.childCount(tree.bin) === 0) return answer(done)
+  const value = { ids: [tree.idOf(tree.bin)], toBin: false, time: deciding.now }
+  return deciding.changed([{ $case: 'contentsDeleted', value }], done)
+}
+
+/** As they are now, one for each id that is still there. */
+export function itemsOf(deciding: Deciding, ids: readonly string[]): Result {
+  const reading = deciding.owners()
+  const rows = ids.map((id) => deciding.tree.find(id)).filter((row) => row >= 0)
+  return { $case: 'items', value: { items: rows.map((row) => reading.item(row)) } }
+}

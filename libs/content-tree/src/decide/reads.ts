@@ -1,0 +1,184 @@
+/** Queries: they change nothing and keep no outcome. */
+
+import { directLinkAccess } from '@holdfast/access'
+import {
+  type CheckUpload,
+  type FileView,
+  type Manifest,
+  type OpenDirectLink,
+  type OpenFile,
+  type ReadContent,
+  type SearchContents,
+  SortField,
+  type TakeManifest,
+} from '@holdfast/wire'
+import type { Outcome } from '../contract.ts'
+import { idsPerListMax, itemsPerAnswerMax, pageSizeMax, searchPageSizeMax } from '../limits.ts'
+import { listing } from '../listing.ts'
+import { sortFields } from '../listing-order.ts'
+import { manifestOf, readableOnly } from '../manifest.ts'
+import type { Reading } from '../reading.ts'
+import { search } from '../search.ts'
+import { answer, type Deciding, done, inSlices, Refused, refuse } from './deciding.ts'
+
+export function readContent(deciding: Deciding, query: ReadContent): Outcome {
+  const row = deciding.tree.find(query.contentId)
+  if (row < 0) return refuse('error-notFound')
+  const reading = deciding.reading(query.password)
+  const closed = deciding.closed(reading, row)
+  if (closed !== undefined) return closed
+  if (!deciding.tree.isFolder(row)) return answer(deciding.contentView(reading.item(row)))
+  const sortField = sortFields.includes(query.sortField) ? query.sortField : SortField.CREATE_TIME
+  const bounded = { ...pageBounds(query, pageSizeMax), sortField }
+  return inSlices(readFolder(deciding, { reading, row, query: bounded }))
+}
+
+function* readFolder(
+  deciding: Deciding,
+  { reading, row, query }: { reading: Reading; row: number; query: ReadContent },
+): Generator<void, Outcome> {
+  const { item, page } = yield* listing(reading, row, query)
+  return deciding.read(reading, () => deciding.contentView(item, page))
+}
+
+export function searchContents(deciding: Deciding, query: SearchContents): Outcome {
+  if (query.searchedString === '') return refuse('error-searchedString')
+  const row = deciding.tree.find(query.contentId)
+  if (row < 0) return refuse('error-notFound')
+  const reading = deciding.reading(query.password)
+  const closed = deciding.closed(reading, row)
+  if (closed !== undefined) return closed
+  if (!deciding.tree.isFolder(row)) return refuse('error-contentId')
+  return inSlices(searchFolder(deciding, { reading, row, query: pageBounds(query, searchPageSizeMax) }))
+}
+
+function* searchFolder(
+  deciding: Deciding,
+  { reading, row, query }: { reading: Reading; row: number; query: SearchContents },
+): Generator<void, Outcome> {
+  const view = yield* search(reading, row, query)
+  return deciding.read(reading, () => ({ $case: 'search', value: view }))
+}
+
+function pageBounds<Query extends { page: number; pageSize: number }>(query: Query, max: number): Query {
+  const pageSize = query.pageSize === 0 ? max : Math.min(query.pageSize, max)
+  return { ...query, page: Math.max(1, query.page), pageSize }
+}
+
+/** A hint only: the same checks hold when the file comes, and then they count. */
+export function checkUpload(deciding: Deciding, query: CheckUpload): Outcome {
+  if (query.folderId === undefined) {
+    if (!deciding.viewer.isOwner) return refuse('error-notOwner')
+  } else {
+    const folder = deciding.destination(query.folderId, 'folderId')
+    if (folder instanceof Refused) return refuse(folder.status)
+  }
+  const contents = query.folderId === undefined ? 2 : 1
+  return deciding.fits({ contents, bytes: 0 }) ? answer(done) : refuse('error-limits')
+}
+
+export function openFile(deciding: Deciding, query: OpenFile): Outcome {
+  const { tree } = deciding
+  const row = tree.find(query.contentId)
+  if (row < 0 || tree.isFolder(row)) return refuse('error-notFound')
+  const granted = grantedTo(deciding, row)
+  if (granted !== undefined) return answer({ $case: 'file', value: granted })
+  const reading = deciding.reading(query.password)
+  const closed = deciding.closed(reading, row)
+  if (closed !== undefined) return closed
+  return answer({ $case: 'file', value: { item: reading.item(row), isOwner: reading.isOwner } })
+}
+
+/**
+ * What a link's capability opens: files that still lie in the folder it was given for, to the owner until his token changes, to a
+ * visitor while the folder still opens under the password he gave then. Without a good one the caller is any visitor.
+ */
+function grantedTo(deciding: Deciding, row: number): FileView | undefined {
+  const { tree, viewer, account } = deciding
+  const { grant } = viewer
+  if (grant === undefined || tree.idOf(tree.parentOf(row)) !== grant.folderId) return undefined
+  if (grant.ownerTokenCounter !== undefined) {
+    if (grant.ownerTokenCounter !== account.known.tokenCounter) return undefined
+    return { item: deciding.owners().item(row), isOwner: true }
+  }
+  const password = tree.passwordOf(tree.parentOf(row))
+  if (password === undefined || !password.salt.equals(grant.passwordVersion)) return undefined
+  const reading = deciding.reading(undefined, false)
+  reading.tries.accept(password)
+  const open = reading.accessToContent(row) === 'open'
+  return open ? { item: reading.item(row), isOwner: false } : undefined
+}
+
+/** An access path of its own: only deletion, the bin and an expiry above close it, and its own restrictions. */
+export function openDirectLink(deciding: Deciding, query: OpenDirectLink): Outcome {
+  const { tree } = deciding
+  const row = tree.find(query.contentId)
+  const link = tree.directLinks.get(row)?.find((other) => other.id === query.linkId)
+  if (row < 0 || link === undefined || tree.inBin(row) || deciding.isExpired(row))
+    return refuse('error-notFound')
+  const access = directLinkAccess(link, {
+    now: deciding.now,
+    sourceIp: query.sourceIp,
+    domain: query.domain,
+    user: query.user,
+    password: query.password,
+  })
+  if (access !== 'open') return refuse(`error-${access}`)
+  if (!tree.isFolder(row))
+    return answer({ $case: 'file', value: { item: deciding.owners().item(row), isOwner: false } })
+  return inSlices(archive(deciding, row))
+}
+
+function* archive(deciding: Deciding, row: number): Generator<void, Outcome> {
+  const manifest = yield* manifestOf(deciding.tree, row, readableOnly(deciding.owners(), true))
+  if ('refuse' in manifest) return refuse(manifest.refuse)
+  return answer({ $case: 'archive', value: { manifest } })
+}
+
+export function takeManifest(deciding: Deciding, query: TakeManifest): Outcome {
+  const { tree } = deciding
+  if (query.contentIds.length === 0 || query.contentIds.length > idsPerListMax)
+    return refuse('error-contentsId')
+  const reading = deciding.reading(query.password)
+  const rows: number[] = []
+  for (const id of query.contentIds) {
+    const row = tree.find(id)
+    if (row < 0 || tree.inBin(row)) return refuse('error-notFound')
+    rows.push(row)
+  }
+  for (const row of rows) {
+    const closed = deciding.closed(reading, row)
+    if (closed !== undefined) return closed
+  }
+  if (rows.includes(tree.root)) return refuse('error-rootFolder')
+  return inSlices(manifests(deciding, { reading, rows, query }))
+}
+
+function* manifests(
+  deciding: Deciding,
+  { reading, rows, query }: { reading: Reading; rows: number[]; query: TakeManifest },
+): Generator<void, Outcome> {
+  const choose = readableOnly(reading, query.skipUnreadable)
+  const taken: Manifest[] = []
+  for (const row of rows) {
+    const manifest = yield* manifestOf(deciding.tree, row, choose)
+    if ('refuse' in manifest) {
+      if (reading.tries.open.length > 0) break
+      return refuse(manifest.refuse)
+    }
+    taken.push(manifest)
+  }
+  return deciding.read(reading, () => ({ $case: 'manifest', value: { manifests: taken } }))
+}
+
+/** Newest first. */
+export function readBin(deciding: Deciding): Outcome {
+  const { tree, viewer } = deciding
+  if (!viewer.isOwner) return refuse('error-notOwner')
+  const rows = [...tree.children(tree.bin)]
+  const timeOf = (row: number) => tree.recycled.get(row)?.time ?? 0
+  rows.sort((a, b) => timeOf(b) - timeOf(a))
+  const reading = deciding.owners()
+  const items = rows.slice(0, itemsPerAnswerMax).map((row) => reading.item(row))
+  return answer({ $case: 'items', value: { items } })
+}

@@ -1,0 +1,79 @@
+/**
+ * What the account owes the world and has not done yet: code rows, sign-in mails and releases of blobs. Part of the state: a change
+ * adds them, the change that says they are done ends them. Numbers rise and are never used twice.
+ */
+import type { Effect } from '@holdfast/wire'
+import type { BlobTable } from './blobs.ts'
+import { codesPerEffectMax } from './limits.ts'
+
+export class Effects {
+  readonly #blobs: BlobTable
+  /** Code rows and mails, in the order of numbers; releases are in the blob table. */
+  readonly #pending = new Map<number, Effect>()
+  next = 1
+
+  constructor(blobs: BlobTable) {
+    this.#blobs = blobs
+  }
+
+  get bytes(): number {
+    let bytes = 0
+    for (const { effect } of this.#pending.values())
+      bytes += 400 + (effect?.$case === 'codeRow' ? effect.value.codes.length * 130 : 0)
+    return bytes
+  }
+
+  addCodes(rows: readonly { code: string; id: string }[]): void {
+    for (let at = 0; at < rows.length; at += codesPerEffectMax) {
+      const chunk = rows.slice(at, at + codesPerEffectMax)
+      this.#add({
+        $case: 'codeRow',
+        value: { codes: chunk.map((row) => row.code), contentIds: chunk.map((row) => row.id) },
+      })
+    }
+  }
+
+  addMail(mail: { email: string; tokenKeyId: number; tokenCounter: number }): void {
+    this.#add({ $case: 'signInMail', value: mail })
+  }
+
+  addRelease(blobRow: number): void {
+    this.#blobs.owe(blobRow, this.next++)
+  }
+
+  done(number: number): void {
+    if (!this.#pending.delete(number)) this.#blobs.released(number)
+  }
+
+  /** Oldest first. @param after only greater numbers; the others are passed over without being made. */
+  *all(after = 0): Generator<Effect> {
+    const releases = this.#blobs.releases()[Symbol.iterator]()
+    let release = releases.next()
+    while (!release.done && release.value[0] <= after) release = releases.next()
+    for (const [number, effect] of this.#pending) {
+      if (number <= after) continue
+      for (; !release.done && release.value[0] < number; release = releases.next())
+        yield this.#release(release.value)
+      yield effect
+    }
+    for (; !release.done; release = releases.next()) yield this.#release(release.value)
+  }
+
+  /** Those that are not releases. */
+  kept(): Iterable<Effect> {
+    return this.#pending.values()
+  }
+
+  restore(effect: Effect): void {
+    this.#pending.set(effect.number, effect)
+  }
+
+  #add(effect: NonNullable<Effect['effect']>): void {
+    const number = this.next++
+    this.#pending.set(number, { number, effect })
+  }
+
+  #release([number, row]: [number, number]): Effect {
+    return { number, effect: { $case: 'blobReleased', value: { blob: this.#blobs.blob(row) } } }
+  }
+}

@@ -1,0 +1,89 @@
+/** What an account is, apart from its content. Immutable: a change makes a new one. */
+import type { AccountView, SetAccount } from '@holdfast/wire'
+import type { TreeSettings } from './contract.ts'
+import type { Totals } from './tree.ts'
+
+export type Tier = 'guest' | 'standard' | 'premium'
+
+export interface AccountFacts {
+  readonly id: string
+  /** As sent; undefined for guests. */
+  readonly email: string | undefined
+  readonly tier: Tier
+  readonly premiumType: string | undefined
+  /** Unix seconds. */
+  readonly createTime: number
+  readonly tokenKeyId: number
+  readonly tokenCounter: number
+  /** Key of the token before the last reset: a repeated reset may still name it. */
+  readonly previousTokenKeyId: number
+  readonly recycleBin: boolean
+  /** Set by the operator; undefined: the tier's. */
+  readonly limitContents: number | undefined
+  readonly limitStorage: number | undefined
+  /** Bytes. */
+  readonly trafficDirect: number
+  readonly trafficWeb: number
+}
+
+export const defaultPremiumType = 'subscription'
+
+export function isTier(text: string): text is Tier {
+  return text === 'guest' || text === 'standard' || text === 'premium'
+}
+
+/** Merges: what is absent stays as it is. */
+export function withSet(facts: AccountFacts, set: SetAccount): AccountFacts {
+  const tier = set.tier !== undefined && isTier(set.tier) ? set.tier : facts.tier
+  const premiumType = set.premiumType ?? facts.premiumType ?? defaultPremiumType
+  return {
+    ...facts,
+    tier,
+    premiumType: tier === 'premium' ? premiumType : undefined,
+    recycleBin: set.recycleBin ?? facts.recycleBin,
+    limitContents:
+      set.limitContents ?? (set.clearLimits || set.clearLimitContents ? undefined : facts.limitContents),
+    limitStorage:
+      set.limitStorage ?? (set.clearLimits || set.clearLimitStorage ? undefined : facts.limitStorage),
+  }
+}
+
+/** Limits in force; undefined: none. */
+export function limitsOf(facts: AccountFacts, settings: TreeSettings) {
+  const tier = settings.limits[facts.tier]
+  return {
+    contents: facts.limitContents ?? tier.contents,
+    storage: facts.limitStorage ?? tier.storage,
+    traffic: tier.traffic,
+  }
+}
+
+export function accountView(
+  facts: AccountFacts,
+  settings: TreeSettings,
+  tree: { rootId: string; binId: string; totals: Totals; directLinkCount: number },
+): AccountView {
+  const limits = limitsOf(facts, settings)
+  return {
+    id: facts.id,
+    email: facts.email ?? `${facts.id}@guest.invalid`,
+    tier: facts.tier,
+    premiumType: facts.premiumType,
+    rootFolder: tree.rootId,
+    createTime: facts.createTime,
+    storage: tree.totals.bytes,
+    fileCount: tree.totals.files,
+    folderCount: tree.totals.folders,
+    trafficDirect: facts.trafficDirect,
+    trafficWeb: facts.trafficWeb,
+    limitStorage: limits.storage,
+    limitContents: limits.contents,
+    limitTraffic: limits.traffic,
+    recycleBinEnabled: facts.recycleBin,
+    recycleBinFolder: tree.binId,
+    tokenKeyId: facts.tokenKeyId,
+    tokenCounter: facts.tokenCounter,
+    rootCreated: facts.createTime,
+    directLinkCount: tree.directLinkCount,
+  }
+}

@@ -1,0 +1,51 @@
+/** Every bound of an account's state, with its reason. The plan's limits (contents, storage) come from the settings. */
+
+/** An account is held in memory as a whole: about 250 bytes a content. */
+export const contentsMax = 1_000_000
+/** Folders below the root. Walks upward are bounded by it. */
+export const treeDepthMax = 128
+export const idsPerListMax = 1_000
+export const nameCodePointsMax = 255
+export const descriptionCodePointsMax = 2_000
+export const tagsMax = 50
+export const tagCodePointsMax = 25
+export const directLinksPerContentMax = 100
+/** Encoded; one link must fit into a checkpoint page and into an event with room to spare. */
+export const directLinkBytesMax = 64 * 1024
+/** A reader of deep listings comes back for the rest. */
+export const itemsPerAnswerMax = 10_000
+export const pageSizeMax = 1_000
+export const searchPageSizeMax = 10_000
+
+/** Retries come within seconds; both bounds hold, whichever is met first. */
+export const outcomesMax = 1_024
+export const outcomeAgeMsMax = 15 * 60_000
+/** Outcomes of ids that clients chose (Idempotency-Key). */
+export const keyedOutcomesMax = 1_024
+export const keyedOutcomeAgeMsMax = 24 * 3_600_000
+/** Larger ones are made again from the state. */
+export const outcomeBytesMax = 4 * 1024
+/** All that is kept for one kind of id. */
+export const outcomesBytesMax = 2 * 1024 * 1024
+/** A frontend's clock may run ahead this much; more would push the floor over everybody else's requests. */
+export const requestAheadMsMax = 60_000
+
+export const recycledSecondsMax = 30 * 86_400
+/** Processes that report downloads; the one silent for longest is forgotten first. */
+export const reportSourcesMax = 256
+/** What one Tick does; what is left is due again at once. */
+export const duePerTickMax = 1_000
+/** Rows of deleted folders swept with one change: a few milliseconds. */
+export const sweepRowsPerChangeMax = 16_384
+export const codesPerEffectMax = 500
+/** Orders of listings kept in memory; the one unused for longest goes first. */
+export const orderBytesMax = 8 * 1024 * 1024
+/** Folders with fewer children are sorted anew each time. */
+export const orderedFolderMin = 64
+/** Rows looked at before long work lets others run: about a millisecond. */
+export const rowsPerSlice = 4_096
+
+/** The last second of the year 9999; larger values are milliseconds by mistake. */
+export const timeMax = 253_402_300_799
+/** The first second of the year 0. */
+export const timeMin = -62_167_219_200

@@ -1,0 +1,244 @@
+/**
+ * The orders of large folders: the children's rows, sorted, kept per (folder, field) from the first listing on.
+ *
+ * A page of a listing then costs what the page costs. A child that comes, goes or changes is put into place by binary search. An
+ * order is only a memory of the tree: it is dropped at will and built anew on demand.
+ */
+import { SortField } from '@holdfast/wire'
+import type { ContentTable } from './columns.ts'
+import { orderBytesMax, orderedFolderMin, rowsPerSlice } from './limits.ts'
+import { folded } from './text.ts'
+
+/** All orders of one folder together are dropped when a change would shift more words than this. */
+const shiftedWordsMax = 4 * 1024 * 1024
+
+export interface Ordered {
+  contents: ContentTable
+  /** Bytes of a file, 0 for a folder. */
+  sizeOf(row: number): number
+  /** Children in the order in which they were put there. */
+  children(folder: number): Iterable<number>
+  childCount(folder: number): number
+}
+
+interface Order {
+  folder: number
+  field: SortField
+  rows: Uint32Array
+  length: number
+}
+
+export class ListingOrders {
+  readonly #tree: Ordered
+  /** Least recently used first. */
+  readonly #orders = new Map<string, Order>()
+  /** How many orders a folder has. */
+  readonly #folders = new Map<number, number>()
+  #bytes = 0
+
+  constructor(tree: Ordered) {
+    this.#tree = tree
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** The children's rows, ascending. Valid until the next change. Yields while it sorts many. */
+  *sorted(folder: number, field: SortField): Generator<void, Uint32Array> {
+    const key = `${folder}/${field}`
+    const kept = this.#orders.get(key)
+    if (kept !== undefined) {
+      this.#orders.delete(key)
+      this.#orders.set(key, kept)
+      return kept.rows.subarray(0, kept.length)
+    }
+    const rows = Uint32Array.from(yield* this.#sort(folder, field))
+    if (rows.length >= orderedFolderMin) this.#keep(key, { folder, field, rows, length: rows.length })
+    return rows
+  }
+
+  inserted(folder: number, row: number): void {
+    for (const order of this.#ordersOf(folder)) this.#insert(order, row)
+  }
+
+  /** To be called while the row still is what it was. */
+  removing(folder: number, row: number): void {
+    for (const order of this.#ordersOf(folder)) this.#remove(order, row)
+  }
+
+  /** Runs a change of a child that may move it in these orders. */
+  changing(folder: number, row: number, fields: readonly SortField[], change: () => void): void {
+    const touched = this.#ordersOf(folder).filter((order) => fields.includes(order.field))
+    for (const order of touched) this.#remove(order, row)
+    change()
+    for (const order of touched) this.#insert(order, row)
+  }
+
+  /** Before many children of a folder change at once. */
+  expect(folder: number, changes: number): void {
+    if (changes * this.#tree.childCount(folder) > shiftedWordsMax) this.drop(folder)
+  }
+
+  drop(folder: number): void {
+    for (const order of this.#ordersOf(folder)) this.#forget(order)
+  }
+
+  *#sort(folder: number, field: SortField): Generator<void, number[]> {
+    const rows = [...this.#tree.children(folder)]
+    if (field !== SortField.NAME) return yield* sortInSlices(rows, (a, b) => this.#compare(field, a, b))
+    const names: string[] = []
+    const places: number[] = []
+    for (const [place, row] of rows.entries()) {
+      names.push(folded(this.#tree.contents.names[row] as string))
+      places.push(place)
+      if (place % rowsPerSlice === rowsPerSlice - 1) yield
+    }
+    const sorted = yield* sortInSlices(places, (a, b) => {
+      const one = names[a] as string
+      const other = names[b] as string
+      if (one !== other) return one < other ? -1 : 1
+      return this.#compareTies(rows[a] as number, rows[b] as number)
+    })
+    return sorted.map((place) => rows[place] as number)
+  }
+
+  #compare(field: SortField, a: number, b: number): number {
+    return this.#compareKeys(field, a, b) || this.#compareTies(a, b)
+  }
+
+  #compareKeys(field: SortField, a: number, b: number): number {
+    const { names, mimetypes, downloads } = this.#tree.contents
+    if (field === SortField.NAME) return compareText(folded(names[a] as string), folded(names[b] as string))
+    if (field === SortField.MIMETYPE) return compareText(mimetypes[a] as string, mimetypes[b] as string)
+    if (field === SortField.SIZE) return this.#tree.sizeOf(a) - this.#tree.sizeOf(b)
+    if (field === SortField.DOWNLOADS) return (downloads[a] as number) - (downloads[b] as number)
+    return 0
+  }
+
+  /** By creation, then id. */
+  #compareTies(a: number, b: number): number {
+    const { created, ids } = this.#tree.contents
+    const byTime = (created[a] as number) - (created[b] as number)
+    if (byTime !== 0) return byTime
+    for (let word = 0; word < 4; word++) {
+      const byWord = (ids[a * 4 + word] as number) - (ids[b * 4 + word] as number)
+      if (byWord !== 0) return byWord
+    }
+    return 0
+  }
+
+  /** Where the row is, or would be. */
+  #place(order: Order, row: number): number {
+    let low = 0
+    let high = order.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#compare(order.field, order.rows[middle] as number, row) < 0) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+
+  #insert(order: Order, row: number): void {
+    const place = this.#place(order, row)
+    if (order.length === order.rows.length) {
+      const grown = new Uint32Array(Math.ceil(order.length * 1.5) + 16)
+      grown.set(order.rows)
+      this.#bytes += grown.byteLength - order.rows.byteLength
+      order.rows = grown
+    }
+    order.rows.copyWithin(place + 1, place, order.length)
+    order.rows[place] = row
+    order.length++
+  }
+
+  #remove(order: Order, row: number): void {
+    const place = this.#place(order, row)
+    if (order.rows[place] !== row) throw new Error(`row ${row} is not where its order has it`)
+    order.rows.copyWithin(place, place + 1, order.length)
+    order.length--
+  }
+
+  #keep(key: string, order: Order): void {
+    this.#orders.set(key, order)
+    this.#folders.set(order.folder, (this.#folders.get(order.folder) ?? 0) + 1)
+    this.#bytes += order.rows.byteLength
+    for (const oldest of this.#orders.values()) {
+      if (this.#bytes <= orderBytesMax || oldest === order) break
+      this.#forget(oldest)
+    }
+  }
+
+  #forget(order: Order): void {
+    this.#orders.delete(`${order.folder}/${order.field}`)
+    this.#bytes -= order.rows.byteLength
+    const left = (this.#folders.get(order.folder) ?? 1) - 1
+    if (left === 0) this.#folders.delete(order.folder)
+    else this.#folders.set(order.folder, left)
+  }
+
+  #ordersOf(folder: number): Order[] {
+    if (!this.#folders.has(folder)) return []
+    const found: Order[] = []
+    for (const field of sortFields) {
+      const order = this.#orders.get(`${folder}/${field}`)
+      if (order !== undefined) found.push(order)
+    }
+    return found
+  }
+}
+
+/** Every field that content is sorted by. */
+export const sortFields: readonly SortField[] = [
+  SortField.CREATE_TIME,
+  SortField.NAME,
+  SortField.SIZE,
+  SortField.DOWNLOADS,
+  SortField.MIMETYPE,
+]
+
+function compareText(a: string, b: string): number {
+  if (a === b) return 0
+  return a < b ? -1 : 1
+}
+
+/** Merge sort that yields between slices. */
+export function* sortInSlices(
+  items: number[],
+  compare: (a: number, b: number) => number,
+): Generator<void, number[]> {
+  if (items.length <= rowsPerSlice) return items.sort(compare)
+  let runs: number[][] = []
+  for (let at = 0; at < items.length; at += rowsPerSlice) {
+    runs.push(items.slice(at, at + rowsPerSlice).sort(compare))
+    yield
+  }
+  while (runs.length > 1) {
+    const merged: number[][] = []
+    for (let at = 0; at < runs.length; at += 2) {
+      const left = runs[at] as number[]
+      const right = runs[at + 1]
+      merged.push(right === undefined ? left : yield* merge(left, right, compare))
+    }
+    runs = merged
+  }
+  return runs[0] as number[]
+}
+
+function* merge(
+  left: number[],
+  right: number[],
+  compare: (a: number, b: number) => number,
+): Generator<void, number[]> {
+  const merged: number[] = []
+  let l = 0
+  let r = 0
+  while (l < left.length || r < right.length) {
+    const takeLeft =
+      r >= right.length || (l < left.length && compare(left[l] as number, right[r] as number) <= 0)
+    merged.push((takeLeft ? left[l++] : right[r++]) as number)
+    if (merged.length % rowsPerSlice === 0) yield
+  }
+  return merged
+}

@@ -1,0 +1,111 @@
+/**
+ * A folder read: one page of its children in the order asked for, and what lies below them as far as the depth and the bound on
+ * items reach. Deeper folders come whole or without children, so that a reader who recurses misses nothing.
+ */
+import type { Item, ListingPage, ReadContent } from '@holdfast/wire'
+import { itemsPerAnswerMax, rowsPerSlice } from './limits.ts'
+import type { Reading } from './reading.ts'
+import { composed, folded } from './text.ts'
+
+type Query = Pick<
+  ReadContent,
+  'page' | 'pageSize' | 'sortField' | 'ascending' | 'contentFilter' | 'contentName' | 'maxDepth'
+>
+
+/** The folder is open to the reader. */
+export function* listing(
+  reading: Reading,
+  folder: number,
+  query: Query,
+): Generator<void, { item: Item; page: ListingPage }> {
+  const item = reading.item(folder)
+  const { rows, total } = yield* pageOf(reading, folder, query)
+  item.children = rows.map((row) => reading.child(row))
+  item.hasChildren = true
+  yield* fillBelow(reading, { query, rows, items: item.children })
+  return { item, page: { page: query.page, pageSize: query.pageSize, totalCount: total } }
+}
+
+/** Whether a text occurs in a content's name, or in tags that this reader is shown. @param needle folded. */
+export function matches(reading: Reading, row: number, needle: string): boolean {
+  const { tree } = reading
+  if (folded(tree.contents.names[row] as string).includes(needle)) return true
+  const tags = tree.tags.get(row)
+  return tags !== undefined && folded(tags).includes(needle) && reading.isOpen(row)
+}
+
+function* pageOf(
+  reading: Reading,
+  folder: number,
+  query: Query,
+): Generator<void, { rows: number[]; total: number }> {
+  const order = yield* reading.tree.orders.sorted(folder, query.sortField)
+  const at = (place: number) => order[query.ascending ? place : order.length - 1 - place] as number
+  const start = (query.page - 1) * query.pageSize
+  const wanted = wantedBy(reading, query)
+  if (wanted === undefined && reading.seesAll(folder)) {
+    const count = Math.max(0, Math.min(query.pageSize, order.length - start))
+    return { rows: Array.from({ length: count }, (_, place) => at(start + place)), total: order.length }
+  }
+  const rows: number[] = []
+  let total = 0
+  for (let place = 0; place < order.length; place++) {
+    const row = at(place)
+    if (place % rowsPerSlice === rowsPerSlice - 1) yield
+    if (wanted !== undefined && !wanted(row)) continue
+    if (!reading.isShown(row)) continue
+    if (total >= start && rows.length < query.pageSize) rows.push(row)
+    total++
+  }
+  return { rows, total }
+}
+
+/** What the filters let through; undefined: everything. */
+function wantedBy(reading: Reading, query: Query): ((row: number) => boolean) | undefined {
+  const { names } = reading.tree.contents
+  const needle = folded(query.contentFilter)
+  const name = query.contentName === undefined ? undefined : composed(query.contentName)
+  if (needle === '' && name === undefined) return undefined
+  return (row) =>
+    (name === undefined || composed(names[row] as string) === name) &&
+    (needle === '' || matches(reading, row, needle))
+}
+
+/** Level by level, every folder that fits into what is left of the answer. */
+function* fillBelow(
+  reading: Reading,
+  { query, rows, items }: { query: Query; rows: number[]; items: Item[] },
+): Generator<void, void> {
+  let left = itemsPerAnswerMax - items.length
+  let level = foldersOf(rows, items)
+  for (let depth = 2; depth <= query.maxDepth && level.length > 0; depth++) {
+    const next: OpenFolder[] = []
+    for (const { row, item } of level) {
+      if (item.childrenCount > left) continue
+      left -= item.childrenCount
+      const below = yield* shownChildren(reading, row, query)
+      item.children = below.map((child) => reading.child(child))
+      item.hasChildren = true
+      next.push(...foldersOf(below, item.children))
+    }
+    level = next
+  }
+}
+
+interface OpenFolder {
+  row: number
+  item: Item
+}
+
+function foldersOf(rows: readonly number[], items: readonly Item[]): OpenFolder[] {
+  const folders: OpenFolder[] = []
+  for (const [place, item] of items.entries())
+    if (item.isFolder && item.canAccess) folders.push({ row: rows[place] as number, item })
+  return folders
+}
+
+function* shownChildren(reading: Reading, folder: number, query: Query): Generator<void, number[]> {
+  const order = yield* reading.tree.orders.sorted(folder, query.sortField)
+  const rows = [...order].filter((row) => reading.isShown(row))
+  return query.ascending ? rows : rows.reverse()
+}

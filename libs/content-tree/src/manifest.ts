@@ -1,0 +1,68 @@
+/** A tree as a flat list in pre-order: for copies into other accounts and for archives. */
+import { accessRefusal } from '@holdfast/access'
+import type { Manifest, ManifestEntry } from '@holdfast/wire'
+import { rowsPerSlice } from './limits.ts'
+import type { Reading } from './reading.ts'
+import type { Tree } from './tree.ts'
+
+/**
+ * What to do with a folder met on the way down: take it, leave it out with all that is below it, or give up with this status.
+ */
+export type Choice = 'take' | 'leave' | { refuse: string }
+
+/** Stops at the first refusal. Yields between slices. */
+export function* manifestOf(
+  tree: Tree,
+  top: number,
+  choose: (folder: number) => Choice,
+): Generator<void, Manifest | { refuse: string }> {
+  const entries: ManifestEntry[] = [entryOf(tree, top, 0)]
+  if (!tree.isFolder(top)) return { entries }
+  const open: { row: number; place: number }[] = [{ row: top, place: 0 }]
+  for (let at = open.pop(); at !== undefined; at = open.pop()) {
+    if (at.row !== top) {
+      const parent = at.place
+      at = { row: at.row, place: entries.length }
+      entries.push(entryOf(tree, at.row, parent))
+    }
+    for (const file of tree.fileRows(at.row)) {
+      entries.push(entryOf(tree, file, at.place))
+      if (entries.length % rowsPerSlice === 0) yield
+    }
+    const below: { row: number; place: number }[] = []
+    for (const folder of tree.folderRows(at.row)) {
+      const choice = choose(folder)
+      if (typeof choice === 'object') return choice
+      if (choice === 'take') below.push({ row: folder, place: at.place })
+    }
+    open.push(...below.reverse())
+  }
+  return { entries }
+}
+
+/** Expired folders are never taken; a visitor takes what opens to him, and leaves or stumbles over the rest. */
+export function readableOnly(reading: Reading, skipUnreadable: boolean): (folder: number) => Choice {
+  return (folder) => {
+    const ends = reading.tree.expiryOf(folder)
+    if (ends !== undefined && reading.now >= ends) return 'leave'
+    const access = reading.accessToChild(folder)
+    // A check that is still to be made decides the request anew.
+    if (access === 'open' || access === 'unknown') return 'take'
+    return skipUnreadable || access === 'notFound' ? 'leave' : { refuse: accessRefusal(access) }
+  }
+}
+
+function entryOf(tree: Tree, row: number, parent: number): ManifestEntry {
+  const isFolder = tree.isFolder(row)
+  return {
+    sourceId: tree.idOf(row),
+    parent,
+    isFolder,
+    name: tree.contents.names[row] as string,
+    description: tree.descriptions.get(row),
+    tags: tree.tags.get(row),
+    modTime: tree.contents.modified[row] as number,
+    mimetype: tree.contents.mimetypes[row] as string,
+    blob: isFolder ? undefined : tree.blobs.blob(tree.blobRowOf(row)),
+  }
+}

@@ -1,0 +1,57 @@
+/** Ids and share codes of new content: derived from a change's seed and code counter, so that replay makes the same ones. */
+import { createHash } from 'node:crypto'
+import type { AccountId } from '@holdfast/kernel'
+import type { TreeSettings } from './contract.ts'
+
+export class NewIds {
+  readonly #settings: TreeSettings
+  readonly #account: AccountId
+  readonly #seed: Uint8Array
+  readonly #codeStart: number
+  #ids = 0
+  #codes = 0
+
+  constructor(
+    settings: TreeSettings,
+    { account, seed, codeStart }: { account: string; seed: Uint8Array; codeStart: number },
+  ) {
+    this.#settings = settings
+    this.#account = account as AccountId
+    this.#seed = seed
+    this.#codeStart = codeStart
+  }
+
+  get codesUsed(): number {
+    return this.#codes
+  }
+
+  /** The next content id. */
+  id(): string {
+    return this.idAt(this.#ids++)
+  }
+
+  idAt(index: number): string {
+    return this.#settings.ids.content(this.#account, this.#random(index))
+  }
+
+  /** The next ids and codes, as many of each. */
+  both(count: number): { ids: string[]; codes: string[] } {
+    const randoms = Array.from({ length: count }, (_, place) => this.#random(this.#ids + place))
+    const ids = this.#settings.ids.contents(this.#account, randoms)
+    const codes = this.#settings.codes.codes(this.#codeStart + this.#codes, count)
+    this.#ids += count
+    this.#codes += count
+    return { ids, codes }
+  }
+
+  /** SHA-256 of (seed ‖ index, 4 bytes big-endian). */
+  #random(index: number): Uint8Array {
+    const bytes = Buffer.alloc(4)
+    bytes.writeUInt32BE(index)
+    return createHash('sha256').update(this.#seed).update(bytes).digest()
+  }
+
+  code(): string {
+    return this.#settings.codes.code(this.#codeStart + this.#codes++)
+  }
+}

@@ -1,0 +1,108 @@
+/**
+ * What became of the last requests, so that a repeated one has one effect and the same answer.
+ *
+ * Ids minted by frontends begin with their time. When an outcome is forgotten, the floor rises to the time of its id: an id at or
+ * below the floor whose outcome is not kept may have been executed, and is refused. Ids that clients chose have no time; they are
+ * kept longer, within bounds of their own.
+ */
+import { requestTime } from '@holdfast/kernel'
+import type { KeptOutcome } from '@holdfast/wire'
+import {
+  keyedOutcomeAgeMsMax,
+  keyedOutcomesMax,
+  outcomeAgeMsMax,
+  outcomesBytesMax,
+  outcomesMax,
+  requestAheadMsMax,
+} from './limits.ts'
+
+export class Outcomes {
+  #floorMs = 0
+  readonly #minted = new Window({ count: outcomesMax, ageMs: outcomeAgeMsMax })
+  readonly #keyed = new Window({ count: keyedOutcomesMax, ageMs: keyedOutcomeAgeMsMax })
+
+  get bytes(): number {
+    return this.#minted.bytes + this.#keyed.bytes
+  }
+
+  get floorMs(): number {
+    return this.#floorMs
+  }
+
+  find(requestId: Uint8Array): KeptOutcome | undefined {
+    return this.#windowOf(requestId).find(requestId)
+  }
+
+  /** False when the request may have been executed and forgotten, or claims to come from the future. */
+  mayBeNew(requestId: Uint8Array, nowMs: number): boolean {
+    const time = requestTime(requestId)
+    return time === undefined || (time > this.#floorMs && time <= nowMs + requestAheadMsMax)
+  }
+
+  /** Keeps an outcome and forgets what is over its bound by then. */
+  keep(outcome: KeptOutcome): void {
+    this.#windowOf(outcome.requestId).add(outcome)
+    for (const window of [this.#minted, this.#keyed])
+      for (const forgotten of window.forget(outcome.timeMs))
+        this.#floorMs = Math.max(this.#floorMs, requestTime(forgotten.requestId) ?? 0)
+  }
+
+  /** Oldest first, minted ids before chosen ones. */
+  *all(): Generator<KeptOutcome> {
+    yield* this.#minted.all()
+    yield* this.#keyed.all()
+  }
+
+  restore(outcomes: readonly KeptOutcome[], floorMs: number): void {
+    this.#floorMs = floorMs
+    for (const outcome of outcomes) this.#windowOf(outcome.requestId).add(outcome)
+  }
+
+  #windowOf(requestId: Uint8Array): Window {
+    return requestTime(requestId) === undefined ? this.#keyed : this.#minted
+  }
+}
+
+class Window {
+  readonly #outcomes = new Map<string, KeptOutcome>()
+  readonly #bound: { count: number; ageMs: number }
+  bytes = 0
+
+  constructor(bound: { count: number; ageMs: number }) {
+    this.#bound = bound
+  }
+
+  find(requestId: Uint8Array): KeptOutcome | undefined {
+    return this.#outcomes.get(keyOf(requestId))
+  }
+
+  add(outcome: KeptOutcome): void {
+    const key = keyOf(outcome.requestId)
+    if (this.#outcomes.has(key)) throw new Error(`request ${key} was executed twice`)
+    this.#outcomes.set(key, outcome)
+    this.bytes += bytesOf(outcome)
+  }
+
+  /** What is beyond count, bytes or age, oldest first. */
+  *forget(nowMs: number): Generator<KeptOutcome> {
+    for (const [key, outcome] of this.#outcomes) {
+      const fits = this.#outcomes.size <= this.#bound.count && this.bytes <= outcomesBytesMax
+      if (fits && nowMs - outcome.timeMs <= this.#bound.ageMs) return
+      this.#outcomes.delete(key)
+      this.bytes -= bytesOf(outcome)
+      yield outcome
+    }
+  }
+
+  all(): Iterable<KeptOutcome> {
+    return this.#outcomes.values()
+  }
+}
+
+function keyOf(requestId: Uint8Array): string {
+  return Buffer.from(requestId.buffer, requestId.byteOffset, requestId.length).toString('latin1')
+}
+
+function bytesOf(outcome: KeptOutcome): number {
+  return 200 + outcome.reply.length + outcome.ids.length
+}

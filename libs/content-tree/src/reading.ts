@@ -1,0 +1,274 @@
+/**
+ * One reader's view of an account: what opens to him, what he is shown, and how an item looks to him. All access goes through the
+ * one rule of @holdfast/access; this file only brings it the facts.
+ */
+import {
+  accessTo,
+  type FolderAccess,
+  isOver,
+  isShown,
+  type PasswordVerdict,
+  type Reader,
+} from '@holdfast/access'
+import type { Item, PasswordVerifier } from '@holdfast/wire'
+import type { Account } from './account.ts'
+import { none } from './columns.ts'
+import type { DecideContext } from './contract.ts'
+import type { Tree } from './tree.ts'
+
+/**
+ * The one password a request sends, tried on every protected folder met. What is not known yet is asked for; the runtime makes a
+ * bounded number of slow checks a request and calls the password wrong for the rest.
+ */
+export class PasswordTries {
+  /** Checks that have to be made before the request can be decided. */
+  readonly open: { verifier: PasswordVerifier; password: string }[] = []
+  readonly #context: DecideContext
+  readonly #password: string | undefined
+  readonly #verdicts = new Map<PasswordVerifier, PasswordVerdict>()
+
+  constructor(context: DecideContext, password: string | undefined) {
+    this.#context = context
+    this.#password = password?.toLowerCase()
+  }
+
+  try(verifier: PasswordVerifier): PasswordVerdict {
+    const known = this.#verdicts.get(verifier)
+    if (known !== undefined) return known
+    const verdict = this.#check(verifier)
+    this.#verdicts.set(verifier, verdict)
+    return verdict
+  }
+
+  /** Counts a password as given: a capability says that it was. */
+  accept(verifier: PasswordVerifier): void {
+    this.#verdicts.set(verifier, 'right')
+  }
+
+  /** What is known already, without any check. */
+  recall(verifier: PasswordVerifier): PasswordVerdict {
+    return this.#verdicts.get(verifier) ?? 'missing'
+  }
+
+  #check(verifier: PasswordVerifier): PasswordVerdict {
+    if (this.#password === undefined || this.#password === '') return 'missing'
+    // Readers send a SHA-256 in hex; anything else needs no slow check to be wrong.
+    if (!/^[0-9a-f]{64}$/.test(this.#password)) return 'wrong'
+    const right = this.#context.verdict(verifier, this.#password)
+    if (right !== undefined) return right ? 'right' : 'wrong'
+    this.open.push({ verifier, password: this.#password })
+    return 'unknown'
+  }
+}
+
+export class Reading {
+  readonly account: Account
+  readonly tree: Tree
+  readonly isOwner: boolean
+  readonly now: number
+  readonly tries: PasswordTries
+  readonly #reader: Reader<PasswordVerifier>
+
+  /** @param now Unix seconds. */
+  constructor(account: Account, viewer: { isOwner: boolean; now: number; tries: PasswordTries }) {
+    this.account = account
+    this.tree = account.tree
+    this.isOwner = viewer.isOwner
+    this.now = viewer.now
+    this.tries = viewer.tries
+    this.#reader = {
+      isOwner: viewer.isOwner,
+      now: viewer.now,
+      tryPassword: (verifier) => this.tries.try(verifier),
+    }
+  }
+
+  /** May this reader read the folder? */
+  accessTo(folder: number): FolderAccess {
+    const { tree } = this
+    return accessTo(
+      {
+        isPublic: tree.isPublic(folder),
+        recycled: tree.inBin(folder),
+        ends: tree.endsOf(folder),
+        password: tree.passwordOf(folder),
+      },
+      this.#reader,
+    )
+  }
+
+  /** The same for a child of a folder that is open to this reader: nothing above it can close it. */
+  accessToChild(folder: number): FolderAccess {
+    const { tree } = this
+    if (this.isOwner) return 'open'
+    return accessTo(
+      {
+        isPublic: tree.isPublic(folder),
+        recycled: false,
+        ends: tree.expiryOf(folder),
+        password: tree.passwordOf(folder),
+      },
+      this.#reader,
+    )
+  }
+
+  /** A file follows its folder. */
+  accessToContent(row: number): FolderAccess {
+    return this.accessTo(this.tree.isFolder(row) ? row : this.tree.parentOf(row))
+  }
+
+  /** How many direct children of an open folder this reader is shown. */
+  childrenCount(folder: number): number {
+    const { tree } = this
+    const all = tree.childCount(folder)
+    if (this.isOwner) return all
+    const { isPrivate, ending } = tree.hiddenCandidates(folder)
+    let over = 0
+    if (ending > 0)
+      for (const child of tree.folderRows(folder))
+        if (tree.isPublic(child) && isOver(tree.expiryOf(child), this.now)) over++
+    return all - isPrivate - over
+  }
+
+  /** Whether this reader is shown every child of an open folder. */
+  seesAll(folder: number): boolean {
+    const { isPrivate, ending } = this.tree.hiddenCandidates(folder)
+    return this.isOwner || (isPrivate === 0 && ending === 0)
+  }
+
+  /** Whether tags and what else a child says of itself are shown, or its name alone. */
+  isOpen(child: number): boolean {
+    return this.isOwner || !this.tree.isFolder(child) || this.accessToChild(child) === 'open'
+  }
+
+  isShown(child: number): boolean {
+    return this.isOwner || !this.tree.isFolder(child) || isShown(this.accessToChild(child))
+  }
+
+  /** A child of an open folder, as it is listed. */
+  child(row: number): Item {
+    if (!this.tree.isFolder(row)) return this.file(row, true)
+    const access = this.accessToChild(row)
+    return access === 'open' ? this.folder(row, true) : this.#locked(row)
+  }
+
+  /** Content that is open to this reader. */
+  item(row: number): Item {
+    const parent = this.tree.parentOf(row)
+    if (this.tree.isFolder(row)) return this.folder(row, parent !== none && this.#mayReadAbove(parent))
+    const item = this.file(row, true)
+    const verifier = this.isOwner ? undefined : this.tree.passwordOf(parent)
+    return verifier === undefined ? item : { ...item, passwordVersion: verifier.salt }
+  }
+
+  file(row: number, showParent: boolean): Item {
+    const { tree } = this
+    const item = this.#common(row, showParent)
+    item.size = tree.sizeOf(row)
+    item.mimetype = tree.contents.mimetypes[row] as string
+    item.downloads = tree.contents.downloads[row] as number
+    item.blob = tree.blobs.blob(tree.blobRowOf(row))
+    return item
+  }
+
+  folder(row: number, showParent: boolean): Item {
+    const { tree } = this
+    const item = this.#common(row, showParent)
+    const verifier = tree.passwordOf(row)
+    item.isFolder = true
+    item.isPublic = tree.isPublic(row)
+    item.isRoot = row === tree.root
+    item.description = tree.descriptions.get(row)
+    item.password = verifier !== undefined
+    item.expiry = tree.expiryOf(row)
+    if (this.isOwner && item.expiry !== undefined) item.deleteAfterExpiry = tree.deletesAfterExpiry(row)
+    if (!this.isOwner && verifier !== undefined) item.passwordVersion = verifier.salt
+    item.childrenCount = this.childrenCount(row)
+    return item
+  }
+
+  #common(row: number, showParent: boolean): Item {
+    const { tree } = this
+    const { contents } = tree
+    const parent = tree.parentOf(row)
+    return {
+      ...blankItem(),
+      id: tree.idOf(row),
+      name: contents.names[row] as string,
+      parentFolder: showParent && parent !== none ? tree.idOf(parent) : undefined,
+      code: tree.codeOf(row),
+      createTime: contents.created[row] as number,
+      modTime: contents.modified[row] as number,
+      tags: tree.tags.get(row),
+      isOwner: this.isOwner,
+      recycledTime: this.isOwner ? tree.recycled.get(row)?.time : undefined,
+      directLinks: this.isOwner ? (tree.directLinks.get(row) ?? []) : [],
+    }
+  }
+
+  /** Says the same whatever was sent: that password may have been meant for another folder of the listing. */
+  #locked(row: number): Item {
+    return {
+      ...blankItem(),
+      id: this.tree.idOf(row),
+      isFolder: true,
+      name: this.tree.contents.names[row] as string,
+      code: this.tree.codeOf(row),
+      canAccess: false,
+      password: true,
+      passwordStatus: 'passwordRequired',
+    }
+  }
+
+  /** Asks no slow check only to name a parent. */
+  #mayReadAbove(folder: number): boolean {
+    const { tree } = this
+    const facts = {
+      isPublic: tree.isPublic(folder),
+      recycled: tree.inBin(folder),
+      ends: tree.endsOf(folder),
+      password: tree.passwordOf(folder),
+    }
+    const reader = {
+      ...this.#reader,
+      tryPassword: (verifier: PasswordVerifier) => this.tries.recall(verifier),
+    }
+    return accessTo(facts, reader) === 'open'
+  }
+}
+
+const noBytes = Buffer.alloc(0)
+
+/** An item that opens and says nothing yet. */
+export function blankItem(): Item {
+  return {
+    id: '',
+    isFolder: false,
+    name: '',
+    parentFolder: undefined,
+    code: undefined,
+    createTime: 0,
+    modTime: 0,
+    tags: undefined,
+    isOwner: false,
+    canAccess: true,
+    isPublic: false,
+    isRoot: false,
+    description: undefined,
+    password: false,
+    passwordStatus: undefined,
+    expiry: undefined,
+    deleteAfterExpiry: undefined,
+    childrenCount: 0,
+    children: [],
+    hasChildren: false,
+    passwordVersion: noBytes,
+    size: 0,
+    mimetype: '',
+    downloads: 0,
+    blob: undefined,
+    parentFolderCode: undefined,
+    recycledTime: undefined,
+    directLinks: [],
+  }
+}

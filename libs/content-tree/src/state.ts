@@ -1,0 +1,62 @@
+/** The state of one account behind the contract: decisions, changes, checkpoints. */
+import type { AccountRequest, Change, Effect } from '@holdfast/wire'
+import { Account } from './account.ts'
+import { applyChange } from './apply.ts'
+import { checkpointPages, loadPages } from './checkpoint.ts'
+import type { AccountState, AccountStates, DecideContext, Outcome, TreeSettings } from './contract.ts'
+import type { PreparedIds } from './copy.ts'
+import { decide } from './decide/decide.ts'
+import { nextDue } from './decide/tick.ts'
+
+export function createAccountStates(settings: TreeSettings): AccountStates {
+  return {
+    empty: (accountId) => new State(new Account(accountId), settings),
+    load: (accountId, pages) => new State(loadPages(accountId, pages), settings),
+  }
+}
+
+class State implements AccountState {
+  readonly #account: Account
+  readonly #settings: TreeSettings
+  #prepared: PreparedIds | undefined
+
+  constructor(account: Account, settings: TreeSettings) {
+    this.#account = account
+    this.#settings = settings
+  }
+
+  get bytes(): number {
+    return this.#account.bytes
+  }
+
+  get exists(): boolean {
+    return this.#account.facts !== undefined
+  }
+
+  decide(request: AccountRequest, context: DecideContext): Outcome {
+    return decide(this.#account, request, {
+      settings: this.#settings,
+      context,
+      prepared: (ids) => {
+        this.#prepared = ids
+      },
+    })
+  }
+
+  apply(change: Change): void {
+    applyChange(this.#account, change, { settings: this.#settings, prepared: this.#prepared })
+    this.#prepared = undefined
+  }
+
+  checkpoint(): Uint8Array[] {
+    return checkpointPages(this.#account)
+  }
+
+  effects(after = 0): Iterable<Effect> {
+    return this.#account.effects.all(after)
+  }
+
+  nextDue(): number | undefined {
+    return nextDue(this.#account)
+  }
+}

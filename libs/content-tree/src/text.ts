@@ -1,0 +1,25 @@
+/** How names and tags are compared. */
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the range is what ASCII is
+const asciiOnly = /^[\x00-\x7f]*$/
+
+/** NFC, whatever the case: equal for texts that a reader takes for the same word. */
+export function folded(text: string): string {
+  if (asciiOnly.test(text)) return text.toLowerCase()
+  // Upper case first unites what lower case alone keeps apart: ß and SS, the two lower-case sigmas.
+  return text.normalize('NFC').toUpperCase().toLowerCase().replaceAll('ς', 'σ').normalize('NFC')
+}
+
+export function composed(text: string): string {
+  return asciiOnly.test(text) ? text : text.normalize('NFC')
+}
+
+export function codePoints(text: string): number {
+  let count = 0
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at)
+    if (unit >= 0xd800 && unit < 0xdc00) at++
+    count++
+  }
+  return count
+}

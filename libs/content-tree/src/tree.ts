@@ -1,0 +1,629 @@
+/**
+ * The tree of an account's content: rows in packed columns, children in linked lists, totals kept on every folder.
+ *
+ * Everything hangs below one of two tops, the root and the recycle bin. A deleted folder is cut off at once, whatever it holds, and
+ * becomes garbage: nothing in it is found any more, and its rows are swept a bounded number at a time. The order in which children
+ * were put into a folder is part of the state (copies and archives follow it); row numbers are not.
+ *
+ * Memory: about 80 bytes of columns a content, 50 more for a folder, 90 for each distinct blob, and the name.
+ */
+import { type DirectLink, type PasswordVerifier, SortField } from '@holdfast/wire'
+import { BlobTable } from './blobs.ts'
+import { ContentTable, FolderTable, none } from './columns.ts'
+import { uuidOfWords, wordsOfUuid } from './ids.ts'
+import { ListingOrders } from './listing-order.ts'
+import { PasswordTable } from './passwords.ts'
+import { Timers } from './timers.ts'
+import { WordIndex } from './word-index.ts'
+
+/** What a new file or folder brings along. */
+export interface NewContent {
+  id: string
+  name: string
+  /** Empty: none. */
+  code: string
+  createTime: number
+  modTime: number
+}
+
+export interface NewFolder extends NewContent {
+  isPublic: boolean
+  password: PasswordVerifier | undefined
+  expiry: number | undefined
+}
+
+export interface Recycled {
+  time: number
+  /** Id of the folder it lay in. */
+  from: string
+}
+
+export interface Totals {
+  files: number
+  folders: number
+  bytes: number
+}
+
+/** Mimetypes shared between rows; more distinct ones than this are kept by each row for itself. */
+const sharedMimetypesMax = 1_024
+
+export class Tree {
+  readonly contents = new ContentTable()
+  readonly folders = new FolderTable()
+  readonly blobs = new BlobTable()
+  readonly passwords = new PasswordTable()
+  readonly descriptions = new Map<number, string>()
+  readonly tags = new Map<number, string>()
+  readonly directLinks = new Map<number, DirectLink[]>()
+  readonly recycled = new Map<number, Recycled>()
+  readonly orders: ListingOrders
+  readonly timers: Timers
+  root = none
+  bin = none
+  /** Folders that wait for their expiry. */
+  waiting = 0
+  directLinkCount = 0
+  /** Tops of deleted folders, in the order of their deletion. */
+  readonly garbage: number[] = []
+  readonly #index: WordIndex
+  readonly #key = new Uint32Array(4)
+  readonly #mimetypes = new Map<string, string>()
+  #textBytes = 0
+
+  constructor() {
+    this.#index = new WordIndex(this.contents.ids, { words: 4, hashWord: 0 })
+    this.contents.indexed(this.#index)
+    this.orders = new ListingOrders(this)
+    this.timers = new Timers((row, time) => this.#waitsFor(row, time))
+  }
+
+  /** Estimated bytes in memory. */
+  get bytes(): number {
+    const tables = this.contents.bytes + this.folders.bytes + this.blobs.bytes + this.passwords.bytes
+    const notes = (this.descriptions.size + this.tags.size + this.recycled.size) * 100
+    return (
+      tables +
+      notes +
+      this.directLinkCount * 500 +
+      this.#textBytes +
+      this.#index.bytes +
+      this.orders.bytes +
+      this.timers.bytes
+    )
+  }
+
+  // ---- looking
+
+  /** The row of a content that was not deleted, or -1. */
+  find(id: string): number {
+    if (!wordsOfUuid(id, this.#key)) return -1
+    const row = this.#index.find(this.#key)
+    if (row < 0) return -1
+    const top = this.topOf(row)
+    return top === this.root || top === this.bin ? row : -1
+  }
+
+  idOf(row: number): string {
+    return uuidOfWords(this.contents.ids, row * 4)
+  }
+
+  codeOf(row: number): string | undefined {
+    const bytes = this.contents.code.subarray(row * 8, row * 8 + 8)
+    if (bytes[0] === 0) return undefined
+    return String.fromCharCode(...(bytes[7] === 0 ? bytes.subarray(0, 6) : bytes))
+  }
+
+  isFolder(row: number): boolean {
+    return this.contents.isFolder[row] === 1
+  }
+
+  parentOf(row: number): number {
+    return this.contents.parent[row] as number
+  }
+
+  topOf(row: number): number {
+    let at = row
+    for (let above = this.parentOf(at); above !== none; above = this.parentOf(at)) at = above
+    return at
+  }
+
+  /** Levels of folders between it and the top: 0 for a top. */
+  depthOf(row: number): number {
+    let depth = 0
+    for (let at = this.parentOf(row); at !== none; at = this.parentOf(at)) depth++
+    return depth
+  }
+
+  /** Levels of folders it brings with it: 0 for a file, 1 for a folder without folders. Looks no further than `max`. */
+  heightOf(row: number, max = Number.POSITIVE_INFINITY): number {
+    if (!this.isFolder(row)) return 0
+    let level = [row]
+    let height = 0
+    while (level.length > 0 && height < max) {
+      height++
+      level = level.flatMap((folder) => [...this.folderRows(folder)])
+    }
+    return height
+  }
+
+  isBelow(row: number, folder: number): boolean {
+    for (let at = row; at !== none; at = this.parentOf(at)) if (at === folder) return true
+    return false
+  }
+
+  inBin(row: number): boolean {
+    return this.topOf(row) === this.bin
+  }
+
+  /** The earliest expiry of a folder and those above it. */
+  endsOf(folder: number): number | undefined {
+    let ends: number | undefined
+    for (let at = folder; at !== none; at = this.parentOf(at)) {
+      const own = this.expiryOf(at)
+      if (own !== undefined && (ends === undefined || own < ends)) ends = own
+    }
+    return ends
+  }
+
+  expiryOf(folder: number): number | undefined {
+    return this.folders.expiry[this.#folder(folder)] || undefined
+  }
+
+  isPublic(folder: number): boolean {
+    return this.folders.isPublic[this.#folder(folder)] === 1
+  }
+
+  isClosed(folder: number): boolean {
+    return this.folders.closed[this.#folder(folder)] === 1
+  }
+
+  deletesAfterExpiry(folder: number): boolean {
+    return this.folders.deleteAfterExpiry[this.#folder(folder)] === 1
+  }
+
+  passwordOf(folder: number): PasswordVerifier | undefined {
+    const row = this.folders.password[this.#folder(folder)] as number
+    return row === 0 ? undefined : this.passwords.verifier(row - 1)
+  }
+
+  sizeOf(row: number): number {
+    return this.isFolder(row) ? 0 : this.blobs.size(this.contents.link[row] as number)
+  }
+
+  blobRowOf(file: number): number {
+    return this.contents.link[file] as number
+  }
+
+  childCount(folder: number): number {
+    const at = this.#folder(folder)
+    return (this.folders.folderCount[at] as number) + (this.folders.fileCount[at] as number)
+  }
+
+  /** Child folders that are private, and those that have an expiry. */
+  hiddenCandidates(folder: number): { isPrivate: number; ending: number } {
+    const at = this.#folder(folder)
+    return {
+      isPrivate: this.folders.privateFolders[at] as number,
+      ending: this.folders.endingFolders[at] as number,
+    }
+  }
+
+  /** Of all that is below a folder, without itself. */
+  below(folder: number): Totals {
+    const at = this.#folder(folder)
+    return {
+      files: this.folders.filesBelow[at] as number,
+      folders: this.folders.foldersBelow[at] as number,
+      bytes: this.folders.bytesBelow[at] as number,
+    }
+  }
+
+  /** Of a content and all that is below it. */
+  totalsOf(row: number): Totals {
+    if (!this.isFolder(row)) return { files: 1, folders: 0, bytes: this.sizeOf(row) }
+    const { files, folders, bytes } = this.below(row)
+    return { files, folders: folders + 1, bytes }
+  }
+
+  /** What the account holds, recycled content included, root and bin not. */
+  totals(): Totals {
+    const root = this.below(this.root)
+    const bin = this.below(this.bin)
+    return {
+      files: root.files + bin.files,
+      folders: root.folders + bin.folders,
+      bytes: root.bytes + bin.bytes,
+    }
+  }
+
+  *fileRows(folder: number): Generator<number> {
+    const { next } = this.contents
+    let row = this.folders.firstFile[this.#folder(folder)] as number
+    for (; row !== none; row = next[row] as number) yield row
+  }
+
+  *folderRows(folder: number): Generator<number> {
+    const { next } = this.contents
+    let row = this.folders.firstFolder[this.#folder(folder)] as number
+    for (; row !== none; row = next[row] as number) yield row
+  }
+
+  /** Files first, then folders, each in the order in which they were put there. */
+  *children(folder: number): Generator<number> {
+    yield* this.fileRows(folder)
+    yield* this.folderRows(folder)
+  }
+
+  // ---- changing
+
+  /** Makes room at once, before a large load. */
+  reserve(rows: { contents: number; folders: number; blobs: number }): void {
+    this.contents.reserve(rows.contents)
+    this.folders.reserve(rows.folders)
+    this.blobs.columns.reserve(rows.blobs)
+  }
+
+  /** @param parent `none` makes a top. */
+  addFolder(parent: number, facts: NewFolder): number {
+    const row = this.#addRow(facts)
+    const folder = this.folders.take()
+    this.contents.isFolder[row] = 1
+    this.contents.link[row] = folder
+    this.contents.mimetypes[row] = ''
+    this.#emptyLists(folder)
+    this.folders.isPublic[folder] = facts.isPublic ? 1 : 0
+    if (facts.password !== undefined) this.folders.password[folder] = 1 + this.passwords.use(facts.password)
+    if (facts.expiry !== undefined) this.#startTimer(row, facts.expiry)
+    if (parent !== none) this.#attach(row, parent)
+    return row
+  }
+
+  /** @param blob its row, counted already. */
+  addFile(parent: number, facts: NewContent & { mimetype: string }, blob: number): number {
+    const row = this.#addRow(facts)
+    this.contents.link[row] = blob
+    this.contents.mimetypes[row] = this.#shared(facts.mimetype)
+    this.#attach(row, parent)
+    return row
+  }
+
+  move(row: number, parent: number): void {
+    this.#detach(row)
+    this.#attach(row, parent)
+  }
+
+  rename(row: number, name: string): void {
+    this.#changing(row, [SortField.NAME], () => {
+      this.#textBytes += textBytes(name) - textBytes(this.contents.names[row] as string)
+      this.contents.names[row] = name
+    })
+  }
+
+  addDownloads(row: number, count: number): void {
+    this.#changing(row, [SortField.DOWNLOADS], () => {
+      this.contents.downloads[row] = (this.contents.downloads[row] as number) + count
+    })
+  }
+
+  setCode(row: number, code: string): void {
+    this.contents.code.fill(0, row * 8, row * 8 + 8)
+    for (let at = 0; at < code.length; at++) this.contents.code[row * 8 + at] = code.charCodeAt(at)
+  }
+
+  setModTime(row: number, seconds: number): void {
+    this.contents.modified[row] = seconds
+  }
+
+  setPublic(folder: number, isPublic: boolean): void {
+    this.#counted(folder, -1)
+    this.folders.isPublic[this.#folder(folder)] = isPublic ? 1 : 0
+    this.#counted(folder, 1)
+  }
+
+  setPassword(folder: number, verifier: PasswordVerifier | undefined): void {
+    const at = this.#folder(folder)
+    const before = this.folders.password[at] as number
+    this.folders.password[at] = verifier === undefined ? 0 : 1 + this.passwords.use(verifier)
+    if (before !== 0) this.passwords.unuse(before - 1)
+  }
+
+  /** A new expiry opens a closed folder's question anew. */
+  setExpiry(folder: number, expiry: number | undefined, deleteAfterExpiry: boolean): void {
+    this.#counted(folder, -1)
+    this.#stopTimer(folder)
+    if (expiry !== undefined) this.#startTimer(folder, expiry)
+    this.folders.deleteAfterExpiry[this.#folder(folder)] = expiry !== undefined && deleteAfterExpiry ? 1 : 0
+    this.#counted(folder, 1)
+  }
+
+  /** Its expiry fired and it stays; it keeps the expiry, which closes it to visitors. */
+  close(folder: number): void {
+    const at = this.#folder(folder)
+    if (this.folders.closed[at] === 1 || this.folders.expiry[at] === 0) return
+    this.folders.closed[at] = 1
+    this.waiting--
+  }
+
+  setText(notes: Map<number, string>, row: number, text: string): void {
+    this.#textBytes += textBytes(text) - textBytes(notes.get(row) ?? '')
+    if (text === '') notes.delete(row)
+    else notes.set(row, text)
+  }
+
+  setDirectLinks(row: number, links: DirectLink[]): void {
+    this.directLinkCount += links.length - (this.directLinks.get(row)?.length ?? 0)
+    if (links.length === 0) this.directLinks.delete(row)
+    else this.directLinks.set(row, links)
+  }
+
+  /** Deletes for good. A folder with all that is in it is cut off; `sweep` frees the rows. @param unused see `sweep`. */
+  discard(row: number, unused: (blobRow: number) => void): void {
+    this.#detach(row)
+    if (this.isFolder(row)) this.garbage.push(row)
+    else this.#freeFile(row, unused)
+  }
+
+  /**
+   * Frees rows of deleted folders, at most about `max`, always in the same order: how far it gets is part of the state.
+   *
+   * @param unused is told of each blob whose last use went.
+   */
+  sweep(max: number, unused: (blobRow: number) => void): void {
+    let left = max
+    while (left > 0 && this.garbage.length > 0) {
+      const top = this.garbage[0] as number
+      let at = top
+      while (left > 0) {
+        const folder = this.#folder(at)
+        const below = this.folders.firstFolder[folder] as number
+        const file = this.folders.firstFile[folder] as number
+        if (below !== none) {
+          at = below
+          continue
+        }
+        left--
+        if (file !== none) {
+          this.#unlink(file, at)
+          this.#freeFile(file, unused)
+          continue
+        }
+        const above = this.parentOf(at)
+        if (above !== none) this.#unlink(at, above)
+        this.#freeFolder(at)
+        if (at === top) {
+          this.garbage.shift()
+          break
+        }
+        at = above
+      }
+    }
+  }
+
+  // ---- loading a checkpoint: rows in pre-order, their plain columns set already
+
+  restoreFolder(
+    row: number,
+    saved: {
+      name: string
+      parent: number
+      flags: number
+      expiry: number
+      password: PasswordVerifier | undefined
+    },
+  ): void {
+    const folder = this.folders.take()
+    this.contents.isFolder[row] = 1
+    this.contents.link[row] = folder
+    this.contents.mimetypes[row] = ''
+    this.#emptyLists(folder)
+    this.folders.isPublic[folder] = (saved.flags & 2) >> 1
+    this.folders.deleteAfterExpiry[folder] = (saved.flags & 4) >> 2
+    if (saved.password !== undefined) this.folders.password[folder] = 1 + this.passwords.use(saved.password)
+    if (saved.expiry !== 0) this.#startTimer(row, saved.expiry)
+    if ((saved.flags & 8) !== 0) this.close(row)
+    this.#restoreRow(row, saved)
+  }
+
+  restoreFile(row: number, saved: { name: string; parent: number; blob: number; mimetype: string }): void {
+    this.contents.link[row] = saved.blob
+    this.contents.mimetypes[row] = this.#shared(saved.mimetype)
+    this.blobs.useRow(saved.blob)
+    this.#restoreRow(row, saved)
+  }
+
+  /** After the last row: adds up the totals, from the leaves on. */
+  restored(): void {
+    const { filesBelow, foldersBelow, bytesBelow } = this.folders
+    for (let row = this.contents.count - 1; row >= 0; row--) {
+      const parent = this.parentOf(row)
+      if (parent === none) continue
+      const above = this.contents.link[parent] as number
+      const { files, folders, bytes } = this.totalsOf(row)
+      filesBelow[above] = (filesBelow[above] as number) + files
+      foldersBelow[above] = (foldersBelow[above] as number) + folders
+      bytesBelow[above] = (bytesBelow[above] as number) + bytes
+    }
+  }
+
+  #restoreRow(row: number, { name, parent }: { name: string; parent: number }): void {
+    const { contents } = this
+    contents.names[row] = name
+    this.#textBytes += textBytes(name)
+    this.#index.add(row)
+    contents.parent[row] = none
+    contents.next[row] = none
+    contents.previous[row] = none
+    if (parent !== none) this.#append(row, parent)
+    else if (this.root === none) this.root = row
+    else if (this.bin === none) this.bin = row
+    else this.garbage.push(row)
+  }
+
+  // ---- inside
+
+  #emptyLists(folder: number): void {
+    const { firstFolder, lastFolder, firstFile, lastFile } = this.folders
+    for (const list of [firstFolder, lastFolder, firstFile, lastFile]) list[folder] = none
+  }
+
+  #folder(row: number): number {
+    if (this.contents.isFolder[row] !== 1) throw new Error(`row ${row} is no folder`)
+    return this.contents.link[row] as number
+  }
+
+  #addRow(facts: NewContent): number {
+    const row = this.contents.take()
+    if (!wordsOfUuid(facts.id, this.contents.ids, row * 4)) throw new RangeError(`no content id: ${facts.id}`)
+    this.#index.add(row)
+    const { contents } = this
+    contents.parent[row] = none
+    contents.next[row] = none
+    contents.previous[row] = none
+    contents.created[row] = facts.createTime
+    contents.modified[row] = facts.modTime
+    contents.names[row] = facts.name
+    this.#textBytes += textBytes(facts.name)
+    this.setCode(row, facts.code)
+    return row
+  }
+
+  #attach(row: number, parent: number): void {
+    this.#append(row, parent)
+    this.#addToTotals(parent, row, 1)
+    this.orders.inserted(parent, row)
+  }
+
+  #append(row: number, parent: number): void {
+    const { contents, folders } = this
+    const folder = this.#folder(parent)
+    const [first, last, count] = this.#listOf(row)
+    const tail = folders[last][folder] as number
+    contents.parent[row] = parent
+    contents.previous[row] = tail
+    contents.next[row] = none
+    if (tail === none) folders[first][folder] = row
+    else contents.next[tail] = row
+    folders[last][folder] = row
+    folders[count][folder] = (folders[count][folder] as number) + 1
+    this.#counted(row, 1)
+  }
+
+  #detach(row: number): void {
+    const parent = this.parentOf(row)
+    this.orders.removing(parent, row)
+    this.#addToTotals(parent, row, -1)
+    this.#counted(row, -1)
+    this.#unlink(row, parent)
+  }
+
+  #unlink(row: number, parent: number): void {
+    const { contents, folders } = this
+    const folder = this.#folder(parent)
+    const [first, last, count] = this.#listOf(row)
+    const before = contents.previous[row] as number
+    const after = contents.next[row] as number
+    if (before === none) folders[first][folder] = after
+    else contents.next[before] = after
+    if (after === none) folders[last][folder] = before
+    else contents.previous[after] = before
+    folders[count][folder] = (folders[count][folder] as number) - 1
+    contents.parent[row] = none
+    contents.previous[row] = none
+    contents.next[row] = none
+  }
+
+  #listOf(row: number) {
+    return this.isFolder(row)
+      ? (['firstFolder', 'lastFolder', 'folderCount'] as const)
+      : (['firstFile', 'lastFile', 'fileCount'] as const)
+  }
+
+  #addToTotals(parent: number, row: number, sign: 1 | -1): void {
+    const { files, folders, bytes } = this.totalsOf(row)
+    const { filesBelow, foldersBelow, bytesBelow } = this.folders
+    for (let at = parent; at !== none; at = this.parentOf(at)) {
+      const folder = this.contents.link[at] as number
+      filesBelow[folder] = (filesBelow[folder] as number) + sign * files
+      foldersBelow[folder] = (foldersBelow[folder] as number) + sign * folders
+      bytesBelow[folder] = (bytesBelow[folder] as number) + sign * bytes
+    }
+  }
+
+  /** Counts a folder in, or out of, what its parent knows of private and ending children. */
+  #counted(row: number, sign: 1 | -1): void {
+    const parent = this.parentOf(row)
+    if (parent === none || !this.isFolder(row)) return
+    const own = this.#folder(row)
+    const above = this.#folder(parent)
+    const { privateFolders, endingFolders, isPublic, expiry } = this.folders
+    if (isPublic[own] === 0) privateFolders[above] = (privateFolders[above] as number) + sign
+    if (expiry[own] !== 0) endingFolders[above] = (endingFolders[above] as number) + sign
+  }
+
+  #changing(row: number, fields: readonly SortField[], change: () => void): void {
+    const parent = this.parentOf(row)
+    if (parent === none) change()
+    else this.orders.changing(parent, row, fields, change)
+  }
+
+  #startTimer(row: number, expiry: number): void {
+    this.folders.expiry[this.#folder(row)] = expiry
+    this.waiting++
+    this.timers.add(row, expiry)
+    this.timers.tidy(this.waiting)
+  }
+
+  #stopTimer(row: number): void {
+    const at = this.#folder(row)
+    if (this.folders.expiry[at] !== 0 && this.folders.closed[at] === 0) this.waiting--
+    this.folders.expiry[at] = 0
+    this.folders.closed[at] = 0
+  }
+
+  #waitsFor(row: number, time: number): boolean {
+    if (this.contents.isFolder[row] !== 1) return false
+    const at = this.contents.link[row] as number
+    if (this.folders.expiry[at] !== time || this.folders.closed[at] === 1) return false
+    const top = this.topOf(row)
+    return top === this.root || top === this.bin
+  }
+
+  #freeFile(row: number, unused: (blobRow: number) => void): void {
+    const blob = this.contents.link[row] as number
+    if (this.blobs.unuse(blob)) unused(blob)
+    this.#freeRow(row)
+  }
+
+  #freeFolder(row: number): void {
+    const folder = this.#folder(row)
+    this.orders.drop(row)
+    this.setPassword(row, undefined)
+    this.#stopTimer(row)
+    this.folders.give(folder)
+    this.#freeRow(row)
+  }
+
+  #freeRow(row: number): void {
+    this.setText(this.descriptions, row, '')
+    this.setText(this.tags, row, '')
+    this.setDirectLinks(row, [])
+    this.recycled.delete(row)
+    this.#textBytes -= textBytes(this.contents.names[row] as string)
+    this.contents.names[row] = ''
+    this.contents.mimetypes[row] = ''
+    this.#index.remove(row)
+    this.contents.give(row)
+  }
+
+  #shared(mimetype: string): string {
+    const known = this.#mimetypes.get(mimetype)
+    if (known !== undefined) return known
+    if (this.#mimetypes.size < sharedMimetypesMax) this.#mimetypes.set(mimetype, mimetype)
+    return mimetype
+  }
+}
+
+/** What a string costs in memory, roughly. */
+function textBytes(text: string): number {
+  return text === '' ? 0 : 32 + text.length
+}

@@ -1,0 +1,547 @@
+/** Queries: listings, search, files, manifests, direct links, and who is shown what. */
+import { createHash } from 'node:crypto'
+import { type DirectLink, type Item, SortField } from '@holdfast/wire'
+import t from 'tap'
+import { blobOf, firstPage, operator, passwordOf, sent, system, visitor, type Who, World } from './world.ts'
+
+const names = (item: Item) => item.children.map((child) => child.name)
+
+function set(
+  world: World,
+  contentId: string,
+  attribute: NonNullable<import('@holdfast/wire').UpdateContent['attribute']>,
+) {
+  const status = world.status(operator, { updateContent: { contentId, attribute } })
+  if (status !== 'ok') throw new Error(status)
+}
+
+const password = (world: World, contentId: string, text: string) =>
+  set(world, contentId, { $case: 'password', value: { verifier: passwordOf(text) } })
+const expire = (world: World, contentId: string, seconds: number) =>
+  set(world, contentId, { $case: 'expiry', value: { expiry: world.now + seconds, deleteAfterExpiry: false } })
+
+t.test('a page is a slice of the order asked for', async (t) => {
+  const world = new World()
+  const root = world.create()
+  const made = ['b', 'É', 'a', 'e\u0301x', 'D', 'c', 'A'].map((name, index) => {
+    world.nowMs += 1000
+    return world.item(operator, {
+      addFile: {
+        folderId: root,
+        name,
+        mimetype: index % 2 === 0 ? 'text/b' : 'text/a',
+        blob: blobOf(name, (index * 5) % 7),
+      },
+    })
+  })
+  world.nowMs += 1000
+  world.folder(root, { name: 'folder' })
+  const list = (sortField: SortField, ascending = true, more = {}) =>
+    names(world.read(operator, root, { sortField, ascending, ...more }))
+  t.same(list(SortField.CREATE_TIME), ['b', 'É', 'a', 'e\u0301x', 'D', 'c', 'A', 'folder'])
+  t.same(list(SortField.CREATE_TIME, false), ['folder', 'A', 'c', 'D', 'e\u0301x', 'a', 'É', 'b'])
+  t.same(
+    list(SortField.NAME),
+    ['a', 'A', 'b', 'c', 'D', 'folder', 'É', 'e\u0301x'],
+    'without case, composed, ties by creation',
+  )
+  t.same(
+    list(SortField.SIZE),
+    ['b', 'folder', 'e\u0301x', 'A', 'a', 'c', 'É', 'D'].map((name) => name),
+    'folders have size 0',
+  )
+  t.same(list(SortField.MIMETYPE), ['folder', 'É', 'e\u0301x', 'c', 'b', 'a', 'D', 'A'])
+  const report = { source: Buffer.alloc(16), sequence: 1, trafficDirect: 0, trafficWeb: 0 }
+  const counts = [made[2], made[2], made[4]].map((item) => ({ contentId: item?.id ?? '', count: 1 }))
+  world.ask(system, { reportDownloads: { ...report, counts } })
+  t.same(list(SortField.DOWNLOADS, false).slice(0, 2), ['a', 'D'])
+  t.same(list(SortField.CREATE_TIME, true, { page: 2, pageSize: 3 }), ['e\u0301x', 'D', 'c'])
+  t.same(list(SortField.CREATE_TIME, true, { page: 3, pageSize: 3 }), ['A', 'folder'])
+  t.same(list(SortField.CREATE_TIME, true, { page: 4, pageSize: 3 }), [], 'past the end')
+  t.same(list(0 as SortField), list(SortField.CREATE_TIME), 'the default')
+  const { result } = world.ask(operator, {
+    readContent: { ...firstPage, contentId: root, page: 2, pageSize: 3 },
+  })
+  t.match(result, { value: { page: { page: 2, pageSize: 3, totalCount: 8 } } })
+})
+
+t.test('filters act on the first level and count what is left', async (t) => {
+  const world = new World()
+  const root = world.create()
+  for (const name of ['Straße.txt', 'STRASSE', 'Σίσυφος', 'other', 'other', 'Other']) world.file(root, name)
+  const folder = world.folder(root, { name: 'tagged' })
+  set(world, folder.id, { $case: 'tags', value: 'Straw,x' })
+  world.file(folder.id, 'below')
+  const found = (query: object) => {
+    const { result } = world.ask(operator, {
+      readContent: {
+        ...firstPage,
+        sortField: SortField.NAME,
+        ascending: true,
+        contentId: root,
+        maxDepth: 2,
+        ...query,
+      },
+    })
+    if (result.$case !== 'content' || result.value.item === undefined) throw new Error('no listing')
+    return [names(result.value.item).join(), result.value.page?.totalCount, result.value.item.childrenCount]
+  }
+  t.same(found({ contentFilter: 'strasse' }), ['Straße.txt,STRASSE'.split(',').reverse().join(), 2, 7])
+  t.same(found({ contentFilter: 'ΊΣΥΦΟΣ' })[0], 'Σίσυφος')
+  t.same(found({ contentFilter: 'straw' })[0], 'tagged', 'tags')
+  t.same(found({ contentFilter: '' })[1], 7, 'an empty filter is none')
+  t.same(found({ contentName: 'other' }).slice(0, 2), ['other,other', 2], 'case counts')
+  t.same(found({ contentName: 'other', contentFilter: 'straw' })[1], 0)
+  t.same(found({ contentName: 'Strasse' })[1], 0)
+  const tagged = world.read(operator, root, { contentFilter: 'straw', maxDepth: 2 }).children[0]
+  t.same(
+    tagged?.children.map((child) => child.name),
+    ['below'],
+    'deeper levels are whole',
+  )
+})
+
+t.test('an order is kept up to date by every kind of change', async (t) => {
+  const world = new World()
+  const root = world.create()
+  const files = Array.from({ length: 100 }, (_, index) => world.file(root, `n${(index * 37) % 100}`))
+  const fields = [1, 2, 3, 4, 5] as const
+  const same = (what: string) => {
+    for (const sortField of fields) {
+      const kept = world
+        .read(operator, root, { sortField, ascending: true })
+        .children.map((child) => child.id)
+      const state = world.state
+      world.state = world.replayed()
+      t.same(
+        kept,
+        world.read(operator, root, { sortField, ascending: true }).children.map((child) => child.id),
+        `${what}, field ${sortField}`,
+      )
+      world.state = state
+    }
+  }
+  same('built')
+  const id = (index: number) => files[index]?.id ?? ''
+  world.nowMs += 5000
+  set(world, id(3), { $case: 'name', value: 'N50x' })
+  const folder = world.folder(root, { name: 'n5' })
+  world.ask(operator, { moveContents: { contentIds: [id(7), id(8)], folderId: folder.id } })
+  world.ask(operator, { deleteContents: { contentIds: [id(11), id(12)] } })
+  world.ask(operator, {
+    copyContents: { sources: [{ contentId: folder.id, manifest: undefined }], folderId: root },
+  })
+  const counts = [
+    { contentId: id(20), count: 3 },
+    { contentId: id(21), count: 2 },
+  ]
+  world.ask(system, {
+    reportDownloads: { source: Buffer.alloc(16, 1), sequence: 1, counts, trafficDirect: 0, trafficWeb: 0 },
+  })
+  world.file(root, 'n77')
+  same('changed')
+})
+
+t.test('deeper levels come whole or not at all', async (t) => {
+  const world = new World()
+  const root = world.create({ tier: 'premium' })
+  const outer = world.folder(root, { name: 'outer' })
+  const inner = world.folder(outer.id, { name: 'inner' })
+  world.file(inner.id, 'deep')
+  const empty = world.folder(outer.id, { name: 'empty' })
+  const at = (maxDepth: number) => world.read(operator, root, { maxDepth })
+  t.match(at(1).children, [{ id: outer.id, hasChildren: false, childrenCount: 2, children: [] }])
+  t.match(at(2).children[0], {
+    hasChildren: true,
+    children: [{ id: empty.id }, { id: inner.id, hasChildren: false, childrenCount: 1 }],
+  })
+  const deep = at(3).children[0]?.children
+  t.match(deep, [
+    { id: empty.id, hasChildren: true, children: [] },
+    { id: inner.id, children: [{ name: 'deep' }] },
+  ])
+})
+
+t.test('an answer holds at most 10,000 items', async (t) => {
+  const world = new World()
+  const root = world.create({ tier: 'premium' })
+  const big = world.folder(root, { name: 'big' })
+  for (let index = 0; index < 100; index++) world.file(big.id, `f${index}`)
+  const all = world.folder(root, { name: 'all' })
+  const sources = [{ contentId: big.id, manifest: undefined }]
+  for (let index = 0; index < 101; index++)
+    world.ask(operator, { copyContents: { sources, folderId: all.id } })
+  const read = world.read(operator, all.id, { maxDepth: 2 })
+  const whole = read.children.filter((child) => child.hasChildren)
+  t.equal(read.children.length, 101)
+  t.equal(whole.length, 98, '101 + 98 × 100 is the last that fits')
+  t.ok(
+    read.children.every(
+      (child) => child.children.length === (child.hasChildren ? 100 : 0) && child.childrenCount === 100,
+    ),
+  )
+})
+
+t.test(
+  'visitors are not shown what is private, expired or recycled; a protected child shows its lock',
+  async (t) => {
+    const world = new World()
+    const root = world.create()
+    world.ask(operator, { setAccount: { recycleBin: true } })
+    const folder = world.folder(root, { name: 'shared', isPublic: true })
+    set(world, folder.id, { $case: 'description', value: 'shown' })
+    const file = world.file(folder.id, 'file')
+    const make = (name: string) => world.folder(folder.id, { name })
+    const open = make('open')
+    const privat = world.folder(folder.id, { name: 'private', isPublic: false })
+    const expired = make('expired')
+    const locked = make('locked')
+    const recycled = make('recycled')
+    world.file(locked.id, 'hidden')
+    world.file(open.id, 'seen')
+    expire(world, expired.id, 5)
+    password(world, locked.id, 'secret')
+    set(world, locked.id, { $case: 'tags', value: 'zebra' })
+    world.ask(operator, { deleteContents: { contentIds: [recycled.id] } })
+    world.ask(operator, { putDirectLink: { contentId: file.id, link } })
+    world.nowMs += 5000
+
+    const seen = world.read(visitor, folder.id, { maxDepth: 3, sortField: SortField.NAME, ascending: true })
+    t.match(seen, {
+      isOwner: false,
+      canAccess: true,
+      parentFolder: undefined,
+      childrenCount: 3,
+      description: 'shown',
+      deleteAfterExpiry: undefined,
+      directLinks: [],
+    })
+    t.same(names(seen), ['file', 'locked', 'open'])
+    const [shownFile, shownLocked, shownOpen] = seen.children
+    t.match(shownFile, { parentFolder: folder.id, size: 4, directLinks: [], isOwner: false, canAccess: true })
+    t.match(shownOpen, { canAccess: true, children: [{ name: 'seen' }] })
+    t.match(shownLocked, {
+      id: locked.id,
+      name: 'locked',
+      code: locked.code,
+      canAccess: false,
+      password: true,
+      passwordStatus: 'passwordRequired',
+      childrenCount: 0,
+      hasChildren: false,
+      children: [],
+      createTime: 0,
+      tags: undefined,
+      parentFolder: undefined,
+    })
+    t.match(world.read(visitor, folder.id, { password: sent('wrong'), contentFilter: 'lock' }).children[0], {
+      passwordStatus: 'passwordRequired',
+    })
+    t.same(names(world.read(visitor, folder.id, { contentFilter: 'zebra' })), [], 'hidden tags match nothing')
+    const unlocked = world.read(visitor, folder.id, {
+      password: sent('secret').toUpperCase(),
+      maxDepth: 2,
+      contentFilter: 'lock',
+    }).children[0]
+    t.match(unlocked, {
+      canAccess: true,
+      passwordStatus: undefined,
+      children: [{ name: 'hidden' }],
+      passwordVersion: passwordOf('secret').salt,
+    })
+    t.same(names(world.read(operator, folder.id)).sort(), ['expired', 'file', 'locked', 'open', 'private'])
+    t.equal(world.status(visitor, { readContent: { contentId: privat.id } }), 'error-notOwner')
+    t.equal(world.status(visitor, { readContent: { contentId: expired.id } }), 'error-notFound')
+    t.equal(world.status(visitor, { readContent: { contentId: root } }), 'error-notOwner')
+    t.equal(
+      world.status(visitor, { readContent: { contentId: world.account().recycleBinFolder } }),
+      'error-notFound',
+    )
+    t.equal(world.read(visitor, open.id).parentFolder, folder.id, 'a parent that he may read')
+    t.equal(world.status(visitor, { getAccount: {} }), 'error-notOwner')
+  },
+)
+
+t.test('pages of a visitor are cut from what he is shown', async (t) => {
+  const world = new World()
+  const root = world.create()
+  const folder = world.folder(root, { isPublic: true })
+  for (let index = 0; index < 10; index++) {
+    world.nowMs += 1000
+    world.folder(folder.id, { name: `f${index}`, isPublic: index % 3 !== 0 })
+  }
+  const pages = [1, 2, 3].map((page) =>
+    names(world.read(visitor, folder.id, { page, pageSize: 3, ascending: true })).join(),
+  )
+  t.same(pages, ['f1,f2,f4', 'f5,f7,f8', ''])
+  const { result } = world.ask(visitor, { readContent: { ...firstPage, contentId: folder.id } })
+  t.match(result, {
+    value: { page: { totalCount: 6 }, item: { childrenCount: 6 }, tokenCounter: 0, tokenKeyId: 0 },
+  })
+})
+
+t.test('both ways of storing a password open, with few slow checks', async (t) => {
+  const world = new World()
+  const root = world.create()
+  const folder = world.folder(root, { isPublic: true })
+  password(world, folder.id, 'secret')
+  const child = world.folder(folder.id)
+  const grandchild = world.folder(child.id)
+  const read = (sending?: string, id = folder.id) =>
+    world.status(visitor, {
+      readContent: {
+        ...firstPage,
+        maxDepth: 3,
+        contentId: id,
+        ...(sending === undefined ? {} : { password: sending }),
+      },
+    })
+  t.equal(read(), 'error-passwordRequired')
+  t.equal(read(''), 'error-passwordRequired')
+  t.equal(read('secret'), 'error-passwordWrong', 'readers send the hash')
+  t.equal(world.checked.length, 0, 'and what is no hash costs nothing')
+  t.equal(read(sent('wrong')), 'error-passwordWrong')
+  t.equal(read(sent('secret')), 'ok')
+  t.equal(world.checked.length, 2, 'inherited passwords share a verifier')
+  t.equal(read(sent('secret'), grandchild.id), 'ok')
+  for (let index = 0; index < 6; index++)
+    password(world, world.folder(grandchild.id, { name: `p${index}` }).id, `other${index}`)
+  const before = world.checked.length
+  const listed = world.read(visitor, grandchild.id, { password: sent('secret') })
+  t.equal(world.checked.length - before, 3, 'three checks a request; what is known costs none')
+  t.ok(listed.children.every((item) => item.passwordStatus === 'passwordRequired'))
+  set(world, folder.id, { $case: 'isPublic', value: false })
+  t.equal(read(sent('secret')), 'error-notOwner')
+})
+
+t.test('search goes down, newest first, and leaves out itself', async (t) => {
+  const world = new World()
+  const root = world.create()
+  const folder = world.folder(root, { name: 'match', isPublic: true })
+  const ids = ['match one', 'two', 'MATCH three'].map((name) => {
+    world.nowMs += 1000
+    return world.file(folder.id, name).id
+  })
+  world.nowMs += 1000
+  const hidden = world.folder(folder.id, { name: 'match hidden', isPublic: false })
+  const below = world.folder(hidden.id, { name: 'match below', isPublic: true })
+  const locked = world.folder(folder.id, { name: 'match locked' })
+  world.file(locked.id, 'match in locked')
+  password(world, locked.id, 'secret')
+  set(world, ids[1] ?? '', { $case: 'tags', value: 'rematch' })
+  const search = (who: Who, more: object = {}) => {
+    const { result } = world.ask(who, {
+      searchContents: { contentId: folder.id, searchedString: 'match', page: 1, pageSize: 100, ...more },
+    })
+    if (result.$case !== 'search') throw new Error(JSON.stringify(result))
+    return result.value.hits.map((hit) => hit.name)
+  }
+  const own = search(operator)
+  t.same(own.slice(-3), ['MATCH three', 'two', 'match one'])
+  t.same([...own.slice(0, -3)].sort(), ['match below', 'match hidden', 'match in locked', 'match locked'])
+  t.same(search(visitor), ['match locked', 'MATCH three', 'two', 'match one'])
+  t.same(
+    search(visitor, { password: sent('secret') })
+      .slice(0, 2)
+      .toSorted(),
+    ['match in locked', 'match locked'],
+  )
+  const from = world.now - 3
+  t.same(
+    search(operator, { createTimeFrom: from, createTimeTo: from + 1 }),
+    ['two', 'match one'],
+    'both ends count',
+  )
+  t.same(search(operator, { page: 2, pageSize: 3 }), own.slice(3, 6))
+  const { result } = world.ask(operator, {
+    searchContents: { contentId: root, searchedString: 'match', page: 1, pageSize: 1 },
+  })
+  t.match(result, {
+    value: { hits: [{ createTime: world.now }], page: { page: 1, pageSize: 1, totalCount: 8 } },
+  })
+  const status = (more: object) =>
+    world.status(operator, {
+      searchContents: { contentId: folder.id, searchedString: 'x', page: 1, pageSize: 1, ...more },
+    })
+  t.equal(status({ searchedString: '' }), 'error-searchedString')
+  t.equal(status({ contentId: ids[0] }), 'error-contentId')
+  t.equal(status({ contentId: world.id }), 'error-notFound')
+  t.equal(
+    world.status(visitor, {
+      searchContents: { contentId: hidden.id, searchedString: 'x', page: 1, pageSize: 1 },
+    }),
+    'error-notOwner',
+  )
+  t.same(search(visitor, { contentId: below.id }), [], 'a public folder below a private one opens by itself')
+})
+
+t.test('a file follows its folder; a capability follows what it was given for', async (t) => {
+  const world = new World()
+  const root = world.create()
+  const folder = world.folder(root, { isPublic: true })
+  const other = world.folder(root, { isPublic: true })
+  const file = world.file(folder.id)
+  const open = (who: Who, more: object = {}) =>
+    world.status(who, { openFile: { contentId: file.id, ...more } })
+  const grant = (passwordVersion: Buffer, ownerTokenCounter?: number): Who => ({
+    $case: 'grant',
+    value: { folderId: folder.id, passwordVersion, ownerTokenCounter },
+  })
+  const none = Buffer.alloc(0)
+  t.equal(open(visitor), 'ok')
+  t.match(world.ask(visitor, { openFile: { contentId: file.id } }).result, {
+    value: { isOwner: false, item: { id: file.id, blob: { size: 8 } } },
+  })
+  t.match(world.ask(world.bearer(), { openFile: { contentId: file.id } }).result, {
+    value: { isOwner: true },
+  })
+  t.equal(open(world.bearer(4)), 'error-token')
+  t.equal(world.status(visitor, { openFile: { contentId: folder.id } }), 'error-notFound', 'a folder')
+
+  password(world, folder.id, 'secret')
+  t.equal(open(visitor), 'error-passwordRequired')
+  t.equal(open(visitor, { password: sent('secret') }), 'ok')
+  t.equal(open(grant(none)), 'error-passwordRequired', 'given when there was no password')
+  t.equal(open(grant(passwordOf('secret').salt)), 'ok')
+  t.equal(open(grant(passwordOf('older').salt)), 'error-passwordRequired', 'given under another password')
+  set(world, folder.id, { $case: 'isPublic', value: false })
+  t.equal(open(grant(passwordOf('secret').salt)), 'error-notOwner')
+  t.equal(open(grant(none, 0)), 'ok', "the owner's")
+  t.match(world.ask(grant(none, 0), { openFile: { contentId: file.id } }).result, {
+    value: { isOwner: true },
+  })
+  t.equal(
+    world.status(grant(none, 0), { readContent: { contentId: folder.id } }),
+    'error-notOwner',
+    'good for files alone',
+  )
+  world.ask(operator, { moveContents: { contentIds: [file.id], folderId: other.id } })
+  password(world, other.id, 'another')
+  t.equal(open(grant(none, 0)), 'error-passwordRequired', 'the file lies elsewhere')
+  world.ask(operator, { moveContents: { contentIds: [file.id], folderId: folder.id } })
+  world.ask(operator, { resetToken: { tokenKeyId: 1 } })
+  t.equal(open(grant(none, 0)), 'error-notOwner', 'dead at a token reset')
+  t.equal(open(grant(none, 1)), 'ok')
+  set(world, folder.id, { $case: 'isPublic', value: true })
+  expire(world, folder.id, 5)
+  world.nowMs += 5000
+  t.equal(open(grant(passwordOf('secret').salt)), 'error-notFound')
+})
+
+const link: DirectLink = {
+  id: '',
+  expireTime: 0,
+  sourceIpsAllowed: [],
+  domainsAllowed: [],
+  domainsBlocked: [],
+  auth: [],
+  createTime: 0,
+}
+
+t.test('direct links are made, replaced as a whole, and removed', async (t) => {
+  const world = new World()
+  const root = world.create()
+  const file = world.file(root)
+  const put = (more: Partial<DirectLink>, linkId?: string, who: Who = world.bearer()) =>
+    world.ask(who, {
+      putDirectLink: {
+        contentId: file.id,
+        link: { ...link, ...more },
+        ...(linkId === undefined ? {} : { linkId }),
+      },
+    }).result
+  const made = put({ sourceIpsAllowed: ['10.0.0.0/8'], expireTime: world.now + 50 })
+  if (made.$case !== 'directLink' || made.value.link === undefined) throw new Error('no link')
+  const { id, createTime } = made.value.link
+  t.match(made.value, {
+    contentId: file.id,
+    isFolder: false,
+    name: 'file.txt',
+    link: { createTime: world.now },
+  })
+  t.match(world.read(operator, file.id).directLinks, [{ id, sourceIpsAllowed: ['10.0.0.0/8'] }])
+  world.nowMs += 7000
+  t.match(put({ domainsAllowed: ['example.org'] }, id), {
+    value: { link: { id, createTime, sourceIpsAllowed: [], expireTime: 0, domainsAllowed: ['example.org'] } },
+  })
+  t.match(put({}, world.id), { value: { status: 'error-notFound' } }, 'no such link')
+  t.match(put({}, undefined, visitor), { value: { status: 'error-notOwner' } })
+  t.equal(world.account().directLinkCount, 1)
+  for (let index = 1; index < 100; index++) put({})
+  t.match(put({}), { value: { status: 'error-limits' } }, 'a hundred')
+  t.match(put({}, id), { $case: 'directLink' }, 'replacing is no new one')
+  t.match(put({ domainsAllowed: ['x'.repeat(70_000)] }, id), { value: { status: 'error-limits' } })
+  t.equal(world.status(visitor, { deleteDirectLink: { contentId: file.id, linkId: id } }), 'error-notOwner')
+  t.equal(world.status(operator, { deleteDirectLink: { contentId: file.id, linkId: id } }), 'ok')
+  t.equal(world.status(operator, { deleteDirectLink: { contentId: file.id, linkId: id } }), 'error-notFound')
+  t.equal(world.account().directLinkCount, 99)
+  t.equal(
+    world.status(operator, { putDirectLink: { contentId: world.account().recycleBinFolder, link } }),
+    'error-protectedFolder',
+  )
+  const strict = new World({ directLinksPremium: true })
+  const strictRoot = strict.create()
+  t.equal(
+    strict.status(strict.bearer(), { putDirectLink: { contentId: strictRoot, link } }),
+    'error-notPremium',
+  )
+  strict.ask(operator, { setAccount: { tier: 'premium' } })
+  t.equal(strict.status(strict.bearer(), { putDirectLink: { contentId: strictRoot, link } }), 'ok')
+})
+
+t.test('a direct link is an access path of its own', async (t) => {
+  const world = new World()
+  const root = world.create()
+  world.ask(operator, { setAccount: { recycleBin: true } })
+  const folder = world.folder(root, { name: 'top', isPublic: false })
+  const file = world.file(folder.id)
+  password(world, folder.id, 'secret')
+  const inner = world.folder(folder.id, { name: 'inner' })
+  world.file(inner.id, 'deep')
+  const expired = world.folder(folder.id, { name: 'expired' })
+  expire(world, expired.id, 5)
+  world.nowMs += 5000
+  const salt = Buffer.from('salt')
+  const hash = createHash('sha256').update(salt).update('pw').digest()
+  const make = (contentId: string, more: Partial<DirectLink> = {}) => {
+    const { result } = world.ask(operator, { putDirectLink: { contentId, link: { ...link, ...more } } })
+    return result.$case === 'directLink' ? (result.value.link?.id ?? '') : ''
+  }
+  const open = (contentId: string, linkId: string, more: object = {}) =>
+    world.ask(visitor, { openDirectLink: { contentId, linkId, sourceIp: '10.0.0.1', domain: '', ...more } })
+      .result
+  const fileLink = make(file.id)
+  const folderLink = make(folder.id)
+  t.match(open(file.id, fileLink), { $case: 'file', value: { isOwner: false, item: { id: file.id } } })
+  t.match(open(folder.id, folderLink), {
+    $case: 'archive',
+    value: {
+      manifest: {
+        entries: [
+          { name: 'top', parent: 0 },
+          { name: 'file.txt', parent: 0 },
+          { name: 'inner', parent: 0 },
+          { name: 'deep', parent: 2 },
+        ],
+      },
+    },
+  })
+  t.match(open(file.id, folderLink), { value: { status: 'error-notFound' } }, "another content's link")
+  t.match(open(world.id, fileLink), { value: { status: 'error-notFound' } })
+  t.match(open(file.id, make(file.id, { sourceIpsAllowed: ['10.0.0.2'] })), {
+    value: { status: 'error-forbidden' },
+  })
+  const guarded = make(file.id, { auth: [{ user: 'ann', salt, hash }] })
+  t.match(open(file.id, guarded), { value: { status: 'error-passwordRequired' } })
+  t.match(open(file.id, guarded, { user: 'ann', password: 'no' }), {
+    value: { status: 'error-passwordWrong' },
+  })
+  t.match(open(file.id, guarded, { user: 'ann', password: 'pw' }), { $case: 'file' })
+  world.ask(operator, { deleteContents: { contentIds: [folder.id] } })
+  t.match(open(file.id, fileLink), { value: { status: 'error-notFound' } }, 'in the bin')
+  world.ask(operator, { restoreContents: { contentIds: [folder.id] } })
+  t.match(open(file.id, fileLink), { $case: 'file' }, 'back with its content')
+  expire(world, folder.id, 5)
+  world.nowMs += 5000
+  t.match(open(file.id, fileLink), { value: { status: 'error-notFound' } }, 'under an expired folder')
+})

@@ -1,0 +1,265 @@
+/** An account under test: asks, applies, and remembers every change, so that replay can be compared. */
+import { createHash } from 'node:crypto'
+import { type AccountId, Keyring } from '@holdfast/kernel'
+import {
+  AccountReply,
+  AccountRequest,
+  type Blob,
+  Change,
+  type Item,
+  type PasswordVerifier,
+} from '@holdfast/wire'
+import {
+  type AccountState,
+  createAccountStates,
+  type DecideContext,
+  type Outcome,
+  type TreeSettings,
+} from '../src/index.ts'
+import type { Operation } from '../src/operations.ts'
+
+export const ring = new Keyring(Buffer.alloc(32, 7))
+
+export const settings: TreeSettings = {
+  ids: ring.ids,
+  codes: ring.codes,
+  legacyCodes: ring.legacyCodes,
+  tokens: ring.tokens,
+  limits: {
+    guest: { storage: undefined, contents: 10_000, traffic: undefined },
+    standard: { storage: undefined, contents: 10_000, traffic: undefined },
+    premium: { storage: undefined, contents: undefined, traffic: undefined },
+  },
+  openListing: false,
+  directLinksPremium: false,
+}
+
+export const startMs = 1_700_000_000_000
+
+export type Who = NonNullable<NonNullable<AccountRequest['caller']>['who']>
+type Result = NonNullable<AccountReply['result']>
+
+export const visitor: Who = { $case: 'visitor', value: { accountId: '' } }
+export const operator: Who = { $case: 'operator', value: {} }
+export const system: Who = { $case: 'system', value: {} }
+
+/** What may be left out of a request: protobuf's defaults. */
+type Loose<Value> = { [Key in keyof Value]?: Value[Key] }
+export type Ask = { [Case in Operation['$case']]?: Loose<Extract<Operation, { $case: Case }>['value']> }
+
+export interface Asked {
+  result: Result
+  change: Change | undefined
+  outcome: Outcome
+}
+
+export class World {
+  readonly id: AccountId
+  readonly settings: TreeSettings
+  readonly changes: Change[] = []
+  state: AccountState
+  nowMs = startMs
+  codes = 0
+  legacyCodes = 0
+  /** Passwords checked, in order. */
+  readonly checked: string[] = []
+  #requests = 0
+
+  constructor(options: Partial<TreeSettings> & { account?: number } = {}) {
+    const { account = 1, ...rest } = options
+    this.settings = { ...settings, ...rest }
+    const random = Buffer.alloc(8)
+    random.writeUInt32BE(account)
+    this.id = ring.ids.account('eu-par', random)
+    this.state = createAccountStates(this.settings).empty(this.id)
+  }
+
+  get now(): number {
+    return Math.floor(this.nowMs / 1000)
+  }
+
+  get states() {
+    return createAccountStates(this.settings)
+  }
+
+  bearer(counter = 0, keyId = 1): Who {
+    const token = Buffer.from(ring.tokens.token(this.id, { keyId, counter }), 'base64url')
+    return { $case: 'bearer', value: { token } }
+  }
+
+  requestId(): Buffer {
+    const id = Buffer.alloc(16)
+    // A millisecond apart each, well within what a frontend's clock may run ahead.
+    id.writeUIntBE(this.nowMs + (++this.#requests % 50_000), 0, 6)
+    id.writeUInt32BE(this.#requests, 8)
+    return id
+  }
+
+  request(who: Who, ask: Ask, more: { requestId?: Buffer; tierNeeded?: string } = {}): AccountRequest {
+    const [[$case, value] = []] = Object.entries(ask)
+    // Through the wire, as in life.
+    const request = AccountRequest.fromPartial({
+      accountId: this.id,
+      requestId: more.requestId ?? this.requestId(),
+      tierNeeded: more.tierNeeded ?? '',
+      caller: { who } as never,
+      operation: { $case, value } as never,
+    })
+    return AccountRequest.decode(AccountRequest.encode(request).finish())
+  }
+
+  context(): DecideContext {
+    const seed = createHash('sha256').update(`${this.id}/${this.#requests}/${this.changes.length}`).digest()
+    return {
+      nowMs: this.nowMs,
+      seed: seed.subarray(0, 16),
+      codes: { next: this.codes, end: this.codes + 100_000 },
+      legacyCodes: { next: this.legacyCodes, end: this.legacyCodes + 10 },
+      verdict: (verifier, password) => this.#verdict(verifier, password),
+    }
+  }
+
+  /** Decides, in slices if need be; changes nothing. */
+  decide(request: AccountRequest, context = this.context()): Outcome {
+    let outcome = this.state.decide(request, context)
+    // As the runtime does it: a bounded number of slow checks a request, wrong unseen past it.
+    const unseen = new Set<PasswordVerifier>()
+    const verdict: DecideContext['verdict'] = (verifier, password) =>
+      unseen.has(verifier) ? false : context.verdict(verifier, password)
+    for (let slow = 0; outcome.kind === 'needs' && outcome.verdicts !== undefined; ) {
+      for (const { verifier, password } of outcome.verdicts) {
+        if (slow++ < slowChecksMax) this.#check(verifier, password)
+        else unseen.add(verifier)
+      }
+      outcome = this.state.decide(request, { ...context, verdict })
+    }
+    if (outcome.kind !== 'slices') return outcome
+    for (;;) {
+      const step = outcome.steps.next()
+      if (step.done === true) return step.value
+    }
+  }
+
+  send(request: AccountRequest): Asked {
+    const outcome = this.decide(request)
+    if (outcome.kind === 'needs' || outcome.kind === 'slices')
+      throw new Error(`${outcome.kind} was not expected`)
+    if (outcome.kind === 'reply') return { result: through(outcome.reply), change: undefined, outcome }
+    const change = Change.decode(Change.encode(outcome.change).finish())
+    this.codes += outcome.codesUsed
+    this.legacyCodes += outcome.legacyCodesUsed
+    this.state.apply(change)
+    this.changes.push(change)
+    return { result: through(outcome.reply()), change, outcome }
+  }
+
+  ask(who: Who, ask: Ask, more: { requestId?: Buffer; tierNeeded?: string } = {}): Asked {
+    return this.send(this.request(who, ask, more))
+  }
+
+  /** The status of a refusal, `ok` for anything else. */
+  status(who: Who, ask: Ask, more: { requestId?: Buffer; tierNeeded?: string } = {}): string {
+    const { result } = this.ask(who, ask, more)
+    return result.$case === 'refusal' ? result.value.status : 'ok'
+  }
+
+  item(who: Who, ask: Ask): Item {
+    const { result } = this.ask(who, ask)
+    if (result.$case !== 'content' || result.value.item === undefined)
+      throw new Error(`no content: ${JSON.stringify(result)}`)
+    return result.value.item
+  }
+
+  account() {
+    const { result } = this.ask(operator, { getAccount: {} })
+    if (result.$case !== 'account') throw new Error(`no account: ${JSON.stringify(result)}`)
+    return result.value
+  }
+
+  create(options: { email?: string; tier?: string } = {}): string {
+    const { email, tier } = options
+    this.ask(system, { createAccount: { tokenKeyId: 1, ...(email === undefined ? {} : { email }) } })
+    if (tier !== undefined) this.ask(operator, { setAccount: { tier } })
+    return this.account().rootFolder
+  }
+
+  folder(parentFolderId: string, more: { name?: string; isPublic?: boolean } = {}): Item {
+    return this.item(operator, { createFolder: { parentFolderId, ...more } })
+  }
+
+  file(folderId: string, name = 'file.txt', blob: Blob = blobOf(name)): Item {
+    return this.item(operator, { addFile: { folderId, name, mimetype: 'text/plain', blob } })
+  }
+
+  read(who: Who, contentId: string, more: Ask['readContent'] = {}): Item {
+    return this.item(who, { readContent: { ...firstPage, contentId, ...more } })
+  }
+
+  /** Ends all effects, as the runtime does. */
+  settle(): void {
+    const numbers = [...this.state.effects()].map((effect) => effect.number)
+    if (numbers.length === 0) return
+    const change = Change.fromPartial({
+      timeMs: this.nowMs,
+      events: [{ event: { $case: 'effectsDone', value: { numbers } } }],
+    })
+    this.state.apply(change)
+    this.changes.push(change)
+  }
+
+  replayed(): AccountState {
+    const state = this.states.empty(this.id)
+    for (const change of this.changes) state.apply(Change.decode(Change.encode(change).finish()))
+    return state
+  }
+
+  #verdict(verifier: PasswordVerifier, password: string): boolean | undefined {
+    const key = `${verifier.salt.toString('hex')}:${password}`
+    return this.checked.includes(key) ? verifier.hash.equals(hashOf(password, verifier.salt)) : undefined
+  }
+
+  #check(verifier: PasswordVerifier, password: string): void {
+    this.checked.push(`${verifier.salt.toString('hex')}:${password}`)
+  }
+}
+
+const slowChecksMax = 3
+
+export const firstPage = { page: 1, pageSize: 1000, sortField: 1, maxDepth: 1 } as const
+
+function through(reply: AccountReply): Result {
+  const { result } = AccountReply.decode(AccountReply.encode(reply).finish())
+  if (result === undefined) throw new Error('an empty reply')
+  return result
+}
+
+export function blobOf(text: string, size = text.length): Blob {
+  const digest = createHash('sha512').update(text).digest()
+  const more = createHash('sha256').update(text).digest()
+  return {
+    id: digest.subarray(0, 48),
+    incarnation: more.subarray(0, 16),
+    size,
+    crc32: more.readUInt32BE(16),
+    placementGroup: 0,
+  }
+}
+
+/** What a reader sends for a password. */
+export function sent(password: string): string {
+  return createHash('sha256').update(password).digest('hex')
+}
+
+export function passwordOf(password: string, salt = password): PasswordVerifier {
+  const saltBytes = createHash('md5').update(salt).digest()
+  return { salt: saltBytes, hash: hashOf(sent(password), saltBytes), cost: 14 }
+}
+
+function hashOf(password: string, salt: Buffer): Buffer {
+  return createHash('sha256').update(salt).update(password).digest()
+}
+
+/** Whether two checkpoints are the same bytes: equal states make equal pages. */
+export function equal(one: readonly Uint8Array[], other: readonly Uint8Array[]): boolean {
+  return Buffer.concat(one).equals(Buffer.concat(other))
+}

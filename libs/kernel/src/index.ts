@@ -1,0 +1,17 @@
+export { type Clock, systemClock } from './clock.ts'
+export { Fault, type FaultCategory } from './errors.ts'
+export {
+  type AccountId,
+  bytesOfUuid,
+  type ContentId,
+  IdCodec,
+  isUuid,
+  type RegionCode,
+  regionCodes,
+  uuidOfBytes,
+} from './ids.ts'
+export { Keyring } from './keyring.ts'
+export { RecentMap } from './recent-map.ts'
+export { mintRequestId, requestIdOfKey, requestTime } from './request-ids.ts'
+export { isShareCode, ShareCodes } from './share-codes.ts'
+export { parseToken, TokenCodec } from './tokens.ts'

@@ -1,0 +1,111 @@
+/**
+ * Keyed permutations of 2·w-bit numbers (w ≤ 61): a balanced Feistel network whose round function is
+ * AES-256 of (round, half). Ids and share codes are such permutations of counters and locators: unique by
+ * construction, and without the key nothing can be read from them or guessed.
+ *
+ * The parameters here can never change: every id ever handed out depends on them.
+ */
+import { type Cipheriv, createCipheriv } from 'node:crypto'
+
+export class Permutation {
+  readonly #aes: Cipheriv
+  readonly #halfBits: bigint
+  readonly #mask: bigint
+  readonly #rounds: number
+  readonly #block = Buffer.alloc(16)
+  /** The mask in two words. */
+  readonly #maskHigh: number
+  readonly #maskLow: number
+
+  /** @param key 32 bytes. @param halfBits 1..61. @param rounds even, 6 for wide halves, 10 for narrow ones. */
+  constructor(key: Uint8Array, { halfBits, rounds }: { halfBits: number; rounds: number }) {
+    this.#aes = createCipheriv('aes-256-ecb', key, null).setAutoPadding(false)
+    this.#halfBits = BigInt(halfBits)
+    this.#mask = (1n << this.#halfBits) - 1n
+    this.#rounds = rounds
+    this.#maskHigh = Number(this.#mask >> 32n)
+    this.#maskLow = Number(this.#mask & 0xffffffffn)
+  }
+
+  forward(value: bigint): bigint {
+    let left = value >> this.#halfBits
+    let right = value & this.#mask
+    for (let round = 0; round < this.#rounds; round++) {
+      const next = left ^ this.#mix(round, right)
+      left = right
+      right = next
+    }
+    return (left << this.#halfBits) | right
+  }
+
+  /** The same for many values at a tenth of the cost: one call of the cipher a round, and numbers instead of bigints. */
+  forwardAll(values: readonly bigint[]): bigint[] {
+    const results: bigint[] = []
+    for (let at = 0; at < values.length; at += valuesAtOnce)
+      for (const result of this.#forwardSome(values.slice(at, at + valuesAtOnce))) results.push(result)
+    return results
+  }
+
+  #forwardSome(values: readonly bigint[]): bigint[] {
+    let left = new Halves(values.map((value) => value >> this.#halfBits))
+    let right = new Halves(values.map((value) => value & this.#mask))
+    const blocks = Buffer.alloc(values.length * 16)
+    for (let round = 0; round < this.#rounds; round++) {
+      right.write(blocks, round)
+      left.mix(this.#aes.update(blocks), { high: this.#maskHigh, low: this.#maskLow })
+      ;[left, right] = [right, left]
+    }
+    return values.map((_, index) => (left.value(index) << this.#halfBits) | right.value(index))
+  }
+
+  backward(value: bigint): bigint {
+    let left = value >> this.#halfBits
+    let right = value & this.#mask
+    for (let round = this.#rounds - 1; round >= 0; round--) {
+      const previous = right ^ this.#mix(round, left)
+      right = left
+      left = previous
+    }
+    return (left << this.#halfBits) | right
+  }
+
+  #mix(round: number, half: bigint): bigint {
+    this.#block.writeBigUInt64BE(BigInt(round), 0)
+    this.#block.writeBigUInt64BE(half, 8)
+    return this.#aes.update(this.#block).readBigUInt64BE(0) & this.#mask
+  }
+}
+
+/** A megabyte of blocks is nothing to gain from; this much stays in the processor's cache. */
+const valuesAtOnce = 256
+
+/** One half of many values, in words of 32 bits. */
+class Halves {
+  readonly #high: Uint32Array
+  readonly #low: Uint32Array
+
+  constructor(values: readonly bigint[]) {
+    this.#high = Uint32Array.from(values, (value) => Number(value >> 32n))
+    this.#low = Uint32Array.from(values, (value) => Number(value & 0xffffffffn))
+  }
+
+  value(index: number): bigint {
+    return (BigInt(this.#high[index] as number) << 32n) | BigInt(this.#low[index] as number)
+  }
+
+  /** As the round function's input: round and half, 8 bytes big-endian each. */
+  write(blocks: Buffer, round: number): void {
+    for (let index = 0; index < this.#low.length; index++) {
+      blocks.writeUInt32BE(round, index * 16 + 4)
+      blocks.writeUInt32BE(this.#high[index] as number, index * 16 + 8)
+      blocks.writeUInt32BE(this.#low[index] as number, index * 16 + 12)
+    }
+  }
+
+  mix(mixed: Buffer, mask: { high: number; low: number }): void {
+    for (let index = 0; index < this.#low.length; index++) {
+      this.#high[index] = (this.#high[index] as number) ^ (mixed.readUInt32BE(index * 16) & mask.high)
+      this.#low[index] = (this.#low[index] as number) ^ (mixed.readUInt32BE(index * 16 + 4) & mask.low)
+    }
+  }
+}

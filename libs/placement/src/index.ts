@@ -1,0 +1,1 @@
+export { Placement } from './placement.ts'

@@ -1,0 +1,3 @@
+export { ClientCountries } from './client-countries.ts'
+export { regionsByNearness } from './nearness.ts'
+export { pinnedRegion } from './pinned-region.ts'

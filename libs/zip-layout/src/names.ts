@@ -1,0 +1,76 @@
+/**
+ * Names inside an archive: what a tree calls its items, made safe to unpack anywhere.
+ *
+ * Windows refuses `<>:"/\|?*`, control characters, device names (also with an extension) and drops trailing dots and spaces;
+ * Linux refuses names over 255 bytes; Windows and macOS do not tell `A` from `a`. Direction marks make `exe.txt` of `txt.exe`.
+ */
+
+/** The longest component that every common file system takes, bytes of UTF-8. */
+export const nameBytesMax = 255
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is removed here.
+const unsafe = /[\u0000-\u001f\u007f-\u009f<>:"/\\|?*\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
+const device = /^(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?: *\.|$)/i
+
+/** One path component: never empty, `.` or `..`, and without a separator. */
+export function cleanName(name: string): string {
+  const safe = name.toWellFormed().replace(unsafe, '_')
+  const named = device.test(safe) ? `_${safe}` : safe
+  return cut(named.replace(/[. ]+$/, '_'), '') || '_'
+}
+
+/** Names handled between two yields. */
+const sliceNames = 1_024
+
+/**
+ * Clean names of the children of one folder, no two of them equal without case. The first to bear a name keeps it, later ones
+ * become `name (2).ext`; a name that was `name (2).ext` to begin with is never taken from its owner. Linear in the number of names.
+ */
+export function* uniqueNames(names: readonly string[]): Generator<void, string[]> {
+  const taken = new Set<string>()
+  const late: number[] = []
+  const unique: string[] = []
+  for (const [index, name] of names.entries()) {
+    if (index % sliceNames === sliceNames - 1) yield
+    const clean = cleanName(name)
+    const key = foldCase(clean)
+    if (taken.has(key)) late.push(index)
+    else taken.add(key)
+    unique.push(clean)
+  }
+  const nextNumber = new Map<string, number>()
+  for (const [done, index] of late.entries()) {
+    if (done % sliceNames === sliceNames - 1) yield
+    const name = unique[index] as string
+    const key = foldCase(name)
+    let number = nextNumber.get(key) ?? 2
+    while (taken.has(foldCase(cut(name, ` (${number})`)))) number++
+    nextNumber.set(key, number + 1)
+    const numbered = cut(name, ` (${number})`)
+    taken.add(foldCase(numbered))
+    unique[index] = numbered
+  }
+  return unique
+}
+
+/** `suffix` before the extension, and the stem cut so that all fits. */
+function cut(name: string, suffix: string): string {
+  if (suffix === '' && Buffer.byteLength(name) <= nameBytesMax) return name
+  const dot = name.lastIndexOf('.')
+  const extension = dot > 0 && Buffer.byteLength(name.slice(dot)) <= 32 ? name.slice(dot) : ''
+  const stem = extension === '' ? name : name.slice(0, dot)
+  const room = nameBytesMax - Buffer.byteLength(suffix) - Buffer.byteLength(extension)
+  return `${firstBytes(stem, room)}${suffix}${extension}`
+}
+
+/** Whole code points of at most `bytes` bytes, not ending in what Windows would drop. */
+function firstBytes(text: string, bytes: number): string {
+  if (Buffer.byteLength(text) <= bytes) return text
+  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(bytes))
+  return text.slice(0, read).replace(/[. ]+$/, '_')
+}
+
+/** Coarser than any file system's idea of "the same name": a needless number is harmless, a lost file is not. */
+function foldCase(name: string): string {
+  return name.normalize('NFC').toUpperCase().toLowerCase().normalize('NFC')
+}
