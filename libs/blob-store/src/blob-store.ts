@@ -1,0 +1,92 @@
+/**
+ * Where bytes live. A physical copy is (blob id, incarnation): the id is md5 ‖ BLAKE3-256 (48 bytes, always compared whole),
+ * the incarnation the 16-byte id of the upload that made it. Blobs are immutable.
+ */
+export interface BlobStore {
+  /**
+   * Begins an upload. The stage belongs to the caller until `commit` or `abort`; what is neither is swept by last activity.
+   * @throws BlobFault `FULL` below the low-water mark, `UNAVAILABLE` when too many stages are open.
+   */
+  stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage>
+
+  /** Facts of a copy; undefined when it is not here. */
+  stat(blob: BlobName): Promise<BlobFacts | undefined>
+
+  /**
+   * The bytes `start` … `end` (end exclusive), every one of them checked against its checksum before it is given out.
+   * A chunk is the consumer's only until it asks for the next one. Ending the iteration early frees everything at once.
+   *
+   * @throws BlobFault `NOT_FOUND` before the first chunk, `CORRUPT` or `IO` at any point: what came before it is right.
+   */
+  read(
+    blob: BlobName,
+    range: { start: number; end: number },
+    options?: { signal?: AbortSignal },
+  ): AsyncIterable<Uint8Array>
+
+  /** Keeps this copy from deletion for `ttlMs` from now on, longest wins. False when it is not here (any more). */
+  pin(blob: BlobName, options: { ttlMs: number }): Promise<boolean>
+
+  /**
+   * Removes this copy unless it is pinned. Durable when it resolves; the space comes back when the last reader has gone.
+   * @returns `pinned` when nothing was done, `deleted` also when it was not there.
+   */
+  delete(blob: BlobName): Promise<'deleted' | 'pinned'>
+
+  /** Every copy in the store, in no particular order: for reconciliation. */
+  inventory(): AsyncIterable<BlobFacts>
+
+  /** Space and state, for limits, metrics and readiness. */
+  usage(): Promise<BlobStoreUsage>
+
+  close(): Promise<void>
+}
+
+export interface BlobStage {
+  /** 16 bytes; becomes the incarnation. */
+  readonly uploadId: Uint8Array
+  /**
+   * Takes the next bytes; they are copied before it returns. Resolves when there is room for more: await it before the next call.
+   * @throws BlobFault `FULL`, `IO`: the stage is lost and frees itself.
+   */
+  write(bytes: Uint8Array): Promise<void> | undefined
+  /**
+   * All bytes are in: hashes them to the end, syncs them, and makes them a blob. When a healthy copy of the same blob is here already, that copy is
+   * pinned and the stage dropped. The result is pinned for `pinMs`, durable, and readable when it resolves.
+   */
+  commit(options: { pinMs: number }): Promise<BlobFacts>
+  /** Frees everything. Harmless after commit. */
+  abort(): Promise<void>
+}
+
+export interface BlobName {
+  /** 48 bytes. */
+  id: Uint8Array
+  /** 16 bytes. */
+  incarnation: Uint8Array
+  /** Which group of nodes holds it, where there are several: says where to look, and is no part of the name. */
+  placementGroup?: number
+}
+
+export interface BlobFacts extends BlobName {
+  size: number
+  crc32: number
+  /** Unix milliseconds of the commit. */
+  createdMs: number
+  /** Some of its bytes are known to be wrong: it waits for a replacement. */
+  damaged?: true
+}
+
+export interface BlobStoreUsage {
+  /** Bytes of live blobs, as stored. */
+  liveBytes: number
+  blobs: number
+  /** Bytes the store occupies on disk, dead and free space included. */
+  diskBytes: number
+  /** Bytes that can still be written. */
+  freeBytes: number
+  writable: boolean
+  openStages: number
+  /** Bytes held by stages that are not committed. */
+  stagedBytes: number
+}

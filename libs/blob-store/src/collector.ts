@@ -1,0 +1,201 @@
+/**
+ * Removes the copies that nobody refers to.
+ *
+ * A copy without reference is condemned; when its grace is over the references are read once more, and only then it is deleted. What makes this
+ * safe are two orders that others keep. Whoever wants to refer to a copy pins it first and refers before the pin ends, and the store serialises pin
+ * and delete: a copy that gets its reference between our look and our delete is pinned, and stays. And a reference goes only after the change that no
+ * longer needs it is durable.
+ *
+ * The grace is there for what is not pinned: an account that copies another's content names a copy whose last reference may go at that moment. It must
+ * outlast a request. A grace of 0 is for an operator who knows that nothing is under way.
+ *
+ * Cost: the first pass after a start reads the references of every copy, later ones only those of copies made since then and of those that were released;
+ * walking the inventory costs about a second per million copies.
+ */
+import type { Clock } from '@holdfast/kernel'
+import type { BlobFacts, BlobName, BlobStore } from './blob-store.ts'
+
+export interface CollectorOptions {
+  blobs: BlobStore
+  /** Does anybody refer to this copy? Read where references are written, never from a cache. */
+  referenced: (blob: BlobName) => Promise<boolean>
+  /** Why the references cannot be trusted now; nothing is deleted while there is a reason. */
+  distrust: () => string | undefined
+  /** How long a copy stays after it was first seen without reference, ms. Longer than any request takes. */
+  graceMs: number
+  /** Between passes, ms. */
+  everyMs: number
+  /**
+   * Each pass looks at every copy. For nodes of a cluster: copies come there from others with the time they were made at, and references are
+   * removed elsewhere.
+   */
+  everything?: boolean
+  clock: Clock
+  log: { info(facts: object, message: string): void; warn(facts: object, message: string): void }
+}
+
+/** What a pass did. */
+export interface Collected {
+  /** Copies looked at closely: their references were read. */
+  examined: number
+  deleted: number
+  freedBytes: number
+  /** Without reference, and waiting for the end of their grace. */
+  waiting: number
+  /** Without reference, and kept by a pin: an upload may be about to refer to them. */
+  pinned: number
+  /** Why nothing was deleted; absent: nothing stood in the way. */
+  held?: string
+}
+
+/** Condemned copies that are remembered; those past it are condemned by a later pass. */
+const condemnedMax = 1_000_000
+
+export class Collector {
+  readonly #options: CollectorOptions
+  /** When a copy was first seen without reference (monotonic ms), by its name. */
+  readonly #condemned = new Map<string, number>()
+  /** Copies to be looked at in the next pass, by name. */
+  readonly #released = new Set<string>()
+  /** Copies made before this moment (Unix ms) were all seen; undefined before the first pass. */
+  #seenUntilMs: number | undefined
+  /** Something could not be remembered, or a pass broke off: the next one looks at everything. */
+  #forgot = false
+  #timer: NodeJS.Timeout | undefined
+  #running: Promise<unknown> = Promise.resolve()
+  #closed = false
+
+  constructor(options: CollectorOptions) {
+    this.#options = options
+  }
+
+  /** Passes from now on, the first after one period. */
+  start(): void {
+    if (this.#closed || this.#timer !== undefined) return
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      void this.#pass().finally(() => this.start())
+    }, this.#options.everyMs)
+    this.#timer.unref()
+  }
+
+  /** A reference to this copy is gone: it is looked at in the next pass. */
+  released(blob: BlobName): void {
+    if (this.#released.size < condemnedMax) this.#released.add(nameOf(blob))
+    else this.#forgot = true
+  }
+
+  /**
+   * One pass over everything, after those under way. Resolves when what could be deleted is deleted, durably.
+   * @param graceMs instead of the configured grace
+   */
+  collect({ graceMs = this.#options.graceMs }: { graceMs?: number } = {}): Promise<Collected> {
+    const pass = this.#running.then(() => this.#walk({ graceMs, all: true }))
+    this.#running = pass.catch(() => {})
+    return pass
+  }
+
+  /** Stops; a pass under way ends early. */
+  async close(): Promise<void> {
+    this.#closed = true
+    clearTimeout(this.#timer)
+    await this.#running
+  }
+
+  async #pass(): Promise<void> {
+    const { graceMs, log } = this.#options
+    const all = this.#options.everything ?? false
+    const pass = this.#running.then(() => this.#walk({ graceMs, all }))
+    this.#running = pass.catch(() => {})
+    try {
+      const collected = await pass
+      if (collected.deleted > 0) log.info(collected, 'unreferenced bytes were freed')
+      if (collected.held !== undefined) log.warn(collected, 'nothing is collected')
+    } catch (error) {
+      log.warn({ err: error }, 'collecting failed and is tried again')
+    }
+  }
+
+  async #walk({ graceMs, all }: { graceMs: number; all: boolean }): Promise<Collected> {
+    const collected: Collected = { examined: 0, deleted: 0, freedBytes: 0, waiting: 0, pinned: 0 }
+    const held = this.#options.distrust()
+    if (held !== undefined) return { ...collected, held }
+    const startedMs = this.#options.clock.now()
+    const known = all ? () => false : this.#knownCopies()
+    this.#released.clear()
+    this.#forgot = false
+    try {
+      for await (const facts of this.#options.blobs.inventory()) {
+        if (this.#closed) return collected
+        if (!known(facts)) await this.#examine(facts, { graceMs, collected })
+      }
+    } catch (error) {
+      this.#forgot = true
+      throw error
+    }
+    this.#seenUntilMs = startedMs - marginMs
+    return collected
+  }
+
+  /** Tells what need not be looked at: seen with a reference before, and not released since. */
+  #knownCopies(): (facts: BlobFacts) => boolean {
+    const seenUntilMs = this.#seenUntilMs
+    if (seenUntilMs === undefined || this.#forgot) return () => false
+    const released = new Set(this.#released)
+    return (facts) => {
+      if (facts.createdMs >= seenUntilMs) return false
+      const name = nameOf(facts)
+      return !released.has(name) && !this.#condemned.has(name)
+    }
+  }
+
+  async #examine(
+    facts: BlobFacts,
+    { graceMs, collected }: { graceMs: number; collected: Collected },
+  ): Promise<void> {
+    const { blobs, clock, referenced } = this.#options
+    const name = nameOf(facts)
+    collected.examined++
+    if (await referenced(facts)) {
+      this.#condemned.delete(name)
+      return
+    }
+    const nowMs = clock.monotonic()
+    const condemnedMs = this.#condemned.get(name) ?? nowMs
+    if (nowMs - condemnedMs < graceMs) {
+      collected.waiting++
+      this.#condemn(name, condemnedMs)
+    } else if (await referenced(facts)) {
+      this.#condemned.delete(name)
+    } else if (clock.monotonic() - nowMs > answerAgeMaxMs) {
+      collected.waiting++ // the answers are too old to act upon: the next pass asks again
+      this.#condemn(name, condemnedMs)
+    } else if ((await blobs.delete(facts)) === 'pinned') {
+      collected.pinned++
+      this.#condemn(name, condemnedMs)
+    } else {
+      this.#condemned.delete(name)
+      collected.deleted++
+      collected.freedBytes += facts.size
+    }
+  }
+
+  #condemn(name: string, condemnedMs: number): void {
+    if (this.#condemned.size < condemnedMax || this.#condemned.has(name))
+      this.#condemned.set(name, condemnedMs)
+    else this.#forgot = true
+  }
+}
+
+/**
+ * A copy is deleted within this time of the first of the two questions. A process that stood still in between may have slept through a pin, the
+ * reference that it was for, and the pin's end.
+ */
+const answerAgeMaxMs = 60_000
+
+/** Longer than an upload keeps its pin: until then it may still be refused, and leave a copy without reference. */
+const marginMs = 60 * 60_000
+
+function nameOf({ id, incarnation }: BlobName): string {
+  return Buffer.concat([id, incarnation]).toString('base64')
+}

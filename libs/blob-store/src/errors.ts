@@ -1,0 +1,44 @@
+import { Fault, type FaultCategory } from '@holdfast/kernel'
+
+/**
+ * `UNKNOWN`: no answer came in time, what was asked for may have happened. `STALE_PLACEMENT`: the placement group has changed, ask for its
+ * newer version. `UNVERIFIED`: the node was away for too long to be a source. `INVALID`: the request itself was refused.
+ */
+export type BlobFaultCode =
+  | 'NOT_FOUND'
+  | 'CORRUPT'
+  | 'IO'
+  | 'FULL'
+  | 'UNAVAILABLE'
+  | 'CANCELLED'
+  | 'CLOSED'
+  | 'UNKNOWN'
+  | 'STALE_PLACEMENT'
+  | 'UNVERIFIED'
+  | 'INVALID'
+
+const categories: Record<BlobFaultCode, FaultCategory> = {
+  NOT_FOUND: 'not-found',
+  CORRUPT: 'corrupt',
+  IO: 'unavailable',
+  FULL: 'full',
+  UNAVAILABLE: 'unavailable',
+  CANCELLED: 'cancelled',
+  CLOSED: 'unavailable',
+  UNKNOWN: 'unknown',
+  STALE_PLACEMENT: 'fenced',
+  UNVERIFIED: 'unavailable',
+  INVALID: 'invalid',
+}
+
+export class BlobFault extends Fault {
+  override readonly name = 'BlobFault'
+  readonly code: BlobFaultCode
+  readonly category: FaultCategory
+
+  constructor(code: BlobFaultCode, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+    this.category = categories[code]
+  }
+}

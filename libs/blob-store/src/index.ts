@@ -1,0 +1,21 @@
+export { type BlobDigest, BlobDigester, blobIdBytes, digestOf, incarnationBytes } from './blob-digest.ts'
+export type { BlobFacts, BlobName, BlobStage, BlobStore, BlobStoreUsage } from './blob-store.ts'
+export { type Collected, Collector, type CollectorOptions } from './collector.ts'
+export { BlobFault, type BlobFaultCode } from './errors.ts'
+export { MemoryBlobStore, type MemoryBlobStoreOptions } from './memory-blob-store.ts'
+export { tombstoneRetentionMsDefault } from './memory-log.ts'
+export type {
+  LogEntry,
+  LogPosition,
+  NodeStore,
+  PlacedBlobStore,
+  PlacedCommit,
+  PlacedStage,
+  Placement,
+  Pulled,
+  ReplicationSource,
+  SealedContent,
+  StageOptions,
+  StorageNode,
+  StoreNotes,
+} from './placed-blob-store.ts'

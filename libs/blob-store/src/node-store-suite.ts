@@ -1,0 +1,359 @@
+/**
+ * What a store must do beyond `BlobStore` to be one of many (`NodeStore`): uploads with a given id, sealing, groups, the replication log,
+ * notes. Runs under any runner, as the blob store suite does.
+ */
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { digestOf } from './blob-digest.ts'
+import type { BlobFacts } from './blob-store.ts'
+import type { LogEntry, LogPosition, NodeStore, PlacedCommit } from './placed-blob-store.ts'
+
+export interface NodeStoreCheck {
+  name: string
+  /** True for checks that mean nothing where nothing survives the process. */
+  reopens?: true
+  run(store: NodeStore, reopen?: (how: 'closed' | 'killed') => Promise<NodeStore>): Promise<void>
+}
+
+const MiB = 1024 * 1024
+/** Packed with others, and on its own. */
+const sizes = [700, MiB + 13]
+
+export const nodeStoreChecks: readonly NodeStoreCheck[] = [
+  {
+    name: 'an upload has the id, the group and the time that it was given',
+    async run(store) {
+      for (const size of sizes) {
+        const uploadId = randomBytes(16)
+        const bytes = randomBytes(size)
+        const facts = await place(store, bytes, { uploadId, group: 5, createdMs: 12_345 })
+        assert.deepEqual(plain(facts), {
+          ...plainContent(bytes),
+          incarnation: uploadId.toString('hex'),
+          createdMs: 12_345,
+          placementGroup: 5,
+        })
+        assert.deepEqual(plain(await store.stat(facts)), plain(facts))
+        assert.deepEqual(plain(await store.committed(uploadId)), plain(facts))
+        assert.deepEqual((await store.find(facts.id)).map(plain), [plain(facts)])
+      }
+      assert.equal(await store.committed(randomBytes(16)), undefined)
+      assert.deepEqual(await store.find(randomBytes(48)), [])
+    },
+  },
+  {
+    name: 'a sealed upload says what it holds, takes nothing more, and is nothing yet',
+    async run(store) {
+      for (const size of [0, ...sizes]) {
+        const bytes = randomBytes(size)
+        const stage = await store.stage()
+        await stage.write(bytes)
+        const sealed = await stage.seal()
+        assert.deepEqual(plain(sealed), plainContent(bytes))
+        assert.deepEqual(await stage.seal(), sealed)
+        assert.throws(() => stage.write(Buffer.from('more')), { name: 'BlobFault' })
+        assert.deepEqual(await store.find(sealed.id), [])
+        await stage.abort()
+        assert.deepEqual(await store.find(sealed.id), [])
+      }
+      const usage = await store.usage()
+      assert.deepEqual([usage.blobs, usage.openStages, usage.stagedBytes], [0, 0, 0])
+    },
+  },
+  {
+    name: 'an upload that is to be a copy of its own is one, beside another of the same content',
+    async run(store) {
+      for (const size of sizes) {
+        const bytes = randomBytes(size)
+        const one = await place(store, bytes, { pinMs: 0 })
+        const other = await place(store, bytes, {})
+        assert.notDeepEqual(one.incarnation, other.incarnation)
+        assert.equal((await store.find(one.id)).length, 2)
+        assert.equal(await store.delete(one), 'deleted')
+        assert.deepEqual((await store.find(one.id)).map(plain), [plain(other)])
+        assert.equal((await store.committed(other.incarnation))?.size, size)
+        assert.equal(await store.committed(one.incarnation), undefined)
+      }
+    },
+  },
+  {
+    name: 'an upload that was dropped for a known copy is answered with that one when it is asked for again',
+    async run(store) {
+      const bytes = randomBytes(700)
+      const known = await place(store, bytes, {})
+      const stage = await store.stage()
+      await stage.write(bytes)
+      assert.deepEqual(plain(await stage.commit({ pinMs: 1000 })), plain(known))
+      assert.deepEqual(plain(await store.committed(stage.uploadId)), plain(known))
+    },
+  },
+  {
+    name: 'a copy that is brought a second time under its id stays as it is',
+    async run(store) {
+      for (const size of sizes) {
+        const bytes = randomBytes(size)
+        const uploadId = randomBytes(16)
+        const first = await place(store, bytes, { uploadId, createdMs: 7 })
+        const second = await place(store, bytes, { uploadId, createdMs: 8 })
+        assert.deepEqual(plain(second), plain(first))
+      }
+      assert.equal((await store.usage()).blobs, sizes.length)
+    },
+  },
+  {
+    name: 'inventories are by group',
+    async run(store) {
+      const five = await place(store, randomBytes(10), { group: 5 })
+      await place(store, randomBytes(10), { group: 6 })
+      assert.deepEqual((await all(store.inventory({ groups: [5] }))).map(plain), [plain(five)])
+      assert.equal((await all(store.inventory({ groups: [5, 6] }))).length, 2)
+      assert.equal((await all(store.inventory())).length, 2)
+      assert.deepEqual(await all(store.inventory({ groups: [7] })), [])
+    },
+  },
+  {
+    name: 'the log tells what came and went, in order, behind any of its positions and for any groups',
+    async run(store) {
+      const start = await begin(store)
+      const one = await place(store, randomBytes(700), { group: 5, pinMs: 0 })
+      const two = await place(store, randomBytes(MiB + 13), { group: 6 })
+      assert.equal(await store.delete(one), 'deleted')
+      assert.equal(await store.delete(one), 'deleted')
+      const three = await place(store, randomBytes(700), { group: 5 })
+      const { entries, through } = await follow(store, start)
+      assert.deepEqual(entries.map(told), [
+        ['committed', plain(one)],
+        ['committed', plain(two)],
+        ['deleted', { ...name(one), placementGroup: 5 }],
+        ['committed', plain(three)],
+      ])
+      for (let n = 1; n < entries.length; n++)
+        assert.ok((entries[n]?.sequence as number) > (entries[n - 1]?.sequence as number))
+      const second = { store: through.store, sequence: entries[1]?.sequence as number }
+      assert.deepEqual((await follow(store, second)).entries.map(told), entries.slice(2).map(told))
+      const six = await follow(store, start, { groups: [6] })
+      assert.deepEqual(six.entries.map(told), [['committed', plain(two)]])
+      assert.deepEqual(six.through, through, 'what is left out is behind one, too')
+      const small = await follow(store, start, { limit: 1 })
+      assert.deepEqual(small.entries.map(told), entries.map(told))
+      assert.deepEqual((await follow(store, through)).entries, [])
+    },
+  },
+  {
+    name: 'dedup, pins, aborts and repeated copies leave no trace in the log',
+    async run(store) {
+      const bytes = randomBytes(700)
+      const facts = await place(store, bytes, { group: 5 })
+      const start = await begin(store)
+      const again = await store.stage()
+      await again.write(bytes)
+      await again.commit({ pinMs: 1000 })
+      await place(store, bytes, { uploadId: facts.incarnation })
+      await store.pin(facts, { ttlMs: 60_000 })
+      assert.equal(await store.delete(facts), 'pinned')
+      const aborted = await store.stage()
+      await aborted.write(bytes)
+      await aborted.abort()
+      assert.deepEqual((await follow(store, start)).entries, [])
+    },
+  },
+  {
+    name: 'positions of another life, and of the future, are unknown',
+    async run(store) {
+      const start = await begin(store)
+      await place(store, randomBytes(10), {})
+      for (const after of [
+        undefined,
+        { store: randomBytes(16), sequence: 0 },
+        { ...start, sequence: start.sequence + 1_000_000 },
+      ]) {
+        const pulled = await store.pull({ after, limit: 10 })
+        assert.equal(pulled.kind, 'unknown position')
+      }
+      for (const limit of [0, 10_001]) await assert.rejects(store.pull({ after: start, limit }))
+    },
+  },
+  {
+    name: 'what is acknowledged is in the log that is handed out next',
+    async run(store) {
+      const start = await begin(store)
+      const uploads = Array.from({ length: 40 }, (_, n) => randomBytes(n % 4 === 0 ? 70_000 : 300 + n))
+      const seen = async (facts: BlobFacts) => {
+        const { entries } = await follow(store, start)
+        assert.ok(entries.some(({ copy }) => Buffer.compare(copy.incarnation, facts.incarnation) === 0))
+      }
+      await Promise.all(uploads.map(async (bytes) => seen(await place(store, bytes, {}))))
+      assert.equal((await follow(store, start)).entries.length, uploads.length)
+    },
+  },
+  {
+    name: 'a deletion is remembered for its incarnation alone, until that is brought back',
+    async run(store) {
+      for (const size of sizes) {
+        const bytes = randomBytes(size)
+        const first = await place(store, bytes, { pinMs: 0 })
+        assert.equal(await store.deletedMs(first), undefined)
+        await store.delete(first)
+        assert.equal(typeof (await store.deletedMs(first)), 'number')
+        const second = await place(store, bytes, {})
+        assert.equal(await store.deletedMs(second), undefined)
+        await place(store, bytes, { uploadId: first.incarnation })
+        assert.equal(await store.deletedMs(first), undefined)
+        assert.equal((await store.find(first.id)).length, 2)
+      }
+    },
+  },
+  {
+    name: 'notes are kept, replaced and removed',
+    async run(store) {
+      assert.equal(await store.note('one'), undefined)
+      await store.setNote('one', Buffer.from('1'))
+      await store.setNote('two', randomBytes(60_000))
+      await store.setNote('one', Buffer.from('uno'))
+      assert.equal(Buffer.from((await store.note('one')) ?? []).toString(), 'uno')
+      assert.equal((await store.note('two'))?.length, 60_000)
+      await store.setNote('one', undefined)
+      assert.equal(await store.note('one'), undefined)
+    },
+  },
+  {
+    name: 'after an orderly end the log goes on where it stood, with notes, groups and tombstones',
+    reopens: true,
+    async run(store, reopen) {
+      assert.ok(reopen)
+      const start = await begin(store)
+      const kept = await place(store, randomBytes(MiB + 13), { group: 5 })
+      const gone = await place(store, randomBytes(700), { group: 5, pinMs: 0 })
+      await store.delete(gone)
+      await store.setNote('mark', Buffer.from('kept'))
+      const before = await follow(store, start)
+      const again = await reopen('closed')
+      const small = await place(again, randomBytes(700), { group: 6 })
+      const { entries } = await follow(again, start)
+      assert.deepEqual(entries.map(told), [...before.entries.map(told), ['committed', plain(small)]])
+      assert.deepEqual(plain(await again.stat(kept)), plain(kept))
+      assert.deepEqual(plain(await again.committed(kept.incarnation)), plain(kept))
+      assert.equal(typeof (await again.deletedMs(gone)), 'number')
+      assert.equal(Buffer.from((await again.note('mark')) ?? []).toString(), 'kept')
+    },
+  },
+  {
+    name: 'after an unclean end positions are of a new life, and everything acknowledged is there with its group',
+    reopens: true,
+    async run(store, reopen) {
+      assert.ok(reopen)
+      const start = await begin(store)
+      const kept = [
+        await place(store, randomBytes(MiB + 13), { group: 5 }),
+        await place(store, randomBytes(700), { group: 6 }),
+      ]
+      await store.setNote('mark', Buffer.from('kept'))
+      const again = await reopen('killed')
+      assert.equal((await again.pull({ after: start, limit: 10 })).kind, 'unknown position')
+      for (const facts of kept) {
+        assert.deepEqual(plain(await again.stat(facts)), plain(facts))
+        assert.deepEqual(plain(await again.committed(facts.incarnation)), plain(facts))
+      }
+      assert.equal(Buffer.from((await again.note('mark')) ?? []).toString(), 'kept')
+      const now = await begin(again)
+      const next = await place(again, randomBytes(10), {})
+      assert.deepEqual((await follow(again, now)).entries.map(told), [['committed', plain(next)]])
+    },
+  },
+]
+
+export interface NodeStoreContract<T> {
+  test(name: string, body: (t: T) => Promise<void>): unknown
+  /** A fresh, empty store. */
+  open(t: T): Promise<NodeStore>
+  /** Closes the store, or lets go of it as a killed process would, and opens its data again; leave out where nothing survives. */
+  reopen?(t: T, store: NodeStore, how: 'closed' | 'killed'): Promise<NodeStore>
+  /** Called once a check has passed, for runners that count assertions. */
+  passed?(t: T, name: string): void
+}
+
+/** Declares one test for each check. The stores are closed at the end of their test. */
+export function nodeStoreContract<T>({ test, open, reopen, passed }: NodeStoreContract<T>): void {
+  for (const check of nodeStoreChecks.filter(({ reopens }) => !reopens || reopen !== undefined))
+    test(check.name, async (t) => {
+      let store = await open(t)
+      const again = async (how: 'closed' | 'killed') => {
+        store = await (reopen as NonNullable<typeof reopen>)(t, store, how)
+        return store
+      }
+      try {
+        await check.run(store, again)
+        passed?.(t, check.name)
+      } finally {
+        await store.close()
+      }
+    })
+}
+
+/** Uploads as replication does: always a copy of its own. */
+async function place(
+  store: NodeStore,
+  bytes: Uint8Array,
+  options: { uploadId?: Uint8Array; group?: number } & Partial<PlacedCommit>,
+): Promise<BlobFacts> {
+  const { uploadId, group, pinMs = 60_000, createdMs } = options
+  const stage = await store.stage({
+    ...(uploadId === undefined ? {} : { uploadId }),
+    ...(group === undefined ? {} : { placement: { group, version: 1 } }),
+  })
+  for (let at = 0; at < bytes.length; at += 64 * 1024) await stage.write(bytes.subarray(at, at + 64 * 1024))
+  return stage.commit({ pinMs, asNew: true, ...(createdMs === undefined ? {} : { createdMs }) })
+}
+
+async function begin(store: NodeStore): Promise<LogPosition> {
+  const pulled = await store.pull({ limit: 1 })
+  assert.ok(pulled.kind === 'unknown position', 'without a position none is known')
+  return pulled.now
+}
+
+async function follow(
+  store: NodeStore,
+  after: LogPosition,
+  { limit = 1000, groups }: { limit?: number; groups?: number[] } = {},
+): Promise<{ entries: LogEntry[]; through: LogPosition }> {
+  const entries: LogEntry[] = []
+  for (let through = after; ; ) {
+    const pulled = await store.pull({ after: through, limit, ...(groups === undefined ? {} : { groups }) })
+    assert.ok(pulled.kind === 'entries', 'the position is known')
+    entries.push(...pulled.entries)
+    through = pulled.through
+    if (pulled.behind === 0) return { entries, through }
+  }
+}
+
+async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const list: T[] = []
+  for await (const item of items) list.push(item)
+  return list
+}
+
+function told(entry: LogEntry): [string, unknown] {
+  return [entry.kind, plain(entry.copy)]
+}
+
+function name({ id, incarnation }: BlobFacts) {
+  return { id: hex(id), incarnation: hex(incarnation) }
+}
+
+function plainContent(bytes: Uint8Array) {
+  const { id, crc32 } = digestOf(bytes)
+  return { id: hex(id), size: bytes.length, crc32 }
+}
+
+/** Bytes as hex; a store without groups may leave group 0 out. */
+function plain(facts: object | undefined): Record<string, unknown> | undefined {
+  if (facts === undefined) return undefined
+  const entries = Object.entries(facts).filter(([key, value]) => !(key === 'placementGroup' && value === 0))
+  return Object.fromEntries(
+    entries.map(([key, value]) => [key, value instanceof Uint8Array ? hex(value) : value]),
+  )
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('hex')
+}

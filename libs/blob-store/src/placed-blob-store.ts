@@ -1,0 +1,132 @@
+/**
+ * What a store adds when it is one of many: uploads that carry one id on every node, copies that belong to a placement group, and a log from
+ * which other nodes learn what came and went.
+ */
+import type { BlobFacts, BlobName, BlobStage, BlobStore } from './blob-store.ts'
+
+/** A placement group as the caller knows it. A node refuses an older version than its own. */
+export interface Placement {
+  /** 0 is the group of a store that stands alone. */
+  group: number
+  version: number
+}
+
+export interface StageOptions {
+  expectedBytes?: number
+  signal?: AbortSignal
+  /** 16 bytes; the same on every node of the upload, and the incarnation of the copies. Without it: random. */
+  uploadId?: Uint8Array
+  /** Without it: group 0. */
+  placement?: Placement
+}
+
+/** What a sealed stage holds. */
+export interface SealedContent {
+  id: Uint8Array
+  size: number
+  crc32: number
+}
+
+export interface PlacedCommit {
+  pinMs: number
+  /** Unix milliseconds; the same on every node of the upload. Without it: the store's clock. */
+  createdMs?: number
+  /** The stage becomes a copy of its own, also when another copy of this content is here. */
+  asNew?: boolean
+}
+
+export interface PlacedStage extends BlobStage {
+  /** All bytes are in: no write comes after it. Resolves with what they are; nothing is durable yet. Repeating it gives the same answer. */
+  seal(): Promise<SealedContent>
+  /**
+   * As `BlobStage.commit`; seals first where that was not done. When a copy of this very upload is here already it stays, or, when it is
+   * damaged, it is replaced once the new one is synced.
+   */
+  commit(options: PlacedCommit): Promise<BlobFacts>
+}
+
+export interface PlacedBlobStore extends BlobStore {
+  /** @throws BlobFault as `BlobStore.stage`, and `STALE_PLACEMENT`. */
+  stage(options?: StageOptions): Promise<PlacedStage>
+  /**
+   * What the commit of this upload answered, for a commit whose answer was lost. Copies are found as long as they live; an upload that was
+   * dropped in favour of another copy, as long as the process remembers it (the last 10,000).
+   */
+  committed(uploadId: Uint8Array): Promise<BlobFacts | undefined>
+  /** Whole copies of this content that are here, of any incarnation. Damaged ones are left out. */
+  find(id: Uint8Array): Promise<BlobFacts[]>
+  /** @throws BlobFault `STALE_PLACEMENT` when the placement given is older than the node's. */
+  pin(blob: BlobName, options: { ttlMs: number; placement?: Placement }): Promise<boolean>
+  /** Every copy of these groups, or of all, damaged ones included and marked. */
+  inventory(options?: { groups?: readonly number[] }): AsyncIterable<BlobFacts>
+}
+
+/** A place in a store's log. Sequences are comparable within one life of a store only. */
+export interface LogPosition {
+  /** 16 bytes, random: made anew at an unclean start and when the log was rebuilt. */
+  store: Uint8Array
+  sequence: number
+}
+
+export type LogEntry =
+  | { kind: 'committed'; sequence: number; copy: BlobFacts }
+  /** The deletion of this very copy. */
+  | { kind: 'deleted'; sequence: number; copy: BlobName & { placementGroup: number } }
+
+export type Pulled =
+  | {
+      kind: 'entries'
+      /** In rising order; those of other groups are left out. */
+      entries: LogEntry[]
+      /** Continue behind this one: the last entry looked at, also when it was left out. */
+      through: LogPosition
+      /** Entries behind `through` that are durable already. */
+      behind: number
+      /** Unix milliseconds of the source's clock: everything it had committed by then, and that is durable, is at or before `through` + `behind`. */
+      nowMs: number
+    }
+  /** The position is of another life or older than the log: compare with an inventory begun after this answer, go on behind `now`. */
+  | { kind: 'unknown position'; now: LogPosition; nowMs: number }
+
+/**
+ * A log of copies that came and went. Only entries that no crash can take back are given out, so a position is never given to two entries.
+ */
+export interface ReplicationSource {
+  /**
+   * Entries behind `after`, at most `limit` (1..10,000) looked at. Without `after`: as for an unknown position.
+   * @throws BlobFault `UNVERIFIED`, `UNAVAILABLE`.
+   */
+  pull(request: {
+    after?: LogPosition | undefined
+    limit: number
+    groups?: readonly number[]
+    signal?: AbortSignal
+  }): Promise<Pulled>
+  /** Unix milliseconds at which this copy was deleted here; undefined when it was not, or longer ago than tombstones are kept. */
+  deletedMs(blob: BlobName): Promise<number | undefined>
+}
+
+/** Small facts that live and die with a store's catalogue. */
+export interface StoreNotes {
+  /** @param name 1..200 bytes. */
+  note(name: string): Promise<Uint8Array | undefined>
+  /** Durable when it resolves, together with everything the store acknowledged before it. @param value at most 64 KiB; undefined removes it. */
+  setNote(name: string, value: Uint8Array | undefined): Promise<void>
+}
+
+/** All that a node's own store has to be for replication. */
+export interface NodeStore extends PlacedBlobStore, ReplicationSource, StoreNotes {}
+
+/** A storage node as frontends and other nodes see it. */
+export interface StorageNode extends PlacedBlobStore, ReplicationSource {
+  /**
+   * Fetches a copy from another node, checks it and syncs it here. At once when it is here and whole.
+   * @param from name of the node.
+   * @throws BlobFault `NOT_FOUND` and `CORRUPT` speak of the source.
+   */
+  copyFrom(
+    from: string,
+    blob: BlobFacts,
+    options: { pinMs: number; placement: Placement; signal?: AbortSignal },
+  ): Promise<BlobFacts>
+}

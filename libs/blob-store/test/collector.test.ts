@@ -1,0 +1,172 @@
+import type { Clock } from '@holdfast/kernel'
+import t from 'tap'
+import { type BlobFacts, type BlobName, Collector, MemoryBlobStore } from '../src/index.ts'
+
+const silent = { info() {}, warn() {} }
+const hour = 3_600_000
+
+class HandClock implements Clock {
+  ms = 1_800_000_000_000
+  now = () => this.ms
+  monotonic = () => this.ms
+}
+
+function world({ distrust = () => undefined as string | undefined } = {}) {
+  const clock = new HandClock()
+  const blobs = new MemoryBlobStore({ clock })
+  const references = new Set<string>()
+  const asked: string[] = []
+  const referenced = async (blob: BlobName) => {
+    asked.push(hex(blob))
+    return references.has(hex(blob))
+  }
+  const collector = new Collector({
+    blobs,
+    referenced,
+    distrust,
+    graceMs: hour,
+    everyMs: hour,
+    clock,
+    log: silent,
+  })
+  const store = async (text: string, { pinMs = 0 } = {}): Promise<BlobFacts> => {
+    const stage = await blobs.stage()
+    await stage.write(Buffer.from(text))
+    return stage.commit({ pinMs })
+  }
+  return { clock, blobs, references, asked, collector, store }
+}
+
+t.test('what is referred to stays, what is not goes when its grace is over, and not before', async (t) => {
+  const { clock, blobs, references, collector, store } = world()
+  const kept = await store('kept')
+  const gone = await store('gone!')
+  references.add(hex(kept))
+  clock.ms += 1
+  t.match(await collector.collect(), { examined: 2, deleted: 0, waiting: 1 })
+  clock.ms += hour - 1
+  t.match(await collector.collect(), { deleted: 0, waiting: 1 })
+  clock.ms += 1
+  t.match(await collector.collect(), { deleted: 1, freedBytes: 5, waiting: 0 })
+  t.ok(await blobs.stat(kept))
+  t.equal(await blobs.stat(gone), undefined)
+  t.match(await collector.collect(), { examined: 1, deleted: 0 })
+})
+
+t.test('a reference that comes during the grace acquits; a later release begins a new grace', async (t) => {
+  const { clock, references, collector, store } = world()
+  const blob = await store('x')
+  clock.ms += 1
+  await collector.collect()
+  references.add(hex(blob))
+  clock.ms += hour
+  t.match(await collector.collect(), { deleted: 0, waiting: 0 })
+  references.delete(hex(blob))
+  t.match(await collector.collect(), { deleted: 0, waiting: 1 })
+})
+
+t.test('a pinned copy outlives every grace, because an upload is about to refer to it', async (t) => {
+  const { clock, references, collector, store } = world()
+  const blob = await store('x', { pinMs: 10_000 })
+  t.match(await collector.collect({ graceMs: 0 }), { deleted: 0, pinned: 1 })
+  references.add(hex(blob))
+  clock.ms += 10_001
+  t.match(await collector.collect({ graceMs: 0 }), { deleted: 0, pinned: 0 })
+})
+
+t.test('a copy that is pinned between the last look and the delete stays', async (t) => {
+  const { clock, blobs, collector, store } = world()
+  const blob = await store('x')
+  clock.ms += 1
+  const remove = blobs.delete.bind(blobs)
+  blobs.delete = async (name) => {
+    await blobs.pin(blob, { ttlMs: 1000 })
+    return remove(name)
+  }
+  t.match(await collector.collect({ graceMs: 0 }), { deleted: 0, pinned: 1 })
+  t.ok(await blobs.stat(blob))
+})
+
+t.test('a reference that appears at the second look keeps the copy', async (t) => {
+  const { clock, blobs, store } = world()
+  const blob = await store('x')
+  clock.ms += 1
+  let looks = 0
+  const collector = new Collector({
+    blobs,
+    referenced: async () => ++looks > 1,
+    distrust: () => undefined,
+    graceMs: 0,
+    everyMs: hour,
+    clock,
+    log: silent,
+  })
+  t.match(await collector.collect(), { deleted: 0 })
+  t.ok(await blobs.stat(blob))
+})
+
+t.test('nothing goes while the references cannot be trusted, and the answer says why', async (t) => {
+  let reason: string | undefined = 'acknowledged rows are missing'
+  const { clock, blobs, collector, store } = world({ distrust: () => reason })
+  const blob = await store('x')
+  clock.ms += 1
+  t.match(await collector.collect({ graceMs: 0 }), { deleted: 0, held: 'acknowledged rows are missing' })
+  t.ok(await blobs.stat(blob))
+  reason = undefined
+  t.match(await collector.collect({ graceMs: 0 }), { deleted: 1 })
+})
+
+t.test(
+  'passes by the clock look at new, released and condemned copies only, and find what is left',
+  async (t) => {
+    const { clock, blobs, references, asked, store } = world()
+    const old = await store('old')
+    const other = await store('other')
+    references.add(hex(old)).add(hex(other))
+    clock.ms += 10 * hour
+    const collector = new Collector({
+      blobs,
+      referenced: async (blob) => {
+        asked.push(hex(blob))
+        return references.has(hex(blob))
+      },
+      distrust: () => undefined,
+      graceMs: 0,
+      everyMs: 1,
+      clock,
+      log: silent,
+    })
+    t.teardown(() => collector.close())
+    collector.start()
+    await until(() => asked.length >= 2)
+    const orphan = await store('orphan')
+    references.delete(hex(old))
+    collector.released(old)
+    clock.ms += 1
+    asked.length = 0
+    await until(async () => (await blobs.usage()).blobs === 1)
+    t.notOk(asked.includes(hex(other)), 'what was referred to and not released is not asked about again')
+    t.equal(await blobs.stat(orphan), undefined)
+    t.equal(await blobs.stat(old), undefined)
+    await collector.close()
+  },
+)
+
+t.test('a store that fails during a pass loses nothing, and the next one does the work', async (t) => {
+  const { clock, blobs, collector, store } = world()
+  await store('x')
+  clock.ms += 1
+  const remove = blobs.delete.bind(blobs)
+  blobs.delete = () => Promise.reject(new Error('planted'))
+  await t.rejects(collector.collect({ graceMs: 0 }), { message: 'planted' })
+  blobs.delete = remove
+  t.match(await collector.collect({ graceMs: 0 }), { deleted: 1 })
+})
+
+async function until(true_: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await true_())) await new Promise((later) => setImmediate(later))
+}
+
+function hex({ id, incarnation }: BlobName): string {
+  return Buffer.concat([id, incarnation]).toString('hex')
+}

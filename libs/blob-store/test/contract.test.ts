@@ -1,0 +1,198 @@
+import t, { type Test } from 'tap'
+import {
+  type BlobFacts,
+  type BlobName,
+  type BlobStage,
+  type BlobStore,
+  MemoryBlobStore,
+} from '../src/index.ts'
+import { type BlobStoreContract, blobStoreChecks, blobStoreContract } from '../src/testing.ts'
+
+const runner: Pick<BlobStoreContract<Test>, 'test' | 'passed'> = {
+  test: (name, body) => t.test(name, body),
+  passed: (t, name) => void t.pass(name),
+}
+
+blobStoreContract({ ...runner, open: async () => new MemoryBlobStore() })
+
+/** A store with one thing wrong; all else goes to a right one. */
+class Broken implements BlobStore {
+  protected readonly right = new MemoryBlobStore()
+  stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage> {
+    return this.right.stage(options)
+  }
+  stat(blob: BlobName) {
+    return this.right.stat(blob)
+  }
+  read(blob: BlobName, range: { start: number; end: number }, options?: { signal?: AbortSignal }) {
+    return this.right.read(blob, range, options)
+  }
+  pin(blob: BlobName, options: { ttlMs: number }) {
+    return this.right.pin(blob, options)
+  }
+  delete(blob: BlobName) {
+    return this.right.delete(blob)
+  }
+  inventory() {
+    return this.right.inventory()
+  }
+  usage() {
+    return this.right.usage()
+  }
+  close() {
+    return this.right.close()
+  }
+}
+
+/** Keeps references instead of copies. */
+class AliasingStage implements BlobStage {
+  readonly #stage: BlobStage
+  readonly #parts: Uint8Array[] = []
+  constructor(stage: BlobStage) {
+    this.#stage = stage
+  }
+  get uploadId() {
+    return this.#stage.uploadId
+  }
+  write(bytes: Uint8Array) {
+    this.#parts.push(bytes)
+    return undefined
+  }
+  async commit(options: { pinMs: number }): Promise<BlobFacts> {
+    for (const part of this.#parts.splice(0)) await this.#stage.write(part)
+    return this.#stage.commit(options)
+  }
+  abort() {
+    return this.#stage.abort()
+  }
+}
+
+const broken: Record<string, () => BlobStore> = {
+  'keeps references to the written buffers': () =>
+    new (class extends Broken {
+      override async stage(options?: { expectedBytes?: number; signal?: AbortSignal }) {
+        return new AliasingStage(await super.stage(options))
+      }
+    })(),
+  'ends a short body cleanly': () =>
+    new (class extends Broken {
+      override async *read(blob: BlobName, range: { start: number; end: number }) {
+        let left = 1024 * 1024
+        for await (const chunk of super.read(blob, range)) {
+          if (left <= 0) return
+          left -= chunk.length
+          yield chunk
+        }
+      }
+    })(),
+  'serves the range end inclusively': () =>
+    new (class extends Broken {
+      override async *read(blob: BlobName, { start, end }: { start: number; end: number }) {
+        const size = (await this.stat(blob))?.size ?? 0
+        yield* super.read(blob, { start, end: Math.min(size, end + 1) })
+      }
+    })(),
+  'flips a bit on the way out': () =>
+    new (class extends Broken {
+      override async *read(blob: BlobName, range: { start: number; end: number }) {
+        for await (const chunk of super.read(blob, range)) {
+          chunk[0] = (chunk[0] ?? 0) ^ 1
+          yield chunk
+        }
+      }
+    })(),
+  'addresses by md5 alone': () =>
+    new (class extends Broken {
+      readonly #byMd5 = new Map<string, BlobFacts>()
+      override async stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage> {
+        const stage = await super.stage(options)
+        const known = this.#byMd5
+        return {
+          uploadId: stage.uploadId,
+          write: (bytes) => stage.write(bytes),
+          abort: () => stage.abort(),
+          async commit(options) {
+            const facts = await stage.commit(options)
+            const md5 = Buffer.from(facts.id.subarray(0, 16)).toString('hex')
+            const first = known.get(md5) ?? facts
+            known.set(md5, first)
+            return first
+          },
+        }
+      }
+    })(),
+  'deletes what is pinned': () =>
+    new (class extends Broken {
+      override async pin(blob: BlobName) {
+        return (await this.stat(blob)) !== undefined
+      }
+    })(),
+  'ignores the incarnation': () =>
+    new (class extends Broken {
+      override async stat(blob: BlobName) {
+        for await (const facts of this.inventory()) if (Buffer.compare(facts.id, blob.id) === 0) return facts
+        return undefined
+      }
+    })(),
+  'stores identical content twice': () =>
+    new (class extends Broken {
+      #extra = 0
+      override async stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage> {
+        const stage = await super.stage(options)
+        return {
+          uploadId: stage.uploadId,
+          write: (bytes) => stage.write(bytes),
+          abort: () => stage.abort(),
+          commit: async (options) => {
+            const facts = await stage.commit(options)
+            if (Buffer.compare(facts.incarnation, stage.uploadId) !== 0) this.#extra++
+            return facts
+          },
+        }
+      }
+      override async usage() {
+        const usage = await super.usage()
+        return { ...usage, blobs: usage.blobs + this.#extra }
+      }
+    })(),
+  'leaves aborted stages behind': () =>
+    new (class extends Broken {
+      override async stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage> {
+        const stage = await super.stage(options)
+        return {
+          uploadId: stage.uploadId,
+          write: (bytes) => stage.write(bytes),
+          abort: async () => {},
+          commit: (options) => stage.commit(options),
+        }
+      }
+    })(),
+  'drops the stage for a copy that it does not pin': () =>
+    new (class extends Broken {
+      override async stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage> {
+        const stage = await super.stage(options)
+        return {
+          uploadId: stage.uploadId,
+          write: (bytes) => stage.write(bytes),
+          abort: () => stage.abort(),
+          commit: () => stage.commit({ pinMs: 0 }),
+        }
+      }
+    })(),
+  'answers an absent blob with no bytes': () =>
+    new (class extends Broken {
+      override async *read(blob: BlobName, range: { start: number; end: number }) {
+        if ((await super.stat(blob)) !== undefined) yield* super.read(blob, range)
+      }
+    })(),
+}
+
+t.test('the suite bites: each deliberately broken store fails at least one check', async (t) => {
+  for (const [fault, make] of Object.entries(broken)) {
+    const failed: string[] = []
+    for (const check of blobStoreChecks.filter(({ reopens }) => !reopens))
+      await check.run(make()).catch((error: Error) => void failed.push(`${check.name}: ${error.message}`))
+    t.ok(failed.length > 0, `a store that ${fault}`)
+    t.comment(failed[0]?.split('\n')[0] ?? 'not noticed')
+  }
+})

@@ -1,0 +1,340 @@
+/** What every bus must do, as a suite that depends on no test runner. */
+import assert from 'node:assert/strict'
+import { type Bus, maxMessageBytes } from './bus.ts'
+import type { BusFaultCode } from './errors.ts'
+
+export interface BusContract<T> {
+  test: (name: string, body: (t: T) => Promise<void>) => unknown
+  /** Participants of one bus, as of different processes; closed by the test's own teardown if they still are open. */
+  open: (t: T) => Promise<{ server: Bus; client: Bus }>
+  /** Resolves when what `server` serves and subscribes to so far is known to `client`; by default it is at once. */
+  settled?: (buses: { server: Bus; client: Bus }) => Promise<void>
+  /** Time-out of requests that are answered; long enough that only a broken bus reaches it. Default 10 s. */
+  patientMs?: number
+}
+
+/** Waited out by tests of the time-out itself. */
+const shortMs = 50
+
+/** Subjects of the suite are fresh for each test, so that it also runs on a bus that is shared. */
+const fresh = () => `suite.${crypto.randomUUID()}`
+
+export function busContract<T>({
+  test,
+  open,
+  settled = async () => {},
+  patientMs = 10_000,
+}: BusContract<T>): void {
+  const echo = async (message: Uint8Array) => message
+
+  test('a request is answered by who serves its subject, also within one participant', async (t) => {
+    const { server, client } = await open(t)
+    const [subject, other] = [fresh(), fresh()]
+    server.serve(subject, async (message) => bytes(`one: ${text(message)}`))
+    server.serve(other, async (message) => bytes(`two: ${text(message)}`))
+    await settled({ server, client })
+    assert.equal(text(await client.request(subject, bytes('a'), { timeoutMs: patientMs })), 'one: a')
+    assert.equal(text(await server.request(other, bytes('b'), { timeoutMs: patientMs })), 'two: b')
+    assert.equal(text(await client.request(subject, bytes(''), { timeoutMs: patientMs })), 'one: ')
+  })
+
+  test('any bytes arrive, none included, and neither side can change what the other has', async (t) => {
+    const { server, client } = await open(t)
+    const subject = fresh()
+    const answer = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
+    const received: string[] = []
+    server.serve(subject, async (message) => {
+      received.push(Buffer.from(message).toString('hex'))
+      message.fill(0)
+      return message.length === 0 ? new Uint8Array() : answer
+    })
+    await settled({ server, client })
+    const sent = Buffer.from(answer)
+    const asking = begun(client.request(subject, sent, { timeoutMs: patientMs }))
+    sent.fill(7)
+    const got = await asking
+    assert.deepEqual(Buffer.from(got), Buffer.from(Array.from({ length: 256 }, (_, byte) => byte)))
+    got.fill(0)
+    assert.equal(answer[255], 255)
+    assert.deepEqual(received, [answer.toString('hex')])
+    assert.equal((await client.request(subject, Buffer.alloc(0), { timeoutMs: patientMs })).length, 0)
+  })
+
+  test('many requests at once each get their own answer, in whatever order they come', async (t) => {
+    const { server, client } = await open(t)
+    const subject = fresh()
+    const waiting: (() => void)[] = []
+    server.serve(subject, async (message) => {
+      await new Promise<void>((resolve) => waiting.push(resolve) === 50 && answerAll(waiting.reverse()))
+      return message
+    })
+    await settled({ server, client })
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, at) =>
+        client.request(subject, bytes(`${at}`), { timeoutMs: patientMs }),
+      ),
+    )
+    assert.deepEqual(
+      answers.map(text),
+      Array.from({ length: 50 }, (_, at) => `${at}`),
+    )
+  })
+
+  test('a handler never runs while its caller still does', async (t) => {
+    const { server, client } = await open(t)
+    const [asked, told] = [fresh(), fresh()]
+    const seen: string[] = []
+    const heard = Promise.withResolvers<void>()
+    server.serve(asked, async (message) => {
+      seen.push('handler')
+      return message
+    })
+    server.subscribe(told, () => {
+      seen.push('subscriber')
+      heard.resolve()
+    })
+    await settled({ server, client })
+    const asking = begun(client.request(asked, bytes(''), { timeoutMs: patientMs }))
+    client.publish(told, bytes(''))
+    seen.push('caller')
+    await Promise.all([asking, heard.promise])
+    assert.equal(seen[0], 'caller')
+  })
+
+  test('a subject that nobody serves, or serves any more, says so at once', async (t) => {
+    const { server, client } = await open(t)
+    const subject = fresh()
+    server.subscribe(subject, () => {})
+    await settled({ server, client })
+    await refused(client.request(subject, bytes(''), { timeoutMs: patientMs }), 'NO_RESPONDERS')
+    const serving = server.serve(subject, echo)
+    await settled({ server, client })
+    await client.request(subject, bytes(''), { timeoutMs: patientMs })
+    serving.close()
+    serving.close()
+    await settled({ server, client })
+    await refused(client.request(subject, bytes(''), { timeoutMs: patientMs }), 'NO_RESPONDERS')
+  })
+
+  test('no answer in time is a time-out, and the late answer goes nowhere', async (t) => {
+    const { server, client } = await open(t)
+    const subject = fresh()
+    const late = Promise.withResolvers<Uint8Array>()
+    let calls = 0
+    server.serve(subject, (message) => (calls++ === 0 ? late.promise : echo(message)))
+    await settled({ server, client })
+    await refused(client.request(subject, bytes('first'), { timeoutMs: shortMs }), 'TIMEOUT')
+    late.resolve(bytes('late'))
+    assert.equal(text(await client.request(subject, bytes('second'), { timeoutMs: patientMs })), 'second')
+  })
+
+  test('a handler that fails is a request without an answer, and serves on', async (t) => {
+    const { server, client } = await open(t)
+    const subject = fresh()
+    server.serve(subject, async (message) => {
+      if (text(message) === 'bad') throw new Error('planted')
+      return message
+    })
+    server.serve(`${subject}.sync`, () => {
+      throw new Error('planted')
+    })
+    await settled({ server, client })
+    await refused(client.request(subject, bytes('bad'), { timeoutMs: shortMs }), 'TIMEOUT')
+    await refused(client.request(`${subject}.sync`, bytes(''), { timeoutMs: shortMs }), 'TIMEOUT')
+    assert.equal(text(await client.request(subject, bytes('good'), { timeoutMs: patientMs })), 'good')
+  })
+
+  test('the largest message is taken, a larger one is refused before anything is sent', async (t) => {
+    const { server, client } = await open(t)
+    const subject = fresh()
+    const lengths: number[] = []
+    server.serve(subject, async (message) => {
+      lengths.push(message.length)
+      return bytes('')
+    })
+    await settled({ server, client })
+    const large = Buffer.alloc(maxMessageBytes + 1)
+    await refused(client.request(subject, large, { timeoutMs: patientMs }), 'TOO_LARGE')
+    await refused(client.request(fresh(), large, { timeoutMs: patientMs }), 'TOO_LARGE')
+    assert.throws(() => client.publish(subject, large), { code: 'TOO_LARGE' })
+    await client.request(subject, large.subarray(1), { timeoutMs: patientMs })
+    assert.deepEqual(lengths, [maxMessageBytes])
+  })
+
+  test('answers of any length arrive joined', async (t) => {
+    const { server, client } = await open(t)
+    const subject = fresh()
+    server.serve(subject, async (message) => patterned(Number(text(message))))
+    await settled({ server, client })
+    const lengths = [-5, -4, -3, 0, 1].map((more) => maxMessageBytes + more)
+    for (const length of [...lengths, 2 * maxMessageBytes - 8, 2 * maxMessageBytes, 5_000_000]) {
+      const answer = await client.request(subject, bytes(`${length}`), { timeoutMs: patientMs })
+      assert.ok(patterned(length).equals(answer), `${length} bytes`)
+    }
+  })
+
+  test('a signal ends the wait, before and during the request', async (t) => {
+    const { server, client } = await open(t)
+    const subject = fresh()
+    const never = Promise.withResolvers<Uint8Array>()
+    const arrived = Promise.withResolvers<void>()
+    let calls = 0
+    server.serve(subject, () => {
+      calls++
+      arrived.resolve()
+      return never.promise
+    })
+    await settled({ server, client })
+    const signal = AbortSignal.abort()
+    await refused(client.request(subject, bytes(''), { timeoutMs: patientMs, signal }), 'CANCELLED')
+    assert.equal(calls, 0)
+    const controller = new AbortController()
+    const asking = begun(
+      client.request(subject, bytes(''), { timeoutMs: patientMs, signal: controller.signal }),
+    )
+    await arrived.promise
+    controller.abort()
+    await refused(asking, 'CANCELLED')
+    never.resolve(bytes(''))
+  })
+
+  test('several servers of one subject share its requests, one each', async (t) => {
+    const { server, client } = await open(t)
+    const subject = fresh()
+    const counts = [0, 0]
+    const servings = counts.map((_, at) =>
+      [server, client][at]?.serve(subject, async () => {
+        counts[at] = (counts[at] ?? 0) + 1
+        return bytes('')
+      }),
+    )
+    await settled({ server, client })
+    for (let call = 0; call < 20; call++) await client.request(subject, bytes(''), { timeoutMs: patientMs })
+    assert.equal((counts[0] ?? 0) + (counts[1] ?? 0), 20)
+    const before = counts[1] ?? 0
+    servings[0]?.close()
+    await settled({ server, client })
+    for (let call = 0; call < 5; call++) await client.request(subject, bytes(''), { timeoutMs: patientMs })
+    assert.equal(counts[1], before + 5)
+  })
+
+  test('what is published reaches all who listen, in order, and nobody else', async (t) => {
+    const { server, client } = await open(t)
+    const [subject, other] = [fresh(), fresh()]
+    const heard: string[][] = [[], [], []]
+    const all = Array.from({ length: 20 }, (_, at) => `${at}`)
+    const done = [server, client].map(
+      (bus, at) =>
+        new Promise<void>((resolve) => {
+          bus.subscribe(subject, (message) => {
+            heard[at]?.push(text(message))
+            message.fill(0)
+            if (heard[at]?.length === all.length) resolve()
+          })
+        }),
+    )
+    server.subscribe(other, (message) => heard[2]?.push(text(message)))
+    await settled({ server, client })
+    for (const one of all) client.publish(subject, bytes(one))
+    client.publish(fresh(), bytes('nobody'))
+    await Promise.all(done)
+    assert.deepEqual(heard, [all, all, []])
+  })
+
+  test('a subscriber that fails disturbs nobody, a closed one hears nothing more', async (t) => {
+    const { server, client } = await open(t)
+    const subject = fresh()
+    const heard: string[] = []
+    server.subscribe(subject, () => {
+      throw new Error('planted')
+    })
+    const closed = server.subscribe(subject, (message) => heard.push(`closed ${text(message)}`))
+    const second = new Promise<void>((resolve) => {
+      server.subscribe(subject, (message) => {
+        heard.push(text(message))
+        if (text(message) === 'second') resolve()
+      })
+    })
+    await settled({ server, client })
+    closed.close()
+    client.publish(subject, bytes('first'))
+    client.publish(subject, bytes('second'))
+    await second
+    assert.deepEqual(heard, ['first', 'second'])
+  })
+
+  test('close stops serving, lets what is under way end, and refuses what comes after', async (t) => {
+    const { server, client } = await open(t)
+    const subject = fresh()
+    const arrived = Promise.withResolvers<void>()
+    const answer = Promise.withResolvers<Uint8Array>()
+    server.serve(subject, () => {
+      arrived.resolve()
+      return answer.promise
+    })
+    await settled({ server, client })
+    const asking = begun(client.request(subject, bytes(''), { timeoutMs: patientMs }))
+    await arrived.promise
+    let closed = false
+    const closing = server.close().then(() => {
+      closed = true
+    })
+    await settled({ server, client })
+    await refused(client.request(subject, bytes(''), { timeoutMs: patientMs }), 'NO_RESPONDERS')
+    assert.equal(closed, false)
+    answer.resolve(bytes('to the end'))
+    assert.equal(text(await asking), 'to the end')
+    await closing
+    await server.close()
+    await refused(server.request(subject, bytes(''), { timeoutMs: patientMs }), 'CLOSED')
+    assert.throws(() => server.serve(subject, echo), { code: 'CLOSED' })
+    assert.throws(() => server.subscribe(subject, () => {}), { code: 'CLOSED' })
+    server.publish(subject, bytes('dropped'))
+  })
+
+  test('close waits for the requests one sent oneself', async (t) => {
+    const { server, client } = await open(t)
+    const subject = fresh()
+    const answer = Promise.withResolvers<Uint8Array>()
+    server.serve(subject, () => answer.promise)
+    await settled({ server, client })
+    const order: string[] = []
+    const asking = begun(client.request(subject, bytes(''), { timeoutMs: patientMs }))
+    const both = [asking.then(() => order.push('answer')), client.close().then(() => order.push('closed'))]
+    answer.resolve(bytes(''))
+    await Promise.all(both)
+    assert.deepEqual(order, ['answer', 'closed'])
+  })
+}
+
+/** A request that is awaited later, or never when the test has failed by then. */
+function begun<T>(work: Promise<T>): Promise<T> {
+  work.catch(() => {})
+  return work
+}
+
+function answerAll(waiting: (() => void)[]): void {
+  for (const resolve of waiting) resolve()
+}
+
+/** Bytes that differ by place, so that a part in the wrong place shows. */
+function patterned(length: number): Buffer {
+  const pattern = Buffer.alloc(length)
+  for (let at = 0; at + 4 <= length; at += 4_093) pattern.writeUInt32BE(at, at)
+  return pattern
+}
+
+async function refused(work: Promise<unknown>, code: BusFaultCode): Promise<void> {
+  await assert.rejects(work, (fault: { code?: string }) => {
+    assert.equal(fault.code, code)
+    return true
+  })
+}
+
+function bytes(of: string): Buffer {
+  return Buffer.from(of)
+}
+
+function text(of: Uint8Array): string {
+  return Buffer.from(of).toString()
+}

@@ -1,0 +1,24 @@
+import { Fault, type FaultCategory } from '@holdfast/kernel'
+
+export type BusFaultCode = 'NO_RESPONDERS' | 'TIMEOUT' | 'TOO_LARGE' | 'BUSY' | 'CLOSED' | 'CANCELLED'
+
+const categories: Record<BusFaultCode, FaultCategory> = {
+  NO_RESPONDERS: 'unavailable',
+  TIMEOUT: 'unknown',
+  TOO_LARGE: 'invalid',
+  BUSY: 'unavailable',
+  CLOSED: 'unavailable',
+  CANCELLED: 'cancelled',
+}
+
+export class BusFault extends Fault {
+  override readonly name = 'BusFault'
+  readonly code: BusFaultCode
+  readonly category: FaultCategory
+
+  constructor(code: BusFaultCode, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+    this.category = categories[code]
+  }
+}

@@ -1,0 +1,239 @@
+/**
+ * The bus within one process: what the embedded mode runs on, and what tests run clusters on.
+ *
+ * It keeps to everything a bus between machines does: messages are copied in both directions, replies travel in numbered
+ * parts of bounded size, handlers never run on the caller's stack, a handler that fails is a request without an answer.
+ * Nothing is lost, repeated or delayed here.
+ */
+import { type Bus, maxMessageBytes, type Subscription } from './bus.ts'
+import { BusFault } from './errors.ts'
+import { ReplyJoiner, splitReply } from './parts.ts'
+
+/** Requests being served at one time over all participants; well above what all mailboxes of a process admit. */
+export const requestsInFlightMax = 16_384
+
+/** The longest delay a timer takes; longer time-outs are cut to it (24 days). */
+const timerMaxMs = 2 ** 31 - 1
+
+type RequestHandler = (message: Uint8Array) => Promise<Uint8Array>
+type MessageHandler = (message: Uint8Array) => void
+
+export interface MemoryBusOptions {
+  /** Told what a handler threw, for the log: its caller only sees a `TIMEOUT`. */
+  onHandlerError?: (fact: { subject: string; error: unknown }) => void
+}
+
+export class MemoryBus implements Bus {
+  readonly #exchange: Exchange
+  readonly #onHandlerError: NonNullable<MemoryBusOptions['onHandlerError']>
+  readonly #subscriptions = new Set<Subscription>()
+  readonly #servings = new Set<Subscription>()
+  readonly #underWay = new Set<Promise<unknown>>()
+  #closing: Promise<void> | undefined
+
+  /** An exchange of its own, with this participant alone. */
+  constructor(options: MemoryBusOptions = {}, exchange: Exchange = new Exchange()) {
+    this.#exchange = exchange
+    this.#onHandlerError = options.onHandlerError ?? (() => {})
+  }
+
+  /** Another participant on the same exchange, as another process would be; it closes on its own. */
+  connect(options: MemoryBusOptions = {}): MemoryBus {
+    return new MemoryBus(options, this.#exchange)
+  }
+
+  async request(
+    subject: string,
+    message: Uint8Array,
+    { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal },
+  ): Promise<Uint8Array> {
+    assertFits(message)
+    this.#assertOpen()
+    if (signal?.aborted) throw cancelled(subject, signal)
+    const serving = this.#exchange.servingOf(subject)
+    if (serving === undefined) throw new BusFault('NO_RESPONDERS', `nobody serves ${subject}`)
+    if (this.#exchange.inFlight >= requestsInFlightMax) {
+      throw new BusFault('BUSY', `${requestsInFlightMax} requests are under way, none was sent to ${subject}`)
+    }
+    const parts = serving.take(copyOf(message))
+    return this.#track(answerInTime(parts, { subject, timeoutMs, signal }))
+  }
+
+  serve(subject: string, handler: RequestHandler): Subscription {
+    this.#assertOpen()
+    const take = (message: Uint8Array) => this.#track(this.#handle(subject, handler, message))
+    const withdraw = this.#exchange.addServing(subject, { take })
+    return kept(this.#servings, withdraw)
+  }
+
+  async #handle(
+    subject: string,
+    handler: RequestHandler,
+    message: Uint8Array,
+  ): Promise<Uint8Array[] | undefined> {
+    this.#exchange.inFlight++
+    try {
+      await Promise.resolve()
+      return splitReply(await handler(message))
+    } catch (error) {
+      this.#onHandlerError({ subject, error })
+      return undefined
+    } finally {
+      this.#exchange.inFlight--
+    }
+  }
+
+  publish(subject: string, message: Uint8Array): void {
+    assertFits(message)
+    if (this.#closing !== undefined) return
+    for (const hear of this.#exchange.listenersOf(subject)) hear(copyOf(message))
+  }
+
+  subscribe(subject: string, handler: MessageHandler): Subscription {
+    this.#assertOpen()
+    let open = true
+    const hear = (message: Uint8Array) =>
+      queueMicrotask(() => {
+        if (open) this.#hear(subject, handler, message)
+      })
+    const withdraw = this.#exchange.addListener(subject, hear)
+    return kept(this.#subscriptions, () => {
+      open = false
+      withdraw()
+    })
+  }
+
+  #hear(subject: string, handler: MessageHandler, message: Uint8Array): void {
+    try {
+      handler(message)
+    } catch (error) {
+      this.#onHandlerError({ subject, error })
+    }
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#drain()
+    return this.#closing
+  }
+
+  async #drain(): Promise<void> {
+    for (const serving of [...this.#servings]) serving.close()
+    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay)
+    for (const subscription of [...this.#subscriptions]) subscription.close()
+  }
+
+  #track<T>(work: Promise<T>): Promise<T> {
+    this.#underWay.add(work)
+    const done = () => this.#underWay.delete(work)
+    work.then(done, done)
+    return work
+  }
+
+  #assertOpen(): void {
+    if (this.#closing !== undefined) throw new BusFault('CLOSED', 'the bus is closed')
+  }
+}
+
+interface Serving {
+  /** Resolves to the parts of the reply, or to undefined when the handler failed. */
+  take(message: Uint8Array): Promise<Uint8Array[] | undefined>
+}
+
+/** Who serves and who listens, shared by the participants of one bus. */
+class Exchange {
+  readonly #servings = new Map<string, Serving[]>()
+  readonly #listeners = new Map<string, Set<MessageHandler>>()
+  inFlight = 0
+
+  addServing(subject: string, serving: Serving): () => void {
+    const servings = [...(this.#servings.get(subject) ?? []), serving]
+    this.#servings.set(subject, servings)
+    return () => {
+      const left = (this.#servings.get(subject) ?? []).filter((other) => other !== serving)
+      if (left.length > 0) this.#servings.set(subject, left)
+      else this.#servings.delete(subject)
+    }
+  }
+
+  /** One of those that serve the subject, in turn. */
+  servingOf(subject: string): Serving | undefined {
+    const servings = this.#servings.get(subject)
+    const first = servings?.shift()
+    if (first !== undefined) servings?.push(first)
+    return first
+  }
+
+  addListener(subject: string, hear: MessageHandler): () => void {
+    const listeners = this.#listeners.get(subject) ?? new Set()
+    this.#listeners.set(subject, listeners.add(hear))
+    return () => {
+      listeners.delete(hear)
+      if (listeners.size === 0 && this.#listeners.get(subject) === listeners) this.#listeners.delete(subject)
+    }
+  }
+
+  listenersOf(subject: string): Iterable<MessageHandler> {
+    return [...(this.#listeners.get(subject) ?? [])]
+  }
+}
+
+/** The joined answer, unless time or the signal ends the wait first; the handler runs on either way. */
+function answerInTime(
+  parts: Promise<Uint8Array[] | undefined>,
+  wait: { subject: string; timeoutMs: number; signal: AbortSignal | undefined },
+): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    const end = () => {
+      clearTimeout(timer)
+      wait.signal?.removeEventListener('abort', onAbort)
+    }
+    const onAbort = () => {
+      end()
+      reject(cancelled(wait.subject, wait.signal))
+    }
+    const onTimeout = () => {
+      end()
+      reject(new BusFault('TIMEOUT', `no answer from ${wait.subject} within ${wait.timeoutMs} ms`))
+    }
+    const timer = setTimeout(onTimeout, Math.min(Math.max(wait.timeoutMs, 0), timerMaxMs))
+    wait.signal?.addEventListener('abort', onAbort, { once: true })
+    parts.then((arrived) => {
+      const answer = arrived && joined(arrived)
+      if (answer === undefined) return
+      end()
+      resolve(answer)
+    }, reject)
+  })
+}
+
+function joined(parts: Uint8Array[]): Uint8Array | undefined {
+  const joiner = new ReplyJoiner()
+  let answer: Uint8Array | undefined
+  for (const part of parts) answer = joiner.add(part) ?? answer
+  return answer
+}
+
+function kept(among: Set<Subscription>, withdraw: () => void): Subscription {
+  const subscription = {
+    close() {
+      among.delete(subscription)
+      withdraw()
+    },
+  }
+  among.add(subscription)
+  return subscription
+}
+
+function assertFits(message: Uint8Array): void {
+  if (message.length <= maxMessageBytes) return
+  throw new BusFault('TOO_LARGE', `a message of ${message.length} bytes is beyond ${maxMessageBytes}`)
+}
+
+/** A copy with memory of its own, as a socket would give it. */
+function copyOf(message: Uint8Array): Uint8Array {
+  return Buffer.from(message)
+}
+
+function cancelled(subject: string, signal: AbortSignal | undefined): BusFault {
+  return new BusFault('CANCELLED', `the request to ${subject} was cancelled`, { cause: signal?.reason })
+}

@@ -1,0 +1,1 @@
+export { type BusContract, busContract } from './bus-contract.ts'

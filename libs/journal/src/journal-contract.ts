@@ -1,0 +1,347 @@
+/**
+ * What every journal store must do, as a suite that depends on no test runner.
+ *
+ *     journalStoreContract({ test: t.test, open: async (t) => ({ journals: new MemoryJournalStore() }) })
+ */
+import assert from 'node:assert/strict'
+import type { JournalFaultCode } from './errors.ts'
+import type { JournalHold, JournalStore } from './journal-store.ts'
+import { maxFlushBytes, maxPageBytes, maxRootBytes } from './limits.ts'
+
+export interface OpenedJournals {
+  journals: JournalStore
+  /** Closes and opens again on the same data, as after a restart; left out by stores that cannot. */
+  reopen?: () => Promise<JournalStore>
+}
+
+export interface JournalContract<T> {
+  test: (name: string, body: (t: T) => Promise<void>) => unknown
+  /** An empty store; whatever it takes is given back by the test's own teardown. */
+  open: (t: T) => Promise<OpenedJournals>
+}
+
+/** Account ids of the suite are fresh for each test, so that it also runs against a store that is shared. */
+const account = () => crypto.randomUUID()
+const owner = 'host-1'
+
+export function journalStoreContract<T>({ test, open }: JournalContract<T>): void {
+  test('an account never written has head 0, no root, no owner, no rows and no pages', async (t) => {
+    const { journals } = await open(t)
+    const id = account()
+    assert.equal((await journals.head(id)).head, 0)
+    const hold = await journals.acquire(id, { owner })
+    assert.deepEqual([hold.account, hold.head, hold.root, hold.previousOwner], [id, 0, undefined, undefined])
+    assert.deepEqual(await texts(journals, hold), [])
+    assert.deepEqual(await collect(journals.pageNames(id)), [])
+    assert.equal(await journals.page(id, 'none'), undefined)
+  })
+
+  test('rows come back in order, with their bytes, behind any number', async (t) => {
+    const { journals } = await open(t)
+    const { id } = await written(journals, ['one', '', 'three', 'four'])
+    const hold = await journals.acquire(id, { owner })
+    assert.equal(hold.head, 4)
+    assert.deepEqual(await numbered(journals, hold, 0), ['1 one', '2 ', '3 three', '4 four'])
+    assert.deepEqual(await numbered(journals, hold, 2), ['3 three', '4 four'])
+    assert.deepEqual(await numbered(journals, hold, 4), [])
+  })
+
+  test('many rows come back in the order of their numbers', async (t) => {
+    const { journals } = await open(t)
+    const all = Array.from({ length: 300 }, (_, at) => `row ${at}`)
+    const { hold } = await written(journals, all)
+    assert.deepEqual(await texts(journals, hold), all)
+  })
+
+  test('an append moves the head and the chain of its hold and of nothing else', async (t) => {
+    const { journals } = await open(t)
+    const { id, hold } = await written(journals, ['one'])
+    const other = await journals.acquire(account(), { owner })
+    const chain = Buffer.from(hold.chain)
+    await journals.append(hold, bytes('two'))
+    assert.equal(hold.head, 2)
+    assert.notDeepEqual(Buffer.from(hold.chain), chain)
+    assert.equal(other.head, 0)
+    const settled = await journals.head(id)
+    assert.deepEqual([settled.epoch, settled.head], [hold.epoch, 2])
+    assert.deepEqual(Buffer.from(settled.chain), Buffer.from(hold.chain))
+  })
+
+  test('the largest row is taken, a larger one is refused and changes nothing', async (t) => {
+    const { journals } = await open(t)
+    const { hold } = await written(journals, [])
+    await refused(journals.append(hold, Buffer.alloc(maxFlushBytes + 1)), 'TOO_LARGE')
+    await journals.append(hold, Buffer.alloc(maxFlushBytes, 7))
+    const [row] = await collect(journals.rows(hold, 0))
+    assert.ok(Buffer.alloc(maxFlushBytes, 7).equals(row?.bytes ?? Buffer.alloc(0)))
+    assert.equal(hold.head, 1)
+  })
+
+  test('bytes are copied: neither side can change what the other has', async (t) => {
+    const { journals } = await open(t)
+    const { id, hold } = await written(journals, [])
+    const row = Buffer.from('as it was')
+    const page = Buffer.from('as it was')
+    const root = Buffer.from('as it was')
+    const writes = [journals.append(hold, row), journals.putPage(id, 'page', page)]
+    row.fill(0)
+    page.fill(0)
+    await Promise.all(writes)
+    const setting = journals.setRoot(hold, { root, through: 1 })
+    root.fill(0)
+    await setting
+    for (const [read] of [await collect(journals.rows(hold, 0))]) read?.bytes.fill(1)
+    ;(await journals.page(id, 'page'))?.fill(1)
+    hold.root?.fill(1)
+    const again = await journals.acquire(id, { owner })
+    assert.deepEqual(await texts(journals, again), ['as it was'])
+    assert.equal(text(await journals.page(id, 'page')), 'as it was')
+    assert.equal(text(again.root), 'as it was')
+  })
+
+  test('every acquire raises the epoch and names who held it before', async (t) => {
+    const { journals } = await open(t)
+    const id = account()
+    const first = await journals.acquire(id, { owner: 'host-1' })
+    const second = await journals.acquire(id, { owner: 'host-2' })
+    const third = await journals.acquire(id, { owner: 'host-2' })
+    assert.ok(first.epoch < second.epoch && second.epoch < third.epoch)
+    assert.deepEqual([second.previousOwner, third.previousOwner], ['host-1', 'host-2'])
+    assert.equal((await journals.head(id)).epoch, third.epoch)
+  })
+
+  test('holds that are acquired at once all get epochs of their own, and only the newest can write', async (t) => {
+    const { journals } = await open(t)
+    const id = account()
+    const holds = await Promise.all(Array.from({ length: 8 }, () => journals.acquire(id, { owner })))
+    assert.equal(new Set(holds.map((hold) => hold.epoch)).size, 8)
+    const newest = Math.max(...holds.map((hold) => hold.epoch))
+    for (const hold of holds) {
+      if (hold.epoch === newest) await journals.append(hold, bytes('mine'))
+      else await refused(journals.append(hold, bytes('stale')), 'FENCED')
+    }
+    assert.deepEqual(await texts(journals, await journals.acquire(id, { owner })), ['mine'])
+  })
+
+  test('an older hold can neither append, set a root nor release', async (t) => {
+    const { journals } = await open(t)
+    const { id, hold: old } = await written(journals, ['one'])
+    const hold = await journals.acquire(id, { owner: 'host-2' })
+    await refused(journals.append(old, bytes('stale')), 'FENCED')
+    await refused(journals.setRoot(old, { root: bytes('stale'), through: 1 }), 'FENCED')
+    await refused(journals.release(old), 'FENCED')
+    assert.deepEqual([old.head, old.root], [1, undefined])
+    await journals.append(hold, bytes('two'))
+    await refused(journals.append(old, bytes('stale')), 'FENCED')
+    const next = await journals.acquire(id, { owner })
+    assert.deepEqual(await texts(journals, next), ['one', 'two'])
+    assert.deepEqual([next.root, next.previousOwner], [undefined, 'host-2'])
+  })
+
+  test('an append whose hold is behind or ahead of the head is fenced', async (t) => {
+    const { journals } = await open(t)
+    const { id, hold } = await written(journals, ['one'])
+    const behind = { ...hold }
+    const ahead = { ...hold, head: hold.head + 2 }
+    await journals.append(hold, bytes('two'))
+    await refused(journals.append(behind, bytes('again')), 'FENCED')
+    await refused(journals.append(ahead, bytes('a gap')), 'FENCED')
+    assert.deepEqual(await texts(journals, await journals.acquire(id, { owner })), ['one', 'two'])
+  })
+
+  test('of an acquire and an append at once, what is acknowledged is what the new holder sees', async (t) => {
+    const { journals } = await open(t)
+    for (let round = 0; round < 20; round++) {
+      const { id, hold } = await written(journals, [])
+      const appending = journals.append(hold, bytes('in flight')).then(
+        () => true,
+        (fault) => assert.equal(fault.code, 'FENCED'),
+      )
+      const next = await journals.acquire(id, { owner })
+      const acknowledged = await appending
+      assert.deepEqual(await texts(journals, next), acknowledged ? ['in flight'] : [])
+      await journals.append(next, bytes('next'))
+    }
+  })
+
+  test('a released journal names no owner, and the hold is of no further use', async (t) => {
+    const { journals } = await open(t)
+    const { id, hold } = await written(journals, ['one'])
+    await journals.release(hold)
+    await refused(journals.append(hold, bytes('late')), 'FENCED')
+    await refused(journals.setRoot(hold, { root: bytes('late'), through: 1 }), 'FENCED')
+    const next = await journals.acquire(id, { owner })
+    assert.deepEqual([next.previousOwner, next.head], [undefined, 1])
+    assert.deepEqual(await texts(journals, next), ['one'])
+  })
+
+  test('a root is what the next holder gets, the newest alone', async (t) => {
+    const { journals } = await open(t)
+    const { id, hold } = await written(journals, ['one', 'two'])
+    await refused(journals.setRoot(hold, { root: Buffer.alloc(maxRootBytes + 1), through: 1 }), 'TOO_LARGE')
+    await journals.setRoot(hold, { root: bytes('first'), through: 1 })
+    assert.equal(text(hold.root), 'first')
+    await journals.setRoot(hold, { root: bytes('second'), through: 2 })
+    await journals.append(hold, bytes('three'))
+    const next = await journals.acquire(id, { owner })
+    assert.deepEqual([text(next.root), next.head], ['second', 3])
+    assert.deepEqual(await texts(journals, next), ['one', 'two', 'three'])
+  })
+
+  test('a root beyond the head or behind the last root is refused', async (t) => {
+    const { journals } = await open(t)
+    const { id, hold } = await written(journals, ['one', 'two'])
+    await journals.setRoot(hold, { root: bytes('good'), through: 2 })
+    await assert.rejects(journals.setRoot(hold, { root: bytes('bad'), through: 3 }), RangeError)
+    await assert.rejects(journals.setRoot(hold, { root: bytes('bad'), through: 1 }), RangeError)
+    assert.equal(text((await journals.acquire(id, { owner })).root), 'good')
+  })
+
+  test('trim takes the rows behind the root and no others', async (t) => {
+    const { journals } = await open(t)
+    const { id, hold } = await written(journals, ['one', 'two', 'three', 'four'])
+    await assert.rejects(journals.trim(hold, 1), RangeError)
+    await journals.setRoot(hold, { root: bytes('root'), through: 3 })
+    await assert.rejects(journals.trim(hold, 4), RangeError)
+    await journals.trim(hold, 2)
+    await journals.trim(hold, 3)
+    await journals.trim(hold, 3)
+    assert.deepEqual(await numbered(journals, hold, 3), ['4 four'])
+    await refused(collect(journals.rows(hold, 0)), 'CORRUPT')
+    await journals.append(hold, bytes('five'))
+    assert.deepEqual(await numbered(journals, await journals.acquire(id, { owner }), 3), ['4 four', '5 five'])
+  })
+
+  test('everything may be trimmed, and the journal goes on', async (t) => {
+    const { journals } = await open(t)
+    const { id, hold } = await written(journals, ['one', 'two'])
+    await journals.setRoot(hold, { root: bytes('root'), through: 2 })
+    await journals.trim(hold, 2)
+    const next = await journals.acquire(id, { owner })
+    assert.deepEqual(await numbered(journals, next, 2), [])
+    await journals.append(next, bytes('three'))
+    assert.deepEqual(await numbered(journals, await journals.acquire(id, { owner }), 2), ['3 three'])
+  })
+
+  test('rows that a newer holder trimmed are reported as fenced, not as damage', async (t) => {
+    const { journals } = await open(t)
+    const { id, hold: slow } = await written(journals, ['one', 'two'])
+    const hold = await journals.acquire(id, { owner: 'host-2' })
+    await journals.setRoot(hold, { root: bytes('root'), through: 2 })
+    await journals.trim(hold, 2)
+    await refused(collect(journals.rows(slow, 0)), 'FENCED')
+  })
+
+  test('rows end at the head that the hold had when they were asked for', async (t) => {
+    const { journals } = await open(t)
+    const { hold } = await written(journals, ['one', 'two'])
+    const rows = journals.rows(hold, 0)
+    await journals.append(hold, bytes('three'))
+    assert.deepEqual(
+      (await collect(rows)).map((row) => text(row.bytes)),
+      ['one', 'two'],
+    )
+  })
+
+  test('reading rows can end early', async (t) => {
+    const { journals } = await open(t)
+    const { hold } = await written(journals, ['one', 'two', 'three'])
+    for await (const row of journals.rows(hold, 0)) {
+      assert.equal(text(row.bytes), 'one')
+      break
+    }
+    await journals.append(hold, bytes('four'))
+    assert.equal((await texts(journals, hold)).length, 4)
+  })
+
+  test('pages belong to their account, are listed in order and go by name', async (t) => {
+    const { journals } = await open(t)
+    const [id, other] = [account(), account()]
+    for (const name of ['2/b', '10/a', '2/a']) await journals.putPage(id, name, bytes(name))
+    await journals.putPage(other, '2/a', bytes("another's"))
+    assert.deepEqual(await collect(journals.pageNames(id)), ['10/a', '2/a', '2/b'])
+    assert.equal(text(await journals.page(id, '2/a')), '2/a')
+    await journals.deletePages(id, ['2/a', 'never there'])
+    await journals.deletePages(id, [])
+    assert.deepEqual(await collect(journals.pageNames(id)), ['10/a', '2/b'])
+    assert.equal(await journals.page(id, '2/a'), undefined)
+    assert.equal(text(await journals.page(other, '2/a')), "another's")
+  })
+
+  test('a page is written once: the same bytes again are fine, others are not', async (t) => {
+    const { journals } = await open(t)
+    const id = account()
+    await journals.putPage(id, 'page', Buffer.alloc(maxPageBytes, 5))
+    await journals.putPage(id, 'page', Buffer.alloc(maxPageBytes, 5))
+    await refused(journals.putPage(id, 'page', bytes('other')), 'CORRUPT')
+    await refused(journals.putPage(id, 'large', Buffer.alloc(maxPageBytes + 1)), 'TOO_LARGE')
+    assert.ok(Buffer.alloc(maxPageBytes, 5).equals((await journals.page(id, 'page')) ?? Buffer.alloc(0)))
+    assert.deepEqual(await collect(journals.pageNames(id)), ['page'])
+  })
+
+  test('an account whose id begins like another one shares nothing with it', async (t) => {
+    const { journals } = await open(t)
+    const id = account().slice(0, 20)
+    const { hold } = await written(journals, ['long'], `${id}0`)
+    const short = await journals.acquire(id, { owner })
+    await journals.append(short, bytes('short'))
+    await journals.putPage(`${id}0`, 'page', bytes('long'))
+    assert.deepEqual(await texts(journals, hold), ['long'])
+    assert.deepEqual(await texts(journals, short), ['short'])
+    assert.deepEqual(await collect(journals.pageNames(id)), [])
+  })
+
+  test('what was acknowledged is there after a restart, and older holds stay fenced', async (t) => {
+    const { journals, reopen } = await open(t)
+    if (reopen === undefined) return
+    const { id, hold } = await written(journals, ['one', 'two', 'three'])
+    await journals.putPage(id, 'page', bytes('page'))
+    await journals.setRoot(hold, { root: bytes('root'), through: 1 })
+    await journals.trim(hold, 1)
+    const reopened = await reopen()
+    await refused(reopened.append({ ...hold, epoch: hold.epoch - 1 }, bytes('stale')), 'FENCED')
+    const next = await reopened.acquire(id, { owner: 'host-2' })
+    assert.deepEqual([next.epoch > hold.epoch, next.head, next.previousOwner], [true, 3, owner])
+    assert.equal(text(next.root), 'root')
+    assert.deepEqual(Buffer.from(next.chain), Buffer.from(hold.chain))
+    assert.deepEqual(await numbered(reopened, next, 1), ['2 two', '3 three'])
+    assert.equal(text(await reopened.page(id, 'page')), 'page')
+    await refused(reopened.append(hold, bytes('stale')), 'FENCED')
+    await reopened.append(next, bytes('four'))
+  })
+}
+
+async function written(journals: JournalStore, rows: string[], id: string = account()) {
+  const hold = await journals.acquire(id, { owner })
+  for (const row of rows) await journals.append(hold, bytes(row))
+  return { id, hold }
+}
+
+async function texts(journals: JournalStore, hold: JournalHold): Promise<string[]> {
+  return (await collect(journals.rows(hold, 0))).map((row) => text(row.bytes))
+}
+
+async function numbered(journals: JournalStore, hold: JournalHold, after: number): Promise<string[]> {
+  return (await collect(journals.rows(hold, after))).map((row) => `${row.seq} ${text(row.bytes)}`)
+}
+
+async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = []
+  for await (const item of items) all.push(item)
+  return all
+}
+
+async function refused(work: Promise<unknown>, code: JournalFaultCode): Promise<void> {
+  await assert.rejects(work, (fault: { code?: string }) => {
+    assert.equal(fault.code, code)
+    return true
+  })
+}
+
+function bytes(of: string): Buffer {
+  return Buffer.from(of)
+}
+
+function text(of: Uint8Array | undefined): string {
+  return Buffer.from(of ?? []).toString()
+}

@@ -1,0 +1,221 @@
+/** What every lookup store must do, as a suite that depends on no test runner. */
+import assert from 'node:assert/strict'
+import { maxLookupKeyBytes, maxLookupValueBytes } from './limits.ts'
+import type { LookupRow, LookupStore } from './lookup-store.ts'
+
+export interface OpenedLookups {
+  lookups: LookupStore
+  /** Closes and opens again on the same data, as after a restart; left out by stores that cannot. */
+  reopen?: () => Promise<LookupStore>
+}
+
+export interface LookupContract<T> {
+  test: (name: string, body: (t: T) => Promise<void>) => unknown
+  /** A store that may be shared: the suite keeps to keys of its own. */
+  open: (t: T) => Promise<OpenedLookups>
+  /**
+   * Whether claims are linearizable with writes of the same key, too, which is more than the port promises. Default: among claimants alone.
+   */
+  linearizableWrites?: boolean
+}
+
+/** A prefix nobody else uses. */
+const own = () => `suite/${crypto.randomUUID()}/`
+
+export function lookupStoreContract<T>({ test, open, linearizableWrites = false }: LookupContract<T>): void {
+  const testLinearizable = linearizableWrites ? test : () => {}
+
+  test('a key that was never put is not there', async (t) => {
+    const { lookups } = await open(t)
+    const at = own()
+    assert.equal(await lookups.get(`${at}none`), undefined)
+    assert.deepEqual(await collect(lookups.scan(at)), [])
+    await lookups.write([])
+    await lookups.write([{ delete: `${at}none` }])
+  })
+
+  test('one write puts, replaces and deletes, the last change of a key wins', async (t) => {
+    const { lookups } = await open(t)
+    const at = own()
+    await lookups.write([put(`${at}a`, '1'), put(`${at}b`, '1'), put(`${at}empty`, '')])
+    await lookups.write([put(`${at}a`, '2'), { delete: `${at}b` }, put(`${at}c`, '1'), put(`${at}c`, '2')])
+    assert.deepEqual(rowsOf(await collect(lookups.scan(at)), at), ['a=2', 'c=2', 'empty='])
+    assert.equal((await lookups.get(`${at}empty`))?.length, 0)
+    assert.equal(await lookups.get(`${at}b`), undefined)
+  })
+
+  test('values are copied and any bytes come back', async (t) => {
+    const { lookups } = await open(t)
+    const at = own()
+    const value = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
+    const writing = lookups.write([{ put: `${at}a`, value }])
+    const claiming = lookups.claim(`${at}b`, value)
+    const sent = Buffer.from(value)
+    value.fill(0)
+    await writing
+    ;(await claiming).fill(0)
+    ;(await lookups.get(`${at}a`))?.fill(0)
+    for await (const row of lookups.scan(at)) row.value.fill(0)
+    for (const key of ['a', 'b']) assert.deepEqual(Buffer.from((await lookups.get(at + key)) ?? []), sent)
+  })
+
+  test('a scan keeps to its prefix, in the order of keys, behind and up to where it is told', async (t) => {
+    const { lookups } = await open(t)
+    const at = own()
+    const keys = ['b', 'a/2', 'a/10', 'a', 'a~', 'a/1', 'A', 'a/1/x']
+    await lookups.write(keys.map((key) => put(at + key, key)))
+    const scan = async (prefix: string, options?: { after?: string; limit?: number }) =>
+      (await collect(lookups.scan(at + prefix, options))).map(({ key }) => key.slice(at.length))
+    assert.deepEqual(await scan(''), ['A', 'a', 'a/1', 'a/1/x', 'a/10', 'a/2', 'a~', 'b'])
+    assert.deepEqual(await scan('a'), ['a', 'a/1', 'a/1/x', 'a/10', 'a/2', 'a~'])
+    assert.equal(await lookups.get(`${at}a/1/`), undefined)
+    assert.deepEqual(await scan('a/'), ['a/1', 'a/1/x', 'a/10', 'a/2'])
+    assert.deepEqual(await scan('a/', { after: `${at}a/10` }), ['a/2'])
+    assert.deepEqual(await scan('a/', { after: `${at}a/1`, limit: 2 }), ['a/1/x', 'a/10'])
+    assert.deepEqual(await scan('a/', { after: `${at}A` }), ['a/1', 'a/1/x', 'a/10', 'a/2'])
+    assert.deepEqual(await scan('a/', { after: `${at}b` }), [])
+    assert.deepEqual(await scan('a/', { limit: 0 }), [])
+    assert.deepEqual(await scan('none'), [])
+  })
+
+  test('a long scan can be done in pages, and ended early', async (t) => {
+    const { lookups } = await open(t)
+    const at = own()
+    const all = Array.from({ length: 1_200 }, (_, number) => `${at}${String(number).padStart(5, '0')}`)
+    await lookups.write(all.map((key) => put(key, key)))
+    const seen: string[] = []
+    for (let after = ''; seen.length <= all.length; after = seen.at(-1) ?? '') {
+      const page = await collect(lookups.scan(at, after === '' ? { limit: 500 } : { after, limit: 500 }))
+      if (page.length === 0) break
+      seen.push(...page.map(({ key }) => key))
+    }
+    assert.deepEqual(seen, all)
+    for await (const { key } of lookups.scan(at)) {
+      assert.equal(key, all[0])
+      break
+    }
+  })
+
+  test('the first claim holds, also for those who claim at the same moment', async (t) => {
+    const { lookups } = await open(t)
+    const at = own()
+    const values = Array.from({ length: 16 }, (_, number) => `claimant ${number}`)
+    const answers = await Promise.all(values.map((value) => lookups.claim(`${at}key`, bytes(value))))
+    const [winner] = new Set(answers.map(text))
+    assert.equal(new Set(answers.map(text)).size, 1)
+    assert.ok(values.includes(winner ?? ''))
+    assert.equal(text(await lookups.claim(`${at}key`, bytes('late'))), winner)
+    assert.equal(text(await lookups.get(`${at}key`)), winner)
+  })
+
+  test('a key that was put cannot be claimed, one that was deleted can', async (t) => {
+    const { lookups } = await open(t)
+    const at = own()
+    await lookups.write([put(`${at}key`, 'put')])
+    assert.equal(text(await lookups.claim(`${at}key`, bytes('claimed'))), 'put')
+    await lookups.write([{ delete: `${at}key` }])
+    assert.equal(text(await lookups.claim(`${at}key`, bytes('claimed'))), 'claimed')
+    assert.equal(text(await lookups.get(`${at}key`)), 'claimed')
+  })
+
+  testLinearizable(
+    'a claim and a delete at the same moment end as if one came after the other',
+    async (t) => {
+      const { lookups } = await open(t)
+      for (let round = 0; round < 10; round++) {
+        const at = own()
+        await lookups.write([put(`${at}key`, 'old')])
+        const deleting = lookups.write([{ delete: `${at}key` }])
+        const answer = text(await lookups.claim(`${at}key`, bytes('new')))
+        await deleting
+        const now = await lookups.get(`${at}key`)
+        assert.ok(answer === 'old' ? now === undefined : text(now) === 'new', `${answer}, then ${text(now)}`)
+      }
+    },
+  )
+
+  testLinearizable('a claim and a put at the same moment end as if one came after the other', async (t) => {
+    const { lookups } = await open(t)
+    for (let round = 0; round < 10; round++) {
+      const at = own()
+      const both = [lookups.claim(`${at}key`, bytes('claimed')), lookups.write([put(`${at}key`, 'put')])]
+      const [answer] = await Promise.all(both)
+      const now = text(await lookups.get(`${at}key`))
+      assert.equal(now, 'put', `the claim was answered with ${text(answer || undefined)}`)
+    }
+  })
+
+  test('numbers are taken once, in ranges that do not overlap', async (t) => {
+    const { lookups } = await open(t)
+    const [counter, other] = [`${own()}codes`, `${own()}codes`]
+    const counts = [1, 5, 1, 100, 3, 1_000, 2]
+    const firsts = await Promise.all(counts.map((count) => lookups.take(counter, count)))
+    const ranges = firsts.map((first, at) => ({ first, end: first + (counts[at] ?? 0) }))
+    ranges.sort((one, two) => one.first - two.first)
+    let end = 0
+    for (const range of ranges) {
+      assert.ok(range.first >= end, `${range.first} was taken already, below ${end}`)
+      end = range.end
+    }
+    assert.ok((await lookups.take(counter, 1)) >= end)
+    assert.equal(await lookups.take(other, 1), 0)
+    assert.equal(await lookups.get(counter), undefined)
+    for (const bad of [0, -1, 1.5, Number.NaN]) await assert.rejects(lookups.take(counter, bad), RangeError)
+  })
+
+  test('keys and values beyond their bounds are refused and leave nothing', async (t) => {
+    const { lookups } = await open(t)
+    const at = own()
+    const longest = at.padEnd(maxLookupKeyBytes, 'k')
+    await lookups.write([{ put: longest, value: Buffer.alloc(maxLookupValueBytes, 9) }])
+    assert.equal((await lookups.get(longest))?.length, maxLookupValueBytes)
+    const tooLarge = (fault: { code?: string }) => fault.code === 'TOO_LARGE'
+    const large = { put: `${at}large`, value: Buffer.alloc(maxLookupValueBytes + 1) }
+    await assert.rejects(lookups.write([put(`${at}first`, '1'), large]), tooLarge)
+    await assert.rejects(lookups.write([put(`${longest}k`, '1')]), tooLarge)
+    for (const bad of ['', `${at}ü`, `${at}\n`, `${at}\0`]) {
+      await assert.rejects(lookups.write([put(bad, '1')]), RangeError)
+      await assert.rejects(lookups.claim(bad, bytes('1')), RangeError)
+    }
+    assert.deepEqual(
+      (await collect(lookups.scan(at))).map(({ key }) => key),
+      [longest],
+    )
+  })
+
+  test('writes, claims and taken numbers are there after a restart', async (t) => {
+    const { lookups, reopen } = await open(t)
+    if (reopen === undefined) return
+    const at = own()
+    await lookups.write([put(`${at}a`, '1'), put(`${at}gone`, '1')])
+    await lookups.write([{ delete: `${at}gone` }])
+    await lookups.claim(`${at}b`, bytes('mine'))
+    const first = await lookups.take(`${at}codes`, 10)
+    const reopened = await reopen()
+    assert.deepEqual(rowsOf(await collect(reopened.scan(at)), at), ['a=1', 'b=mine'])
+    assert.equal(text(await reopened.claim(`${at}b`, bytes("another's"))), 'mine')
+    assert.ok((await reopened.take(`${at}codes`, 1)) >= first + 10)
+  })
+}
+
+function put(key: string, value: string) {
+  return { put: key, value: bytes(value) }
+}
+
+function rowsOf(rows: LookupRow[], prefix: string): string[] {
+  return rows.map(({ key, value }) => `${key.slice(prefix.length)}=${text(value)}`)
+}
+
+async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = []
+  for await (const item of items) all.push(item)
+  return all
+}
+
+function bytes(of: string): Buffer {
+  return Buffer.from(of)
+}
+
+function text(of: Uint8Array | undefined): string {
+  return Buffer.from(of ?? []).toString()
+}

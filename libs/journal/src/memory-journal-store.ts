@@ -1,0 +1,246 @@
+/** Journals in memory: what tests of everything above the port run on. Bytes are copied in and out. */
+import { JournalFault } from './errors.ts'
+import type { JournalHold, JournalRow, JournalStore } from './journal-store.ts'
+import { assertAccount, assertPage, assertRoot, assertRow } from './limits.ts'
+import { MemoryMedium } from './memory-medium.ts'
+import { firstChain, rowChecksum } from './row-checksum.ts'
+
+interface Partition {
+  epoch: number
+  head: number
+  chain: Uint8Array
+  owner: string | undefined
+  root: { bytes: Uint8Array; through: number } | undefined
+  rows: Map<number, StoredRow>
+  pages: Map<string, Uint8Array>
+}
+
+interface StoredRow {
+  epoch: number
+  predecessor: Uint8Array
+  bytes: Uint8Array
+  checksum: Uint8Array
+}
+
+export class MemoryJournalStore implements JournalStore {
+  readonly #medium: MemoryMedium
+  readonly #partitions = new Map<string, Partition>()
+  readonly #released = new WeakSet<JournalHold>()
+
+  /** @param medium shared with the lookup store that belongs to it. */
+  constructor(medium: MemoryMedium = new MemoryMedium()) {
+    this.#medium = medium
+  }
+
+  get capabilities(): JournalStore['capabilities'] {
+    return this.#medium.capabilities
+  }
+
+  async acquire(account: string, { owner }: { owner: string }): Promise<JournalHold> {
+    assertAccount(account)
+    return this.#write('acquire', account, () => {
+      const partition = this.#partition(account)
+      const previousOwner = partition.owner
+      partition.epoch++
+      partition.owner = owner
+      return {
+        account,
+        epoch: partition.epoch,
+        head: partition.head,
+        chain: partition.chain,
+        root: partition.root && copyOf(partition.root.bytes),
+        previousOwner,
+      }
+    })
+  }
+
+  rows(hold: JournalHold, after: number): AsyncIterable<JournalRow> {
+    return this.#rowsThrough(hold, { after, last: hold.head, chain: hold.chain })
+  }
+
+  async *#rowsThrough(
+    hold: JournalHold,
+    { after, last, chain }: { after: number; last: number; chain: Uint8Array },
+  ): AsyncGenerator<JournalRow> {
+    let predecessor = after === 0 ? firstChain : undefined
+    for (let seq = after + 1; seq <= last; seq++) {
+      const row = await this.#read('rows', hold.account, () => this.#rowOf(hold, seq, predecessor))
+      predecessor = row.checksum
+      if (seq === last && !equal(chain, row.checksum))
+        throw corrupt(hold.account, `row ${seq} is another one`)
+      yield { seq, bytes: copyOf(row.bytes) }
+    }
+  }
+
+  #rowOf(hold: JournalHold, seq: number, predecessor: Uint8Array | undefined): StoredRow {
+    const row = this.#partition(hold.account).rows.get(seq)
+    if (row === undefined) {
+      this.#assertNewest(hold)
+      throw corrupt(hold.account, `row ${seq} of ${hold.head} is missing`)
+    }
+    if (predecessor !== undefined && !equal(row.predecessor, predecessor)) {
+      throw corrupt(hold.account, `row ${seq} names another predecessor`)
+    }
+    const checksum = rowChecksum({ account: hold.account, seq, ...row })
+    if (!equal(checksum, row.checksum)) throw corrupt(hold.account, `row ${seq} has a wrong checksum`)
+    return row
+  }
+
+  async append(hold: JournalHold, row: Uint8Array): Promise<void> {
+    assertRow(row)
+    const bytes = copyOf(row)
+    const { head, chain } = await this.#write('append', hold.account, () => {
+      const partition = this.#held(hold)
+      const { epoch, chain: predecessor } = partition
+      const seq = partition.head + 1
+      const checksum = rowChecksum({ account: hold.account, seq, epoch, predecessor, bytes })
+      partition.rows.set(seq, { epoch, predecessor, bytes, checksum })
+      partition.head = seq
+      partition.chain = checksum
+      return { head: seq, chain: checksum }
+    })
+    hold.head = head
+    hold.chain = chain
+  }
+
+  async head(account: string): Promise<{ epoch: number; head: number; chain: Uint8Array }> {
+    return this.#read('head', account, () => {
+      const { epoch, head, chain } = this.#partition(account)
+      return { epoch, head, chain }
+    })
+  }
+
+  async putPage(account: string, name: string, bytes: Uint8Array): Promise<void> {
+    assertAccount(account)
+    assertPage(name, bytes)
+    const page = copyOf(bytes)
+    await this.#write('putPage', account, () => {
+      const { pages } = this.#partition(account)
+      const there = pages.get(name)
+      if (there !== undefined && !equal(there, page)) {
+        throw corrupt(account, `page ${name} is there with other bytes`)
+      }
+      pages.set(name, page)
+    })
+  }
+
+  async page(account: string, name: string): Promise<Uint8Array | undefined> {
+    return this.#read('page', account, () => {
+      const page = this.#partition(account).pages.get(name)
+      return page && copyOf(page)
+    })
+  }
+
+  async deletePages(account: string, names: readonly string[]): Promise<void> {
+    await this.#write('deletePages', account, () => {
+      for (const name of names) this.#partition(account).pages.delete(name)
+    })
+  }
+
+  async *pageNames(account: string): AsyncIterable<string> {
+    yield* await this.#read('pageNames', account, () => [...this.#partition(account).pages.keys()].sort())
+  }
+
+  async setRoot(hold: JournalHold, { root, through }: { root: Uint8Array; through: number }): Promise<void> {
+    assertRoot(root)
+    const bytes = copyOf(root)
+    await this.#write('setRoot', hold.account, () => {
+      const partition = this.#heldEpoch(hold)
+      const least = partition.root?.through ?? 0
+      if (through < least || through > partition.head) {
+        throw new RangeError(`a root through row ${through} of ${partition.head}, the last one ${least}`)
+      }
+      partition.root = { bytes, through }
+    })
+    hold.root = copyOf(bytes)
+  }
+
+  async trim(hold: JournalHold, through: number): Promise<void> {
+    await this.#write('trim', hold.account, () => {
+      const { root, rows } = this.#partition(hold.account)
+      if (through > (root?.through ?? 0)) {
+        throw new RangeError(`rows through ${through} are not all behind the root's ${root?.through ?? 0}`)
+      }
+      for (const seq of rows.keys()) if (seq <= through) rows.delete(seq)
+    })
+  }
+
+  async release(hold: JournalHold): Promise<void> {
+    await this.#write('release', hold.account, () => {
+      this.#heldEpoch(hold).owner = undefined
+      this.#released.add(hold)
+    })
+  }
+
+  /** Test seam: changes a stored row behind the store's back. False when it is not there. */
+  damage(account: string, seq: number, change: (row: StoredRow) => StoredRow | undefined): boolean {
+    const { rows } = this.#partition(account)
+    const row = rows.get(seq)
+    if (row === undefined) return false
+    const changed = change(row)
+    if (changed === undefined) rows.delete(seq)
+    else rows.set(seq, changed)
+    return true
+  }
+
+  #held(hold: JournalHold): Partition {
+    const partition = this.#heldEpoch(hold)
+    if (partition.head === hold.head) return partition
+    throw new JournalFault(
+      'FENCED',
+      `${hold.account} is at row ${partition.head}, not at the hold's ${hold.head}`,
+    )
+  }
+
+  #heldEpoch(hold: JournalHold): Partition {
+    this.#assertNewest(hold)
+    if (!this.#released.has(hold)) return this.#partition(hold.account)
+    throw new JournalFault('FENCED', `the hold of ${hold.account} was released`)
+  }
+
+  #assertNewest(hold: JournalHold): void {
+    const { epoch } = this.#partition(hold.account)
+    if (epoch === hold.epoch) return
+    throw new JournalFault('FENCED', `${hold.account} is in epoch ${epoch}, not in the hold's ${hold.epoch}`)
+  }
+
+  #partition(account: string): Partition {
+    const known = this.#partitions.get(account)
+    if (known !== undefined) return known
+    const fresh: Partition = {
+      epoch: 0,
+      head: 0,
+      chain: firstChain,
+      owner: undefined,
+      root: undefined,
+      rows: new Map(),
+      pages: new Map(),
+    }
+    this.#partitions.set(account, fresh)
+    return fresh
+  }
+
+  #write<T>(
+    operation: 'acquire' | 'append' | 'putPage' | 'deletePages' | 'setRoot' | 'trim' | 'release',
+    account: string,
+    effect: () => T,
+  ) {
+    return this.#medium.run(operation, account, effect, { writes: true })
+  }
+
+  #read<T>(operation: 'rows' | 'head' | 'page' | 'pageNames', account: string, effect: () => T) {
+    return this.#medium.run(operation, account, effect, { writes: false })
+  }
+}
+
+function corrupt(account: string, what: string): JournalFault {
+  return new JournalFault('CORRUPT', `journal of ${account}: ${what}`)
+}
+
+function copyOf(bytes: Uint8Array): Uint8Array {
+  return Buffer.from(bytes)
+}
+
+function equal(one: Uint8Array, other: Uint8Array): boolean {
+  return Buffer.compare(one, other) === 0
+}

@@ -1,0 +1,81 @@
+/** Lookups in memory. On one medium with the journals, so that a test orders, loses and tears the writes of both. */
+import { assertChange, assertCount, assertLookupKey, assertLookupRow } from './limits.ts'
+import type { LookupChange, LookupRow, LookupStore } from './lookup-store.ts'
+import { MemoryMedium } from './memory-medium.ts'
+
+export class MemoryLookupStore implements LookupStore {
+  readonly #medium: MemoryMedium
+  readonly #rows = new Map<string, Uint8Array>()
+  readonly #counters = new Map<string, number>()
+
+  /** @param medium shared with the journal store that belongs to it. */
+  constructor(medium: MemoryMedium = new MemoryMedium()) {
+    this.#medium = medium
+  }
+
+  async write(changes: readonly LookupChange[]): Promise<void> {
+    const copies = changes.map(copyOfChange)
+    const [first] = copies
+    if (first === undefined) return
+    const target = 'put' in first ? first.put : first.delete
+    await this.#medium.run('lookup.write', target, (count) => this.#apply(copies.slice(0, count)), {
+      writes: true,
+    })
+  }
+
+  #apply(changes: readonly LookupChange[]): void {
+    for (const change of changes) {
+      if ('put' in change) this.#rows.set(change.put, change.value)
+      else this.#rows.delete(change.delete)
+    }
+  }
+
+  async get(key: string): Promise<Uint8Array | undefined> {
+    assertLookupKey(key)
+    return this.#medium.run('lookup.get', key, () => this.#copyOf(key), { writes: false })
+  }
+
+  async *scan(
+    prefix: string,
+    { after = '', limit = Number.POSITIVE_INFINITY }: { after?: string; limit?: number } = {},
+  ): AsyncIterable<LookupRow> {
+    const found = () =>
+      [...this.#rows.keys()]
+        .filter((key) => key.startsWith(prefix) && key > after)
+        .sort()
+        .slice(0, limit)
+        .map((key) => ({ key, value: this.#copyOf(key) as Uint8Array }))
+    yield* await this.#medium.run('lookup.scan', prefix, found, { writes: false })
+  }
+
+  async claim(key: string, value: Uint8Array): Promise<Uint8Array> {
+    assertLookupRow(key, value)
+    const copy = Buffer.from(value)
+    const claimed = () => {
+      if (!this.#rows.has(key)) this.#rows.set(key, copy)
+      return this.#copyOf(key) as Uint8Array
+    }
+    return this.#medium.run('lookup.claim', key, claimed, { writes: true })
+  }
+
+  async take(counter: string, count: number): Promise<number> {
+    assertLookupKey(counter)
+    assertCount(count)
+    const taken = () => {
+      const first = this.#counters.get(counter) ?? 0
+      this.#counters.set(counter, first + count)
+      return first
+    }
+    return this.#medium.run('lookup.take', counter, taken, { writes: true })
+  }
+
+  #copyOf(key: string): Uint8Array | undefined {
+    const value = this.#rows.get(key)
+    return value && Buffer.from(value)
+  }
+}
+
+function copyOfChange(change: LookupChange): LookupChange {
+  assertChange(change)
+  return 'put' in change ? { put: change.put, value: Buffer.from(change.value) } : { delete: change.delete }
+}

@@ -1,0 +1,33 @@
+/**
+ * The chain of an account's rows.
+ *
+ * Each row names its predecessor's checksum, and its own covers account, number, epoch, predecessor and bytes. A lost, moved,
+ * exchanged or changed row therefore shows wherever it is read. SHA-256 cut to 16 bytes: Node has it natively at 2 GB/s,
+ * chance finds no second row with the same 128 bits, and it is not linear as a CRC is. It proves integrity, not authorship.
+ */
+import { createHash } from 'node:crypto'
+
+export const chainBytes = 16
+
+/** What the first row of every account names as its predecessor. */
+export const firstChain: Uint8Array = new Uint8Array(chainBytes)
+
+/** The checksum of a row; bound by golden tests, as it is part of what is stored. */
+export function rowChecksum(row: {
+  account: string
+  seq: number
+  epoch: number
+  predecessor: Uint8Array
+  bytes: Uint8Array
+}): Uint8Array {
+  const numbers = Buffer.allocUnsafe(16)
+  numbers.writeBigUInt64BE(BigInt(row.seq), 0)
+  numbers.writeBigUInt64BE(BigInt(row.epoch), 8)
+  return createHash('sha256')
+    .update(`${row.account}\0`)
+    .update(numbers)
+    .update(row.predecessor)
+    .update(row.bytes)
+    .digest()
+    .subarray(0, chainBytes)
+}

@@ -1,0 +1,184 @@
+/** What every membership must do, as a suite that depends on no test runner. */
+import assert from 'node:assert/strict'
+import type { Member, MemberFacts, Membership } from './membership.ts'
+
+export interface Joining {
+  /** Adds a member to the gathering of this test; it may still be unknown to the others when this resolves. */
+  join(facts: MemberFacts, options: { load: () => number }): Promise<Membership>
+  /** Ends a member as a crash would, without a word; left out where that cannot be done. */
+  kill?(member: Membership): Promise<void>
+}
+
+export interface MembershipContract<T> {
+  test: (name: string, body: (t: T) => Promise<void>) => unknown
+  /** A gathering without members; those that joined are closed by the test's own teardown. */
+  open: (t: T) => Promise<Joining>
+  /** How long a view may take to follow. Default 10 s, only a broken one reaches it. */
+  patientMs?: number
+}
+
+/** Between two looks at a view that has to follow. */
+const lookMs = 5
+
+export function membershipContract<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>): void {
+  const facts = (id: string, more: Partial<MemberFacts> = {}): MemberFacts => ({
+    id,
+    role: 'actor-host',
+    region: 'eu-par',
+    addresses: { bus: `accounts.${id}` },
+    ...more,
+  })
+  const idle = { load: () => 0 }
+  const ids = (membership: Membership) => membership.members().map(({ id }) => id)
+
+  async function eventually(what: string, holds: () => boolean): Promise<void> {
+    const end = performance.now() + patientMs
+    while (!holds()) {
+      assert.ok(performance.now() < end, `${what} within ${patientMs} ms`)
+      await new Promise((resolve) => setTimeout(resolve, lookMs))
+    }
+  }
+
+  test('one alone sees itself, as it said it is', async (t) => {
+    const { join } = await open(t)
+    const before = Date.now() - 1
+    const said = facts('alone', {
+      role: 'storage-node',
+      region: 'na-nyc',
+      addresses: { download: 'http://a', x: 'y' },
+    })
+    const membership = await join(said, { load: () => 0.25 })
+    await eventually('itself', () => ids(membership).length === 1)
+    for (const member of [membership.self(), membership.members()[0] as Member]) {
+      const { seenMs, ...rest } = member
+      assert.deepEqual(rest, { ...said, load: 0.25 })
+      assert.ok(seenMs >= before - patientMs && seenMs <= Date.now() + 1)
+    }
+  })
+
+  test('all see all, with their facts, in the order of ids', async (t) => {
+    const { join } = await open(t)
+    const names = ['c', 'a', 'b-10', 'b-9']
+    const all = await Promise.all(names.map((id) => join(facts(id), idle)))
+    for (const membership of all) {
+      await eventually('all', () => ids(membership).join() === 'a,b-10,b-9,c')
+      assert.deepEqual(
+        membership.members().map(({ addresses, role, region }) => [addresses, role, region]),
+        ['a', 'b-10', 'b-9', 'c'].map((id) => [{ bus: `accounts.${id}` }, 'actor-host', 'eu-par']),
+      )
+    }
+  })
+
+  test('load comes along', async (t) => {
+    const { join } = await open(t)
+    let load = 0
+    const [one] = [await join(facts('one'), idle), await join(facts('two'), { load: () => load })]
+    const seen = () => one.members().find(({ id }) => id === 'two')?.load
+    await eventually('the first load', () => seen() === 0)
+    load = 0.75
+    await eventually('the second load', () => seen() === 0.75)
+    assert.equal(one.self().load, 0)
+  })
+
+  test('one that closes is gone for the others, and alone for itself', async (t) => {
+    const { join } = await open(t)
+    const [one, two] = [await join(facts('one'), idle), await join(facts('two'), idle)]
+    await eventually('both', () => ids(one).length === 2 && ids(two).length === 2)
+    await two.close()
+    await two.close()
+    await eventually('one', () => ids(one).join() === 'one')
+    assert.deepEqual(ids(two), ['two'])
+    assert.equal(two.self().id, 'two')
+  })
+
+  test('one that died is gone for the others after a while', async (t) => {
+    const { join, kill } = await open(t)
+    if (kill === undefined) return
+    const [one, two] = [await join(facts('one'), idle), await join(facts('two'), idle)]
+    await eventually('both', () => ids(one).length === 2)
+    await kill(two)
+    await eventually('one', () => ids(one).join() === 'one')
+  })
+
+  test('one that comes back under its id is there again, with its new facts', async (t) => {
+    const { join } = await open(t)
+    const [one, two] = [await join(facts('one'), idle), await join(facts('two'), idle)]
+    await eventually('both', () => ids(one).length === 2)
+    await two.close()
+    await join(facts('two', { addresses: { bus: 'elsewhere' } }), idle)
+    await eventually('the new facts', () => one.members().at(-1)?.addresses.bus === 'elsewhere')
+    assert.deepEqual(ids(one), ['one', 'two'])
+  })
+
+  test('whoever listens is told of those who come and go, and of what the view says then', async (t) => {
+    const { join } = await open(t)
+    const one = await join(facts('one'), idle)
+    await eventually('itself', () => ids(one).length === 1)
+    const told: string[] = []
+    one.onChange(() => {
+      throw new Error('planted')
+    })
+    one.onChange((members) => {
+      const said = members.map(({ id }) => id).join()
+      assert.equal(said, ids(one).join())
+      told.push(said)
+    })
+    const two = await join(facts('two'), idle)
+    await eventually('two came', () => told.at(-1) === 'one,two')
+    await two.close()
+    await eventually('two went', () => told.at(-1) === 'one')
+  })
+
+  test('a closed subscription hears nothing more', async (t) => {
+    const { join } = await open(t)
+    const one = await join(facts('one'), idle)
+    await eventually('itself', () => ids(one).length === 1)
+    const told: string[] = []
+    const listener = (name: string) => () => void told.push(name)
+    const closed = one.onChange(listener('closed'))
+    one.onChange(listener('open'))
+    closed.close()
+    closed.close()
+    await join(facts('two'), idle)
+    await eventually('told', () => told.length > 0)
+    assert.ok(!told.includes('closed'))
+  })
+
+  test('nobody is told within the call that changes the view', async (t) => {
+    const { join } = await open(t)
+    const one = await join(facts('one'), idle)
+    await eventually('itself', () => ids(one).length === 1)
+    let told = false
+    one.onChange(() => {
+      told = true
+    })
+    const joining = join(facts('two'), idle)
+    assert.equal(told, false)
+    await joining
+    await eventually('told', () => told)
+  })
+
+  test('what a view gave out can be changed without changing the view', async (t) => {
+    const { join } = await open(t)
+    const said = facts('one')
+    const one = await join(said, idle)
+    ;(said.addresses as Record<string, string>).bus = 'changed'
+    await eventually('itself', () => ids(one).length === 1)
+    for (const member of [one.self(), ...one.members()]) {
+      member.id = 'changed'
+      ;(member.addresses as Record<string, string>).bus = 'changed'
+    }
+    assert.deepEqual(ids(one), ['one'])
+    assert.equal(one.self().addresses.bus, 'accounts.one')
+    assert.equal(one.members()[0]?.addresses.bus, 'accounts.one')
+  })
+
+  test('facts that no view takes are refused', async (t) => {
+    const { join } = await open(t)
+    for (const id of ['', 'a b', 'ü', 'x'.repeat(129)]) {
+      await assert.rejects(async () => join(facts(id), idle), RangeError)
+    }
+    const addresses = { long: 'x'.repeat(5_000) }
+    await assert.rejects(async () => join(facts('one', { addresses }), idle), RangeError)
+  })
+}

@@ -1,0 +1,139 @@
+/**
+ * Membership within one process: the embedded mode, whose only member is itself, and the members of a cluster in one test.
+ * Nobody is lost by accident here; a test takes members out of a view (`hide`) as a cut network would.
+ */
+import { type Clock, systemClock } from '@holdfast/kernel'
+import {
+  assertFacts,
+  assertLoad,
+  type Member,
+  type MemberFacts,
+  type Membership,
+  maxMembers,
+  type Subscription,
+} from './membership.ts'
+
+export interface MemoryMembershipOptions {
+  /** Asked each time somebody looks; default always 0. */
+  load?: () => number
+  clock?: Clock
+  /** Told what a listener threw, for the log; the others hear the change all the same. */
+  onListenerError?: (error: unknown) => void
+}
+
+type Listener = (members: readonly Member[]) => void
+
+export class MemoryMembership implements Membership {
+  readonly #facts: MemberFacts
+  readonly #load: () => number
+  readonly #clock: Clock
+  readonly #onListenerError: (error: unknown) => void
+  readonly #gathering: Gathering
+  readonly #listeners = new Set<Listener>()
+  readonly #hidden = new Set<string>()
+  #told = false
+
+  /** @throws RangeError on bad facts, an id that is alive already, or too many members. */
+  constructor(
+    facts: MemberFacts,
+    options: MemoryMembershipOptions = {},
+    gathering: Gathering = new Gathering(),
+  ) {
+    assertFacts(facts)
+    this.#facts = structuredClone(facts)
+    this.#load = options.load ?? (() => 0)
+    this.#clock = options.clock ?? systemClock
+    this.#onListenerError = options.onListenerError ?? (() => {})
+    this.#gathering = gathering
+    gathering.join(facts.id, this)
+  }
+
+  /** Another member of the same gathering. */
+  join(facts: MemberFacts, options: MemoryMembershipOptions = {}): MemoryMembership {
+    return new MemoryMembership(facts, { clock: this.#clock, ...options }, this.#gathering)
+  }
+
+  self(): Member {
+    return { ...structuredClone(this.#facts), load: assertLoad(this.#load()), seenMs: this.#clock.now() }
+  }
+
+  members(): readonly Member[] {
+    const others = this.#gathering.has(this.#facts.id, this) ? this.#gathering.all() : [this]
+    return others
+      .filter((member) => member === this || !this.#hidden.has(member.#facts.id))
+      .map((member) => member.self())
+      .sort((one, other) => (one.id < other.id ? -1 : 1))
+  }
+
+  onChange(listener: Listener): Subscription {
+    const own: Listener = (members) => listener(members)
+    this.#listeners.add(own)
+    return { close: () => void this.#listeners.delete(own) }
+  }
+
+  async close(): Promise<void> {
+    this.#listeners.clear()
+    this.#gathering.leave(this.#facts.id, this)
+  }
+
+  /** Test seam: this member no longer sees that one; the other way round nothing changes. */
+  hide(id: string): void {
+    this.#hidden.add(id)
+    this.changed()
+  }
+
+  /** Test seam: sees it again. */
+  show(id: string): void {
+    this.#hidden.delete(id)
+    this.changed()
+  }
+
+  /** Tells the listeners, soon and once for all changes until then. */
+  changed(): void {
+    if (this.#told) return
+    this.#told = true
+    queueMicrotask(() => {
+      this.#told = false
+      for (const listener of [...this.#listeners]) {
+        if (this.#listeners.has(listener)) this.#tell(listener)
+      }
+    })
+  }
+
+  #tell(listener: Listener): void {
+    try {
+      listener(this.members())
+    } catch (error) {
+      this.#onListenerError(error)
+    }
+  }
+}
+
+class Gathering {
+  readonly #members = new Map<string, MemoryMembership>()
+
+  join(id: string, member: MemoryMembership): void {
+    if (this.#members.has(id)) throw new RangeError(`a member ${id} is alive already`)
+    if (this.#members.size >= maxMembers) throw new RangeError(`${maxMembers} members are alive already`)
+    this.#members.set(id, member)
+    this.#changed()
+  }
+
+  leave(id: string, member: MemoryMembership): void {
+    if (!this.has(id, member)) return
+    this.#members.delete(id)
+    this.#changed()
+  }
+
+  has(id: string, member: MemoryMembership): boolean {
+    return this.#members.get(id) === member
+  }
+
+  all(): MemoryMembership[] {
+    return [...this.#members.values()]
+  }
+
+  #changed(): void {
+    for (const member of this.#members.values()) member.changed()
+  }
+}

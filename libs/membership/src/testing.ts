@@ -1,0 +1,1 @@
+export { type Joining, type MembershipContract, membershipContract } from './membership-contract.ts'

@@ -1,0 +1,120 @@
+import t from 'tap'
+import { type Member, type MemberFacts, type Membership, MemoryMembership, maxMembers } from '../src/index.ts'
+import { type Joining, membershipContract } from '../src/testing.ts'
+
+const facts = (id: string): MemberFacts => ({ id, role: 'standalone', region: 'eu-par', addresses: {} })
+
+function gathering(broken: (sound: MemoryMembership) => Partial<Membership> = () => ({})): Joining {
+  let first: MemoryMembership | undefined
+  return {
+    join: async (facts, options) => {
+      const joined = first?.join(facts, options) ?? new MemoryMembership(facts, options)
+      first ??= joined
+      return overlaid(joined, broken(joined))
+    },
+  }
+}
+
+t.test('membership within a process', async (t) => {
+  membershipContract({ test: t.test, open: async () => gathering() })
+})
+
+t.test('a member can lose sight of another one, and finds it again', async (t) => {
+  const one = new MemoryMembership(facts('one'))
+  const two = one.join(facts('two'))
+  const told: string[] = []
+  one.onChange((members) => told.push(members.map(({ id }) => id).join()))
+  await Promise.resolve()
+  one.hide('two')
+  one.hide('one')
+  t.same(two.members().length, 2)
+  await Promise.resolve()
+  one.show('two')
+  await Promise.resolve()
+  t.same(told, ['one,two', 'one', 'one,two'])
+})
+
+t.test('an id lives once, a load is a share, members are bounded', async (t) => {
+  let load = 0
+  const one = new MemoryMembership(facts('one'), { load: () => load })
+  t.throws(() => one.join(facts('one')), RangeError)
+  for (load of [-0.1, 1.1, Number.NaN]) t.throws(() => one.self(), RangeError)
+  for (let count = 1; count < maxMembers; count++) one.join(facts(`other-${count}`))
+  t.throws(() => one.join(facts('too many')), RangeError)
+})
+
+const broken: { [fault: string]: (sound: MemoryMembership) => Partial<Membership> } = {
+  'oneself is not among the members': (sound) => ({
+    members: () => sound.members().filter(({ id }) => id !== sound.self().id),
+  }),
+  'members have no order': (sound) => ({ members: () => [...sound.members()].reverse() }),
+  'facts are left out': (sound) => ({
+    members: () => sound.members().map((one) => ({ ...one, addresses: {} })),
+  }),
+  'load is that of the first look': (sound) => {
+    const first = new Map<string, Member>()
+    return {
+      members: () =>
+        sound.members().map((member) => {
+          const seen = first.get(member.id) ?? member
+          first.set(member.id, seen)
+          return structuredClone(seen)
+        }),
+    }
+  },
+  'close does nothing': () => ({ close: async () => {} }),
+  'a closed one still sees the others': (sound) => {
+    const seen: Member[] = []
+    return {
+      members: () => {
+        const now = sound.members()
+        if (now.length >= seen.length) seen.splice(0, seen.length, ...now)
+        return seen
+      },
+    }
+  },
+  'nobody is told': () => ({ onChange: () => ({ close: () => {} }) }),
+  'a closed subscription hears on': (sound) => ({
+    onChange: (listener) => {
+      sound.onChange(listener)
+      return { close: () => {} }
+    },
+  }),
+  'what is told is not what the view says': (sound) => ({
+    onChange: (listener) => sound.onChange((members) => listener(members.slice(1))),
+  }),
+  'the view gives itself away': (sound) => {
+    const self = sound.self()
+    return { self: () => self }
+  },
+}
+
+t.test('the suite sees every planted fault', async (t) => {
+  t.same(await failures(() => ({})), [])
+  for (const [fault, make] of Object.entries(broken)) {
+    const failed = await failures(make)
+    t.ok(failed.length > 0, `${fault}: ${failed.length} tests fail`)
+  }
+})
+
+async function failures(make: (sound: MemoryMembership) => Partial<Membership>): Promise<string[]> {
+  const cases: { name: string; body: (t: undefined) => Promise<void> }[] = []
+  membershipContract<undefined>({
+    patientMs: 60,
+    test: (name, body) => cases.push({ name, body }),
+    open: async () => gathering(make),
+  })
+  const failed: string[] = []
+  for (const { name, body } of cases) await body(undefined).catch(() => failed.push(name))
+  return failed
+}
+
+function overlaid(sound: MemoryMembership, faults: Partial<Membership>): Membership {
+  return {
+    self: () => sound.self(),
+    members: () => sound.members(),
+    onChange: (listener) => sound.onChange(listener),
+    close: () => sound.close(),
+    ...faults,
+  }
+}
