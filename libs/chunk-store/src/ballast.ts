@@ -1,0 +1,77 @@
+/**
+ * Some space that is taken now, so that it can be given back when somebody else fills the disk to the last byte: a deletion must be
+ * written before it frees anything, and so must the catalogue.
+ */
+import { join } from 'node:path'
+import type { Disk } from './disk.ts'
+import type { Log } from './log.ts'
+import { alignedBytes } from './slots.ts'
+
+const stepBytes = 1024 * 1024
+
+export class Ballast {
+  readonly #disk: Disk
+  readonly #directory: string
+  readonly #bytes: number
+  readonly #log: Log
+  #held = false
+  #busy: Promise<void> | undefined
+
+  /** @param bytes a multiple of 1 MiB; 0: none. */
+  constructor(disk: Disk, directory: string, bytes: number, log: Log) {
+    this.#disk = disk
+    this.#directory = directory
+    this.#bytes = bytes
+    this.#log = log
+  }
+
+  /** Takes the space unless it is taken. Failing is no harm: it is tried again. */
+  take(): Promise<void> {
+    if (!this.#held && this.#bytes > 0) this.#busy ??= this.#during(() => this.#fill())
+    return this.#busy ?? Promise.resolve()
+  }
+
+  /** Gives the space back, for what must be written now. */
+  release(): Promise<void> {
+    if (this.#held) this.#busy ??= this.#during(() => this.#empty())
+    return this.#busy ?? Promise.resolve()
+  }
+
+  /** Waits for what is under way. */
+  async settled(): Promise<void> {
+    await this.#busy
+  }
+
+  async #during(act: () => Promise<void>): Promise<void> {
+    try {
+      await act()
+    } catch (error) {
+      this.#log.warn({ error: (error as Error).message }, 'the ballast file could not be changed')
+    } finally {
+      this.#busy = undefined
+    }
+  }
+
+  async #fill(): Promise<void> {
+    const file = await this.#disk.open(this.#path, { create: true })
+    try {
+      const size = await file.size()
+      const zeros = alignedBytes(stepBytes)
+      for (let at = size - (size % stepBytes); at < this.#bytes; at += stepBytes) await file.write(zeros, at)
+      await file.sync()
+      this.#held = true
+    } finally {
+      await file.close()
+    }
+  }
+
+  async #empty(): Promise<void> {
+    await this.#disk.remove(this.#path)
+    this.#held = false
+    this.#log.warn({ bytes: this.#bytes }, 'the disk is full: the ballast was given back')
+  }
+
+  get #path(): string {
+    return join(this.#directory, 'ballast')
+  }
+}

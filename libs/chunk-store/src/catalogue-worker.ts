@@ -1,0 +1,127 @@
+/**
+ * The thread that owns RocksDB: every write of the binding blocks its thread, a synced one for as long as the device
+ * takes. Requests are answered in order. `batch` is used throughout, because the binding's `put` silently does not sync.
+ */
+import { statfs } from 'node:fs/promises'
+import { parentPort, workerData } from 'node:worker_threads'
+import { RocksLevel } from '@nxtedition/rocksdb'
+import { pack, unpack } from './packed.ts'
+import type { CatalogueAnswer, CatalogueRequest } from './rocks-catalogue.ts'
+
+const port = parentPort
+if (port === null) throw new Error('the catalogue runs in a worker thread')
+
+const path = workerData.path as string
+/** Enough for a manifest, a log and a memtable on its way out. */
+const roomToOpenBytes = 512 * 1024
+let db = make()
+/** A write failed. RocksDB then takes nothing more until it is opened anew, but it can be read. */
+let refusesWrites = false
+
+let turn: Promise<void> = open()
+port.on('message', (request: CatalogueRequest) => {
+  turn = turn.then(() => answer(request))
+})
+
+async function open(): Promise<void> {
+  try {
+    await db.open()
+    send({ number: 0 })
+  } catch (error) {
+    send({ number: 0, error: describe(error) })
+  }
+}
+
+async function answer(request: CatalogueRequest): Promise<void> {
+  const { number } = request
+  try {
+    switch (request.kind) {
+      case 'get':
+        return send({ number, values: pack(db._getManySync(unpack(request.keys) as Buffer[])) })
+      case 'apply':
+        await apply(request)
+        return send({ number })
+      case 'scan':
+        return send({ number, rows: await scan(request) })
+      case 'close':
+        await db.close().catch(ignoreIfRefusing)
+        send({ number })
+        return port?.close()
+    }
+  } catch (error) {
+    send({ number, error: describe(error) })
+  }
+}
+
+async function apply({ changes, sync }: CatalogueRequest & { kind: 'apply' }): Promise<void> {
+  if (refusesWrites) await openAnew()
+  const batch = db.batch()
+  try {
+    const parts = unpack(changes)
+    for (let n = 0; n < parts.length; n += 2) {
+      const value = parts[n + 1]
+      if (value === undefined) batch._del(parts[n] as Buffer)
+      else batch._put(parts[n] as Buffer, value)
+    }
+    batch._writeSync({ sync })
+  } catch (error) {
+    refusesWrites = true
+    throw error
+  } finally {
+    batch._closeSync()
+  }
+}
+
+/** Not before there is room: what cannot be opened again could not even be read. */
+async function openAnew(): Promise<void> {
+  const { bavail, bsize } = await statfs(path)
+  if (bavail * bsize < roomToOpenBytes) throw new Error(`only ${bavail * bsize} bytes are free`)
+  await db.close().catch(() => {}) // says what went wrong once more, and is closed
+  db = make()
+  await db.open()
+  refusesWrites = false
+}
+
+function ignoreIfRefusing(error: unknown): void {
+  if (!refusesWrites) throw error
+}
+
+function make(): RocksLevel {
+  return new RocksLevel(path, {
+    createIfMissing: true,
+    keyEncoding: 'buffer',
+    valueEncoding: 'buffer',
+    compression: false,
+    walCompression: false,
+    cacheSize: 32 * 1024 * 1024,
+  })
+}
+
+async function scan({ from, after, until, limit }: CatalogueRequest & { kind: 'scan' }) {
+  const begin = after === undefined ? { gte: buffer(from) } : { gt: buffer(after) }
+  const iterator = db.iterator({ ...begin, lt: buffer(until), limit })
+  const rows: { key: Uint8Array; value: Uint8Array }[] = []
+  try {
+    while (rows.length < limit) {
+      const some = await iterator.nextv(Math.min(1000, limit - rows.length))
+      if (some.length === 0) break
+      for (const [key, value] of some) rows.push({ key: Uint8Array.from(key), value: Uint8Array.from(value) })
+    }
+  } finally {
+    await iterator.close()
+  }
+  return rows
+}
+
+function send(message: CatalogueAnswer): void {
+  port?.postMessage(message)
+}
+
+function buffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}
+
+function describe(error: unknown): string {
+  const { message, cause } = error as Error & { cause?: Error }
+  return cause === undefined ? message : `${message}: ${cause.message}`
+}

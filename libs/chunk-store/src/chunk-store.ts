@@ -1,0 +1,717 @@
+/**
+ * The blob store on one machine's disk: extents hold the bytes, RocksDB remembers where. DESIGN.md tells how the parts go
+ * together and why; FORMAT.md what stands on the disk.
+ */
+import { randomBytes, randomFillSync } from 'node:crypto'
+import { join } from 'node:path'
+import {
+  type BlobFacts,
+  BlobFault,
+  type BlobName,
+  type BlobStoreUsage,
+  incarnationBytes,
+  type NodeStore,
+  type PlacedCommit,
+  type PlacedStage,
+  type Pulled,
+  type StageOptions,
+  tombstoneRetentionMsDefault,
+} from '@holdfast/blob-store'
+import { type Clock, systemClock } from '@holdfast/kernel'
+import { LRUCache } from 'lru-cache'
+import { Ballast } from './ballast.ts'
+import type { Catalogue } from './catalogue.ts'
+import { Compactor } from './compactor.ts'
+import { Crc32Combiner } from './crc32-combine.ts'
+import type { Disk } from './disk.ts'
+import { type Extent, ExtentFiles, ExtentTable } from './extents.ts'
+import { blockBytes, chunkBytes, HeaderSeal, type Run } from './format.ts'
+import { type Hashing, WorkerHashing } from './hashing.ts'
+import { factsOf, Ledger } from './ledger.ts'
+import { type Log, silentLog } from './log.ts'
+import { NodeDisk } from './node-disk.ts'
+import { alignUp } from './numbers.ts'
+import { openRocksCatalogue } from './open-catalogue.ts'
+import { Pins } from './pins.ts'
+import { Lease, Reader } from './reader.ts'
+import { type Recovered, Recovery, survey } from './recovery.ts'
+import { type PullRequest, ReplicationLog } from './replication-log.ts'
+import {
+  blobPrefix,
+  type Copy,
+  decodeCopies,
+  latin1,
+  noteKey,
+  type RowEntry,
+  Rows,
+  uploadKey,
+} from './rows.ts'
+import { Slab } from './slab.ts'
+import { SlotPool, slotBytes } from './slots.ts'
+import { ChunkStage, type StageParts } from './stage.ts'
+import { CommitIntent, DeleteIntent, PinIntent, Writer, type WriterParts } from './writer.ts'
+
+const MiB = 1024 * 1024
+const GiB = 1024 * MiB
+
+export interface ChunkStoreOptions {
+  /** Directory of the store; held exclusively. */
+  path: string
+  /** Capacity of an extent. Default 1 GiB; at least 4 MiB. */
+  extentBytes?: number
+  /** Extents grow by this much at a time. Default 64 MiB. */
+  extentStepBytes?: number
+  /** Memory through which all large uploads pass. Default 32 MiB; at least 8 MiB. */
+  uploadMemoryBytes?: number
+  /** Memory for hot blobs of at most 64 KiB. Default 32 MiB. */
+  cacheBytes?: number
+  /** Uploads open at once; each may hold 64 KiB outside the upload memory. Default 1,024. */
+  stagesMax?: number
+  /** An upload without a sign of life for this long is swept. Default 1 h. */
+  stageIdleMs?: number
+  /**
+   * Free space below which new uploads are refused; below half of it those under way too. It is kept for compaction, the
+   * catalogue and whatever else lives on the disk. Default 3 GiB, or 5 % of a smaller disk.
+   */
+  lowWaterBytes?: number
+  /** Space taken beforehand and given back when somebody else has filled the disk, so that deletions can be written. Default 32 MiB. */
+  ballastBytes?: number
+  /** Emptied extents kept for reuse, which spares the device work; others give their space back. Default 2. */
+  freeExtentsMax?: number
+  /** Threads for md5 and BLAKE3. Default: one for each core. */
+  hashThreadsMax?: number
+  /** False: write through the page cache. */
+  direct?: boolean
+  /** How long deletions and the replication log are remembered. Default 7 days. */
+  tombstoneRetentionMs?: number
+  log?: Log
+  clock?: Clock
+}
+
+/** What tests put in place of the machine. */
+export interface ChunkStoreMachine {
+  disk: Disk
+  catalogue: () => Promise<Catalogue>
+  hashing: (memory: SharedArrayBuffer) => Hashing
+  /** False: nothing happens by itself, `sweep` and `compact` are called. */
+  background: boolean
+}
+
+const freshSpaceMs = 500
+/** Outcomes of uploads that are remembered beyond their copies' rows. */
+const outcomesMax = 10_000
+const noteBytesMax = 64 * 1024
+/** There while the store is closed, after an orderly end. */
+const cleanKey = Buffer.from('mclean')
+const compactSoonMs = 200
+/** Upload ids drawn at once: one call for randomness, and memory that is let go as one. */
+const uploadIdsSlabBytes = 64 * incarnationBytes
+
+export class ChunkStore implements NodeStore {
+  readonly #options: Required<
+    Omit<
+      ChunkStoreOptions,
+      'tombstoneRetentionMs' | 'lowWaterBytes' | 'log' | 'clock' | 'direct' | 'hashThreadsMax'
+    >
+  >
+  readonly #lowWaterBytes: number
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #disk: Disk
+  readonly #catalogue: Catalogue
+  readonly #files: ExtentFiles
+  readonly #ballast: Ballast
+  readonly #extents: ExtentTable
+  readonly #rows: Rows
+  readonly #ledger: Ledger
+  readonly #pins: Pins
+  readonly #writer: Writer
+  readonly #writerParts: WriterParts
+  readonly #reader: Reader
+  readonly #compactor: Compactor
+  readonly #slots: SlotPool
+  readonly #hashing: Hashing
+  readonly #stageParts: StageParts
+  readonly #stages = new Set<ChunkStage>()
+  readonly #history: ReplicationLog
+  /** What the latest uploads became, by upload id. */
+  readonly #outcomes = new LRUCache<string, BlobName>({ max: outcomesMax })
+  readonly #uploadIds = new Slab(uploadIdsSlabBytes, randomFillSync)
+  readonly #sweeper: NodeJS.Timeout
+  readonly #background: boolean
+  #compactSoon: NodeJS.Timeout | undefined
+  /** As measured at that monotonic moment, when so many bytes had been placed. */
+  #space: { freeBytes: number; at: number; placedBytes: number }
+  #measuring: Promise<void> | undefined
+  #closing: Promise<void> | undefined
+  /** What the start found beyond the catalogue. */
+  recovered: Recovered = { scannedExtents: 0, groups: 0, commits: 0, deletions: 0, dropped: 0 }
+
+  /**
+   * Opens the store, after a crash with everything that was acknowledged.
+   *
+   * @throws BlobFault `UNAVAILABLE` when the directory is in use, `CORRUPT` when it is not one store's, `IO`, `FULL`.
+   */
+  static async open(
+    options: ChunkStoreOptions,
+    machine: Partial<ChunkStoreMachine> = {},
+  ): Promise<ChunkStore> {
+    const log = options.log ?? silentLog
+    const disk = machine.disk ?? new NodeDisk({ direct: options.direct ?? true })
+    const directory = join(options.path, 'extents')
+    await disk.makeDirectory(directory)
+    // Opening the catalogue takes the lock; nothing was looked at before.
+    const catalogue = await (machine.catalogue ?? (() => openRocksCatalogue(options.path, log)))()
+    try {
+      const files = new ExtentFiles(disk, directory)
+      const surveyed = await survey({ catalogue, disk, directory, files, log })
+      const space = await disk.space(directory)
+      const store = new ChunkStore(options, { disk, catalogue, files, surveyed, space, machine, log })
+      await store.#recover(surveyed)
+      return store
+    } catch (error) {
+      await catalogue.close().catch(() => {})
+      throw error
+    }
+  }
+
+  private constructor(
+    options: ChunkStoreOptions,
+    parts: {
+      disk: Disk
+      catalogue: Catalogue
+      files: ExtentFiles
+      surveyed: Awaited<ReturnType<typeof survey>>
+      space: { freeBytes: number; totalBytes: number }
+      machine: Partial<ChunkStoreMachine>
+      log: Log
+    },
+  ) {
+    const { disk, catalogue, files, surveyed, space, machine, log } = parts
+    const { facts } = surveyed
+    this.#options = {
+      path: options.path,
+      extentBytes: Math.max(4 * MiB, alignUp(options.extentBytes ?? GiB, blockBytes)),
+      extentStepBytes: alignUp(options.extentStepBytes ?? 64 * MiB, blockBytes),
+      uploadMemoryBytes: Math.max(8 * MiB, options.uploadMemoryBytes ?? 32 * MiB),
+      cacheBytes: options.cacheBytes ?? 32 * MiB,
+      stagesMax: options.stagesMax ?? 1024,
+      stageIdleMs: options.stageIdleMs ?? 3_600_000,
+      freeExtentsMax: options.freeExtentsMax ?? 2,
+      ballastBytes: alignUp(options.ballastBytes ?? 32 * MiB, MiB),
+    }
+    this.#lowWaterBytes = options.lowWaterBytes ?? Math.min(3 * GiB, Math.floor(space.totalBytes / 20))
+    this.#clock = options.clock ?? systemClock
+    this.#log = log
+    this.#disk = disk
+    this.#catalogue = catalogue
+    this.#files = files
+    this.#ballast = new Ballast(disk, options.path, this.#options.ballastBytes, log)
+    this.#space = { freeBytes: space.freeBytes, at: this.#clock.monotonic(), placedBytes: 0 }
+    this.#extents = new ExtentTable({
+      files,
+      capacityBytes: this.#options.extentBytes,
+      stepBytes: this.#options.extentStepBytes,
+      storeId: facts.storeId,
+      secret: facts.secret,
+      now: () => this.#clock.now(),
+      nextGeneration: () => facts.nextGeneration++,
+      sequence: () => facts.nextSequence,
+      publish: (extent) => this.#publish(extent),
+    })
+    for (const extent of surveyed.extents) this.#extents.add(extent)
+    this.#extents.sealed = (extent) => this.#ledger.touchExtent(extent)
+    files.failed = (extent) => this.#failed(extent)
+    this.#rows = new Rows(catalogue)
+    const extentOf = (run: { extent: number; generation: number }) => this.#extents.get(run)
+    this.#ledger = new Ledger({
+      facts,
+      catalogue,
+      rows: this.#rows,
+      log,
+      extentOf,
+      failed: () => this.#spaceChanged(),
+      now: () => this.#clock.now(),
+    })
+    this.#history = new ReplicationLog({
+      ledger: this.#ledger,
+      catalogue,
+      clock: this.#clock,
+      log,
+      retentionMs: options.tombstoneRetentionMs ?? tombstoneRetentionMsDefault,
+    })
+    this.#pins = new Pins(this.#clock)
+    const seal = new HeaderSeal(facts.secret)
+    this.#writerParts = {
+      extents: this.#extents,
+      ledger: this.#ledger,
+      pins: this.#pins,
+      seal,
+      clock: this.#clock,
+      log,
+    }
+    this.#writer = new Writer(this.#writerParts)
+    this.#reader = new Reader({
+      extents: this.#extents,
+      seal,
+      cacheBytes: this.#options.cacheBytes,
+      damaged: (entry, copy, fault) => this.#quarantine(entry, copy, fault),
+      assertOpen: () => this.#assertOpen(),
+    })
+    this.#compactor = new Compactor({
+      extents: this.#extents,
+      files,
+      rows: this.#rows,
+      ledger: this.#ledger,
+      writer: this.#writer,
+      seal,
+      log,
+      blobOf: (incarnation) => this.#blobOf(incarnation),
+      moved: (_entry, old, copy, from) => this.#moved(old, copy, from),
+      freeExtentsMax: this.#options.freeExtentsMax,
+      pause: () => this.#yieldDevice(),
+    })
+    this.#slots = new SlotPool(Math.floor(this.#options.uploadMemoryBytes / slotBytes))
+    this.#hashing = (machine.hashing ?? ((memory) => new WorkerHashing(memory, options.hashThreadsMax)))(
+      this.#slots.memory,
+    )
+    this.#stageParts = {
+      clock: this.#clock,
+      slots: this.#slots,
+      hashing: this.#hashing,
+      extents: this.#extents,
+      seal,
+      crc: new Crc32Combiner(chunkBytes),
+      assertRoom: () => this.#assertRoom(this.#lowWaterBytes / 2),
+      commit: (stage, blob, body, options) => this.#commit(stage, blob, body, options),
+      ended: (stage) => this.#stages.delete(stage),
+      released: () => this.#compactLater(),
+    }
+    this.#background = machine.background ?? true
+    const sweepMs = Math.max(1000, Math.min(30_000, this.#options.stageIdleMs / 4))
+    this.#sweeper = setInterval(() => this.#background && this.sweep(), sweepMs).unref()
+  }
+
+  async stage(options: StageOptions = {}): Promise<PlacedStage> {
+    this.#assertOpen()
+    if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the upload was aborted before it began')
+    if (this.#stages.size >= this.#options.stagesMax)
+      throw new BlobFault('UNAVAILABLE', `${this.#stages.size} uploads are open, no more are allowed`)
+    if (this.#clock.monotonic() - this.#space.at > freshSpaceMs) await this.#measure()
+    this.#assertRoom(this.#lowWaterBytes, options.expectedBytes)
+    this.#assertOpen()
+    const uploadId =
+      options.uploadId === undefined ? this.#uploadIds.take(incarnationBytes) : Buffer.from(options.uploadId)
+    for (const open of options.uploadId === undefined ? [] : this.#stages)
+      if (open.uploadId.equals(uploadId))
+        throw new BlobFault('INVALID', `the upload ${uploadId.toString('hex')} is staged already`)
+    const stage = new ChunkStage(uploadId, options.placement?.group ?? 0, this.#stageParts)
+    this.#stages.add(stage)
+    return stage
+  }
+
+  async stat(blob: BlobName): Promise<BlobFacts | undefined> {
+    this.#assertOpen()
+    const entry = await this.#rows.acquire(blob.id)
+    try {
+      const copy = find(entry, blob.incarnation)
+      return copy && factsOf(entry.id, copy)
+    } finally {
+      this.#rows.release(entry)
+    }
+  }
+
+  async *read(
+    blob: BlobName,
+    range: { start: number; end: number },
+    options: { signal?: AbortSignal } = {},
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    this.#assertOpen()
+    const entry = await this.#rows.acquire(blob.id)
+    let lease: Lease | undefined
+    try {
+      const copy = find(entry, blob.incarnation)
+      if (copy === undefined) throw new BlobFault('NOT_FOUND', `no copy of ${entry.id.toString('hex')}`)
+      const { start, end } = range
+      if (!(0 <= start && start <= end && end <= copy.size))
+        throw new RangeError(`bytes ${start}..${end} of a blob of ${copy.size}`)
+      if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
+      lease = new Lease(copy, this.#extents, () => this.#compactLater())
+      if (copy.inlineOffset === undefined) {
+        yield* this.#reader.stream(entry, lease, range, options.signal)
+      } else if (start < end) {
+        const bytes = await this.#reader.inline(entry, lease)
+        if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
+        yield Buffer.from(bytes.subarray(start, end))
+        // The consumer came back for more: an abort meanwhile is told him as for larger blobs.
+        if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
+      }
+    } finally {
+      lease?.release()
+      this.#rows.release(entry)
+    }
+  }
+
+  async pin(blob: BlobName, { ttlMs }: { ttlMs: number }): Promise<boolean> {
+    this.#assertOpen()
+    const entry = await this.#rows.acquire(blob.id)
+    try {
+      const intent = new PinIntent(this.#writerParts, entry, blob.incarnation, ttlMs)
+      this.#writer.submit(intent)
+      return await intent.done
+    } finally {
+      this.#rows.release(entry)
+    }
+  }
+
+  async committed(uploadId: Uint8Array): Promise<BlobFacts | undefined> {
+    this.#assertOpen()
+    const outcome = this.#outcomes.get(latin1(uploadId))
+    if (outcome !== undefined) return this.stat(outcome)
+    const id = await this.#blobOf(Buffer.from(uploadId))
+    return id && this.stat({ id, incarnation: uploadId })
+  }
+
+  async find(id: Uint8Array): Promise<BlobFacts[]> {
+    this.#assertOpen()
+    const entry = await this.#rows.acquire(id)
+    try {
+      return entry.copies
+        .filter((copy) => !copy.quarantined && !entry.deleting.has(copy))
+        .map((copy) => factsOf(entry.id, copy))
+    } finally {
+      this.#rows.release(entry)
+    }
+  }
+
+  pull(request: PullRequest): Promise<Pulled> {
+    this.#assertOpen()
+    return this.#history.pull(request)
+  }
+
+  async deletedMs(blob: BlobName): Promise<number | undefined> {
+    return (await this.stat(blob)) === undefined ? this.#history.deletedMs(blob) : undefined
+  }
+
+  async note(name: string): Promise<Uint8Array | undefined> {
+    this.#assertOpen()
+    const key = noteKey(name)
+    const noted = this.#ledger.noted(key)
+    if (noted !== undefined) return noted.value
+    const [value] = await this.#catalogue.get([key])
+    return value
+  }
+
+  async setNote(name: string, value: Uint8Array | undefined): Promise<void> {
+    this.#assertOpen()
+    if ((value?.length ?? 0) > noteBytesMax)
+      throw new BlobFault('INVALID', `a note of ${value?.length} bytes, at most ${noteBytesMax}`)
+    this.#ledger.note(noteKey(name), value && Buffer.from(value))
+    await this.#ledger.flush()
+  }
+
+  async delete(blob: BlobName): Promise<'deleted' | 'pinned'> {
+    this.#assertOpen()
+    const entry = await this.#rows.acquire(blob.id)
+    try {
+      const intent = new DeleteIntent(this.#writerParts, entry, blob.incarnation, (copy) => {
+        this.#reader.forget(copy)
+        this.#compactLater()
+      })
+      this.#writer.submit(intent)
+      return await intent.done
+    } finally {
+      this.#rows.release(entry)
+    }
+  }
+
+  async *inventory(options: { groups?: readonly number[] } = {}): AsyncGenerator<BlobFacts, void, undefined> {
+    this.#assertOpen()
+    await this.#ledger.flush()
+    let after: Buffer | undefined
+    for (;;) {
+      this.#assertOpen()
+      const rows = await this.#catalogue.scan(blobPrefix, { after, limit: 1000 })
+      for (const { key, value } of rows)
+        for (const copy of decodeCopies(value))
+          if (options.groups?.includes(copy.placementGroup) !== false) yield factsOf(key.subarray(1), copy)
+      after = rows.at(-1)?.key
+      if (after === undefined) return
+    }
+  }
+
+  async usage(): Promise<BlobStoreUsage> {
+    this.#assertOpen()
+    await this.#measure()
+    let stagedBytes = 0
+    for (const stage of this.#stages) stagedBytes += stage.size
+    let diskBytes = await this.#catalogue.diskBytes()
+    for (const extent of this.#extents.all.values())
+      diskBytes += extent.state === 'free' ? extent.fileBytes : Math.min(extent.fileBytes, extent.frontier)
+    const { liveBytes, blobs } = this.#ledger.facts
+    const freeBytes = Math.max(0, this.#room() - this.#lowWaterBytes)
+    return {
+      liveBytes,
+      blobs,
+      diskBytes,
+      freeBytes,
+      writable: freeBytes > 0 && this.#ledger.broken === undefined,
+      openStages: this.#stages.size,
+      stagedBytes,
+    }
+  }
+
+  /** Frees and compacts what can be now, and waits for it. @returns bytes of the extents that were freed. */
+  async compact(): Promise<{ freedBytes: number; movedBytes: number }> {
+    this.#assertOpen()
+    const { freedBytes, movedBytes } = this.#compactor
+    await this.#compactor.settle()
+    return {
+      freedBytes: this.#compactor.freedBytes - freedBytes,
+      movedBytes: this.#compactor.movedBytes - movedBytes,
+    }
+  }
+
+  /** Forgets entries and tombstones older than they are kept; otherwise done each hour. */
+  trimHistory(): Promise<void> {
+    return this.#history.trim()
+  }
+
+  /** Drops uploads without a sign of life. @returns how many. */
+  sweep(): number {
+    const before = this.#clock.monotonic() - this.#options.stageIdleMs
+    let swept = 0
+    for (const stage of this.#stages) {
+      if (stage.busy || stage.activeAt >= before) continue
+      stage.lose(new BlobFault('UNAVAILABLE', 'the upload was silent for too long'))
+      swept++
+    }
+    return swept
+  }
+
+  /** Counts since the start, for metrics. */
+  counters() {
+    let suspect = 0
+    let live = 0
+    let used = 0
+    for (const extent of this.#extents.all.values()) {
+      if (extent.suspect) suspect++
+      live += extent.liveBytes
+      used += extent.state === 'free' ? 0 : extent.frontier
+    }
+    return {
+      groups: this.#writer.groups,
+      failedGroups: this.#writer.failedGroups,
+      hotReads: this.#reader.hotReads,
+      damagedReads: this.#reader.damagedReads,
+      activeReaders: this.#reader.active,
+      compactedBytes: this.#compactor.movedBytes,
+      freedBytes: this.#compactor.freedBytes,
+      extents: this.#extents.all.size,
+      suspectExtents: suspect,
+      deadBytes: used - live,
+    }
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    clearInterval(this.#sweeper)
+    clearTimeout(this.#compactSoon)
+    await this.#history.close()
+    const stages = [...this.#stages]
+    for (const stage of stages) stage.lose(new BlobFault('CLOSED', 'the chunk store is closed'))
+    await this.#compactor.stop()
+    await this.#writer.close()
+    await this.#measuring?.catch(() => {})
+    await this.#ballast.settled()
+    await Promise.all(stages.map((stage) => stage.quiet()))
+    const { current } = this.#extents
+    if (current !== undefined && current.failure === undefined) {
+      current.state = 'paused' // nothing is on its way: the next start may go on behind the frontier
+      this.#ledger.touchExtent(current)
+    }
+    this.#ledger.note(cleanKey, Buffer.from([1]))
+    try {
+      await this.#ledger.close()
+    } finally {
+      await this.#hashing.close()
+      await this.#files.closeAll()
+      await this.#catalogue.close()
+    }
+  }
+
+  async #recover(surveyed: Awaited<ReturnType<typeof survey>>): Promise<void> {
+    const recovery = new Recovery({
+      rows: this.#rows,
+      ledger: this.#ledger,
+      catalogue: this.#catalogue,
+      extentOf: (run) => this.#extents.get(run),
+      log: this.#log,
+    })
+    const [clean] = await this.#catalogue.get([cleanKey])
+    this.recovered = await recovery.run(surveyed)
+    // Positions of before may be of entries that are lost: they are handed out no more.
+    if (clean === undefined || surveyed.audit) this.#ledger.beginLife(randomBytes(16))
+    this.#ledger.note(cleanKey, undefined)
+    this.#ledger.telling = true
+    this.#resume()
+    await this.#ledger.flush()
+    await this.#measure()
+    if (surveyed.scans.length > 0) this.#log.info({ ...this.recovered }, 'the chunk store was recovered')
+    this.#compactLater()
+  }
+
+  /** Goes on in the youngest open extent that has room; the others are full or of a lost generation. */
+  #resume(): void {
+    const open = [...this.#extents.all.values()]
+      .filter(({ state }) => state === 'open' || state === 'paused')
+      .sort((a, b) => b.generation - a.generation)
+    for (const [n, extent] of open.entries()) {
+      const frontier = extent.state === 'paused' ? extent.frontier : extent.scanFrom
+      const room = this.#options.extentBytes - frontier
+      this.#ledger.touchExtent(extent)
+      if (n > 0 || room < slotBytes || extent.suspect) {
+        extent.state = 'sealed'
+        continue
+      }
+      extent.state = 'open'
+      extent.frontier = frontier
+      extent.scanFrom = frontier
+      this.#extents.current = extent
+    }
+  }
+
+  async #publish(extent: Extent): Promise<void> {
+    this.#ledger.touchExtent(extent)
+    await this.#ledger.flush()
+  }
+
+  async #commit(
+    stage: ChunkStage,
+    { id, crc32 }: { id: Buffer; crc32: number },
+    body: { bytes: Uint8Array } | { runs: Run[] },
+    { pinMs, asNew, createdMs }: PlacedCommit,
+  ): Promise<BlobFacts> {
+    const found = this.#rows.acquire(id)
+    const entry = found instanceof Promise ? await found : found
+    try {
+      const blob = {
+        incarnation: stage.uploadId,
+        size: stage.size,
+        crc32,
+        createdMs: createdMs ?? this.#clock.now(),
+        placementGroup: stage.placementGroup,
+      }
+      const intent = new CommitIntent(this.#writerParts, entry, blob, body, {
+        pinMs,
+        asNew,
+        replaced: (old) => {
+          this.#reader.forget(old)
+          this.#compactLater()
+        },
+      })
+      this.#writer.submit(intent)
+      const facts = await intent.done
+      this.#outcomes.set(latin1(stage.uploadId), facts)
+      return facts
+    } finally {
+      this.#rows.release(entry)
+    }
+  }
+
+  async #blobOf(incarnation: Buffer): Promise<Buffer | undefined> {
+    const [id] = await this.#catalogue.get([uploadKey(incarnation)])
+    return id
+  }
+
+  #moved(old: Copy, copy: Copy, from: Extent): void {
+    this.#reader.forget(old)
+    for (const holder of [...from.holders])
+      if (holder instanceof Lease && holder.target === old) holder.moveTo(copy)
+  }
+
+  /** A write or sync failed: what is in it stays readable and is moved away, uploads that wrote to it are lost. */
+  #failed(extent: Extent): void {
+    if (extent.failure?.code === 'FULL') void this.#ballast.release()
+    if (extent.state === 'free') return // it was not begun; whoever wanted it is told
+    this.#log.error(
+      { extent: extent.number, error: extent.failure?.message },
+      'an extent failed; it takes nothing more',
+    )
+    this.#extents.seal(extent)
+    this.#ledger.touchExtent(extent)
+    for (const holder of [...extent.holders])
+      if (holder instanceof ChunkStage) holder.lose(extent.failure as BlobFault)
+    this.#spaceChanged()
+    this.#compactLater()
+  }
+
+  /** What is known of the free space is too old to act on. */
+  #spaceChanged(): void {
+    this.#space = { ...this.#space, at: Number.NEGATIVE_INFINITY }
+    void this.#measure().catch(() => {})
+  }
+
+  #quarantine(entry: RowEntry, copy: Copy, fault: BlobFault): void {
+    if (copy.quarantined || !entry.copies.includes(copy)) return
+    copy.quarantined = true
+    this.#ledger.touchRow(entry)
+    this.#ledger.kick()
+    this.#log.error({ blob: entry.id.toString('hex'), error: fault.message }, 'a blob is damaged')
+  }
+
+  #compactLater(): void {
+    if (this.#closing !== undefined || !this.#background) return
+    this.#compactSoon ??= setTimeout(() => {
+      this.#compactSoon = undefined
+      this.#compactor.kick()
+    }, compactSoonMs).unref()
+  }
+
+  /** Compaction takes a small share of the device while anybody else wants it. */
+  async #yieldDevice(): Promise<void> {
+    const busy = this.#stages.size > 0 || this.#reader.active > 0
+    await new Promise((resolve) => (busy ? setTimeout(resolve, 5) : setImmediate(resolve)))
+  }
+
+  /** Bytes that could be written if nothing were kept back. */
+  #room(): number {
+    let bytes = this.#space.freeBytes - (this.#extents.placedBytes - this.#space.placedBytes)
+    for (const { state, fileBytes } of this.#extents.all.values()) if (state === 'free') bytes += fileBytes
+    return bytes
+  }
+
+  #assertRoom(lowWaterBytes: number, expectedBytes = 0): void {
+    if (this.#clock.monotonic() - this.#space.at > freshSpaceMs) void this.#measure().catch(() => {})
+    const room = this.#room() - lowWaterBytes
+    if (room <= 0 || expectedBytes > room)
+      throw new BlobFault('FULL', `${expectedBytes} more bytes do not fit: ${Math.max(0, room)} are free`)
+  }
+
+  #measure(): Promise<void> {
+    const { placedBytes } = this.#extents
+    this.#measuring ??= this.#disk
+      .space(join(this.#options.path, 'extents'))
+      .then(({ freeBytes }) => {
+        this.#space = { freeBytes, at: this.#clock.monotonic(), placedBytes }
+        if (freeBytes < MiB) void this.#ballast.release()
+        else if (freeBytes > this.#lowWaterBytes + 2 * this.#options.ballastBytes) void this.#ballast.take()
+      })
+      .finally(() => {
+        this.#measuring = undefined
+      })
+    return this.#measuring
+  }
+
+  #assertOpen(): void {
+    if (this.#closing !== undefined) throw new BlobFault('CLOSED', 'the chunk store is closed')
+  }
+}
+
+function find(entry: RowEntry, incarnation: Uint8Array): Copy | undefined {
+  return entry.copies.find((copy) => copy.incarnation.equals(incarnation))
+}

@@ -1,0 +1,377 @@
+/**
+ * Gives space back. An extent in which nothing is live is freed; of one in which less than half is live the rest moves on:
+ *
+ *   copies written → synced with their new commit entries → catalogue batch synced → holders gone → free
+ *
+ * The holders are readers and uploads, however long they take. Nothing is overwritten before a synced batch says that it is
+ * free. Deletion and void entries move too, for as long as what they speak of may still be found.
+ */
+import { crc32 } from 'node:zlib'
+import { type Extent, type ExtentFiles, type ExtentTable, faultOf } from './extents.ts'
+import {
+  blockBytes,
+  type DataHeader,
+  dataRecordBytes,
+  encodeDataHeader,
+  firstRecordOffset,
+  type GroupEntry,
+  type GroupHeader,
+  type HeaderSeal,
+  type Run,
+  recordBytesMax,
+} from './format.ts'
+import type { Ledger } from './ledger.ts'
+import type { Log } from './log.ts'
+import type { Copy, RowEntry, Rows } from './rows.ts'
+import { readRecord, recordsOf, walk, windowBytes } from './scan.ts'
+import { alignedBytes } from './slots.ts'
+import { CarryIntent, carriedEntriesMax, MoveIntent, type Writer } from './writer.ts'
+
+export interface CompactorParts {
+  extents: ExtentTable
+  files: ExtentFiles
+  rows: Rows
+  ledger: Ledger
+  writer: Writer
+  seal: HeaderSeal
+  log: Log
+  /** The blob that an upload became, if it is a live one. */
+  blobOf(incarnation: Buffer): Promise<Buffer | undefined>
+  /** The copy stands elsewhere now. */
+  moved(entry: RowEntry, old: Copy, copy: Copy, from: Extent): void
+  /** Free extents that are kept for reuse; the files of others are removed. */
+  freeExtentsMax: number
+  /** Lets uploads and readers have the device; resolves when the next MiB may be moved. */
+  pause(): Promise<void>
+}
+
+export class Compactor {
+  readonly #parts: CompactorParts
+  readonly #window = alignedBytes(windowBytes)
+  readonly #record = alignedBytes(windowBytes)
+  #running: Promise<void> | undefined
+  #again = false
+  #stopped = false
+  /** For metrics. */
+  movedBytes = 0
+  freedBytes = 0
+
+  constructor(parts: CompactorParts) {
+    this.#parts = parts
+  }
+
+  /** Runs soon, once more if it is running. */
+  kick(): void {
+    if (this.#stopped) return
+    this.#again = true
+    this.#running ??= this.#run()
+  }
+
+  /** Runs until there is nothing to do now. */
+  async settle(): Promise<void> {
+    this.kick()
+    await this.#running
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    await Promise.resolve() // `#running` is set by now
+    while (this.#again && !this.#stopped) {
+      this.#again = false
+      await this.#pass().catch((error: Error) =>
+        this.#parts.log.warn({ error: error.message }, 'compaction stopped'),
+      )
+    }
+    this.#running = undefined // in the turn that found nothing to do, or a wake-up would be lost
+  }
+
+  async #pass(): Promise<void> {
+    for (let extent = this.#next(); extent !== undefined && !this.#stopped; extent = this.#next())
+      await this.#reclaim(extent)
+    await this.#trimFree()
+  }
+
+  /** What can be freed first; then what a write failed on, then what has the least that lives. */
+  #next(): Extent | undefined {
+    const candidates = [...this.#parts.extents.all.values()].filter(
+      (extent) => extent.state === 'sealed' && !extent.stuck && wanted(extent) && !blocked(extent),
+    )
+    return candidates.sort((a, b) => Number(b.suspect) - Number(a.suspect) || a.liveBytes - b.liveBytes)[0]
+  }
+
+  async #reclaim(extent: Extent): Promise<void> {
+    const { log } = this.#parts
+    try {
+      if (!extent.draining && (extent.liveBytes > 0 || extent.marks > 0)) await this.#drain(extent)
+      if (this.#stopped) return
+      if (extent.liveBytes > 0) {
+        extent.stuck = true
+        log.warn({ extent: extent.number, bytes: extent.liveBytes }, 'an extent could not be emptied')
+        return
+      }
+      extent.draining = true
+      if (extent.holders.size === 0) await this.#free(extent)
+    } catch (error) {
+      extent.stuck = true
+      throw faultOf(error, `compacting extent ${extent.number}`)
+    }
+  }
+
+  /** Moves all that lives, and all entries still needed, to the open extent. */
+  async #drain(extent: Extent): Promise<void> {
+    const moves = new Moves()
+    const carried: GroupEntry[] = []
+    const uploads = new Map<string, Buffer>()
+    await this.#parts.ledger.flush() // so that `blobOf` knows every upload that is live
+    for await (const record of walk(extent, firstRecordOffset, this.#parts.seal, this.#window)) {
+      if (this.#stopped) return
+      if (record.kind === 'data') uploads.set(record.uploadId.toString('hex'), record.uploadId)
+      else await this.#drainGroup(extent, record, moves, carried, uploads)
+    }
+    for (const incarnation of uploads.values()) {
+      if (this.#stopped) return
+      await this.#moveStaged(extent, incarnation)
+    }
+    for (let at = 0; at < carried.length; at += carriedEntriesMax) {
+      const carry = new CarryIntent(carried.slice(at, at + carriedEntriesMax))
+      this.#parts.writer.submit(carry)
+      moves.add(carry.done)
+    }
+    await moves.all()
+  }
+
+  async #drainGroup(
+    extent: Extent,
+    group: GroupHeader,
+    moves: Moves,
+    carried: GroupEntry[],
+    uploads: Map<string, Buffer>,
+  ): Promise<void> {
+    for (const entry of group.entries) {
+      switch (entry.kind) {
+        case 'inline':
+          await this.#moveInline(extent, group, entry, moves)
+          break
+        case 'staged':
+          uploads.set(entry.incarnation.toString('hex'), entry.incarnation)
+          break
+        case 'deleted':
+          if (this.#lives(extent, entry.commitExtent, entry.commitGeneration)) carried.push(entry)
+          break
+        case 'void':
+          if (this.#lives(extent, entry.extent, entry.generation)) carried.push(entry)
+          break
+      }
+    }
+    if (moves.size < movesMax) return
+    await moves.all()
+    await this.#parts.pause()
+  }
+
+  /** True when that generation of another extent may still be read. */
+  #lives(own: Extent, number: number, generation: number): boolean {
+    return number !== own.number && this.#parts.extents.get({ extent: number, generation }) !== undefined
+  }
+
+  async #moveInline(
+    extent: Extent,
+    group: GroupHeader,
+    found: GroupEntry & { kind: 'inline' },
+    moves: Moves,
+  ): Promise<void> {
+    const { rows, writer, log } = this.#parts
+    const entry = await rows.acquire(found.id)
+    const copy = entry.copies.find(
+      (copy) =>
+        copy.commitExtent === extent.number &&
+        copy.commitGeneration === extent.generation &&
+        copy.inlineOffset === group.offset + found.payloadOffset,
+    )
+    const bytes = copy && Buffer.allocUnsafeSlow(copy.size)
+    if (copy === undefined || bytes === undefined) {
+      rows.release(entry)
+      return
+    }
+    await extent.read(bytes, copy.inlineOffset as number)
+    if (crc32(bytes) !== copy.crc32) {
+      log.error({ blob: entry.id.toString('hex') }, 'a damaged blob stays where it is')
+      rows.release(entry)
+      return
+    }
+    const move = new MoveIntent(writer.parts, entry, copy, { bytes }, (old, now) =>
+      this.#parts.moved(entry, old, now, extent),
+    )
+    writer.submit(move)
+    this.movedBytes += bytes.length
+    moves.add(move.done.finally(() => rows.release(entry)))
+  }
+
+  /** The runs of this blob that stand in the extent, and its commit entry, get a new place. */
+  async #moveStaged(extent: Extent, incarnation: Buffer): Promise<void> {
+    const { rows, writer } = this.#parts
+    const id = await this.#parts.blobOf(incarnation)
+    if (id === undefined) return
+    const entry = await rows.acquire(id)
+    const holder = {}
+    const targets = new Set<Extent>()
+    try {
+      const copy = entry.copies.find((copy) => copy.incarnation.equals(incarnation))
+      if (copy === undefined || copy.inlineOffset !== undefined || !stands(copy, extent)) return
+      const runs = await this.#copyRuns(extent, copy, (target) => {
+        target.holders.add(holder)
+        targets.add(target)
+      })
+      if (runs === undefined) return
+      const move = new MoveIntent(writer.parts, entry, copy, { runs }, (old, now) =>
+        this.#parts.moved(entry, old, now, extent),
+      )
+      writer.submit(move)
+      await move.done
+    } finally {
+      for (const target of targets) target.holders.delete(holder)
+      rows.release(entry)
+    }
+  }
+
+  /** New runs, with those in this extent replaced; undefined when one of them is damaged. */
+  async #copyRuns(extent: Extent, copy: Copy, used: (target: Extent) => void): Promise<Run[] | undefined> {
+    const { log } = this.#parts
+    const runs: Run[] = []
+    let position = 0
+    for (const run of copy.runs) {
+      if (run.extent !== extent.number || run.generation !== extent.generation) {
+        runs.push({ ...run })
+        position += run.bytes
+        continue
+      }
+      for (const { offset, payloadBytes } of recordsOf(run)) {
+        if (this.#stopped) return undefined
+        const wanted = { offset, payloadBytes, position, incarnation: copy.incarnation }
+        const header = await readRecord(extent, wanted, this.#parts.seal, this.#record)
+        if (header === undefined) {
+          log.error({ extent: extent.number, offset }, 'a damaged record stays where it is')
+          return undefined
+        }
+        addRecord(runs, await this.#rewrite(header, used), payloadBytes)
+        position += payloadBytes
+        await this.#parts.pause()
+      }
+    }
+    return runs
+  }
+
+  async #rewrite(header: DataHeader, used: (target: Extent) => void): Promise<Run> {
+    const bytes = dataRecordBytes(header.payloadBytes)
+    const { extent, offset } = await this.#parts.extents.place(bytes)
+    used(extent)
+    const { number, generation } = extent
+    encodeDataHeader({ ...header, extent: number, generation, offset }, this.#parts.seal, this.#record)
+    this.#record.fill(0, blockBytes + header.payloadBytes, bytes)
+    await extent.write(this.#record.subarray(0, bytes), offset)
+    this.movedBytes += header.payloadBytes
+    return { extent: number, generation, offset, bytes: header.payloadBytes }
+  }
+
+  /**
+   * A synced batch says that it is free; then its header gets a generation in which nothing stands, so that not even a
+   * rebuild without catalogue finds again what was in it. Only after that may entries be dropped that speak of it.
+   */
+  async #free(extent: Extent): Promise<void> {
+    const { extents, ledger } = this.#parts
+    await ledger.flush() // the moves and deletions that emptied it
+    if (extent.holders.size > 0) return
+    const { generation } = extent
+    extent.state = 'free'
+    extent.generation = ledger.facts.nextGeneration++
+    ledger.touchExtent(extent)
+    try {
+      await ledger.flush()
+    } catch (error) {
+      extent.state = 'sealed'
+      extent.generation = generation
+      throw error
+    }
+    if (extent.suspect) await this.#remove(extent)
+    else await extents.writeHeader(extent)
+    extent.draining = extent.suspect
+    this.freedBytes += extent.fileBytes
+  }
+
+  /** The row outlives the file: a removal that a crash takes back is still known to be free. */
+  async #remove(extent: Extent): Promise<void> {
+    const { extents, files, ledger } = this.#parts
+    extent.draining = true // nobody takes it
+    await files.remove(extent)
+    extents.all.delete(extent.number)
+    ledger.forgetExtent(extent)
+  }
+
+  async #trimFree(): Promise<void> {
+    const { extents, ledger, freeExtentsMax } = this.#parts
+    const free = [...extents.all.values()].filter(({ state, draining }) => state === 'free' && !draining)
+    for (const extent of free.slice(freeExtentsMax)) await this.#remove(extent)
+    ledger.kick()
+  }
+}
+
+/** Small blobs on their way at once: 16 MiB at most. */
+const movesMax = 256
+
+/** What was begun and must be waited for; the first failure is thrown there. */
+class Moves {
+  #begun: Promise<unknown>[] = []
+
+  get size(): number {
+    return this.#begun.length
+  }
+
+  add(move: Promise<unknown>): void {
+    move.catch(() => {}) // thrown by `all`
+    this.#begun.push(move)
+  }
+
+  async all(): Promise<void> {
+    const begun = this.#begun
+    this.#begun = []
+    await Promise.all(begun)
+  }
+}
+
+/** Nothing live, or less than half of what it takes, or no longer to be trusted. */
+function wanted(extent: Extent): boolean {
+  return extent.suspect || extent.liveBytes === 0 || extent.liveBytes * 2 < extent.frontier
+}
+
+/** Uploads and readers keep an emptied extent; uploads keep any, since what they wrote is not live yet. */
+function blocked(extent: Extent): boolean {
+  if (extent.draining) return extent.holders.size > 0
+  for (const holder of extent.holders) if (!('copy' in holder)) return true
+  return false
+}
+
+function stands(copy: Copy, extent: Extent): boolean {
+  const home = copy.commitExtent === extent.number && copy.commitGeneration === extent.generation
+  return (
+    home ||
+    copy.runs.some(
+      ({ extent: number, generation }) => number === extent.number && generation === extent.generation,
+    )
+  )
+}
+
+/** Appends a record to runs, to the last of them when it follows it. */
+function addRecord(runs: Run[], record: Run, payloadBytes: number): void {
+  const last = runs.at(-1)
+  const follows =
+    last !== undefined &&
+    last.extent === record.extent &&
+    last.generation === record.generation &&
+    last.bytes % recordBytesMax === 0 &&
+    last.offset + (last.bytes / recordBytesMax) * dataRecordBytes(recordBytesMax) === record.offset
+  if (follows) last.bytes += payloadBytes
+  else runs.push(record)
+}

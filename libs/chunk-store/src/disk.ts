@@ -1,0 +1,37 @@
+/**
+ * The files under the store, so small that a test can stand in for it: record every write and sync, drop, tear and
+ * reorder what was not synced, refuse with ENOSPC or EIO.
+ */
+export interface Disk {
+  /** Makes the directory and whatever is missing above it; its entry is durable when it resolves. */
+  makeDirectory(path: string): Promise<void>
+  /** Names in a directory; none when it is missing. */
+  list(path: string): Promise<string[]>
+  /**
+   * Opens for reading and writing. With `create`, an empty file is made when there is none; its entry needs
+   * `syncDirectory`.
+   */
+  open(path: string, options: { create: boolean }): Promise<DiskFile>
+  remove(path: string): Promise<void>
+  /** Makes the entries of a directory durable. */
+  syncDirectory(path: string): Promise<void>
+  /** Bytes that can still be taken on the file system that holds this path, and its size. */
+  space(path: string): Promise<{ freeBytes: number; totalBytes: number }>
+}
+
+export interface DiskFile {
+  /**
+   * Fills `into` from `position` on, as far as there are bytes.
+   * @returns how many there were.
+   */
+  read(into: Uint8Array, position: number): Promise<number>
+  /** Like `read`, past every cache of the host where it can. `into` lies and is as long as multiples of 4 KiB. */
+  readUncached(into: Uint8Array, position: number): Promise<number>
+  /** Writes all of it. Memory, position and length are multiples of 4 KiB. */
+  write(bytes: Uint8Array, position: number): Promise<void>
+  /** What was written before this began is durable when it resolves. */
+  sync(): Promise<void>
+  resize(bytes: number): Promise<void>
+  size(): Promise<number>
+  close(): Promise<void>
+}

@@ -1,0 +1,329 @@
+/**
+ * What is where, and how much of it is live: rows, extents and totals change together in one turn, and the catalogue follows
+ * with batches that are each the state of one moment. Acknowledgements do not wait for it: what a batch says stands in synced
+ * group records already. Whatever frees space does wait, for a synced batch.
+ */
+import { type BlobFacts, BlobFault } from '@holdfast/blob-store'
+import type { Catalogue, CatalogueChange } from './catalogue.ts'
+import type { Extent } from './extents.ts'
+import { dataRecordBytes, type Run, recordBytesMax } from './format.ts'
+import type { Log } from './log.ts'
+import { getU64, putU64 } from './numbers.ts'
+import {
+  blobKey,
+  type Copy,
+  catalogueVersion,
+  encodeCopies,
+  encodeExtentRow,
+  encodeLogRow,
+  extentKey,
+  logKey,
+  type RowEntry,
+  type Rows,
+  tombstoneKey,
+  uploadKey,
+} from './rows.ts'
+
+const storeKey = Buffer.from('mstore')
+/** Rows that may wait for a catalogue that does not take them; past it commits are refused. */
+const unwrittenRowsMax = 50_000
+const retryMs = 1000
+
+/** Facts of the store, in one row. */
+export interface StoreFacts {
+  /** 16 bytes. */
+  storeId: Buffer
+  /** 32 bytes; keys the seals of all headers. */
+  secret: Buffer
+  nextGeneration: number
+  nextSequence: number
+  liveBytes: number
+  blobs: number
+  /** 16 bytes, random: the life in which the log's sequences count. */
+  life: Buffer
+  /** Of the last entry of the log. */
+  logHead: number
+  /** Of the last entry that was dropped for its age: positions before it are unknown. */
+  logDropped: number
+}
+
+export class Ledger {
+  readonly facts: StoreFacts
+  readonly #catalogue: Catalogue
+  readonly #rows: Rows
+  readonly #log: Log
+  readonly #extentOf: (run: { extent: number; generation: number }) => Extent | undefined
+  readonly #now: () => number
+  readonly #failed: (error: Error) => void
+  readonly #dirtyRows = new Set<RowEntry>()
+  readonly #dirtyExtents = new Set<Extent>()
+  readonly #dirtyKeys = new Map<string, CatalogueChange>()
+  /** Of the batch under way. */
+  #batchKeys = new Map<string, CatalogueChange>()
+  #turn: Promise<void> = Promise.resolve()
+  #kicked = false
+  #retry: NodeJS.Timeout | undefined
+  #closed = false
+  /** Entries up to this one can be taken back by no crash. */
+  #logSynced: number
+  /** False while a start finds out what there is: that is no news, and the log's readers compare inventories then. */
+  telling = false
+  /** The last batch failed. */
+  broken: Error | undefined
+
+  constructor(options: {
+    facts: StoreFacts
+    catalogue: Catalogue
+    rows: Rows
+    log: Log
+    extentOf: (run: { extent: number; generation: number }) => Extent | undefined
+    /** Unix milliseconds. */
+    now: () => number
+    /** The catalogue took no batch. */
+    failed: (error: Error) => void
+  }) {
+    this.facts = options.facts
+    this.#logSynced = options.facts.logHead
+    this.#now = options.now
+    this.#catalogue = options.catalogue
+    this.#rows = options.rows
+    this.#log = options.log
+    this.#extentOf = options.extentOf
+    this.#failed = options.failed
+  }
+
+  /** @throws BlobFault `UNAVAILABLE` while the catalogue is too far behind. */
+  assertKeepsUp(): void {
+    if (this.#dirtyRows.size > unwrittenRowsMax)
+      throw new BlobFault('UNAVAILABLE', `the catalogue is ${this.#dirtyRows.size} rows behind`, {
+        cause: this.broken,
+      })
+  }
+
+  addCopy(entry: RowEntry, copy: Copy): void {
+    entry.copies = [...entry.copies, copy]
+    this.#count(copy, 1)
+    this.facts.blobs++
+    this.facts.liveBytes += copy.size
+    this.#noteUpload(entry, copy)
+    this.#tell(entry, copy, false)
+    this.touchRow(entry)
+  }
+
+  removeCopy(entry: RowEntry, copy: Copy, deletedMs: number): void {
+    entry.copies = entry.copies.filter((other) => other !== copy)
+    this.#count(copy, -1)
+    this.facts.blobs--
+    this.facts.liveBytes -= copy.size
+    this.note(uploadKey(copy.incarnation), undefined)
+    const tombstone = Buffer.alloc(8)
+    putU64(tombstone, deletedMs, 0)
+    this.note(tombstoneKey(entry.id, copy.incarnation), tombstone)
+    this.#tell(entry, copy, true)
+    this.touchRow(entry)
+  }
+
+  /** The same copy at another place. */
+  replaceCopy(entry: RowEntry, old: Copy, copy: Copy): void {
+    entry.copies = entry.copies.map((other) => (other === old ? copy : other))
+    this.#count(old, -1)
+    this.#count(copy, 1)
+    this.#noteUpload(entry, copy)
+    this.touchRow(entry)
+  }
+
+  touchRow(entry: RowEntry): void {
+    if (this.#dirtyRows.has(entry)) return
+    this.#dirtyRows.add(entry)
+    entry.unwritten++
+  }
+
+  touchExtent(extent: Extent): void {
+    this.#dirtyExtents.add(extent)
+  }
+
+  /** The extent's file is gone. */
+  forgetExtent(extent: Extent): void {
+    this.#dirtyExtents.delete(extent)
+    this.note(extentKey(extent.number), undefined)
+  }
+
+  /** A row of its own, with the next batch. Without a value it goes. */
+  note(key: Buffer, value: Buffer | undefined): void {
+    this.#dirtyKeys.set(key.toString('latin1'), { key, value })
+  }
+
+  /** What `note` was given and no batch has taken yet. */
+  noted(key: Buffer): CatalogueChange | undefined {
+    return this.#dirtyKeys.get(key.toString('latin1')) ?? this.#batchKeys.get(key.toString('latin1'))
+  }
+
+  /** Makes the log durable as it is now. @returns its last entry. */
+  async syncLog(): Promise<number> {
+    const { logHead } = this.facts
+    if (this.#logSynced < logHead) await this.flush()
+    return logHead
+  }
+
+  /** Sequences count anew: positions that were handed out before are unknown from now on. */
+  beginLife(life: Buffer): void {
+    this.facts.life = life
+    this.facts.logHead = 0
+    this.facts.logDropped = 0
+    this.#logSynced = 0
+  }
+
+  /** Lets the catalogue follow soon. */
+  kick(): void {
+    if (this.#kicked || this.#closed) return
+    this.#kicked = true
+    this.#write(false).catch((error: Error) => {
+      this.#log.error({ error: error.message }, 'the catalogue took no batch; it is tried again')
+      this.#retry ??= setTimeout(() => {
+        this.#retry = undefined
+        this.kick()
+      }, retryMs).unref()
+    })
+  }
+
+  /** All that changed until now is durable in the catalogue when it resolves. @throws BlobFault `IO`, `FULL`. */
+  flush(): Promise<void> {
+    return this.#write(true)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearTimeout(this.#retry)
+    await this.#write(true)
+  }
+
+  #write(sync: boolean): Promise<void> {
+    const written = this.#turn.then(() => {
+      if (!sync) this.#kicked = false
+      return this.#writeDirty(sync)
+    })
+    this.#turn = written.catch(() => {})
+    return written
+  }
+
+  async #writeDirty(sync: boolean): Promise<void> {
+    const rows = [...this.#dirtyRows]
+    const extents = [...this.#dirtyExtents]
+    const keys = [...this.#dirtyKeys]
+    if (!sync && rows.length + extents.length + keys.length === 0) return
+    this.#dirtyRows.clear()
+    this.#dirtyExtents.clear()
+    this.#batchKeys = new Map(keys)
+    this.#dirtyKeys.clear()
+    const { logHead, life } = this.facts
+    const changes: CatalogueChange[] = [{ key: storeKey, value: encodeStoreFacts(this.facts) }]
+    for (const entry of rows)
+      changes.push({
+        key: blobKey(entry.id),
+        value: entry.copies.length === 0 ? undefined : encodeCopies(entry.copies),
+      })
+    for (const extent of extents)
+      changes.push({ key: extentKey(extent.number), value: encodeExtentRow(extent) })
+    for (const [, change] of keys) changes.push(change)
+    try {
+      await this.#catalogue.apply(changes, { sync })
+      this.broken = undefined
+      if (sync && life.equals(this.facts.life)) this.#logSynced = Math.max(this.#logSynced, logHead)
+    } catch (error) {
+      this.broken = error as Error
+      this.#failed(error as Error)
+      for (const entry of rows) this.touchRow(entry)
+      for (const extent of extents) this.#dirtyExtents.add(extent)
+      for (const [name, change] of keys) if (!this.#dirtyKeys.has(name)) this.#dirtyKeys.set(name, change)
+      throw error
+    } finally {
+      this.#batchKeys = new Map()
+      for (const entry of rows) entry.unwritten--
+      this.#rows.trim()
+    }
+  }
+
+  #count(copy: Copy, sign: 1 | -1): void {
+    const home = this.#extentOf({ extent: copy.commitExtent, generation: copy.commitGeneration })
+    if (home !== undefined) {
+      home.liveBytes += sign * (copy.entryBytes + (copy.inlineOffset === undefined ? 0 : copy.size))
+      this.#dirtyExtents.add(home)
+    }
+    for (const run of copy.runs) {
+      const extent = this.#extentOf(run)
+      if (extent === undefined) continue
+      extent.liveBytes += sign * bytesOfRun(run)
+      this.#dirtyExtents.add(extent)
+    }
+  }
+
+  #noteUpload(entry: RowEntry, copy: Copy): void {
+    this.note(uploadKey(copy.incarnation), entry.id)
+  }
+
+  #tell(entry: RowEntry, copy: Copy, deleted: boolean): void {
+    if (!this.telling) return
+    const { incarnation, size, crc32, createdMs, placementGroup } = copy
+    const row = {
+      deleted,
+      id: entry.id,
+      incarnation,
+      size,
+      crc32,
+      createdMs,
+      placementGroup,
+      atMs: this.#now(),
+    }
+    this.note(logKey(this.facts.life, ++this.facts.logHead), encodeLogRow(row))
+  }
+}
+
+/** Bytes that a run's records take in their extent. */
+export function bytesOfRun(run: Run): number {
+  const full = Math.floor(run.bytes / recordBytesMax)
+  const rest = run.bytes - full * recordBytesMax
+  return full * dataRecordBytes(recordBytesMax) + (rest > 0 ? dataRecordBytes(rest) : 0)
+}
+
+export function factsOf(id: Buffer, copy: Copy): BlobFacts {
+  return {
+    id: Buffer.from(id),
+    incarnation: Buffer.from(copy.incarnation),
+    size: copy.size,
+    crc32: copy.crc32,
+    createdMs: copy.createdMs,
+    placementGroup: copy.placementGroup,
+    ...(copy.quarantined ? { damaged: true } : {}),
+  }
+}
+
+export async function readStoreFacts(catalogue: Catalogue): Promise<StoreFacts | undefined> {
+  const [row] = await catalogue.get([storeKey])
+  if (row === undefined || row.readUInt16LE(0) !== catalogueVersion) return undefined
+  return {
+    storeId: Buffer.from(row.subarray(8, 24)),
+    secret: Buffer.from(row.subarray(24, 56)),
+    nextGeneration: getU64(row, 56),
+    nextSequence: getU64(row, 64),
+    liveBytes: getU64(row, 72),
+    blobs: getU64(row, 80),
+    life: Buffer.from(row.subarray(88, 104)),
+    logHead: getU64(row, 104),
+    logDropped: getU64(row, 112),
+  }
+}
+
+function encodeStoreFacts(facts: StoreFacts): Buffer {
+  const row = Buffer.alloc(120)
+  row.writeUInt16LE(catalogueVersion, 0)
+  facts.storeId.copy(row, 8)
+  facts.secret.copy(row, 24)
+  putU64(row, facts.nextGeneration, 56)
+  putU64(row, facts.nextSequence, 64)
+  putU64(row, facts.liveBytes, 72)
+  putU64(row, facts.blobs, 80)
+  facts.life.copy(row, 88)
+  putU64(row, facts.logHead, 104)
+  putU64(row, facts.logDropped, 112)
+  return row
+}

@@ -1,0 +1,373 @@
+/**
+ * Reading with every byte checked. While the consumer has one buffer the next one is read: two buffers a reader, of
+ * 1 MiB while few read and 256 KiB when many do. A range reads the 64 KiB chunks it touches, and the record's header for their
+ * checksums unless that is remembered.
+ *
+ * A reader holds the extents of its blob, so they are not reused under it, however slow it is. Compaction hands a resting reader
+ * over to the new place of the copy; a deleted blob stays readable for those who had begun.
+ */
+import { crc32 } from 'node:zlib'
+import { BlobFault } from '@holdfast/blob-store'
+import { LRUCache } from 'lru-cache'
+import { type Extent, type ExtentTable, faultOf } from './extents.ts'
+import {
+  blockBytes,
+  chunkBytes,
+  type DataHeader,
+  dataRecordBytes,
+  decodeRecord,
+  type HeaderSeal,
+  recordBytesMax,
+} from './format.ts'
+import { asBuffer } from './numbers.ts'
+import type { Copy, RowEntry } from './rows.ts'
+import { alignedBytes } from './slots.ts'
+
+/** Payload bytes of one read while many read, and while few do. */
+const readBytesSmall = 256 * 1024
+const readBytesLarge = recordBytesMax
+const fewReaders = 4
+/** Buffers kept for the next reader; 2 a reader. */
+const idleBuffersMax = 16
+/** Headers remembered for ranges: 64 bytes of checksums and some 200 of keys each. */
+const rememberedHeadersMax = 8192
+
+/** One reader's claim on the extents of a copy. */
+export class Lease {
+  copy: Copy
+  readonly #extents: ExtentTable
+  readonly #released: () => void
+  readonly #held = new Set<Extent>()
+  #busy = 0
+  #next: Copy | undefined
+  #ended = false
+
+  constructor(copy: Copy, extents: ExtentTable, released: () => void) {
+    this.copy = copy
+    this.#extents = extents
+    this.#released = released
+    this.#hold(copy)
+  }
+
+  /** Where it reads, or will once it rests. */
+  get target(): Copy {
+    return this.#next ?? this.copy
+  }
+
+  begin(): void {
+    this.#busy++
+  }
+
+  end(): void {
+    this.#busy--
+    this.#settle()
+  }
+
+  /** The copy stands elsewhere now; the old place is let go once nothing is being read from it. */
+  moveTo(copy: Copy): void {
+    this.#next = copy
+    this.#hold(copy)
+    this.#settle()
+  }
+
+  release(): void {
+    this.#ended = true
+    this.#settle()
+  }
+
+  #settle(): void {
+    if (this.#busy > 0) return
+    if (this.#next !== undefined) this.copy = this.#next
+    const moved = this.#next !== undefined
+    this.#next = undefined
+    if (this.#ended) this.#letGo(new Set())
+    else if (moved) this.#letGo(this.#extentsOf(this.copy))
+  }
+
+  #hold(copy: Copy): void {
+    for (const extent of this.#extentsOf(copy)) {
+      this.#held.add(extent)
+      extent.holders.add(this)
+    }
+  }
+
+  #letGo(keep: Set<Extent>): void {
+    for (const extent of this.#held) {
+      if (keep.has(extent)) continue
+      this.#held.delete(extent)
+      extent.holders.delete(this)
+    }
+    this.#released()
+  }
+
+  #extentsOf(copy: Copy): Set<Extent> {
+    const found = new Set<Extent>()
+    const places =
+      copy.inlineOffset === undefined
+        ? copy.runs
+        : [{ extent: copy.commitExtent, generation: copy.commitGeneration }]
+    for (const place of places) {
+      const extent = this.#extents.get(place)
+      if (extent !== undefined) found.add(extent)
+    }
+    return found
+  }
+}
+
+export interface ReaderParts {
+  extents: ExtentTable
+  seal: HeaderSeal
+  /** Bytes of hot small blobs. */
+  cacheBytes: number
+  /** Some bytes of this copy are damaged on the disk. */
+  damaged(entry: RowEntry, copy: Copy, error: BlobFault): void
+  /** @throws BlobFault `CLOSED`. */
+  assertOpen(): void
+}
+
+interface Record {
+  extent: Extent
+  generation: number
+  /** Of the header. */
+  offset: number
+  /** Of the payload, in the blob. */
+  position: number
+  payloadBytes: number
+}
+
+/** A stretch of one record: whole chunks of it, and what of them is wanted. */
+interface Piece {
+  record: Record
+  /** In the record's payload; a multiple of 64 KiB. */
+  from: number
+  to: number
+}
+
+export class Reader {
+  readonly #parts: ReaderParts
+  readonly #hot: LRUCache<Copy, Buffer>
+  readonly #headers = new LRUCache<string, Uint32Array>({ max: rememberedHeadersMax })
+  readonly #buffers: Buffer[][] = [[], []]
+  active = 0
+  /** For metrics. */
+  hotReads = 0
+  damagedReads = 0
+
+  constructor(parts: ReaderParts) {
+    this.#parts = parts
+    this.#hot = new LRUCache({
+      maxSize: Math.max(1, parts.cacheBytes),
+      sizeCalculation: ({ length }) => length + 512,
+    })
+  }
+
+  forget(copy: Copy): void {
+    this.#hot.delete(copy)
+  }
+
+  /** A blob packed into a group record, whole and checked. The caller must not change the bytes. */
+  async inline(entry: RowEntry, lease: Lease): Promise<Buffer> {
+    const hot = this.#hot.get(lease.copy)
+    if (hot !== undefined) {
+      this.hotReads++
+      return hot
+    }
+    lease.begin()
+    try {
+      const { copy } = lease
+      const bytes = await this.#readInline(entry, copy)
+      this.#hot.set(copy, bytes)
+      return bytes
+    } finally {
+      lease.end()
+    }
+  }
+
+  /** The bytes of a range of a blob in data records. */
+  async *stream(
+    entry: RowEntry,
+    lease: Lease,
+    { start, end }: { start: number; end: number },
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    if (start === end) return
+    this.active++
+    const size = this.active <= fewReaders ? readBytesLarge : readBytesSmall
+    let position = start
+    let reading: Promise<Filled> | undefined
+    const readNext = () => {
+      const piece = this.#pieceAt(lease.copy, position, end, size)
+      position = piece.record.position + piece.to
+      const filled = this.#fill(entry, lease, piece, size)
+      filled.catch(() => {}) // seen by whoever awaits it, or by nobody when the reader has gone
+      return filled
+    }
+    try {
+      reading = readNext()
+      while (reading !== undefined) {
+        const { buffer, bytes, position: first }: Filled = await reading
+        reading = position < end ? readNext() : undefined
+        try {
+          this.#parts.assertOpen()
+          if (signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
+          yield bytes.subarray(Math.max(0, start - first), Math.min(bytes.length, end - first))
+        } finally {
+          this.#giveBuffer(buffer, size)
+        }
+      }
+    } finally {
+      this.active--
+      reading?.then(({ buffer }) => this.#giveBuffer(buffer, size)).catch(() => {})
+    }
+  }
+
+  async #readInline(entry: RowEntry, copy: Copy): Promise<Buffer> {
+    const bytes = Buffer.allocUnsafeSlow(copy.size)
+    if (copy.size === 0) return bytes
+    const extent = this.#parts.extents.get({
+      extent: copy.commitExtent,
+      generation: copy.commitGeneration,
+    })
+    const offset = copy.inlineOffset as number
+    if (extent === undefined) throw this.#damaged(entry, copy, 'its extent is gone')
+    try {
+      await extent.read(bytes, offset)
+      if (crc32(bytes) === copy.crc32) return bytes
+      const from = Math.floor(offset / blockBytes) * blockBytes
+      const block = alignedBytes(Math.ceil((offset + copy.size - from) / blockBytes) * blockBytes)
+      await extent.readUncached(block, from)
+      block.copy(bytes, 0, offset - from)
+    } catch (error) {
+      throw faultOf(error, `reading extent ${extent.number}`)
+    }
+    if (crc32(bytes) === copy.crc32) return bytes
+    throw this.#damaged(entry, copy, `extent ${extent.number} at ${offset}`)
+  }
+
+  #pieceAt(copy: Copy, position: number, end: number, size: number): Piece {
+    const record = this.#recordAt(copy, position)
+    const from = Math.floor((position - record.position) / chunkBytes) * chunkBytes
+    const wanted = Math.min(record.payloadBytes, end - record.position)
+    const to = Math.min(record.payloadBytes, from + size, Math.ceil(wanted / chunkBytes) * chunkBytes)
+    return { record, from, to }
+  }
+
+  #recordAt(copy: Copy, position: number): Record {
+    let first = 0
+    for (const run of copy.runs) {
+      if (position >= first + run.bytes) {
+        first += run.bytes
+        continue
+      }
+      const extent = this.#parts.extents.get(run)
+      if (extent === undefined) break
+      const index = Math.floor((position - first) / recordBytesMax)
+      return {
+        extent,
+        generation: run.generation,
+        offset: run.offset + index * dataRecordBytes(recordBytesMax),
+        position: first + index * recordBytesMax,
+        payloadBytes: Math.min(recordBytesMax, run.bytes - index * recordBytesMax),
+      }
+    }
+    throw new BlobFault('CORRUPT', `no record for byte ${position}`)
+  }
+
+  async #fill(entry: RowEntry, lease: Lease, piece: Piece, size: number): Promise<Filled> {
+    const buffer = this.#takeBuffer(size)
+    const { copy } = lease
+    lease.begin()
+    try {
+      const bytes =
+        (await this.#readPiece(copy, piece, buffer, false)) ??
+        (await this.#readPiece(copy, piece, buffer, true))
+      if (bytes !== undefined) return { buffer, bytes, position: piece.record.position + piece.from }
+    } catch (error) {
+      this.#giveBuffer(buffer, size)
+      throw faultOf(error, `reading extent ${piece.record.extent.number}`)
+    } finally {
+      lease.end()
+    }
+    this.#giveBuffer(buffer, size)
+    const { extent, offset } = piece.record
+    throw this.#damaged(entry, copy, `extent ${extent.number} at ${offset}`)
+  }
+
+  /** The payload bytes of the piece, checked; undefined when they do not match. */
+  async #readPiece(copy: Copy, piece: Piece, buffer: Buffer, uncached: boolean): Promise<Buffer | undefined> {
+    const { record, from, to } = piece
+    const { extent, offset } = record
+    const name = `${extent.number}/${record.generation}/${offset}`
+    const known = uncached ? undefined : this.#headers.get(name)
+    const read = (into: Buffer, at: number) =>
+      uncached ? readUncached(extent, into, at) : extent.read(into, at)
+    const payload = buffer.subarray(blockBytes, blockBytes + to - from)
+    const header = buffer.subarray(0, blockBytes)
+    if (known !== undefined) await read(payload, offset + blockBytes + from)
+    else if (from === 0) await read(buffer.subarray(0, blockBytes + to), offset)
+    else await Promise.all([read(header, offset), read(payload, offset + blockBytes + from)])
+    const checksums = known ?? this.#checksumsOf(header, copy, record)
+    if (checksums === undefined || !matches(payload, checksums, from)) return undefined
+    if (known === undefined && to - from < record.payloadBytes) this.#headers.set(name, checksums)
+    return payload
+  }
+
+  #checksumsOf(block: Buffer, copy: Copy, { extent, generation, offset, position, payloadBytes }: Record) {
+    const place = { extent: extent.number, generation, offset }
+    const header = decodeRecord(block, place, this.#parts.seal)
+    if (header === undefined || !belongsTo(header, copy.incarnation, position, payloadBytes)) return undefined
+    return header.checksums
+  }
+
+  #damaged(entry: RowEntry, copy: Copy, where: string): BlobFault {
+    this.damagedReads++
+    const fault = new BlobFault('CORRUPT', `${entry.id.toString('hex')} is damaged: ${where}`)
+    this.#parts.damaged(entry, copy, fault)
+    return fault
+  }
+
+  #takeBuffer(size: number): Buffer {
+    return this.#buffers[size === readBytesLarge ? 1 : 0]?.pop() ?? Buffer.allocUnsafeSlow(blockBytes + size)
+  }
+
+  #giveBuffer(buffer: Buffer, size: number): void {
+    const idle = this.#buffers[size === readBytesLarge ? 1 : 0]
+    if (idle !== undefined && idle.length < idleBuffersMax) idle.push(buffer)
+  }
+}
+
+interface Filled {
+  buffer: Buffer
+  bytes: Buffer
+  /** Of the first byte, in the blob. */
+  position: number
+}
+
+export function belongsTo(
+  header: ReturnType<typeof decodeRecord>,
+  incarnation: Buffer,
+  position: number,
+  payloadBytes: number,
+): header is DataHeader {
+  return (
+    header?.kind === 'data' &&
+    header.uploadId.equals(incarnation) &&
+    header.position === position &&
+    header.payloadBytes === payloadBytes
+  )
+}
+
+/** @param from where the bytes begin in the record's payload; a multiple of 64 KiB. */
+export function matches(payload: Buffer, checksums: Uint32Array, from: number): boolean {
+  for (let at = 0, n = from / chunkBytes; at < payload.length; at += chunkBytes, n++)
+    if (crc32(payload.subarray(at, at + chunkBytes)) !== checksums[n]) return false
+  return true
+}
+
+/** Into memory of any alignment. */
+async function readUncached(extent: Extent, into: Buffer, at: number): Promise<number> {
+  const aligned = alignedBytes(Math.ceil(into.length / blockBytes) * blockBytes)
+  const count = await extent.readUncached(aligned, at)
+  asBuffer(aligned).copy(into, 0, 0, into.length)
+  return Math.min(count, into.length)
+}

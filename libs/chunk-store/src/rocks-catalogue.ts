@@ -1,0 +1,137 @@
+import { readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import { BlobFault } from '@holdfast/blob-store'
+import { behindPrefix, type Catalogue, type CatalogueChange, type CatalogueRow } from './catalogue.ts'
+import { asBuffer } from './numbers.ts'
+import { pack, unpack } from './packed.ts'
+
+/** Keys are packed; changes are packed key, value, key, value … */
+export type CatalogueRequest = { number: number } & (
+  | { kind: 'get'; keys: Uint8Array }
+  | { kind: 'apply'; changes: Uint8Array; sync: boolean }
+  | { kind: 'scan'; from: Uint8Array; after: Uint8Array | undefined; until: Uint8Array; limit: number }
+  | { kind: 'close' }
+)
+
+export interface CatalogueAnswer {
+  number: number
+  /** Packed. */
+  values?: Uint8Array
+  rows?: { key: Uint8Array; value: Uint8Array }[]
+  error?: string
+}
+
+type Waiter = { resolve: (answer: CatalogueAnswer) => void; reject: (error: Error) => void }
+
+/** The catalogue in RocksDB, in a thread of its own. Opening it takes the directory's exclusive lock. */
+export class RocksCatalogue implements Catalogue {
+  readonly #path: string
+  readonly #worker: Worker
+  readonly #waiting = new Map<number, Waiter>()
+  #numbers = 0
+  #ended: Error | undefined
+
+  private constructor(path: string) {
+    this.#path = path
+    this.#worker = new Worker(new URL('./catalogue-worker.ts', import.meta.url), { workerData: { path } })
+    this.#worker.on('message', (answer: CatalogueAnswer) => this.#settle(answer))
+    this.#worker.on('error', (error) =>
+      this.#end(new BlobFault('IO', 'the catalogue failed', { cause: error })),
+    )
+    this.#worker.on('exit', () => this.#end(new BlobFault('CLOSED', 'the catalogue is closed')))
+  }
+
+  /**
+   * @throws BlobFault `UNAVAILABLE` when another process (or store of this one) holds it, `CORRUPT` when RocksDB cannot
+   *   read it, `IO` otherwise.
+   */
+  static async open(path: string): Promise<RocksCatalogue> {
+    const catalogue = new RocksCatalogue(path)
+    const opened = new Promise<CatalogueAnswer>((resolve, reject) => {
+      catalogue.#waiting.set(0, { resolve, reject })
+    })
+    try {
+      await opened
+      return catalogue
+    } catch (error) {
+      await catalogue.#worker.terminate()
+      throw translate(error as Error, path)
+    }
+  }
+
+  async get(keys: readonly Buffer[]): Promise<(Buffer | undefined)[]> {
+    const { values } = await this.#ask({ kind: 'get', keys: pack(keys) })
+    return values === undefined ? [] : unpack(values)
+  }
+
+  async apply(changes: readonly CatalogueChange[], { sync }: { sync: boolean }): Promise<void> {
+    await this.#ask({
+      kind: 'apply',
+      changes: pack(changes.flatMap(({ key, value }) => [key, value])),
+      sync,
+    })
+  }
+
+  async scan(
+    prefix: Buffer,
+    { after, limit }: { after?: Buffer | undefined; limit: number },
+  ): Promise<CatalogueRow[]> {
+    const { rows } = await this.#ask({
+      kind: 'scan',
+      from: prefix,
+      after,
+      until: behindPrefix(prefix),
+      limit,
+    })
+    return (rows ?? []).map(({ key, value }) => ({ key: asBuffer(key), value: asBuffer(value) }))
+  }
+
+  async diskBytes(): Promise<number> {
+    let bytes = 0
+    for (const name of await readdir(this.#path)) {
+      const found = await stat(join(this.#path, name)).catch(() => undefined)
+      bytes += (found?.blocks ?? 0) * 512
+    }
+    return bytes
+  }
+
+  async close(): Promise<void> {
+    if (this.#ended !== undefined) return
+    await this.#ask({ kind: 'close' })
+    await this.#worker.terminate()
+  }
+
+  #ask(request: DistributiveOmit<CatalogueRequest, 'number'>): Promise<CatalogueAnswer> {
+    if (this.#ended !== undefined) return Promise.reject(this.#ended)
+    const number = ++this.#numbers
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(number, { resolve, reject })
+      this.#worker.postMessage({ ...request, number })
+    })
+  }
+
+  #settle(answer: CatalogueAnswer): void {
+    const waiter = this.#waiting.get(answer.number)
+    this.#waiting.delete(answer.number)
+    if (answer.error === undefined) waiter?.resolve(answer)
+    else waiter?.reject(new BlobFault('IO', `the catalogue: ${answer.error}`))
+  }
+
+  #end(error: Error): void {
+    this.#ended ??= error
+    for (const { reject } of this.#waiting.values()) reject(this.#ended)
+    this.#waiting.clear()
+  }
+}
+
+type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never
+
+function translate(error: Error, path: string): Error {
+  const { message } = error
+  if (/lock/i.test(message))
+    return new BlobFault('UNAVAILABLE', `${path} is in use by another process`, { cause: error })
+  if (/corrupt|checksum|bad |missing|malformed|no such file|not found/i.test(message))
+    return new BlobFault('CORRUPT', `${path} cannot be read: ${message}`, { cause: error })
+  return error
+}

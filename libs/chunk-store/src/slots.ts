@@ -1,0 +1,112 @@
+/**
+ * Memory that the bytes of an upload are copied into once: a hash worker reads it, the device reads it. Pages of a shared
+ * `WebAssembly.Memory` are the only page-aligned and shareable memory that Node has, which O_DIRECT needs.
+ *
+ * A slot is a block for a record's header and 1 MiB for its payload. All uploads share the slots; whoever finds none free
+ * waits, and asks the owner of a partly filled one to give it up.
+ */
+import { blockBytes, recordBytesMax } from './format.ts'
+
+export const slotBytes = blockBytes + recordBytesMax
+const pageBytes = 64 * 1024
+/** A partly filled slot that others wait for is given up after one to two of these without a byte. */
+const lookMs = 10
+
+export interface Slot {
+  /** Of the slot in the shared memory. */
+  readonly start: number
+  readonly all: Buffer
+  readonly payload: Buffer
+}
+
+/** Private page-aligned memory, zeroed. */
+export function alignedBytes(bytes: number): Buffer {
+  const memory = new WebAssembly.Memory({ initial: Math.max(1, Math.ceil(bytes / pageBytes)) })
+  return Buffer.from(memory.buffer, 0, bytes)
+}
+
+export class SlotPool {
+  readonly memory: SharedArrayBuffer
+  readonly #free: Slot[] = []
+  /** In line; a slot given back goes to the first. */
+  readonly #waiting: ((slot: Slot | undefined) => void)[] = []
+  /** Holders of partly filled slots, the longest holder first, and their progress when looked at last. */
+  readonly #partial = new Map<SlotHolder, number>()
+  #looking: NodeJS.Timeout | undefined
+
+  /** @param slots at least 4. */
+  constructor(slots: number) {
+    const pages = Math.ceil((slots * slotBytes) / pageBytes)
+    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true })
+    this.memory = memory.buffer as unknown as SharedArrayBuffer
+    for (let n = slots - 1; n >= 0; n--) this.#free.push(this.#slot(n * slotBytes))
+  }
+
+  tryTake(): Slot | undefined {
+    return this.#free.pop()
+  }
+
+  /** Waits in line for a slot. Undefined when `cancelled` says so, before or after a wake-up. */
+  async take(cancelled: () => boolean): Promise<Slot | undefined> {
+    while (!cancelled()) {
+      const slot = this.#free.pop() ?? (await this.#wait())
+      if (slot === undefined) continue
+      if (!cancelled()) return slot
+      this.give(slot)
+    }
+    return undefined
+  }
+
+  give(slot: Slot): void {
+    const next = this.#waiting.shift()
+    if (next === undefined) this.#free.push(slot)
+    else next(slot)
+  }
+
+  /** Lets everybody in line look again whether he still wants to. */
+  wakeAll(): void {
+    for (const wake of this.#waiting.splice(0)) wake(undefined)
+  }
+
+  /** Whoever holds a partly filled slot says so, and may be asked to give it up. */
+  offer(holder: SlotHolder): void {
+    this.#partial.set(holder, -1)
+  }
+
+  withdraw(holder: SlotHolder): void {
+    this.#partial.delete(holder)
+  }
+
+  #wait(): Promise<Slot | undefined> {
+    this.#looking ??= setTimeout(() => this.#look(), lookMs)
+    return new Promise<Slot | undefined>((resolve) => {
+      this.#waiting.push(resolve)
+    })
+  }
+
+  /** Those who made no progress since the last look give up their slots, one for each who waits. */
+  #look(): void {
+    this.#looking = this.#waiting.length > 0 ? setTimeout(() => this.#look(), lookMs) : undefined
+    let wanted = this.#waiting.length
+    for (const [holder, before] of [...this.#partial]) {
+      if (wanted === 0) return
+      if (holder.progress !== before) this.#partial.set(holder, holder.progress)
+      else if (holder.giveUpSlot()) wanted--
+    }
+  }
+
+  #slot(start: number): Slot {
+    return {
+      start,
+      all: Buffer.from(this.memory, start, slotBytes),
+      payload: Buffer.from(this.memory, start + blockBytes, recordBytesMax),
+    }
+  }
+}
+
+export interface SlotHolder {
+  /** Bytes so far. */
+  readonly progress: number
+  /** Writes out or copies away what the slot holds, and gives it back soon. False when it cannot now. */
+  giveUpSlot(): boolean
+}

@@ -1,0 +1,420 @@
+/**
+ * One upload on its way in.
+ *
+ * Up to 64 KiB are kept aside and hashed at commit, here and now: cheaper than a thread's answer. Beyond that, bytes are copied
+ * once into a slot of the shared memory; a full slot goes to a hash worker and to the device at the same time, as one data
+ * record, and is free again when both are done. When no slot is free, `write` says so with a promise; an upload that sits on a
+ * partly filled slot while others wait writes it as a shorter record.
+ */
+import { crc32 } from 'node:zlib'
+import {
+  type BlobFacts,
+  BlobFault,
+  digestOf,
+  type PlacedCommit,
+  type PlacedStage,
+  type SealedContent,
+} from '@holdfast/blob-store'
+import type { Clock } from '@holdfast/kernel'
+import type { Crc32Combiner } from './crc32-combine.ts'
+import type { Extent, ExtentTable, Place } from './extents.ts'
+import {
+  blockBytes,
+  chunkBytes,
+  dataRecordBytes,
+  encodeDataHeader,
+  type HeaderSeal,
+  inlineBytesMax,
+  type Run,
+  recordBytesMax,
+} from './format.ts'
+import type { Hashing, HashStream } from './hashing.ts'
+import type { Slot, SlotHolder, SlotPool } from './slots.ts'
+
+export interface StageParts {
+  clock: Clock
+  slots: SlotPool
+  hashing: Hashing
+  extents: ExtentTable
+  seal: HeaderSeal
+  crc: Crc32Combiner
+  /** @throws BlobFault `FULL` when the disk is too full to take more. */
+  assertRoom(): void
+  commit(
+    stage: ChunkStage,
+    blob: { id: Buffer; crc32: number },
+    body: { bytes: Uint8Array } | { runs: Run[] },
+    options: PlacedCommit,
+  ): Promise<BlobFacts>
+  /** The stage is over. */
+  ended(stage: ChunkStage): void
+  /** Extents may have lost their last holder. */
+  released(): void
+}
+
+interface Sealed {
+  blob: { id: Buffer; crc32: number }
+  size: number
+  body: { bytes: Uint8Array } | { runs: Run[] }
+}
+
+export class ChunkStage implements PlacedStage, SlotHolder {
+  readonly uploadId: Buffer
+  readonly placementGroup: number
+  readonly #parts: StageParts
+  /** Bytes accepted. */
+  size = 0
+  /** Monotonic milliseconds of the last sign of life. */
+  activeAt: number
+  #state: 'open' | 'sealing' | 'sealed' | 'committing' | 'ended' = 'open'
+  #sealed: Promise<Sealed> | undefined
+  #fault: BlobFault | undefined
+  #committed: Promise<BlobFacts> | undefined
+  /** A small blob so far; later, what waits for a slot. */
+  #aside: Buffer[] = []
+  #asideBytes = 0
+  #filling: Promise<void> | undefined
+  #bulk = false
+  #slot: Slot | undefined
+  #slotBytes = 0
+  #hash: HashStream | undefined
+  /** Waits for a slot. */
+  #inLine = false
+  /** Records that are being hashed or written. */
+  #pending = 0
+  #settled: (() => void) | undefined
+  /** Where the next record stands in the blob. */
+  #position = 0
+  #crc32 = 0
+  readonly #runs: Run[] = []
+  /** The last run's last record is full, so another may follow it. */
+  #runOpen = false
+  readonly #extents = new Set<Extent>()
+
+  constructor(uploadId: Buffer, placementGroup: number, parts: StageParts) {
+    this.uploadId = uploadId
+    this.placementGroup = placementGroup
+    this.#parts = parts
+    this.activeAt = parts.clock.monotonic()
+  }
+
+  get busy(): boolean {
+    return this.#state === 'sealing' || this.#state === 'committing' || this.#filling !== undefined
+  }
+
+  write(bytes: Uint8Array): Promise<void> | undefined {
+    this.#assertOpen()
+    this.activeAt = this.#parts.clock.monotonic()
+    this.size += bytes.length
+    if (!this.#bulk && this.size <= inlineBytesMax) return this.#putAside(bytes)
+    this.#bulk = true
+    this.#assertRoom()
+    const rest = this.#filling === undefined && this.#asideBytes === 0 ? this.#fill(bytes) : bytes
+    if (rest === undefined) return undefined
+    this.#putAside(rest)
+    if (this.#filling === undefined) {
+      this.#filling = this.#later(() => this.#drainAside())
+      this.#filling.catch(() => {}) // an upload that nobody waits for any more may be lost quietly
+    }
+    return this.#filling
+  }
+
+  async seal(): Promise<SealedContent> {
+    const { blob, size } = await this.#sealOnce()
+    return { ...blob, size }
+  }
+
+  commit(options: PlacedCommit): Promise<BlobFacts> {
+    this.#committed ??= this.#commit(options)
+    return this.#committed
+  }
+
+  async abort(): Promise<void> {
+    if (this.#state === 'ended' || this.#committed !== undefined) return
+    this.lose(new BlobFault('CLOSED', 'the upload was aborted'))
+  }
+
+  /** Gives everything back; whoever writes or commits gets the fault. A commit under way ends by itself. */
+  lose(fault: BlobFault): void {
+    if (this.#state === 'ended') return
+    this.#fault ??= fault
+    if (this.#state === 'open' || this.#state === 'sealed') this.#end()
+  }
+
+  /** Resolves when nothing of this upload is on its way to the disk. */
+  async quiet(): Promise<void> {
+    await this.#sealed?.catch(() => {})
+    await this.#committed?.catch(() => {})
+    if (this.#pending > 0)
+      await new Promise<void>((resolve) => {
+        this.#settled = resolve
+      })
+  }
+
+  get progress(): number {
+    return this.size
+  }
+
+  giveUpSlot(): boolean {
+    if (this.#slot === undefined || this.#state !== 'open' || this.#filling !== undefined) return false
+    if (this.#slotBytes < chunkBytes) {
+      // Too little for a record of its own: aside with it, until more comes.
+      const slot = this.#slot
+      const bytes = Buffer.from(slot.payload.subarray(0, this.#slotBytes))
+      this.#slot = undefined
+      this.#parts.slots.withdraw(this)
+      this.#aside.unshift(bytes)
+      this.#asideBytes += bytes.length
+      this.#parts.slots.give(slot)
+      return true
+    }
+    this.#filling = this.#later(() => this.#writeOut())
+    this.#filling.catch(() => {}) // the stage is lost, and says so to its owner
+    return true
+  }
+
+  #putAside(bytes: Uint8Array): undefined {
+    this.#aside.push(Buffer.from(bytes))
+    this.#asideBytes += bytes.length
+    return undefined
+  }
+
+  /** Copies into slots as long as that needs no waiting. @returns what did not go in. */
+  #fill(bytes: Uint8Array): Uint8Array | undefined {
+    let at = 0
+    while (at < bytes.length) {
+      if (this.#slot === undefined && !this.#takeSlot(this.#parts.slots.tryTake())) return bytes.subarray(at)
+      const slot = this.#slot as unknown as Slot
+      const count = Math.min(bytes.length - at, recordBytesMax - this.#slotBytes)
+      slot.payload.set(
+        at === 0 && count === bytes.length ? bytes : bytes.subarray(at, at + count),
+        this.#slotBytes,
+      )
+      this.#slotBytes += count
+      at += count
+      if (this.#slotBytes < recordBytesMax) continue
+      const place = this.#parts.extents.tryPlace(dataRecordBytes(recordBytesMax))
+      if (place === undefined) return bytes.subarray(at)
+      this.#send(place)
+    }
+    return undefined
+  }
+
+  async #later(act: () => Promise<void>): Promise<void> {
+    try {
+      await Promise.resolve() // what is being written in this turn is put aside first
+      await act()
+    } finally {
+      this.#filling = undefined // in the same turn, or a write would wait for what has ended
+    }
+  }
+
+  /** Puts what was set aside into slots, waiting for slots and for room on the disk. */
+  async #drainAside(): Promise<void> {
+    for (;;) {
+      if (this.#fault !== undefined) throw this.#fault
+      if (this.#slot !== undefined && this.#slotBytes === recordBytesMax) await this.#writeOut()
+      const part = this.#aside[0]
+      if (part === undefined) return
+      if (this.#slot === undefined) {
+        this.#inLine = true
+        const slot = await this.#parts.slots.take(() => this.#fault !== undefined)
+        this.#inLine = false
+        if (slot === undefined) throw this.#lost()
+        this.#takeSlot(slot)
+      }
+      this.#aside.shift()
+      this.#asideBytes -= part.length
+      const rest = this.#fill(part)
+      if (rest !== undefined && rest.length > 0) {
+        this.#aside.unshift(rest as Buffer)
+        this.#asideBytes += rest.length
+      }
+    }
+  }
+
+  #takeSlot(slot: Slot | undefined): boolean {
+    if (slot === undefined) return false
+    this.#slot = slot
+    this.#slotBytes = 0
+    this.#parts.slots.offer(this)
+    return true
+  }
+
+  async #writeOut(): Promise<void> {
+    const bytes = dataRecordBytes(this.#slotBytes)
+    let place: Place | undefined
+    try {
+      place = this.#parts.extents.tryPlace(bytes) ?? (await this.#parts.extents.place(bytes))
+    } catch (error) {
+      this.lose(error as BlobFault)
+      throw error
+    }
+    if (this.#slot === undefined) throw this.#lost() // ended meanwhile; the place stays empty
+    this.#send(place)
+  }
+
+  /** The slot's content becomes a record: to the hash worker and to the device at once. */
+  #send({ extent, offset }: Place): void {
+    const { slots, seal } = this.#parts
+    const slot = this.#slot as Slot
+    const payloadBytes = this.#slotBytes
+    this.#slot = undefined
+    this.#slotBytes = 0
+    slots.withdraw(this)
+    const bytes = dataRecordBytes(payloadBytes)
+    slot.all.fill(0, blockBytes + payloadBytes, bytes)
+    const checksums = this.#checksums(slot.payload, payloadBytes)
+    const { number, generation } = extent
+    const place = { extent: number, generation, offset }
+    const header = { ...place, uploadId: this.uploadId, position: this.#position, payloadBytes, checksums }
+    encodeDataHeader(header, seal, slot.all)
+    this.#note(extent, offset, payloadBytes)
+
+    this.#pending++
+    let users = 2
+    const release = () => {
+      if (--users > 0) return
+      slots.give(slot)
+      if (--this.#pending > 0) return
+      this.#settled?.()
+      if (this.#state === 'ended') this.#letExtentsGo()
+    }
+    this.#hash ??= this.#parts.hashing.open()
+    this.#hash.update(slot.start + blockBytes, payloadBytes, (error) => {
+      if (error !== undefined) this.lose(error as BlobFault)
+      release()
+    })
+    extent.write(slot.all.subarray(0, bytes), offset).then(release, (error: BlobFault) => {
+      this.lose(error)
+      release()
+    })
+  }
+
+  #checksums(payload: Buffer, bytes: number): Uint32Array {
+    const checksums = new Uint32Array(Math.ceil(bytes / chunkBytes))
+    for (let n = 0, at = 0; at < bytes; n++, at += chunkBytes) {
+      const chunk = payload.subarray(at, Math.min(bytes, at + chunkBytes))
+      const sum = crc32(chunk)
+      checksums[n] = sum
+      this.#crc32 = this.#parts.crc.combine(this.#crc32, sum, chunk.length)
+    }
+    return checksums
+  }
+
+  #note(extent: Extent, offset: number, payloadBytes: number): void {
+    const last = this.#runs.at(-1)
+    const follows =
+      last !== undefined &&
+      this.#runOpen &&
+      last.extent === extent.number &&
+      last.offset + (last.bytes / recordBytesMax) * dataRecordBytes(recordBytesMax) === offset
+    if (follows) last.bytes += payloadBytes
+    else
+      this.#runs.push({ extent: extent.number, generation: extent.generation, offset, bytes: payloadBytes })
+    this.#runOpen = payloadBytes === recordBytesMax
+    this.#position += payloadBytes
+    this.#extents.add(extent)
+    extent.holders.add(this)
+  }
+
+  async #commit(options: PlacedCommit): Promise<BlobFacts> {
+    const { blob, body } = await this.#sealOnce()
+    this.#assertAlive()
+    this.#state = 'committing'
+    try {
+      return await this.#parts.commit(this, blob, body, options)
+    } catch (error) {
+      this.#fault ??= error as BlobFault
+      throw this.#fault
+    } finally {
+      this.#end()
+    }
+  }
+
+  #sealOnce(): Promise<Sealed> {
+    this.#sealed ??= this.#seal()
+    return this.#sealed
+  }
+
+  async #seal(): Promise<Sealed> {
+    this.#assertOpen()
+    this.#state = 'sealing'
+    try {
+      const sealed = this.#bulk ? await this.#sealBulk() : this.#sealSmall()
+      if (this.#fault !== undefined) throw this.#fault
+      this.#state = 'sealed'
+      this.activeAt = this.#parts.clock.monotonic()
+      return sealed
+    } catch (error) {
+      this.#fault ??= error as BlobFault
+      this.#end()
+      throw this.#fault
+    }
+  }
+
+  #sealSmall(): Sealed {
+    const [first] = this.#aside
+    const bytes = this.#aside.length === 1 && first !== undefined ? first : Buffer.concat(this.#aside)
+    return { blob: digestOf(bytes), size: this.size, body: { bytes } }
+  }
+
+  async #sealBulk(): Promise<Sealed> {
+    await this.#filling
+    if (this.#asideBytes > 0) await this.#drainAside()
+    if (this.#slot !== undefined) await this.#writeOut()
+    const hash = this.#hash as HashStream
+    this.#hash = undefined
+    const id = await hash.digest()
+    if (this.#pending > 0)
+      await new Promise<void>((resolve) => {
+        this.#settled = resolve
+      })
+    return { blob: { id, crc32: this.#crc32 }, size: this.size, body: { runs: this.#runs } }
+  }
+
+  #end(): void {
+    this.#state = 'ended'
+    this.#aside = []
+    this.#asideBytes = 0
+    this.size = 0
+    this.#hash?.drop()
+    this.#hash = undefined
+    this.#parts.slots.withdraw(this)
+    if (this.#slot !== undefined) this.#parts.slots.give(this.#slot)
+    this.#slot = undefined
+    if (this.#inLine) this.#parts.slots.wakeAll()
+    if (this.#pending === 0) this.#letExtentsGo()
+    this.#parts.ended(this)
+  }
+
+  /** Not before the last write has ended: it must not land in an extent's next generation. */
+  #letExtentsGo(): void {
+    for (const extent of this.#extents) extent.holders.delete(this)
+    this.#extents.clear()
+    this.#parts.released()
+  }
+
+  #assertRoom(): void {
+    try {
+      this.#parts.assertRoom()
+    } catch (error) {
+      this.lose(error as BlobFault)
+      throw error
+    }
+  }
+
+  #assertAlive(): void {
+    if (this.#fault !== undefined) throw this.#fault
+    if (this.#state === 'ended') throw new BlobFault('CLOSED', 'the upload has ended')
+  }
+
+  #assertOpen(): void {
+    if (this.#fault !== undefined) throw this.#fault
+    if (this.#state !== 'open') throw new BlobFault('CLOSED', 'the upload has ended')
+  }
+
+  #lost(): BlobFault {
+    return this.#fault ?? new BlobFault('CLOSED', 'the upload has ended')
+  }
+}

@@ -1,0 +1,606 @@
+/**
+ * The one writer. Commits, deletions and moves wait here; while one group is on its way to the disk the next one gathers, and
+ * all of a group share one write and one fdatasync. Whether a blob is known, pinned or being deleted is decided in the turn
+ * in which its group is formed, one group at a time: nothing can slip between the look and the deed.
+ *
+ * After a failed write or sync its extent takes nothing more, every waiter of the group is refused, and the next group
+ * begins with an entry that voids the refused one, so that no later recovery can bring it back.
+ */
+import { type BlobFacts, BlobFault } from '@holdfast/blob-store'
+import type { Clock } from '@holdfast/kernel'
+import { type Extent, type ExtentTable, faultOf, type Place } from './extents.ts'
+import {
+  type DeletedEntry,
+  encodeGroupHeader,
+  entryBytes,
+  type GroupEntry,
+  groupHeaderBytes,
+  groupRecordBytes,
+  type HeaderSeal,
+  inlineBytesMax,
+  type Run,
+  type VoidEntry,
+} from './format.ts'
+import { factsOf, type Ledger } from './ledger.ts'
+import type { Log } from './log.ts'
+import type { Pins } from './pins.ts'
+import type { Copy, RowEntry } from './rows.ts'
+import { alignedBytes, slotBytes } from './slots.ts'
+
+/** Intents that may wait; past it commits are refused. 100 bytes each and the small blob itself. */
+const waitingMax = 100_000
+/** Runs of one blob: a table of 64 MiB. At one run a MiB in the worst case that is 2 TiB. */
+export const runsMax = 2 * 1024 * 1024
+
+export interface Committed {
+  extent: Extent
+  generation: number
+  /** Of the record. */
+  offset: number
+  sequence: number
+}
+
+/** Something that wants into a group. */
+export interface Intent {
+  /**
+   * Joins, settles at once, or says that it must wait for the next group (false).
+   * An empty group must not be refused.
+   */
+  join(group: Group): boolean
+  refuse(error: Error): void
+}
+
+export class Group {
+  readonly sequence: number
+  readonly entries: GroupEntry[] = []
+  readonly payloads: Uint8Array[] = []
+  readonly outcomes: { applied: (at: Committed) => void; refused: (error: Error) => void }[] = []
+  /** By blob. */
+  readonly commits = new Map<RowEntry, CommitIntent>()
+  readonly moving = new Set<Copy>()
+  readonly runs: Run[] = []
+  entriesBytes = 0
+  payloadBytes = 0
+
+  constructor(sequence: number) {
+    this.sequence = sequence
+  }
+
+  fits(entriesBytes: number, payloadBytes: number): boolean {
+    return (
+      this.entries.length === 0 ||
+      groupRecordBytes(this.entriesBytes + entriesBytes, this.payloadBytes + payloadBytes) <= slotBytes
+    )
+  }
+
+  add(entry: GroupEntry, payload?: Uint8Array): void {
+    this.entries.push(entry)
+    this.entriesBytes += entryBytes(entry)
+    if (entry.kind === 'staged') this.runs.push(...entry.runs)
+    if (entry.kind !== 'inline' || payload === undefined) return
+    entry.payloadOffset = this.payloadBytes // made relative to the record when the header's length is known
+    this.payloads.push(payload)
+    this.payloadBytes += payload.length
+  }
+
+  get bytes(): number {
+    return groupRecordBytes(this.entriesBytes, this.payloadBytes)
+  }
+
+  encode(
+    place: { extent: number; generation: number; offset: number },
+    seal: HeaderSeal,
+    into: Buffer,
+  ): void {
+    let at = groupHeaderBytes(this.entriesBytes)
+    for (const entry of this.entries) if (entry.kind === 'inline') entry.payloadOffset += at
+    for (const payload of this.payloads) {
+      into.set(payload, at)
+      at += payload.length
+    }
+    const { sequence, entries, payloadBytes } = this
+    encodeGroupHeader({ ...place, sequence, entries, payloadBytes }, seal, into)
+  }
+}
+
+export interface WriterParts {
+  extents: ExtentTable
+  ledger: Ledger
+  pins: Pins
+  seal: HeaderSeal
+  clock: Clock
+  log: Log
+}
+
+export class Writer {
+  readonly parts: WriterParts
+  readonly #waiting: Intent[] = []
+  readonly #memory = alignedBytes(slotBytes)
+  #voids: VoidEntry[] = []
+  #running: Promise<void> | undefined
+  #closed = false
+  /** For metrics. */
+  groups = 0
+  failedGroups = 0
+
+  constructor(parts: WriterParts) {
+    this.parts = parts
+  }
+
+  /** @throws BlobFault `CLOSED`, `UNAVAILABLE`. */
+  submit(intent: Intent): void {
+    if (this.#closed) throw new BlobFault('CLOSED', 'the chunk store is closed')
+    if (this.#waiting.length >= waitingMax)
+      throw new BlobFault('UNAVAILABLE', `${this.#waiting.length} changes wait already`)
+    this.#waiting.push(intent)
+    this.#running ??= this.#run()
+  }
+
+  /** Waits for what was submitted; takes nothing more. */
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    await new Promise(setImmediate) // lets what arrives in this turn share the first group
+    while (this.#waiting.length > 0) {
+      await this.#voidRefused()
+      const group = this.#gather()
+      if (group.entries.length > 0) await this.#flush(group)
+    }
+    this.#running = undefined // in the turn that found nothing waiting, or a wake-up would be lost
+  }
+
+  /**
+   * Nothing is decided before the groups that were refused are void for good: one of them may have deleted, on the disk, a
+   * copy that somebody would now be promised.
+   */
+  async #voidRefused(): Promise<void> {
+    if (this.#voids.length === 0) return
+    const group = new Group(this.parts.ledger.facts.nextSequence++)
+    for (const entry of this.#voids) group.add(entry)
+    group.outcomes.push({
+      applied: () => {
+        this.#voids = []
+      },
+      refused: (error) => {
+        for (const intent of this.#waiting.splice(0)) intent.refuse(error)
+      },
+    })
+    await this.#flush(group)
+  }
+
+  #gather(): Group {
+    const group = new Group(this.parts.ledger.facts.nextSequence++)
+    let taken = 0
+    for (const intent of this.#waiting) {
+      try {
+        if (!intent.join(group)) break
+      } catch (error) {
+        intent.refuse(error as Error)
+      }
+      taken++
+    }
+    this.#waiting.splice(0, taken)
+    return group
+  }
+
+  async #flush(group: Group): Promise<void> {
+    const { extents, ledger } = this.parts
+    let place: Place | undefined
+    try {
+      place = await extents.placeGroup(group.bytes)
+      await this.#write(group, place)
+    } catch (error) {
+      this.#refuse(group, place, faultOf(error, 'a commit'))
+      if (place !== undefined) extents.groupEnded(place.extent)
+      return
+    }
+    this.groups++
+    const { extent, offset } = place
+    const at = { extent, generation: extent.generation, offset, sequence: group.sequence }
+    extent.marks += group.entries.filter(({ kind }) => kind === 'deleted' || kind === 'void').length
+    extent.scanFrom = offset + group.bytes
+    ledger.touchExtent(extent)
+    for (const { applied } of group.outcomes) applied(at)
+    extents.groupEnded(extent)
+    ledger.kick()
+  }
+
+  async #write(group: Group, { extent, offset }: Place): Promise<void> {
+    await this.#syncOthers(group, extent)
+    const memory = group.bytes <= slotBytes ? this.#memory : alignedBytes(group.bytes)
+    const record = memory.subarray(0, group.bytes)
+    group.encode({ extent: extent.number, generation: extent.generation, offset }, this.parts.seal, record)
+    await extent.write(record, offset)
+    await extent.sync()
+  }
+
+  #refuse(group: Group, place: Place | undefined, fault: BlobFault): void {
+    this.failedGroups++
+    if (place !== undefined) {
+      const { number: extent, generation } = place.extent
+      this.#voids.push({ kind: 'void', sequence: group.sequence, extent, generation })
+    }
+    this.parts.log.error(
+      { error: fault.message, waiters: group.outcomes.length },
+      'a group could not be made durable',
+    )
+    for (const { refused } of group.outcomes) refused(fault)
+  }
+
+  /** A commit record is written only once the other extents that it names are synced. */
+  async #syncOthers(group: Group, own: Extent): Promise<void> {
+    const others = new Set<Extent>()
+    for (const run of group.runs) {
+      const extent = this.parts.extents.get(run)
+      if (extent === undefined) throw new BlobFault('IO', `extent ${run.extent} is gone`)
+      if (extent.failure !== undefined) throw extent.failure
+      if (extent !== own) others.add(extent)
+    }
+    for (const extent of others) await extent.ensureSynced()
+  }
+}
+
+export interface NewBlob {
+  incarnation: Buffer
+  size: number
+  crc32: number
+  createdMs: number
+  placementGroup: number
+}
+
+export interface CommitTerms {
+  pinMs: number
+  /** Also beside another copy of the same content. */
+  asNew?: boolean | undefined
+  /** Told in the turn in which a damaged copy of the same upload is replaced. */
+  replaced: (old: Copy) => void
+}
+
+/** Makes a stage a blob, or pins the healthy copy that is here already. */
+export class CommitIntent implements Intent {
+  readonly #writer: WriterParts
+  readonly #entry: RowEntry
+  readonly #blob: NewBlob
+  readonly #bytes: Uint8Array | undefined
+  readonly #runs: Run[]
+  readonly #pinMs: number
+  readonly #asNew: boolean
+  readonly #replaced: (old: Copy) => void
+  readonly #followers: CommitIntent[] = []
+  readonly done: Promise<BlobFacts>
+  #resolve!: (facts: BlobFacts) => void
+  #reject!: (error: Error) => void
+
+  /** @param body the bytes of a small blob, or the runs of a large one. */
+  constructor(
+    parts: WriterParts,
+    entry: RowEntry,
+    blob: NewBlob,
+    body: { bytes: Uint8Array } | { runs: Run[] },
+    { pinMs, asNew = false, replaced }: CommitTerms,
+  ) {
+    this.#writer = parts
+    this.#entry = entry
+    this.#blob = blob
+    this.#bytes = 'bytes' in body ? body.bytes : undefined
+    this.#runs = 'runs' in body ? body.runs : []
+    this.#pinMs = pinMs
+    this.#asNew = asNew
+    this.#replaced = replaced
+    this.done = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+  }
+
+  join(group: Group): boolean {
+    const { ledger } = this.#writer
+    const own = this.#entry.copies.find(({ incarnation }) => incarnation.equals(this.#blob.incarnation))
+    // This very copy is on its way out, or to another place: what becomes of it is known in the next group.
+    if (own !== undefined && (this.#entry.deleting.has(own) || group.moving.has(own))) return false
+    const healthy = this.#healthy(own)
+    if (healthy !== undefined) {
+      this.#settle(healthy)
+      return true
+    }
+    const leader = group.commits.get(this.#entry)
+    if (leader !== undefined && !this.#asNew) {
+      leader.#followers.push(this)
+      return true
+    }
+    ledger.assertKeepsUp()
+    this.#assertRunsHold()
+    const entry = this.#record()
+    if (!group.fits(entryBytes(entry), this.#bytes?.length ?? 0)) return false
+    group.add(entry, this.#bytes)
+    if (leader === undefined) group.commits.set(this.#entry, this)
+    if (own !== undefined) group.moving.add(own)
+    group.outcomes.push({
+      applied: (at) => this.#applied(at, entry, own),
+      refused: (error) => this.refuse(error),
+    })
+    return true
+  }
+
+  refuse(error: Error): void {
+    this.#reject(error)
+    for (const follower of this.#followers) follower.refuse(error)
+  }
+
+  /** One upload's lost extent must not fail the others of its group. */
+  #assertRunsHold(): void {
+    for (const run of this.#runs) {
+      const extent = this.#writer.extents.get(run)
+      if (extent === undefined || extent.failure !== undefined)
+        throw extent?.failure ?? new BlobFault('IO', `extent ${run.extent} is gone`)
+    }
+  }
+
+  #record(): GroupEntry & { kind: 'inline' | 'staged' } {
+    const facts = { id: this.#entry.id, ...this.#blob }
+    if (this.#bytes !== undefined) return { kind: 'inline', ...facts, payloadOffset: 0 }
+    if (this.#runs.length > runsMax)
+      throw new BlobFault(
+        'FULL',
+        `the blob lies in ${this.#runs.length} places, at most ${runsMax} are possible`,
+      )
+    return { kind: 'staged', ...facts, runs: this.#runs }
+  }
+
+  /** The copy that makes the stage superfluous: of the same upload, or of any when it need not be one of its own. */
+  #healthy(own: Copy | undefined): Copy | undefined {
+    const fits = (copy: Copy) =>
+      !copy.quarantined && !this.#entry.deleting.has(copy) && copy.size === this.#blob.size
+    if (own !== undefined && fits(own)) return own
+    return this.#asNew ? undefined : this.#entry.copies.find(fits)
+  }
+
+  /** @param damaged the copy of the same name that this one takes the place of. */
+  #applied(
+    at: Committed,
+    entry: GroupEntry & { kind: 'inline' | 'staged' },
+    damaged: Copy | undefined,
+  ): void {
+    const copy = copyOf(entry, at)
+    if (damaged === undefined) this.#writer.ledger.addCopy(this.#entry, copy)
+    else {
+      this.#writer.ledger.replaceCopy(this.#entry, damaged, copy)
+      this.#replaced(damaged)
+    }
+    this.#settle(copy)
+    for (const follower of this.#followers) follower.#settle(copy)
+  }
+
+  #settle(copy: Copy): void {
+    this.#writer.pins.extend(this.#entry.id, copy.incarnation, this.#pinMs)
+    this.#resolve(factsOf(this.#entry.id, copy))
+  }
+}
+
+/** The row's view of a commit entry in this place. */
+export function copyOf(
+  entry: GroupEntry & { kind: 'inline' | 'staged' },
+  at: { extent: { number: number }; generation: number; offset: number; sequence: number },
+): Copy {
+  return {
+    incarnation: entry.incarnation,
+    size: entry.size,
+    crc32: entry.crc32,
+    createdMs: entry.createdMs,
+    placementGroup: entry.placementGroup,
+    quarantined: false,
+    sequence: at.sequence,
+    commitExtent: at.extent.number,
+    commitGeneration: at.generation,
+    entryBytes: entryBytes(entry),
+    inlineOffset: entry.kind === 'inline' ? at.offset + entry.payloadOffset : undefined,
+    runs: entry.kind === 'staged' ? entry.runs : [],
+  }
+}
+
+/** Keeps a copy from deletion; in the queue, so that it is decided before or after a deletion, never during it. */
+export class PinIntent implements Intent {
+  readonly #writer: WriterParts
+  readonly #entry: RowEntry
+  readonly #incarnation: Uint8Array
+  readonly #ttlMs: number
+  readonly done: Promise<boolean>
+  #resolve!: (pinned: boolean) => void
+  #reject!: (error: Error) => void
+
+  constructor(parts: WriterParts, entry: RowEntry, incarnation: Uint8Array, ttlMs: number) {
+    this.#writer = parts
+    this.#entry = entry
+    this.#incarnation = incarnation
+    this.#ttlMs = ttlMs
+    this.done = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+  }
+
+  join(): boolean {
+    const copy = this.#entry.copies.find(({ incarnation }) => incarnation.equals(this.#incarnation))
+    const here = copy !== undefined && !this.#entry.deleting.has(copy)
+    if (here) this.#writer.pins.extend(this.#entry.id, copy.incarnation, this.#ttlMs)
+    this.#resolve(here)
+    return true
+  }
+
+  refuse(error: Error): void {
+    this.#reject(error)
+  }
+}
+
+export class DeleteIntent implements Intent {
+  readonly #writer: WriterParts
+  readonly #entry: RowEntry
+  readonly #incarnation: Uint8Array
+  readonly #deleted: (copy: Copy) => void
+  readonly done: Promise<'deleted' | 'pinned'>
+  #resolve!: (outcome: 'deleted' | 'pinned') => void
+  #reject!: (error: Error) => void
+
+  /** @param deleted told in the turn in which the copy goes. */
+  constructor(parts: WriterParts, entry: RowEntry, incarnation: Uint8Array, deleted: (copy: Copy) => void) {
+    this.#writer = parts
+    this.#entry = entry
+    this.#incarnation = incarnation
+    this.#deleted = deleted
+    this.done = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+  }
+
+  join(group: Group): boolean {
+    const entry = this.#entry
+    const { ledger, pins, clock } = this.#writer
+    const copy = entry.copies.find(({ incarnation }) => incarnation.equals(this.#incarnation))
+    if (copy === undefined) {
+      this.#resolve('deleted')
+      return true
+    }
+    if (entry.deleting.has(copy)) {
+      group.outcomes.push({
+        applied: () => this.#resolve('deleted'),
+        refused: (error) => this.refuse(error),
+      })
+      return true
+    }
+    if (pins.holds(entry.id, copy.incarnation)) {
+      this.#resolve('pinned')
+      return true
+    }
+    if (group.moving.has(copy)) return false
+    const record: DeletedEntry = {
+      kind: 'deleted',
+      id: entry.id,
+      incarnation: copy.incarnation,
+      commitExtent: copy.commitExtent,
+      commitGeneration: copy.commitGeneration,
+      deletedMs: clock.now(),
+      placementGroup: copy.placementGroup,
+    }
+    if (!group.fits(entryBytes(record), 0)) return false
+    group.add(record)
+    entry.deleting.add(copy)
+    group.outcomes.push({
+      applied: () => {
+        entry.deleting.delete(copy)
+        ledger.removeCopy(entry, copy, record.deletedMs)
+        pins.drop(entry.id, copy.incarnation)
+        this.#deleted(copy)
+        this.#resolve('deleted')
+      },
+      refused: (error) => {
+        entry.deleting.delete(copy)
+        this.refuse(error)
+      },
+    })
+    return true
+  }
+
+  refuse(error: Error): void {
+    this.#reject(error)
+  }
+}
+
+/** The same copy, written anew elsewhere by compaction. */
+export class MoveIntent implements Intent {
+  readonly #writer: WriterParts
+  readonly #entry: RowEntry
+  readonly #old: Copy
+  readonly #body: { bytes: Uint8Array } | { runs: Run[] }
+  readonly #moved: (old: Copy, copy: Copy) => void
+  /** False when the copy went, or moved, meanwhile. */
+  readonly done: Promise<boolean>
+  #resolve!: (moved: boolean) => void
+  #reject!: (error: Error) => void
+
+  constructor(
+    parts: WriterParts,
+    entry: RowEntry,
+    old: Copy,
+    body: { bytes: Uint8Array } | { runs: Run[] },
+    moved: (old: Copy, copy: Copy) => void,
+  ) {
+    this.#writer = parts
+    this.#entry = entry
+    this.#old = old
+    this.#body = body
+    this.#moved = moved
+    this.done = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+  }
+
+  join(group: Group): boolean {
+    const old = this.#old
+    const entry = this.#entry
+    if (!entry.copies.includes(old) || entry.deleting.has(old)) {
+      this.#resolve(false)
+      return true
+    }
+    const { size, crc32, createdMs, placementGroup, incarnation } = old
+    const facts = { id: entry.id, incarnation, size, crc32, createdMs, placementGroup }
+    const bytes = 'bytes' in this.#body ? this.#body.bytes : undefined
+    const record: GroupEntry & { kind: 'inline' | 'staged' } =
+      'runs' in this.#body
+        ? { kind: 'staged', ...facts, runs: this.#body.runs }
+        : { kind: 'inline', ...facts, payloadOffset: 0 }
+    if (!group.fits(entryBytes(record), bytes?.length ?? 0)) return false
+    group.add(record, bytes)
+    group.moving.add(old)
+    group.outcomes.push({
+      applied: (at) => {
+        const copy = { ...copyOf(record, at), quarantined: old.quarantined }
+        this.#writer.ledger.replaceCopy(entry, old, copy)
+        this.#moved(old, copy)
+        this.#resolve(true)
+      },
+      refused: (error) => this.refuse(error),
+    })
+    return true
+  }
+
+  refuse(error: Error): void {
+    this.#reject(error)
+  }
+}
+
+/** Deletion and void entries that are needed still, written anew by compaction. */
+export class CarryIntent implements Intent {
+  readonly #entries: readonly GroupEntry[]
+  readonly done: Promise<void>
+  #resolve!: () => void
+  #reject!: (error: Error) => void
+
+  /** @param entries at most what fits one group. */
+  constructor(entries: readonly GroupEntry[]) {
+    this.#entries = entries
+    this.done = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+  }
+
+  join(group: Group): boolean {
+    const bytes = this.#entries.reduce((sum, entry) => sum + entryBytes(entry), 0)
+    if (!group.fits(bytes, 0)) return false
+    for (const entry of this.#entries) group.add(entry)
+    group.outcomes.push({ applied: () => this.#resolve(), refused: (error) => this.#reject(error) })
+    return true
+  }
+
+  refuse(error: Error): void {
+    this.#reject(error)
+  }
+}
+
+/** Entries that surely fit one group together. */
+export const carriedEntriesMax = Math.floor(inlineBytesMax / 104)

@@ -1,0 +1,14 @@
+import { blobStoreContract } from '@holdfast/blob-store/testing'
+import t, { type Test } from 'tap'
+import { ChunkStore } from '../src/index.ts'
+import { realOptions as small } from './support/crash-history.ts'
+
+blobStoreContract<Test>({
+  test: (name, body) => t.test(name, body),
+  passed: (t, name) => void t.pass(name),
+  open: (t) => ChunkStore.open({ path: t.testdir(), ...small }),
+  reopen: async (t, store) => {
+    await store.close()
+    return ChunkStore.open({ path: t.testdirName, ...small })
+  },
+})

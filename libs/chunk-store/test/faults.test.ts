@@ -1,0 +1,416 @@
+import { randomBytes } from 'node:crypto'
+import type { BlobFacts } from '@holdfast/blob-store'
+import { get, put } from '@holdfast/blob-store/testing'
+import t from 'tap'
+import { encodeGroupHeader, HeaderSeal } from '../src/format.ts'
+import { InlineHashing } from '../src/hashing.ts'
+import type { ChunkStoreOptions } from '../src/index.ts'
+import { ChunkStore } from '../src/index.ts'
+import { crashOptions, openOn } from './support/crash-history.ts'
+import { CrashMachine, type DiskState, seeded } from './support/crash-machine.ts'
+
+const MiB = 1024 * 1024
+const enospc = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
+const eio = Object.assign(new Error('input/output error'), { code: 'EIO' })
+
+function machineOn(state?: DiskState): CrashMachine {
+  return new CrashMachine(seeded(7), state)
+}
+
+function openWith(machine: CrashMachine, options: Partial<ChunkStoreOptions> = {}): Promise<ChunkStore> {
+  return ChunkStore.open(
+    { ...crashOptions, ...options },
+    {
+      disk: machine.disk,
+      catalogue: async () => machine.catalogue,
+      hashing: (memory) => new InlineHashing(memory),
+      background: false,
+    },
+  )
+}
+
+/** Turns one bit of the first place where these bytes stand on the disk. */
+function flipOnDisk(machine: CrashMachine, bytes: Buffer, at = 0): void {
+  for (const path of machine.paths()) {
+    const file = machine.file(path)
+    const found = file.indexOf(bytes.subarray(at, at + 64))
+    if (found < 0) continue
+    file[found + 32] = (file[found + 32] ?? 0) ^ 0x10
+    return
+  }
+  throw new Error('the bytes are not on the disk')
+}
+
+t.test('a flipped bit is noticed before the byte is served, in small blobs and in large ones', async (t) => {
+  const machine = machineOn()
+  const store = await openWith(machine, { cacheBytes: 0 })
+  const small = randomBytes(5000)
+  const large = randomBytes(3 * MiB)
+  const smallFacts = await put(store, small, { pinMs: 0 })
+  const largeFacts = await put(store, large, { pinMs: 0 })
+  flipOnDisk(machine, small, 1000)
+  flipOnDisk(machine, large, 2 * MiB + 300_000)
+  await t.rejects(get(store, smallFacts), { code: 'CORRUPT' })
+  t.ok(large.subarray(0, 2 * MiB).equals(await get(store, largeFacts, 0, 2 * MiB)), 'what is right is served')
+  await t.rejects(get(store, largeFacts), { code: 'CORRUPT' })
+  await t.rejects(get(store, largeFacts, 2 * MiB + 300_010, 2 * MiB + 300_020), { code: 'CORRUPT' })
+
+  const again = await put(store, small, { pinMs: 0 })
+  t.notOk(
+    Buffer.from(again.incarnation).equals(smallFacts.incarnation),
+    'a damaged copy is no target of dedup',
+  )
+  t.ok(small.equals(await get(store, again)))
+  t.equal(store.counters().damagedReads, 3)
+  await store.close()
+})
+
+t.test('a flipped bit in a record header is damage too', async (t) => {
+  const machine = machineOn()
+  const store = await openWith(machine)
+  const bytes = randomBytes(2 * MiB)
+  const facts = await put(store, bytes)
+  const file = machine.file('/store/extents/00000000.extent')
+  const header = file.indexOf(bytes.subarray(0, 64)) - 4096
+  file[header + 100] = (file[header + 100] ?? 0) ^ 1
+  await t.rejects(get(store, facts), { code: 'CORRUPT' })
+  await store.close()
+})
+
+t.test(
+  'the disk fills up: uploads are refused, reads and deletions go on, and it comes back by itself',
+  async (t) => {
+    let nowMs = 0
+    const machine = machineOn()
+    const clock = { now: () => Date.now(), monotonic: () => nowMs }
+    const store = await openWith(machine, { lowWaterBytes: 10 * MiB, clock })
+    const bytes = randomBytes(200_000)
+    const facts = await put(store, bytes, { pinMs: 0 })
+    const other = await put(store, randomBytes(300), { pinMs: 0 })
+    const open = await store.stage()
+    await open.write(randomBytes(100_000))
+
+    machine.freeBytes = 9 * MiB
+    nowMs += 1000
+    await t.rejects(store.stage(), { code: 'FULL' })
+    t.match(await store.usage(), { writable: false, freeBytes: 0 })
+    await open.write(randomBytes(100_000))
+    machine.freeBytes = 4 * MiB
+    await store.usage()
+    t.throws(
+      () => open.write(randomBytes(10)),
+      { code: 'FULL' },
+      'below half of the mark an upload under way ends',
+    )
+    t.match(await store.usage(), { openStages: 0, stagedBytes: 0 })
+    t.ok(bytes.equals(await get(store, facts)))
+    t.equal(await store.delete(other), 'deleted')
+
+    machine.freeBytes = 1000 * MiB
+    nowMs += 1000
+    await t.rejects(
+      store.stage({ expectedBytes: 995 * MiB }),
+      { code: 'FULL' },
+      'what cannot fit is refused at once',
+    )
+    const later = await put(store, randomBytes(100))
+    t.ok(await store.stat(later))
+    await store.close()
+  },
+)
+
+t.test('ENOSPC in the middle of writes refuses those who wait and nobody else', async (t) => {
+  const machine = machineOn()
+  const store = await openWith(machine)
+  const kept = await put(store, randomBytes(400_000))
+  machine.fault = (operation) => {
+    if (operation === 'write') throw enospc
+  }
+  await t.rejects(put(store, randomBytes(1000)), { code: 'FULL' })
+  await t.rejects(put(store, randomBytes(2 * MiB)), { code: 'FULL' })
+  await t.rejects(store.delete(kept), { name: 'BlobFault' })
+  t.match(await store.usage(), { blobs: 1, openStages: 0, stagedBytes: 0 })
+  t.equal((await get(store, kept)).length, 400_000)
+  machine.fault = () => {}
+  const later = await put(store, randomBytes(2 * MiB))
+  t.equal((await get(store, later)).length, 2 * MiB)
+  await store.close()
+  const again = await openOn(machine)
+  t.match(await again.usage(), { blobs: 2, liveBytes: 400_000 + 2 * MiB })
+  await again.close()
+})
+
+t.test('after a failed sync its extent takes nothing more, and the sync is not repeated', async (t) => {
+  const machine = machineOn()
+  const store = await openWith(machine)
+  const before = await put(store, randomBytes(1000))
+  const staged = await store.stage()
+  await staged.write(randomBytes(2 * MiB))
+  let syncs = 0
+  machine.fault = (operation) => {
+    if (operation !== 'sync') return
+    syncs++
+    throw eio
+  }
+  const refused = await Promise.allSettled([put(store, randomBytes(10)), put(store, randomBytes(20))])
+  t.same(
+    refused.map(({ status }) => status),
+    ['rejected', 'rejected'],
+  )
+  t.equal(syncs, 1)
+  machine.fault = () => {}
+  await t.rejects(staged.commit({ pinMs: 0 }), { code: 'IO' }, 'an upload that had bytes in it is lost')
+  t.equal(store.counters().suspectExtents, 1)
+  const after = await put(store, randomBytes(30))
+  t.equal((await get(store, before)).length, 1000)
+  t.equal((await get(store, after)).length, 30)
+  await store.compact()
+  t.equal(store.counters().suspectExtents, 0, 'what lived in it was read back, checked and moved')
+  t.equal((await get(store, before)).length, 1000)
+  t.match(await store.usage(), { blobs: 2, stagedBytes: 0 })
+  await store.close()
+})
+
+t.test('a deletion that was refused cannot come true later, whatever reached the disk', async (t) => {
+  for (const catalogueLost of [false, true]) {
+    const machine = machineOn()
+    const store = await openWith(machine)
+    const bytes = randomBytes(1000)
+    const facts = await put(store, bytes, { pinMs: 0 })
+    machine.fault = (operation) => {
+      if (operation === 'sync') throw eio // the record is written, only its sync fails
+    }
+    await t.rejects(store.delete(facts), { code: 'IO' })
+    machine.fault = () => {}
+    const again = await put(store, bytes, { pinMs: 60_000 })
+    t.ok(Buffer.from(again.incarnation).equals(facts.incarnation), 'the copy is promised to somebody else')
+    const state = machine.now()
+    if (catalogueLost) state.rows.clear()
+    const revived = await openWith(machineOn(state))
+    t.ok(bytes.equals(await get(revived, facts)))
+    await revived.close()
+    await store.close()
+  }
+})
+
+t.test('the catalogue refuses batches for a while: commits hold, and it catches up', async (t) => {
+  const machine = machineOn()
+  const store = await openWith(machine)
+  await put(store, randomBytes(10))
+  machine.fault = (operation) => {
+    if (operation === 'batch') throw enospc
+  }
+  const facts: BlobFacts[] = []
+  for (let n = 0; n < 20; n++) facts.push(await put(store, randomBytes(100 + n)))
+  t.equal((await store.usage()).writable, false)
+  for (const fact of facts) t.equal((await get(store, fact)).length, fact.size)
+  const crashed = await openWith(machineOn(machine.now()))
+  t.equal((await crashed.usage()).blobs, 21, 'a crash now loses nothing')
+  await crashed.close()
+  machine.fault = () => {}
+  await store.close()
+  const again = await openOn(machine)
+  t.equal((await again.usage()).blobs, 21)
+  t.equal(again.recovered.groups, 0, 'nothing had to be scanned')
+  await again.close()
+})
+
+t.test('records inside uploaded bytes are not believed after a crash', async (t) => {
+  const machine = machineOn()
+  const store = await openWith(machine)
+  const victim = await put(store, randomBytes(3000), { pinMs: 0 })
+  await put(store, randomBytes(1.5 * MiB), { pinMs: 0 })
+  // Real records of this very store, seals and all, at every 4 KiB of an upload.
+  const loot = Buffer.from(machine.file('/store/extents/00000000.extent').subarray(0, 3 * MiB))
+  const stage = await store.stage()
+  for (let at = 0; at < loot.length; at += 64 * 1024) await stage.write(loot.subarray(at, at + 64 * 1024))
+  t.equal(await store.delete(victim), 'deleted')
+  const state = machine.now()
+  // The headers in front of the payloads are torn away, so that the scan walks through the payloads.
+  for (const bytes of state.files.values())
+    for (let at = 0; at + 8192 < bytes.length; at += 4096)
+      if (bytes.subarray(at + 4096, at + 4200).equals(loot.subarray(0, 104)) && at > 8192)
+        bytes.fill(0, at, at + 4096)
+  for (const lost of [false, true]) {
+    const rows = lost ? new Map<string, Buffer>() : state.rows
+    const revived = await openWith(machineOn({ files: state.files, rows }))
+    t.equal(await revived.stat(victim), undefined)
+    t.equal((await revived.usage()).blobs, 1)
+    await revived.close()
+  }
+  await stage.abort()
+  await store.close()
+})
+
+t.test('records made for the right place, but without the secret, are not believed', async (t) => {
+  const machine = machineOn()
+  const store = await openWith(machine)
+  await put(store, randomBytes(10)) // the extent's first records
+  const start = 8192 + 4096 // where the next upload's header comes, for whoever knows the store well
+  const forger = new HeaderSeal(randomBytes(32))
+  const forged = Buffer.alloc(512 * 1024)
+  const id = randomBytes(48)
+  for (let at = 0; at < forged.length; at += 4096) {
+    const entry = {
+      kind: 'inline' as const,
+      id,
+      incarnation: randomBytes(16),
+      size: 0,
+      crc32: 0,
+      createdMs: 1,
+      placementGroup: 0,
+      payloadOffset: 200,
+    }
+    const place = { extent: 0, generation: 1, offset: start + 4096 + at }
+    encodeGroupHeader(
+      { ...place, sequence: 1000, entries: [entry], payloadBytes: 0 },
+      forger,
+      forged.subarray(at),
+    )
+  }
+  const facts = await put(store, forged)
+  const state = machine.now()
+  const file = state.files.get('/store/extents/00000000.extent') as Buffer
+  t.ok(
+    file.subarray(start + 4096, start + 8192).equals(forged.subarray(0, 4096)),
+    'they stand where they say',
+  )
+  file.fill(0, start, start + 4096)
+  state.rows.clear()
+  const revived = await openWith(machineOn(state))
+  t.match(await revived.usage(), { blobs: 1 })
+  t.equal(await revived.stat(facts), undefined)
+  await revived.close()
+  await store.close()
+})
+
+t.test(
+  'what was deleted before its extent was emptied stays away even when the catalogue is lost',
+  async (t) => {
+    const machine = machineOn()
+    const store = await openWith(machine)
+    const fill = async (blobs: number) => {
+      const made: BlobFacts[] = []
+      for (let n = 0; n < blobs; n++) made.push(await put(store, randomBytes(1.2 * MiB), { pinMs: 0 }))
+      return made
+    }
+    const early = await fill(3) // extent 0 is full
+    const later = await fill(1)
+    for (const facts of early) await store.delete(facts) // the records of that stand in extent 1
+    await store.compact() // 0 is free and waits for reuse, its old records in it
+    for (const facts of [...later, ...(await fill(2))]) await store.delete(facts)
+    await fill(2)
+    await store.compact() // 1 is emptied; it need not carry deletions for what is free
+    const state = machine.now()
+    state.rows.clear()
+    const revived = await openWith(machineOn(state))
+    for (const facts of early) t.equal(await revived.stat(facts), undefined)
+    t.equal((await revived.usage()).blobs, (await store.usage()).blobs)
+    await revived.close()
+    await store.close()
+  },
+)
+
+t.test('compaction frees what is dead, moves what lives, and waits for slow readers', async (t) => {
+  const machine = machineOn()
+  const store = await openWith(machine, { cacheBytes: 0 })
+  const slow = randomBytes(1.4 * MiB)
+  const slowFacts = await put(store, slow, { pinMs: 0 })
+  const goneFacts = await put(store, randomBytes(1.1 * MiB), { pinMs: 0 })
+  const small = randomBytes(20_000)
+  const smallFacts = await put(store, small, { pinMs: 0 })
+  const first = Buffer.from(machine.file('/store/extents/00000000.extent').subarray(0, 8192))
+
+  // One reader of what will be moved, one of what will be deleted; both have begun and rest.
+  const moved = store.read(slowFacts, { start: 0, end: slow.length })[Symbol.asyncIterator]()
+  const dead = store.read(goneFacts, { start: 0, end: goneFacts.size })[Symbol.asyncIterator]()
+  const movedParts = [Buffer.from((await moved.next()).value ?? [])]
+  const deadBefore = Buffer.from((await dead.next()).value ?? [])
+  for (let n = 0; n < 4; n++) await put(store, randomBytes(1.2 * MiB), { pinMs: 0 }) // fills extent 0
+  for await (const facts of store.inventory())
+    if (facts.size === Math.floor(1.2 * MiB)) await store.delete(facts)
+  await store.delete(goneFacts)
+  const { movedBytes } = await store.compact()
+  t.ok(movedBytes >= slow.length + small.length)
+  t.ok(small.equals(await get(store, smallFacts)))
+  t.same(machine.file('/store/extents/00000000.extent').subarray(0, 8192), first, 'a reader holds the extent')
+
+  for (;;) {
+    const { done, value } = await moved.next()
+    if (done) break
+    movedParts.push(Buffer.from(value))
+  }
+  t.ok(slow.equals(Buffer.concat(movedParts)))
+  const deadParts = [deadBefore]
+  for (;;) {
+    const { done, value } = await dead.next()
+    if (done) break
+    deadParts.push(Buffer.from(value))
+  }
+  t.equal(
+    Buffer.concat(deadParts).length,
+    goneFacts.size,
+    'a deleted blob is read to its end by those who had begun',
+  )
+  const { freedBytes } = await store.compact()
+  t.ok(freedBytes > 0, 'and is given back once they have gone')
+  t.notSame(machine.file('/store/extents/00000000.extent').subarray(0, 8192), first)
+
+  for (let n = 0; n < 8; n++) await put(store, randomBytes(1.2 * MiB), { pinMs: 0 }) // over the freed places
+  t.ok(slow.equals(await get(store, slowFacts)))
+  t.ok(small.equals(await get(store, smallFacts)))
+  await store.close()
+  const again = await openOn(machine)
+  t.ok(slow.equals(await get(again, slowFacts)))
+  await again.close()
+})
+
+t.test('the space of aborted and deleted uploads comes back', async (t) => {
+  const machine = machineOn()
+  const store = await openWith(machine)
+  let highest = 0
+  for (let round = 0; round < 12; round++) {
+    const stage = await store.stage()
+    for (let n = 0; n < 3; n++) await stage.write(randomBytes(MiB))
+    await stage.abort()
+    await store.delete(await put(store, randomBytes(1.5 * MiB), { pinMs: 0 }))
+    await store.compact()
+    highest = Math.max(highest, (await store.usage()).diskBytes)
+  }
+  t.ok(highest <= 24 * MiB, `at most ${highest} bytes for nothing`)
+  t.match(await store.usage(), { blobs: 0, liveBytes: 0, stagedBytes: 0 })
+  await store.close()
+})
+
+t.test('more slow uploads than there is memory for all come to their end', async (t) => {
+  const machine = machineOn()
+  const store = await openWith(machine, { extentBytes: 64 * MiB })
+  const uploads = await Promise.all(
+    Array.from({ length: 40 }, async () => ({ stage: await store.stage(), bytes: randomBytes(600_000) })),
+  )
+  // All in small steps, side by side: each sits on a partly filled block most of the time.
+  for (let at = 0; at < 600_000; at += 30_000)
+    await Promise.all(uploads.map(async ({ stage, bytes }) => stage.write(bytes.subarray(at, at + 30_000))))
+  const facts = await Promise.all(uploads.map(({ stage }) => stage.commit({ pinMs: 0 })))
+  for (const [n, fact] of facts.entries()) t.ok(uploads[n]?.bytes.equals(await get(store, fact)))
+  t.match(await store.usage(), { stagedBytes: 0, openStages: 0 })
+  await store.close()
+})
+
+t.test('too many uploads are refused, silent ones are swept, busy ones are not', async (t) => {
+  let nowMs = 0
+  const clock = { now: () => Date.now(), monotonic: () => nowMs }
+  const store = await openWith(machineOn(), { stagesMax: 2, stageIdleMs: 1000, clock })
+  const silent = await store.stage()
+  const busy = await store.stage()
+  await silent.write(randomBytes(200_000))
+  await t.rejects(store.stage(), { code: 'UNAVAILABLE' })
+  nowMs += 900
+  await busy.write(randomBytes(10))
+  nowMs += 900
+  t.equal(store.sweep(), 1)
+  await t.rejects(silent.commit({ pinMs: 0 }), { code: 'UNAVAILABLE' })
+  t.match(await store.usage(), { openStages: 1, stagedBytes: 10 })
+  t.ok(await busy.commit({ pinMs: 0 }))
+  await store.close()
+})

@@ -1,0 +1,152 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { digestOf } from '@holdfast/blob-store'
+import { get, put } from '@holdfast/blob-store/testing'
+import t from 'tap'
+import { ChunkStore } from '../src/index.ts'
+import { content, realOptions } from './support/crash-history.ts'
+
+const _MiB = 1024 * 1024
+const rounds = Number(process.env.HOLDFAST_KILL_ROUNDS ?? 2)
+
+t.test('kill -9 at any moment loses nothing that was acknowledged, and leaves no stages', async (t) => {
+  const path = t.testdir()
+  const kept = new Map<string, number>()
+  const deleted = new Set<string>()
+  for (let round = 0; round < rounds; round++) {
+    const wanted = 20 + Math.floor(Math.random() * 150)
+    const child = spawn(
+      process.execPath,
+      [fileURLToPath(new URL('./support/killed-process.ts', import.meta.url)), path],
+      {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      },
+    )
+    await readUntil(child, wanted, kept, deleted)
+    const store = await ChunkStore.open({ path, ...realOptions })
+    let lost = 0
+    for (const [name, number] of kept) {
+      const [id, incarnation] = name.split(' ').map((hex) => Buffer.from(hex, 'hex'))
+      const bytes = await get(store, { id: id as Buffer, incarnation: incarnation as Buffer }).catch(
+        () => undefined,
+      )
+      if (!bytes?.equals(content(number))) lost++
+    }
+    t.equal(lost, 0, `round ${round}: ${kept.size} kept, ${store.recovered.commits} found by the scan`)
+    let blobs = 0
+    let bytes = 0
+    let back = 0
+    let wrong = 0
+    for await (const facts of store.inventory()) {
+      blobs++
+      bytes += facts.size
+      const id = Buffer.from(facts.id)
+      if (deleted.has(`${id.toString('hex')} ${Buffer.from(facts.incarnation).toString('hex')}`)) back++
+      if (!digestOf(await get(store, facts)).id.equals(id)) wrong++
+    }
+    t.same(
+      { back, wrong },
+      { back: 0, wrong: 0 },
+      `${deleted.size} deleted stay away, ${blobs} blobs are right`,
+    )
+    t.match(await store.usage(), { blobs, liveBytes: bytes, openStages: 0, stagedBytes: 0 })
+    await store.close()
+  }
+})
+
+async function readUntil(
+  child: ChildProcess,
+  wanted: number,
+  kept: Map<string, number>,
+  deleted: Set<string>,
+): Promise<void> {
+  const exited = once(child, 'exit')
+  let seen = 0
+  for await (const line of createInterface({ input: child.stdout as NodeJS.ReadableStream })) {
+    const [what, id, incarnation, number] = line.split(' ')
+    if (number === undefined) continue // the last line may be cut
+    if (what === 'kept') kept.set(`${id} ${incarnation}`, Number(number))
+    else deleted.add(`${id} ${incarnation}`)
+    if (++seen === wanted) child.kill('SIGKILL')
+  }
+  await exited
+}
+
+t.test('a second store in the same directory is refused before it touches anything', async (t) => {
+  const path = t.testdir()
+  const store = await ChunkStore.open({ path, ...realOptions })
+  const facts = await put(store, Buffer.from('mine'))
+  const before = readdirSync(join(path, 'extents')).map(
+    (name) => statSync(join(path, 'extents', name)).mtimeMs,
+  )
+  await t.rejects(ChunkStore.open({ path, ...realOptions }), { code: 'UNAVAILABLE' })
+  t.same(
+    readdirSync(join(path, 'extents')).map((name) => statSync(join(path, 'extents', name)).mtimeMs),
+    before,
+  )
+  t.equal((await get(store, facts)).toString(), 'mine')
+  await store.close()
+  const again = await ChunkStore.open({ path, ...realOptions })
+  t.equal((await get(again, facts)).toString(), 'mine')
+  await again.close()
+})
+
+t.test('a lost or damaged catalogue is rebuilt from the extents', async (t) => {
+  const path = t.testdir()
+  const kept = [100, 70_000, 3_000_000].map((size) => Buffer.alloc(size, size % 251))
+  let store = await ChunkStore.open({ path, ...realOptions })
+  const facts = await Promise.all(kept.map((bytes) => put(store, bytes)))
+  const gone = await put(store, Buffer.from('gone'), { pinMs: 0 })
+  await store.delete(gone)
+  await store.close()
+  const breakages = [
+    () => rmSync(join(path, catalogueOf(path)), { recursive: true }),
+    () => {
+      const directory = join(path, catalogueOf(path))
+      const manifest = readdirSync(directory).find((name) => name.startsWith('MANIFEST'))
+      writeFileSync(join(directory, manifest as string), 'not a manifest')
+    },
+  ]
+  for (const breakIt of breakages) {
+    breakIt()
+    store = await ChunkStore.open({ path, ...realOptions })
+    for (const [n, fact] of facts.entries()) t.ok(kept[n]?.equals(await get(store, fact)))
+    t.equal(await store.stat(gone), undefined)
+    t.match(await store.usage(), { blobs: 3, liveBytes: 3_070_100 })
+    await store.close()
+  }
+  t.equal(readdirSync(path).filter((name) => name.startsWith('catalogue')).length, 1)
+})
+
+function catalogueOf(path: string): string {
+  return readdirSync(path).find((name) => name.startsWith('catalogue')) as string
+}
+
+t.test('a start after a clean stop scans nothing and goes on in the same extent', async (t) => {
+  const path = t.testdir()
+  for (let n = 0; n < 4; n++) {
+    const store = await ChunkStore.open({ path, ...realOptions })
+    t.equal(store.recovered.scannedExtents, 0)
+    await put(store, Buffer.from(`start ${n}`))
+    await store.close()
+  }
+  t.equal(readdirSync(join(path, 'extents')).length, 1)
+})
+
+t.test('through the page cache it is the same', async (t) => {
+  const path = t.testdir()
+  const bytes = content(59)
+  const store = await ChunkStore.open({ path, ...realOptions, direct: false })
+  const facts = await put(store, bytes)
+  const large = await put(store, Buffer.alloc(2_500_000, 3))
+  t.ok(bytes.equals(await get(store, facts)))
+  await store.close()
+  const again = await ChunkStore.open({ path, ...realOptions, direct: true })
+  t.ok(bytes.equals(await get(again, facts)))
+  t.equal((await get(again, large)).length, 2_500_000)
+  await again.close()
+})

@@ -1,0 +1,226 @@
+/** A random load on a store over a crash machine, what it was answered and when; and the check of a state against that. */
+import { type BlobFacts, type BlobStore, digestOf } from '@holdfast/blob-store'
+import { get } from '@holdfast/blob-store/testing'
+import { InlineHashing } from '../../src/hashing.ts'
+import { ChunkStore } from '../../src/index.ts'
+import { CrashMachine, type DiskState, seeded } from './crash-machine.ts'
+
+const MiB = 1024 * 1024
+
+export interface Promised {
+  facts: BlobFacts
+  /** Event at which the commit was answered. */
+  committed: number
+  /** Events at which its deletion was asked for and answered. */
+  deleteAsked: number
+  deleteAnswered: number
+}
+
+export interface History {
+  machine: CrashMachine
+  promises: Promised[]
+}
+
+const never = Number.POSITIVE_INFINITY
+
+export const crashOptions = {
+  path: '/store',
+  extentBytes: 4 * MiB,
+  extentStepBytes: MiB,
+  uploadMemoryBytes: 8 * MiB,
+  lowWaterBytes: MiB,
+  freeExtentsMax: 1,
+  ballastBytes: 0,
+}
+
+/** For stores on the real file system. */
+export const realOptions = {
+  extentBytes: 16 * MiB,
+  extentStepBytes: 4 * MiB,
+  uploadMemoryBytes: 8 * MiB,
+  lowWaterBytes: MiB,
+  ballastBytes: MiB,
+}
+
+export function openOn(machine: CrashMachine): Promise<ChunkStore> {
+  return ChunkStore.open(crashOptions, {
+    disk: machine.disk,
+    catalogue: async () => machine.catalogue,
+    hashing: (memory) => new InlineHashing(memory),
+    background: false,
+  })
+}
+
+/** Content by number: the same number gives the same bytes. */
+export function content(number: number): Buffer {
+  const random = seeded(number)
+  const kind = random()
+  const size =
+    kind < 0.05
+      ? 0
+      : kind < 0.75
+        ? Math.floor(random() * 20_000)
+        : kind < 0.95
+          ? 65_537 + Math.floor(random() * 300_000)
+          : MiB + Math.floor(random() * 1.5 * MiB)
+  const bytes = Buffer.alloc(size)
+  for (let at = 0; at + 4 <= size; at += 4) bytes.writeUInt32LE((number * 2654435761 + at * 40503) >>> 0, at)
+  return bytes
+}
+
+/** Four clients at once upload, delete, abort and compact. */
+export async function makeHistory(
+  seed: number,
+  operations: number,
+  options: {
+    liesAboutSync?: boolean
+    base?: DiskState
+    promises?: Promised[]
+    /** Instead of the machine itself: what a planted fault makes of it. */
+    machine?: (random: () => number, base?: DiskState) => CrashMachine
+  } = {},
+): Promise<History> {
+  const random = seeded(seed)
+  const machine = options.machine?.(random, options.base) ?? new CrashMachine(random, options.base)
+  machine.liesAboutSync = options.liesAboutSync ?? false
+  const store = await openOn(machine)
+  const promises: Promised[] = (options.promises ?? []).map((promise) => ({ ...promise }))
+  let left = operations
+  const client = async () => {
+    while (left-- > 0) await step(store, machine, promises, random)
+  }
+  await Promise.all([client(), client(), client(), client()])
+  await store.close()
+  return { machine, promises }
+}
+
+async function step(
+  store: ChunkStore,
+  machine: CrashMachine,
+  promises: Promised[],
+  random: () => number,
+): Promise<void> {
+  const dice = random()
+  if (dice < 0.68) return upload(store, machine, promises, random)
+  if (dice < 0.74) {
+    const stage = await store.stage()
+    await stage.write(content(Math.floor(random() * 60)))
+    return stage.abort()
+  }
+  if (dice < 0.96) return remove(store, machine, promises, random)
+  await store.compact()
+}
+
+async function upload(
+  store: BlobStore,
+  machine: CrashMachine,
+  promises: Promised[],
+  random: () => number,
+): Promise<void> {
+  const bytes = content(Math.floor(random() * 60))
+  const stage = await store.stage({ expectedBytes: bytes.length })
+  for (let at = 0; at < bytes.length; at += 100_000) await stage.write(bytes.subarray(at, at + 100_000))
+  const facts = await stage.commit({ pinMs: 0 })
+  const committed = ++machine.events
+  const known = promises.find((promise) => same(promise.facts, facts))
+  if (known === undefined) {
+    promises.push({ facts, committed, deleteAsked: never, deleteAnswered: never })
+    return
+  }
+  // The commit pinned for no time, so a deletion asked for meanwhile may have come after it: then nothing is promised.
+}
+
+async function remove(
+  store: BlobStore,
+  machine: CrashMachine,
+  promises: Promised[],
+  random: () => number,
+): Promise<void> {
+  const live = promises.filter(({ deleteAsked }) => deleteAsked === never)
+  const promise = live[Math.floor(random() * live.length)]
+  if (promise === undefined) return
+  promise.deleteAsked = ++machine.events
+  if ((await store.delete(promise.facts)) === 'deleted') promise.deleteAnswered = ++machine.events
+  else promise.deleteAsked = never
+}
+
+function same(a: BlobFacts, b: BlobFacts): boolean {
+  return Buffer.compare(a.id, b.id) === 0 && Buffer.compare(a.incarnation, b.incarnation) === 0
+}
+
+/** What still holds for a run that begins with the state after this event; what was under way then is left out. */
+export function promisesAfter({ promises }: History, event: number): Promised[] {
+  const held: Promised[] = []
+  for (const promise of promises) {
+    if (promise.deleteAnswered <= event)
+      held.push({ ...promise, committed: 0, deleteAsked: 0, deleteAnswered: 0 })
+    else if (promise.committed <= event && promise.deleteAsked > event)
+      held.push({ ...promise, committed: 0, deleteAsked: never, deleteAnswered: never })
+  }
+  return held
+}
+
+/** Opens the state and compares it with what was promised by then. @returns what was broken. */
+export async function violations(
+  state: DiskState,
+  promises: readonly Promised[],
+  event: number,
+  options: {
+    deletionsHold: boolean
+    random: () => number
+    machine?: (random: () => number, base?: DiskState) => CrashMachine
+  },
+): Promise<string[]> {
+  const broken: string[] = []
+  const machine = options.machine?.(options.random, state) ?? new CrashMachine(options.random, state)
+  const store = await openOn(machine)
+  try {
+    await check(store, promises, event, options.deletionsHold, broken)
+    // And it goes on: something new is kept, and all of it survives a clean stop.
+    const stage = await store.stage()
+    const bytes = content(1000 + Math.floor(options.random() * 40))
+    await stage.write(bytes)
+    const facts = await stage.commit({ pinMs: 0 })
+    await store.compact()
+    await store.close()
+    const again = await openOn(machine)
+    await check(again, promises, event, options.deletionsHold, broken)
+    if (!bytes.equals(await get(again, facts))) broken.push('what was written after the crash is gone')
+    await again.close()
+  } catch (error) {
+    broken.push(`fault: ${(error as Error).stack}`)
+    await store.close().catch(() => {})
+  }
+  return broken
+}
+
+async function check(
+  store: BlobStore,
+  promises: readonly Promised[],
+  event: number,
+  deletionsHold: boolean,
+  broken: string[],
+): Promise<void> {
+  let bytes = 0
+  let blobs = 0
+  for await (const facts of store.inventory()) {
+    const whole = await get(store, facts).catch((error: Error) => Buffer.from(error.message))
+    const digest = digestOf(whole)
+    if (!digest.id.equals(facts.id))
+      broken.push(`a blob of ${facts.size} bytes is not what its id says: ${whole.length < 300 ? whole : ''}`)
+    if (digest.crc32 !== facts.crc32) broken.push('a crc32 is wrong')
+    bytes += facts.size
+    blobs++
+  }
+  for (const { facts, committed, deleteAsked, deleteAnswered } of promises) {
+    const found = await store.stat(facts)
+    if (committed <= event && deleteAsked > event && found === undefined)
+      broken.push(`acknowledged at ${committed}, gone at ${event}: ${facts.size} bytes`)
+    if (deletionsHold && deleteAnswered <= event && found !== undefined)
+      broken.push(`deleted at ${deleteAnswered}, back at ${event}`)
+  }
+  const usage = await store.usage()
+  if (usage.blobs !== blobs) broken.push(`usage says ${usage.blobs} blobs, there are ${blobs}`)
+  if (usage.liveBytes !== bytes) broken.push(`usage says ${usage.liveBytes} bytes, there are ${bytes}`)
+  if (usage.stagedBytes !== 0 || usage.openStages !== 0) broken.push('stages are left')
+}

@@ -1,0 +1,292 @@
+/**
+ * A disk and a catalogue in memory that remember everything that was asked of them, and when. From that, the states that a
+ * power cut could leave behind can be made: whatever was synced is there; each write that was not may be there, be missing, or be
+ * torn into any of its sectors, independently of its order; the catalogue has lost any tail behind its last synced batch.
+ */
+import type { Catalogue, CatalogueChange } from '../../src/catalogue.ts'
+import { MemoryCatalogue } from '../../src/catalogue.ts'
+import type { Disk, DiskFile } from '../../src/disk.ts'
+
+const sectorBytes = 512
+
+interface Change {
+  /** Events count up with every beginning and end of an operation. */
+  begun: number
+  ended: number
+  kind: 'write' | 'resize' | 'create' | 'remove'
+  path: string
+  position: number
+  bytes: Buffer
+}
+
+interface Sync {
+  begun: number
+  ended: number
+  path: string
+}
+
+interface Batch {
+  begun: number
+  ended: number
+  sync: boolean
+  changes: { key: string; value: Buffer | undefined }[]
+}
+
+export interface DiskState {
+  files: Map<string, Buffer>
+  rows: Map<string, Buffer>
+}
+
+export class CrashMachine {
+  events = 0
+  readonly #files = new Map<string, MemoryFile>()
+  readonly #changes: Change[] = []
+  readonly #syncs: Sync[] = []
+  readonly #batches: Batch[] = []
+  readonly #rows: Map<string, Buffer>
+  readonly #random: () => number
+  /** What the disk was before. */
+  readonly #base: DiskState
+  /** Set by tests: fails or passes an operation; a thrown error is the operation's. */
+  fault: (operation: 'write' | 'sync' | 'read' | 'resize' | 'batch', path: string) => void = () => {}
+  freeBytes = 1e12
+  /** Says that it synced and did not: what acknowledging before the sync comes to. */
+  liesAboutSync = false
+
+  constructor(random: () => number, base: DiskState = { files: new Map(), rows: new Map() }) {
+    this.#random = random
+    this.#base = base
+    this.#rows = new Map(base.rows)
+    for (const [path, bytes] of base.files) this.#files.set(path, new MemoryFile(bytes))
+  }
+
+  get disk(): Disk {
+    return {
+      makeDirectory: async () => {},
+      list: async (path) =>
+        [...this.#files.keys()]
+          .filter((name) => name.startsWith(`${path}/`))
+          .map((name) => name.slice(path.length + 1)),
+      open: async (path, { create }) => this.#open(path, create),
+      remove: async (path) => {
+        await this.#change({ kind: 'remove', path, position: 0, bytes: Buffer.alloc(0) })
+        this.#files.delete(path)
+      },
+      syncDirectory: (path) => this.#sync(path),
+      space: async () => ({ freeBytes: this.freeBytes, totalBytes: 1e12 }),
+    }
+  }
+
+  get catalogue(): Catalogue {
+    const memory = new MemoryCatalogue(this.#rows)
+    return {
+      get: async (keys) => {
+        await this.#delay()
+        return memory.get(keys)
+      },
+      apply: (changes, options) => this.#apply(changes, options.sync),
+      scan: (prefix, options) => memory.scan(prefix, options),
+      diskBytes: async () => 0,
+      close: async () => {},
+    }
+  }
+
+  /** Files as they are now, for flipping bits. */
+  file(path: string): Buffer {
+    return (this.#files.get(path) as MemoryFile).bytes
+  }
+
+  paths(): string[] {
+    return [...this.#files.keys()]
+  }
+
+  /** Everything as it is, nothing lost: what a killed process leaves. */
+  now(): DiskState {
+    return {
+      files: new Map([...this.#files].map(([path, { bytes }]) => [path, Buffer.from(bytes)])),
+      rows: new Map(this.#rows),
+    }
+  }
+
+  /**
+   * A state that a power cut right after this event could leave.
+   * @param mood how likely something not synced survives, 0..1; in between, writes are torn as well.
+   */
+  crashAt(event: number, random: () => number, mood: number): DiskState {
+    const files = new Map([...this.#base.files].map(([path, bytes]) => [path, Buffer.from(bytes)]))
+    const unsynced: Change[] = []
+    for (const change of this.#changes) {
+      if (change.begun > event) continue
+      if (this.#isDurable(change, event)) applyTo(files, change, random, 1)
+      else unsynced.push(change)
+    }
+    for (let n = unsynced.length - 1; n > 0; n--) {
+      const other = Math.floor(random() * (n + 1))
+      const [a, b] = [unsynced[n] as Change, unsynced[other] as Change]
+      unsynced[n] = b
+      unsynced[other] = a
+    }
+    for (const change of unsynced) if (change.kind === 'resize') applyTo(files, change, random, mood)
+    for (const change of unsynced) if (change.kind !== 'resize') applyTo(files, change, random, mood)
+    return { files, rows: this.#rowsAt(event, random) }
+  }
+
+  #rowsAt(event: number, random: () => number): Map<string, Buffer> {
+    const begun = this.#batches.filter((batch) => batch.begun <= event)
+    let count = begun.findLastIndex(({ sync, ended }) => sync && ended <= event) + 1
+    count += Math.floor(random() * (begun.length - count + 1))
+    const rows = new Map(this.#base.rows)
+    for (const { changes } of begun.slice(0, count))
+      for (const { key, value } of changes) {
+        if (value === undefined) rows.delete(key)
+        else rows.set(key, value)
+      }
+    return rows
+  }
+
+  #isDurable(change: Change, event: number): boolean {
+    const directory = change.path.slice(0, change.path.lastIndexOf('/'))
+    const scope = change.kind === 'create' || change.kind === 'remove' ? directory : change.path
+    return this.#syncs.some(
+      ({ path, begun, ended }) => path === scope && begun > change.ended && ended <= event,
+    )
+  }
+
+  async #open(path: string, create: boolean): Promise<DiskFile> {
+    if (!this.#files.has(path)) {
+      if (!create) throw Object.assign(new Error(`ENOENT ${path}`), { code: 'ENOENT' })
+      await this.#change({ kind: 'create', path, position: 0, bytes: Buffer.alloc(0) })
+      this.#files.set(path, new MemoryFile(Buffer.alloc(0)))
+    }
+    const file = this.#files.get(path) as MemoryFile
+    const read = async (into: Uint8Array, position: number) => {
+      await this.#delay()
+      this.fault('read', path)
+      const from = file.bytes.subarray(position, position + into.length)
+      into.set(from)
+      return from.length
+    }
+    return {
+      read,
+      readUncached: read,
+      write: async (bytes, position) => {
+        this.fault('write', path)
+        assertAligned(bytes, position)
+        await this.#change({ kind: 'write', path, position, bytes: Buffer.from(bytes) })
+        file.write(bytes, position)
+      },
+      resize: async (size) => {
+        this.fault('resize', path)
+        await this.#change({ kind: 'resize', path, position: size, bytes: Buffer.alloc(0) })
+        file.resize(size)
+      },
+      sync: async () => {
+        this.fault('sync', path)
+        await this.#sync(path)
+      },
+      size: async () => file.bytes.length,
+      close: async () => {},
+    }
+  }
+
+  async #change(facts: Omit<Change, 'begun' | 'ended'>): Promise<void> {
+    const change = { ...facts, begun: ++this.events, ended: Number.POSITIVE_INFINITY }
+    this.#changes.push(change)
+    await this.#delay()
+    change.ended = ++this.events
+  }
+
+  async #sync(path: string): Promise<void> {
+    const sync = { path, begun: ++this.events, ended: Number.POSITIVE_INFINITY }
+    if (!this.liesAboutSync) this.#syncs.push(sync)
+    await this.#delay()
+    sync.ended = ++this.events
+  }
+
+  async #apply(changes: readonly CatalogueChange[], sync: boolean): Promise<void> {
+    this.fault('batch', '')
+    const copies = changes.map(({ key, value }) => ({
+      key: key.toString('latin1'),
+      value: value && Buffer.from(value),
+    }))
+    const batch: Batch = { begun: ++this.events, ended: Number.POSITIVE_INFINITY, sync, changes: copies }
+    this.#batches.push(batch)
+    await this.#delay()
+    for (const { key, value } of copies) {
+      if (value === undefined) this.#rows.delete(key)
+      else this.#rows.set(key, value)
+    }
+    batch.ended = ++this.events
+  }
+
+  /** A few turns of the loop, so that operations overlap in ever new ways. */
+  async #delay(): Promise<void> {
+    for (let turns = Math.floor(this.#random() * 4); turns >= 0; turns--) await new Promise(setImmediate)
+  }
+}
+
+class MemoryFile {
+  bytes: Buffer
+  constructor(bytes: Buffer) {
+    this.bytes = Buffer.from(bytes)
+  }
+
+  write(bytes: Uint8Array, position: number): void {
+    if (position + bytes.length > this.bytes.length) this.resize(position + bytes.length)
+    this.bytes.set(bytes, position)
+  }
+
+  resize(size: number): void {
+    const grown = Buffer.alloc(size)
+    this.bytes.copy(grown)
+    this.bytes = grown
+  }
+}
+
+function assertAligned(bytes: Uint8Array, position: number): void {
+  if (position % 4096 !== 0 || bytes.length % 4096 !== 0 || bytes.byteOffset % 4096 !== 0)
+    throw Object.assign(new Error('not aligned'), { code: 'EINVAL' })
+}
+
+function applyTo(files: Map<string, Buffer>, change: Change, random: () => number, chance: number): void {
+  const file = files.get(change.path)
+  switch (change.kind) {
+    case 'create':
+      if (file === undefined && random() < chance) files.set(change.path, Buffer.alloc(0))
+      return
+    case 'remove':
+      if (random() < chance) files.delete(change.path)
+      return
+    case 'resize':
+      if (file !== undefined && random() < chance) files.set(change.path, resized(file, change.position))
+      return
+    case 'write': {
+      if (file === undefined) return
+      const whole = random() < chance
+      const torn = !whole && chance > 0 && random() < 0.7
+      if (!whole && !torn) return
+      const end = change.position + change.bytes.length
+      const target = end > file.length ? resized(file, end) : file
+      files.set(change.path, target)
+      for (let at = 0; at < change.bytes.length; at += sectorBytes)
+        if (whole || random() < 0.6) change.bytes.copy(target, change.position + at, at, at + sectorBytes)
+    }
+  }
+}
+
+function resized(file: Buffer, size: number): Buffer {
+  const grown = Buffer.alloc(size)
+  file.copy(grown)
+  return grown
+}
+
+/** Mulberry32: small, seeded, good enough to shuffle with. */
+export function seeded(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 0x1_0000_0000
+  }
+}

@@ -1,0 +1,28 @@
+/** Uploads and deletes without end, and says on stdout what was acknowledged. Started by the test, which kills it. */
+import { randomInt } from 'node:crypto'
+import { writeSync } from 'node:fs'
+import { ChunkStore } from '../../src/index.ts'
+import { content, realOptions } from './crash-history.ts'
+
+const store = await ChunkStore.open({ path: process.argv[2] as string, ...realOptions })
+
+async function client(): Promise<void> {
+  for (;;) {
+    const number = randomInt(1_000_000)
+    const bytes = content(number)
+    if (bytes.length < 8) continue // others may have the same content, and delete it
+    const stage = await store.stage()
+    for (let at = 0; at < bytes.length; at += 100_000) await stage.write(bytes.subarray(at, at + 100_000))
+    if (number % 13 === 0) {
+      await stage.abort()
+      continue
+    }
+    const facts = await stage.commit({ pinMs: 0 })
+    const name = `${Buffer.from(facts.id).toString('hex')} ${Buffer.from(facts.incarnation).toString('hex')}`
+    // One write a line, and a synchronous one: the parent knows of it before this process knows more.
+    if (number % 3 > 0) writeSync(1, `kept ${name} ${number}\n`)
+    else if ((await store.delete(facts)) === 'deleted') writeSync(1, `deleted ${name} ${number}\n`)
+  }
+}
+
+await Promise.all(Array.from({ length: 8 }, client))
