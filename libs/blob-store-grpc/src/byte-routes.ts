@@ -1,0 +1,148 @@
+/**
+ * The bytes, by HTTP/1.1:
+ *
+ *   PUT /stages/<upload id>             body: the blob; answers `{id, size, crc32}` of what has come
+ *   GET /blobs/<id>/<incarnation>       with `Range: bytes=a-b`; the trailers say how it ended
+ *
+ * A body that fails on its way ends with the trailer `holdfast-fault`, so that "corrupt" does not look like "gone"; the trailer
+ * `holdfast-crc32` is over the bytes sent. The reader counts and checks both: a short body never passes for a whole one.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { crc32 } from 'node:zlib'
+import { BlobFault, type BlobName } from '@holdfast/blob-store'
+import type { ClusterSecret } from './cluster-secret.ts'
+import { faultKey, faultOf, httpStatusOfFault } from './faults.ts'
+import type { OpenStages } from './open-stages.ts'
+import type { ServedStore } from './serve-blob-store.ts'
+
+export const crcKey = 'holdfast-crc32'
+/** A reader that takes nothing for so long is dropped: it holds buffers and, in the store, space. */
+const readerIdleMs = 120_000
+/** How long the body of a refused upload is read and thrown away. */
+const refusedBodyMs = 1_000
+
+export class ByteRoutes {
+  readonly #store: ServedStore
+  readonly #stages: OpenStages
+  readonly #secret: ClusterSecret
+
+  constructor(parts: { store: ServedStore; stages: OpenStages; secret: ClusterSecret }) {
+    this.#store = parts.store
+    this.#stages = parts.stages
+    this.#secret = parts.secret
+  }
+
+  /** Never rejects. */
+  async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      const { method = '', url: path = '' } = request
+      if (!this.#secret.verify({ method, path }, request.headers.authorization)) {
+        response.writeHead(401, { connection: 'close' }).end()
+        return
+      }
+      const [, stage] = /^\/stages\/([0-9a-f]{32})$/.exec(path) ?? []
+      const [, id, incarnation] = /^\/blobs\/([0-9a-f]{96})\/([0-9a-f]{32})$/.exec(path) ?? []
+      if (method === 'PUT' && stage !== undefined)
+        await this.#receive(Buffer.from(stage, 'hex'), request, response)
+      else if (method === 'GET' && id !== undefined && incarnation !== undefined) {
+        const blob = { id: Buffer.from(id, 'hex'), incarnation: Buffer.from(incarnation, 'hex') }
+        await this.#send(blob, request, response)
+      } else response.writeHead(404, { connection: 'close' }).end()
+    } catch (error) {
+      refuse(request, response, error)
+    }
+  }
+
+  async #receive(uploadId: Buffer, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { stage, touch, signal } = this.#stages.receive(uploadId)
+    const cut = () => request.destroy(new BlobFault('CLOSED', 'the upload was aborted'))
+    signal.addEventListener('abort', cut, { once: true })
+    try {
+      // Not destroyed by an early end: the refusal has to go back on the same connection.
+      const pieces: AsyncIterable<Uint8Array> = request.iterator({ destroyOnReturn: false })
+      for await (const bytes of pieces) {
+        touch()
+        const room = stage.write(bytes)
+        if (room !== undefined) await room
+      }
+      const { id, size, crc32 } = await stage.seal()
+      touch()
+      response.setHeader('content-type', 'application/json')
+      response.end(JSON.stringify({ id: Buffer.from(id).toString('hex'), size, crc32 }))
+    } catch (error) {
+      signal.removeEventListener('abort', cut) // its own end leaves the connection for the answer
+      await this.#stages.abort(uploadId)
+      throw error
+    }
+    signal.removeEventListener('abort', cut)
+  }
+
+  async #send(blob: BlobName, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const facts = await this.#store.stat(blob)
+    if (facts === undefined) throw new BlobFault('NOT_FOUND', 'no such copy is here')
+    const range = rangeOf(request.headers.range, facts.size)
+    if (range === undefined) {
+      response.writeHead(416, { 'content-range': `bytes */${facts.size}` }).end()
+      return
+    }
+    const stop = new AbortController()
+    response.once('close', () => stop.abort())
+    response.setTimeout(readerIdleMs, () => response.destroy())
+    const source = this.#store.read(blob, range, { signal: stop.signal })[Symbol.asyncIterator]()
+    let sum = 0
+    try {
+      let next = await source.next() // a fault before the first bytes is answered with a status
+      response.writeHead(200, { trailer: `${faultKey}, ${crcKey}`, 'transfer-encoding': 'chunked' })
+      while (!next.done) {
+        sum = crc32(next.value, sum)
+        await written(response, next.value)
+        next = await source.next()
+      }
+      response.addTrailers({ [crcKey]: String(sum) })
+    } catch (error) {
+      if (!response.headersSent) throw error
+      response.addTrailers({ [faultKey]: faultOf(error).code })
+    } finally {
+      await source.return?.()
+    }
+    response.end()
+  }
+}
+
+/** Resolves when the socket has the bytes: they are ours only until the next ones are asked for. */
+function written(response: ServerResponse, bytes: Uint8Array): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (response.destroyed) return reject(new BlobFault('CANCELLED', 'the reader has gone'))
+    const gone = () => reject(new BlobFault('CANCELLED', 'the reader has gone'))
+    response.once('close', gone)
+    response.write(bytes, (error) => {
+      response.off('close', gone)
+      if (error) reject(new BlobFault('CANCELLED', 'the reader has gone', { cause: error }))
+      else resolve()
+    })
+  })
+}
+
+function refuse(request: IncomingMessage, response: ServerResponse, error: unknown): void {
+  if (response.headersSent || response.destroyed) {
+    response.destroy()
+    return
+  }
+  const fault = faultOf(error)
+  // The connection stays for a moment and what comes still is thrown away: closed with unread bytes it would take the answer along.
+  response.writeHead(httpStatusOfFault(fault), { [faultKey]: fault.code })
+  response.end(fault.message)
+  if (request.complete) return
+  request.resume()
+  const patience = setTimeout(() => request.destroy(), refusedBodyMs)
+  request.once('close', () => clearTimeout(patience))
+}
+
+/** `bytes=a-b` as start and exclusive end; without a header all of it; undefined when it does not fit. */
+function rangeOf(header: string | undefined, size: number): { start: number; end: number } | undefined {
+  if (header === undefined) return { start: 0, end: size }
+  const [, first, last] = /^bytes=(\d{1,15})-(\d{1,15})$/.exec(header) ?? []
+  if (first === undefined || last === undefined) return undefined
+  const range = { start: Number(first), end: Number(last) + 1 }
+  return range.start < range.end && range.end <= size ? range : undefined
+}

@@ -1,0 +1,53 @@
+/**
+ * How the processes of a cluster know each other: HMAC-SHA-256 with the cluster's secret over what is asked for and when.
+ *
+ * It proves that the caller knows the secret; it hides nothing and does not cover bodies, so it is for networks that only the cluster is on.
+ * A proof that was overheard can be repeated for a minute; what it repeats are reads, and writes that are idempotent by name.
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { Clock } from '@holdfast/kernel'
+
+/** Wall clocks may differ by this much, and a proof is of use for as long, ms. */
+export const proofAgeMaxMs = 60_000
+const secretBytesMin = 16
+
+/** What a proof is bound to. */
+export interface CallProof {
+  /** `GET`, `PUT`, or `grpc`. */
+  method: string
+  /** Path of the URL, or the full name of the gRPC method. */
+  path: string
+}
+
+export class ClusterSecret {
+  readonly #key: Buffer
+  readonly #clock: Clock
+
+  /** @param secret at least 16 bytes (UTF-8 when text). */
+  constructor(secret: string | Uint8Array, clock: Clock) {
+    const bytes = Buffer.from(secret as Uint8Array)
+    if (bytes.length < secretBytesMin) throw new RangeError(`a cluster secret of ${bytes.length} bytes`)
+    // Its own key for this use: the secret may serve others too.
+    this.#key = createHmac('sha256', bytes).update('holdfast storage v1').digest()
+    this.#clock = clock
+  }
+
+  /** Value of the `authorization` header. */
+  prove(call: CallProof): string {
+    const atMs = Math.floor(this.#clock.now())
+    return `Holdfast ${atMs}.${this.#sum(call, atMs).toString('base64url')}`
+  }
+
+  verify(call: CallProof, header: string | undefined): boolean {
+    const match = /^Holdfast (\d{1,16})\.([A-Za-z0-9_-]{43})$/.exec(header ?? '')
+    if (match === null) return false
+    const atMs = Number(match[1])
+    const fresh = Math.abs(this.#clock.now() - atMs) <= proofAgeMaxMs
+    const given = Buffer.from(match[2] as string, 'base64url')
+    return timingSafeEqual(given, this.#sum(call, atMs)) && fresh
+  }
+
+  #sum({ method, path }: CallProof, atMs: number): Buffer {
+    return createHmac('sha256', this.#key).update(`${atMs}\n${method}\n${path}`).digest()
+  }
+}

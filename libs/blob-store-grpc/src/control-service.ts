@@ -1,0 +1,219 @@
+/** The gRPC side: every call proves the secret, then asks the store; what the store throws is named in the trailer. */
+import {
+  Metadata,
+  type ServerUnaryCall,
+  type ServerWritableStream,
+  type sendUnaryData,
+  status,
+} from '@grpc/grpc-js'
+import { BlobFault, type LogPosition, type Placement, type Pulled } from '@holdfast/blob-store'
+import type {
+  InventoryRequest,
+  InventoryResponse,
+  LogEntry,
+  PullRequest,
+  PullResponse,
+  StorageServiceServer,
+} from '@holdfast/wire/storage'
+import type { ClusterSecret } from './cluster-secret.ts'
+import { contentId, factsOf, messageOf, nameOf, uploadIdOf } from './copies.ts'
+import { faultKey, faultOf, grpcStatusOf } from './faults.ts'
+import type { OpenStages } from './open-stages.ts'
+import type { ServedStore } from './serve-blob-store.ts'
+
+export interface ServiceParts {
+  store: ServedStore
+  stages: OpenStages
+  secret: ClusterSecret
+}
+
+/** Copies in one message of an inventory. */
+const inventoryBatch = 1000
+
+export function controlService({ store, stages, secret }: ServiceParts): StorageServiceServer {
+  const unary =
+    <Q, A>(answer: (request: Q, signal: AbortSignal) => Promise<A>) =>
+    (call: ServerUnaryCall<Q, A>, done: sendUnaryData<A>) => {
+      if (!isProven(secret, call)) return done(unproven)
+      const stop = new AbortController()
+      call.once('cancelled', () => stop.abort())
+      answer(call.request, stop.signal).then(
+        (response) => done(null, response),
+        (error) => done(refusal(error)),
+      )
+    }
+
+  return {
+    begin: unary(async (request) => {
+      const stage = await store.stage({
+        uploadId: uploadIdOf(request.uploadId),
+        placement: placementOf(request),
+        ...(request.expectedBytes === undefined ? {} : { expectedBytes: request.expectedBytes }),
+      })
+      stages.add(stage)
+      return {}
+    }),
+
+    commit: unary(async ({ uploadId, pinMs, noDedup, createdMs }) => {
+      const options = {
+        pinMs,
+        asNew: noDedup,
+        ...(createdMs === undefined ? {} : { createdMs }),
+      }
+      const facts = (await stages.commit(uploadIdOf(uploadId), options)) ?? (await store.committed(uploadId))
+      if (facts === undefined) throw new BlobFault('NOT_FOUND', 'no such upload is open or committed here')
+      return { copy: messageOf(facts) }
+    }),
+
+    abort: unary(async ({ uploadId }) => {
+      await stages.abort(uploadIdOf(uploadId))
+      return {}
+    }),
+
+    committed: unary(async ({ uploadId }) => {
+      const facts = await store.committed(uploadIdOf(uploadId))
+      return { copy: facts && messageOf(facts) }
+    }),
+
+    pin: unary(async (request) => {
+      const { placementVersion, ttlMs } = request
+      const pinned = await store.pin(nameOf(request), {
+        ttlMs,
+        ...(placementVersion === 0 ? {} : { placement: placementOf(request) }),
+      })
+      return { pinned }
+    }),
+
+    stat: unary(async (request) => {
+      const facts = await store.stat(nameOf(request))
+      return { copy: facts && messageOf(facts) }
+    }),
+
+    delete: unary(async (request) => ({ deleted: (await store.delete(nameOf(request))) === 'deleted' })),
+
+    find: unary(async ({ id }) => ({ copies: (await store.find(contentId(id))).map(messageOf) })),
+
+    copyFrom: unary(async (request, signal) => {
+      if (store.copyFrom === undefined || request.copy === undefined)
+        throw new BlobFault('INVALID', 'this node copies from nobody')
+      const facts = await store.copyFrom(request.source, factsOf(request.copy), {
+        pinMs: request.pinMs,
+        placement: placementOf(request),
+        signal,
+      })
+      return { copy: messageOf(facts) }
+    }),
+
+    pull: unary(async (request) => pullResponse(await store.pull(pullOf(request)))),
+
+    deleted: unary(async (request) => ({ deletedMs: await store.deletedMs(nameOf(request)) })),
+
+    inventory: (call) => {
+      void sendInventory(store, secret, call)
+    },
+
+    usage: unary(async () => store.usage()),
+  }
+}
+
+async function sendInventory(
+  store: ServedStore,
+  secret: ClusterSecret,
+  call: ServerWritableStream<InventoryRequest, InventoryResponse>,
+): Promise<void> {
+  if (!isProven(secret, call)) {
+    call.emit('error', unproven)
+    return
+  }
+  try {
+    const groups = call.request.placementGroups
+    let batch: InventoryResponse = { copies: [] }
+    const send = async () => {
+      if (!call.write(batch)) await drained(call)
+      batch = { copies: [] }
+    }
+    for await (const facts of store.inventory(groups.length === 0 ? {} : { groups })) {
+      if (call.cancelled) return
+      if (batch.copies.push(messageOf(facts)) >= inventoryBatch) await send()
+    }
+    if (batch.copies.length > 0) await send()
+    call.end()
+  } catch (error) {
+    call.emit('error', refusal(error))
+  }
+}
+
+function drained(call: ServerWritableStream<InventoryRequest, InventoryResponse>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const ended = () => {
+      call.off('drain', room)
+      reject(new BlobFault('CANCELLED', 'the caller has gone'))
+    }
+    const room = () => {
+      call.off('cancelled', ended)
+      resolve()
+    }
+    call.once('drain', room)
+    call.once('cancelled', ended)
+  })
+}
+
+const unproven = { code: status.UNAUTHENTICATED, details: 'the caller does not prove the cluster secret' }
+
+function isProven(secret: ClusterSecret, call: { metadata: Metadata; getPath(): string }): boolean {
+  const [header] = call.metadata.get('authorization')
+  return secret.verify({ method: 'grpc', path: call.getPath() }, header?.toString())
+}
+
+function refusal(error: unknown): { code: status; details: string; metadata: Metadata } {
+  const fault = faultOf(error)
+  const metadata = new Metadata()
+  metadata.set(faultKey, fault.code)
+  return { code: grpcStatusOf(fault), details: fault.message, metadata }
+}
+
+function placementOf(request: { placementGroup: number; placementVersion: number }): Placement {
+  return { group: request.placementGroup, version: request.placementVersion }
+}
+
+function pullOf({ storeIncarnation, after, limit, placementGroups }: PullRequest): {
+  after?: LogPosition
+  limit: number
+  groups?: number[]
+} {
+  return {
+    limit,
+    ...(storeIncarnation.length === 0
+      ? {}
+      : { after: { store: uploadIdOf(storeIncarnation), sequence: after } }),
+    ...(placementGroups.length === 0 ? {} : { groups: placementGroups }),
+  }
+}
+
+function pullResponse(pulled: Pulled): PullResponse {
+  if (pulled.kind === 'unknown position')
+    return {
+      storeIncarnation: Buffer.from(pulled.now.store),
+      entries: [],
+      through: pulled.now.sequence,
+      unknownPosition: true,
+      behind: 0,
+      nowMs: pulled.nowMs,
+    }
+  return {
+    storeIncarnation: Buffer.from(pulled.through.store),
+    entries: pulled.entries.map(
+      (entry): LogEntry => ({
+        sequence: entry.sequence,
+        deleted: entry.kind === 'deleted',
+        copy: messageOf(
+          entry.kind === 'committed' ? entry.copy : { ...entry.copy, size: 0, crc32: 0, createdMs: 0 },
+        ),
+      }),
+    ),
+    through: pulled.through.sequence,
+    unknownPosition: false,
+    behind: pulled.behind,
+    nowMs: pulled.nowMs,
+  }
+}

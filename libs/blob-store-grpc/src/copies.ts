@@ -1,0 +1,44 @@
+/** Facts of copies as messages. */
+import { type BlobFacts, BlobFault, type BlobName, blobIdBytes, incarnationBytes } from '@holdfast/blob-store'
+import type { Copy } from '@holdfast/wire/storage'
+
+export function messageOf(facts: BlobFacts): Copy {
+  return {
+    id: Buffer.from(facts.id),
+    incarnation: Buffer.from(facts.incarnation),
+    size: facts.size,
+    crc32: facts.crc32,
+    createdMs: facts.createdMs,
+    placementGroup: facts.placementGroup ?? 0,
+    damaged: facts.damaged ?? false,
+  }
+}
+
+/** @throws BlobFault INVALID */
+export function factsOf(copy: Copy): BlobFacts {
+  return {
+    ...nameOf(copy),
+    size: copy.size,
+    crc32: copy.crc32,
+    createdMs: copy.createdMs,
+    placementGroup: copy.placementGroup,
+    ...(copy.damaged ? { damaged: true } : {}),
+  }
+}
+
+/** @throws BlobFault INVALID */
+export function nameOf({ id, incarnation }: { id: Uint8Array; incarnation: Uint8Array }): BlobName {
+  return { id: contentId(id), incarnation: uploadIdOf(incarnation) }
+}
+
+/** @throws BlobFault INVALID */
+export function contentId(id: Uint8Array): Uint8Array {
+  if (id.length !== blobIdBytes) throw new BlobFault('INVALID', `a blob id of ${id.length} bytes`)
+  return id
+}
+
+/** @throws BlobFault INVALID */
+export function uploadIdOf(id: Uint8Array): Uint8Array {
+  if (id.length !== incarnationBytes) throw new BlobFault('INVALID', `an upload id of ${id.length} bytes`)
+  return id
+}

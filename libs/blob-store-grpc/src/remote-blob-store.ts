@@ -1,0 +1,389 @@
+/** A blob store on another node, as if it were here. */
+import { Agent } from 'node:http'
+import { credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
+import {
+  type BlobFacts,
+  BlobFault,
+  type BlobName,
+  type BlobStoreUsage,
+  type LogEntry,
+  type LogPosition,
+  type PlacedStage,
+  type Placement,
+  type Pulled,
+  type StageOptions,
+  type StorageNode,
+} from '@holdfast/blob-store'
+import { type Clock, systemClock } from '@holdfast/kernel'
+import { type PullResponse, StorageServiceClient, StorageServiceService } from '@holdfast/wire/storage'
+import { ClusterSecret } from './cluster-secret.ts'
+import { factsOf, messageOf, nameOf } from './copies.ts'
+import { faultOfCall } from './faults.ts'
+import { readBytes } from './remote-bytes.ts'
+import { RemoteStage } from './remote-stage.ts'
+
+export interface RemoteBlobStoreOptions {
+  /** For messages. */
+  node: string
+  /** host:port of the node's gRPC service. */
+  control: string
+  /** http://host:port of its bytes. */
+  bytes: string
+  /** The cluster's secret, at least 16 bytes. */
+  secret: string | Uint8Array
+  clock?: Clock
+  /** For calls that read or write a row, ms. Default 3,000. */
+  callTimeoutMs?: number
+  /** For what waits for hashes and syncs: seal, commit, delete, copy. Default 60,000. */
+  commitTimeoutMs?: number
+  /** Without a byte for so long a stream is given up, ms. Default 15,000. */
+  progressTimeoutMs?: number
+  /** Byte streams and calls at once, each; past it `UNAVAILABLE`. Default 1,024. */
+  inFlightMax?: number
+}
+
+/** Pulls of the largest size, over a slow line. */
+const pullTimeoutMs = 15_000
+
+type Method = Exclude<keyof typeof StorageServiceService, 'inventory'>
+
+export class RemoteBlobStore implements StorageNode {
+  readonly #options: Required<RemoteBlobStoreOptions>
+  readonly #secret: ClusterSecret
+  readonly #control: StorageServiceClient
+  readonly #agent: Agent
+  readonly #stages = new Set<RemoteStage>()
+  /** Of every call and stream, to end them at close. */
+  readonly #open = new Set<() => void>()
+  #calls = 0
+  #streams = 0
+  #closed = false
+
+  /** Connects when it is first used. */
+  constructor(options: RemoteBlobStoreOptions) {
+    this.#options = {
+      clock: systemClock,
+      callTimeoutMs: 3_000,
+      commitTimeoutMs: 60_000,
+      progressTimeoutMs: 15_000,
+      inFlightMax: 1024,
+      ...options,
+    }
+    this.#secret = new ClusterSecret(options.secret, this.#options.clock)
+    // Small writes go out at once: agents set TCP_NODELAY.
+    this.#agent = new Agent({
+      keepAlive: true,
+      keepAliveMsecs: 15_000,
+      maxSockets: this.#options.inFlightMax,
+      maxFreeSockets: 64,
+      scheduling: 'lifo',
+    })
+    this.#control = new StorageServiceClient(options.control, credentials.createInsecure(), {
+      'grpc.keepalive_time_ms': 10_000,
+      'grpc.keepalive_timeout_ms': 5_000,
+      'grpc.initial_reconnect_backoff_ms': 100,
+      'grpc.min_reconnect_backoff_ms': 100,
+      'grpc.max_reconnect_backoff_ms': 2_000,
+      'grpc.enable_retries': 0,
+      // A channel of its own: a second client of this process does not share this one's fate.
+      'grpc.use_local_subchannel_pool': 1,
+    })
+  }
+
+  async stage(options: StageOptions = {}): Promise<PlacedStage> {
+    this.#assertOpen()
+    const { signal, placement = { group: 0, version: 0 }, expectedBytes } = options
+    if (signal?.aborted) throw new BlobFault('CANCELLED', 'the upload was aborted before it began')
+    const uploadId = options.uploadId ?? crypto.getRandomValues(new Uint8Array(16))
+    await this.#call(
+      'begin',
+      {
+        uploadId: Buffer.from(uploadId),
+        placementGroup: placement.group,
+        placementVersion: placement.version,
+        expectedBytes,
+      },
+      { timeoutMs: this.#options.callTimeoutMs, signal, changes: true },
+    )
+    const stage = new RemoteStage(uploadId, {
+      node: this.#options.node,
+      url: this.#options.bytes,
+      agent: this.#agent,
+      secret: this.#secret,
+      progressTimeoutMs: this.#options.progressTimeoutMs,
+      sealTimeoutMs: this.#options.commitTimeoutMs,
+      beginStream: (end) => this.#beginStream(end),
+      commit: async ({ pinMs, createdMs, asNew }) => {
+        const request = { uploadId: Buffer.from(uploadId), pinMs, noDedup: asNew ?? false, createdMs }
+        const { copy } = await this.#commit(request)
+        return factsOf(required(copy))
+      },
+      abort: async () => {
+        const call = { timeoutMs: this.#options.callTimeoutMs, changes: true }
+        await this.#call('abort', { uploadId: Buffer.from(uploadId) }, call)
+      },
+      ended: (stage) => this.#stages.delete(stage),
+    })
+    this.#stages.add(stage)
+    return stage
+  }
+
+  async committed(uploadId: Uint8Array): Promise<BlobFacts | undefined> {
+    const { copy } = await this.#call('committed', { uploadId: Buffer.from(uploadId) })
+    return copy && factsOf(copy)
+  }
+
+  async find(id: Uint8Array): Promise<BlobFacts[]> {
+    const { copies } = await this.#call('find', { id: Buffer.from(id) })
+    return copies.map(factsOf)
+  }
+
+  async stat(blob: BlobName): Promise<BlobFacts | undefined> {
+    const { copy } = await this.#call('stat', buffers(blob))
+    return copy && factsOf(copy)
+  }
+
+  async *read(
+    blob: BlobName,
+    range: { start: number; end: number },
+    options: { signal?: AbortSignal } = {},
+  ): AsyncIterable<Uint8Array> {
+    this.#assertOpen()
+    if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
+    if (!(0 <= range.start && range.start <= range.end))
+      throw new RangeError(`bytes ${range.start}..${range.end} of a blob`)
+    if (range.start === range.end) {
+      const facts = await this.stat(blob)
+      if (facts === undefined) throw new BlobFault('NOT_FOUND', `${this.#options.node} has no such copy`)
+      if (range.end > facts.size) throw new RangeError(`byte ${range.end} of a blob of ${facts.size}`)
+      return
+    }
+    yield* readBytes(blob, range, {
+      node: this.#options.node,
+      url: this.#options.bytes,
+      agent: this.#agent,
+      secret: this.#secret,
+      progressTimeoutMs: this.#options.progressTimeoutMs,
+      beginStream: (end) => this.#beginStream(end),
+      isClosed: () => this.#closed,
+      signal: options.signal,
+    })
+  }
+
+  async pin(blob: BlobName, options: { ttlMs: number; placement?: Placement }): Promise<boolean> {
+    const { pinned } = await this.#call('pin', {
+      ...buffers(blob),
+      ttlMs: options.ttlMs,
+      placementGroup: options.placement?.group ?? 0,
+      placementVersion: options.placement?.version ?? 0,
+    })
+    return pinned
+  }
+
+  async delete(blob: BlobName): Promise<'deleted' | 'pinned'> {
+    const call = { timeoutMs: this.#options.commitTimeoutMs, changes: true }
+    const { deleted } = await this.#call('delete', buffers(blob), call)
+    return deleted ? 'deleted' : 'pinned'
+  }
+
+  async *inventory({ groups = [] }: { groups?: readonly number[] } = {}): AsyncIterable<BlobFacts> {
+    this.#assertOpen()
+    const end = this.#beginCall(() => call.cancel())
+    const call = this.#control.inventory(
+      { placementGroups: [...groups] },
+      this.#proof(StorageServiceService.inventory.path),
+    )
+    try {
+      for await (const { copies } of call as AsyncIterable<{ copies: Parameters<typeof factsOf>[0][] }>)
+        for (const copy of copies) yield factsOf(copy)
+    } catch (error) {
+      throw this.#faultOf(error as ServiceError, { changes: false })
+    } finally {
+      call.cancel()
+      end()
+    }
+  }
+
+  async pull(request: {
+    after?: LogPosition | undefined
+    limit: number
+    groups?: readonly number[]
+    signal?: AbortSignal
+  }): Promise<Pulled> {
+    const { after, limit, groups = [], signal } = request
+    const response = await this.#call(
+      'pull',
+      {
+        storeIncarnation: Buffer.from(after?.store ?? new Uint8Array(0)),
+        after: after?.sequence ?? 0,
+        limit,
+        placementGroups: [...groups],
+      },
+      { timeoutMs: pullTimeoutMs, signal, changes: false },
+    )
+    return pulledOf(response)
+  }
+
+  async deletedMs(blob: BlobName): Promise<number | undefined> {
+    return (await this.#call('deleted', buffers(blob))).deletedMs
+  }
+
+  async copyFrom(
+    from: string,
+    blob: BlobFacts,
+    options: { pinMs: number; placement: Placement; signal?: AbortSignal },
+  ): Promise<BlobFacts> {
+    const { copy } = await this.#call(
+      'copyFrom',
+      {
+        source: from,
+        copy: messageOf(blob),
+        pinMs: options.pinMs,
+        placementGroup: options.placement.group,
+        placementVersion: options.placement.version,
+      },
+      {
+        // As long as a slow line takes: half a MiB a second is slower than any that is of use.
+        timeoutMs: this.#options.commitTimeoutMs + blob.size / 512,
+        signal: options.signal,
+        changes: true,
+      },
+    )
+    return factsOf(required(copy))
+  }
+
+  /** Bytes that are on their way are counted as staged. */
+  async usage(): Promise<BlobStoreUsage> {
+    const usage = await this.#call('usage', {})
+    let own = 0
+    for (const { bytesWritten } of this.#stages) own += bytesWritten
+    return { ...usage, stagedBytes: Math.max(usage.stagedBytes, own) }
+  }
+
+  /** Ends what runs; aborts open stages as far as the node can be reached. */
+  async close(): Promise<void> {
+    if (this.#closed) return
+    await Promise.all([...this.#stages].map((stage) => stage.abort()))
+    this.#closed = true
+    for (const end of [...this.#open]) end()
+    this.#agent.destroy()
+    this.#control.close()
+  }
+
+  /** A commit whose answer was lost is asked for again: it is idempotent by upload id. */
+  async #commit(request: {
+    uploadId: Buffer
+    pinMs: number
+    noDedup: boolean
+    createdMs: number | undefined
+  }) {
+    const until = this.#options.clock.monotonic() + this.#options.commitTimeoutMs
+    for (let left = commitAttempts; ; left--) {
+      const timeoutMs = until - this.#options.clock.monotonic()
+      try {
+        return await this.#call('commit', request, { timeoutMs, changes: true })
+      } catch (error) {
+        const lost = error instanceof BlobFault && error.code === 'UNKNOWN'
+        if (!lost || left <= 1 || until - this.#options.clock.monotonic() <= 0) throw error
+      }
+    }
+  }
+
+  #call<M extends Method>(
+    method: M,
+    request: RequestOf<M>,
+    options: { timeoutMs?: number; signal?: AbortSignal | undefined; changes?: boolean } = {},
+  ): Promise<ResponseOf<M>> {
+    const { timeoutMs = this.#options.callTimeoutMs, signal, changes = false } = options
+    return new Promise((resolve, reject) => {
+      this.#assertOpen()
+      if (signal?.aborted) throw new BlobFault('CANCELLED', 'the caller gave up')
+      const end = this.#beginCall(() => call.cancel())
+      const cancel = () => call.cancel()
+      signal?.addEventListener('abort', cancel, { once: true })
+      const done = (error: ServiceError | null, response?: ResponseOf<M>) => {
+        end()
+        signal?.removeEventListener('abort', cancel)
+        if (error === null) resolve(response as ResponseOf<M>)
+        else reject(this.#faultOf(error, { changes }))
+      }
+      const { path, requestSerialize, responseDeserialize } = StorageServiceService[method]
+      const call = this.#control.makeUnaryRequest(
+        path,
+        requestSerialize as (request: RequestOf<M>) => Buffer,
+        responseDeserialize as unknown as (bytes: Buffer) => ResponseOf<M>,
+        request,
+        this.#proof(path),
+        { deadline: Date.now() + Math.max(1, timeoutMs) },
+        done,
+      )
+    })
+  }
+
+  #proof(path: string): Metadata {
+    const metadata = new Metadata()
+    metadata.set('authorization', this.#secret.prove({ method: 'grpc', path }))
+    return metadata
+  }
+
+  #faultOf(error: ServiceError, { changes }: { changes: boolean }): BlobFault {
+    if (this.#closed) return new BlobFault('CLOSED', 'the store is closed', { cause: error })
+    return faultOfCall(this.#options.node, error, { changes })
+  }
+
+  #beginCall(cancel: () => void): () => void {
+    if (this.#calls >= this.#options.inFlightMax)
+      throw new BlobFault('UNAVAILABLE', `${this.#calls} calls to ${this.#options.node} are under way`)
+    this.#calls++
+    return this.#track(cancel, () => this.#calls--)
+  }
+
+  #beginStream(cancel: () => void): () => void {
+    this.#assertOpen()
+    if (this.#streams >= this.#options.inFlightMax)
+      throw new BlobFault('UNAVAILABLE', `${this.#streams} streams to ${this.#options.node} are under way`)
+    this.#streams++
+    return this.#track(cancel, () => this.#streams--)
+  }
+
+  #track(cancel: () => void, release: () => void): () => void {
+    this.#open.add(cancel)
+    return () => {
+      if (this.#open.delete(cancel)) release()
+    }
+  }
+
+  #assertOpen(): void {
+    if (this.#closed) throw new BlobFault('CLOSED', 'the store is closed')
+  }
+}
+
+const commitAttempts = 3
+
+type RequestOf<M extends Method> = Parameters<(typeof StorageServiceService)[M]['requestSerialize']>[0]
+type ResponseOf<M extends Method> = ReturnType<(typeof StorageServiceService)[M]['responseDeserialize']>
+
+function buffers({ id, incarnation }: BlobName): { id: Buffer; incarnation: Buffer } {
+  return { id: Buffer.from(id), incarnation: Buffer.from(incarnation) }
+}
+
+function required<T>(value: T | undefined): T {
+  if (value === undefined) throw new BlobFault('UNAVAILABLE', 'the node answered without a copy')
+  return value
+}
+
+function pulledOf(response: PullResponse): Pulled {
+  const position = { store: response.storeIncarnation, sequence: response.through }
+  const { nowMs, behind } = response
+  if (response.unknownPosition) return { kind: 'unknown position', now: position, nowMs }
+  const entries = response.entries.map(({ sequence, copy, deleted }): LogEntry => {
+    const facts = factsOf(required(copy))
+    if (!deleted) return { kind: 'committed', sequence, copy: facts }
+    return {
+      kind: 'deleted',
+      sequence,
+      copy: { ...nameOf(facts), placementGroup: facts.placementGroup ?? 0 },
+    }
+  })
+  return { kind: 'entries', entries, through: position, behind, nowMs }
+}

@@ -1,0 +1,116 @@
+/** Reading bytes from a node: counted, summed, and given up when nothing comes. */
+import { type Agent, request as httpRequest, type IncomingMessage } from 'node:http'
+import { crc32 } from 'node:zlib'
+import { BlobFault, type BlobName } from '@holdfast/blob-store'
+import { crcKey } from './byte-routes.ts'
+import type { ClusterSecret } from './cluster-secret.ts'
+import { faultKey, namedFault } from './faults.ts'
+
+export interface ByteLine {
+  node: string
+  url: string
+  agent: Agent
+  secret: ClusterSecret
+  progressTimeoutMs: number
+  /** Counts the stream. @param end breaks it off. @returns says that it is over. */
+  beginStream(end: () => void): () => void
+}
+
+/**
+ * The last piece is given out once the sum over all of them was compared, so whoever got everything got what the node had checked.
+ */
+export async function* readBytes(
+  blob: BlobName,
+  { start, end }: { start: number; end: number },
+  line: ByteLine & { signal?: AbortSignal | undefined; isClosed(): boolean },
+): AsyncGenerator<Uint8Array> {
+  const path = `/blobs/${hex(blob.id)}/${hex(blob.incarnation)}`
+  const request = httpRequest(line.url + path, {
+    agent: line.agent,
+    headers: {
+      range: `bytes=${start}-${end - 1}`,
+      authorization: line.secret.prove({ method: 'GET', path }),
+    },
+  })
+  const cancel = () => request.destroy(new BlobFault('CANCELLED', 'the reader gave up'))
+  const release = line.beginStream(() => request.destroy(new BlobFault('CLOSED', 'the store is closed')))
+  line.signal?.addEventListener('abort', cancel, { once: true })
+  // Also while the reader is busy with a piece: the socket is paused then, and says nothing.
+  request.setTimeout(line.progressTimeoutMs, () =>
+    request.destroy(
+      new BlobFault('UNAVAILABLE', `${line.node} sent nothing for ${line.progressTimeoutMs} ms`),
+    ),
+  )
+  try {
+    const response = await responseTo(request)
+    if (response.statusCode !== 200) throw await refusalOf(line.node, response, end)
+    let missing = end - start
+    let sum = 0
+    let held: Uint8Array | undefined
+    for await (const bytes of response as AsyncIterable<Uint8Array>) {
+      missing -= bytes.length
+      sum = crc32(bytes, sum)
+      if (held !== undefined) {
+        yield held
+        if (line.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
+        if (line.isClosed()) throw new BlobFault('CLOSED', 'the store is closed')
+      }
+      held = bytes
+    }
+    const { trailers } = response
+    const fault = namedFault(trailers[faultKey], `${line.node} broke off, ${missing} bytes are missing`)
+    if (fault !== undefined) throw fault
+    if (missing !== 0)
+      throw new BlobFault('UNAVAILABLE', `${line.node} sent ${missing} bytes too few of ${end - start}`)
+    if (trailers[crcKey] !== String(sum))
+      throw new BlobFault('UNAVAILABLE', `the bytes from ${line.node} changed on their way`)
+    if (held !== undefined) yield held
+    if (line.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
+  } catch (error) {
+    if (error instanceof BlobFault || error instanceof RangeError) throw error
+    throw new BlobFault('UNAVAILABLE', `${line.node}: ${(error as Error).message}`, { cause: error })
+  } finally {
+    line.signal?.removeEventListener('abort', cancel)
+    // Read to its end it is destroyed already, and its connection is free for the next one.
+    if (!request.destroyed) request.destroy()
+    release()
+  }
+}
+
+function responseTo(request: ReturnType<typeof httpRequest>): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    request.once('response', resolve)
+    request.on('error', reject)
+    request.end()
+  })
+}
+
+/** The longest explanation that is read. */
+const messageBytesMax = 4096
+
+/** What a status says; the connection ends. */
+export async function refusalOf(
+  node: string,
+  response: IncomingMessage,
+  end = 0,
+): Promise<BlobFault | RangeError> {
+  let text = ''
+  try {
+    for await (const bytes of response as AsyncIterable<Buffer>) {
+      text += bytes.toString('utf8')
+      if (text.length > messageBytesMax) break
+    }
+  } catch {
+    // What was said is told by the header already.
+  }
+  const { statusCode = 0, headers } = response
+  if (statusCode === 416)
+    return new RangeError(`bytes up to ${end} of a blob with ${headers['content-range']}`)
+  const message = `${node}: ${statusCode} ${text}`
+  const code = statusCode === 401 ? 'INVALID' : 'UNAVAILABLE'
+  return namedFault(headers[faultKey], message) ?? new BlobFault(code, message)
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
+}

@@ -1,0 +1,198 @@
+/** An upload to a node: one PUT whose body grows as bytes are written, then a commit by its name. */
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import { crc32 } from 'node:zlib'
+import {
+  type BlobFacts,
+  BlobFault,
+  type PlacedCommit,
+  type PlacedStage,
+  type SealedContent,
+} from '@holdfast/blob-store'
+import { type ByteLine, refusalOf } from './remote-bytes.ts'
+
+export interface RemoteStageParts extends ByteLine {
+  /** From the last byte to the answer of what has come, ms. */
+  sealTimeoutMs: number
+  commit(options: PlacedCommit): Promise<BlobFacts>
+  abort(): Promise<void>
+  ended(stage: RemoteStage): void
+}
+
+/** Bytes that may wait for the socket before `write` asks for patience: about what a fast line takes in a millisecond. */
+const bufferedBytesMax = 1024 * 1024
+
+export class RemoteStage implements PlacedStage {
+  readonly uploadId: Uint8Array
+  readonly #parts: RemoteStageParts
+  #request: ClientRequest | undefined
+  /** What the node says of the bytes; a refusal may come before their end. */
+  #outcome: Promise<SealedContent> | undefined
+  #release: () => void = () => {}
+  #fault: BlobFault | undefined
+  #state: 'open' | 'sealed' | 'ended' = 'open'
+  #sealed: Promise<SealedContent> | undefined
+  #committed: Promise<BlobFacts> | undefined
+  #crc32 = 0
+  #room: { promise: Promise<void>; resolve: () => void; reject: (error: Error) => void } | undefined
+  /** Taken from the caller; 0 once it has ended. */
+  bytesWritten = 0
+
+  constructor(uploadId: Uint8Array, parts: RemoteStageParts) {
+    this.uploadId = uploadId
+    this.#parts = parts
+  }
+
+  write(bytes: Uint8Array): Promise<void> | undefined {
+    if (this.#fault !== undefined) throw this.#fault
+    if (this.#state !== 'open') throw new BlobFault('CLOSED', 'the upload has ended')
+    const request = this.#connected()
+    this.bytesWritten += bytes.length
+    this.#crc32 = crc32(bytes, this.#crc32)
+    if (bytes.length > 0) request.write(Buffer.from(bytes), () => this.#taken(request))
+    if (request.writableLength <= bufferedBytesMax) return undefined
+    this.#room ??= Promise.withResolvers<void>()
+    return this.#room.promise
+  }
+
+  seal(): Promise<SealedContent> {
+    this.#sealed ??= this.#seal()
+    return this.#sealed
+  }
+
+  commit(options: PlacedCommit): Promise<BlobFacts> {
+    this.#committed ??= this.#commit(options)
+    return this.#committed
+  }
+
+  async abort(): Promise<void> {
+    if (this.#state === 'ended' || this.#committed !== undefined) return
+    const fault = new BlobFault('CLOSED', 'the upload was aborted')
+    this.#lose(fault)
+    await this.#parts.abort().catch(() => {}) // the node sweeps it when it cannot be told
+  }
+
+  #connected(): ClientRequest {
+    if (this.#request !== undefined) return this.#request
+    const { node, url, agent, secret, progressTimeoutMs } = this.#parts
+    const path = `/stages/${Buffer.from(this.uploadId).toString('hex')}`
+    const request = httpRequest(url + path, {
+      agent,
+      method: 'PUT',
+      headers: { authorization: secret.prove({ method: 'PUT', path }), 'transfer-encoding': 'chunked' },
+    })
+    this.#request = request
+    this.#release = this.#parts.beginStream(() =>
+      request.destroy(new BlobFault('CLOSED', 'the store is closed')),
+    )
+    const response = new Promise<IncomingMessage>((resolve, reject) => {
+      request.once('response', resolve)
+      request.on('error', (error) => reject(faultOfLine(node, error)))
+      request.once('close', () => reject(new BlobFault('UNAVAILABLE', `${node} closed the connection`)))
+    })
+    this.#outcome = response.then((response) => this.#answered(response))
+    this.#outcome.catch((error: Error) => this.#lose(faultOfLine(node, error)))
+    // Silence counts only while bytes wait: a client may take hours for its upload.
+    request.setTimeout(progressTimeoutMs, () => {
+      if (request.writableLength > 0)
+        this.#lose(new BlobFault('UNAVAILABLE', `${node} took nothing for ${progressTimeoutMs} ms`))
+    })
+    return request
+  }
+
+  #taken(request: ClientRequest): void {
+    if (this.#room === undefined || request.writableLength > bufferedBytesMax / 2) return
+    this.#room.resolve()
+    this.#room = undefined
+  }
+
+  async #seal(): Promise<SealedContent> {
+    if (this.#fault !== undefined) throw this.#fault
+    if (this.#state !== 'open') throw new BlobFault('CLOSED', 'the upload has ended')
+    const request = this.#connected()
+    this.#state = 'sealed'
+    const { node, sealTimeoutMs } = this.#parts
+    const patience = setTimeout(() => {
+      request.destroy(new BlobFault('UNAVAILABLE', `${node} did not take all bytes in ${sealTimeoutMs} ms`))
+    }, sealTimeoutMs)
+    try {
+      request.end()
+      return await (this.#outcome as Promise<SealedContent>)
+    } catch (error) {
+      const fault = faultOfLine(node, error as Error)
+      this.#lose(fault)
+      void this.#parts.abort().catch(() => {})
+      throw this.#fault ?? fault
+    } finally {
+      clearTimeout(patience)
+      this.#release()
+    }
+  }
+
+  async #answered(response: IncomingMessage): Promise<SealedContent> {
+    const { node } = this.#parts
+    if (response.statusCode !== 200) throw await refusalOf(node, response)
+    const sealed = sealedOf(JSON.parse(await textOf(response)))
+    if (this.#state !== 'sealed') throw new BlobFault('UNAVAILABLE', `${node} answered before the end`)
+    if (sealed.size !== this.bytesWritten || sealed.crc32 !== this.#crc32)
+      throw new BlobFault('CORRUPT', `the bytes changed on their way to ${node}`)
+    return sealed
+  }
+
+  async #commit(options: PlacedCommit): Promise<BlobFacts> {
+    await this.seal()
+    try {
+      const facts = await this.#parts.commit(options)
+      this.#end()
+      return facts
+    } catch (error) {
+      this.#lose(error as BlobFault)
+      throw error
+    }
+  }
+
+  #lose(fault: BlobFault): void {
+    if (this.#state === 'ended') return
+    this.#fault ??= fault
+    this.#room?.promise.catch(() => {})
+    this.#room?.reject(this.#fault)
+    this.#room = undefined
+    this.#request?.destroy(this.#fault)
+    this.#end()
+  }
+
+  #end(): void {
+    this.#state = 'ended'
+    this.bytesWritten = 0
+    this.#release()
+    this.#parts.ended(this)
+  }
+}
+
+function faultOfLine(node: string, error: Error): BlobFault {
+  return error instanceof BlobFault
+    ? error
+    : new BlobFault('UNAVAILABLE', `${node}: ${error.message}`, { cause: error })
+}
+
+/** More than any answer to a PUT has. */
+const answerBytesMax = 4096
+
+async function textOf(response: IncomingMessage): Promise<string> {
+  let text = ''
+  for await (const bytes of response as AsyncIterable<Buffer>) {
+    text += bytes.toString('utf8')
+    if (text.length > answerBytesMax) throw new BlobFault('UNAVAILABLE', 'the answer has no end')
+  }
+  return text
+}
+
+function sealedOf(answer: unknown): SealedContent {
+  const { id, size, crc32 } = answer as { id?: unknown; size?: unknown; crc32?: unknown }
+  const whole =
+    typeof id === 'string' &&
+    /^[0-9a-f]{96}$/.test(id) &&
+    Number.isSafeInteger(size) &&
+    Number.isInteger(crc32)
+  if (!whole) throw new BlobFault('UNAVAILABLE', 'the answer to an upload cannot be read')
+  return { id: Buffer.from(id, 'hex'), size: size as number, crc32: crc32 as number }
+}

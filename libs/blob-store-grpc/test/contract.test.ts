@@ -1,0 +1,64 @@
+/** The blob store suites over loopback: what holds for a store holds for it on the network. */
+import { MemoryBlobStore, type NodeStore } from '@holdfast/blob-store'
+import { blobStoreContract, nodeStoreContract } from '@holdfast/blob-store/testing'
+import { ChunkStore } from '@holdfast/chunk-store'
+import t, { type Test } from 'tap'
+import { RemoteBlobStore, serveBlobStore } from '../src/index.ts'
+
+const secret = 'a secret of this test'
+const MiB = 1024 * 1024
+
+const stores: [string, (t: Test) => Promise<NodeStore>][] = [
+  ['a memory store', async () => new MemoryBlobStore()],
+  [
+    'a chunk store',
+    (t) =>
+      ChunkStore.open({
+        path: t.testdir(),
+        extentBytes: 16 * MiB,
+        extentStepBytes: 4 * MiB,
+        lowWaterBytes: MiB,
+        uploadMemoryBytes: 8 * MiB,
+        hashThreadsMax: 1,
+      }),
+  ],
+]
+
+/** A client that takes its node along when it is closed. */
+async function remoteOf(store: NodeStore): Promise<RemoteBlobStore> {
+  const server = await serveBlobStore(store, { secret })
+  const { control, bytes } = server
+  const remote = new RemoteBlobStore({ node: 'a', control, bytes, secret })
+  const { close } = remote
+  remote.close = async () => {
+    await close.call(remote)
+    await server.close({ drainMs: 0 })
+    await store.close()
+  }
+  return remote
+}
+
+for (const [name, open] of stores) {
+  t.test(`in front of ${name}`, async (t) => {
+    blobStoreContract<Test>({
+      test: (name, body) => t.test(name, body),
+      passed: (t, name) => void t.pass(name),
+      open: async (t) => remoteOf(await open(t)),
+    })
+  })
+
+  t.test(`in front of ${name}, as one of many`, async (t) => {
+    nodeStoreContract<Test>({
+      test: (name, body) => t.test(name, body),
+      passed: (t, name) => void t.pass(name),
+      open: async (t) => {
+        const store = await open(t)
+        // Notes are a node's own business: they do not travel.
+        return Object.assign(await remoteOf(store), {
+          note: (name: string) => store.note(name),
+          setNote: (name: string, value: Uint8Array | undefined) => store.setNote(name, value),
+        })
+      },
+    })
+  })
+}

@@ -1,0 +1,243 @@
+/** What goes wrong between nodes, and what the caller is told. */
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type Socket } from 'node:net'
+import { type BlobFacts, BlobFault, type BlobName, MemoryBlobStore } from '@holdfast/blob-store'
+import { get, put } from '@holdfast/blob-store/testing'
+import t, { type Test } from 'tap'
+import { ClusterSecret } from '../src/cluster-secret.ts'
+import { RemoteBlobStore, type ServedStore, serveBlobStore } from '../src/index.ts'
+
+const secret = 'a secret of this test'
+const MiB = 1024 * 1024
+const pinned = { pinMs: 60_000 }
+
+async function served(t: Test, store: ServedStore, options: Partial<{ progressTimeoutMs: number }> = {}) {
+  const server = await serveBlobStore(store, { secret })
+  t.teardown(() => server.close({ drainMs: 0 }))
+  const { control, bytes } = server
+  const remote = new RemoteBlobStore({ node: 'a', control, bytes, secret, ...options })
+  t.teardown(() => remote.close())
+  return { server, remote }
+}
+
+t.test('who does not know the secret gets nothing, by neither way', async (t) => {
+  const store = new MemoryBlobStore()
+  const facts = await put(store, Buffer.from('private'))
+  const { server } = await served(t, store)
+  const { control, bytes } = server
+  const stranger = new RemoteBlobStore({ node: 'a', control, bytes, secret: 'some other secret' })
+  t.teardown(() => stranger.close())
+  await t.rejects(stranger.stat(facts), { code: 'INVALID' })
+  await t.rejects(stranger.stage(), { code: 'INVALID' })
+  await t.rejects(get(stranger, facts, 0, 7), { code: 'INVALID' })
+  await t.rejects(
+    async () => {
+      for await (const _ of stranger.inventory()) t.fail('an inventory for a stranger')
+    },
+    { code: 'INVALID' },
+  )
+})
+
+t.test('a proof holds for one call and one minute', async (t) => {
+  let now = 1_000_000
+  const clock = { now: () => now, monotonic: () => now }
+  const key = new ClusterSecret(secret, clock)
+  const call = { method: 'GET', path: '/blobs/a/b' }
+  const proof = key.prove(call)
+  t.ok(key.verify(call, proof))
+  t.notOk(key.verify({ ...call, path: '/blobs/a/c' }, proof))
+  t.notOk(key.verify({ ...call, method: 'PUT' }, proof))
+  t.notOk(key.verify(call, undefined))
+  t.notOk(key.verify(call, `${proof}x`))
+  now += 61_000
+  t.notOk(key.verify(call, proof))
+  t.throws(() => new ClusterSecret('short', clock), RangeError)
+})
+
+class Broken extends MemoryBlobStore {
+  fault: BlobFault | undefined
+  afterBytes = 0
+  override async *read(
+    blob: BlobName,
+    range: { start: number; end: number },
+    options: { signal?: AbortSignal } = {},
+  ): AsyncIterable<Uint8Array> {
+    let sent = 0
+    for await (const bytes of super.read(blob, range, options)) {
+      if (this.fault !== undefined && sent >= this.afterBytes) throw this.fault
+      sent += bytes.length
+      yield bytes
+    }
+  }
+}
+
+t.test('a fault of the store keeps its code, before and in the middle of the bytes', async (t) => {
+  const store = new Broken()
+  const bytes = randomBytes(3 * MiB)
+  const facts = await put(store, bytes)
+  const { remote } = await served(t, store)
+  for (const code of ['CORRUPT', 'IO', 'UNAVAILABLE', 'STALE_PLACEMENT'] as const)
+    for (const afterBytes of [0, MiB]) {
+      store.fault = new BlobFault(code, 'planted')
+      store.afterBytes = afterBytes
+      const got: Buffer[] = []
+      const reading = (async () => {
+        for await (const piece of remote.read(facts, { start: 0, end: facts.size }))
+          got.push(Buffer.from(piece))
+      })()
+      await t.rejects(reading, { name: 'BlobFault', code, category: store.fault.category })
+      t.ok(bytes.subarray(0, afterBytes).indexOf(Buffer.concat(got)) === 0, 'what came is right')
+    }
+  store.fault = undefined
+  t.ok(bytes.equals(await get(remote, facts)), 'and the next reader gets all of it')
+})
+
+t.test('a disk that fills up in the middle of an upload refuses it as FULL and keeps nothing', async (t) => {
+  const store = new MemoryBlobStore({ capacityBytes: 4 * MiB })
+  const { remote } = await served(t, store)
+  await t.rejects(remote.stage({ expectedBytes: 5 * MiB }), { code: 'FULL', category: 'full' })
+  const stage = await remote.stage()
+  const writing = (async () => {
+    for (let n = 0; n < 200; n++) await stage.write(randomBytes(MiB / 4))
+    await stage.commit(pinned)
+  })()
+  await t.rejects(writing, { code: 'FULL', category: 'full' })
+  const usage = await remote.usage()
+  t.same([usage.openStages, usage.stagedBytes, usage.blobs], [0, 0, 0])
+})
+
+t.test(
+  'a node that is gone is UNAVAILABLE; a call without an answer is UNKNOWN where it may have changed something',
+  async (t) => {
+    const store = new MemoryBlobStore()
+    const facts = await put(store, Buffer.from('x'))
+    const { server, remote } = await served(t, store)
+    await server.close({ drainMs: 0 })
+    await t.rejects(remote.stat(facts), { code: 'UNAVAILABLE' })
+    await t.rejects(get(remote, facts, 0, 1), { code: 'UNAVAILABLE' })
+    await t.rejects(remote.delete(facts), { code: 'UNAVAILABLE' })
+
+    const sockets: Socket[] = []
+    const mute = createServer((socket) => sockets.push(socket.resume()))
+    mute.listen(0, '127.0.0.1')
+    await once(mute, 'listening')
+    const { port } = mute.address() as { port: number }
+    const lost = new RemoteBlobStore({
+      node: 'mute',
+      control: `127.0.0.1:${port}`,
+      bytes: `http://127.0.0.1:${port}`,
+      secret,
+      callTimeoutMs: 100,
+      commitTimeoutMs: 100,
+      progressTimeoutMs: 100,
+    })
+    t.teardown(async () => {
+      await lost.close()
+      for (const socket of sockets) socket.destroy()
+      mute.close()
+    })
+    await t.rejects(lost.delete(facts), { code: 'UNKNOWN', category: 'unknown' })
+    await t.rejects(get(lost, facts, 0, 1), { code: 'UNAVAILABLE' })
+  },
+)
+
+t.test('a node that dies in the middle of an upload loses it, and says so at the next write', async (t) => {
+  const { server, remote } = await served(t, new MemoryBlobStore())
+  const stage = await remote.stage()
+  await stage.write(randomBytes(MiB))
+  await server.close({ drainMs: 0 })
+  const writing = (async () => {
+    for (;;) await stage.write(randomBytes(MiB))
+  })()
+  await t.rejects(writing, { code: 'UNAVAILABLE' })
+  await t.rejects(stage.commit(pinned), { code: 'UNAVAILABLE' })
+})
+
+t.test('a commit whose answer was lost is asked for again and has one effect', async (t) => {
+  const store = new MemoryBlobStore()
+  const { remote } = await served(t, store)
+  const bytes = randomBytes(100_000)
+  const uploadId = randomBytes(16)
+  const stage = await remote.stage({ uploadId })
+  await stage.write(bytes)
+  const facts = await stage.commit({ ...pinned, createdMs: 123, asNew: true })
+  t.equal(facts.createdMs, 123)
+  t.same(await remote.committed(uploadId), facts, 'the upload is known by its id')
+  t.equal(await remote.committed(randomBytes(16)), undefined)
+  t.equal((await store.usage()).blobs, 1)
+
+  const stranger = await remote.stage()
+  await remote.stage({ uploadId: stranger.uploadId }).then(
+    () => t.fail('two stages of one id'),
+    (error) => t.equal(error.code, 'INVALID'),
+  )
+  await stranger.abort()
+})
+
+t.test('a slow node holds the writer back instead of filling memory', async (t) => {
+  const gate = Promise.withResolvers<void>()
+  const store = new MemoryBlobStore()
+  const stage = store.stage.bind(store)
+  store.stage = async (options) => {
+    const real = await stage(options)
+    const write = real.write.bind(real)
+    real.write = async (bytes) => {
+      await gate.promise
+      await write(bytes)
+    }
+    return real
+  }
+  const { remote } = await served(t, store)
+  const upload = await remote.stage()
+  const piece = randomBytes(MiB)
+  let accepted = 0
+  const writing = (async () => {
+    for (let n = 0; n < 64; n++) {
+      const room = upload.write(piece)
+      accepted++
+      await room
+    }
+  })()
+  const held = await Promise.race([
+    writing.then(() => false),
+    new Promise((resolve) => setTimeout(() => resolve(true), 300)),
+  ])
+  t.ok(held, 'the writer waits')
+  t.ok(accepted < 32, `${accepted} MiB were taken`)
+  gate.resolve()
+  await writing
+  t.equal((await upload.commit(pinned)).size, 64 * MiB)
+})
+
+t.test('the replication log travels whole', async (t) => {
+  const store = new MemoryBlobStore()
+  const { remote } = await served(t, store)
+  const first = await remote.pull({ limit: 10 })
+  t.equal(first.kind, 'unknown position')
+  if (first.kind !== 'unknown position') return
+  const stage = await remote.stage({ placement: { group: 7, version: 3 } })
+  await stage.write(Buffer.from('seven'))
+  const copy = await stage.commit({ pinMs: 0, asNew: true })
+  await put(remote, Buffer.from('of no group'))
+  await remote.delete(copy)
+  const pulled = await remote.pull({ after: first.now, limit: 10, groups: [7] })
+  t.match(pulled, { kind: 'entries', behind: 0, through: { sequence: 3 } })
+  if (pulled.kind !== 'entries') return
+  t.same(
+    pulled.entries.map(({ kind, sequence }) => [kind, sequence]),
+    [
+      ['committed', 1],
+      ['deleted', 3],
+    ],
+  )
+  t.same(pulled.entries[0]?.copy, copy)
+  t.equal(copy.placementGroup, 7)
+  t.type(await remote.deletedMs(copy), 'number')
+  t.equal(await remote.deletedMs({ ...copy, incarnation: randomBytes(16) }), undefined)
+  const listed: BlobFacts[] = []
+  for await (const facts of remote.inventory({ groups: [7] })) listed.push(facts)
+  t.same(listed, [])
+  store.crash()
+  t.equal((await remote.pull({ after: first.now, limit: 10 })).kind, 'unknown position', 'a new life')
+})

@@ -1,0 +1,1 @@
+export { NatsBus, type NatsBusOptions } from './nats-bus.ts'

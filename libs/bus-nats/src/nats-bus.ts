@@ -1,0 +1,268 @@
+/**
+ * The bus over NATS core: at most once, one cluster a region, gateways between.
+ *
+ * A request carries the caller's own inbox as reply subject; the answer comes in numbered parts, so that a long listing
+ * needs no large message. What is served stands under `ask.`, apart from what is published: then a subject nobody serves is
+ * answered by the server at once (status 503), also when somebody listens to it. A paused responder is never failed over by NATS: the
+ * timeout is ours.
+ *
+ * The defaults of nats.js give up after ten reconnects and notice a dead link after minutes; here it reconnects for
+ * ever and notices within `pingIntervalMs` × 2. While the link is down requests fail at once with `NO_RESPONDERS`-like
+ * unavailability instead of being buffered: a buffered command would run after its caller has gone.
+ */
+import {
+  type Bus,
+  BusFault,
+  type BusFaultCode,
+  maxMessageBytes,
+  ReplyJoiner,
+  type Subscription,
+  splitReply,
+} from '@holdfast/bus'
+import {
+  connect,
+  createInbox,
+  Events,
+  type Msg,
+  type NatsConnection,
+  type Subscription as NatsSubscription,
+} from 'nats'
+
+export interface NatsBusOptions {
+  /** `host:port` of the region's servers. */
+  servers: string[]
+  /** Shown by the server. */
+  name: string
+  /** Milliseconds between pings; a link is dead after two went unanswered. */
+  pingIntervalMs?: number
+  /** Told when the link goes and comes. */
+  onLink?: (up: boolean) => void
+  /** Told what a handler threw, for the log. */
+  onHandlerError?: (fact: { subject: string; error: unknown }) => void
+  user?: string
+  pass?: string
+}
+
+/** Requests of one process that may wait at once; each holds its parts in memory. */
+const inFlightMax = 8192
+/** Those who serve one subject share its requests; NATS prefers those of the own region. */
+const queue = 'servers'
+
+interface Waiting {
+  joiner: ReplyJoiner
+  resolve(bytes: Uint8Array): void
+  reject(fault: BusFault): void
+}
+
+export class NatsBus implements Bus {
+  readonly #connection: NatsConnection
+  readonly #inbox = createInbox()
+  readonly #waiting = new Map<string, Waiting>()
+  readonly #underWay = new Set<Promise<unknown>>()
+  readonly #servings = new Set<NatsSubscription>()
+  #next = 0
+  #up = true
+  #closing: Promise<void> | undefined
+
+  readonly #onHandlerError: NonNullable<NatsBusOptions['onHandlerError']>
+
+  private constructor(connection: NatsConnection, options: NatsBusOptions) {
+    this.#connection = connection
+    this.#onHandlerError = options.onHandlerError ?? (() => undefined)
+    connection.subscribe(`${this.#inbox}.*`, { callback: (error, message) => this.#answer(error, message) })
+  }
+
+  static async connect(options: NatsBusOptions): Promise<NatsBus> {
+    const connection = await connect({
+      servers: options.servers,
+      name: options.name,
+      maxReconnectAttempts: -1,
+      reconnectTimeWait: 100,
+      reconnectJitter: 100,
+      pingInterval: options.pingIntervalMs ?? 5_000,
+      maxPingOut: 2,
+      waitOnFirstConnect: true,
+      ...(options.user === undefined ? {} : { user: options.user }),
+      ...(options.pass === undefined ? {} : { pass: options.pass }),
+    })
+    const bus = new NatsBus(connection, options)
+    void bus.#watch(options.onLink)
+    return bus
+  }
+
+  /** False while the link to the servers is down. */
+  get up(): boolean {
+    return this.#up && this.#closing === undefined
+  }
+
+  async request(
+    subject: string,
+    message: Uint8Array,
+    options: { timeoutMs: number; signal?: AbortSignal },
+  ): Promise<Uint8Array> {
+    assertFits(subject, message)
+    this.#assertOpen()
+    if (options.signal?.aborted) throw new BusFault('CANCELLED', `${subject}: cancelled`)
+    if (!this.#up) throw new BusFault('NO_RESPONDERS', `${subject}: no link to NATS`)
+    if (this.#waiting.size >= inFlightMax)
+      throw new BusFault('BUSY', `${subject}: ${inFlightMax} requests are waiting`)
+    return this.#track(this.#ask(subject, message, options))
+  }
+
+  async #ask(
+    subject: string,
+    message: Uint8Array,
+    { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal },
+  ): Promise<Uint8Array> {
+    const id = String(this.#next++)
+    const answer = Promise.withResolvers<Uint8Array>()
+    const refuse = (code: BusFaultCode, what: string) =>
+      answer.reject(new BusFault(code, `${subject}: ${what}`))
+    const late = () => refuse('TIMEOUT', `no answer within ${timeoutMs} ms`)
+    const timer = setTimeout(late, Math.min(timeoutMs, timerMaxMs))
+    const cancel = () => refuse('CANCELLED', 'cancelled')
+    signal?.addEventListener('abort', cancel)
+    this.#waiting.set(id, { joiner: new ReplyJoiner(), resolve: answer.resolve, reject: answer.reject })
+    try {
+      // The client keeps what it is given until it sends it: it gets a copy.
+      this.#connection.publish(asked(subject), Buffer.from(message), { reply: `${this.#inbox}.${id}` })
+      return await answer.promise
+    } finally {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', cancel)
+      this.#waiting.delete(id)
+    }
+  }
+
+  serve(subject: string, handler: (message: Uint8Array) => Promise<Uint8Array>): Subscription {
+    this.#assertOpen()
+    const serving = this.#connection.subscribe(asked(subject), {
+      queue,
+      callback: (error, message) => {
+        if (error === null && message.reply) void this.#track(this.#handle(subject, message, handler))
+      },
+    })
+    this.#servings.add(serving)
+    return {
+      close: () => {
+        if (this.#servings.delete(serving)) serving.unsubscribe()
+      },
+    }
+  }
+
+  publish(subject: string, message: Uint8Array): void {
+    assertFits(subject, message)
+    if (this.up) this.#connection.publish(subject, Buffer.from(message))
+  }
+
+  /** @param subject may be a pattern of NATS: `members.>`. */
+  subscribe(subject: string, handler: (message: Uint8Array) => void): Subscription {
+    this.#assertOpen()
+    let closed = false
+    const subscription = this.#connection.subscribe(subject, {
+      callback: (error, message) => {
+        if (error !== null || closed) return
+        try {
+          handler(Buffer.from(message.data))
+        } catch (error) {
+          this.#onHandlerError({ subject, error })
+        }
+      },
+    })
+    return {
+      close: () => {
+        if (!closed) subscription.unsubscribe()
+        closed = true
+      },
+    }
+  }
+
+  /** Resolves when the server has processed everything sent so far: what was subscribed before is subscribed now. */
+  async flush(): Promise<void> {
+    await this.#connection.flush()
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    for (const serving of this.#servings) serving.unsubscribe()
+    this.#servings.clear()
+    // Requests end by their own time-outs at the latest.
+    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay)
+    if (this.#up) await this.#connection.drain()
+    else await this.#connection.close()
+  }
+
+  #track<T>(work: Promise<T>): Promise<T> {
+    this.#underWay.add(work)
+    const ended = () => this.#underWay.delete(work)
+    work.then(ended, ended)
+    return work
+  }
+
+  #assertOpen(): void {
+    if (this.#closing !== undefined) throw new BusFault('CLOSED', 'the bus is closed')
+  }
+
+  async #handle(
+    subject: string,
+    message: Msg,
+    handler: (message: Uint8Array) => Promise<Uint8Array>,
+  ): Promise<void> {
+    const reply = message.reply
+    if (!reply) return
+    let parts: Uint8Array[]
+    try {
+      parts = splitReply(await handler(Buffer.from(message.data)))
+    } catch (error) {
+      // By contract whoever serves answers errors itself; the caller's own deadline speaks for this one.
+      this.#onHandlerError({ subject, error })
+      return
+    }
+    if (this.#connection.isClosed()) return
+    for (const part of parts) this.#connection.publish(reply, part)
+  }
+
+  #answer(error: Error | null, message: Msg): void {
+    if (error) return
+    const waiting = this.#waiting.get(message.subject.slice(this.#inbox.length + 1))
+    if (!waiting) return
+    if (message.headers?.code === 503) {
+      waiting.reject(new BusFault('NO_RESPONDERS', 'nobody serves this subject'))
+      return
+    }
+    // The bytes stay behind in a buffer of the client's: the joiner keeps views, so it gets its own copy.
+    const whole = waiting.joiner.add(Buffer.from(message.data))
+    if (whole) waiting.resolve(whole)
+  }
+
+  async #watch(onLink: ((up: boolean) => void) | undefined): Promise<void> {
+    for await (const status of this.#connection.status()) {
+      if (status.type === Events.Disconnect) this.#link(false, onLink)
+      if (status.type === Events.Reconnect) this.#link(true, onLink)
+    }
+  }
+
+  #link(up: boolean, onLink: ((up: boolean) => void) | undefined): void {
+    this.#up = up
+    onLink?.(up)
+    if (up) return
+    for (const waiting of this.#waiting.values())
+      waiting.reject(new BusFault('TIMEOUT', 'the link to NATS broke before the answer came'))
+  }
+}
+
+/** The longest delay a timer takes; longer time-outs are cut to it (24 days). */
+const timerMaxMs = 2 ** 31 - 1
+
+function asked(subject: string): string {
+  return `ask.${subject}`
+}
+
+function assertFits(subject: string, message: Uint8Array): void {
+  if (message.length > maxMessageBytes)
+    throw new BusFault('TOO_LARGE', `${subject}: ${message.length} bytes, at most ${maxMessageBytes}`)
+}

@@ -1,0 +1,62 @@
+import type { Bus } from '@holdfast/bus'
+import { busContract } from '@holdfast/bus/testing'
+import t, { type Test } from 'tap'
+import { startNats } from '../../../infra/servers/nats.ts'
+import { freePort } from '../../../infra/servers/server.ts'
+import { NatsBus } from '../src/index.ts'
+
+const port = await freePort()
+const server = await startNats({ directory: t.testdir(), port })
+t.teardown(() => server.stop())
+
+async function connect(t: Test, name: string): Promise<NatsBus> {
+  const bus = await NatsBus.connect({ servers: [`127.0.0.1:${port}`], name })
+  t.teardown(() => bus.close())
+  return bus
+}
+
+t.test('the bus over a nats-server', async (t) => {
+  busContract<Test>({
+    test: t.test,
+    open: async (t) => ({ server: await connect(t, 'server'), client: await connect(t, 'client') }),
+    // What the server has flushed is subscribed there; what the client asks for goes to that same server.
+    settled: async (buses) => {
+      for (const bus of Object.values(buses) as Bus[]) await (bus as NatsBus).flush()
+    },
+  })
+})
+
+t.test('a server that is away says so at once, and all goes on when it is back', async (t) => {
+  const directory = t.testdir()
+  const own = await freePort()
+  let server = await startNats({ directory, port: own })
+  const links: boolean[] = []
+  const change = { next: Promise.withResolvers<void>() }
+  const open = (name: string) =>
+    NatsBus.connect({
+      servers: [`127.0.0.1:${own}`],
+      name,
+      onLink: (up) => {
+        links.push(up)
+        change.next.resolve()
+        change.next = Promise.withResolvers<void>()
+      },
+    })
+  const bus = await open('one')
+  t.teardown(() => bus.close())
+  bus.serve('asked', async (message) => message)
+  await bus.flush()
+  const broken = change.next.promise
+  await server.stop('SIGKILL')
+  await broken
+  t.equal(bus.up, false)
+  await t.rejects(bus.request('asked', Buffer.from('a'), { timeoutMs: 10_000 }), { code: 'NO_RESPONDERS' })
+  bus.publish('told', Buffer.from('dropped'))
+  const back = change.next.promise
+  server = await startNats({ directory, port: own })
+  t.teardown(() => server.stop())
+  await back
+  await bus.flush()
+  t.equal(Buffer.from(await bus.request('asked', Buffer.from('b'), { timeoutMs: 10_000 })).toString(), 'b')
+  t.same(links, [false, true])
+})

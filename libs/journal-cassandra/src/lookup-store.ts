@@ -1,0 +1,193 @@
+/**
+ * Lookups in Cassandra.
+ *
+ * A row's partition is what is scanned together: rows of three segments and more stand with those that share the first
+ * two (references of one copy: the first three), wake and active rows in one of 256 buckets, everything else alone.
+ *
+ * Kinds that are claimed are written by lightweight transactions throughout: mixed with plain writes they would run on two
+ * clocks and lose updates.
+ */
+import { createHash } from 'node:crypto'
+import {
+  assertChange,
+  assertCount,
+  assertLookupKey,
+  assertLookupRow,
+  JournalFault,
+  type LookupChange,
+  type LookupRow,
+  type LookupStore,
+} from '@holdfast/journal'
+import type { Connection, Row } from './connection.ts'
+
+/** Partitions of rows that are scanned as a whole, by hash of their key. */
+const buckets = 256
+const bucketed = new Set(['wake', 'active'])
+/** Times a counter or a claimed row is tried against others before the store counts as unavailable. */
+const attemptsMax = 64
+/** Writes under way at once for one call. */
+const writesAtOnce = 64
+const rowsPerPage = 500
+
+export class CassandraLookupStore implements LookupStore {
+  readonly #connection: Connection
+  readonly #claimed: ReadonlySet<string>
+
+  /** @param claimed first segments of keys that are ever claimed. */
+  constructor(connection: Connection, claimed: readonly string[] = ['email', 'setting']) {
+    this.#connection = connection
+    this.#claimed = new Set(claimed)
+  }
+
+  async write(changes: readonly LookupChange[]): Promise<void> {
+    // The last change of a key counts; they run side by side.
+    const last = new Map(
+      changes.map((change) => ['put' in change ? change.put : change.delete, copyOf(change)]),
+    )
+    const all = [...last.values()]
+    for (let at = 0; at < all.length; at += writesAtOnce)
+      await Promise.all(all.slice(at, at + writesAtOnce).map((change) => this.#change(change)))
+  }
+
+  #change(change: LookupChange): Promise<unknown> {
+    const key = 'put' in change ? change.put : change.delete
+    if (this.#claimed.has(kindOf(key)))
+      return 'put' in change ? this.#replace(key, change.value) : this.#remove(key)
+    return 'put' in change
+      ? this.#connection.run('INSERT INTO lookups (part, key, value) VALUES (?, ?, ?)', [
+          partOf(key),
+          key,
+          change.value,
+        ])
+      : this.#connection.run('DELETE FROM lookups WHERE part = ? AND key = ?', [partOf(key), key])
+  }
+
+  async #replace(key: string, value: Uint8Array): Promise<void> {
+    for (let attempt = 0; attempt < attemptsMax; attempt++) {
+      if ((await this.#insert(key, value)) === undefined) return
+      const query = 'UPDATE lookups SET value = ? WHERE part = ? AND key = ? IF EXISTS'
+      const refused = await this.#connection.conditional([{ query, params: [value, partOf(key), key] }])
+      if (refused === undefined) return
+    }
+    throw new JournalFault('UNAVAILABLE', `${key}: ${attemptsMax} attempts lost against others`)
+  }
+
+  #remove(key: string): Promise<unknown> {
+    const query = 'DELETE FROM lookups WHERE part = ? AND key = ? IF EXISTS'
+    return this.#connection.conditional([{ query, params: [partOf(key), key] }])
+  }
+
+  #insert(key: string, value: Uint8Array): Promise<Row | undefined> {
+    const query = 'INSERT INTO lookups (part, key, value) VALUES (?, ?, ?) IF NOT EXISTS'
+    return this.#connection.conditional([{ query, params: [partOf(key), key, value] }])
+  }
+
+  async get(key: string): Promise<Uint8Array | undefined> {
+    assertLookupKey(key)
+    const query = 'SELECT value FROM lookups WHERE part = ? AND key = ?'
+    const params = [partOf(key), key]
+    const [row] = this.#claimed.has(kindOf(key))
+      ? await this.#connection.serialRead(query, params)
+      : await this.#connection.run(query, params)
+    return (row?.value as Buffer | null | undefined) ?? undefined
+  }
+
+  async *scan(
+    prefix: string,
+    { after = '', limit = Number.POSITIVE_INFINITY }: { after?: string; limit?: number } = {},
+  ): AsyncIterable<LookupRow> {
+    const [only, ...others] = partsOf(prefix)
+    if (only === undefined || limit === 0) return
+    let count = 0
+    if (others.length === 0) {
+      for await (const row of this.#part(only, prefix, after)) {
+        yield row
+        if (++count === limit) return
+      }
+      return
+    }
+    const found: LookupRow[] = []
+    await Promise.all(
+      [only, ...others].map(async (part) => {
+        for await (const row of this.#part(part, prefix, after)) found.push(row)
+      }),
+    )
+    found.sort((one, other) => (one.key < other.key ? -1 : 1))
+    yield* found.slice(0, limit)
+  }
+
+  async *#part(part: string, prefix: string, after: string): AsyncIterable<LookupRow> {
+    const query = 'SELECT key, value FROM lookups WHERE part = ? AND key >= ? AND key < ?'
+    const from = after > prefix ? after : prefix
+    for await (const row of this.#connection.pages(query, [part, from, `${prefix}\x7f`], rowsPerPage))
+      if (row.key !== after) yield { key: row.key as string, value: row.value as Buffer }
+  }
+
+  async claim(key: string, value: Uint8Array): Promise<Uint8Array> {
+    assertLookupRow(key, value)
+    const copy = Buffer.from(value)
+    const refused = await this.#insert(key, copy)
+    return refused === undefined ? copy : (refused.value as Buffer)
+  }
+
+  async take(counter: string, count: number): Promise<number> {
+    assertLookupKey(counter)
+    assertCount(count)
+    for (let attempt = 0; attempt < attemptsMax; attempt++) {
+      const [row] = await this.#connection.serialRead('SELECT next FROM counters WHERE name = ?', [counter])
+      const first = Number(row?.next ?? 0)
+      const refused = await this.#connection.conditional([
+        row === undefined
+          ? {
+              query: 'INSERT INTO counters (name, next) VALUES (?, ?) IF NOT EXISTS',
+              params: [counter, BigInt(count)],
+            }
+          : {
+              query: 'UPDATE counters SET next = ? WHERE name = ? IF next = ?',
+              params: [BigInt(first + count), counter, BigInt(first)],
+            },
+      ])
+      if (refused === undefined) return first
+    }
+    throw new JournalFault(
+      'UNAVAILABLE',
+      `counter ${counter}: ${attemptsMax} attempts lost against other takers`,
+    )
+  }
+}
+
+function copyOf(change: LookupChange): LookupChange {
+  assertChange(change)
+  return 'put' in change ? { put: change.put, value: Buffer.from(change.value) } : change
+}
+
+function kindOf(key: string): string {
+  return key.slice(0, Math.max(0, key.indexOf('/')))
+}
+
+function partOf(key: string): string {
+  const segments = key.split('/')
+  const [kind = ''] = segments
+  if (bucketed.has(kind)) return bucketOf(kind, key)
+  const shared = segmentsOf(kind)
+  return segments.length > shared ? segments.slice(0, shared).join('/') : key
+}
+
+/** Every partition that can hold keys of this prefix. */
+function partsOf(prefix: string): string[] {
+  const segments = prefix.split('/')
+  const [kind = ''] = segments
+  if (bucketed.has(kind)) return Array.from({ length: buckets }, (_, number) => `${kind}#${number}`)
+  const shared = segmentsOf(kind)
+  if (segments.length <= shared)
+    throw new RangeError(`rows of ${prefix} are not kept together and cannot be scanned`)
+  return [segments.slice(0, shared).join('/')]
+}
+
+function segmentsOf(kind: string): number {
+  return kind === 'ref' ? 3 : 2
+}
+
+function bucketOf(kind: string, key: string): string {
+  return `${kind}#${createHash('md5').update(key).digest()[0]}`
+}

@@ -1,0 +1,21 @@
+/**
+ * The schema, by numbered migrations. A statement once released is never changed; a new need is a new migration.
+ *
+ * One leader runs them: the row `migration-leader` of `schema_state` is claimed by a lightweight transaction and freed by its time to live, so that
+ * processes that start together do not make tables at the same time.
+ */
+export const migrations: readonly (readonly string[])[] = [
+  [
+    // One partition an account and home term. The statics are the fence; rows are flushes.
+    `CREATE TABLE IF NOT EXISTS journal (
+       account text, term int, seq bigint,
+       epoch bigint static, head bigint static, chain blob static, owner text static, root blob static, root_through bigint static,
+       row_epoch bigint, predecessor blob, bytes blob, checksum blob,
+       PRIMARY KEY ((account, term), seq))`,
+    // Immutable pages: checkpoints and large changes.
+    `CREATE TABLE IF NOT EXISTS pages (account text, name text, bytes blob, PRIMARY KEY (account, name))`,
+    // Routes, references, wake and active rows. The partition is what is scanned together.
+    `CREATE TABLE IF NOT EXISTS lookups (part text, key text, value blob, PRIMARY KEY (part, key))`,
+    `CREATE TABLE IF NOT EXISTS counters (name text PRIMARY KEY, next bigint)`,
+  ],
+]

@@ -1,0 +1,238 @@
+/**
+ * The one writer of the store.
+ *
+ * A synced batch costs one fdatasync however much it holds. While one is in flight everything else gathers, in the order it
+ * was issued, and goes in the next: with many accounts writing, the cost of a sync is shared by all of them. One batch at a
+ * time also is what makes the store ordered: nothing becomes durable before what was issued before it.
+ *
+ * Fault model: a batch that failed may be in the log or not, and a later sync that succeeds proves nothing about it (the
+ * kernel drops dirty pages after reporting an error once). So the first failure is the last write: those in the batch
+ * get `UNKNOWN`, those behind it and all that comes later `UNAVAILABLE`, until the store is opened again and LevelDB has
+ * decided from the log what there is.
+ */
+import { JournalFault } from '@holdfast/journal'
+
+/** One batch: a sync of this size costs the device little more than a small one, and waiters behind it not much. */
+export const batchBytesMax = 4 * 1024 * 1024
+/** All that waits, above the working set of the busiest host; more is refused as `UNAVAILABLE`. */
+export const queuedBytesMax = 128 * 1024 * 1024
+
+/** Writes that wait: a few for each account that can be active. */
+export const queuedPlacesMax = 262_144
+
+/** What LevelDB adds to a key and a value, roughly; keeps batches of deletes bounded as well. */
+const rowOverheadBytes = 16
+
+export type RowChange = { type: 'put'; key: Uint8Array; value: Uint8Array } | { type: 'del'; key: Uint8Array }
+
+/** What a write makes true, for the witness: the newest number of something that only grows. */
+export interface Fact {
+  subject: string
+  epoch: number
+  number: number
+}
+
+/** A place in the order of writes. What goes there may be decided later; all behind it waits until then. */
+export interface Place {
+  /**
+   * Fills the place with changes that become durable together; resolves when they are.
+   * @throws JournalFault `UNKNOWN` when their batch failed, `UNAVAILABLE` when one before it did.
+   */
+  write(changes: RowChange[], fact?: Fact): Promise<void>
+}
+
+export interface GroupWriterParts {
+  /** Writes all changes or none and syncs them. */
+  commit(changes: RowChange[]): Promise<void>
+  /** Adds to a batch what marks it. */
+  seal(batch: number): RowChange
+  /** After the sync, before anybody is answered. Must not fail. */
+  witness(batch: number, facts: Fact[]): Promise<void>
+  onFailure(fault: JournalFault): void
+}
+
+export class GroupWriter {
+  readonly #parts: GroupWriterParts
+  readonly #queue: QueuedPlace[] = []
+  #queuedBytes = 0
+  #nextBatch: number
+  #running: Promise<void> | undefined
+  #last: Promise<void> = Promise.resolve()
+  #failure: JournalFault | undefined
+  #closed = false
+
+  constructor(parts: GroupWriterParts, { nextBatch }: { nextBatch: number }) {
+    this.#parts = parts
+    this.#nextBatch = nextBatch
+  }
+
+  /** Why nothing is written any more. */
+  get failure(): JournalFault | undefined {
+    return this.#failure
+  }
+
+  /** Writes at the next place. @throws JournalFault as `inOrder` and `Place.write` do. */
+  async write(changes: RowChange[], fact?: Fact): Promise<void> {
+    await this.#place().write(changes, fact)
+  }
+
+  /**
+   * Takes the next place now, for a write that has to look first. When the work ends without a write the place is given up.
+   * @throws JournalFault `UNAVAILABLE`, `CLOSED`: nothing was done.
+   */
+  async inOrder<R>(work: (place: Place) => Promise<R>): Promise<R> {
+    const place = this.#place()
+    try {
+      return await work(place)
+    } finally {
+      place.giveUp()
+    }
+  }
+
+  /**
+   * Resolves when all that was issued before is durable.
+   * @throws JournalFault `UNAVAILABLE` when it cannot be known any more; `CLOSED`.
+   */
+  async flushed(): Promise<void> {
+    await this.#last
+    this.#assertTakes()
+  }
+
+  /** Takes nothing new, writes what was issued. */
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#running
+  }
+
+  #place(): QueuedPlace {
+    this.#assertTakes()
+    const place = new QueuedPlace((bytes) => {
+      this.#assertSound()
+      this.#queuedBytes += bytes
+    })
+    this.#queue.push(place)
+    this.#last = place.settled
+    this.#running ??= this.#run()
+    return place
+  }
+
+  #assertTakes(): void {
+    this.#assertSound()
+    if (this.#closed) throw new JournalFault('CLOSED', 'the metadata store is closed')
+    if (this.#queuedBytes < queuedBytesMax && this.#queue.length < queuedPlacesMax) return
+    const waiting = `${this.#queue.length} writes of ${this.#queuedBytes} bytes`
+    throw new JournalFault('UNAVAILABLE', `the metadata store has ${waiting} waiting already`)
+  }
+
+  #assertSound(): void {
+    if (this.#failure !== undefined) throw new JournalFault('UNAVAILABLE', this.#failure.message)
+  }
+
+  async #run(): Promise<void> {
+    for (let first = this.#queue[0]; first !== undefined; first = this.#queue[0]) {
+      await first.decided
+      await this.#commit(this.#nextGroup())
+    }
+    this.#running = undefined
+  }
+
+  /** As many decided places as fit, without those given up. */
+  #nextGroup(): QueuedPlace[] {
+    let bytes = 0
+    let count = 0
+    for (const place of this.#queue) {
+      if (!place.isDecided || (count > 0 && bytes + place.bytes > batchBytesMax)) break
+      bytes += place.bytes
+      count++
+    }
+    return this.#queue.splice(0, count).filter((place) => place.changes !== undefined)
+  }
+
+  async #commit(group: QueuedPlace[]): Promise<void> {
+    if (group.length === 0) return
+    const batch = this.#nextBatch++
+    try {
+      const changes = group.flatMap((place) => place.changes ?? [])
+      await this.#parts.commit([...changes, this.#parts.seal(batch)])
+    } catch (cause) {
+      this.#fail(group, cause)
+      return
+    }
+    await this.#parts.witness(
+      batch,
+      group.flatMap((place) => place.fact ?? []),
+    )
+    for (const place of group) this.#settle(place)
+  }
+
+  #fail(group: QueuedPlace[], cause: unknown): void {
+    const why = `a write of the metadata store failed, nothing is written until it is opened again: ${String(cause)}`
+    this.#failure = new JournalFault('UNAVAILABLE', why, { cause })
+    for (const place of group) this.#settle(place, new JournalFault('UNKNOWN', why, { cause }))
+    for (const place of this.#queue.splice(0)) {
+      this.#settle(place, new JournalFault('UNAVAILABLE', why, { cause }))
+    }
+    this.#parts.onFailure(this.#failure)
+  }
+
+  #settle(place: QueuedPlace, fault?: JournalFault): void {
+    this.#queuedBytes -= place.bytes
+    place.settle(fault)
+  }
+}
+
+class QueuedPlace implements Place {
+  readonly #reserve: (bytes: number) => void
+  readonly #decided = Promise.withResolvers<void>()
+  readonly #written = Promise.withResolvers<void>()
+  readonly #settled = Promise.withResolvers<void>()
+  isDecided = false
+  changes: RowChange[] | undefined
+  fact: Fact | undefined
+  bytes = 0
+
+  constructor(reserve: (bytes: number) => void) {
+    this.#reserve = reserve
+  }
+
+  /** Resolves when it is known what goes here, if anything. */
+  get decided(): Promise<void> {
+    return this.#decided.promise
+  }
+
+  /** Resolves when it is over, however. */
+  get settled(): Promise<void> {
+    return this.#settled.promise
+  }
+
+  write(changes: RowChange[], fact?: Fact): Promise<void> {
+    const bytes = changes.reduce((sum, change) => sum + bytesOf(change), 0)
+    this.#reserve(bytes)
+    this.bytes = bytes
+    this.changes = changes
+    this.fact = fact
+    this.#decide()
+    return this.#written.promise
+  }
+
+  giveUp(): void {
+    if (this.isDecided) return
+    this.#decide()
+    this.#settled.resolve()
+  }
+
+  settle(fault: JournalFault | undefined): void {
+    if (fault === undefined) this.#written.resolve()
+    else if (this.changes !== undefined) this.#written.reject(fault)
+    this.#settled.resolve()
+  }
+
+  #decide(): void {
+    this.isDecided = true
+    this.#decided.resolve()
+  }
+}
+
+function bytesOf(change: RowChange): number {
+  return rowOverheadBytes + change.key.length + (change.type === 'put' ? change.value.length : 0)
+}

@@ -1,0 +1,1 @@
+export { LevelMetadataStore, type LevelMetadataStoreOptions } from './level-metadata-store.ts'

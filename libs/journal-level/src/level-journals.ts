@@ -1,0 +1,295 @@
+/** The accounts' journals in LevelDB: fenced by cells, written by the group writer, proven by the chain when read. */
+import {
+  assertAccount,
+  assertPage,
+  assertRoot,
+  assertRow,
+  firstChain,
+  JournalFault,
+  type JournalHold,
+  type JournalRow,
+  type JournalStore,
+  rowChecksum,
+} from '@holdfast/journal'
+import {
+  corrupt,
+  decodeFixed,
+  decodeNamed,
+  decodeRow,
+  encodeFixed,
+  encodeNamed,
+  encodeRow,
+  type Fixed,
+  keys,
+  maxOwnerBytes,
+  namedDigest,
+  neverWritten,
+} from './format.ts'
+import type { GroupWriter, Place, RowChange } from './group-writer.ts'
+import type { Rows } from './rows.ts'
+import { type Cell, TentativeCells } from './tentative-cells.ts'
+import type { Suspicions } from './witness.ts'
+
+/** Rows removed by one write, so that a long trim does not hold up everybody's next batch. */
+const trimSliceRows = 1_000
+
+/** What a decision says, and the write it queued. */
+interface Decided<R> {
+  result: R
+  written?: Promise<void>
+}
+
+export class LevelJournals implements JournalStore {
+  readonly capabilities = { ordered: true, exclusive: true }
+  readonly #rows: Rows
+  readonly #writer: GroupWriter
+  readonly #cells: TentativeCells<Fixed>
+  readonly #released = new WeakSet<JournalHold>()
+
+  constructor(parts: { rows: Rows; writer: GroupWriter; suspicions: Suspicions; cachedAccounts: number }) {
+    this.#rows = parts.rows
+    this.#writer = parts.writer
+    const load = (account: string) => this.#load(account, parts.suspicions)
+    this.#cells = new TentativeCells(load, { max: parts.cachedAccounts })
+  }
+
+  async acquire(account: string, { owner }: { owner: string }): Promise<JournalHold> {
+    assertAccount(account)
+    if (Buffer.byteLength(owner) > maxOwnerBytes)
+      throw new RangeError(`an owner is at most ${maxOwnerBytes} bytes`)
+    const before = await this.#decide(account, (cell, place) => {
+      const { value } = cell
+      return { result: value, written: this.#change(place, account, cell, { epoch: value.epoch + 1, owner }) }
+    })
+    const hold = { account, epoch: before.epoch + 1, head: before.head, chain: before.chain }
+    try {
+      await this.#assertLastRow(account, before)
+      return { ...hold, root: await this.#root(account, before), previousOwner: before.owner }
+    } catch (fault) {
+      await this.#assertNewest(hold)
+      throw fault
+    }
+  }
+
+  /** The last row is there and is the one that the static facts name. */
+  async #assertLastRow(account: string, { head, chain, trimmed }: Fixed): Promise<void> {
+    if (head === trimmed) return
+    const stored = await this.#rows.get(keys.row(account, head))
+    if (stored === undefined) throw corrupt(account, `row ${head}, the last one, is missing`)
+    const { checksum } = decodeRow(account, stored, { seq: head })
+    if (!equal(checksum, chain)) throw corrupt(account, `row ${head} is not the last one that was written`)
+  }
+
+  async #root(account: string, { root }: Fixed): Promise<Uint8Array | undefined> {
+    if (root === undefined) return undefined
+    const stored = await this.#rows.get(keys.root(account))
+    if (stored === undefined) throw corrupt(account, 'the root is missing')
+    const bytes = decodeNamed(account, '', stored)
+    if (!namedDigest(account, '', bytes).equals(root.digest))
+      throw corrupt(account, 'the root is another one')
+    return bytes
+  }
+
+  rows(hold: JournalHold, after: number): AsyncIterable<JournalRow> {
+    return this.#rowsThrough(hold, { after, last: hold.head, chain: hold.chain })
+  }
+
+  async *#rowsThrough(
+    hold: JournalHold,
+    { after, last, chain }: { after: number; last: number; chain: Uint8Array },
+  ): AsyncGenerator<JournalRow> {
+    const { account } = hold
+    let seq = after
+    let predecessor: Uint8Array | undefined = after === 0 ? firstChain : undefined
+    const range = { gt: keys.row(account, after), lte: keys.row(account, last) }
+    for await (const [key, stored] of this.#rows.scan(range)) {
+      if (!equal(key, keys.row(account, seq + 1))) break
+      seq++
+      const row = decodeRow(account, stored, { seq })
+      if (predecessor !== undefined && !equal(predecessor, row.predecessor)) {
+        throw corrupt(account, `row ${seq} names another predecessor`)
+      }
+      predecessor = row.checksum
+      if (seq === last && !equal(row.checksum, chain)) {
+        throw corrupt(account, `row ${seq} is not the last one that was written`)
+      }
+      yield { seq, bytes: row.bytes }
+      if (seq === last) return
+    }
+    if (after >= last) return
+    await this.#assertNewest(hold)
+    throw corrupt(account, `a gap behind row ${seq} of ${last}`)
+  }
+
+  async append(hold: JournalHold, row: Uint8Array): Promise<void> {
+    assertRow(row)
+    const { account } = hold
+    const { head, chain } = await this.#decide(account, (cell, place) => {
+      const { epoch, head, chain: predecessor } = this.#assertHeld(hold, cell.value)
+      if (head !== hold.head) {
+        throw new JournalFault('FENCED', `${account} is at row ${head}, not at the hold's ${hold.head}`)
+      }
+      const seq = head + 1
+      const checksum = rowChecksum({ account, seq, epoch, predecessor, bytes: row })
+      const value = encodeRow({ seq, epoch, predecessor, checksum, bytes: row })
+      const result = { head: seq, chain: checksum }
+      const put: RowChange = { type: 'put', key: keys.row(account, seq), value }
+      return { result, written: this.#change(place, account, cell, result, [put]) }
+    })
+    hold.head = head
+    hold.chain = chain
+  }
+
+  async head(account: string): Promise<{ epoch: number; head: number; chain: Uint8Array }> {
+    assertAccount(account)
+    await this.#writer.flushed()
+    return this.#cells.decide(account, ({ value: { epoch, head, chain } }) => ({ epoch, head, chain }))
+  }
+
+  async putPage(account: string, name: string, bytes: Uint8Array): Promise<void> {
+    assertAccount(account)
+    assertPage(name, bytes)
+    const key = keys.page(account, name)
+    const value = encodeNamed(account, name, bytes)
+    await this.#writer.inOrder(async (place) => {
+      const there = await this.#rows.get(key)
+      if (there !== undefined && !equal(there, value)) {
+        throw corrupt(account, `page ${name} is there with other bytes`)
+      }
+      await place.write([{ type: 'put', key, value }])
+    })
+  }
+
+  async page(account: string, name: string): Promise<Uint8Array | undefined> {
+    const stored = await this.#rows.get(keys.page(account, name))
+    return stored && decodeNamed(account, name, stored)
+  }
+
+  async deletePages(account: string, names: readonly string[]): Promise<void> {
+    if (names.length === 0) return
+    await this.#writer.write(names.map((name) => ({ type: 'del', key: keys.page(account, name) })))
+  }
+
+  async *pageNames(account: string): AsyncIterable<string> {
+    assertAccount(account)
+    for await (const [key] of this.#rows.scan(keys.pages(account))) yield keys.pageOf(account, key)
+  }
+
+  async setRoot(hold: JournalHold, { root, through }: { root: Uint8Array; through: number }): Promise<void> {
+    assertRoot(root)
+    const { account } = hold
+    const bytes = Buffer.from(root)
+    const value = encodeNamed(account, '', bytes)
+    await this.#decide(account, (cell, place) => {
+      const fixed = this.#assertHeld(hold, cell.value)
+      const least = fixed.root?.through ?? 0
+      if (through < least || through > fixed.head) {
+        throw new RangeError(`a root through row ${through} of ${fixed.head}, the last one ${least}`)
+      }
+      const digest = namedDigest(account, '', bytes)
+      const put: RowChange = { type: 'put', key: keys.root(account), value }
+      const written = this.#change(place, account, cell, { root: { through, digest } }, [put])
+      return { result: undefined, written }
+    })
+    hold.root = bytes
+  }
+
+  async trim(hold: JournalHold, through: number): Promise<void> {
+    let more = true
+    while (more) {
+      more = await this.#decide(hold.account, (cell, place) =>
+        this.#trimSlice(hold.account, { cell, place, through }),
+      )
+    }
+  }
+
+  #trimSlice(
+    account: string,
+    { cell, place, through }: { cell: Cell<Fixed>; place: Place; through: number },
+  ): Decided<boolean> {
+    const { root, trimmed } = cell.value
+    if (through > (root?.through ?? 0)) {
+      throw new RangeError(`rows through ${through} are not all behind the root's ${root?.through ?? 0}`)
+    }
+    const last = Math.min(through, trimmed + trimSliceRows)
+    if (last <= trimmed) return { result: false }
+    const deletes = Array.from(
+      { length: last - trimmed },
+      (_, at): RowChange => ({ type: 'del', key: keys.row(account, trimmed + 1 + at) }),
+    )
+    const written = this.#change(place, account, cell, { trimmed: last }, deletes)
+    return { result: last < through, written }
+  }
+
+  async release(hold: JournalHold): Promise<void> {
+    const { account } = hold
+    await this.#decide(account, (cell, place) => {
+      this.#assertHeld(hold, cell.value)
+      const written = this.#change(place, account, cell, { owner: undefined })
+      this.#released.add(hold)
+      return { result: undefined, written }
+    })
+  }
+
+  /** Decides at the next place in the order of all writes, and waits until what was decided is durable. */
+  #decide<R>(account: string, decision: (cell: Cell<Fixed>, place: Place) => Decided<R>): Promise<R> {
+    return this.#writer.inOrder(async (place) => {
+      const { result, written } = await this.#cells.decide(account, (cell) => decision(cell, place))
+      await written
+      return result
+    })
+  }
+
+  /** Queues the new static row with what belongs to it, and moves the cell in the same step. */
+  #change(
+    place: Place,
+    account: string,
+    cell: Cell<Fixed>,
+    fixed: Partial<Fixed>,
+    more: RowChange[] = [],
+  ): Promise<void> {
+    const value = { ...cell.value, ...fixed }
+    const put: RowChange = { type: 'put', key: keys.fixed(account), value: encodeFixed(account, value) }
+    const fact = { subject: `j${account}`, epoch: value.epoch, number: value.head }
+    return cell.change(value, place.write([...more, put], fact))
+  }
+
+  async #load(account: string, suspicions: Suspicions): Promise<Fixed> {
+    const stored = await this.#rows.get(keys.fixed(account))
+    const fixed = stored === undefined ? neverWritten : decodeFixed(account, stored)
+    const behind = { gt: keys.row(account, fixed.head), lt: keys.rowsEnd(account) }
+    for await (const _ of this.#rows.scan(behind, { limit: 1 })) {
+      throw corrupt(account, `rows lie behind row ${fixed.head}, the last one by the static row`)
+    }
+    if (stored === undefined && (await this.#rows.get(keys.root(account))) !== undefined) {
+      throw corrupt(account, 'the static row is missing')
+    }
+    const seen = suspicions.newest(`j${account}`)
+    if (seen !== undefined && (seen.epoch > fixed.epoch || seen.number > fixed.head)) {
+      throw corrupt(
+        account,
+        `row ${seen.number} of epoch ${seen.epoch} was written, row ${fixed.head} is the last`,
+      )
+    }
+    return fixed
+  }
+
+  #assertNewest(hold: Pick<JournalHold, 'account' | 'epoch'>): Promise<void> {
+    return this.#cells.decide(hold.account, ({ value }) => assertNewest(hold, value))
+  }
+
+  #assertHeld(hold: JournalHold, fixed: Fixed): Fixed {
+    assertNewest(hold, fixed)
+    if (!this.#released.has(hold)) return fixed
+    throw new JournalFault('FENCED', `the hold of ${hold.account} was released`)
+  }
+}
+
+function assertNewest(hold: Pick<JournalHold, 'account' | 'epoch'>, { epoch }: Fixed): void {
+  if (epoch === hold.epoch) return
+  throw new JournalFault('FENCED', `${hold.account} is in epoch ${epoch}, not in the hold's ${hold.epoch}`)
+}
+
+function equal(one: Uint8Array, other: Uint8Array): boolean {
+  return Buffer.compare(one, other) === 0
+}

@@ -1,0 +1,138 @@
+/** The lookups in LevelDB: on the same writer as the journals, so that they keep the order in which they were issued. */
+import {
+  assertChange,
+  assertCount,
+  assertLookupKey,
+  assertLookupRow,
+  type LookupChange,
+  type LookupRow,
+  type LookupStore,
+} from '@holdfast/journal'
+import { decodeNumber, decodeSmall, encodeNumber, encodeSmall, keys } from './format.ts'
+import { batchBytesMax, type GroupWriter, type RowChange } from './group-writer.ts'
+import type { Rows } from './rows.ts'
+import { TentativeCells } from './tentative-cells.ts'
+import type { Suspicions } from './witness.ts'
+
+/** Counters kept in memory; there are a handful. */
+const cachedCounters = 100
+/** Changes of one write that go into a batch together: about half of its bytes with the largest rows. */
+const sliceChanges = Math.floor(batchBytesMax / 2 / 4_608)
+
+export class LevelLookups implements LookupStore {
+  readonly #rows: Rows
+  readonly #writer: GroupWriter
+  readonly #counters: TentativeCells<number>
+  /** One claimant of a key at a time; the others wait behind it. */
+  readonly #claims = new Map<string, Claim>()
+
+  constructor(parts: { rows: Rows; writer: GroupWriter; suspicions: Suspicions }) {
+    this.#rows = parts.rows
+    this.#writer = parts.writer
+    const load = (counter: string) => this.#loadCounter(counter, parts.suspicions)
+    this.#counters = new TentativeCells(load, { max: cachedCounters })
+  }
+
+  async write(changes: readonly LookupChange[]): Promise<void> {
+    for (const change of changes) assertChange(change)
+    const written = slicesOf(changes).map((slice) => this.#writer.write(slice.map(rowChange)))
+    for (const change of changes) this.#disturb('put' in change ? change.put : change.delete)
+    await Promise.all(written)
+  }
+
+  /** A claim that has looked already must look again. */
+  #disturb(key: string): void {
+    const claim = this.#claims.get(key)
+    if (claim !== undefined) claim.disturbed = true
+  }
+
+  async get(key: string): Promise<Uint8Array | undefined> {
+    assertLookupKey(key)
+    const stored = await this.#rows.get(keys.lookup(key))
+    return stored && decodeSmall(keys.lookup(key), stored)
+  }
+
+  async *scan(
+    prefix: string,
+    { after = '', limit }: { after?: string; limit?: number } = {},
+  ): AsyncIterable<LookupRow> {
+    if (limit === 0) return
+    const from = after > prefix ? { gt: keys.lookup(after) } : { gte: keys.lookup(prefix) }
+    const range = { ...from, lt: Buffer.concat([keys.lookup(prefix), Buffer.of(0xff)]) }
+    for await (const [key, stored] of this.#rows.scan(range, limit === undefined ? {} : { limit })) {
+      yield { key: keys.lookupOf(key), value: decodeSmall(key, stored) }
+    }
+  }
+
+  async claim(key: string, value: Uint8Array): Promise<Uint8Array> {
+    assertLookupRow(key, value)
+    const copy = Buffer.from(value)
+    for (;;) {
+      const other = this.#claims.get(key)
+      if (other === undefined) break
+      await other.ended
+    }
+    const ended = Promise.withResolvers<void>()
+    const claim: Claim = { ended: ended.promise, disturbed: false }
+    this.#claims.set(key, claim)
+    try {
+      return await this.#claimAlone(key, copy, claim)
+    } finally {
+      this.#claims.delete(key)
+      ended.resolve()
+    }
+  }
+
+  async #claimAlone(key: string, value: Uint8Array, claim: Claim): Promise<Uint8Array> {
+    do {
+      claim.disturbed = false
+      await this.#writer.flushed()
+      const there = claim.disturbed ? undefined : await this.get(key)
+      if (there !== undefined && !claim.disturbed) return there
+    } while (claim.disturbed)
+    await this.#writer.write([rowChange({ put: key, value })])
+    return Buffer.from(value)
+  }
+
+  async take(counter: string, count: number): Promise<number> {
+    assertLookupKey(counter)
+    assertCount(count)
+    const key = keys.counter(counter)
+    return this.#writer.inOrder(async (place) => {
+      const { first, written } = await this.#counters.decide(counter, (cell) => {
+        const first = cell.value
+        const next = first + count
+        const put: RowChange = { type: 'put', key, value: encodeNumber(key, next) }
+        const fact = { subject: `c${counter}`, epoch: 0, number: next }
+        return { first, written: cell.change(next, place.write([put], fact)) }
+      })
+      await written
+      return first
+    })
+  }
+
+  /** A counter whose last rows were lost goes on behind the newest number that was seen. */
+  async #loadCounter(counter: string, suspicions: Suspicions): Promise<number> {
+    const key = keys.counter(counter)
+    const stored = await this.#rows.get(key)
+    const next = stored === undefined ? 0 : decodeNumber(key, stored)
+    return Math.max(next, suspicions.newest(`c${counter}`)?.number ?? 0)
+  }
+}
+
+interface Claim {
+  readonly ended: Promise<void>
+  /** A write of the key was queued since it last looked. */
+  disturbed: boolean
+}
+
+function slicesOf(changes: readonly LookupChange[]): (readonly LookupChange[])[] {
+  const count = Math.ceil(changes.length / sliceChanges)
+  return Array.from({ length: count }, (_, at) => changes.slice(at * sliceChanges, (at + 1) * sliceChanges))
+}
+
+function rowChange(change: LookupChange): RowChange {
+  if ('delete' in change) return { type: 'del', key: keys.lookup(change.delete) }
+  const key = keys.lookup(change.put)
+  return { type: 'put', key, value: encodeSmall(key, change.value) }
+}

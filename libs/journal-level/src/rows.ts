@@ -1,0 +1,102 @@
+/** LevelDB as the stores see it: bytes in, bytes out, and faults of ours instead of the driver's. */
+import { JournalFault } from '@holdfast/journal'
+import { Level } from 'level'
+import type { RowChange } from './group-writer.ts'
+import { damagedTables, liveTables } from './tables.ts'
+
+export interface KeyRange {
+  gte?: Uint8Array
+  gt?: Uint8Array
+  lt?: Uint8Array
+  lte?: Uint8Array
+}
+
+/** Rows fetched at a time while iterating. */
+const pageRows = 256
+/** Bytes an iterator reads ahead. */
+const readAheadBytes = 256 * 1024
+
+/** Of LevelDB alone, so that the type that covers browsers as well lacks it. */
+interface Properties {
+  getProperty(name: string): string
+}
+
+export class Rows {
+  readonly #level: Level<Uint8Array, Uint8Array>
+
+  private constructor(level: Level<Uint8Array, Uint8Array>) {
+    this.#level = level
+  }
+
+  /** @throws JournalFault `UNAVAILABLE` when somebody holds it, `CORRUPT` when it cannot be read. */
+  static async open(path: string): Promise<Rows> {
+    const level = new Level<Uint8Array, Uint8Array>(path, {
+      keyEncoding: 'view',
+      valueEncoding: 'view',
+      compression: false,
+    })
+    try {
+      await level.open()
+    } catch (error) {
+      throw faultOf((error as Error).cause ?? error)
+    }
+    const properties = level as unknown as Properties
+    const live = () => liveTables(properties.getProperty('leveldb.sstables'))
+    const damaged = await damagedTables(path, live)
+    if (damaged.length === 0) return new Rows(level)
+    await level.close()
+    throw new JournalFault('CORRUPT', `the metadata store ${path}: ${damaged.join(', ')}`)
+  }
+
+  async get(key: Uint8Array): Promise<Uint8Array | undefined> {
+    try {
+      return await this.#level.get(key)
+    } catch (error) {
+      throw faultOf(error)
+    }
+  }
+
+  async *scan(range: KeyRange, { limit }: { limit?: number } = {}): AsyncGenerator<[Uint8Array, Uint8Array]> {
+    const iterator = this.#iterator(range, limit)
+    try {
+      for (;;) {
+        const entries = await iterator.nextv(pageRows)
+        if (entries.length === 0) return
+        yield* entries
+      }
+    } catch (error) {
+      throw faultOf(error)
+    } finally {
+      await iterator.close()
+    }
+  }
+
+  #iterator(range: KeyRange, limit = -1) {
+    try {
+      return this.#level.iterator({ ...range, limit, highWaterMarkBytes: readAheadBytes })
+    } catch (error) {
+      throw faultOf(error)
+    }
+  }
+
+  /** All or none, on disk when it resolves. Without `sync` LevelDB would answer from the page cache. */
+  async commit(changes: RowChange[]): Promise<void> {
+    await this.#level.batch(changes, { sync: true })
+  }
+
+  async close(): Promise<void> {
+    await this.#level.close()
+  }
+}
+
+function faultOf(error: unknown): JournalFault {
+  if (error instanceof JournalFault) return error
+  const { code, message } = error as { code?: string; message?: string }
+  if (code === 'LEVEL_CORRUPTION') {
+    return new JournalFault('CORRUPT', `the metadata store: ${message}`, { cause: error })
+  }
+  if (code === 'LEVEL_DATABASE_NOT_OPEN' || code === 'LEVEL_ITERATOR_NOT_OPEN') {
+    return new JournalFault('CLOSED', 'the metadata store is closed', { cause: error })
+  }
+  return new JournalFault('UNAVAILABLE', `the metadata store: ${message ?? String(error)}`, { cause: error })
+}

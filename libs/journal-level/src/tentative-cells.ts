@@ -1,0 +1,80 @@
+/**
+ * Rows as they will be when all that is queued is written.
+ *
+ * A check ("is this still the newest epoch?") and the write that relies on it must see one value, though the write becomes
+ * durable much later. So the decision is made against a cell in memory, changed in the same step in which the write is queued. A cell
+ * with queued writes is never dropped; one without any equals its row and may be. After a failed write the cells are ahead of
+ * the rows; the store then takes no decision any more.
+ */
+export class TentativeCells<T> {
+  readonly #load: (key: string) => Promise<T>
+  readonly #max: number
+  readonly #cells = new Map<string, Cell<T>>()
+  /** Decisions that wait for their row, or behind one that does: the last of each key. */
+  readonly #waiting = new Map<string, Promise<void>>()
+
+  /** @param options.max cells kept beyond those with queued writes. */
+  constructor(load: (key: string) => Promise<T>, options: { max: number }) {
+    this.#load = load
+    this.#max = options.max
+  }
+
+  /**
+   * Runs the decision in one step on the cell: at once when it is in memory. Decisions on one key run in the order they were asked for.
+   * What a decision throws changes nothing.
+   */
+  async decide<R>(key: string, decision: (cell: Cell<T>) => R): Promise<R> {
+    const cell = this.#cells.get(key)
+    if (cell === undefined || this.#waiting.has(key)) return this.#decideLater(key, decision)
+    this.#cells.delete(key)
+    this.#cells.set(key, cell)
+    return decision(cell)
+  }
+
+  #decideLater<R>(key: string, decision: (cell: Cell<T>) => R): Promise<R> {
+    const earlier = this.#waiting.get(key) ?? Promise.resolve()
+    const decided = earlier.then(async () =>
+      decision(this.#cells.get(key) ?? this.#keep(key, await this.#load(key))),
+    )
+    const over = () => {
+      if (this.#waiting.get(key) === turn) this.#waiting.delete(key)
+    }
+    const turn = decided.then(over, over)
+    this.#waiting.set(key, turn)
+    return decided
+  }
+
+  #keep(key: string, value: T): Cell<T> {
+    const kept = new Cell(value)
+    this.#cells.set(key, kept)
+    for (const [oldest, cell] of this.#cells) {
+      if (this.#cells.size <= this.#max) break
+      if (!cell.isQueued && cell !== kept) this.#cells.delete(oldest)
+    }
+    return kept
+  }
+}
+
+export class Cell<T> {
+  #value: T
+  #queued = 0
+
+  constructor(value: T) {
+    this.#value = value
+  }
+
+  get value(): T {
+    return this.#value
+  }
+
+  get isQueued(): boolean {
+    return this.#queued > 0
+  }
+
+  /** The new value, whose write was queued in this very step. */
+  change<R>(value: T, written: Promise<R>): Promise<R> {
+    this.#value = value
+    this.#queued++
+    return written.finally(() => this.#queued--)
+  }
+}

@@ -1,0 +1,189 @@
+/**
+ * Who notices that the end of the log is gone.
+ *
+ * LevelDB opens without complaint when its write-ahead log is damaged: it drops the rest of the block, which may be
+ * everything from there to the end. A hole shows in the chains of the accounts; a missing end takes static rows and rows
+ * away together, and what is left is a sound store of a moment ago. So there is a second, small record of what was
+ * acknowledged: after each synced batch, before anybody is answered, one entry (the batch's number and what its newest numbers
+ * are) goes into the witness, without a sync of its own. And each batch leaves its number in one of 32,768 slots of the store. At opening, a
+ * batch which the witness names and the slots lack was lost, and the entry says which accounts and counters it touched.
+ *
+ * The witness survives the death of the process, not always that of the machine: it then lacks its own last entries and notices less, but
+ * never accuses falsely, as an entry is written only when its batch is on disk. It is not a second log: it holds
+ * digests and numbers, and nothing can be restored from it.
+ */
+import { createHash } from 'node:crypto'
+import { type FileHandle, open, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { crc32 } from 'node:zlib'
+import type { Fact } from './group-writer.ts'
+
+/** Two files take turns; together they always reach back further than the write-ahead log of 4 MiB. */
+const fileBytesMax = 8 * 1024 * 1024
+const fileNames = ['witness.0', 'witness.1'] as const
+const magic = 'HFWITNS1'
+const headerBytes = 8 + 16
+const entryHeaderBytes = 4 + 4 + 8 + 2
+const digestBytes = 16
+const factBytes = digestBytes + 8 + 8
+
+export interface WitnessEntry {
+  batch: number
+  facts: WitnessedFact[]
+}
+
+/** A fact with the digest of its subject as hex. */
+export interface WitnessedFact {
+  digest: string
+  epoch: number
+  number: number
+}
+
+/** What was acknowledged and is not there: newest numbers by subject. */
+export class Suspicions {
+  readonly #newest = new Map<string, WitnessedFact>()
+
+  add(fact: WitnessedFact): void {
+    const known = this.#newest.get(fact.digest)
+    const epoch = Math.max(fact.epoch, known?.epoch ?? 0)
+    const number = Math.max(fact.number, known?.number ?? 0)
+    this.#newest.set(fact.digest, { digest: fact.digest, epoch, number })
+  }
+
+  newest(subject: string): WitnessedFact | undefined {
+    return this.#newest.size === 0 ? undefined : this.#newest.get(digestOf(subject))
+  }
+
+  *[Symbol.iterator](): Iterator<WitnessedFact> {
+    yield* this.#newest.values()
+  }
+}
+
+export class Witness {
+  readonly #directory: string
+  readonly #store: Uint8Array
+  #turn: 0 | 1 = 0
+  #file: FileHandle | undefined
+  #offset = 0
+
+  private constructor(directory: string, store: Uint8Array) {
+    this.#directory = directory
+    this.#store = store
+  }
+
+  /** Begins anew: what earlier runs left has been read and compared. */
+  static async begin(directory: string, store: Uint8Array): Promise<Witness> {
+    const witness = new Witness(directory, store)
+    await rm(join(directory, fileNames[1]), { force: true })
+    await witness.#turnTo(0)
+    return witness
+  }
+
+  /** Never fails: without its witness the store is as safe as before, it only notices less. */
+  async note(batch: number, facts: readonly Fact[]): Promise<void> {
+    if (this.#file === undefined) return
+    const entry = encodeEntry(batch, newestOf(facts))
+    try {
+      if (this.#offset + entry.length > fileBytesMax) await this.#turnTo(this.#turn === 0 ? 1 : 0)
+      await this.#file.write(entry, 0, entry.length, this.#offset)
+      this.#offset += entry.length
+    } catch {
+      await this.close()
+    }
+  }
+
+  async close(): Promise<void> {
+    const file = this.#file
+    this.#file = undefined
+    await file?.close().catch(() => {})
+  }
+
+  async #turnTo(turn: 0 | 1): Promise<void> {
+    await this.#file?.close()
+    this.#turn = turn
+    this.#file = await open(join(this.#directory, fileNames[turn]), 'w', 0o600)
+    const header = Buffer.concat([Buffer.from(magic), this.#store])
+    await this.#file.write(header, 0, header.length, 0)
+    this.#offset = headerBytes
+  }
+}
+
+/** All entries that belong to this store, of each file up to the first that is not whole. */
+export async function readWitness(directory: string, store: Uint8Array): Promise<WitnessEntry[]> {
+  const files = fileNames.map((name) => readIfThere(join(directory, name)))
+  return (await Promise.all(files)).flatMap((bytes) => entriesOf(bytes, store))
+}
+
+function entriesOf(bytes: Buffer, store: Uint8Array): WitnessEntry[] {
+  const header = Buffer.concat([Buffer.from(magic), store])
+  if (!bytes.subarray(0, headerBytes).equals(header)) return []
+  const entries: WitnessEntry[] = []
+  let at = headerBytes
+  for (let entry = entryAt(bytes, at); entry !== undefined; entry = entryAt(bytes, at)) {
+    entries.push(decodeEntry(entry))
+    at += entry.length
+  }
+  return entries
+}
+
+export function encodeEntry(batch: number, facts: readonly Fact[]): Buffer {
+  const entry = Buffer.alloc(entryHeaderBytes + facts.length * factBytes)
+  entry.writeUInt32BE(entry.length, 0)
+  entry.writeBigUInt64BE(BigInt(batch), 8)
+  entry.writeUInt16BE(facts.length, 16)
+  let at = entryHeaderBytes
+  for (const fact of facts) {
+    entry.write(digestOf(fact.subject), at, 'hex')
+    entry.writeBigUInt64BE(BigInt(fact.epoch), at + digestBytes)
+    entry.writeBigUInt64BE(BigInt(fact.number), at + digestBytes + 8)
+    at += factBytes
+  }
+  entry.writeUInt32BE(crc32(entry.subarray(8)), 4)
+  return entry
+}
+
+function decodeEntry(entry: Buffer): WitnessEntry {
+  const facts = Array.from({ length: entry.readUInt16BE(16) }, (_, index) => {
+    const at = entryHeaderBytes + index * factBytes
+    return {
+      digest: entry.toString('hex', at, at + digestBytes),
+      epoch: Number(entry.readBigUInt64BE(at + digestBytes)),
+      number: Number(entry.readBigUInt64BE(at + digestBytes + 8)),
+    }
+  })
+  return { batch: Number(entry.readBigUInt64BE(8)), facts }
+}
+
+function entryAt(bytes: Buffer, at: number): Buffer | undefined {
+  if (at + entryHeaderBytes > bytes.length) return undefined
+  const length = bytes.readUInt32BE(at)
+  if (length < entryHeaderBytes || at + length > bytes.length) return undefined
+  const entry = bytes.subarray(at, at + length)
+  const whole =
+    entry.readUInt32BE(4) === crc32(entry.subarray(8)) &&
+    entry.length === entryHeaderBytes + entry.readUInt16BE(16) * factBytes
+  return whole ? entry : undefined
+}
+
+/** The last fact of each subject in a batch says it all. A batch of 4 MiB holds fewer than the 65,535 an entry can count. */
+function newestOf(facts: readonly Fact[]): Fact[] {
+  const bySubject = new Map(facts.map((fact) => [fact.subject, fact]))
+  return [...bySubject.values()]
+}
+
+function digestOf(subject: string): string {
+  return createHash('sha256')
+    .update(subject)
+    .digest('hex')
+    .slice(0, digestBytes * 2)
+}
+
+async function readIfThere(path: string): Promise<Buffer> {
+  try {
+    await using file = await open(path, 'r')
+    return await file.readFile()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return Buffer.alloc(0)
+    throw error
+  }
+}

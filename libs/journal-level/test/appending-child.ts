@@ -1,0 +1,24 @@
+/**
+ * Appends to several accounts until it is killed, and says of each append on standard output when it was acknowledged.
+ * Each row is issued together with the lookup row that it needs, without waiting in between.
+ */
+import { writeSync } from 'node:fs'
+import { LevelMetadataStore } from '../src/index.ts'
+import { rowText } from './expected.ts'
+
+const [path = '', accounts = '1'] = process.argv.slice(2)
+const { journals, lookups } = await LevelMetadataStore.open({ path })
+
+async function append(account: string): Promise<never> {
+  const hold = await journals.acquire(account, { owner: 'child' })
+  for (;;) {
+    const seq = hold.head + 1
+    const needed = lookups.write([{ put: `ref/${account}/${seq}`, value: Buffer.from(`${seq}`) }])
+    const appended = journals.append(hold, Buffer.from(rowText(account, seq)))
+    await Promise.all([needed, appended])
+    writeSync(1, `append ${account} ${seq}\n`)
+    if (seq % 10 === 0) writeSync(1, `take ${await lookups.take('codes', 3)}\n`)
+  }
+}
+
+await Promise.all(Array.from({ length: Number(accounts) }, (_, at) => append(`account-${at}`)))

@@ -1,0 +1,37 @@
+import { journalStoreContract, lookupStoreContract } from '@holdfast/journal/testing'
+import t, { type Test } from 'tap'
+import { LevelMetadataStore } from '../src/index.ts'
+import { directory } from './directories.ts'
+
+async function open(t: Test) {
+  const path = await directory(t)
+  let store = await LevelMetadataStore.open({ path })
+  t.teardown(() => store.close())
+  const reopen = async () => {
+    await store.close()
+    store = await LevelMetadataStore.open({ path })
+    return store
+  }
+  return { store, reopen }
+}
+
+t.test('journals in LevelDB', async (t) => {
+  journalStoreContract({
+    test: t.test,
+    open: async (t: Test) => {
+      const { store, reopen } = await open(t)
+      return { journals: store.journals, reopen: async () => (await reopen()).journals }
+    },
+  })
+})
+
+t.test('lookups in LevelDB', async (t) => {
+  lookupStoreContract({
+    test: t.test,
+    linearizableWrites: true,
+    open: async (t: Test) => {
+      const { store, reopen } = await open(t)
+      return { lookups: store.lookups, reopen: async () => (await reopen()).lookups }
+    },
+  })
+})

@@ -1,0 +1,12 @@
+import type { JournalStore } from '@holdfast/journal'
+
+/** What row `seq` of an account says in the crash tests; of many lengths. */
+export function rowText(account: string, seq: number): string {
+  return `${account} ${seq} ${'.'.repeat((seq * 37) % 200)}`
+}
+
+/** All rows of an account as texts, by a fresh hold. */
+export async function rowTexts(journals: JournalStore, account: string): Promise<string[]> {
+  const hold = await journals.acquire(account, { owner: 'reader' })
+  return Array.fromAsync(journals.rows(hold, 0), (row) => Buffer.from(row.bytes).toString())
+}

@@ -1,0 +1,254 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { JournalFault } from '@holdfast/journal'
+import { Level } from 'level'
+import t, { type Test } from 'tap'
+import { batchBytesMax, GroupWriter, queuedBytesMax, type RowChange } from '../src/group-writer.ts'
+import { LevelMetadataStore } from '../src/index.ts'
+import { TentativeCells } from '../src/tentative-cells.ts'
+import { directory } from './directories.ts'
+
+const owner = 'host'
+const bytes = (text: string) => Buffer.from(text)
+
+async function rejected(t: Test, work: Promise<unknown>, code: string): Promise<void> {
+  await t.rejects(
+    work.then(() => {}),
+    { code },
+  )
+}
+
+/** A store whose batches a test lets through one by one, once it began to hold them. */
+async function gated(t: Test) {
+  const path = await directory(t)
+  const batches: { changes: RowChange[]; pass: () => void; fail: (error: Error) => void }[] = []
+  const failures: JournalFault[] = []
+  const gate = { closed: false, arrived: Promise.withResolvers<void>() }
+  const store = await LevelMetadataStore.open({
+    path,
+    onFailure: (fault) => failures.push(fault),
+    commit: async (changes, commit) => {
+      const verdict = Promise.withResolvers<void>()
+      if (!gate.closed) verdict.resolve()
+      batches.push({ changes, pass: verdict.resolve, fail: verdict.reject })
+      gate.arrived.resolve()
+      gate.arrived = Promise.withResolvers<void>()
+      await verdict.promise
+      await commit()
+    },
+  })
+  t.teardown(() => store.close())
+  return { path, store, batches, gate, failures }
+}
+
+t.test('what gathers while a batch is in flight goes with the next one, as it was issued', async (t) => {
+  const { store, batches, gate } = await gated(t)
+  const accounts = Array.from({ length: 20 }, (_, at) => `account-${at}`)
+  const holds = await Promise.all(accounts.map((account) => store.journals.acquire(account, { owner })))
+  gate.closed = true
+  const { promise: arrived } = gate.arrived
+  const first = store.lookups.write([{ put: 'first', value: bytes('1') }])
+  await arrived
+  const before = batches.length
+  const work: Promise<unknown>[] = [
+    ...holds.map((hold) => store.journals.append(hold, bytes('row'))),
+    store.lookups.write([{ put: 'key', value: bytes('1') }]),
+  ]
+  await store.lookups.get('first')
+  gate.closed = false
+  batches.at(-1)?.pass()
+  await Promise.all([first, ...work])
+  t.equal(batches.length, before + 1, 'all of it is one batch')
+  const order = (batches.at(-1)?.changes ?? []).map(({ key }) => Buffer.from(key).toString('latin1'))
+  const rows = accounts.flatMap((account) => [`j${account}\0e\0\0\0\0\0\x01`, `j${account}\0s`])
+  t.same(order.slice(0, -1), [...rows, 'lkey'])
+})
+
+t.test('batches are bounded by bytes, one larger change goes alone', async (t) => {
+  const sizes: number[] = []
+  const writer = new GroupWriter(
+    {
+      commit: async (changes) => void sizes.push(changes.length - 1),
+      seal: () => ({ type: 'del', key: Buffer.alloc(1) }),
+      witness: async () => {},
+      onFailure: () => t.fail('nothing fails'),
+    },
+    { nextBatch: 1 },
+  )
+  const put = (length: number): RowChange[] => [{ type: 'put', key: bytes('k'), value: Buffer.alloc(length) }]
+  const third = Math.floor(batchBytesMax / 3)
+  await Promise.all([third, third, third, 2 * batchBytesMax, 1, 1].map((length) => writer.write(put(length))))
+  t.same(sizes, [2, 1, 1, 2])
+})
+
+t.test('a full queue refuses what comes, and takes again when it is written', async (t) => {
+  const writer = new GroupWriter(
+    {
+      commit: async () => {},
+      seal: () => ({ type: 'del', key: Buffer.alloc(1) }),
+      witness: async () => {},
+      onFailure: () => t.fail('nothing fails'),
+    },
+    { nextBatch: 1 },
+  )
+  const value = Buffer.alloc(batchBytesMax)
+  const queued: Promise<void>[] = []
+  for (let bytes = 0; bytes < queuedBytesMax; bytes += value.length) {
+    queued.push(writer.write([{ type: 'put', key: Buffer.alloc(1), value }]))
+  }
+  await t.rejects(writer.write([{ type: 'del', key: Buffer.alloc(1) }]), { code: 'UNAVAILABLE' })
+  await Promise.all(queued)
+  await writer.write([{ type: 'del', key: Buffer.alloc(1) }])
+})
+
+t.test('after a failed batch nothing is written any more, and nobody is told a guess', async (t) => {
+  const { path, store, batches, gate, failures } = await gated(t)
+  const { journals, lookups } = store
+  const hold = await journals.acquire('one', { owner })
+  const other = await journals.acquire('two', { owner })
+  await journals.append(hold, bytes('row 1'))
+  gate.closed = true
+  const { promise: arrived } = gate.arrived
+  const inFlight = journals.append(hold, bytes('row 2'))
+  await arrived
+  const behind: Promise<unknown>[] = [
+    journals.append(other, bytes('row 1')),
+    lookups.take('codes', 1),
+    journals.head('one'),
+  ]
+  await lookups.get('any')
+  const refusals = behind.map((work) => rejected(t, work, 'UNAVAILABLE'))
+  batches.at(-1)?.fail(new Error('EIO'))
+  await t.rejects(inFlight, { code: 'UNKNOWN', category: 'unknown' })
+  await Promise.all(refusals)
+  const later: (() => Promise<unknown>)[] = [
+    () => journals.append(hold, bytes('row 2')),
+    () => journals.acquire('one', { owner }),
+    () => journals.head('one'),
+    () => journals.setRoot(hold, { root: bytes('root'), through: 1 }),
+    () => journals.putPage('one', 'page', bytes('page')),
+    () => lookups.write([{ delete: 'key' }]),
+    () => lookups.claim('key', bytes('value')),
+    () => lookups.take('codes', 1),
+  ]
+  for (const work of later) await rejected(t, work(), 'UNAVAILABLE')
+  t.equal(batches.length, 4, 'no batch was tried again or after it')
+  t.match(failures, [{ code: 'UNAVAILABLE', message: /EIO/ }])
+  t.equal(failures.length, 1)
+  t.match(store.failure, { code: 'UNAVAILABLE' })
+  t.same(await Array.fromAsync(journals.rows(hold, 0), (row) => String(row.bytes)), ['row 1'], 'reads go on')
+  await store.close()
+  const again = await LevelMetadataStore.open({ path })
+  t.teardown(() => again.close())
+  const next = await again.journals.acquire('one', { owner })
+  t.equal(next.head, 1)
+  await again.journals.append(next, bytes('row 2'))
+})
+
+t.test('every write to LevelDB is one synced batch', async (t) => {
+  const calls: unknown[] = []
+  const forbidden = ['put', 'del', 'clear'] as const
+  const { batch } = Level.prototype
+  t.intercept(Level.prototype, 'batch', {
+    value(this: Level, ...given: [never[], { sync?: boolean }]) {
+      calls.push(given[1]?.sync)
+      return Reflect.apply(batch, this, given)
+    },
+  })
+  for (const name of forbidden) {
+    t.intercept(Level.prototype, name, { value: () => t.fail(`${name} was called`) })
+  }
+  const store = await LevelMetadataStore.open({ path: await directory(t) })
+  const hold = await store.journals.acquire('one', { owner })
+  await store.journals.append(hold, bytes('row'))
+  await store.journals.putPage('one', 'page', bytes('page'))
+  await store.journals.setRoot(hold, { root: bytes('root'), through: 1 })
+  await store.journals.trim(hold, 1)
+  await store.journals.deletePages('one', ['page'])
+  await store.lookups.write([{ put: 'key', value: bytes('value') }])
+  await store.lookups.claim('claim', bytes('value'))
+  await store.lookups.take('codes', 1)
+  await store.journals.release(hold)
+  await store.close()
+  t.equal(calls.length, 2 + 10, 'two at opening, one for each operation')
+  t.ok(calls.every((sync) => sync === true))
+})
+
+t.test('a directory is held by one store, and the other is told by whom', async (t) => {
+  const path = await directory(t)
+  const store = await LevelMetadataStore.open({ path })
+  const second = LevelMetadataStore.open({ path })
+  await t.rejects(second, { code: 'UNAVAILABLE', message: new RegExp(`process ${process.pid} on `) })
+  await store.close()
+  const third = await LevelMetadataStore.open({ path })
+  await third.close()
+})
+
+t.test('a closed store has written what was queued and refuses everything else', async (t) => {
+  const path = await directory(t)
+  const store = await LevelMetadataStore.open({ path })
+  const hold = await store.journals.acquire('one', { owner })
+  const last = store.lookups.write([{ put: 'key', value: bytes('value') }])
+  await Promise.all([store.close(), last])
+  const late: Promise<unknown>[] = [
+    store.journals.append(hold, bytes('row')),
+    store.journals.acquire('two', { owner }),
+    store.journals.head('one'),
+    Array.fromAsync(store.journals.rows({ ...hold, head: 1 }, 0)),
+    store.journals.page('one', 'page'),
+    store.lookups.get('key'),
+    Array.fromAsync(store.lookups.scan('')),
+    store.lookups.write([{ delete: 'key' }]),
+  ]
+  await Promise.all(late.map((work) => rejected(t, work, 'CLOSED')))
+  await store.close()
+  const again = await LevelMetadataStore.open({ path })
+  t.equal(String(await again.lookups.get('key')), 'value')
+  await again.close()
+})
+
+t.test('what is not ours, or of a newer release, is not opened', async (t) => {
+  const strange = await directory(t)
+  const level = new Level(join(strange, 'rows'))
+  await level.put('some', 'row')
+  await level.close()
+  await t.rejects(LevelMetadataStore.open({ path: strange }), { code: 'CORRUPT' })
+  const file = join(await directory(t), 'file')
+  await writeFile(file, '')
+  await t.rejects(LevelMetadataStore.open({ path: file }))
+})
+
+t.test('cells are forgotten by age, never while a write of theirs is queued', async (t) => {
+  const stored = new Map<string, number>()
+  const loads: string[] = []
+  const cells = new TentativeCells<number>(
+    async (key) => {
+      loads.push(key)
+      return stored.get(key) ?? 0
+    },
+    { max: 2 },
+  )
+  const queued = Promise.withResolvers<void>()
+  const { written } = await cells.decide('a', (cell) => ({ written: cell.change(1, queued.promise) }))
+  for (const key of ['b', 'c', 'd', 'b']) await cells.decide(key, ({ value }) => t.equal(value, 0))
+  t.equal(await cells.decide('a', ({ value }) => value), 1, 'the tentative value, not the stored one')
+  stored.set('a', 1)
+  queued.resolve()
+  await written
+  for (const key of ['b', 'c', 'd', 'a']) await cells.decide(key, () => {})
+  t.equal(loads.filter((key) => key === 'a').length, 2)
+  const both = await Promise.all([1, 2].map(() => cells.decide('e', (cell) => cell)))
+  t.equal(both[0], both[1], 'one load, one cell')
+})
+
+t.test('more accounts than are kept in memory stay fenced', async (t) => {
+  const store = await LevelMetadataStore.open({ path: await directory(t), cachedAccounts: 10 })
+  const old = await store.journals.acquire('one', { owner })
+  const hold = await store.journals.acquire('one', { owner })
+  await store.journals.append(hold, bytes('row'))
+  const others = Array.from({ length: 100 }, (_, at) => `other-${at}`)
+  await Promise.all(others.map((account) => store.journals.head(account)))
+  await t.rejects(store.journals.append(old, bytes('stale')), { code: 'FENCED' })
+  await store.journals.append(hold, bytes('row'))
+  await store.close()
+})

@@ -1,0 +1,1 @@
+export { NatsMembership, type NatsMembershipOptions, type Report } from './nats-membership.ts'

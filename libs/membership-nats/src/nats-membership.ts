@@ -1,0 +1,285 @@
+/**
+ * Membership by heartbeats: every member publishes one a second and hears those of all others, regions included.
+ *
+ * Who was silent for `deadMs` is dead to this view. Time is our own monotonic clock at the arrival, so no clock of another machine is
+ * trusted. A view also hears itself; when it does not, its own link is what broke (or the process was paused), and nobody is
+ * buried until it hears itself again. A newcomer is greeted by everybody's next heartbeat at once, so its view is whole
+ * after a round trip.
+ */
+import { randomBytes } from 'node:crypto'
+import type { Bus } from '@holdfast/bus'
+import { type Clock, systemClock } from '@holdfast/kernel'
+import {
+  assertFacts,
+  assertLoad,
+  type Member,
+  type MemberFacts,
+  type MemberRole,
+  type Membership,
+  maxMembers,
+  type Subscription,
+} from '@holdfast/membership'
+import { Heartbeat } from '@holdfast/wire/cluster'
+
+/** What a member tells besides its facts. */
+export interface Report {
+  /** False while it starts, drains, or cannot do its work: it is alive, and nothing new is for it. */
+  ready: boolean
+  freeBytes?: number
+  accounts?: number
+  lagMs?: number
+  draining?: boolean
+  suspect?: boolean
+  coveredMs?: Record<string, number>
+}
+
+export interface NatsMembershipOptions {
+  /** Takes NATS patterns. Stays open. */
+  bus: Bus
+  facts: MemberFacts
+  load?: () => number
+  report?: () => Report
+  /** Default 1,000. */
+  intervalMs?: number
+  /** Default 4,000. */
+  deadMs?: number
+  clock?: Clock
+  /** Told what a listener threw, for the log. */
+  onListenerError?: (error: unknown) => void
+}
+
+interface Heard {
+  beat: Heartbeat
+  seenMs: number
+  /** Monotonic. */
+  heardMs: number
+}
+
+type Listener = (members: readonly Member[]) => void
+
+const roles: readonly MemberRole[] = ['standalone', 'api', 'upload', 'actor-host', 'storage-node', 'web']
+/** Greetings for newcomers are told together. */
+const greetMs = 20
+
+export class NatsMembership implements Membership {
+  readonly #bus: Bus
+  readonly #facts: MemberFacts
+  readonly #load: () => number
+  readonly #report: () => Report
+  readonly #intervalMs: number
+  readonly #deadMs: number
+  readonly #clock: Clock
+  readonly #onListenerError: (error: unknown) => void
+  readonly #incarnation: Buffer
+  readonly #listeners = new Set<Listener>()
+  readonly #heard = new Map<string, Heard>()
+  readonly #timer: NodeJS.Timeout
+  #greeting: NodeJS.Timeout | undefined
+  #subscription: Subscription
+  #sequence = 0
+  #ownHeardMs: number
+  #told = false
+  #closed = false
+
+  /** Joins: says its first word at once. @throws RangeError on bad facts. */
+  constructor(options: NatsMembershipOptions) {
+    assertFacts(options.facts)
+    this.#bus = options.bus
+    this.#facts = structuredClone(options.facts)
+    this.#load = options.load ?? (() => 0)
+    this.#report = options.report ?? (() => ({ ready: true }))
+    this.#intervalMs = options.intervalMs ?? 1_000
+    this.#deadMs = options.deadMs ?? 4_000
+    this.#clock = options.clock ?? systemClock
+    this.#onListenerError = options.onListenerError ?? (() => {})
+    this.#incarnation = incarnationAt(this.#clock.now())
+    this.#ownHeardMs = this.#clock.monotonic()
+    this.#subscription = this.#bus.subscribe('members.>', (message) => this.#hear(message))
+    this.#timer = setInterval(() => this.#beat(), this.#intervalMs)
+    this.announce()
+  }
+
+  /** Says now what else would be said within a second. */
+  announce(): void {
+    if (!this.#closed) this.#publish({ leaving: false })
+  }
+
+  self(): Member {
+    return {
+      ...structuredClone(this.#facts),
+      load: assertLoad(this.#load()),
+      seenMs: this.#clock.now(),
+    }
+  }
+
+  members(): readonly Member[] {
+    const others = [...this.#heard.values()].map(memberOf)
+    return [this.self(), ...others].sort((one, other) => (one.id < other.id ? -1 : 1))
+  }
+
+  /** The last word of every member, one's own as it would be now. */
+  beats(): readonly Heartbeat[] {
+    const others = [...this.#heard.values()].map(({ beat }) => beat)
+    return [this.#word({ leaving: false }), ...others].sort((one, other) => (one.id < other.id ? -1 : 1))
+  }
+
+  /** Also called when a member begins or ceases to be ready. */
+  onChange(listener: Listener): Subscription {
+    const own: Listener = (members) => listener(members)
+    this.#listeners.add(own)
+    return { close: () => void this.#listeners.delete(own) }
+  }
+
+  async close(): Promise<void> {
+    this.#end()
+    this.#publish({ leaving: true })
+  }
+
+  /** Test seam: falls silent as a crash would make it. */
+  die(): void {
+    this.#end()
+  }
+
+  #end(): void {
+    if (this.#closed) return
+    this.#closed = true
+    clearInterval(this.#timer)
+    clearTimeout(this.#greeting)
+    this.#listeners.clear()
+    this.#subscription.close()
+    this.#heard.clear()
+  }
+
+  #beat(): void {
+    this.announce()
+    this.#bury()
+  }
+
+  #publish({ leaving }: { leaving: boolean }): void {
+    const { region, id } = this.#facts
+    this.#sequence++
+    this.#bus.publish(
+      `members.${region}.${subjectToken(id)}`,
+      Heartbeat.encode(this.#word({ leaving })).finish(),
+    )
+  }
+
+  #word({ leaving }: { leaving: boolean }): Heartbeat {
+    const { id, role, region, addresses } = this.#facts
+    const { ready, freeBytes = 0, accounts = 0, lagMs = 0, ...others } = this.#report()
+    return {
+      id,
+      roles: [role],
+      region,
+      incarnation: this.#incarnation,
+      sequence: this.#sequence,
+      wallMs: this.#clock.now(),
+      load: assertLoad(this.#load()),
+      ready: ready && !leaving,
+      addresses: { ...addresses },
+      freeBytes,
+      accounts,
+      leaving,
+      lagMs,
+      draining: others.draining ?? false,
+      suspect: others.suspect ?? false,
+      coveredMs: { ...others.coveredMs },
+    }
+  }
+
+  #hear(message: Uint8Array): void {
+    if (this.#closed) return
+    const beat = parse(message)
+    if (beat === undefined) return
+    const heardMs = this.#clock.monotonic()
+    if (beat.id === this.#facts.id) {
+      if (this.#incarnation.equals(beat.incarnation)) this.#ownHeardMs = heardMs
+      return
+    }
+    const known = this.#heard.get(beat.id)
+    if (known !== undefined && !isNewer(beat, known.beat)) return
+    if (beat.leaving) {
+      if (this.#heard.delete(beat.id)) this.#changed()
+      return
+    }
+    if (known === undefined && this.#heard.size + 1 >= maxMembers) return
+    this.#heard.set(beat.id, { beat, seenMs: this.#clock.now(), heardMs })
+    if (known === undefined || !known.beat.incarnation.equals(beat.incarnation)) this.#greet()
+    if (known === undefined || saysOf(known.beat) !== saysOf(beat)) this.#changed()
+  }
+
+  /** A newcomer learns of us before our next heartbeat is due. */
+  #greet(): void {
+    this.#greeting ??= setTimeout(() => {
+      this.#greeting = undefined
+      this.announce()
+    }, greetMs)
+  }
+
+  #bury(): void {
+    const nowMs = this.#clock.monotonic()
+    if (nowMs - this.#ownHeardMs > 2 * this.#intervalMs) return
+    for (const [id, { heardMs }] of this.#heard) {
+      if (nowMs - heardMs <= this.#deadMs) continue
+      this.#heard.delete(id)
+      this.#changed()
+    }
+  }
+
+  #changed(): void {
+    if (this.#told) return
+    this.#told = true
+    queueMicrotask(() => {
+      this.#told = false
+      for (const listener of [...this.#listeners]) {
+        if (!this.#listeners.has(listener)) continue
+        try {
+          listener(this.members())
+        } catch (error) {
+          this.#onListenerError(error)
+        }
+      }
+    })
+  }
+}
+
+function memberOf({ beat, seenMs }: Heard): Member {
+  const { id, region, addresses, load } = beat
+  return { id, role: beat.roles[0] as MemberRole, region, addresses: { ...addresses }, load, seenMs }
+}
+
+/** What others say is not trusted to be well-formed. */
+function parse(message: Uint8Array): Heartbeat | undefined {
+  try {
+    const beat = Heartbeat.decode(message)
+    assertFacts({ ...beat, role: 'api' })
+    assertLoad(beat.load)
+    const known = roles.includes(beat.roles[0] as MemberRole)
+    return known && beat.incarnation.length === 16 ? beat : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** A later life, or a later word of the same one. */
+function isNewer(beat: Heartbeat, known: Heartbeat): boolean {
+  const lives = Buffer.compare(beat.incarnation, known.incarnation)
+  return lives === 0 ? beat.sequence > known.sequence : lives > 0
+}
+
+/** Everything whose change is told; load is not. */
+function saysOf({ roles: [role], region, addresses, ready, incarnation }: Heartbeat): string {
+  return JSON.stringify([role, region, addresses, ready, incarnation.toString('hex')])
+}
+
+/** 16 bytes that sort by when the life began. */
+function incarnationAt(nowMs: number): Buffer {
+  const bytes = randomBytes(16)
+  bytes.writeUIntBE(nowMs, 0, 6)
+  return bytes
+}
+
+/** A token of a subject has no dots, blanks or wildcards. */
+function subjectToken(id: string): string {
+  return id.replace(/[^A-Za-z0-9_-]/g, '_')
+}

@@ -1,0 +1,122 @@
+import { NatsBus } from '@holdfast/bus-nats'
+import type { MemberFacts, Membership } from '@holdfast/membership'
+import { membershipContract } from '@holdfast/membership/testing'
+import t, { type Test } from 'tap'
+import { startNats } from '../../../infra/servers/nats.ts'
+import { freePort } from '../../../infra/servers/server.ts'
+import { NatsMembership, type NatsMembershipOptions } from '../src/index.ts'
+
+const port = await freePort()
+const server = await startNats({ directory: t.testdir(), port })
+t.teardown(() => server.stop())
+
+async function connect(t: Test, name: string): Promise<NatsBus> {
+  const bus = await NatsBus.connect({ servers: [`127.0.0.1:${port}`], name })
+  t.teardown(() => bus.close())
+  return bus
+}
+
+/** Gatherings share one server: each has its own region names in front. */
+function gathered(bus: NatsBus, gathering: string): NatsBus {
+  const inside = (subject: string) => `${gathering}.${subject}`
+  return {
+    publish: (subject: string, message: Uint8Array) => bus.publish(inside(subject), message),
+    subscribe: (subject: string, handler: (message: Uint8Array) => void) =>
+      bus.subscribe(inside(subject), handler),
+  } as NatsBus
+}
+
+const quick = { intervalMs: 40, deadMs: 400 }
+
+t.test('membership by heartbeats', async (t) => {
+  membershipContract<Test>({
+    test: t.test,
+    open: async (t) => {
+      const bus = gathered(await connect(t, 'gathering'), crypto.randomUUID())
+      return {
+        join: async (facts, { load }) => {
+          const membership = new NatsMembership({ bus, facts, load, ...quick })
+          t.teardown(() => membership.close())
+          return membership
+        },
+        kill: async (member: Membership) => (member as NatsMembership).die(),
+      }
+    },
+  })
+})
+
+const facts = (id: string): MemberFacts => ({ id, role: 'actor-host', region: 'eu-par', addresses: {} })
+
+async function until(what: string, holds: () => boolean): Promise<void> {
+  const end = performance.now() + 10_000
+  while (!holds()) {
+    if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+t.test('a member cut off from the bus buries nobody, and does so once it hears itself again', async (t) => {
+  const real = await connect(t, 'cut')
+  const gathering = crypto.randomUUID()
+  const inner = gathered(real, gathering)
+  let cut = false
+  let now = 0
+  const clock = { now: () => Date.now(), monotonic: () => now }
+  const bus = {
+    publish: (subject: string, message: Uint8Array) => void (cut || inner.publish(subject, message)),
+    subscribe: (subject: string, handler: (message: Uint8Array) => void) =>
+      inner.subscribe(subject, (message) => void (cut || handler(message))),
+  } as NatsMembershipOptions['bus']
+  const one = new NatsMembership({ bus, facts: facts('one'), ...quick, clock })
+  const two = new NatsMembership({ bus: inner, facts: facts('two'), ...quick })
+  t.teardown(() => one.close())
+  await until('both', () => one.members().length === 2)
+  cut = true
+  two.die()
+  now += 10_000
+  const end = performance.now() + 5 * quick.intervalMs
+  await until('some heartbeats were due', () => performance.now() > end)
+  t.equal(one.members().length, 2, 'it hears nothing at all, so it knows nothing')
+  cut = false
+  await until('alone', () => one.members().length === 1)
+})
+
+t.test('readiness is told as a change, words of an earlier life and rubbish are not heard', async (t) => {
+  const real = await connect(t, 'ready')
+  const gathering = crypto.randomUUID()
+  const bus = gathered(real, gathering)
+  let ready = false
+  const said: Uint8Array[] = []
+  const spy = bus.subscribe('members.>', (message) => said.push(message))
+  t.teardown(() => spy.close())
+  const one = new NatsMembership({ bus, facts: facts('one'), ...quick })
+  const early = new NatsMembership({
+    bus,
+    facts: facts('two'),
+    ...quick,
+    clock: { now: () => 5, monotonic: () => 0 },
+  })
+  await until('two came', () => one.members().length === 2)
+  early.die()
+  const later = new NatsMembership({
+    bus,
+    facts: facts('two'),
+    ...quick,
+    report: () => ({ ready, accounts: 7 }),
+  })
+  t.teardown(async () => {
+    await one.close()
+    await later.close()
+  })
+  const readyOf = () => one.beats().find(({ id }) => id === 'two')
+  await until('its second life', () => readyOf()?.accounts === 7)
+  for (const word of [...said]) bus.publish('members.eu-par.two', word)
+  bus.publish('members.eu-par.x', Buffer.from('rubbish'))
+  let told = 0
+  one.onChange(() => void told++)
+  ready = true
+  await until('ready', () => readyOf()?.ready === true)
+  t.ok(told > 0)
+  t.equal(readyOf()?.accounts, 7)
+  t.equal(one.members().length, 2)
+})
