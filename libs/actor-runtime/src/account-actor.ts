@@ -1,0 +1,243 @@
+/**
+ * One account on one host, whether it is in memory or not: its mailbox outlives activations.
+ *
+ * Requests that come while the account is being read, or leaves, wait here. An account that was never created is answered
+ * from the serial head alone: nothing durable comes of asking for random ids.
+ */
+import { JournalFault } from '@holdfast/journal'
+import { Activation, type Loss } from './activation.ts'
+import type { Ailments } from './ailments.ts'
+import { type Ask, encodeReply } from './ask.ts'
+import type { Services } from './services.ts'
+import type { Slots } from './slots.ts'
+import { pause } from './timers.ts'
+
+export interface ActorHost {
+  readonly services: Services
+  readonly ailments: Ailments
+  /** Activations at one time. */
+  readonly slots: Slots
+  /** Accounts known not to exist, for a moment. */
+  readonly absent: {
+    has(account: string): boolean
+    set(account: string, absent: true): unknown
+    delete(account: string): unknown
+  }
+  /** The actor's weight in memory may have changed, or it may be forgotten. */
+  changed(actor: AccountActor): void
+}
+
+export class AccountActor {
+  readonly account: string
+  readonly #host: ActorHost
+  #waiting: Ask[] = []
+  #activation: Activation | undefined
+  /** Reading or leaving. */
+  #underWay: Promise<void> | undefined
+  #wanted = false
+  #abandoned = false
+  #inHand = 0
+  lastUsedMs = 0
+
+  constructor(account: string, host: ActorHost) {
+    this.account = account
+    this.#host = host
+  }
+
+  /** Requests without an answer yet. */
+  get inHand(): number {
+    return this.#inHand
+  }
+
+  get active(): boolean {
+    return this.#activation !== undefined
+  }
+
+  /** Nothing would be lost by forgetting the actor. */
+  get empty(): boolean {
+    return this.#activation === undefined && this.#underWay === undefined && this.#inHand === 0
+  }
+
+  get bytes(): number {
+    return this.#activation?.bytes ?? 0
+  }
+
+  /** Unix seconds; undefined also when not in memory. */
+  get nextDue(): number | undefined {
+    return this.#activation?.nextDue
+  }
+
+  /** May leave: nobody waits. */
+  get quiet(): boolean {
+    return this.#underWay === undefined && this.#inHand === 0 && this.#activation?.quiet === true
+  }
+
+  get effectsBusy(): boolean {
+    return this.#activation?.effectsBusy === true
+  }
+
+  submit(ask: Ask): void {
+    this.#waiting.push(ask)
+    this.#advance()
+  }
+
+  admitted(): void {
+    this.#inHand++
+  }
+
+  answered(): void {
+    this.#inHand--
+    if (this.empty) this.#host.changed(this)
+  }
+
+  /** Brings the account into memory, so that its pending effects go on. Never rejects. */
+  async wake(): Promise<void> {
+    if (this.#activation === undefined) this.#wanted = true
+    this.#advance()
+    while (this.#underWay !== undefined) await this.#underWay
+  }
+
+  /** Leaves memory, cleanly as far as the stores let it. To be called when quiet. */
+  async passivate(): Promise<{ pendingEffects: boolean }> {
+    const activation = this.#activation
+    if (activation === undefined || this.#underWay !== undefined) return { pendingEffects: false }
+    let left = { pendingEffects: false }
+    await this.#track(async () => {
+      left = await activation.retire()
+      this.#activation = undefined
+      this.#host.services.metrics.passivated(left)
+      this.#host.ailments.recovered(this.account)
+    })
+    return left
+  }
+
+  /** Leaves at once, as a crash would. */
+  abandon(): void {
+    this.#abandoned = true
+    this.#activation?.abandon()
+    this.#refuseWaiting()
+  }
+
+  #advance(): void {
+    if (this.#abandoned) this.#refuseWaiting()
+    if (this.#underWay !== undefined) return
+    const activation = this.#activation
+    if (activation !== undefined) {
+      this.#wanted = false
+      for (const ask of this.#waiting.splice(0)) activation.submit(ask)
+    } else if (this.#waiting.length > 0 || (this.#wanted && !this.#abandoned))
+      void this.#track(() => this.#activate())
+  }
+
+  /** One thing at a time; what came meanwhile goes on afterwards. */
+  async #track(work: () => Promise<void>): Promise<void> {
+    this.#underWay = work()
+    await this.#underWay
+    this.#underWay = undefined
+    this.#advance()
+    this.#host.changed(this)
+  }
+
+  async #activate(): Promise<void> {
+    const { ailments, services, slots, absent } = this.#host
+    const wanted = this.#wanted
+    this.#wanted = false
+    if (ailments.refused(this.account)) return this.#refuseWaiting()
+    try {
+      const pauseMs = ailments.pauseMs(this.account)
+      if (pauseMs > 0) await pause(services.timers, pauseMs)
+      if (!wanted && (await this.#answerAbsent())) return
+      absent.delete(this.account)
+      let lostEarly = false
+      const onLost = (loss: Loss) => {
+        lostEarly = true
+        this.#lost(loss)
+      }
+      await services.askRelease(this.account)
+      const activation = await slots.run(() => Activation.open(this.account, services, { onLost }))
+      if (this.#abandoned) activation.abandon()
+      else if (!lostEarly) this.#activation = activation
+    } catch (error) {
+      this.#failed(error)
+    }
+  }
+
+  /**
+   * Answers what an account that was never written would answer.
+   * @returns true when nothing is left that needs the account: a creation does.
+   */
+  async #answerAbsent(): Promise<boolean> {
+    const { services, absent } = this.#host
+    if (this.#waiting.some(creates)) return false
+    if (!absent.has(this.account)) {
+      const { head } = await services.journal.head(this.account)
+      if (head > 0) return false
+      absent.set(this.account, true)
+    }
+    this.#waiting = this.#waiting.filter((ask) => !this.#answeredEmpty(ask))
+    return this.#waiting.length === 0
+  }
+
+  #answeredEmpty(ask: Ask): boolean {
+    const { clock, randomness, states, log } = this.#host.services
+    const none = { next: 0, end: 0 }
+    const nowMs = clock.now()
+    if (ask.expired(nowMs)) ask.unavailable()
+    if (ask.done) return true
+    try {
+      const outcome = states.empty(this.account).decide(ask.request, {
+        nowMs,
+        seed: randomness.bytes(16),
+        codes: none,
+        legacyCodes: none,
+        verdict: () => undefined,
+      })
+      if (outcome.kind !== 'reply') return false
+      ask.answer(encodeReply(outcome.reply))
+    } catch (error) {
+      log.error({ account: this.account, err: error }, 'a decision failed')
+      ask.refuse('error-internal')
+    }
+    return true
+  }
+
+  #failed(error: unknown): void {
+    const { ailments, services } = this.#host
+    const { log, metrics } = services
+    const code = error instanceof JournalFault ? error.code : undefined
+    if (code === 'FENCED') {
+      ailments.fenced(this.account)
+      metrics.lost({ reason: 'fenced' })
+      for (const ask of this.#waiting.splice(0)) ask.moved()
+      return
+    }
+    if (code === undefined || code === 'CORRUPT') {
+      const ms = ailments.damaged(this.account)
+      metrics.lost({ reason: code === undefined ? 'bug' : 'corrupt' })
+      log.error({ account: this.account, leftAloneMs: ms, err: error }, 'an account cannot be read')
+    } else {
+      metrics.lost({ reason: 'unavailable' })
+      log.warn({ account: this.account, err: error }, 'an account could not be activated')
+    }
+    this.#refuseWaiting()
+  }
+
+  #refuseWaiting(): void {
+    for (const ask of this.#waiting.splice(0)) ask.unavailable()
+  }
+
+  #lost(loss: Loss): void {
+    const { ailments, services } = this.#host
+    services.metrics.lost({ reason: loss })
+    if (loss === 'fenced') ailments.fenced(this.account)
+    if (loss === 'bug') ailments.bug(this.account)
+    this.#activation = undefined
+    this.#host.changed(this)
+  }
+}
+
+/** Requests that may make the account: asking for its head first would only cost them. */
+function creates({ request: { operation } }: Ask): boolean {
+  if (operation?.$case === 'createAccount') return true
+  return operation?.$case === 'addFile' && operation.value.createAccount !== undefined
+}

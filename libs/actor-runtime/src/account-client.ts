@@ -1,0 +1,116 @@
+/** Finds the host of an account and asks it, again and elsewhere if need be, within one deadline and under one request id. */
+import { type Bus, maxMessageBytes } from '@holdfast/bus'
+import type { Clock } from '@holdfast/kernel'
+import { systemClock } from '@holdfast/kernel'
+import { AccountReply, AccountRequest } from '@holdfast/wire'
+import type { AccountClient } from './contract.ts'
+import { AccountsUnavailable } from './errors.ts'
+import { type Randomness, systemRandomness } from './randomness.ts'
+import { cutRequest } from './request-parts.ts'
+import { partSubjectOf, subjectOf } from './subjects.ts'
+import { backoffMs, pause, systemTimers, type Timers } from './timers.ts'
+
+/** Of a call that names none: longer than any healthy answer takes, shorter than clients' patience. */
+const timeoutMsDefault = 15_000
+const retry = { firstMs: 20, maxMs: 1000 }
+
+export interface RoutedAccountClientOptions {
+  bus: Bus
+  /** The host that serves the account now, as far as this process knows; undefined: none is known. */
+  hostOf: (accountId: string) => string | undefined
+  clock?: Clock
+  timers?: Timers
+  randomness?: Randomness
+}
+
+type Attempt =
+  | { kind: 'answer'; reply: AccountReply }
+  | { kind: 'again'; host?: string | undefined; cause?: unknown }
+
+export class RoutedAccountClient implements AccountClient {
+  readonly #bus: Bus
+  readonly #hostOf: (accountId: string) => string | undefined
+  readonly #clock: Clock
+  readonly #timers: Timers
+  readonly #randomness: Randomness
+
+  constructor({ bus, hostOf, clock, timers, randomness }: RoutedAccountClientOptions) {
+    this.#bus = bus
+    this.#hostOf = hostOf
+    this.#clock = clock ?? systemClock
+    this.#timers = timers ?? systemTimers
+    this.#randomness = randomness ?? systemRandomness()
+  }
+
+  async call(
+    request: Omit<AccountRequest, 'deadlineMs'>,
+    { timeoutMs = timeoutMsDefault, signal }: { timeoutMs?: number; signal?: AbortSignal } = {},
+  ): Promise<AccountReply> {
+    const deadlineMs = Math.ceil(this.#clock.now() + timeoutMs)
+    const endsMs = this.#clock.monotonic() + timeoutMs
+    const message = AccountRequest.encode({ ...request, deadlineMs }).finish()
+    let hint: string | undefined
+    let cause: unknown
+    for (let attempt = 0; ; attempt++) {
+      const leftMs = endsMs - this.#clock.monotonic()
+      if (leftMs <= 0) break
+      const host = hint ?? this.#hostOf(request.accountId)
+      const tried =
+        host === undefined ? undefined : await this.#ask(host, message, { timeoutMs: leftMs, signal })
+      if (tried?.kind === 'answer') return tried.reply
+      hint = tried?.host
+      cause = tried?.cause ?? cause
+      // A hint is followed at once, but only once in a row.
+      if (hint !== undefined && hint !== host) continue
+      hint = undefined
+      await this.#pause(attempt, endsMs)
+      if (signal?.aborted) throw signal.reason
+    }
+    throw new AccountsUnavailable(`no answer for account ${request.accountId} within ${timeoutMs} ms`, {
+      cause,
+    })
+  }
+
+  async #pause(attempt: number, endsMs: number): Promise<void> {
+    const ms = backoffMs(attempt, { ...retry, fraction: this.#randomness.fraction() })
+    await pause(this.#timers, Math.max(1, Math.min(ms, endsMs - this.#clock.monotonic())))
+  }
+
+  async #ask(
+    host: string,
+    message: Uint8Array,
+    wait: { timeoutMs: number; signal: AbortSignal | undefined },
+  ): Promise<Attempt> {
+    let bytes: Uint8Array
+    try {
+      bytes = await this.#send(host, message, wait)
+    } catch (error) {
+      const code = (error as { code?: string }).code
+      if (code === 'BUSY')
+        throw new AccountsUnavailable('too many requests under way', { overloaded: true, cause: error })
+      if (code === 'NO_RESPONDERS' || code === 'TIMEOUT') return { kind: 'again', cause: error }
+      if (code === 'CLOSED') throw new AccountsUnavailable('the bus is closed', { cause: error })
+      throw error
+    }
+    const reply = AccountReply.decode(bytes)
+    const { result } = reply
+    if (result?.$case === 'moved') return { kind: 'again', host: result.value.host || undefined }
+    if (result?.$case !== 'unavailable') return { kind: 'answer', reply }
+    if (!result.value.overloaded) return { kind: 'again' }
+    throw new AccountsUnavailable('the mailbox is full', { overloaded: true })
+  }
+
+  async #send(
+    host: string,
+    message: Uint8Array,
+    { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal | undefined },
+  ): Promise<Uint8Array> {
+    const options = signal === undefined ? { timeoutMs } : { timeoutMs, signal }
+    if (message.length <= maxMessageBytes) return this.#bus.request(subjectOf(host), message, options)
+    let answer: Uint8Array = new Uint8Array()
+    for (const part of cutRequest(message, this.#randomness.bytes(16))) {
+      answer = await this.#bus.request(partSubjectOf(host), part, options)
+    }
+    return answer
+  }
+}

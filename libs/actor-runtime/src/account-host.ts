@@ -1,0 +1,469 @@
+/**
+ * The accounts of one process: takes requests from the bus to their actors, brings accounts into memory and out again,
+ * fires their timers.
+ *
+ * Everything it knows of placement is a hint; that two hosts never both change an account is the journal's doing.
+ */
+import type { Bus, Subscription } from '@holdfast/bus'
+import type { AccountStates } from '@holdfast/content-tree'
+import type { JournalStore, LookupStore } from '@holdfast/journal'
+import { type Clock, isUuid, systemClock } from '@holdfast/kernel'
+import { AccountRequest, type Blob } from '@holdfast/wire'
+import { LRUCache } from 'lru-cache'
+import { AccountActor, type ActorHost } from './account-actor.ts'
+import { Ailments } from './ailments.ts'
+import { Ask, encodeReply } from './ask.ts'
+import { CodeLeases } from './code-leases.ts'
+import { DueAccounts } from './due-accounts.ts'
+import { defaultLimits, type RuntimeLimits } from './limits.ts'
+import { dueOf } from './lookup-rows.ts'
+import { type HostMetrics, noMetrics, type RuntimeLog, silentLog } from './observer.ts'
+import { type PasswordCheck, PasswordChecks } from './password-checks.ts'
+import { type Randomness, systemRandomness } from './randomness.ts'
+import { RequestJoiner } from './request-parts.ts'
+import type { Services, SignInMailer } from './services.ts'
+import { forEachAtMost, Slots } from './slots.ts'
+import { partSubjectOf, releaseSubjectOf, subjectOf } from './subjects.ts'
+import { Pauses, pause, systemTimers, type Timers } from './timers.ts'
+
+export interface AccountHostOptions {
+  /** Unique among living hosts; letters, digits, `-`. */
+  hostId: string
+  bus: Bus
+  journal: JournalStore
+  lookups: LookupStore
+  states: AccountStates
+  mailer: SignInMailer
+  /** After a reference row was removed: the collector may look at the blob. Must not throw. */
+  onBlobReleased?: (released: { blob: Blob; account: string }) => void
+  /** This host's view of the placement; accounts of others are sent there. Default: all are ours. */
+  hostOf?: (accountId: string) => string | undefined
+  /** The host that has the account if it was placed there until lately: it is asked to let go before it is fenced. Default: nobody is asked. */
+  predecessorOf?: (accountId: string) => string | undefined
+  /** Between looks for due timers (HOLDFAST_EXPIRY_SWEEP_SECONDS), milliseconds. Default 2,000. */
+  sweepMs?: number
+  limits?: Partial<RuntimeLimits>
+  clock?: Clock
+  timers?: Timers
+  randomness?: Randomness
+  log?: RuntimeLog
+  metrics?: HostMetrics
+  /** Instead of scrypt: for tests. */
+  checkPassword?: PasswordCheck
+}
+
+/** How often idleness and memory are looked at. */
+const tidyMs = 1000
+/** Of a timer's own request. */
+const tickTimeoutMs = 30_000
+/** A timer that could not be fired is tried again after this. */
+const tickRetrySeconds = 5
+/** Timers are read again when those that were forgotten come this near. */
+const horizonMarginSeconds = 60
+
+export class AccountHost {
+  readonly #services: Services
+  /** What actors see of this host. */
+  readonly #actorHost: ActorHost
+
+  readonly #bus: Bus
+  readonly #hostOf: ((accountId: string) => string | undefined) | undefined
+  readonly #predecessorOf: ((accountId: string) => string | undefined) | undefined
+  readonly #sweepMs: number
+  readonly #joiner: RequestJoiner
+  /** Least recently used first. */
+  readonly #actors = new Map<string, AccountActor>()
+  readonly #due: DueAccounts
+  /** Accounts that left with effects undone, by when they are woken (monotonic ms). */
+  readonly #wakeAtMs = new Map<string, number>()
+  readonly #subscriptions: Subscription[] = []
+  readonly #cancelTimers = new Map<string, () => void>()
+  readonly #pauses: Pauses
+  #requests = 0
+  #sweeping: Promise<void> | undefined
+  #relisting: Promise<void> | undefined
+  #passivating = 0
+  #closing: Promise<void> | undefined
+
+  constructor(options: AccountHostOptions) {
+    const { lookups, metrics = noMetrics, clock = systemClock } = options
+    const limits = { ...defaultLimits, ...options.limits }
+    const randomness = options.randomness ?? systemRandomness()
+    this.#bus = options.bus
+    this.#hostOf = options.hostOf
+    this.#predecessorOf = options.predecessorOf
+    this.#sweepMs = options.sweepMs ?? 2000
+    this.#due = new DueAccounts(limits.dueAccountsMax)
+    this.#joiner = new RequestJoiner(clock)
+    this.#pauses = new Pauses(options.timers ?? systemTimers)
+    this.#services = {
+      hostId: options.hostId,
+      journal: options.journal,
+      lookups,
+      states: options.states,
+      clock,
+      timers: options.timers ?? systemTimers,
+      randomness,
+      limits,
+      log: options.log ?? silentLog,
+      metrics,
+      codes: new CodeLeases(lookups, { counter: 'codes', drawn: limits.codesDrawn }),
+      legacyCodes: new CodeLeases(lookups, { counter: 'legacy-codes', drawn: limits.legacyCodesDrawn }),
+      passwords: new PasswordChecks({ check: options.checkPassword, clock, limits, metrics }),
+      mailer: options.mailer,
+      mailSlots: new Slots(limits.mailsAtOnceMax),
+      askRelease: (account) => this.#askRelease(account),
+      onBlobReleased: options.onBlobReleased ?? (() => {}),
+      onDue: (account, due) => this.#due.set(account, due),
+    }
+    this.#actorHost = {
+      services: this.#services,
+      ailments: new Ailments({ clock, randomness, limits }),
+      slots: new Slots(limits.activationsAtOnceMax),
+      absent: new LRUCache({
+        max: limits.absentAccountsMax,
+        ttl: limits.absentMs,
+        ttlResolution: 0,
+        perf: { now: () => clock.monotonic() + 1 },
+      }),
+      changed: (actor) => this.#forgetEmpty(actor),
+    }
+  }
+
+  /** Serves. Accounts with pending effects are woken and timers read behind the scenes; faults there show in the log and are tried again. */
+  start(): void {
+    const { hostId, codes, legacyCodes } = this.#services
+    this.#subscriptions.push(
+      this.#bus.serve(subjectOf(hostId), (message) => this.#handle(message)),
+      this.#bus.serve(partSubjectOf(hostId), (message) => this.#handlePart(message)),
+      this.#bus.serve(releaseSubjectOf(hostId), (message) => this.#letGo(Buffer.from(message).toString())),
+    )
+    codes.prepare()
+    legacyCodes.prepare()
+    this.#every('tidy', tidyMs, () => this.#tidy())
+    this.#relist()
+    void this.#background('reading timers', async () => {
+      await this.#readTimers()
+      this.#every('sweep', this.#sweepMs, () => void this.sweep())
+    })
+    this.#every('relist', this.#services.limits.relistMs, () => {
+      this.#relist()
+      void this.#background('reading timers', () => this.#readTimers())
+    })
+  }
+
+  /** Accounts in memory. */
+  get activeAccounts(): number {
+    let count = 0
+    for (const actor of this.#actors.values()) if (actor.active) count++
+    return count
+  }
+
+  // ---- requests
+
+  async #handlePart(message: Uint8Array): Promise<Uint8Array> {
+    const joined = this.#joiner.add(message)
+    if (joined === 'more') return new Uint8Array()
+    if (joined === 'unknown')
+      return encodeReply({ result: { $case: 'unavailable', value: { overloaded: false } } })
+    return this.#handle(joined)
+  }
+
+  #handle(message: Uint8Array): Promise<Uint8Array> {
+    return new Promise((resolve) => {
+      const request = this.#parse(message)
+      if (request === undefined) return resolve(encodeReply(refusal('error-internal')))
+      this.#admit(request, resolve)
+    })
+  }
+
+  #parse(message: Uint8Array): AccountRequest | undefined {
+    try {
+      const request = AccountRequest.decode(message)
+      if (!isUuid(request.accountId)) throw new RangeError('not an account id')
+      return { ...request, accountId: request.accountId.toLowerCase() }
+    } catch (error) {
+      this.#services.log.error({ bytes: message.length, err: error }, 'a request cannot be read')
+      return undefined
+    }
+  }
+
+  #admit(request: AccountRequest, answered: (reply: Uint8Array) => void): void {
+    const { limits, metrics, clock } = this.#services
+    const host = this.#elsewhere(request.accountId)
+    if (host !== undefined) {
+      new Ask(request, answered).moved(host)
+      return
+    }
+    const actor = this.#actorOf(request.accountId)
+    if (this.#requests >= limits.requestsMax || actor.inHand >= limits.mailboxMax) {
+      metrics.overloaded()
+      new Ask(request, answered).unavailable({ overloaded: true })
+      return
+    }
+    this.#requests++
+    actor.admitted()
+    metrics.requested({ depth: actor.inHand })
+    const ask = new Ask(request, (reply) => {
+      this.#requests--
+      actor.lastUsedMs = clock.monotonic()
+      actor.answered()
+      answered(reply)
+    })
+    actor.submit(ask)
+  }
+
+  /** Another host, when our own view of the placement names one. */
+  #elsewhere(account: string): string | undefined {
+    const host = this.#hostOf?.(account)
+    return host === undefined || host === this.#services.hostId ? undefined : host
+  }
+
+  #actorOf(account: string): AccountActor {
+    const actor = this.#actors.get(account) ?? new AccountActor(account, this.#actorHost)
+    this.#actors.delete(account)
+    this.#actors.set(account, actor)
+    actor.lastUsedMs = this.#services.clock.monotonic()
+    return actor
+  }
+
+  /** Actors that hold nothing are forgotten. */
+  #forgetEmpty(actor: AccountActor): void {
+    if (actor.empty && this.#actors.get(actor.account) === actor) this.#actors.delete(actor.account)
+  }
+
+  // ---- in and out of memory
+
+  async #askRelease(account: string): Promise<void> {
+    const { hostId, limits } = this.#services
+    const host = this.#predecessorOf?.(account)
+    if (host === undefined || host === hostId) return
+    const question = Buffer.from(account)
+    // Whoever does not answer is taken over: the journal fences him.
+    await this.#bus
+      .request(releaseSubjectOf(host), question, { timeoutMs: limits.releaseWaitMs })
+      .catch(() => {})
+  }
+
+  /** Brings the account out of memory once its requests have ended and our own view has it elsewhere, too. */
+  async #letGo(account: string): Promise<Uint8Array> {
+    const { clock, timers, limits } = this.#services
+    const untilMs = clock.monotonic() + limits.releaseWaitMs
+    for (;;) {
+      const actor = this.#actors.get(account)
+      if (actor === undefined || actor.empty || clock.monotonic() >= untilMs) return new Uint8Array()
+      if (actor.quiet && this.#elsewhere(account) !== undefined) await actor.passivate()
+      else await pause(timers, restPollMs)
+    }
+  }
+
+  /** Wakes the accounts that may have pending effects, a few at one time. */
+  async wakeListed(): Promise<void> {
+    const { lookups, limits } = this.#services
+    await forEachAtMost(limits.wakesAtOnceMax, lookups.scan('active/'), async ({ key }) => {
+      const account = key.slice('active/'.length)
+      // Those that left here with effects undone have their own time.
+      if (!this.#wakeAtMs.has(account)) await this.#wake(account)
+    })
+  }
+
+  /** Accounts come to this host without anybody telling: from one that died, or that lost them with effects undone. */
+  #relist(): void {
+    this.#relisting ??= this.#background('waking accounts', () => this.wakeListed()).finally(() => {
+      this.#relisting = undefined
+    })
+  }
+
+  async #wake(account: string): Promise<void> {
+    if (this.#closing !== undefined || this.#elsewhere(account) !== undefined) return
+    // Nothing to wake, and no use of it that would keep it from leaving.
+    if (this.#actors.get(account)?.active === true) return
+    await this.#actorOf(account).wake()
+  }
+
+  #tidy(): void {
+    const { clock, limits, metrics } = this.#services
+    const nowMs = clock.monotonic()
+    let bytes = 0
+    let accounts = 0
+    for (const actor of this.#actors.values()) {
+      bytes += actor.bytes
+      if (actor.active) accounts++
+    }
+    metrics.memory({ accounts, bytes })
+    for (const actor of this.#actors.values()) {
+      if (this.#passivating >= limits.passivationsAtOnceMax) break
+      const crowded = bytes > limits.memoryBytesMax || accounts > limits.activeAccountsMax
+      const idle = nowMs - actor.lastUsedMs >= limits.idleMs && !actor.effectsBusy
+      const leaves = crowded || idle || this.#elsewhere(actor.account) !== undefined
+      if (!leaves || !actor.quiet) continue
+      bytes -= actor.bytes
+      accounts--
+      void this.#passivate(actor)
+    }
+    this.#wakeOverdue(nowMs)
+  }
+
+  async #passivate(actor: AccountActor): Promise<void> {
+    this.#passivating++
+    try {
+      const { pendingEffects } = await actor.passivate()
+      const { clock, limits } = this.#services
+      if (!pendingEffects || this.#wakeAtMs.size >= limits.ailingAccountsMax) return
+      this.#wakeAtMs.set(actor.account, clock.monotonic() + limits.effectsWakeMs)
+    } finally {
+      this.#passivating--
+    }
+  }
+
+  #wakeOverdue(nowMs: number): void {
+    for (const [account, atMs] of this.#wakeAtMs) {
+      if (atMs > nowMs) break
+      this.#wakeAtMs.delete(account)
+      void this.#background('waking an account', () => this.#wake(account))
+    }
+  }
+
+  // ---- timers of accounts
+
+  /** Fires what is due. Resolves when it was; a call while one runs shares it. */
+  sweep(): Promise<void> {
+    this.#sweeping ??= this.#background('firing timers', () => this.#fireDue()).finally(() => {
+      this.#sweeping = undefined
+    })
+    return this.#sweeping
+  }
+
+  async #fireDue(): Promise<void> {
+    const nowSeconds = Math.floor(this.#services.clock.now() / 1000)
+    if (this.#due.horizon <= nowSeconds + horizonMarginSeconds) await this.#readTimers()
+    await forEachAtMost(this.#services.limits.ticksAtOnceMax, this.#takeDue(nowSeconds), (account) =>
+      this.#tick(account),
+    )
+  }
+
+  *#takeDue(nowSeconds: number): Generator<string> {
+    for (
+      let account = this.#due.take(nowSeconds);
+      account !== undefined;
+      account = this.#due.take(nowSeconds)
+    ) {
+      if (this.#closing !== undefined) return
+      if (this.#elsewhere(account) === undefined) yield account
+    }
+  }
+
+  async #tick(account: string): Promise<void> {
+    const { clock, randomness } = this.#services
+    const nowMs = clock.now()
+    const requestId = Buffer.from(randomness.bytes(16))
+    requestId.writeUIntBE(nowMs, 0, 6)
+    const request: AccountRequest = {
+      accountId: account,
+      requestId,
+      deadlineMs: nowMs + tickTimeoutMs,
+      caller: { who: { $case: 'system', value: {} } },
+      tierNeeded: '',
+      operation: { $case: 'tick', value: {} },
+    }
+    await new Promise<Uint8Array>((resolve) => this.#admit(request, resolve))
+    const due = this.#actors.get(account)?.nextDue
+    const nowSeconds = Math.floor(clock.now() / 1000)
+    const active = this.#actors.get(account)?.active === true
+    // Still due, or not known: the stores refused. Not at once again.
+    if (!active || (due !== undefined && due <= nowSeconds))
+      this.#due.set(account, nowSeconds + tickRetrySeconds)
+    else this.#due.set(account, due)
+  }
+
+  /** @throws what the lookups throw. */
+  async #readTimers(): Promise<void> {
+    this.#due.resetHorizon()
+    for await (const { key, value } of this.#services.lookups.scan('wake/')) {
+      const account = key.slice('wake/'.length)
+      if (this.#elsewhere(account) !== undefined) continue
+      // An active account knows better than its row.
+      if (this.#actors.get(account)?.active === true)
+        this.#due.set(account, this.#actors.get(account)?.nextDue)
+      else this.#due.set(account, dueOf(value))
+    }
+  }
+
+  // ---- life
+
+  #every(name: string, ms: number, run: () => void): void {
+    const { timers } = this.#services
+    const again = () => {
+      this.#cancelTimers.set(
+        name,
+        timers.after(ms, () => {
+          if (this.#closing !== undefined) return
+          again()
+          run()
+        }),
+      )
+    }
+    if (this.#closing === undefined) again()
+  }
+
+  /** Work nobody waits for: its faults are told and, for the work of a start, tried again until it is done. */
+  async #background(what: string, work: () => Promise<void>): Promise<void> {
+    const { log, limits } = this.#services
+    while (this.#closing === undefined) {
+      try {
+        return await work()
+      } catch (error) {
+        log.warn({ what, err: error }, 'work behind the scenes failed and is tried again')
+        await this.#pauses.pause(limits.retryMaxMs)
+      }
+    }
+  }
+
+  /**
+   * Drains: takes no more requests, lets those in hand end, brings every account out of memory cleanly.
+   * @param options.drainMs what is not done by then is left as a crash would leave it; nothing acknowledged is lost. 0 leaves all so. Default 10,000.
+   */
+  close({ drainMs = 10_000 }: { drainMs?: number } = {}): Promise<void> {
+    this.#closing ??= this.#drain(drainMs)
+    return this.#closing
+  }
+
+  async #drain(drainMs: number): Promise<void> {
+    for (const subscription of this.#subscriptions) subscription.close()
+    for (const cancel of this.#cancelTimers.values()) cancel()
+    this.#pauses.endAll()
+    if (drainMs > 0) await this.#leaveAll(drainMs)
+    for (const actor of [...this.#actors.values()]) actor.abandon()
+  }
+
+  async #leaveAll(drainMs: number): Promise<void> {
+    const { timers, limits } = this.#services
+    const late = new AbortController()
+    const timeout = Promise.withResolvers<void>()
+    const cancel = timers.after(drainMs, timeout.resolve)
+    const drained = forEachAtMost(limits.passivationsAtOnceMax, [...this.#actors.values()], (actor) =>
+      leave(actor, this.#services, late.signal),
+    )
+    await Promise.race([drained, timeout.promise])
+    cancel()
+    late.abort()
+  }
+}
+
+/** How often a draining host looks whether an account has come to rest. */
+const restPollMs = 5
+/** What effects under way get to end; the others are taken up by the next activation. */
+const effectsDrainMs = 1000
+
+async function leave(actor: AccountActor, { clock, timers }: Services, late: AbortSignal): Promise<void> {
+  const effectsUntilMs = clock.monotonic() + effectsDrainMs
+  while (!actor.empty && !late.aborted) {
+    const rests = actor.quiet && (!actor.effectsBusy || clock.monotonic() >= effectsUntilMs)
+    if (rests) await actor.passivate()
+    else await pause(timers, restPollMs)
+  }
+}
+
+function refusal(status: string) {
+  return { result: { $case: 'refusal' as const, value: { status } } }
+}

@@ -1,0 +1,89 @@
+/** What a host remembers of accounts that gave trouble: how long to leave them alone, so that one of them costs the others nothing. */
+import type { Clock } from '@holdfast/kernel'
+import { LRUCache } from 'lru-cache'
+import type { RuntimeLimits } from './limits.ts'
+import type { Randomness } from './randomness.ts'
+
+interface Ailment {
+  bugs: number
+  faults: number
+  fencedAtMs: number[]
+  /** Monotonic; requests are refused until then. */
+  refusedUntilMs: number
+  /** Monotonic; activations wait until then. */
+  pausedUntilMs: number
+}
+
+const takeoverWindowMs = 60_000
+
+export class Ailments {
+  readonly #clock: Clock
+  readonly #randomness: Randomness
+  readonly #limits: RuntimeLimits
+  readonly #byAccount: LRUCache<string, Ailment>
+
+  constructor({
+    clock,
+    randomness,
+    limits,
+  }: { clock: Clock; randomness: Randomness; limits: RuntimeLimits }) {
+    this.#clock = clock
+    this.#randomness = randomness
+    this.#limits = limits
+    this.#byAccount = new LRUCache({ max: limits.ailingAccountsMax })
+  }
+
+  /** Requests are to be refused as unavailable for now. */
+  refused(account: string): boolean {
+    return (this.#byAccount.get(account)?.refusedUntilMs ?? 0) > this.#clock.monotonic()
+  }
+
+  /** Milliseconds an activation has to wait. */
+  pauseMs(account: string): number {
+    return Math.max(0, (this.#byAccount.get(account)?.pausedUntilMs ?? 0) - this.#clock.monotonic())
+  }
+
+  /** Another host took the account: come back after a jittered pause, and not too often. */
+  fenced(account: string): void {
+    const ailment = this.#of(account)
+    const nowMs = this.#clock.monotonic()
+    ailment.pausedUntilMs = nowMs + this.#limits.fencedPauseMs * (1 + this.#randomness.fraction())
+    ailment.fencedAtMs = [...ailment.fencedAtMs.filter((atMs) => atMs > nowMs - takeoverWindowMs), nowMs]
+    if (ailment.fencedAtMs.length < this.#limits.takeoversPerMinuteMax) return
+    ailment.refusedUntilMs = nowMs + takeoverWindowMs / 6
+    ailment.fencedAtMs = []
+  }
+
+  /** A decision failed by a bug: a few are forgiven, others' requests to the account must not suffer from one. */
+  bug(account: string): void {
+    const ailment = this.#of(account)
+    if (++ailment.bugs >= this.#limits.bugsBeforeQuarantine) this.#quarantine(ailment)
+  }
+
+  /** The account could not be read: damage, or a bug while reading. @returns for how long it is left alone, ms. */
+  damaged(account: string): number {
+    return this.#quarantine(this.#of(account))
+  }
+
+  /** The account was read and left in good order: its faults are forgiven. */
+  recovered(account: string): void {
+    const ailment = this.#byAccount.get(account)
+    if (ailment === undefined) return
+    ailment.bugs = 0
+    ailment.faults = 0
+  }
+
+  #quarantine(ailment: Ailment): number {
+    const { quarantineFirstMs, quarantineMaxMs } = this.#limits
+    const ms = Math.min(quarantineMaxMs, quarantineFirstMs * 2 ** Math.min(ailment.faults++, 30))
+    ailment.refusedUntilMs = this.#clock.monotonic() + ms
+    return ms
+  }
+
+  #of(account: string): Ailment {
+    const fresh = { bugs: 0, faults: 0, fencedAtMs: [], refusedUntilMs: 0, pausedUntilMs: 0 }
+    const ailment = this.#byAccount.get(account) ?? fresh
+    this.#byAccount.set(account, ailment)
+    return ailment
+  }
+}

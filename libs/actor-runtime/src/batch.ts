@@ -1,0 +1,48 @@
+/** What one flush carries: the changes gathered while the one before it was in flight, and all who wait for it. */
+import { maxEventBytes, maxFlushBytes } from '@holdfast/journal'
+import type { Effect } from '@holdfast/wire'
+import type { Ask } from './ask.ts'
+import { entryOverheadBytes, type Page, type RowEntry } from './flush-row.ts'
+
+/** Kept free of a row for one more change and the report of finished effects. */
+const reservedBytes = maxEventBytes + 64 * 1024
+/** Name and digest of a page in a row. */
+const pageEntryBytes = 80
+
+export class Batch {
+  readonly entries: RowEntry[] = []
+  /** Reference keys that must be durable before the row. */
+  readonly uses = new Set<string>()
+  readonly waiting: { ask: Ask; reply: Uint8Array }[] = []
+  rowBytes = 0
+  replyBytes = 0
+
+  /** Set when it is sealed. Effects its changes made. */
+  effects: Effect[] = []
+  /** When the account's next timer is due after it, Unix seconds. */
+  due: number | undefined
+
+  /** Something tentative is in it. */
+  get changes(): boolean {
+    return this.entries.length > 0
+  }
+
+  get full(): boolean {
+    return this.rowBytes > maxFlushBytes - reservedBytes
+  }
+
+  add(entry: RowEntry): void {
+    this.entries.push(entry)
+    this.rowBytes +=
+      entryOverheadBytes + (Array.isArray(entry) ? entry.length * pageEntryBytes : entry.length)
+  }
+
+  hold(ask: Ask, reply: Uint8Array): void {
+    this.waiting.push({ ask, reply })
+    this.replyBytes += reply.length
+  }
+
+  get pages(): Page[] {
+    return this.entries.flatMap((entry) => (Array.isArray(entry) ? entry : []))
+  }
+}

@@ -1,0 +1,194 @@
+/**
+ * Checkpoints of one activation: when one is due, its pages, its root, and what may go afterwards.
+ *
+ * A checkpoint is cut at one row, synchronously, so all its pages show the same state. Its pages are written while the
+ * account goes on; their names (`<epoch>-<n>-<page>`) are used once. It takes effect when its root is set, fenced, which
+ * the flush pipeline does between two appends. Only then rows and pages behind it are removed, by exact name. A root whose
+ * setting failed or is unknown is set again with the same content; until it holds, nothing is removed.
+ */
+import type { AccountState } from '@holdfast/content-tree'
+import type { JournalHold } from '@holdfast/journal'
+import { CheckpointRoot } from '@holdfast/wire'
+import { digestOf, type Page } from './flush-row.ts'
+import type { Services } from './services.ts'
+import { forEachAtMost } from './slots.ts'
+import { backoffMs } from './timers.ts'
+
+export interface TailRow {
+  seq: number
+  bytes: number
+  /** Pages that hold its large changes. */
+  pages: readonly string[]
+}
+
+interface Cut {
+  through: number
+  pages: Page[]
+  bytes: number
+  startedMs: number
+  written: boolean
+}
+
+export class Checkpoints {
+  readonly #services: Services
+  readonly #hold: JournalHold
+  #rootPages: readonly string[]
+  #snapshotBytes: number
+  readonly #tail: TailRow[]
+  #tailBytes: number
+  #cut: Cut | undefined
+  #count = 0
+  #failures = 0
+  #retryAtMs = 0
+  readonly #removals = new Set<Promise<void>>()
+
+  /** @param start what the activation was read from. */
+  constructor(
+    services: Services,
+    hold: JournalHold,
+    start: { rootPages: readonly string[]; snapshotBytes: number; tail: readonly TailRow[] },
+  ) {
+    this.#services = services
+    this.#hold = hold
+    this.#rootPages = start.rootPages
+    this.#snapshotBytes = start.snapshotBytes
+    this.#tail = [...start.tail]
+    this.#tailBytes = this.#tail.reduce((sum, row) => sum + row.bytes, 0)
+  }
+
+  /** A row became durable. */
+  appended(row: TailRow): void {
+    this.#tail.push(row)
+    this.#tailBytes += row.bytes
+  }
+
+  /** A cut should be made now. */
+  get due(): boolean {
+    if (this.#cut !== undefined || this.#services.clock.monotonic() < this.#retryAtMs) return false
+    const { checkpointBytesMin, tailBytesMax, tailFlushesMax } = this.#services.limits
+    const enough = Math.min(tailBytesMax, Math.max(checkpointBytesMin, this.#snapshotBytes))
+    return this.#tailBytes >= enough || this.#tail.length >= tailFlushesMax
+  }
+
+  /** The tail is so long that nothing more may be added before a checkpoint holds. */
+  get full(): boolean {
+    const { tailBytesMax, tailFlushesMax } = this.#services.limits
+    return this.#tailBytes >= 2 * tailBytesMax || this.#tail.length >= 2 * tailFlushesMax
+  }
+
+  /** At a passivation: reading the tail again would cost more than a checkpoint does now. */
+  get worthwhile(): boolean {
+    const { checkpointBytesMin } = this.#services.limits
+    return (
+      this.#tailBytes >= Math.max(checkpointBytesMin / 4, this.#snapshotBytes / 4) || this.#tail.length >= 256
+    )
+  }
+
+  /** The next try after a failure, monotonic milliseconds. */
+  get retryAtMs(): number {
+    return this.#retryAtMs
+  }
+
+  /** A cut was made and does not hold yet. */
+  get underWay(): boolean {
+    return this.#cut !== undefined
+  }
+
+  /** Pages are durable: the root may be set. */
+  get ready(): boolean {
+    return this.#cut?.written === true && this.#services.clock.monotonic() >= this.#retryAtMs
+  }
+
+  /** Cuts the state, which must be what the rows up to `through` make; that row may still be on its way. */
+  cut(state: AccountState, through: number): void {
+    const n = this.#count++
+    const name = (page: number) => `${this.#hold.epoch}-${n}-${page}`
+    const pages = state.checkpoint().map((bytes, page) => ({ name: name(page), bytes }))
+    const bytes = pages.reduce((sum, page) => sum + page.bytes.length, 0)
+    this.#cut = { through, pages, bytes, startedMs: this.#services.clock.monotonic(), written: false }
+  }
+
+  /** Writes the pages of the cut; to be called once its row is durable. @returns whether they are durable. */
+  async writePages(): Promise<boolean> {
+    const cut = this.#cut
+    if (cut === undefined || cut.written) return false
+    const { journal, limits, log } = this.#services
+    const { account } = this.#hold
+    try {
+      await forEachAtMost(limits.pagesAtOnceMax, cut.pages, (page) =>
+        journal.putPage(account, page.name, page.bytes),
+      )
+      cut.written = true
+      return true
+    } catch (error) {
+      this.#failed()
+      this.#cut = undefined
+      log.warn({ account, pages: cut.pages.length, err: error }, 'pages of a checkpoint could not be written')
+      const names = cut.pages.map((page) => page.name)
+      this.#remove(() => journal.deletePages(account, names), 'pages of a given up checkpoint stay')
+      return false
+    }
+  }
+
+  /**
+   * Sets the root; never while an append is under way.
+   * @throws JournalFault `FENCED`. Anything else is tried again later.
+   */
+  async setRoot(): Promise<void> {
+    const cut = this.#cut
+    if (cut === undefined) return
+    const { journal, log } = this.#services
+    const pages = cut.pages.map((page) => page.name)
+    const digests = cut.pages.map((page) => digestOf(page.bytes))
+    const root = CheckpointRoot.encode({ through: cut.through, pages, digests }).finish()
+    try {
+      await journal.setRoot(this.#hold, { root, through: cut.through })
+    } catch (error) {
+      if ((error as { code?: string }).code === 'FENCED') throw error
+      this.#failed()
+      log.warn({ account: this.#hold.account, err: error }, 'the root of a checkpoint could not be set')
+      return
+    }
+    this.#holds(cut)
+  }
+
+  #holds(cut: Cut): void {
+    const { journal, metrics, clock } = this.#services
+    const obsolete = [...this.#rootPages]
+    while (this.#tail.length > 0 && (this.#tail[0]?.seq ?? 0) <= cut.through) {
+      const row = this.#tail.shift() as TailRow
+      this.#tailBytes -= row.bytes
+      obsolete.push(...row.pages)
+    }
+    this.#rootPages = cut.pages.map((page) => page.name)
+    this.#snapshotBytes = cut.bytes
+    this.#cut = undefined
+    this.#failures = 0
+    this.#retryAtMs = 0
+    const ms = clock.monotonic() - cut.startedMs
+    metrics.checkpointed({ ms, bytes: cut.bytes, pages: cut.pages.length })
+    this.#remove(() => journal.trim(this.#hold, cut.through), 'rows behind a checkpoint stay')
+    if (obsolete.length === 0) return
+    this.#remove(() => journal.deletePages(this.#hold.account, obsolete), 'pages behind a checkpoint stay')
+  }
+
+  /** What stays is swept by an activation to come. */
+  #remove(work: () => Promise<void>, message: string): void {
+    const removal = work().catch((error: unknown) => {
+      this.#services.log.warn({ account: this.#hold.account, err: error }, message)
+    })
+    this.#removals.add(removal)
+    void removal.finally(() => this.#removals.delete(removal))
+  }
+
+  /** Resolves when nothing is being removed. */
+  async removed(): Promise<void> {
+    await Promise.all(this.#removals)
+  }
+
+  #failed(): void {
+    const { clock, limits, randomness } = this.#services
+    const bounds = { firstMs: limits.retryFirstMs, maxMs: limits.retryMaxMs, fraction: randomness.fraction() }
+    this.#retryAtMs = clock.monotonic() + backoffMs(this.#failures++, bounds)
+  }
+}

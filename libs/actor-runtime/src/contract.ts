@@ -1,0 +1,17 @@
+/** What frontends see of the accounts: one call that finds the owner, retries what may be retried, and shares one deadline. */
+import type { AccountReply, AccountRequest } from '@holdfast/wire'
+
+export interface AccountClient {
+  /**
+   * Asks the account's actor. `moved` and missing responders are retried with the same request id until the deadline;
+   * the reply is never `moved`.
+   *
+   * @throws AccountsUnavailable (`ACCOUNTS_UNAVAILABLE`, → 503) when no answer came in time: the outcome is unknown, a repeat with the same
+   *   request id has one effect.
+   * @throws AccountsUnavailable with `overloaded` (→ 429) when the account's mailbox is full.
+   */
+  call(
+    request: Omit<AccountRequest, 'deadlineMs'>,
+    options: { timeoutMs?: number; signal?: AbortSignal },
+  ): Promise<AccountReply>
+}

@@ -1,0 +1,153 @@
+/** Every bound of the runtime, with its name and the reason for its value. */
+export interface RuntimeLimits {
+  /** Requests of one account in hand, undecided or waiting for a flush; past it the mailbox overflows. */
+  mailboxMax: number
+  /** Requests in hand of all accounts of a host. */
+  requestsMax: number
+  /** Bytes of replies one account holds back until their flush is durable; past it nothing more is decided. */
+  heldReplyBytesMax: number
+  /** Accounts being read at one time: a host's death must not read all of them at once. */
+  activationsAtOnceMax: number
+  /** Accounts in memory. */
+  activeAccountsMax: number
+  /** Estimated bytes of all accounts in memory; the least recently used leave first. */
+  memoryBytesMax: number
+  /** An account nobody asked for so long leaves. */
+  idleMs: number
+  /** Passivations at one time. */
+  passivationsAtOnceMax: number
+  /** How long one account decides before the loop may turn. */
+  turnMs: number
+
+  /** A checkpoint is due when the journal's tail reaches the snapshot's bytes, but not before this. */
+  checkpointBytesMin: number
+  /** A tail of these bytes, or this many flushes, forces a checkpoint; at twice of it nothing more is decided until one is there. */
+  tailBytesMax: number
+  tailFlushesMax: number
+  /** Pages being written or read at one time, per account. */
+  pagesAtOnceMax: number
+
+  /** How often an append that certainly was not written is tried again before the activation is given up. */
+  appendAttemptsMax: number
+  /** Between attempts at anything the stores refused. */
+  retryFirstMs: number
+  retryMaxMs: number
+
+  /** Finished effects are journaled with the next flush, or alone after this time. */
+  effectsIdleMs: number
+  /** Rows in one write to the lookups. */
+  lookupRowsMax: number
+  /** Attempts at a mail per activation; then it waits for the account's next one. */
+  mailAttemptsMax: number
+  mailRetryFirstMs: number
+  mailRetryMaxMs: number
+  /** Mails being handed over at one time, per host. */
+  mailsAtOnceMax: number
+  /** An account that left with an effect undone is woken again after this time. */
+  effectsWakeMs: number
+  /** Rows of accounts with effects and timers are read again after this time: those whose host died or lost them are found. */
+  relistMs: number
+
+  /** Counters of share codes drawn at one time; what a crash loses. */
+  codesDrawn: number
+  /** Counters a decision gets without asking: a folder and a file take two. */
+  codesPerDecision: number
+  legacyCodesDrawn: number
+  /** Counters one request may ask for. */
+  codesPerRequestMax: number
+
+  /** Password checks running at one time: each takes 50 ms of a thread and 16 MiB. */
+  passwordChecksAtOnceMax: number
+  /** Checks waiting; past it the request is refused with `error-rateLimit`. */
+  passwordChecksQueuedMax: number
+  /** Slow checks one request may cost; further passwords count as wrong. */
+  passwordChecksPerRequestMax: number
+  verdictsKeptMax: number
+  verdictsKeptMs: number
+
+  /** How often one request is decided anew because something was missing. */
+  decisionsPerRequestMax: number
+
+  /** A fenced host comes back no sooner than this, and up to twice as late. */
+  fencedPauseMs: number
+  /** How long a host that has an account in memory is waited for to let it go, before it is taken over. */
+  releaseWaitMs: number
+  /** Takeovers of one account by this host within a minute; past it the account is unavailable here. */
+  takeoversPerMinuteMax: number
+  /** An account with a bug or damage is left alone for this long, doubling up to the maximum. */
+  quarantineFirstMs: number
+  quarantineMaxMs: number
+  /** Bugs met while deciding before an account is left alone. */
+  bugsBeforeQuarantine: number
+  /** Accounts whose faults are remembered. */
+  ailingAccountsMax: number
+  /** How long an account is known not to exist. */
+  absentMs: number
+  absentAccountsMax: number
+
+  /** Timers kept in memory; the later ones are read again when their time comes. */
+  dueAccountsMax: number
+  /** Accounts whose timers fire at one time, and accounts woken at one time after a start. */
+  ticksAtOnceMax: number
+  wakesAtOnceMax: number
+}
+
+const KiB = 1024
+const MiB = 1024 * KiB
+
+export const defaultLimits: RuntimeLimits = {
+  mailboxMax: 1024,
+  requestsMax: 16_384,
+  heldReplyBytesMax: 16 * MiB,
+  activationsAtOnceMax: 16,
+  activeAccountsMax: 50_000,
+  memoryBytesMax: 512 * MiB,
+  idleMs: 60_000,
+  passivationsAtOnceMax: 16,
+  turnMs: 8,
+
+  checkpointBytesMin: 64 * KiB,
+  tailBytesMax: 4 * MiB,
+  tailFlushesMax: 4096,
+  pagesAtOnceMax: 4,
+
+  appendAttemptsMax: 8,
+  retryFirstMs: 50,
+  retryMaxMs: 2000,
+
+  effectsIdleMs: 1000,
+  lookupRowsMax: 1024,
+  mailAttemptsMax: 8,
+  mailRetryFirstMs: 1000,
+  mailRetryMaxMs: 5 * 60_000,
+  mailsAtOnceMax: 4,
+  effectsWakeMs: 10 * 60_000,
+  relistMs: 60_000,
+
+  codesDrawn: 4096,
+  codesPerDecision: 4,
+  legacyCodesDrawn: 16,
+  codesPerRequestMax: 1_000_000,
+
+  passwordChecksAtOnceMax: 2,
+  passwordChecksQueuedMax: 64,
+  passwordChecksPerRequestMax: 3,
+  verdictsKeptMax: 10_000,
+  verdictsKeptMs: 10 * 60_000,
+
+  decisionsPerRequestMax: 12,
+
+  fencedPauseMs: 50,
+  releaseWaitMs: 1000,
+  takeoversPerMinuteMax: 20,
+  quarantineFirstMs: 1000,
+  quarantineMaxMs: 5 * 60_000,
+  bugsBeforeQuarantine: 3,
+  ailingAccountsMax: 10_000,
+  absentMs: 1000,
+  absentAccountsMax: 10_000,
+
+  dueAccountsMax: 200_000,
+  ticksAtOnceMax: 16,
+  wakesAtOnceMax: 4,
+}

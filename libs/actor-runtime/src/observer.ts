@@ -1,0 +1,46 @@
+/** What a host tells about itself. */
+
+/** A child logger: constant messages, facts as fields. `pino` fits. */
+export interface RuntimeLog {
+  info(facts: object, message: string): void
+  warn(facts: object, message: string): void
+  error(facts: object, message: string): void
+}
+
+export const silentLog: RuntimeLog = { info() {}, warn() {}, error() {} }
+
+/** Called as things happen; must not throw, must not wait. */
+export interface HostMetrics {
+  /** A request came in; `depth` requests of its account are in hand with it. */
+  requested(facts: { depth: number }): void
+  /** A request was turned away because the mailbox or the host was full. */
+  overloaded(): void
+  activated(facts: { ms: number; rows: number; bytes: number }): void
+  /** An activation failed or ended other than by passivation. */
+  lost(facts: { reason: 'fenced' | 'unavailable' | 'corrupt' | 'bug' }): void
+  passivated(facts: { pendingEffects: boolean }): void
+  /** One append became durable. */
+  flushed(facts: { ms: number; bytes: number; changes: number; replies: number }): void
+  /** The outcome of an append was not known, and then settled: it was in, or not. */
+  unknown(facts: { outcome: 'in' | 'out' | 'fenced' }): void
+  checkpointed(facts: { ms: number; bytes: number; pages: number }): void
+  /** Effects waiting changed by so many. */
+  effectsPending(change: number): void
+  passwordChecked(facts: { ms: number }): void
+  /** Now, each second. */
+  memory(facts: { accounts: number; bytes: number }): void
+}
+
+export const noMetrics: HostMetrics = {
+  requested() {},
+  overloaded() {},
+  activated() {},
+  lost() {},
+  passivated() {},
+  flushed() {},
+  unknown() {},
+  checkpointed() {},
+  effectsPending() {},
+  passwordChecked() {},
+  memory() {},
+}

@@ -1,0 +1,99 @@
+/**
+ * Slow checks of folder passwords: scrypt in the thread pool, a bounded number at one time, verdicts kept for minutes.
+ *
+ * A verdict belongs to one verifier (its salt is the password's version), so a password changed meanwhile is asked anew.
+ */
+import { createHash, scrypt, timingSafeEqual } from 'node:crypto'
+import type { Clock } from '@holdfast/kernel'
+import type { PasswordVerifier } from '@holdfast/wire'
+import { LRUCache } from 'lru-cache'
+import type { RuntimeLimits } from './limits.ts'
+import type { HostMetrics } from './observer.ts'
+import { Slots } from './slots.ts'
+
+/** log2 of scrypt's N: 32 times the usual cost is the most a stored verifier may ask of this machine. */
+const costMax = 19
+const blockSize = 8
+
+export type PasswordCheck = (verifier: PasswordVerifier, password: string) => Promise<boolean>
+
+export class PasswordChecks {
+  readonly #check: PasswordCheck
+  readonly #slots: Slots
+  readonly #queuedMax: number
+  readonly #verdicts: LRUCache<string, boolean>
+  readonly #running = new Map<string, Promise<boolean>>()
+  readonly #clock: Clock
+  readonly #metrics: HostMetrics
+
+  constructor({
+    check = checkByScrypt,
+    clock,
+    limits,
+    metrics,
+  }: { check?: PasswordCheck | undefined; clock: Clock; limits: RuntimeLimits; metrics: HostMetrics }) {
+    this.#check = check
+    this.#clock = clock
+    this.#metrics = metrics
+    this.#slots = new Slots(limits.passwordChecksAtOnceMax)
+    this.#queuedMax = limits.passwordChecksQueuedMax
+    this.#verdicts = new LRUCache({
+      max: limits.verdictsKeptMax,
+      ttl: limits.verdictsKeptMs,
+      ttlResolution: 0,
+      perf: { now: () => clock.monotonic() + 1 },
+    })
+  }
+
+  /** The verdict kept, or undefined. */
+  known(verifier: PasswordVerifier, password: string): boolean | undefined {
+    return this.#verdicts.get(keyOf(verifier, password))
+  }
+
+  /** The verdict; undefined when too many checks wait. Equal checks under way are shared. */
+  async verdict(verifier: PasswordVerifier, password: string): Promise<boolean | undefined> {
+    const key = keyOf(verifier, password)
+    const known = this.#verdicts.get(key)
+    if (known !== undefined) return known
+    const running = this.#running.get(key)
+    if (running !== undefined) return running
+    if (this.#slots.waiting >= this.#queuedMax) return undefined
+    const check = this.#slots.run(() => this.#measured(verifier, password))
+    this.#running.set(key, check)
+    try {
+      const verdict = await check
+      this.#verdicts.set(key, verdict)
+      return verdict
+    } finally {
+      this.#running.delete(key)
+    }
+  }
+
+  async #measured(verifier: PasswordVerifier, password: string): Promise<boolean> {
+    const started = this.#clock.monotonic()
+    const verdict = await this.#check(verifier, password)
+    this.#metrics.passwordChecked({ ms: this.#clock.monotonic() - started })
+    return verdict
+  }
+}
+
+/** Names verifier and password without keeping either. */
+export function keyOf(verifier: PasswordVerifier, password: string): string {
+  const digest = createHash('sha256').update(verifier.salt).update(verifier.hash).update(`${verifier.cost}/`)
+  return digest.update(password.toLowerCase()).digest('base64')
+}
+
+/** scrypt over the lower-case hex that readers send; anything else cannot be right and costs nothing. */
+export const checkByScrypt: PasswordCheck = (verifier, password) => {
+  const hex = password.toLowerCase()
+  const possible = /^[0-9a-f]{64}$/.test(hex) && verifier.cost >= 1 && verifier.cost <= costMax
+  if (!possible || verifier.hash.length === 0) return Promise.resolve(false)
+  const N = 2 ** verifier.cost
+  const options = { N, r: blockSize, p: 1, maxmem: 256 * N * blockSize }
+  return new Promise((resolve, reject) => {
+    scrypt(hex, verifier.salt, verifier.hash.length, options, (error, derived) => {
+      if (error) reject(error)
+      else resolve(timingSafeEqual(derived, verifier.hash))
+    })
+  })
+}

@@ -1,0 +1,184 @@
+/**
+ * What one active account owes the world, carried out outside of its turn: references of released blobs, sign-in mails.
+ *
+ * An effect gets here once the change that made it is durable, is tried until it is done, and is then reported by its
+ * number for the journal. All of them may run twice. A blob that is taken into use again withdraws its release: a delete
+ * must never hit the reference that came after it, so a reference is written only behind deletes of the same key that
+ * are under way.
+ *
+ * Code rows are not here: they are due before the reply, the flush itself writes them.
+ */
+import type { LookupChange } from '@holdfast/journal'
+import type { Fault } from '@holdfast/kernel'
+import type { Blob, Effect, SignInMail } from '@holdfast/wire'
+import { referenceKey } from './lookup-rows.ts'
+import type { Services } from './services.ts'
+import { backoffMs, Pauses } from './timers.ts'
+
+interface Release {
+  numbers: number[]
+  blob: Blob
+}
+
+export class PendingEffects {
+  readonly #account: string
+  readonly #services: Services
+  readonly #finished: (numbers: readonly number[]) => void
+  /** By reference key; in the order they were released. */
+  readonly #releases = new Map<string, Release>()
+  #deleting: { keys: Set<string>; done: Promise<void> } | undefined
+  #releasing = false
+  #mails = 0
+  /** Mails given up for this activation. */
+  #left = 0
+  #stopped = false
+  readonly #pauses: Pauses
+
+  /** @param finished told the numbers of effects that are done. */
+  constructor(account: string, services: Services, finished: (numbers: readonly number[]) => void) {
+    this.#account = account
+    this.#services = services
+    this.#finished = finished
+    this.#pauses = new Pauses(services.timers)
+  }
+
+  /** Effects being worked at. */
+  get busy(): boolean {
+    return this.#releases.size > 0 || this.#releasing || this.#mails > 0
+  }
+
+  /** Effects that stay undone until the next activation. */
+  get left(): number {
+    return this.#left
+  }
+
+  /**
+   * Takes over effects of durable changes. Code rows are durable by now and only counted as done.
+   * @param usedSince reference keys that younger, not yet durable changes took into use again.
+   */
+  adopt(effects: readonly Effect[], usedSince: ReadonlySet<string>): void {
+    const done: number[] = []
+    for (const effect of effects) {
+      const kind = effect.effect
+      if (kind?.$case === 'signInMail') this.#mail(effect.number, kind.value)
+      else if (kind?.$case !== 'blobReleased' || kind.value.blob === undefined) done.push(effect.number)
+      else if (usedSince.has(referenceKey(kind.value.blob, this.#account))) done.push(effect.number)
+      else this.#addRelease(effect.number, kind.value.blob)
+    }
+    if (done.length > 0) this.#finished(done)
+    if (this.#releases.size > 0 && !this.#releasing) void this.#release()
+  }
+
+  #addRelease(number: number, blob: Blob): void {
+    const key = referenceKey(blob, this.#account)
+    const known = this.#releases.get(key)
+    if (known === undefined) this.#releases.set(key, { numbers: [number], blob })
+    else known.numbers.push(number)
+  }
+
+  /** The account uses these blobs again: their references stay. */
+  withdraw(keys: Iterable<string>): void {
+    const withdrawn: number[] = []
+    for (const key of keys) {
+      withdrawn.push(...(this.#releases.get(key)?.numbers ?? []))
+      this.#releases.delete(key)
+    }
+    if (withdrawn.length > 0) this.#finished(withdrawn)
+  }
+
+  /** Resolves when no delete of these keys is under way. */
+  async behindDeletesOf(keys: ReadonlySet<string>): Promise<void> {
+    const under = this.#deleting
+    if (under !== undefined && !keys.isDisjointFrom(under.keys)) await under.done
+  }
+
+  /** The activation is over; what is under way may still end, nothing new begins. */
+  stop(): void {
+    this.#stopped = true
+    this.#pauses.endAll()
+  }
+
+  async #release(): Promise<void> {
+    this.#releasing = true
+    const { limits, log, randomness } = this.#services
+    let attempt = 0
+    while (this.#releases.size > 0 && !this.#stopped) {
+      const batch = [...this.#releases.entries().take(limits.lookupRowsMax)]
+      if (await this.#deleteReferences(batch)) {
+        attempt = 0
+        continue
+      }
+      const fraction = randomness.fraction()
+      const ms = backoffMs(attempt++, { firstMs: limits.retryFirstMs, maxMs: limits.retryMaxMs, fraction })
+      log.warn(
+        { account: this.#account, references: batch.length, attempt },
+        'references could not be removed yet',
+      )
+      await this.#pauses.pause(ms)
+    }
+    this.#releasing = false
+  }
+
+  /** @returns false: the lookups refused; what was withdrawn meanwhile is not tried again. */
+  async #deleteReferences(batch: readonly (readonly [string, Release])[]): Promise<boolean> {
+    const rows: LookupChange[] = batch.map(([key]) => ({ delete: key }))
+    const write = this.#services.lookups.write(rows)
+    const ended = write.then(
+      () => {},
+      () => {},
+    )
+    this.#deleting = { keys: new Set(batch.map(([key]) => key)), done: ended }
+    const [result] = await Promise.allSettled([write])
+    this.#deleting = undefined
+    if (result.status === 'rejected') return false
+    for (const [key, release] of batch) this.#released(key, release)
+    return true
+  }
+
+  #released(key: string, release: Release): void {
+    if (this.#releases.get(key) !== release) return
+    this.#releases.delete(key)
+    this.#finished(release.numbers)
+    this.#services.onBlobReleased({ blob: release.blob, account: this.#account })
+  }
+
+  #mail(number: number, mail: SignInMail): void {
+    this.#mails++
+    this.#sendMail(number, mail).then(
+      (sent) => {
+        this.#mails--
+        if (sent) this.#finished([number])
+        else this.#left++
+      },
+      (error: unknown) => {
+        this.#mails--
+        this.#left++
+        this.#services.log.error(
+          { account: this.#account, effect: number, err: error },
+          'a mail broke its sender',
+        )
+      },
+    )
+  }
+
+  async #sendMail(number: number, mail: SignInMail): Promise<boolean> {
+    const { limits, log, mailSlots, mailer, randomness } = this.#services
+    const id = `${this.#account}-${number}`
+    for (let attempt = 0; attempt < limits.mailAttemptsMax && !this.#stopped; attempt++) {
+      try {
+        await mailSlots.run(() => mailer.send({ id, accountId: this.#account, ...mail }))
+        return true
+      } catch (error) {
+        const hopeless = (error as Partial<Fault>).category === 'invalid'
+        log.warn(
+          { account: this.#account, effect: number, attempt, hopeless, err: error },
+          'a mail was not accepted',
+        )
+        if (hopeless) return true
+      }
+      const bounds = { firstMs: limits.mailRetryFirstMs, maxMs: limits.mailRetryMaxMs }
+      await this.#pauses.pause(backoffMs(attempt, { ...bounds, fraction: randomness.fraction() }))
+    }
+    return false
+  }
+}

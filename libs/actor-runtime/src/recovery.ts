@@ -1,0 +1,85 @@
+/**
+ * Reading an account back: the root's pages, then every row behind it.
+ *
+ * The hold was acquired before, so nobody else can change what is read here any more. Something missing means that
+ * somebody newer fenced us meanwhile, which the serial head tells, or damage. Never a start from what was found.
+ */
+import type { AccountState } from '@holdfast/content-tree'
+import { JournalFault, type JournalHold } from '@holdfast/journal'
+import { CheckpointRoot } from '@holdfast/wire'
+import type { TailRow } from './checkpoints.ts'
+import { decodeRow, digestOf } from './flush-row.ts'
+import type { Services } from './services.ts'
+
+export interface Recovered {
+  state: AccountState
+  rootPages: readonly string[]
+  snapshotBytes: number
+  tail: TailRow[]
+}
+
+/** @throws JournalFault `FENCED`, `CORRUPT`, `UNAVAILABLE`; whatever the core throws on a change it does not take. */
+export async function recover(services: Services, hold: JournalHold): Promise<Recovered> {
+  const root = hold.root && CheckpointRoot.decode(hold.root)
+  const pages = root === undefined ? [] : await readPages(services, hold, root)
+  const { states, clock, timers, limits } = services
+  const state = root === undefined ? states.empty(hold.account) : states.load(hold.account, pages)
+  const tail: TailRow[] = []
+  let seq = root?.through ?? 0
+  let turnEndsMs = clock.monotonic() + limits.turnMs
+  for await (const row of services.journal.rows(hold, seq)) {
+    if (row.seq !== ++seq) throw damaged(hold, `row ${row.seq} came where ${seq} was due`)
+    const read = await decodeRow(row.bytes, (name, digest) => readPage(services, hold, name, digest))
+    for (const change of read.changes) state.apply(change)
+    tail.push({ seq, bytes: row.bytes.length, pages: read.pages })
+    if (clock.monotonic() < turnEndsMs) continue
+    await timers.turn()
+    turnEndsMs = clock.monotonic() + limits.turnMs
+  }
+  if (seq !== hold.head) throw damaged(hold, `the rows end at ${seq} of ${hold.head}`)
+  const snapshotBytes = pages.reduce((sum, page) => sum + page.length, 0)
+  return { state, rootPages: root?.pages ?? [], snapshotBytes, tail }
+}
+
+/** A bounded number at a time. */
+async function readPages(services: Services, hold: JournalHold, root: CheckpointRoot): Promise<Uint8Array[]> {
+  const pages: Uint8Array[] = []
+  const atOnce = services.limits.pagesAtOnceMax
+  for (let start = 0; start < root.pages.length; start += atOnce) {
+    const names = root.pages.slice(start, start + atOnce)
+    const read = names.map((name, at) =>
+      readPage(services, hold, name, root.digests[start + at] ?? new Uint8Array()),
+    )
+    pages.push(...(await Promise.all(read)))
+  }
+  return pages
+}
+
+async function readPage(
+  services: Services,
+  hold: JournalHold,
+  name: string,
+  digest: Uint8Array,
+): Promise<Uint8Array> {
+  const bytes = await services.journal.page(hold.account, name)
+  if (bytes !== undefined && digestOf(bytes).equals(digest)) return bytes
+  const { epoch } = await services.journal.head(hold.account)
+  if (epoch !== hold.epoch)
+    throw new JournalFault('FENCED', `${hold.account} was taken over while it was read`)
+  throw damaged(hold, `page ${name} is ${bytes === undefined ? 'missing' : 'not what was written'}`)
+}
+
+function damaged(hold: JournalHold, what: string): JournalFault {
+  return new JournalFault('CORRUPT', `journal of ${hold.account}: ${what}`)
+}
+
+/** Removes pages that dead epochs left behind and nothing names. */
+export async function sweepPages(services: Services, hold: JournalHold, recovered: Recovered): Promise<void> {
+  const named = new Set([...recovered.rootPages, ...recovered.tail.flatMap((row) => row.pages)])
+  const dead: string[] = []
+  for await (const name of services.journal.pageNames(hold.account)) {
+    const epoch = Number(name.split('-', 1)[0])
+    if (epoch < hold.epoch && !named.has(name)) dead.push(name)
+  }
+  if (dead.length > 0) await services.journal.deletePages(hold.account, dead)
+}

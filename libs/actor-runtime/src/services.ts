@@ -1,0 +1,51 @@
+/** What all accounts of a host share. */
+import type { AccountStates } from '@holdfast/content-tree'
+import type { JournalStore, LookupStore } from '@holdfast/journal'
+import type { Clock } from '@holdfast/kernel'
+import type { Blob } from '@holdfast/wire'
+import type { CodeLeases } from './code-leases.ts'
+import type { RuntimeLimits } from './limits.ts'
+import type { HostMetrics, RuntimeLog } from './observer.ts'
+import type { PasswordChecks } from './password-checks.ts'
+import type { Randomness } from './randomness.ts'
+import type { Slots } from './slots.ts'
+import type { Timers } from './timers.ts'
+
+export interface SignInMailer {
+  /**
+   * Takes a sign-in mail; resolves when it is accepted. Called again with the same id after an unknown outcome.
+   *
+   * @throws a Fault of category `invalid`: it will never be accepted, the effect ends; anything else is tried again.
+   */
+  send(mail: {
+    id: string
+    accountId: string
+    email: string
+    tokenKeyId: number
+    tokenCounter: number
+  }): Promise<void>
+}
+
+export interface Services {
+  readonly hostId: string
+  readonly journal: JournalStore
+  readonly lookups: LookupStore
+  readonly states: AccountStates
+  readonly clock: Clock
+  readonly timers: Timers
+  readonly randomness: Randomness
+  readonly limits: RuntimeLimits
+  readonly log: RuntimeLog
+  readonly metrics: HostMetrics
+  readonly codes: CodeLeases
+  readonly legacyCodes: CodeLeases
+  readonly passwords: PasswordChecks
+  readonly mailer: SignInMailer
+  readonly mailSlots: Slots
+  /** Asks the host that probably has the account in memory to let it go. A courtesy: resolves whatever comes of it. */
+  readonly askRelease: (account: string) => Promise<void>
+  /** The reference row of a blob is gone: the collector may look at it. */
+  readonly onBlobReleased: (released: { blob: Blob; account: string }) => void
+  /** When the account has something due next, Unix seconds. */
+  readonly onDue: (account: string, due: number | undefined) => void
+}

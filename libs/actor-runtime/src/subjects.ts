@@ -1,0 +1,14 @@
+/** Where a host listens. Requests go to hosts, not to accounts: placement is a hint of the sender. */
+export function subjectOf(hostId: string): string {
+  return `accounts.${hostId}`
+}
+
+/** Where a host is asked to let go of an account: its id as text, answered when it is not in memory there any more, or kept. */
+export function releaseSubjectOf(hostId: string): string {
+  return `accounts.${hostId}.release`
+}
+
+/** Parts of requests that are larger than a message of the bus. */
+export function partSubjectOf(hostId: string): string {
+  return `accounts.${hostId}.parts`
+}

@@ -1,0 +1,57 @@
+/** Waiting as a parameter, beside kernel's `Clock`: tests and the simulation decide when it ends. */
+export interface Timers {
+  /** Runs once after the delay. @returns cancels it. */
+  after(ms: number, run: () => void): () => void
+  /** Lets the loop turn once, so that sockets and other accounts come to their right. */
+  turn(): Promise<void>
+}
+
+/** Real timers. They keep a process alive: whoever starts one cancels it when it is of no more use. */
+export const systemTimers: Timers = {
+  after(ms, run) {
+    const timer = setTimeout(run, ms)
+    return () => clearTimeout(timer)
+  },
+  turn: () => new Promise((resolve) => setImmediate(resolve)),
+}
+
+export function pause(timers: Timers, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    timers.after(ms, resolve)
+  })
+}
+
+/** Pauses that end early, all at once, when what they are for is over. */
+export class Pauses {
+  readonly #timers: Timers
+  readonly #open = new Map<() => void, () => void>()
+
+  constructor(timers: Timers) {
+    this.#timers = timers
+  }
+
+  pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        this.#open.delete(end)
+        resolve()
+      }
+      this.#open.set(end, this.#timers.after(ms, end))
+    })
+  }
+
+  endAll(): void {
+    for (const [end, cancel] of [...this.#open]) {
+      cancel()
+      end()
+    }
+  }
+}
+
+/** Doubling delays between two bounds, spread by ± half, so that many waiters do not come back together. */
+export function backoffMs(
+  attempt: number,
+  { firstMs, maxMs, fraction }: { firstMs: number; maxMs: number; fraction: number },
+): number {
+  return Math.min(maxMs, firstMs * 2 ** Math.min(attempt, 30)) * (0.5 + fraction)
+}

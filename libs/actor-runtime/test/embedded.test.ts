@@ -1,0 +1,213 @@
+/** The runtime with what `npm start` stands on: the real core, journals in LevelDB, real time. */
+import { randomBytes, scryptSync } from 'node:crypto'
+import { MemoryBus } from '@holdfast/bus'
+import { createAccountStates } from '@holdfast/content-tree'
+import { LevelMetadataStore } from '@holdfast/journal-level'
+import { Keyring, mintRequestId } from '@holdfast/kernel'
+import type { AccountReply, AccountRequest, Blob, Item } from '@holdfast/wire'
+import t from 'tap'
+import { AccountHost, RoutedAccountClient } from '../src/index.ts'
+
+const ring = new Keyring(Buffer.alloc(32, 7))
+const none = { storage: undefined, contents: undefined, traffic: undefined }
+const states = createAccountStates({
+  ids: ring.ids,
+  codes: ring.codes,
+  legacyCodes: ring.legacyCodes,
+  tokens: ring.tokens,
+  limits: { guest: none, standard: none, premium: none },
+  openListing: false,
+  directLinksPremium: false,
+})
+
+type Who = NonNullable<NonNullable<AccountRequest['caller']>['who']>
+type Operation = NonNullable<AccountRequest['operation']>
+
+/** One life of the process. */
+async function live(path: string) {
+  const store = await LevelMetadataStore.open({ path })
+  const bus = new MemoryBus()
+  const faults: object[] = []
+  const host = new AccountHost({
+    hostId: 'one',
+    bus,
+    journal: store.journals,
+    lookups: store.lookups,
+    states,
+    mailer: { send: async () => {} },
+    sweepMs: 100,
+    limits: { checkpointBytesMin: 4096 },
+    log: { info() {}, warn: (facts) => void faults.push(facts), error: (facts) => void faults.push(facts) },
+  })
+  host.start()
+  const client = new RoutedAccountClient({ bus, hostOf: () => 'one' })
+  return {
+    store,
+    host,
+    faults,
+    ask(
+      account: string,
+      operation: Operation,
+      who: Who = { $case: 'operator', value: {} },
+    ): Promise<AccountReply> {
+      const requestId = mintRequestId(Date.now())
+      return client.call({ accountId: account, requestId, caller: { who }, tierNeeded: '', operation }, {})
+    },
+    async end({ cleanly }: { cleanly: boolean }) {
+      await host.close({ drainMs: cleanly ? 5000 : 0 })
+      await store.close()
+    },
+  }
+}
+
+function blob(): Blob {
+  return { id: randomBytes(48), incarnation: randomBytes(16), size: 1000, crc32: 1, placementGroup: 0 }
+}
+
+function upload(name: string, folderId?: string): Operation {
+  return {
+    $case: 'addFile',
+    value: {
+      name,
+      mimetype: 'text/plain',
+      blob: blob(),
+      ...(folderId === undefined ? { createAccount: { tokenKeyId: 1 } } : { folderId }),
+    },
+  }
+}
+
+function reading(contentId: string, password?: string): Operation {
+  const page = {
+    page: 1,
+    pageSize: 1000,
+    sortField: 1 as const,
+    ascending: true,
+    contentFilter: '',
+    maxDepth: 16,
+  }
+  return {
+    $case: 'readContent',
+    value: { contentId, ...page, ...(password === undefined ? {} : { password }) },
+  }
+}
+
+function itemOf(reply: AccountReply): Item {
+  if (reply.result?.$case === 'content' && reply.result.value.item) return reply.result.value.item
+  throw new Error(`no item: ${JSON.stringify(reply)}`)
+}
+
+async function rootOf(life: Awaited<ReturnType<typeof live>>, account: string): Promise<Item> {
+  const { result } = await life.ask(account, { $case: 'getAccount', value: {} })
+  if (result?.$case !== 'account') throw new Error(`no account: ${JSON.stringify(result)}`)
+  return itemOf(await life.ask(account, reading(result.value.rootFolder)))
+}
+
+t.test(
+  'guests upload, many at once; what was acknowledged is there after a crash, and after a clean stop',
+  async (t) => {
+    const path = t.testdir()
+    let life = await live(path)
+    const accounts = Array.from({ length: 8 }, () => ring.ids.account('eu-par'))
+    const folders = await Promise.all(
+      accounts.map(async (account) => String(itemOf(await life.ask(account, upload('first'))).parentFolder)),
+    )
+    await Promise.all(
+      accounts.flatMap((account, at) =>
+        Array.from({ length: 40 }, (_, n) => life.ask(account, upload(`f${n}`, folders[at] as string))),
+      ),
+    )
+    const trees = await Promise.all(accounts.map((account) => rootOf(life, account)))
+    t.ok(trees.every((root) => root.children[0]?.children.length === 41))
+    for (const cleanly of [false, true, false]) {
+      await life.end({ cleanly })
+      life = await live(path)
+      t.strictSame(await Promise.all(accounts.map((account) => rootOf(life, account))), trees)
+    }
+    const [first] = trees
+    const [folder] = first?.children ?? []
+    const code = await life.store.lookups.get(`code/${folder?.code}`)
+    t.equal(Buffer.from(code ?? '').toString(), folder?.id)
+    let references = 0
+    for await (const _ of life.store.lookups.scan('ref/')) references++
+    t.equal(references, 8 * 41)
+    t.strictSame(life.faults, [])
+    await life.end({ cleanly: true })
+  },
+)
+
+t.test('deleting gives references back, copies share them, an expired folder goes by itself', async (t) => {
+  const life = await live(t.testdir())
+  const account = ring.ids.account('eu-par')
+  const file = itemOf(await life.ask(account, upload('f')))
+  const folderId = String(file.parentFolder)
+  await life.ask(account, {
+    $case: 'copyContents',
+    value: { sources: [{ contentId: file.id, manifest: undefined }], folderId, skipUnreadable: false },
+  })
+  const references = async () => {
+    const keys: string[] = []
+    for await (const { key } of life.store.lookups.scan('ref/')) keys.push(key)
+    return keys.length
+  }
+  t.equal(await references(), 1)
+  await life.ask(account, { $case: 'deleteContents', value: { contentIds: [file.id] } })
+  t.equal(await references(), 1)
+  const expiry = Math.floor(Date.now() / 1000) + 2
+  const attribute = { $case: 'expiry' as const, value: { expiry, deleteAfterExpiry: false } }
+  await life.ask(account, { $case: 'updateContent', value: { contentId: folderId, attribute } })
+  while ((await references()) > 0) await new Promise((resolve) => setTimeout(resolve, 50))
+  t.strictSame((await rootOf(life, account)).children, [])
+  t.strictSame(life.faults, [])
+  await life.end({ cleanly: true })
+})
+
+t.test('an account of many contents goes to rest and comes back in a blink', async (t) => {
+  const path = t.testdir()
+  let life = await live(path)
+  const account = ring.ids.account('eu-par')
+  const folderId = String(itemOf(await life.ask(account, upload('first'))).parentFolder)
+  await Promise.all(Array.from({ length: 99 }, (_, n) => life.ask(account, upload(`f${n}`, folderId))))
+  const { result } = await life.ask(account, { $case: 'getAccount', value: {} })
+  const root = result?.$case === 'account' ? result.value.rootFolder : ''
+  for (let copies = 0; copies < 99; copies++) {
+    const sources = [{ contentId: folderId, manifest: undefined }]
+    await life.ask(account, {
+      $case: 'copyContents',
+      value: { sources, folderId: root, skipUnreadable: false },
+    })
+  }
+  const before = await life.ask(account, { $case: 'getAccount', value: {} })
+  await life.end({ cleanly: true })
+  life = await live(path)
+  const startedMs = performance.now()
+  const after = await life.ask(account, { $case: 'getAccount', value: {} })
+  const ms = performance.now() - startedMs
+  t.comment(`activation of 10,000 files: ${ms.toFixed(1)} ms`)
+  t.strictSame(after, before)
+  t.equal(after.result?.$case === 'account' && after.result.value.fileCount, 10_000)
+  t.ok(ms < 2000, `${ms} ms`)
+  t.strictSame(life.faults, [])
+  await life.end({ cleanly: true })
+})
+
+t.test('a folder password opens with its hash, checked by scrypt beside the turn', async (t) => {
+  const life = await live(t.testdir())
+  const account = ring.ids.account('eu-par')
+  const folderId = String(itemOf(await life.ask(account, upload('f'))).parentFolder)
+  const hex = 'ab'.repeat(32)
+  const salt = randomBytes(16)
+  const verifier = { salt, hash: scryptSync(hex, salt, 32, { N: 2 ** 14, r: 8, p: 1 }), cost: 14 }
+  await life.ask(account, {
+    $case: 'updateContent',
+    value: { contentId: folderId, attribute: { $case: 'password', value: { verifier } } },
+  })
+  const visit = async (password?: string) => {
+    const visitor: Who = { $case: 'visitor', value: { accountId: '' } }
+    const { result } = await life.ask(account, reading(folderId, password), visitor)
+    return result?.$case === 'refusal' ? result.value.status : result?.$case
+  }
+  t.equal(await visit(), 'error-passwordRequired')
+  t.equal(await visit('cd'.repeat(32)), 'error-passwordWrong')
+  t.equal(await visit(hex.toUpperCase()), 'content')
+  await life.end({ cleanly: true })
+})

@@ -1,0 +1,262 @@
+/** What an account keeps through crashes, takeovers, checkpoints and rest. */
+import { mintRequestId } from '@holdfast/kernel'
+import t, { type Test } from 'tap'
+import { mortal } from './mortal-stores.ts'
+import { blob } from './tiny-core.ts'
+import { itemsOf, ManualTime, type Operation, settled, statusOf, World } from './world.ts'
+
+const shared = { ordered: false, exclusive: false }
+
+t.test(
+  'a fenced append: nobody is told a success, the state is dropped, the client ends at the right host',
+  async (t) => {
+    const world = new World(shared)
+    t.teardown(() => world.close())
+    world.host('one')
+    world.host('two')
+    world.states.foldersMax = 1
+    await world.create()
+    const hold = world.medium.hold('append')
+    const lost = world.folder('lost')
+    const refused = world.folder('refused')
+    await hold.reached
+    world.hostId = 'two'
+    t.equal(statusOf(await world.folder('taken over')), 'ok')
+    hold.release()
+    t.equal(statusOf(await lost), 'error-limits', 'decided anew by the new owner')
+    t.equal(statusOf(await refused), 'error-limits')
+    t.strictSame(await world.names(), ['taken over'])
+    t.ok(world.warnings.includes('an activation was fenced'))
+  },
+)
+
+t.test('a newcomer asks the living owner to let go, and does not fence it', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  let placed = 'one'
+  const hostOf = () => placed
+  const one = world.host('one', { hostOf })
+  world.host('two', { hostOf, predecessorOf: () => 'one' })
+  await world.create()
+  t.equal(one.activeAccounts, 1)
+  const hold = world.medium.hold('append')
+  const late = world.folder('under way')
+  await hold.reached
+  placed = 'two'
+  world.hostId = 'two'
+  const next = world.folder('next')
+  hold.release()
+  t.equal(statusOf(await late), 'ok', 'what was in hand ends where it is')
+  t.equal(statusOf(await next), 'ok')
+  t.equal(one.activeAccounts, 0)
+  t.strictSame(world.warnings, [])
+  t.strictSame((await world.names()).sort(), ['next', 'under way'])
+})
+
+t.test('an owner that does not let go in time is taken over', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  world.host('one', { limits: { releaseWaitMs: 60_000 } })
+  world.host('two', { predecessorOf: () => 'one', limits: { releaseWaitMs: 20 } })
+  await world.create()
+  world.hostId = 'two'
+  t.equal(statusOf(await world.folder('a')), 'ok', 'the owner still believes that the account is its own')
+  t.strictSame(await world.names(), ['a'])
+})
+
+t.test('a stale owner answers no reads', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  world.host('one')
+  world.host('two')
+  await world.create()
+  await world.folder('a')
+  world.hostId = 'two'
+  await world.folder('b')
+  world.hostId = 'one'
+  t.strictSame(await world.names(), ['a', 'b'])
+})
+
+t.test('an append with an unknown outcome, fenced meanwhile: its request still has one effect', async (t) => {
+  for (const applied of [true, false]) {
+    const world = new World(shared)
+    world.host('one')
+    world.host('two')
+    await world.create()
+    world.medium.fail('append', { code: 'UNKNOWN', applied })
+    const head = world.medium.hold('head', { at: 'before' })
+    const change = world.folder('a')
+    await head.reached
+    world.hostId = 'two'
+    await world.folder('b')
+    head.release()
+    t.equal(statusOf(await change), 'ok')
+    t.strictSame((await world.names()).sort(), ['a', 'b'])
+    await world.close()
+  }
+})
+
+t.test('two hosts fight over an account: everything asked has one effect, in one order', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  world.host('one', { limits: { takeoversPerMinuteMax: 10_000 } })
+  world.host('two', { limits: { takeoversPerMinuteMax: 10_000 } })
+  await world.create()
+  const asked = Array.from({ length: 60 }, async (_, at) => {
+    world.hostId = at % 3 === 0 ? 'one' : 'two'
+    if (at % 5 === 0) await settled()
+    return statusOf(await world.folder(`f${at}`))
+  })
+  t.ok((await Promise.all(asked)).every((status) => status === 'ok'))
+  const names = await world.names()
+  t.equal(names.length, 60)
+  world.hostId = 'one'
+  t.strictSame(await world.names(), names, 'both read the same')
+})
+
+t.test('a host that is fenced again and again lets go of the account for a while', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  world.host('one', { limits: { takeoversPerMinuteMax: 3 } })
+  await world.create()
+  for (let takeover = 0; takeover < 3; takeover++) {
+    await world.journal.acquire(world.account, { owner: 'rival' })
+    await world.names({ timeoutMs: 300 }).catch(() => {})
+  }
+  await t.rejects(world.names({ timeoutMs: 100 }), { code: 'ACCOUNTS_UNAVAILABLE' })
+})
+
+t.test('a host whose own view names another sends requests there and leaves', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  let owner = 'one'
+  const one = world.host('one', { hostOf: () => owner, clock: time, timers: time })
+  world.host('two')
+  await world.create()
+  t.equal(one.activeAccounts, 1)
+  owner = 'two'
+  t.strictSame(await world.names({ timeoutMs: 1000 }), [], 'moved, and the hint followed')
+  await time.advance(1000)
+  t.equal(one.activeAccounts, 0)
+})
+
+// ---- crashes
+
+/** What a client does, with what must be there once it was acknowledged. */
+const story: { operation: Operation; leaves: { has?: string; hasNot?: string } }[] = [
+  { operation: { $case: 'createAccount', value: { tokenKeyId: 1 } }, leaves: {} },
+  { operation: folder('a'), leaves: { has: 'a' } },
+  { operation: file('f', 1), leaves: { has: 'f' } },
+  { operation: file('g', 2), leaves: { has: 'g' } },
+  { operation: remove('f'), leaves: { hasNot: 'f' } },
+  { operation: file('f2', 1), leaves: { has: 'f2' } },
+  { operation: { $case: 'sendSignIn', value: {} }, leaves: {} },
+  { operation: remove('g'), leaves: { hasNot: 'g' } },
+  { operation: folder('large:270000'), leaves: {} },
+  { operation: expiry('a', 4_000_000_000), leaves: {} },
+  { operation: folder('z'), leaves: { has: 'z' } },
+]
+
+function folder(name: string): Operation {
+  return { $case: 'createFolder', value: { parentFolderId: '', name } }
+}
+function file(name: string, byte: number): Operation {
+  return { $case: 'addFile', value: { name, mimetype: '', blob: blob(byte) } }
+}
+function remove(name: string): Operation {
+  return { $case: 'deleteContents', value: { contentIds: [name] } }
+}
+function expiry(name: string, due: number): Operation {
+  const attribute = { $case: 'expiry' as const, value: { expiry: due, deleteAfterExpiry: false } }
+  return { $case: 'updateContent', value: { contentId: name, attribute } }
+}
+
+/** Plays the story on a host that dies, goes on with another one, and looks at everything. @returns whether it died. */
+async function playWithDeath(
+  t: Test,
+  capabilities: { ordered: boolean; exclusive: boolean },
+  dies: { at: number; when: 'before' | 'after' },
+): Promise<boolean> {
+  const world = new World(capabilities)
+  const limits = { checkpointBytesMin: 400, effectsIdleMs: 1, codesDrawn: 8 }
+  const dying = mortal(world.journal, world.lookups, dies)
+  const first = world.host('one', { journal: dying.journal, lookups: dying.lookups, limits })
+  let died = false
+  const death = dying.death.then(() => {
+    died = true
+  })
+  const revive = async () => {
+    await death
+    world.kill(first)
+    // What was issued before the death may still happen; nothing else.
+    await settled()
+    world.hostId = 'two'
+    world.host('two', { limits })
+  }
+  const ask = async (operation: Operation) => {
+    const id = mintRequestId(Date.now())
+    const ended = new AbortController()
+    const asked = world.ask(operation, { id, signal: ended.signal }).catch(() => undefined)
+    const answered = await Promise.race([asked, death.then(() => undefined)])
+    if (answered !== undefined) return answered
+    ended.abort()
+    if (world.hostId === 'one') await revive()
+    return world.ask(operation, { id })
+  }
+  for (const { operation, leaves } of story) {
+    t.equal(statusOf(await ask(operation)), 'ok', `${operation.$case}, death ${dies.when} ${dies.at}`)
+    const names = itemsOf(await ask({ $case: 'getAccount', value: {} })).map(({ name }) => name)
+    if (leaves.has && !names.includes(leaves.has))
+      t.fail(`${leaves.has} is lost, death ${dies.when} ${dies.at}`)
+    if (leaves.hasNot && names.includes(leaves.hasNot)) t.fail(`${leaves.hasNot} is back`)
+  }
+  await settled()
+  const label = `death ${dies.when} operation ${dies.at}`
+  const items = itemsOf(await ask({ $case: 'getAccount', value: {} }))
+  t.strictSame(
+    items.map(({ name }) => name.slice(0, 9)).sort(),
+    ['a', 'f2', 'xxxxxxxxx', 'z'],
+    `${label}: everything once`,
+  )
+  for (const item of items.filter(({ isFolder }) => isFolder)) {
+    const row = await world.lookups.get(`code/${item.code}`)
+    t.equal(
+      Buffer.from(row ?? '').toString(),
+      item.id,
+      `${label}: the code of ${item.name.slice(0, 9)} leads to it`,
+    )
+  }
+  t.ok(world.mails.length >= 1, `${label}: the mail was sent`)
+  t.equal(new Set(world.mails).size, 1, `${label}: repeats of it bear one id`)
+  if (world.hostId === 'one') await Promise.race([first.close({ drainMs: 500 }), death])
+  if (died && world.hostId === 'one') {
+    await revive()
+    await world.names()
+  }
+  await world.hosts.at(-1)?.close()
+  t.strictSame(
+    await world.keys('ref/'),
+    [`ref/${'01'.repeat(48)}/${'01'.repeat(16)}/${world.account}`],
+    `${label}: references`,
+  )
+  t.strictSame(await world.keys('active/'), [], `${label}: nothing pending`)
+  t.strictSame(await world.keys('wake/'), [`wake/${world.account}`], `${label}: the timer`)
+  await world.bus.close()
+  return died
+}
+
+for (const capabilities of [
+  { ordered: true, exclusive: true },
+  { ordered: false, exclusive: false },
+]) {
+  for (const when of ['before', 'after'] as const) {
+    t.test(`a host may die ${when} any of its operations, ${JSON.stringify(capabilities)}`, async (t) => {
+      // Unordered stores take more operations: every other one before, the rest after, is all of them.
+      const step = capabilities.ordered ? 1 : 2
+      let at = when === 'before' ? 1 : 2
+      while (await playWithDeath(t, capabilities, { at, when })) at += step
+      t.ok(at > 40, `${at} operations`)
+    })
+  }
+}

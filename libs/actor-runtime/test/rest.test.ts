@@ -1,0 +1,484 @@
+/** What goes on around the turns: effects, timers, checkpoints, rest. */
+import { CheckpointRoot } from '@holdfast/wire'
+import t from 'tap'
+import { blob } from './tiny-core.ts'
+import { ManualTime, settled, statusOf, World } from './world.ts'
+
+const idleMs = 60_000
+
+function addFile(world: World, name: string, byte: number) {
+  return world.ask({ $case: 'addFile', value: { name, mimetype: '', blob: blob(byte) } })
+}
+function remove(world: World, ...names: string[]) {
+  return world.ask({ $case: 'deleteContents', value: { contentIds: names } })
+}
+function expire(world: World, name: string, due: number) {
+  const attribute = { $case: 'expiry' as const, value: { expiry: due, deleteAfterExpiry: false } }
+  return world.ask({ $case: 'updateContent', value: { contentId: name, attribute } })
+}
+const reference = (byte: string) => (key: string) => key.startsWith(`ref/${byte}`)
+
+t.test('finished effects are journaled with the next flush, or alone when none comes', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  world.host('one', { clock: time, timers: time })
+  await world.create()
+  await world.folder('a')
+  await world.folder('b')
+  t.equal(await world.head(), 3, 'no rows of their own under load')
+  await time.advance(1000)
+  t.equal(await world.head(), 4)
+  await time.advance(5000)
+  t.equal(await world.head(), 4, 'once')
+})
+
+t.test('an idle account leaves: released, nothing pending, and nothing is lost', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  const host = world.host('one', { clock: time, timers: time })
+  await world.create()
+  await world.folder('a')
+  t.strictSame(await world.keys('active/'), [`active/${world.account}`])
+  await time.advance(idleMs - 2000)
+  t.equal(host.activeAccounts, 1)
+  await time.advance(4000)
+  t.equal(host.activeAccounts, 0)
+  t.strictSame(await world.keys('active/'), [])
+  t.strictSame(await world.names(), ['a'])
+  await time.advance(idleMs + 2000)
+  t.equal((await world.journal.acquire(world.account, { owner: 'test' })).previousOwner, undefined)
+})
+
+t.test('an account that was only read leaves no rows', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const host = world.host('one')
+  await world.create()
+  await host.close()
+  const time = new ManualTime()
+  world.host('two', { clock: time, timers: time })
+  world.hostId = 'two'
+  const head = await world.head()
+  await world.names()
+  await time.advance(idleMs + 2000)
+  t.equal(await world.head(), head)
+  t.strictSame(await world.keys('active/'), [])
+})
+
+t.test('accounts leave when memory is short, the least recently used first', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  const host = world.host('one', { clock: time, timers: time, limits: { memoryBytesMax: 30_000 } })
+  const accounts = Array.from({ length: 6 }, (_, at) => `1111111${at}-1111-4111-8111-111111111111`)
+  for (const account of accounts) await world.create({ account })
+  await world.names({ account: accounts[0] as string })
+  await time.advance(1000)
+  t.ok(host.activeAccounts >= 2 && host.activeAccounts <= 4, `${host.activeAccounts} left`)
+  const before = world.medium.operations
+  await world.names({ account: accounts[0] as string })
+  t.equal(world.medium.operations, before, 'the one just used is still there')
+})
+
+t.test('an account asked for while it leaves comes back', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  world.host('one', { clock: time, timers: time })
+  await world.create()
+  const release = world.medium.hold('release')
+  const leaving = time.advance(idleMs + 2000)
+  await release.reached
+  const change = world.folder('meanwhile')
+  await settled()
+  release.release()
+  t.equal(statusOf(await change), 'ok')
+  await leaving
+  t.strictSame(await world.names(), ['meanwhile'])
+})
+
+t.test(
+  'a mail that is not accepted is tried again; undone effects survive a crash and go on without being asked',
+  async (t) => {
+    const world = new World()
+    t.teardown(() => world.close())
+    let refusals = 2
+    const accept = world.mailer
+    world.mailer = {
+      send: async (mail) => {
+        if (refusals-- > 0) throw new Error('relay is down')
+        await accept.send(mail)
+      },
+    }
+    const time = new ManualTime()
+    const host = world.host('one', { clock: time, timers: time })
+    await world.create()
+    t.equal(
+      statusOf(await world.ask({ $case: 'sendSignIn', value: {} })),
+      'ok',
+      'the answer does not wait for the relay',
+    )
+    await settled()
+    t.strictSame(world.mails, [])
+    await time.advance(10_000)
+    t.equal(world.mails.length, 1)
+
+    refusals = Number.POSITIVE_INFINITY
+    await world.ask({ $case: 'sendSignIn', value: {} })
+    world.kill(host)
+    refusals = 0
+    world.host('two')
+    await settled()
+    t.equal(world.mails.length, 2, 'woken by the active row')
+    t.equal(new Set(world.mails).size, 2)
+  },
+)
+
+t.test('a mail that will never be accepted is given up', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  let sent = 0
+  world.mailer = {
+    send: () => {
+      sent++
+      return Promise.reject(Object.assign(new Error('no such mailbox'), { category: 'invalid' }))
+    },
+  }
+  const host = world.host('one')
+  await world.create()
+  await world.ask({ $case: 'sendSignIn', value: {} })
+  await settled()
+  t.equal(sent, 1)
+  await host.close()
+  t.strictSame(await world.keys('active/'), [])
+})
+
+t.test('an account that leaves with an effect undone is woken again', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const accept = world.mailer
+  let down = true
+  world.mailer = { send: (mail) => (down ? Promise.reject(new Error('down')) : accept.send(mail)) }
+  const time = new ManualTime()
+  const host = world.host('one', { clock: time, timers: time, limits: { mailAttemptsMax: 1 } })
+  await world.create()
+  await world.ask({ $case: 'sendSignIn', value: {} })
+  await time.advance(idleMs + 3 * 60_000)
+  t.equal(host.activeAccounts, 0)
+  t.strictSame(await world.keys('active/'), [`active/${world.account}`])
+  down = false
+  await time.advance(10 * 60_000)
+  t.equal(world.mails.length, 1)
+})
+
+t.test('what a dead host has left undone, its successor takes up without being asked', async (t) => {
+  const world = new World({ exclusive: false })
+  t.teardown(() => world.close())
+  const accept = world.mailer
+  world.mailer = { send: () => Promise.reject(new Error('down')) }
+  const time = new ManualTime()
+  let owner = 'one'
+  const options = { clock: time, timers: time, hostOf: () => owner }
+  const one = world.host('one', options)
+  const two = world.host('two', options)
+  await world.create()
+  await world.folder('a')
+  await world.ask({ $case: 'sendSignIn', value: {} })
+  await expire(world, 'a', Math.floor(time.now() / 1000) + 40)
+  world.kill(one)
+  owner = 'two'
+  world.mailer = accept
+  await time.advance(70_000)
+  t.equal(world.mails.length, 1, 'the mail')
+  world.hostId = 'two'
+  t.strictSame(await world.names(), [], 'the timer')
+  await time.advance(20 * 60_000)
+  t.equal(two.activeAccounts, 0, 'and nothing keeps it in memory')
+})
+
+t.test('references go after the last use, and the collector hears of it', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  world.host('one')
+  await world.create()
+  await addFile(world, 'f', 1)
+  await addFile(world, 'g', 1)
+  t.equal((await world.keys('ref/')).length, 1)
+  await remove(world, 'f')
+  await settled()
+  t.equal((await world.keys('ref/')).length, 1, 'still used')
+  world.medium.fail('lookup.write', { code: 'UNAVAILABLE', target: reference('01') })
+  await remove(world, 'g')
+  while ((await world.keys('ref/')).length > 0) await settled()
+  await settled()
+  t.strictSame(world.released, ['1'])
+})
+
+for (const ordered of [true, false]) {
+  t.test(
+    `a removal never hits the reference of a use that came after it, ordered stores: ${ordered}`,
+    async (t) => {
+      const world = new World({ ordered })
+      t.teardown(() => world.close())
+      world.host('one')
+      await world.create()
+      await addFile(world, 'f', 1)
+
+      // The removal is under way when the blob is used again.
+      const removal = world.medium.hold('lookup.write', { target: reference('01') })
+      await remove(world, 'f')
+      await removal.reached
+      const again = addFile(world, 'again', 1)
+      await settled()
+      removal.release()
+      t.equal(statusOf(await again), 'ok')
+      await settled()
+      t.equal((await world.keys('ref/01')).length, 1)
+
+      // The release is in the flush in flight when the blob is used again.
+      const append = world.medium.hold('append')
+      const removed = remove(world, 'again')
+      await append.reached
+      const third = addFile(world, 'third', 1)
+      await settled()
+      append.release()
+      await Promise.all([removed, third])
+      await settled()
+      t.equal((await world.keys('ref/01')).length, 1)
+
+      // Used, released and used again within one flush.
+      const busy = world.medium.hold('append')
+      const first = world.folder('x')
+      await busy.reached
+      const inOne = [
+        remove(world, 'third'),
+        addFile(world, 'fourth', 1),
+        remove(world, 'fourth'),
+        addFile(world, 'fifth', 1),
+      ]
+      await settled()
+      busy.release()
+      await Promise.all([first, ...inOne])
+      await settled()
+      t.equal((await world.keys('ref/01')).length, 1)
+    },
+  )
+}
+
+t.test('a removal that waits for its next try is taken back by a new use', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  world.host('one', { clock: time, timers: time })
+  await world.create()
+  await addFile(world, 'f', 1)
+  world.medium.fail('lookup.write', { code: 'UNAVAILABLE', target: reference('01') })
+  await remove(world, 'f')
+  await settled()
+  await addFile(world, 'again', 1)
+  await time.advance(10_000)
+  t.equal((await world.keys('ref/01')).length, 1)
+})
+
+t.test('a release that becomes durable after a new use was decided is not carried out', async (t) => {
+  const world = new World({ ordered: false })
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  world.host('one', { clock: time, timers: time })
+  await world.create()
+  await addFile(world, 'f', 1)
+  const append = world.medium.hold('append')
+  const removed = remove(world, 'f')
+  await append.reached
+  const again = addFile(world, 'again', 1)
+  await settled()
+  world.medium.fail('lookup.write', { code: 'UNAVAILABLE', target: reference('01') })
+  append.release()
+  await settled()
+  for (let tries = 0; tries < 20; tries++) await time.advance(100)
+  await Promise.all([removed, again])
+  t.equal((await world.keys('ref/01')).length, 1)
+})
+
+t.test(
+  'a timer is durable before the answer, fires in time, also after a crash, and its row goes',
+  async (t) => {
+    const world = new World()
+    t.teardown(() => world.close())
+    const time = new ManualTime()
+    const host = world.host('one', { clock: time, timers: time })
+    await settled()
+    await world.create()
+    await world.folder('short')
+    await world.folder('long')
+    const soon = Math.floor(time.now() / 1000) + 100
+    const row = world.medium.hold('lookup.write', { target: (key) => key.startsWith('wake/') })
+    let answered = false
+    const setting = expire(world, 'short', soon).then(() => {
+      answered = true
+    })
+    await row.reached
+    await settled()
+    t.notOk(answered)
+    row.release()
+    await setting
+    await expire(world, 'long', soon + 1000)
+    t.equal(String(await world.lookups.get(`wake/${world.account}`)), String(soon))
+    await time.advance(98_000)
+    t.strictSame((await world.names()).sort(), ['long', 'short'])
+    await time.advance(4000)
+    t.strictSame(await world.names(), ['long'])
+
+    world.kill(host)
+    world.hostId = 'two'
+    const later = new ManualTime()
+    const two = world.host('two', { clock: later, timers: later })
+    await settled()
+    await later.advance(2_000_000)
+    t.equal(two.activeAccounts, 0, 'fired and gone to rest')
+    t.strictSame(await world.names(), [])
+    t.strictSame(await world.keys('wake/'), [])
+  },
+)
+
+t.test('a timer that cannot be fired is tried again', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  const host = world.host('one', { clock: time, timers: time })
+  await world.create()
+  await world.folder('a')
+  await expire(world, 'a', Math.floor(time.now() / 1000) + 10)
+  await time.advance(1000)
+  await host.close()
+  const next = new ManualTime()
+  const heal = world.medium.fail('acquire', { code: 'UNAVAILABLE', times: Number.POSITIVE_INFINITY })
+  world.host('two', { clock: next, timers: next })
+  world.hostId = 'two'
+  await settled()
+  await next.advance(30_000)
+  heal()
+  await next.advance(10_000)
+  t.strictSame(await world.names(), [])
+})
+
+async function pageNames(world: World): Promise<string[]> {
+  const names: string[] = []
+  for await (const name of world.journal.pageNames(world.account)) names.push(name)
+  return names
+}
+
+async function rootPages(world: World): Promise<string[]> {
+  const { root } = await world.journal.acquire(world.account, { owner: 'test' })
+  return root === undefined ? [] : CheckpointRoot.decode(root).pages
+}
+
+t.test('checkpoints keep the tail short, and only the last one stays', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  const host = world.host('one', { clock: time, timers: time, limits: { tailFlushesMax: 10 } })
+  await world.create()
+  await world.folder('large:600000')
+  t.equal((await pageNames(world)).length, 3, 'the pages of a large change')
+  for (let at = 0; at < 60; at++) await world.folder(`f${at}`)
+  await settled()
+  const names = await world.names()
+  const applied = world.states.applied
+  world.kill(host)
+  world.host('two', { limits: { tailFlushesMax: 10 } })
+  world.hostId = 'two'
+  t.strictSame(await world.names(), names)
+  t.ok(world.states.applied - applied < 20, `${world.states.applied - applied} changes replayed`)
+  await settled()
+  t.strictSame(await pageNames(world), (await rootPages(world)).sort(), 'nothing else is kept')
+  world.host('three')
+  world.hostId = 'three'
+  t.strictSame(await world.names(), names)
+})
+
+t.test('checkpoints are cut at one row while the account goes on', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const limits = { tailFlushesMax: 3 }
+  const host = world.host('one', { limits })
+  await world.create()
+  await world.folder('a')
+  const append = world.medium.hold('append')
+  const asked = [world.folder('b')]
+  await append.reached
+  asked.push(world.folder('c'))
+  await settled()
+  const page = world.medium.hold('putPage')
+  append.release()
+  await page.reached
+  asked.push(world.folder('d'), world.folder('e'))
+  await settled()
+  page.release()
+  await Promise.all(asked)
+  const names = await world.names()
+  world.kill(host)
+  world.host('two', { limits })
+  world.hostId = 'two'
+  t.strictSame(await world.names(), names)
+  t.notOk(world.warnings.includes('an account cannot be read'))
+})
+
+t.test(
+  'a checkpoint that cannot be written or set is tried again; until then the tail grows to its bound',
+  async (t) => {
+    const world = new World()
+    t.teardown(() => world.close())
+    const time = new ManualTime()
+    world.host('one', { clock: time, timers: time, limits: { tailFlushesMax: 5 } })
+    await world.create()
+    const healPages = world.medium.fail('putPage', { code: 'UNAVAILABLE', times: Number.POSITIVE_INFINITY })
+    const asked: Promise<unknown>[] = []
+    for (let at = 0; at < 30; at++) {
+      asked.push(world.folder(`f${at}`))
+      await settled()
+    }
+    t.ok((await world.head()) <= 11, `${await world.head()} rows`)
+    healPages()
+    for (const applied of [true, false, true]) world.medium.fail('setRoot', { code: 'UNKNOWN', applied })
+    for (let tries = 0; tries < 20; tries++) await time.advance(50)
+    await Promise.all(asked)
+    t.equal((await world.names()).length, 30)
+    world.host('two')
+    world.hostId = 'two'
+    t.equal((await world.names()).length, 30)
+  },
+)
+
+t.test('pages that a dead owner left behind are swept', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const host = world.host('one')
+  await world.create()
+  await world.folder('a')
+  world.kill(host)
+  await world.journal.putPage(world.account, '1-7-0', Buffer.from('never named'))
+  world.host('two')
+  world.hostId = 'two'
+  await world.names()
+  await settled()
+  t.strictSame(await pageNames(world), [])
+})
+
+t.test('a stale owner that writes a checkpoint late changes nothing', async (t) => {
+  const world = new World({ ordered: false, exclusive: false })
+  t.teardown(() => world.close())
+  world.host('one', { limits: { checkpointBytesMin: 1 } })
+  world.host('two')
+  const root = world.medium.hold('setRoot')
+  await world.create()
+  await root.reached
+  const late = world.folder('late')
+  world.hostId = 'two'
+  await world.folder('b')
+  root.release()
+  t.equal(statusOf(await late), 'ok', 'by the new owner')
+  t.strictSame((await world.names()).sort(), ['b', 'late'])
+})

@@ -1,0 +1,356 @@
+/** A core small enough to see through: folders and files by name, codes, passwords, timers, mails, and bugs on demand. */
+import type { AccountState, AccountStates, DecideContext, Outcome } from '@holdfast/content-tree'
+import {
+  AccountReply,
+  type AccountRequest,
+  type Blob,
+  type Change,
+  type Effect,
+  type Event,
+  Item,
+  PasswordVerifier,
+} from '@holdfast/wire'
+
+interface Facts {
+  exists: boolean
+  folders: Record<string, { id: string; code: string; expiry?: number | undefined }>
+  /** Name → hex of the blob. */
+  files: Record<string, string>
+  outcomes: Record<string, string>
+  verifier: string | undefined
+  effects: { number: number; code?: [string, string]; blob?: string; mail?: boolean }[]
+  nextEffect: number
+}
+
+const pageBytes = 100_000
+
+export class TinyStates implements AccountStates {
+  /** Decisions made, by operation or folder name, over all accounts. */
+  readonly decided: string[] = []
+  /** Changes applied, live or replayed. */
+  applied = 0
+  /** Folders an account may have. */
+  foldersMax = 1_000_000
+
+  readonly #latest = new Map<string, Facts>()
+
+  /** First bytes, hex, of the blobs that the state loaded last uses. */
+  usedBlobs(account: string): string[] {
+    return Object.values(this.#latest.get(account)?.files ?? {}).map((hex) => hex.slice(0, 2))
+  }
+
+  #state(account: string, facts: Facts): TinyState {
+    this.#latest.set(account, facts)
+    return new TinyState(account, this, facts)
+  }
+
+  empty(account: string): TinyState {
+    return this.#state(account, {
+      exists: false,
+      folders: {},
+      files: {},
+      outcomes: {},
+      verifier: undefined,
+      effects: [],
+      nextEffect: 1,
+    })
+  }
+
+  load(account: string, pages: readonly Uint8Array[]): TinyState {
+    return this.#state(account, JSON.parse(Buffer.concat(pages).toString()) as Facts)
+  }
+}
+
+export class TinyState implements AccountState {
+  readonly #account: string
+  readonly #states: TinyStates
+  readonly #facts: Facts
+
+  constructor(account: string, states: TinyStates, facts: Facts) {
+    this.#account = account
+    this.#states = states
+    this.#facts = facts
+  }
+
+  get exists(): boolean {
+    return this.#facts.exists
+  }
+
+  get bytes(): number {
+    return 1000 + 100 * Object.keys(this.#facts.folders).length
+  }
+
+  nextDue(): number | undefined {
+    const due = Object.values(this.#facts.folders).flatMap(({ expiry }) => expiry ?? [])
+    return due.length === 0 ? undefined : Math.min(...due)
+  }
+
+  *effects(after = 0): Generator<Effect> {
+    for (const { number, code, blob, mail } of this.#facts.effects) {
+      if (number <= after) continue
+      if (code)
+        yield { number, effect: { $case: 'codeRow', value: { codes: [code[0]], contentIds: [code[1]] } } }
+      if (blob) yield { number, effect: { $case: 'blobReleased', value: { blob: blobOf(blob) } } }
+      if (mail)
+        yield {
+          number,
+          effect: { $case: 'signInMail', value: { email: 'a@example.org', tokenKeyId: 1, tokenCounter: 0 } },
+        }
+    }
+  }
+
+  checkpoint(): Uint8Array[] {
+    const bytes = Buffer.from(JSON.stringify(this.#facts))
+    const pages: Uint8Array[] = []
+    for (let at = 0; at < bytes.length; at += pageBytes) pages.push(bytes.subarray(at, at + pageBytes))
+    return pages
+  }
+
+  decide(request: AccountRequest, context: DecideContext): Outcome {
+    const operation = request.operation
+    const kept = this.#facts.outcomes[Buffer.from(request.requestId).toString('hex')]
+    if (kept !== undefined) return { kind: 'reply', reply: AccountReply.decode(Buffer.from(kept, 'hex')) }
+    this.#states.decided.push(
+      operation?.$case === 'createFolder' ? (operation.value.name ?? '') : String(operation?.$case),
+    )
+    const created =
+      operation?.$case === 'createAccount' ||
+      (operation?.$case === 'addFile' && operation.value.createAccount)
+    if (!this.#facts.exists && !created) return refusal('error-notFound')
+    switch (operation?.$case) {
+      case 'createAccount':
+        return this.#facts.exists
+          ? refusal('error-exists')
+          : this.#change(request, context, [accountCreated(this.#account)])
+      case 'createFolder':
+        return this.#createFolder(request, context, operation.value.name ?? '')
+      case 'addFile': {
+        const { name, blob } = operation.value
+        const used = Object.values(this.#facts.files).includes(hexOf(blob as Blob))
+        const fresh = this.#facts.exists ? [] : [accountCreated(this.#account)]
+        return this.#change(
+          request,
+          context,
+          [...fresh, fileAdded(name, blob as Blob)],
+          used ? [] : [blob as Blob],
+        )
+      }
+      case 'deleteContents':
+        return this.#change(request, context, [deleted(operation.value.contentIds)])
+      case 'updateContent': {
+        const { attribute, contentId } = operation.value
+        if (attribute === undefined) return refusal('error-attribute')
+        const event = {
+          event: { $case: 'attributeSet', value: { id: contentId, attribute, time: 0 } },
+        } as Event
+        return this.#change(request, context, [event])
+      }
+      case 'readContent':
+        return this.#read(operation.value.password, context)
+      case 'sendSignIn':
+        return this.#change(request, context, [{ event: { $case: 'signInRequested', value: { time: 0 } } }])
+      case 'tick': {
+        const due = Object.entries(this.#facts.folders).filter(
+          ([, { expiry }]) => expiry !== undefined && expiry * 1000 <= context.nowMs,
+        )
+        if (due.length === 0) return { kind: 'reply', reply: done() }
+        return this.#change(request, context, [deleted(due.map(([name]) => name))])
+      }
+      default:
+        return { kind: 'reply', reply: this.#view() }
+    }
+  }
+
+  #createFolder(request: AccountRequest, context: DecideContext, name: string): Outcome {
+    const [kind = '', detail = ''] = name.split(':')
+    if (kind === 'bug' && detail === 'decide') throw new Error('planted in decide')
+    if (Object.keys(this.#facts.folders).length >= this.#states.foldersMax) return refusal('error-limits')
+    const count = kind === 'many' ? Number(detail) : 1
+    if (context.codes.end - context.codes.next < count) return { kind: 'needs', codes: count }
+    const events = Array.from({ length: count }, (_, at) =>
+      folderAdded({
+        id: `${Buffer.from(context.seed).toString('hex')}-${at}`,
+        name: kind === 'large' ? `${'x'.repeat(Number(detail))}` : count > 1 ? `${name}/${at}` : name,
+        code: `C${String(context.codes.next + at).padStart(7, '0')}`,
+      }),
+    )
+    const outcome = this.#change(request, context, events, [], count)
+    return kind === 'slices' ? { kind: 'slices', steps: this.#slices(Number(detail), outcome) } : outcome
+  }
+
+  *#slices(count: number, outcome: Outcome): Generator<void, Outcome> {
+    for (let step = 0; step < count; step++) {
+      this.#states.decided.push(`slice ${step}`)
+      yield
+    }
+    return outcome
+  }
+
+  #read(password: string | undefined, context: DecideContext): Outcome {
+    const { verifier: kept } = this.#facts
+    if (kept === undefined) return { kind: 'reply', reply: this.#view() }
+    if (password === undefined) return refusal('error-passwordRequired')
+    const verifier = PasswordVerifier.decode(Buffer.from(kept, 'hex'))
+    const verdict = context.verdict(verifier, password)
+    if (verdict === undefined) return { kind: 'needs', verdicts: [{ verifier, password }] }
+    return verdict ? { kind: 'reply', reply: this.#view() } : refusal('error-passwordWrong')
+  }
+
+  #change(
+    request: AccountRequest,
+    context: DecideContext,
+    events: Event[],
+    uses: Blob[] = [],
+    codesUsed = 0,
+  ): Extract<Outcome, { kind: 'change' }> {
+    const names = events.flatMap(({ event }) => (event?.$case === 'folderAdded' ? event.value : []))
+    const reply: AccountReply = {
+      result: {
+        $case: 'items',
+        value: { items: names.map(({ id, code }) => Item.fromPartial({ id, code })) },
+      },
+    }
+    const change: Change = {
+      requestId: Buffer.from(request.requestId),
+      timeMs: context.nowMs,
+      events,
+      outcome: Buffer.from(AccountReply.encode(reply).finish()),
+      seed: Buffer.from(context.seed),
+      codeStart: context.codes.next,
+      operation: 0,
+    }
+    return { kind: 'change', change, uses, codesUsed, legacyCodesUsed: 0, reply: () => reply }
+  }
+
+  #view(): AccountReply {
+    const { folders, files } = this.#facts
+    const items = Object.entries(folders).map(([name, { id, code }]) =>
+      Item.fromPartial({ id, name, code, isFolder: true }),
+    )
+    items.push(...Object.keys(files).map((name) => Item.fromPartial({ id: name, name })))
+    return { result: { $case: 'items', value: { items } } }
+  }
+
+  apply(change: Change): void {
+    this.#states.applied++
+    for (const { event } of change.events) this.#applyEvent(event)
+    if (change.requestId.length === 0) return
+    const id = change.requestId.toString('hex')
+    if (this.#facts.outcomes[id] !== undefined) throw new Error(`request ${id} was executed twice`)
+    this.#facts.outcomes[id] = change.outcome.toString('hex')
+  }
+
+  #applyEvent(event: Event['event']): void {
+    const facts = this.#facts
+    switch (event?.$case) {
+      case 'accountCreated':
+        facts.exists = true
+        break
+      case 'folderAdded': {
+        const { id, name, code } = event.value
+        if (name === 'bug:apply') throw new Error('planted in apply')
+        facts.folders[name] = { id, code }
+        facts.effects.push({ number: facts.nextEffect++, code: [code, id] })
+        break
+      }
+      case 'fileAdded': {
+        const blob = hexOf(event.value.blob as Blob)
+        facts.files[event.value.name] = blob
+        facts.effects = facts.effects.filter((effect) => effect.blob !== blob)
+        break
+      }
+      case 'contentsDeleted':
+        for (const name of event.value.ids) this.#delete(name)
+        break
+      case 'attributeSet': {
+        const { id, attribute } = event.value
+        const folder = facts.folders[id]
+        if (attribute?.$case === 'expiry' && folder) folder.expiry = attribute.value.expiry
+        if (attribute?.$case === 'password')
+          facts.verifier =
+            attribute.value.verifier &&
+            Buffer.from(PasswordVerifier.encode(attribute.value.verifier).finish()).toString('hex')
+        break
+      }
+      case 'signInRequested':
+        facts.effects.push({ number: facts.nextEffect++, mail: true })
+        break
+      case 'effectsDone': {
+        const numbers = new Set(event.value.numbers)
+        facts.effects = facts.effects.filter(({ number }) => !numbers.has(number))
+        break
+      }
+      default:
+        throw new Error(`no such event here: ${event?.$case}`)
+    }
+  }
+
+  #delete(name: string): void {
+    const { folders, files } = this.#facts
+    const blob = files[name]
+    delete folders[name]
+    delete files[name]
+    if (blob !== undefined && !Object.values(files).includes(blob))
+      this.#facts.effects.push({ number: this.#facts.nextEffect++, blob })
+  }
+}
+
+function refusal(status: string): Outcome {
+  return { kind: 'reply', reply: { result: { $case: 'refusal', value: { status } } } }
+}
+
+function done(): AccountReply {
+  return { result: { $case: 'done', value: {} } }
+}
+
+function accountCreated(id: string): Event {
+  return {
+    event: {
+      $case: 'accountCreated',
+      value: { id, rootId: '', binId: '', tokenKeyId: 1, createTime: 0 },
+    },
+  }
+}
+
+function folderAdded({ id, name, code }: { id: string; name: string; code: string }): Event {
+  const value = {
+    id,
+    name,
+    code,
+    parentId: '',
+    createTime: 0,
+    modTime: 0,
+    isPublic: false,
+    password: undefined,
+  }
+  return { event: { $case: 'folderAdded', value } }
+}
+
+function fileAdded(name: string, blob: Blob): Event {
+  const value = { id: name, name, blob, code: '', parentId: '', createTime: 0, modTime: 0, mimetype: '' }
+  return { event: { $case: 'fileAdded', value } }
+}
+
+function deleted(ids: string[]): Event {
+  return { event: { $case: 'contentsDeleted', value: { ids, toBin: false, time: 0 } } }
+}
+
+/** A blob told by one byte. */
+export function blob(byte: number): Blob {
+  return {
+    id: Buffer.alloc(48, byte),
+    incarnation: Buffer.alloc(16, byte),
+    size: 1,
+    crc32: 0,
+    placementGroup: 0,
+  }
+}
+
+function hexOf({ id, incarnation }: Blob): string {
+  return Buffer.concat([id, incarnation]).toString('hex')
+}
+
+function blobOf(hex: string): Blob {
+  const bytes = Buffer.from(hex, 'hex')
+  return { ...blob(0), id: bytes.subarray(0, 48), incarnation: bytes.subarray(48) }
+}

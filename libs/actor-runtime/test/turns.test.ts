@@ -1,0 +1,490 @@
+/** What one account promises its callers: order, durability before answers, one effect per request id. */
+import { mintRequestId } from '@holdfast/kernel'
+import { AccountReply, AccountRequest, type PasswordVerifier } from '@holdfast/wire'
+import t from 'tap'
+import { AccountsUnavailable } from '../src/index.ts'
+import { blob } from './tiny-core.ts'
+import { itemsOf, ManualTime, settled, statusOf, World } from './world.ts'
+
+/** Whether a promise is still open when everything that can happen has happened. */
+async function open(promise: Promise<unknown>): Promise<boolean> {
+  let done = false
+  const note = () => {
+    done = true
+  }
+  promise.then(note, note)
+  await settled()
+  return !done
+}
+
+t.test('an account is made, changed, read, and is the same on another host after a crash', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const host = world.host()
+  await world.create()
+  await world.folder('first')
+  await Promise.all(Array.from({ length: 20 }, (_, at) => world.folder(`f${at}`)))
+  const names = await world.names()
+  t.equal(names.length, 21)
+  world.kill(host)
+  world.host('two')
+  world.hostId = 'two'
+  t.strictSame(await world.names(), names)
+})
+
+t.test(
+  'while an append is in flight the account goes on deciding, and the next append carries all of it',
+  async (t) => {
+    const world = new World()
+    t.teardown(() => world.close())
+    world.host()
+    await world.create()
+    const head = await world.head()
+    const hold = world.medium.hold('append')
+    const first = world.folder('first')
+    await hold.reached
+    const rest = Array.from({ length: 50 }, (_, at) => world.folder(`f${at}`))
+    await settled()
+    t.equal(world.states.decided.filter((what) => what.startsWith('f')).length, 51, 'all are decided')
+    t.ok(await open(Promise.race([first, ...rest])), 'none is answered')
+    hold.release()
+    await Promise.all([first, ...rest])
+    t.equal(await world.head(), head + 2, 'two rows')
+  },
+)
+
+t.test('reads and refusals wait for the flush that holds what they saw', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  world.host()
+  world.states.foldersMax = 1
+  await world.create()
+  const hold = world.medium.hold('append')
+  const change = world.folder('one')
+  await hold.reached
+  const refused = world.folder('two')
+  const read = world.names()
+  await settled()
+  t.ok(await open(refused))
+  t.ok(await open(read))
+  hold.release()
+  t.equal(statusOf(await change), 'ok')
+  t.equal(statusOf(await refused), 'error-limits')
+  t.strictSame(await read, ['one'])
+})
+
+for (const ordered of [true, false]) {
+  t.test(`code rows and references are durable before the answer, ordered stores: ${ordered}`, async (t) => {
+    const world = new World({ ordered })
+    t.teardown(() => world.close())
+    world.host()
+    await world.create()
+    const codeRow = world.medium.hold('lookup.write', { target: (key) => key.startsWith('code/') })
+    const folder = world.folder('a')
+    await codeRow.reached
+    await settled()
+    t.ok(await open(folder), 'no answer before the code row')
+    codeRow.release()
+    const [item] = itemsOf(await folder)
+    t.equal(Buffer.from((await world.lookups.get(`code/${item?.code}`)) ?? '').toString(), item?.id)
+
+    const reference = world.medium.hold('lookup.write', { target: (key) => key.startsWith('ref/') })
+    const head = await world.head()
+    const file = world.ask({ $case: 'addFile', value: { name: 'f', mimetype: '', blob: blob(7) } })
+    await reference.reached
+    await settled()
+    t.equal(await world.head(), head, 'no row before the reference')
+    reference.release()
+    t.equal(statusOf(await file), 'ok')
+    t.equal((await world.keys('ref/')).length, 1)
+  })
+}
+
+t.test('a request id has one effect, also when it is repeated', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  world.host()
+  await world.create()
+  const id = mintRequestId(Date.now())
+  const [first, second] = await Promise.all([world.folder('a', { id }), world.folder('a', { id })])
+  t.strictSame(first, second)
+  t.strictSame(await world.folder('a', { id }), first)
+  t.strictSame(await world.names(), ['a'])
+})
+
+t.test('an append with an unknown outcome is settled by the serial head', async (t) => {
+  for (const applied of [true, false]) {
+    const world = new World()
+    world.host()
+    await world.create()
+    const head = await world.head()
+    world.medium.fail('append', { code: 'UNKNOWN', applied })
+    t.equal(statusOf(await world.folder('a')), 'ok')
+    t.equal(await world.head(), head + 1, applied ? 'it was in' : 'it was not, and was issued again')
+    t.equal(statusOf(await world.folder('b')), 'ok')
+    await world.close()
+  }
+})
+
+t.test('while an outcome is unknown new work is refused, and those who wait get the truth', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  world.host()
+  await world.create()
+  world.medium.fail('append', { code: 'UNKNOWN', applied: true })
+  const head = world.medium.hold('head')
+  const change = world.folder('a')
+  await head.reached
+  const request: AccountRequest = {
+    accountId: world.account,
+    requestId: mintRequestId(Date.now()),
+    deadlineMs: Date.now() + 10_000,
+    caller: undefined,
+    tierNeeded: '',
+    operation: { $case: 'getAccount', value: {} },
+  }
+  const raw = await world.bus.request('accounts.one', AccountRequest.encode(request).finish(), {
+    timeoutMs: 1000,
+  })
+  t.equal(AccountReply.decode(raw).result?.$case, 'unavailable')
+  t.ok(await open(change))
+  head.release('UNAVAILABLE')
+  t.equal(statusOf(await change), 'ok', 'settled at the next try')
+  t.strictSame(await world.names(), ['a'])
+})
+
+t.test(
+  'an append that is certainly not written is issued again, with its rows, and in the end given up',
+  async (t) => {
+    const world = new World()
+    t.teardown(() => world.close())
+    world.host('one', { limits: { appendAttemptsMax: 3 } })
+    await world.create()
+    world.medium.fail('append', { code: 'UNAVAILABLE', times: 2 })
+    t.equal(statusOf(await world.folder('a')), 'ok')
+    const heal = world.medium.fail('append', { code: 'UNAVAILABLE', times: Number.POSITIVE_INFINITY })
+    await t.rejects(world.folder('b', { timeoutMs: 200 }), { code: 'ACCOUNTS_UNAVAILABLE' })
+    heal()
+    t.strictSame(await world.names(), ['a'], 'the tentative change is gone')
+  },
+)
+
+t.test('a lost reference row keeps its append back', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  world.host()
+  await world.create()
+  world.medium.fail('lookup.write', {
+    code: 'UNAVAILABLE',
+    times: 3,
+    target: (key) => key.startsWith('ref/'),
+  })
+  const added = await world.ask({ $case: 'addFile', value: { name: 'f', mimetype: '', blob: blob(7) } })
+  t.equal(statusOf(added), 'ok')
+  t.equal((await world.keys('ref/')).length, 1)
+})
+
+t.test('the mailbox is bounded', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  world.host('one', { limits: { mailboxMax: 4 } })
+  await world.create()
+  const hold = world.medium.hold('append')
+  const asked = Array.from({ length: 10 }, (_, at) => world.folder(`f${at}`))
+  const overloaded = asked.map((ask) =>
+    ask.then(
+      () => false,
+      (error) => error instanceof AccountsUnavailable && error.overloaded,
+    ),
+  )
+  await hold.reached
+  await settled()
+  hold.release()
+  t.equal((await Promise.all(overloaded)).filter(Boolean).length, 6)
+  t.equal((await world.names()).length, 4)
+})
+
+t.test('replies held back are bounded by bytes: nothing more is decided', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  world.host('one', { limits: { heldReplyBytesMax: 100 } })
+  await world.create()
+  const hold = world.medium.hold('append')
+  const asked = Array.from({ length: 20 }, (_, at) => world.folder(`f${at}`))
+  await hold.reached
+  await settled()
+  const decided = world.states.decided.filter((what) => what.startsWith('f')).length
+  t.ok(decided >= 1 && decided < 5, `${decided} decided`)
+  hold.release()
+  await Promise.all(asked)
+})
+
+t.test('a request past its deadline is not decided', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  world.host('one', { clock: time, timers: time, limits: { heldReplyBytesMax: 1 } })
+  await world.create()
+  const hold = world.medium.hold('append')
+  const first = world.folder('a')
+  await hold.reached
+  const late = world.folder('late', { timeoutMs: 300 }).catch((error) => error)
+  await settled()
+  await time.advance(400)
+  hold.release()
+  t.equal(statusOf(await first), 'ok')
+  t.equal((await late).code, 'ACCOUNTS_UNAVAILABLE')
+  t.strictSame(await world.names(), ['a'])
+})
+
+t.test('decisions get codes nobody else gets, many when they ask for many', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  world.host('one', { limits: { codesDrawn: 8 } })
+  await world.create()
+  await Promise.all(
+    ['many:3', 'a', 'many:30', 'b', 'c', 'many:8', 'd', 'e', 'f', 'g', 'h'].map((name) => world.folder(name)),
+  )
+  const items = itemsOf(await world.ask({ $case: 'getAccount', value: {} }))
+  t.equal(items.length, 3 + 30 + 8 + 8)
+  t.equal(new Set(items.map(({ code }) => code)).size, items.length)
+})
+
+t.test('codes are not to be had: the request is unavailable, later it works', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const heal = world.medium.fail('lookup.take', { code: 'UNAVAILABLE', times: Number.POSITIVE_INFINITY })
+  world.host()
+  await world.create()
+  await t.rejects(world.folder('a', { timeoutMs: 100 }), { code: 'ACCOUNTS_UNAVAILABLE' })
+  heal()
+  t.equal(statusOf(await world.folder('a')), 'ok')
+})
+
+t.test('long work runs in slices: the account waits, others do not, nothing half done is seen', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  world.host()
+  await world.create()
+  const other = '11111111-1111-4111-8111-111111111111'
+  await world.create({ account: other })
+  const long = world.folder('slices:50')
+  const read = world.names()
+  const elsewhere = world.folder('quick', { account: other })
+  await Promise.all([long, read, elsewhere])
+  const order = world.states.decided
+  t.strictSame(await read, ['slices:50'])
+  t.ok(order.indexOf('quick') < order.indexOf('slice 49'), 'the other account came in between')
+})
+
+const verifier = (byte: number): PasswordVerifier => ({
+  salt: Buffer.alloc(16, byte),
+  hash: Buffer.alloc(32, byte),
+  cost: 4,
+})
+
+function protect(world: World, password: PasswordVerifier) {
+  const attribute = { $case: 'password' as const, value: { verifier: password } }
+  return world.ask({ $case: 'updateContent', value: { contentId: '', attribute } })
+}
+
+function read(world: World, password: string) {
+  const page = {
+    page: 1,
+    pageSize: 1,
+    sortField: 0 as const,
+    ascending: false,
+    contentFilter: '',
+    maxDepth: 1,
+  }
+  return world.ask({ $case: 'readContent', value: { contentId: '', password, ...page } })
+}
+
+t.test('a slow password check does not hold up the account, and its verdict is kept', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const checks: ((verdict: boolean) => void)[] = []
+  world.host('one', { checkPassword: () => new Promise((resolve) => checks.push(resolve)) })
+  await world.create()
+  await protect(world, verifier(1))
+  const reading = read(world, 'right')
+  await settled()
+  t.equal(statusOf(await world.folder('meanwhile')), 'ok')
+  t.ok(await open(reading))
+  checks[0]?.(true)
+  t.equal(itemsOf(await reading).length, 1)
+  t.equal(statusOf(await read(world, 'right')), 'ok')
+  t.equal(checks.length, 1, 'asked once')
+
+  const overtaken = read(world, 'other')
+  await settled()
+  await protect(world, verifier(2))
+  checks[1]?.(true)
+  await settled()
+  t.equal(checks.length, 3, 'the verdict on the old password says nothing about the new one')
+  checks[2]?.(false)
+  t.equal(statusOf(await overtaken), 'error-passwordWrong')
+})
+
+t.test('password checks are bounded: too many waiting are refused', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const checks: ((verdict: boolean) => void)[] = []
+  world.host('one', {
+    checkPassword: () => new Promise((resolve) => checks.push(resolve)),
+    limits: { passwordChecksQueuedMax: 3 },
+  })
+  await world.create()
+  await protect(world, verifier(1))
+  const readings = Array.from({ length: 8 }, (_, at) => read(world, `guess ${at}`))
+  await settled()
+  t.equal(checks.length, 2, 'two at one time')
+  for (let at = 0; at < 5; at++) {
+    checks[at]?.(false)
+    await settled()
+  }
+  const statuses = (await Promise.all(readings)).map(statusOf)
+  t.equal(statuses.filter((status) => status === 'error-passwordWrong').length, 5)
+  t.equal(statuses.filter((status) => status === 'error-rateLimit').length, 3)
+})
+
+t.test('scrypt over the lower-case hex opens, in any case; a plain text never does', async (t) => {
+  const { scryptSync } = await import('node:crypto')
+  const world = new World()
+  t.teardown(() => world.close())
+  world.host()
+  await world.create()
+  const hex = 'ab'.repeat(32)
+  const salt = Buffer.alloc(16, 9)
+  await protect(world, { salt, hash: scryptSync(hex, salt, 32, { N: 16, r: 8, p: 1 }), cost: 4 })
+  t.equal(statusOf(await read(world, hex.toUpperCase())), 'ok')
+  t.equal(statusOf(await read(world, 'cd'.repeat(32))), 'error-passwordWrong')
+  t.equal(statusOf(await read(world, 'plain')), 'error-passwordWrong')
+})
+
+t.test(
+  'a bug while deciding costs its request alone; the account goes on with what was decided',
+  async (t) => {
+    const world = new World()
+    t.teardown(() => world.close())
+    world.host('one', { limits: { bugsBeforeQuarantine: 100 } })
+    await world.create()
+    const [before, bug, after] = await Promise.all([
+      world.folder('a'),
+      world.folder('bug:decide'),
+      world.folder('b'),
+    ])
+    t.equal(statusOf(before), 'ok')
+    t.equal(statusOf(bug), 'error-internal')
+    t.equal(statusOf(after), 'ok')
+    t.strictSame(await world.names(), ['a', 'b'])
+  },
+)
+
+t.test(
+  'a bug while applying leaves no trace in the journal; an account that keeps failing is left alone, others are not',
+  async (t) => {
+    const world = new World()
+    t.teardown(() => world.close())
+    const time = new ManualTime()
+    world.host('one', { clock: time, timers: time })
+    await world.create()
+    const other = '11111111-1111-4111-8111-111111111111'
+    await world.create({ account: other })
+    await world.folder('a')
+    const head = await world.head()
+    for (let bugs = 0; bugs < 3; bugs++) t.equal(statusOf(await world.folder('bug:apply')), 'error-internal')
+    t.equal(await world.head(), head)
+    await t.rejects(world.names({ timeoutMs: 100 }), { code: 'ACCOUNTS_UNAVAILABLE' }, 'quarantined')
+    t.strictSame(await world.names({ account: other }), [])
+    await time.advance(1100)
+    t.strictSame(await world.names(), ['a'])
+  },
+)
+
+t.test('a damaged journal stops its account loudly, and no other', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const host = world.host()
+  await world.create()
+  await world.folder('a')
+  world.kill(host)
+  world.journal.damage(world.account, 1, () => undefined)
+  world.host('two')
+  world.hostId = 'two'
+  await t.rejects(world.names({ timeoutMs: 100 }), { code: 'ACCOUNTS_UNAVAILABLE' })
+  t.ok(world.warnings.includes('an account cannot be read'))
+  const other = '11111111-1111-4111-8111-111111111111'
+  await world.create({ account: other })
+  t.strictSame(await world.names({ account: other }), [])
+})
+
+t.test('asking for an account that was never made leaves nothing behind', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  world.host()
+  await settled()
+  const before = world.medium.operations
+  for (let at = 0; at < 5; at++)
+    t.equal(statusOf(await world.ask({ $case: 'getAccount', value: {} })), 'error-notFound')
+  t.equal(world.medium.operations, before + 1, 'one read for all of them')
+  t.equal((await world.journal.head(world.account)).epoch, 0)
+  await world.create()
+  t.strictSame(await world.names(), [], 'not remembered longer than it is true')
+})
+
+t.test(
+  'a change too large for a row travels in pages, a request too large for a message in parts',
+  async (t) => {
+    const world = new World()
+    t.teardown(() => world.close())
+    const host = world.host()
+    await world.create()
+    await Promise.all([world.folder('small'), world.folder('large:700000'), world.folder('after')])
+    await world.folder('y'.repeat(900_000))
+    const names = await world.names()
+    t.strictSame(
+      names.map(({ length }) => length),
+      [5, 700_000, 5, 900_000],
+    )
+    world.kill(host)
+    world.host('two')
+    world.hostId = 'two'
+    t.strictSame(await world.names(), names)
+  },
+)
+
+t.test('garbage on the bus is answered, not fatal', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  world.host()
+  for (const message of [Buffer.from('not a request'), Buffer.alloc(0), Buffer.alloc(40, 0xff)]) {
+    const reply = AccountReply.decode(await world.bus.request('accounts.one', message, { timeoutMs: 1000 }))
+    t.equal(statusOf(reply), 'error-internal')
+    const part = AccountReply.decode(
+      await world.bus.request('accounts.one.parts', message, { timeoutMs: 1000 }),
+    )
+    t.equal(part.result?.$case, 'unavailable')
+  }
+})
+
+t.test('without a host the client gives up at its deadline', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  await t.rejects(world.names({ timeoutMs: 60 }), { code: 'ACCOUNTS_UNAVAILABLE', overloaded: false })
+  const host = world.host()
+  await world.create()
+  const hold = world.medium.hold('append')
+  const asked = world.folder('a')
+  await hold.reached
+  const closing = host.close()
+  await settled()
+  hold.release()
+  t.equal(statusOf(await asked), 'ok', 'a draining host ends what it has in hand')
+  await closing
+  t.equal(
+    (await world.journal.acquire(world.account, { owner: 'test' })).previousOwner,
+    undefined,
+    'released',
+  )
+})

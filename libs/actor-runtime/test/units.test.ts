@@ -1,0 +1,222 @@
+/** The parts that are functions of their input, against models. */
+
+import { maxEventBytes } from '@holdfast/journal'
+import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
+import { Change } from '@holdfast/wire'
+import fc from 'fast-check'
+import t from 'tap'
+import { CodeLeases, widthOf } from '../src/code-leases.ts'
+import { DueAccounts } from '../src/due-accounts.ts'
+import { cutPages, decodeRow, digestOf, encodeRow } from '../src/flush-row.ts'
+import { cutRequest, RequestJoiner } from '../src/request-parts.ts'
+import { forEachAtMost, Slots } from '../src/slots.ts'
+import { ManualTime, settled, World } from './world.ts'
+
+function change(outcome: Buffer): Change {
+  return {
+    requestId: Buffer.alloc(16, 1),
+    timeMs: 5,
+    events: [],
+    outcome,
+    seed: Buffer.alloc(16),
+    codeStart: 3,
+    operation: 31,
+  }
+}
+
+t.test('rows give back the changes of a flush in their order, large ones from pages', async (t) => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.oneof(fc.integer({ min: 0, max: 300 }), fc.constant(600_000)), { maxLength: 5 }),
+      async (sizes) => {
+        const changes = sizes.map((size, at) => change(Buffer.alloc(size, at + 1)))
+        const stored = new Map<string, Uint8Array>()
+        const entries = changes.map((one, at) => {
+          const encoded = Change.encode(one).finish()
+          if (encoded.length <= maxEventBytes) return encoded
+          const pages = cutPages(encoded, (page) => `1-e${at}-${page}`)
+          for (const page of pages) stored.set(page.name, page.bytes)
+          return pages
+        })
+        const read = await decodeRow(encodeRow(entries), async (name, digest) => {
+          const bytes = stored.get(name) as Uint8Array
+          if (!digestOf(bytes).equals(digest)) throw new Error('wrong digest')
+          return bytes
+        })
+        return Buffer.concat(read.changes.map((one) => Change.encode(one).finish())).equals(
+          Buffer.concat(changes.map((one) => Change.encode(one).finish())),
+        )
+      },
+    ),
+    { numRuns: 50 },
+  )
+  t.pass()
+})
+
+t.test('timers come out in their order, and what does not fit is known to be missing', (t) => {
+  const command = fc.record({
+    account: fc.integer({ min: 0, max: 30 }),
+    due: fc.option(fc.integer({ min: 0, max: 50 }), { nil: undefined }),
+  })
+  fc.assert(
+    fc.property(fc.array(command, { maxLength: 200 }), fc.integer({ min: 4, max: 40 }), (commands, max) => {
+      const due = new DueAccounts(max)
+      const model = new Map<string, number>()
+      for (const one of commands) {
+        due.set(`a${one.account}`, one.due)
+        if (one.due === undefined) model.delete(`a${one.account}`)
+        else model.set(`a${one.account}`, one.due)
+      }
+      for (let now = 0; now < Math.min(51, due.horizon); now++) {
+        const expected = [...model]
+          .filter(([, at]) => at === now)
+          .map(([account]) => account)
+          .sort()
+        const taken: string[] = []
+        for (let account = due.take(now); account !== undefined; account = due.take(now)) taken.push(account)
+        if (taken.sort().join() !== expected.join()) return false
+      }
+      return due.size <= max
+    }),
+  )
+  t.end()
+})
+
+t.test('no code is handed out twice, whatever is taken, burnt, refused and lost', async (t) => {
+  const step = fc.oneof(
+    fc.record({
+      kind: fc.constant('show' as const),
+      width: fc.integer({ min: 1, max: 6 }),
+      used: fc.integer({ min: 0, max: 6 }),
+    }),
+    fc.record({ kind: fc.constant('take' as const), count: fc.integer({ min: 1, max: 40 }) }),
+    fc.record({ kind: fc.constant('fail' as const) }),
+  )
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+      const medium = new MemoryMedium()
+      const lookups = new MemoryLookupStore(medium)
+      const leases = [1, 2].map(() => new CodeLeases(lookups, { counter: 'codes', drawn: 8 }))
+      const used = new Set<number>()
+      const use = (next: number, count: number) => {
+        for (let code = next; code < next + count; code++) {
+          if (used.has(code)) throw new Error(`${code} twice`)
+          used.add(code)
+        }
+      }
+      await Promise.all(
+        steps.map(async (one, at) => {
+          const lease = leases[at % 2] as CodeLeases
+          if (one.kind === 'fail') medium.fail('lookup.take', { code: 'UNAVAILABLE' })
+          else if (one.kind === 'show') {
+            const range = lease.show(one.width)
+            const count = Math.min(one.used, widthOf(range))
+            use(range.next, count)
+            lease.burn(range, count)
+            await settled()
+          } else {
+            const range = await lease.take(one.count).catch(() => ({ next: 0, end: 0 }))
+            use(range.next, widthOf(range))
+          }
+        }),
+      )
+      return true
+    }),
+    { numRuns: 60 },
+  )
+  t.pass()
+})
+
+t.test('parts of a request are joined in order, and nothing else is', async (t) => {
+  const time = new ManualTime()
+  const message = Buffer.alloc(1_500_000, 'abc')
+  const parts = [...cutRequest(message, Buffer.alloc(16, 1))]
+  t.equal(parts.length, 3)
+  const joiner = new RequestJoiner(time)
+  t.strictSame(parts.map((part) => joiner.add(part)).slice(0, 2), ['more', 'more'])
+  t.equal(joiner.add(parts[1] as Uint8Array), 'unknown', 'without the first')
+  const whole = parts.map((part) => joiner.add(part)).at(-1)
+  t.ok(Buffer.isBuffer(whole) && whole.equals(message))
+  joiner.add(parts[0] as Uint8Array)
+  await time.advance(60_000)
+  t.equal(joiner.add(parts[1] as Uint8Array), 'unknown', 'forgotten')
+  t.throws(() => [...cutRequest(Buffer.alloc(40 * 1024 * 1024), Buffer.alloc(16))])
+})
+
+t.test('at most so many at one time; a fault is told once all that runs has ended', async (t) => {
+  const slots = new Slots(2)
+  let running = 0
+  let most = 0
+  const work = async () => {
+    most = Math.max(most, ++running)
+    await settled()
+    running--
+  }
+  await Promise.all(Array.from({ length: 7 }, () => slots.run(work)))
+  t.equal(most, 2)
+  await t.rejects(
+    slots.run(() => Promise.reject(new Error('one'))),
+    'one',
+  )
+  most = 0
+  await forEachAtMost(3, Array.from({ length: 10 }), work)
+  t.equal(most, 3)
+  let ended = 0
+  const faulty = forEachAtMost(3, [1, 2, 3, 4, 5, 6], async (item) => {
+    if (item === 2) throw new Error('two')
+    await settled()
+    ended++
+  })
+  await t.rejects(faulty, { message: 'two' })
+  t.ok(ended < 5)
+})
+
+t.test('what a host tells of itself adds up', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const told = {
+    flushed: 0,
+    changes: 0,
+    pending: 0,
+    unknown: 0,
+    activated: 0,
+    passivated: 0,
+    lost: 0,
+    checkpointed: 0,
+  }
+  const host = world.host('one', {
+    limits: { tailFlushesMax: 4 },
+    metrics: {
+      requested() {},
+      overloaded() {},
+      memory() {},
+      passwordChecked() {},
+      flushed: ({ changes }) => {
+        told.flushed++
+        told.changes += changes
+      },
+      effectsPending: (change) => {
+        told.pending += change
+      },
+      unknown: () => void told.unknown++,
+      activated: () => void told.activated++,
+      passivated: () => void told.passivated++,
+      lost: () => void told.lost++,
+      checkpointed: () => void told.checkpointed++,
+    },
+  })
+  await world.create()
+  world.medium.fail('append', { code: 'UNKNOWN', applied: true })
+  for (let at = 0; at < 6; at++) await world.folder(`f${at}`)
+  await world.ask({ $case: 'sendSignIn', value: {} })
+  world.medium.fail('append', { code: 'FENCED' })
+  await world.folder('fenced')
+  await host.close()
+  t.equal(told.pending, 0)
+  t.equal(told.unknown, 1)
+  t.equal(told.activated, 2)
+  t.equal(told.lost, 1)
+  t.equal(told.passivated, 1)
+  t.ok(told.checkpointed >= 1)
+  t.ok(told.flushed >= 9 && told.changes >= told.flushed)
+})

@@ -1,0 +1,183 @@
+/** A cluster in one process: hosts on one bus over one pair of memory stores, with faults and order in the test's hands. */
+import { MemoryBus } from '@holdfast/bus'
+import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
+import { type Clock, IdCodec, mintRequestId, systemClock } from '@holdfast/kernel'
+import type { AccountReply, AccountRequest, Item } from '@holdfast/wire'
+import {
+  AccountHost,
+  type AccountHostOptions,
+  RoutedAccountClient,
+  systemTimers,
+  type Timers,
+} from '../src/index.ts'
+import { TinyStates } from './tiny-core.ts'
+
+const ids = new IdCodec({ contentKey: Buffer.alloc(32, 1), accountKey: Buffer.alloc(32, 2) })
+
+export type Operation = NonNullable<AccountRequest['operation']>
+
+export class World {
+  readonly medium: MemoryMedium
+  readonly journal: MemoryJournalStore
+  readonly lookups: MemoryLookupStore
+  readonly bus = new MemoryBus()
+  readonly states = new TinyStates()
+  readonly account = ids.account('eu-par')
+  readonly hosts: AccountHost[] = []
+  /** Mails accepted, by id. */
+  readonly mails: string[] = []
+  readonly released: string[] = []
+  readonly warnings: string[] = []
+  readonly client: RoutedAccountClient
+  /** Of the host started last. */
+  clock: Clock = systemClock
+  /** Where the client sends requests. */
+  hostId = 'one'
+  mailer: AccountHostOptions['mailer'] = { send: async ({ id }) => void this.mails.push(id) }
+
+  constructor(capabilities: { ordered?: boolean; exclusive?: boolean } = {}) {
+    this.medium = new MemoryMedium(capabilities)
+    this.journal = new MemoryJournalStore(this.medium)
+    this.lookups = new MemoryLookupStore(this.medium)
+    this.client = new RoutedAccountClient({
+      bus: this.bus,
+      hostOf: () => this.hostId,
+      // Deadlines are told in the hosts' time, but really waited for.
+      clock: { now: () => this.clock.now(), monotonic: () => performance.now() },
+    })
+  }
+
+  host(hostId = 'one', options: Partial<AccountHostOptions> = {}): AccountHost {
+    const note = (_: object, message: string) => void this.warnings.push(message)
+    const host = new AccountHost({
+      hostId,
+      bus: this.bus,
+      journal: this.journal,
+      lookups: this.lookups,
+      states: this.states,
+      mailer: { send: (mail) => this.mailer.send(mail) },
+      onBlobReleased: ({ blob }) => void this.released.push(`${blob.id[0]}`),
+      log: { info() {}, warn: note, error: note },
+      ...options,
+      limits: { retryFirstMs: 1, retryMaxMs: 4, fencedPauseMs: 1, ...options.limits },
+    })
+    this.clock = options.clock ?? systemClock
+    host.start()
+    this.hosts.push(host)
+    return host
+  }
+
+  ask(
+    operation: Operation,
+    {
+      id = mintRequestId(Date.now()),
+      timeoutMs = 10_000,
+      account = this.account as string,
+      signal,
+    }: { id?: Buffer; timeoutMs?: number; account?: string; signal?: AbortSignal } = {},
+  ) {
+    const request: Omit<AccountRequest, 'deadlineMs'> = {
+      accountId: account,
+      requestId: id,
+      caller: { who: { $case: 'operator', value: {} } },
+      tierNeeded: '',
+      operation,
+    }
+    return this.client.call(request, signal === undefined ? { timeoutMs } : { timeoutMs, signal })
+  }
+
+  create(options?: { account?: string }): Promise<AccountReply> {
+    return this.ask({ $case: 'createAccount', value: { tokenKeyId: 1 } }, options)
+  }
+
+  folder(name: string, options?: Parameters<World['ask']>[1]): Promise<AccountReply> {
+    return this.ask({ $case: 'createFolder', value: { parentFolderId: '', name } }, options)
+  }
+
+  /** Names of what the account holds. */
+  async names(options?: Parameters<World['ask']>[1]): Promise<string[]> {
+    return itemsOf(await this.ask({ $case: 'getAccount', value: {} }, options)).map(({ name }) => name)
+  }
+
+  async keys(prefix: string): Promise<string[]> {
+    const keys: string[] = []
+    for await (const { key } of this.lookups.scan(prefix)) keys.push(key)
+    return keys
+  }
+
+  async head(): Promise<number> {
+    return (await this.journal.head(this.account)).head
+  }
+
+  /** As `kill -9` does: the process is gone from the bus and does nothing more; what it issued may still happen. */
+  kill(host: AccountHost): void {
+    void host.close({ drainMs: 0 })
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.hosts.map((host) => host.close({ drainMs: 0 })))
+    await this.bus.close()
+  }
+}
+
+export function itemsOf(reply: AccountReply): Item[] {
+  if (reply.result?.$case !== 'items') throw new Error(`not items: ${JSON.stringify(reply)}`)
+  return reply.result.value.items
+}
+
+export function statusOf(reply: AccountReply): string {
+  return reply.result?.$case === 'refusal' ? reply.result.value.status : 'ok'
+}
+
+/** Time that stands still until the test moves it. */
+export class ManualTime implements Clock, Timers {
+  #now = Date.now()
+  #monotonic = 1000
+  readonly #timers = new Set<{ atMs: number; run: () => void }>()
+
+  now(): number {
+    return Math.floor(this.#now)
+  }
+
+  monotonic(): number {
+    return this.#monotonic
+  }
+
+  after(ms: number, run: () => void): () => void {
+    const timer = { atMs: this.#monotonic + ms, run }
+    this.#timers.add(timer)
+    return () => this.#timers.delete(timer)
+  }
+
+  turn(): Promise<void> {
+    return systemTimers.turn()
+  }
+
+  /** Moves time on, firing what comes due in its order, and lets what follows from it happen. */
+  async advance(ms: number): Promise<void> {
+    const until = this.#monotonic + ms
+    for (;;) {
+      const due = [...this.#timers]
+        .filter(({ atMs }) => atMs <= until)
+        .sort((one, other) => one.atMs - other.atMs)[0]
+      if (due === undefined) break
+      this.#timers.delete(due)
+      this.#move(due.atMs)
+      due.run()
+      await settled()
+    }
+    this.#move(until)
+    await settled()
+  }
+
+  #move(toMs: number): void {
+    const ms = Math.max(0, toMs - this.#monotonic)
+    this.#monotonic += ms
+    this.#now += ms
+  }
+}
+
+/** Everything that can happen without time passing has happened. */
+export async function settled(): Promise<void> {
+  for (let turn = 0; turn < 10; turn++) await systemTimers.turn()
+}
