@@ -1,0 +1,65 @@
+/**
+ * A node that comes back after tombstones were forgotten may hold what was deleted everywhere else. It takes part as before, but is no source
+ * for others until its copies were checked against the references.
+ */
+import { BlobFault, type BlobName } from '@holdfast/blob-store'
+import type { Clock } from '@holdfast/kernel'
+import type { LocalNode } from './local-node.ts'
+
+const noteName = 'alive'
+
+export interface AbsenceOptions {
+  node: LocalNode
+  /** Read at quorum. */
+  referenced: (blob: BlobName) => Promise<boolean>
+  /** Shorter than tombstones are kept anywhere, so that clocks and slow starts have room. Default 5 days. */
+  awayMsMax?: number
+  clock: Clock
+}
+
+export class Absence {
+  readonly #options: Required<AbsenceOptions>
+
+  constructor(options: AbsenceOptions) {
+    this.#options = { awayMsMax: 5 * 24 * 3_600_000, ...options }
+  }
+
+  /** Before the node serves anybody. A store without a note is new, and has nothing to check. */
+  async begin(): Promise<void> {
+    const { node, clock, awayMsMax } = this.#options
+    const note = await node.store.note(noteName)
+    const awayMs = note === undefined ? 0 : clock.now() - Number(Buffer.from(note).toString('utf8'))
+    if (awayMs > awayMsMax) node.unverified = `${node.id} was away for ${Math.round(awayMs / 3_600_000)} h`
+    else await this.noteAlive()
+  }
+
+  /** Every few minutes; does nothing while the node is unverified, so that a second start sees the absence too. */
+  async noteAlive(): Promise<void> {
+    const { node, clock } = this.#options
+    if (node.unverified === undefined)
+      await node.store.setNote(noteName, Buffer.from(String(Math.floor(clock.now()))))
+  }
+
+  /**
+   * Removes what nobody refers to, then lets others pull from here. Uploads of the last day are left to the collector: their references may
+   * be on their way.
+   * @throws BlobFault when references cannot be read: the node stays unverified.
+   */
+  async verify(): Promise<{ checked: number; removed: number }> {
+    const { node, referenced, clock } = this.#options
+    let checked = 0
+    let removed = 0
+    for await (const facts of node.store.inventory()) {
+      checked++
+      if (clock.now() - facts.createdMs < recentMs || (await referenced(facts))) continue
+      const outcome = await node.store.delete(facts)
+      if (outcome === 'deleted') removed++
+      else throw new BlobFault('UNAVAILABLE', 'a copy without reference is pinned; check again later')
+    }
+    node.unverified = undefined
+    await this.noteAlive()
+    return { checked, removed }
+  }
+}
+
+const recentMs = 24 * 3_600_000

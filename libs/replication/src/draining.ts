@@ -1,0 +1,123 @@
+/**
+ * Takes a node out of a group without losing a copy: close the group here, wait for the uploads that are open, see to it that others hold
+ * everything that this node holds, and only then leave.
+ *
+ * Every step can be repeated after a crash: the rows and the node's own note say how far it came. Replacing a lost node needs nothing of
+ * this: the group's next version names another member, which compares inventories with the remaining ones (`Replicator`).
+ */
+import { BlobFault } from '@holdfast/blob-store'
+import type { LocalNode } from './local-node.ts'
+import { copyKey } from './names.ts'
+import { nearestFirst, type Peers } from './peers.ts'
+import { nodesOf, type PlacementGroup, quorumOf } from './placement-groups.ts'
+import { answerOf } from './replicated-blob-store.ts'
+
+export interface DrainOptions {
+  node: LocalNode
+  peers: Peers
+  region: string
+  /** Writes the row of a new version, unless another writer was first. @returns the version that holds now, one's own or the other's. */
+  publish: (group: PlacementGroup) => Promise<PlacementGroup>
+  /** A node to take this one's place; undefined: the group goes on with fewer. */
+  replacement: (group: PlacementGroup) => string | undefined
+}
+
+export interface Drained {
+  /** Copies that this node held. */
+  copies: number
+  /** Those that others lacked and were given. */
+  handedOver: number
+  group: PlacementGroup
+}
+
+/** How long a copy that was handed over is kept from collectors. */
+const pinMs = 10 * 60_000
+
+/**
+ * Leaves the group. Resolves when this node is no member any more; what it holds of the group is of no use to anybody then, and may be removed.
+ * @throws BlobFault `UNAVAILABLE` when copies cannot be brought to others: the node stays a member, and the call can be repeated.
+ */
+export async function leaveGroup(number: number, options: DrainOptions): Promise<Drained> {
+  const { node, publish } = options
+  const self = node.id
+  let group = known(node, number)
+  // Closed first, and in a version of its own: whoever knows an older one is refused from here on.
+  if (group.writable) group = await advance(group, { writable: false }, options)
+  await node.groups.quiet(number)
+
+  const replacement = group.members.includes(self) ? options.replacement(group) : undefined
+  if (replacement !== undefined && !nodesOf(group).includes(replacement))
+    group = await advance(group, { members: [...group.members, replacement] }, options)
+
+  const { copies, handedOver } = await handOver(group, options)
+  const without = (ids: string[]) => ids.filter((id) => id !== self)
+  const members = without(group.members)
+  if (group.members.includes(self) && members.length === 0)
+    throw new BlobFault(
+      'UNAVAILABLE',
+      `${self} is the last member of group ${number}: nobody takes its place`,
+    )
+  group = await advance(group, { members, remote: without(group.remote) }, { node, publish })
+  return { copies, handedOver, group }
+}
+
+/** Everything this node holds of the group is, whole, at as many others as an upload needs. */
+async function handOver(
+  group: PlacementGroup,
+  { node, peers, region }: DrainOptions,
+): Promise<{ copies: number; handedOver: number }> {
+  const placement = { group: group.number, version: group.version }
+  const home = group.members.filter((id) => id !== node.id)
+  const others = nearestFirst([...home, ...group.remote.filter((id) => id !== node.id)], { peers, region })
+  const needed = Math.min(quorumOf({ ...group, members: home }), others.length)
+  let copies = 0
+  let handedOver = 0
+  for await (const facts of node.store.inventory({ groups: [group.number] })) {
+    if (facts.damaged) continue // others have it whole, or nobody has
+    copies++
+    let holders = 0
+    const lacking: string[] = []
+    for (const id of others) {
+      const there = await answerOf(peers.node(id)?.stat(facts) ?? Promise.resolve(undefined))
+      if (there instanceof BlobFault) continue
+      if (there !== undefined && there.damaged === undefined) holders++
+      else lacking.push(id)
+    }
+    for (const id of lacking) {
+      if (holders >= needed) break
+      const given = await answerOf(
+        peers.node(id)?.copyFrom(node.id, facts, { pinMs, placement }) ?? Promise.resolve(undefined),
+      )
+      if (given === undefined || given instanceof BlobFault) continue
+      holders++
+      handedOver++
+    }
+    if (holders < needed || holders === 0)
+      throw new BlobFault('UNAVAILABLE', `${copyKey(facts)} is at ${holders} of ${needed} other nodes only`)
+  }
+  return { copies, handedOver }
+}
+
+async function advance(
+  group: PlacementGroup,
+  change: Partial<PlacementGroup>,
+  { node, publish }: Pick<DrainOptions, 'node' | 'publish'>,
+): Promise<PlacementGroup> {
+  const wanted = { ...group, ...change, version: group.version + 1 }
+  const holds = await publish(wanted)
+  await node.groups.learn(holds)
+  if (JSON.stringify(canonical(holds)) !== JSON.stringify(canonical(wanted)))
+    throw new BlobFault('UNAVAILABLE', `group ${group.number} was changed by somebody else meanwhile`)
+  return holds
+}
+
+function canonical({ number, version, region, members, remote, writable }: PlacementGroup): unknown[] {
+  return [number, version, region, [...members].sort(), [...remote].sort(), writable]
+}
+
+function known(node: LocalNode, number: number): PlacementGroup {
+  const group = node.groups.get(number)
+  if (group === undefined || !nodesOf(group).includes(node.id))
+    throw new BlobFault('INVALID', `${node.id} is no member of group ${number}`)
+  return group
+}

@@ -1,0 +1,68 @@
+/** Bytes of a blob from whoever has it: when one holder fails, the next goes on at the very byte. */
+import { type BlobFacts, BlobFault, type BlobName } from '@holdfast/blob-store'
+
+/** What a read needs of a holder. */
+export interface Readable {
+  read(
+    blob: BlobName,
+    range: { start: number; end: number },
+    options?: { signal?: AbortSignal },
+  ): AsyncIterable<Uint8Array>
+}
+
+export interface Holder {
+  id: string
+  node: Readable
+}
+
+export interface FailoverOptions {
+  signal?: AbortSignal | undefined
+  /** Told of each holder that failed. */
+  failed?: (holder: string, fault: BlobFault) => void
+}
+
+/**
+ * Each holder is tried once, in the order given. What was given out is never given again.
+ * @throws BlobFault of the one that says most: unreachable before corrupt before not found, as only that means that nobody has it.
+ */
+export async function* readFromAny(
+  holders: Iterable<Holder> | AsyncIterable<Holder>,
+  blob: BlobName | BlobFacts,
+  range: { start: number; end: number },
+  { signal, failed }: FailoverOptions = {},
+): AsyncGenerator<Uint8Array> {
+  const faults: BlobFault[] = []
+  let at = range.start
+  for await (const { id, node } of holders) {
+    try {
+      for await (const bytes of node.read(blob, { start: at, end: range.end }, signal && { signal })) {
+        at += bytes.length
+        yield bytes
+      }
+      if (at === range.end) return
+      throw new BlobFault('UNAVAILABLE', `${id} sent ${range.end - at} bytes too few`)
+    } catch (error) {
+      const fault = retryable(error)
+      if (fault === undefined) throw error
+      failed?.(id, fault)
+      faults.push(fault)
+      if (at > range.end) throw fault
+    }
+  }
+  throw worstOf(faults) ?? new BlobFault('UNAVAILABLE', 'no holder of the blob is known')
+}
+
+/** Another holder may do better. Whoever ended the reading, and who asked wrongly, is answered as he is. */
+function retryable(error: unknown): BlobFault | undefined {
+  if (!(error instanceof BlobFault)) return undefined
+  return error.code === 'CANCELLED' || error.code === 'INVALID' ? undefined : error
+}
+
+/** The fault that leaves the most open: a timeout is not an absence. */
+export function worstOf(faults: readonly BlobFault[]): BlobFault | undefined {
+  const rank = (fault: BlobFault) => {
+    if (fault.code === 'NOT_FOUND') return 0
+    return fault.code === 'CORRUPT' ? 1 : 2
+  }
+  return [...faults].sort((one, other) => rank(other) - rank(one))[0]
+}

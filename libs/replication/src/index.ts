@@ -1,0 +1,24 @@
+export { Absence, type AbsenceOptions } from './absence.ts'
+export { type Drained, type DrainOptions, leaveGroup } from './draining.ts'
+export { type Holder, readFromAny } from './failover-read.ts'
+export { Holders, type HoldersOptions, type NodeReport } from './holders.ts'
+export { LocalNode, type LocalNodeOptions } from './local-node.ts'
+export { NodeGroups, type NodeGroupsOptions } from './node-groups.ts'
+export { nearestFirst, type Peers } from './peers.ts'
+export {
+  GroupMap,
+  type GroupNode,
+  type GroupView,
+  nodesOf,
+  type PlacementGroup,
+  planGroups,
+  quorumOf,
+  writeQuorum,
+} from './placement-groups.ts'
+export { Puller, type PullerOptions, type PullRound } from './puller.ts'
+export { type ReadThroughOptions, ReadThroughStore } from './read-through.ts'
+export { ReplicatedBlobStore, type ReplicatedBlobStoreOptions } from './replicated-blob-store.ts'
+export { Replicator, type ReplicatorOptions, type SourceLag, sourcesOf } from './replicator.ts'
+export { type Scrubbed, Scrubber, type ScrubberOptions } from './scrubber.ts'
+export { systemTimers, type Timers } from './timers.ts'
+export { type Watermark, Watermarks } from './watermarks.ts'

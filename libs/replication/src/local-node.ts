@@ -1,0 +1,268 @@
+/**
+ * A storage node: its own store behind the rules of its placement groups, and able to fetch copies from others. What the network serves, what
+ * an upload host in the same process writes to, and what pulling, scrubbing and read-through fetch into.
+ */
+import {
+  type BlobFacts,
+  BlobFault,
+  type BlobName,
+  type BlobStoreUsage,
+  type LogPosition,
+  type NodeStore,
+  type PlacedStage,
+  type Placement,
+  type Pulled,
+  type StageOptions,
+  type StorageNode,
+} from '@holdfast/blob-store'
+import { type Holder, readFromAny } from './failover-read.ts'
+import { copyKey } from './names.ts'
+import type { NodeGroups } from './node-groups.ts'
+import type { Peers } from './peers.ts'
+
+export interface LocalNodeOptions {
+  store: NodeStore
+  groups: NodeGroups
+  peers: Peers
+  /** Copies fetched at once; more wait, at most `fetchesWaitingMax`. Default 8: enough for a WAN line, little memory. */
+  fetchesMax?: number
+}
+
+/** Past it a fetch is refused as unavailable. */
+const fetchesWaitingMax = 10_000
+
+export class LocalNode implements StorageNode {
+  readonly id: string
+  readonly groups: NodeGroups
+  readonly #store: NodeStore
+  readonly #peers: Peers
+  readonly #fetchesMax: number
+  readonly #fetches = new Map<string, Promise<BlobFacts>>()
+  #running = 0
+  readonly #line: (() => void)[] = []
+  #unverified: string | undefined
+
+  constructor({ store, groups, peers, fetchesMax = 8 }: LocalNodeOptions) {
+    this.id = groups.nodeId
+    this.groups = groups
+    this.#store = store
+    this.#peers = peers
+    this.#fetchesMax = fetchesMax
+  }
+
+  /** The node's own store, without the rules. */
+  get store(): NodeStore {
+    return this.#store
+  }
+
+  /**
+   * While there is a reason, nobody pulls from here: the node was away for longer than tombstones are kept, so what it holds may have been
+   * deleted everywhere else.
+   */
+  set unverified(reason: string | undefined) {
+    this.#unverified = reason
+  }
+
+  get unverified(): string | undefined {
+    return this.#unverified
+  }
+
+  async stage(options: StageOptions = {}): Promise<PlacedStage> {
+    const { placement = { group: 0, version: 0 } } = options
+    const over = await this.groups.admitStage(placement)
+    try {
+      return new AdmittedStage(await this.#store.stage(options), {
+        over,
+        // An upload that outlived its group must not be acknowledged for it.
+        assertMember: () => this.groups.assertMember(placement.group),
+      })
+    } catch (error) {
+      over()
+      throw error
+    }
+  }
+
+  async pin(blob: BlobName, options: { ttlMs: number; placement?: Placement }): Promise<boolean> {
+    if (options.placement !== undefined) await this.groups.admit(options.placement)
+    return this.#store.pin(blob, options)
+  }
+
+  async copyFrom(
+    from: string,
+    blob: BlobFacts,
+    options: { pinMs: number; placement: Placement; signal?: AbortSignal },
+  ): Promise<BlobFacts> {
+    await this.groups.admit(options.placement)
+    const facts = await this.fetch(blob, [from], options)
+    // Whoever shares another's fetch gets his own pin.
+    if (await this.#store.pin(facts, { ttlMs: options.pinMs })) return facts
+    throw new BlobFault('UNAVAILABLE', `${copyKey(blob)} went again while it was copied`)
+  }
+
+  /**
+   * Brings a copy here, checked whole and synced; at once when a whole one is here. A damaged one is replaced when the new one is synced.
+   * Single-flight: several who want one copy share its fetch, and its sources; so none of them can break it off.
+   *
+   * @param from nodes in the order in which to try them; one goes on where another broke off.
+   * @throws BlobFault `NOT_FOUND` when none of them has it, `CORRUPT` when none has it whole, `FULL`, `UNAVAILABLE`.
+   */
+  fetch(blob: BlobFacts, from: readonly string[], options: { pinMs: number }): Promise<BlobFacts> {
+    const key = copyKey(blob)
+    let fetch = this.#fetches.get(key)
+    if (fetch === undefined) {
+      fetch = this.#inTurn(() => this.#fetch(blob, from, options)).finally(() => this.#fetches.delete(key))
+      this.#fetches.set(key, fetch)
+    }
+    return fetch
+  }
+
+  async pull(request: {
+    after?: LogPosition | undefined
+    limit: number
+    groups?: readonly number[]
+    signal?: AbortSignal
+  }): Promise<Pulled> {
+    this.#assertVerified()
+    return this.#store.pull(request)
+  }
+
+  async *inventory(options: { groups?: readonly number[] } = {}): AsyncIterable<BlobFacts> {
+    this.#assertVerified()
+    yield* this.#store.inventory(options)
+  }
+
+  committed(uploadId: Uint8Array): Promise<BlobFacts | undefined> {
+    return this.#store.committed(uploadId)
+  }
+
+  find(id: Uint8Array): Promise<BlobFacts[]> {
+    return this.#store.find(id)
+  }
+
+  stat(blob: BlobName): Promise<BlobFacts | undefined> {
+    return this.#store.stat(blob)
+  }
+
+  read(
+    blob: BlobName,
+    range: { start: number; end: number },
+    options?: { signal?: AbortSignal },
+  ): AsyncIterable<Uint8Array> {
+    return this.#store.read(blob, range, options)
+  }
+
+  delete(blob: BlobName): Promise<'deleted' | 'pinned'> {
+    return this.#store.delete(blob)
+  }
+
+  deletedMs(blob: BlobName): Promise<number | undefined> {
+    return this.#store.deletedMs(blob)
+  }
+
+  usage(): Promise<BlobStoreUsage> {
+    return this.#store.usage()
+  }
+
+  /** Closes the store. */
+  close(): Promise<void> {
+    return this.#store.close()
+  }
+
+  async #fetch(blob: BlobFacts, from: readonly string[], { pinMs }: { pinMs: number }): Promise<BlobFacts> {
+    const here = await this.#store.stat(blob)
+    if (here !== undefined && here.damaged === undefined && (await this.#store.pin(blob, { ttlMs: pinMs })))
+      return here
+    const stage = await this.#stageFor(blob)
+    try {
+      for await (const bytes of readFromAny(this.#holders(from), blob, { start: 0, end: blob.size })) {
+        const room = stage.write(bytes)
+        if (room !== undefined) await room
+      }
+      const { id, size } = await stage.seal()
+      if (Buffer.compare(id, blob.id) !== 0 || size !== blob.size)
+        throw new BlobFault('CORRUPT', `${from.join(', ')} sent other bytes than ${copyKey(blob)}`)
+      return await stage.commit({ pinMs, createdMs: blob.createdMs, asNew: true })
+    } finally {
+      await stage.abort() // harmless after the commit
+    }
+  }
+
+  /** The upload itself may have a stage here still: on its way to its commit, or abandoned until it is swept. The copy can be had later. */
+  async #stageFor(blob: BlobFacts): Promise<PlacedStage> {
+    const options = {
+      uploadId: blob.incarnation,
+      placement: { group: blob.placementGroup ?? 0, version: 0 },
+      expectedBytes: blob.size,
+    }
+    try {
+      return await this.#store.stage(options)
+    } catch (error) {
+      if (!(error instanceof BlobFault) || error.code !== 'INVALID') throw error
+      throw new BlobFault('UNAVAILABLE', `${copyKey(blob)} is still being uploaded here`, { cause: error })
+    }
+  }
+
+  *#holders(from: readonly string[]): Iterable<Holder> {
+    for (const id of from) {
+      const node = id === this.id ? undefined : this.#peers.node(id)
+      if (node !== undefined) yield { id, node }
+    }
+  }
+
+  async #inTurn<T>(run: () => Promise<T>): Promise<T> {
+    if (this.#running >= this.#fetchesMax) {
+      if (this.#line.length >= fetchesWaitingMax)
+        throw new BlobFault('UNAVAILABLE', `${this.#line.length} copies wait to be fetched`)
+      await new Promise<void>((resolve) => this.#line.push(resolve))
+    } else this.#running++
+    try {
+      return await run()
+    } finally {
+      const next = this.#line.shift()
+      if (next === undefined) this.#running--
+      else next()
+    }
+  }
+
+  #assertVerified(): void {
+    if (this.#unverified !== undefined) throw new BlobFault('UNVERIFIED', this.#unverified)
+  }
+}
+
+/** An upload that is counted in its group until it ends. */
+class AdmittedStage implements PlacedStage {
+  readonly uploadId: Uint8Array
+  readonly #stage: PlacedStage
+  readonly #rules: { over: () => void; assertMember: () => void }
+
+  constructor(stage: PlacedStage, rules: { over: () => void; assertMember: () => void }) {
+    this.uploadId = stage.uploadId
+    this.#stage = stage
+    this.#rules = rules
+  }
+
+  write(bytes: Uint8Array): Promise<void> | undefined {
+    return this.#stage.write(bytes)
+  }
+
+  seal(): ReturnType<PlacedStage['seal']> {
+    return this.#stage.seal()
+  }
+
+  async commit(options: Parameters<PlacedStage['commit']>[0]): Promise<BlobFacts> {
+    this.#rules.assertMember()
+    try {
+      return await this.#stage.commit(options)
+    } finally {
+      this.#rules.over()
+    }
+  }
+
+  async abort(): Promise<void> {
+    try {
+      await this.#stage.abort()
+    } finally {
+      this.#rules.over()
+    }
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * The groups as a storage node sees them, and what it lets in. A node refuses whoever knows an older version than it does, and every
+ * upload to a group that it has closed or left: what is acknowledged for a group is held by the group's nodes.
+ */
+import { BlobFault, type Placement, type StoreNotes } from '@holdfast/blob-store'
+import { GroupMap, type GroupView, nodesOf, type PlacementGroup } from './placement-groups.ts'
+
+export interface NodeGroupsOptions {
+  nodeId: string
+  /** Of this node's store: what the node has agreed to survives it. */
+  notes: StoreNotes
+  /** Reads the group's row; undefined when there is none. */
+  lookUp: (group: number) => Promise<PlacementGroup | undefined>
+}
+
+const noteName = 'placement-groups'
+
+export class NodeGroups implements GroupView {
+  readonly nodeId: string
+  readonly #notes: StoreNotes
+  readonly #lookUp: NodeGroupsOptions['lookUp']
+  readonly #map = new GroupMap()
+  /** Groups that this node is in, or was: those it left are remembered too. */
+  readonly #concerning = new Set<number>()
+  /** Open uploads, by group. */
+  readonly #stages = new Map<number, number>()
+  readonly #waiting = new Map<number, (() => void)[]>()
+  #saving: Promise<void> = Promise.resolve()
+
+  private constructor({ nodeId, notes, lookUp }: NodeGroupsOptions) {
+    this.nodeId = nodeId
+    this.#notes = notes
+    this.#lookUp = lookUp
+  }
+
+  static async open(options: NodeGroupsOptions): Promise<NodeGroups> {
+    const groups = new NodeGroups(options)
+    const note = await options.notes.note(noteName)
+    if (note !== undefined)
+      for (const group of JSON.parse(Buffer.from(note).toString('utf8')) as PlacementGroup[]) {
+        groups.#map.learn(group)
+        groups.#concerning.add(group.number)
+      }
+    return groups
+  }
+
+  get(number: number): PlacementGroup | undefined {
+    return this.#map.get(number)
+  }
+
+  all(): readonly PlacementGroup[] {
+    return this.#map.all()
+  }
+
+  /** Groups that this node holds. */
+  own(): PlacementGroup[] {
+    return this.#map.all().filter((group) => nodesOf(group).includes(this.nodeId))
+  }
+
+  /** Takes note of a version. Durable when it resolves: from then on older ones are refused, also after a restart. */
+  async learn(group: PlacementGroup): Promise<void> {
+    if (!this.#map.learn(group)) return
+    if (nodesOf(group).includes(this.nodeId)) this.#concerning.add(group.number)
+    if (!this.#concerning.has(group.number)) return
+    const saved = this.#saving.then(() => this.#save())
+    this.#saving = saved.catch(() => {})
+    await saved
+  }
+
+  /**
+   * Lets an upload in. @returns says that it is over.
+   * @throws BlobFault `STALE_PLACEMENT` for an older version, a closed group, or one that this node is no member of; `UNAVAILABLE` when the caller
+   *   knows a version that the node cannot read yet.
+   */
+  async admitStage(placement: Placement): Promise<() => void> {
+    await this.admit(placement)
+    const group = this.#map.get(placement.group)
+    if (placement.group !== 0 && group?.writable !== true)
+      throw new BlobFault('STALE_PLACEMENT', `group ${placement.group} takes no uploads any more`)
+    return this.#countStage(placement.group)
+  }
+
+  /** As `admitStage`, for what goes on in a group that is being closed: pins, and copies between its nodes. */
+  async admit(placement: Placement): Promise<void> {
+    if (placement.group === 0) return // a store that stands alone has no map
+    if ((this.#map.get(placement.group)?.version ?? 0) < placement.version) {
+      const group = await this.#lookUp(placement.group)
+      if (group !== undefined) await this.learn(group)
+    }
+    const group = this.#map.get(placement.group)
+    if (group === undefined || group.version < placement.version)
+      throw new BlobFault(
+        'UNAVAILABLE',
+        `group ${placement.group} is known here in version ${group?.version ?? 'none'}, not ${placement.version}`,
+      )
+    if (placement.version < group.version)
+      throw new BlobFault(
+        'STALE_PLACEMENT',
+        `group ${placement.group} is at version ${group.version}, not ${placement.version}`,
+      )
+    this.assertMember(placement.group)
+  }
+
+  /** @throws BlobFault `STALE_PLACEMENT` when this node has left the group, or was never in it. */
+  assertMember(number: number): void {
+    if (number === 0) return
+    const group = this.#map.get(number)
+    if (group === undefined || !nodesOf(group).includes(this.nodeId))
+      throw new BlobFault('STALE_PLACEMENT', `${this.nodeId} is no member of group ${number}`)
+  }
+
+  openStages(number: number): number {
+    return this.#stages.get(number) ?? 0
+  }
+
+  /** Resolves when no upload to the group is open here. The group has to be closed before, or it may never come. */
+  async quiet(number: number): Promise<void> {
+    while (this.openStages(number) > 0)
+      await new Promise<void>((resolve) => {
+        this.#waiting.set(number, [...(this.#waiting.get(number) ?? []), resolve])
+      })
+  }
+
+  #countStage(number: number): () => void {
+    this.#stages.set(number, this.openStages(number) + 1)
+    let over = false
+    return () => {
+      if (over) return
+      over = true
+      const left = this.openStages(number) - 1
+      if (left > 0) this.#stages.set(number, left)
+      else {
+        this.#stages.delete(number)
+        for (const resolve of this.#waiting.get(number) ?? []) resolve()
+        this.#waiting.delete(number)
+      }
+    }
+  }
+
+  async #save(): Promise<void> {
+    const known = this.#map.all().filter(({ number }) => this.#concerning.has(number))
+    await this.#notes.setNote(noteName, Buffer.from(JSON.stringify(known)))
+  }
+}

@@ -1,0 +1,193 @@
+/**
+ * Placement groups: which nodes hold what was uploaded together. Pure: what there is comes in, what should change goes out; whoever
+ * writes the rows sees to it that a version is written once.
+ *
+ * A group has up to two members in its home region, which take the uploads, and one in the next region that has nodes, which pulls.
+ * Numbers are never used twice, and nothing moves when nodes are added: new nodes get new groups. A group changes in two cases alone: a node
+ * was lost for good (another takes its place and pulls what is missing), or a node is drained (first no new uploads, then it leaves).
+ */
+export interface PlacementGroup {
+  number: number
+  /** Rises by one with each change. */
+  version: number
+  region: string
+  /** Nodes of the home region. */
+  members: string[]
+  /** Nodes elsewhere. */
+  remote: string[]
+  /** Takes uploads. */
+  writable: boolean
+}
+
+/** What is known of the groups; a version once seen is never exchanged for an older one. */
+export interface GroupView {
+  get(number: number): PlacementGroup | undefined
+  all(): readonly PlacementGroup[]
+}
+
+export class GroupMap implements GroupView {
+  readonly #groups = new Map<number, PlacementGroup>()
+
+  /** @returns whether that was news. */
+  learn(group: PlacementGroup): boolean {
+    const known = this.#groups.get(group.number)
+    if (known !== undefined && known.version >= group.version) return false
+    this.#groups.set(group.number, structuredClone(group))
+    return true
+  }
+
+  get(number: number): PlacementGroup | undefined {
+    return this.#groups.get(number)
+  }
+
+  all(): readonly PlacementGroup[] {
+    return [...this.#groups.values()]
+  }
+}
+
+/** All nodes of a group, home region first. */
+export function nodesOf(group: PlacementGroup): string[] {
+  return [...group.members, ...group.remote]
+}
+
+/** Copies that an upload needs before it is acknowledged. */
+export const writeQuorum = 2
+
+/** What an upload to this group needs: fewer where the region has fewer nodes. */
+export function quorumOf(group: PlacementGroup): number {
+  return Math.max(1, Math.min(writeQuorum, group.members.length))
+}
+
+/** So many of the group's nodes have to say "not here" before a copy that was acknowledged can be called absent. */
+export function absenceQuorumOf(group: PlacementGroup): number {
+  return nodesOf(group).length - quorumOf(group) + 1
+}
+
+export interface GroupNode {
+  id: string
+  region: string
+  /** Takes uploads: alive, not draining, not full. */
+  ready: boolean
+  /** Silent for so long that its copies have to be made anew elsewhere, or removed by the operator. */
+  lost?: boolean
+  draining?: boolean
+  freeBytes: number
+}
+
+/**
+ * The changes that a region's groups need now; empty when all is well. Groups without a number are new. Deterministic.
+ *
+ * @param regions in an order that all agree on; the next one behind `region` with nodes holds the remote copies.
+ */
+export function planGroups({
+  region,
+  regions,
+  nodes,
+  groups,
+}: {
+  region: string
+  regions: readonly string[]
+  nodes: readonly GroupNode[]
+  groups: readonly PlacementGroup[]
+}): (Omit<PlacementGroup, 'number' | 'version'> & { number?: number; version: number })[] {
+  const plan = new GroupPlan(region, regions, nodes)
+  const own = groups.filter((group) => group.region === region)
+  const current = own.map((group) => plan.mended(group))
+  const changed = current.filter((group, at) => !sameGroup(group, own[at] as PlacementGroup))
+  return [
+    ...changed.map((group) => ({ ...group, version: group.version + 1 })),
+    ...plan.missing(current).map((group) => ({ ...group, version: 1 })),
+  ]
+}
+
+class GroupPlan {
+  readonly #region: string
+  readonly #regions: readonly string[]
+  readonly #nodes: readonly GroupNode[]
+  readonly #byId: Map<string, GroupNode>
+
+  constructor(region: string, regions: readonly string[], nodes: readonly GroupNode[]) {
+    this.#region = region
+    this.#regions = regions
+    this.#nodes = [...nodes].sort((one, other) => (one.id < other.id ? -1 : 1))
+    this.#byId = new Map(nodes.map((node) => [node.id, node]))
+  }
+
+  /** The group as it should be: lost nodes replaced, closed where a member drains, a remote member where one can be had. */
+  mended(group: PlacementGroup): PlacementGroup {
+    const isLost = (id: string) => this.#byId.get(id)?.lost === true
+    const isDraining = (id: string) => this.#byId.get(id)?.draining === true
+    const takenFrom = (ids: readonly string[]) => new Set(ids)
+    const members = group.members.filter((id) => !isLost(id))
+    while (members.length < Math.min(writeQuorum, group.members.length)) {
+      const node = this.#best(this.#region, takenFrom([...members, ...group.remote]))
+      if (node === undefined) break
+      members.push(node)
+    }
+    // A group that nobody holds any more is left as it is: its nodes may come back.
+    if (members.length === 0) return { ...group, writable: false }
+    const remote = group.remote.filter((id) => !isLost(id))
+    const elsewhere = remote.length === 0 ? this.#bestElsewhere(group.number) : undefined
+    if (elsewhere !== undefined) remote.push(elsewhere)
+    const closing = members.some(isDraining)
+    return { ...group, members, remote, writable: !closing && group.writable }
+  }
+
+  /** New groups, so that each ready node of the region is in one that takes uploads. */
+  missing(current: readonly PlacementGroup[]): Omit<PlacementGroup, 'number' | 'version'>[] {
+    const ready = this.#nodes.filter(
+      ({ region, ready, lost, draining }) => region === this.#region && ready && !lost && !draining,
+    )
+    const isReady = (id: string) => ready.some((node) => node.id === id)
+    const open = current.filter(({ writable, members }) => writable && members.every(isReady))
+    const served = new Set(
+      open
+        .filter(({ members }) => members.length >= Math.min(writeQuorum, ready.length))
+        .flatMap(({ members }) => members),
+    )
+    const made: Omit<PlacementGroup, 'number' | 'version'>[] = []
+    for (const [at, { id }] of ready.entries()) {
+      if (served.has(id)) continue
+      const next = ready[(at + 1) % ready.length]
+      const members = next === undefined || next.id === id ? [id] : [id, next.id]
+      for (const member of members) served.add(member)
+      const remote = this.#bestElsewhere(current.length + made.length)
+      made.push({
+        region: this.#region,
+        members,
+        remote: remote === undefined ? [] : [remote],
+        writable: true,
+      })
+    }
+    return made
+  }
+
+  #best(region: string, taken: ReadonlySet<string>): string | undefined {
+    return this.#nodes
+      .filter(
+        (node) => node.region === region && node.ready && !node.lost && !node.draining && !taken.has(node.id),
+      )
+      .sort((one, other) => other.freeBytes - one.freeBytes)[0]?.id
+  }
+
+  /** A node of the next region that has any; another one for each group. */
+  #bestElsewhere(turn: number): string | undefined {
+    const from = this.#regions.indexOf(this.#region)
+    for (let step = 1; step < this.#regions.length; step++) {
+      const region = this.#regions[(from + step) % this.#regions.length]
+      const there = this.#nodes.filter(
+        (node) => node.region === region && node.ready && !node.lost && !node.draining,
+      )
+      if (there.length > 0) return there[turn % there.length]?.id
+    }
+    return undefined
+  }
+}
+
+function sameGroup(one: PlacementGroup, other: PlacementGroup): boolean {
+  return (
+    one.writable === other.writable &&
+    one.members.join() === other.members.join() &&
+    one.remote.join() === other.remote.join()
+  )
+}

@@ -1,0 +1,166 @@
+/**
+ * A storage node's bytes for the public: its own copy, else another holder's.
+ *
+ * A copy that belongs here and is missing or damaged is fetched, once for all who ask; small ones are waited for, so that a thousand
+ * viewers cost one transfer, larger ones are passed on meanwhile. It is kept only when it is referenced. Others are asked for what their
+ * own store holds: nodes answer each other from nothing else, so a question is never passed on and cannot run in circles.
+ */
+import {
+  type BlobFacts,
+  BlobFault,
+  type BlobName,
+  type BlobStore,
+  type BlobStoreUsage,
+} from '@holdfast/blob-store'
+import { type Holder, readFromAny } from './failover-read.ts'
+import type { LocalNode } from './local-node.ts'
+import { copyKey } from './names.ts'
+import { nearestFirst, type Peers } from './peers.ts'
+import { type GroupView, nodesOf } from './placement-groups.ts'
+import { answerOf } from './replicated-blob-store.ts'
+
+export interface ReadThroughOptions {
+  node: LocalNode
+  region: string
+  /** Of all regions: a node is asked for copies of groups that it is not in, too. */
+  groups: GroupView
+  peers: Peers
+  /** Read at quorum; copies that nobody refers to are passed on and not kept. */
+  referenced: (blob: BlobName) => Promise<boolean>
+  /** Copies up to this size are waited for. Default 8 MiB: a second of a slow WAN line. */
+  waitBytesMax?: number
+  log?: { warn(facts: object, message: string): void }
+}
+
+/** Readers that are served from elsewhere at once; past it `UNAVAILABLE`: the client is sent to another holder. */
+const passedOnMax = 256
+const pinMs = 10 * 60_000
+
+export class ReadThroughStore implements BlobStore {
+  readonly #options: Required<ReadThroughOptions>
+  /** Whether a copy is kept is asked once for all who want it now. */
+  readonly #keeping = new Map<string, Promise<boolean>>()
+  #passedOn = 0
+
+  constructor(options: ReadThroughOptions) {
+    this.#options = { waitBytesMax: 8 * 1024 * 1024, log: { warn: () => {} }, ...options }
+  }
+
+  stage(options?: { expectedBytes?: number; signal?: AbortSignal }): ReturnType<BlobStore['stage']> {
+    return this.#options.node.stage(options)
+  }
+
+  /** What this node holds, else what the nearest holder says. @throws BlobFault `UNAVAILABLE` when nobody has it and somebody did not answer. */
+  async stat(blob: BlobName): Promise<BlobFacts | undefined> {
+    const here = await this.#options.node.stat(blob)
+    return here?.damaged === undefined && here !== undefined
+      ? here
+      : ((await this.#statElsewhere(blob)) ?? here)
+  }
+
+  async *read(
+    blob: BlobName,
+    range: { start: number; end: number },
+    { signal }: { signal?: AbortSignal } = {},
+  ): AsyncIterable<Uint8Array> {
+    const { log } = this.#options
+    const failed = (holder: string, fault: BlobFault) => {
+      if (fault.code !== 'NOT_FOUND')
+        log.warn({ holder, code: fault.code }, 'a holder failed; the next one goes on')
+    }
+    yield* readFromAny(this.#holders(blob), blob, range, { signal, failed })
+  }
+
+  pin(blob: BlobName, options: { ttlMs: number }): Promise<boolean> {
+    return this.#options.node.pin(blob, options)
+  }
+
+  delete(blob: BlobName): Promise<'deleted' | 'pinned'> {
+    return this.#options.node.delete(blob)
+  }
+
+  inventory(): AsyncIterable<BlobFacts> {
+    return this.#options.node.inventory()
+  }
+
+  usage(): Promise<BlobStoreUsage> {
+    return this.#options.node.usage()
+  }
+
+  /** Closes nothing: the node is its maker's. */
+  async close(): Promise<void> {}
+
+  /** This node; then, only when it is asked for, the others, and this node again when it has got a copy meanwhile. */
+  async *#holders(blob: BlobName): AsyncIterable<Holder> {
+    const { node } = this.#options
+    const own = { id: node.id, node }
+    yield own
+    const elsewhere = this.#elsewhere(blob)
+    const facts = await answerOf(this.#statElsewhere(blob))
+    if (facts !== undefined && !(facts instanceof BlobFault) && (await this.#keep(facts, elsewhere)))
+      yield own
+    if (this.#passedOn >= passedOnMax)
+      throw new BlobFault('UNAVAILABLE', `${this.#passedOn} readers are served from elsewhere`)
+    this.#passedOn++
+    try {
+      yield* elsewhere
+    } finally {
+      this.#passedOn--
+    }
+  }
+
+  /** @returns true when a whole copy is here now. */
+  async #keep(facts: BlobFacts, elsewhere: readonly Holder[]): Promise<boolean> {
+    const { node, waitBytesMax, log } = this.#options
+    const belongs = node.groups.own().some(({ number }) => number === facts.placementGroup)
+    if (!belongs || !(await this.#isKept(facts))) return false
+    const fetched = node
+      .fetch(
+        facts,
+        elsewhere.map(({ id }) => id),
+        { pinMs },
+      )
+      .then(() => true)
+      .catch((error: Error & { code?: string }) => {
+        log.warn({ code: error.code, error: error.message }, 'a missing copy could not be fetched')
+        return false
+      })
+    return facts.size <= waitBytesMax ? fetched : false
+  }
+
+  #isKept(blob: BlobName): Promise<boolean> {
+    const key = copyKey(blob)
+    let asked = this.#keeping.get(key)
+    if (asked === undefined) {
+      asked = this.#options
+        .referenced(blob)
+        .catch(() => false)
+        .finally(() => this.#keeping.delete(key))
+      this.#keeping.set(key, asked)
+    }
+    return asked
+  }
+
+  async #statElsewhere(blob: BlobName): Promise<BlobFacts | undefined> {
+    let fault: BlobFault | undefined
+    for (const { id } of this.#elsewhere(blob)) {
+      const facts = await answerOf(this.#options.peers.node(id)?.stat(blob) ?? Promise.resolve(undefined))
+      if (facts instanceof BlobFault) fault = facts
+      else if (facts !== undefined && facts.damaged === undefined) return facts
+    }
+    if (fault !== undefined) throw new BlobFault('UNAVAILABLE', fault.message, { cause: fault })
+    return undefined
+  }
+
+  #elsewhere(blob: BlobName): Holder[] {
+    const { node, groups, peers, region } = this.#options
+    const named = blob.placementGroup === undefined ? undefined : groups.get(blob.placementGroup)
+    const candidates = named === undefined ? node.groups.own() : [named]
+    const holders: Holder[] = []
+    for (const id of nearestFirst(candidates.flatMap(nodesOf), { peers, region })) {
+      const peer = id === node.id ? undefined : peers.node(id)
+      if (peer !== undefined) holders.push({ id, node: peer })
+    }
+    return holders
+  }
+}

@@ -1,0 +1,433 @@
+/**
+ * The storage nodes of a region as one blob store, for the frontends that take uploads.
+ *
+ * An upload takes a writable placement group of its region. Its bytes go to W members as they arrive, the one in this process first; a
+ * member that breaks is left out, the upload goes on, and before the reply the finished copy is brought from node to node to another
+ * member: in the region, or elsewhere when none is left. What is acknowledged has W synced copies, however they came.
+ *
+ * Dedup looks only at groups of this region, and drops the stage only after W members of the known copy's group answered a pin; each of
+ * them serialises pins and deletions. Otherwise the stage becomes a new incarnation. All bytes are always read.
+ *
+ * Nothing in here is kept when the process ends: groups and peers are views of others, stages are swept by their nodes.
+ */
+import { randomBytes } from 'node:crypto'
+import {
+  type BlobFacts,
+  BlobFault,
+  type BlobName,
+  type BlobStage,
+  type BlobStore,
+  type BlobStoreUsage,
+  type StorageNode,
+} from '@holdfast/blob-store'
+import { type Clock, systemClock } from '@holdfast/kernel'
+import { type Holder, readFromAny, worstOf } from './failover-read.ts'
+import { hex } from './names.ts'
+import { nearestFirst, type Peers } from './peers.ts'
+import {
+  absenceQuorumOf,
+  type GroupView,
+  nodesOf,
+  type PlacementGroup,
+  quorumOf,
+} from './placement-groups.ts'
+import { type Leg, ReplicatedStage } from './replicated-stage.ts'
+
+export interface ReplicatedBlobStoreOptions {
+  region: string
+  /** The node in this process, when it has the storage role: its id as the peers know it. */
+  localNode?: string
+  groups: GroupView
+  peers: Peers
+  /** Reads the groups anew, after a node said that ours are old. */
+  refreshGroups: () => Promise<void>
+  /** Bytes that a node can take still, for the choice of a group; undefined when unknown. */
+  freeBytesOf?: (node: string) => number | undefined
+  clock?: Clock
+  /** Of upload ids, and the choice between equal groups. */
+  random?: (bytes: number) => Uint8Array
+  log?: { warn(facts: object, message: string): void }
+}
+
+/** Nodes of the region that are asked for known content; in larger regions some duplicates are stored twice. */
+const dedupNodesMax = 16
+/** Placements tried before an upload is refused: one for old groups, one for a node that failed while they were read. */
+const placementAttempts = 3
+
+export class ReplicatedBlobStore implements BlobStore {
+  readonly #options: Required<Omit<ReplicatedBlobStoreOptions, 'localNode' | 'freeBytesOf'>> &
+    Pick<ReplicatedBlobStoreOptions, 'localNode' | 'freeBytesOf'>
+  readonly #stages = new Set<ReplicatedStage>()
+  /** Commits of one content take turns, so that this process never races itself into two copies. */
+  readonly #turns = new Map<string, Promise<unknown>>()
+  #closed = false
+
+  constructor(options: ReplicatedBlobStoreOptions) {
+    this.#options = {
+      clock: systemClock,
+      random: randomBytes,
+      log: { warn: () => {} },
+      ...options,
+    }
+  }
+
+  /** @throws BlobFault `UNAVAILABLE` when no member of any writable group takes uploads, `FULL` when all are full. */
+  async stage(options: { expectedBytes?: number; signal?: AbortSignal } = {}): Promise<BlobStage> {
+    this.#assertOpen()
+    if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the upload was aborted before it began')
+    const uploadId = this.#options.random(16)
+    const faults: BlobFault[] = []
+    const tried = new Set<number>()
+    for (let attempt = 0; attempt < placementAttempts; attempt++) {
+      const group = this.#chooseGroup(tried)
+      if (group === undefined) break
+      tried.add(group.number)
+      const opened = await this.#openLegs(group, uploadId, options)
+      faults.push(...opened.faults)
+      if (opened.legs.length > 0) return this.#newStage(group, uploadId, opened)
+      if (opened.faults.some(({ code }) => code === 'STALE_PLACEMENT')) {
+        await this.#options.refreshGroups()
+        tried.delete(group.number)
+      }
+    }
+    if (faults.length > 0 && faults.every(({ code }) => code === 'FULL')) throw faults[0]
+    throw new BlobFault('UNAVAILABLE', `no storage node of ${this.#options.region} takes the upload`, {
+      cause: faults[0],
+    })
+  }
+
+  /** Undefined once so many members said so that no acknowledged copy can be with the others. */
+  async stat(blob: BlobName): Promise<BlobFacts | undefined> {
+    this.#assertOpen()
+    for (const group of this.#groupsOf(blob)) {
+      let absent = 0
+      let damaged: BlobFacts | undefined
+      const faults: BlobFault[] = []
+      const nodes = this.#nearest(nodesOf(group))
+      for (const { node } of nodes) {
+        const facts = await answerOf(node.stat(blob))
+        if (facts instanceof BlobFault) faults.push(facts)
+        else if (facts === undefined) absent++
+        else if (facts.damaged) damaged = facts
+        else return facts
+        if (absent >= absenceQuorumOf(group)) break
+      }
+      if (damaged !== undefined) return damaged
+      if (absent < absenceQuorumOf(group))
+        throw new BlobFault('UNAVAILABLE', `too few nodes of group ${group.number} answer`, {
+          cause: faults[0],
+        })
+    }
+    return undefined
+  }
+
+  /** From the nearest holder; when it fails, the next one goes on at the very byte. */
+  async *read(
+    blob: BlobName,
+    range: { start: number; end: number },
+    { signal }: { signal?: AbortSignal } = {},
+  ): AsyncIterable<Uint8Array> {
+    this.#assertOpen()
+    const failed = (holder: string, fault: BlobFault) => {
+      if (fault.code !== 'NOT_FOUND')
+        this.#options.log.warn({ holder, code: fault.code }, 'a holder failed; the next one goes on')
+    }
+    const holders = this.#nearest(this.#groupsOf(blob).flatMap(nodesOf))
+    try {
+      for await (const bytes of readFromAny(holders, blob, range, { signal, failed })) {
+        this.#assertOpen()
+        yield bytes
+      }
+    } catch (error) {
+      if (error instanceof BlobFault && error.code === 'UNAVAILABLE' && !this.#closed) {
+        const facts = await answerOf(this.stat(blob))
+        if (facts === undefined)
+          throw new BlobFault('NOT_FOUND', `nobody holds ${hex(blob.id)}/${hex(blob.incarnation)}`)
+      }
+      throw error
+    }
+  }
+
+  /** True once W members of its group keep it. */
+  async pin(blob: BlobName, { ttlMs }: { ttlMs: number }): Promise<boolean> {
+    this.#assertOpen()
+    let open: BlobFault | undefined
+    for (const group of this.#groupsOf(blob)) {
+      const { pinned, faults } = await this.#pinAt(group, nodesOf(group), blob, ttlMs)
+      if (pinned.length >= quorumOf(group)) return true
+      if (pinned.length + faults.length >= quorumOf(group)) open ??= faults[0]
+    }
+    if (open !== undefined) throw new BlobFault('UNAVAILABLE', 'too few nodes answer', { cause: open })
+    return false
+  }
+
+  /**
+   * Deletes at every member that can be reached and does not keep it by a pin; the others' own collectors come to it later.
+   * @throws BlobFault when no member answers.
+   */
+  async delete(blob: BlobName): Promise<'deleted' | 'pinned'> {
+    this.#assertOpen()
+    const holders = this.#nearest(this.#groupsOf(blob).flatMap(nodesOf))
+    const answers = await Promise.all(holders.map(({ node }) => answerOf(node.delete(blob))))
+    const faults = answers.filter((answer) => answer instanceof BlobFault)
+    if (answers.includes('pinned')) return 'pinned'
+    if (faults.length === answers.length && faults.length > 0) throw worstOf(faults)
+    return 'deleted'
+  }
+
+  /** Every copy once, of all groups of this region. Asks earlier nodes about each copy of later ones: for reconciliation of small regions. */
+  async *inventory(): AsyncIterable<BlobFacts> {
+    this.#assertOpen()
+    const groups = this.#regionGroups()
+    const numbers = groups.map(({ number }) => number)
+    const asked: Holder[] = []
+    for (const { id, node } of this.#nearest(groups.flatMap(nodesOf))) {
+      try {
+        for await (const facts of node.inventory({ groups: numbers }))
+          if (!(await this.#isAtAny(asked, facts))) yield facts
+      } catch (error) {
+        if (!(error instanceof BlobFault) || error.code === 'CLOSED') throw error
+        this.#options.log.warn({ node: id, code: error.code }, 'a node does not list its copies')
+        continue
+      }
+      asked.push({ id, node })
+    }
+  }
+
+  /**
+   * Blobs and bytes are those of the fullest node, a lower bound for the region; stages are the ones of this process; writable when some group
+   * has W members that take uploads.
+   */
+  async usage(): Promise<BlobStoreUsage> {
+    this.#assertOpen()
+    const groups = this.#regionGroups()
+    const byNode = new Map<string, BlobStoreUsage>()
+    await Promise.all(
+      this.#nearest(groups.flatMap(({ members }) => members)).map(async ({ id, node }) => {
+        const usage = await answerOf(node.usage())
+        if (!(usage instanceof BlobFault)) byNode.set(id, usage)
+      }),
+    )
+    const usages = [...byNode.values()]
+    const largest = (figure: (usage: BlobStoreUsage) => number) => Math.max(0, ...usages.map(figure))
+    const free = groups
+      .filter(({ writable }) => writable)
+      .map((group) => {
+        const room = group.members
+          .map((id) => byNode.get(id))
+          .map((usage) => (usage?.writable ? usage.freeBytes : 0))
+        return room.sort((one, other) => other - one)[quorumOf(group) - 1] ?? 0
+      })
+    const stages = [...this.#stages]
+    return {
+      liveBytes: largest(({ liveBytes }) => liveBytes),
+      blobs: largest(({ blobs }) => blobs),
+      diskBytes: usages.reduce((sum, { diskBytes }) => sum + diskBytes, 0),
+      freeBytes: Math.max(0, ...free),
+      writable: free.some((bytes) => bytes > 0),
+      openStages: stages.length,
+      stagedBytes: stages.reduce((sum, { bytesWritten }) => sum + bytesWritten, 0),
+    }
+  }
+
+  /** Aborts the open stages. The nodes stay open: they belong to whoever made them. */
+  async close(): Promise<void> {
+    if (this.#closed) return
+    await Promise.all([...this.#stages].map((stage) => stage.abort()))
+    this.#closed = true
+  }
+
+  // ---- uploads
+
+  /** A writable group with as many living members as can be had; the one with this process's node, then the one with the most room. */
+  #chooseGroup(tried: ReadonlySet<number>): PlacementGroup | undefined {
+    const { peers, localNode, freeBytesOf } = this.#options
+    const isUp = (id: string) => id === localNode || peers.isAlive(id)
+    const score = (group: PlacementGroup) => {
+      const up = group.members.filter(isUp)
+      const room = Math.min(...up.map((id) => freeBytesOf?.(id) ?? 0))
+      const share = Number.isFinite(room) ? 1 - 1 / (1 + room / 2 ** 30) : 0
+      const here = localNode !== undefined && group.members.includes(localNode) ? 1 : 0
+      return Math.min(up.length, quorumOf(group)) * 4 + here * 2 + share
+    }
+    const open = this.#regionGroups().filter(({ writable, number }) => writable && !tried.has(number))
+    const scored = open.map((group) => ({ group, score: score(group) }))
+    const best = Math.max(...scored.map(({ score }) => score))
+    const equal = scored.filter(({ score }) => score > best - 0.05)
+    const [byte = 0] = this.#options.random(1)
+    return equal[byte % Math.max(1, equal.length)]?.group
+  }
+
+  /** Opens stages on members until there are W, on those of the home region first. */
+  async #openLegs(
+    group: PlacementGroup,
+    uploadId: Uint8Array,
+    { expectedBytes, signal }: { expectedBytes?: number; signal?: AbortSignal },
+  ): Promise<{ legs: Leg[]; faults: BlobFault[] }> {
+    const legs: Leg[] = []
+    const faults: BlobFault[] = []
+    const placement = { group: group.number, version: group.version }
+    const open = async ({ id, node }: NodeHolder) => {
+      const stage = await answerOf(
+        node.stage({
+          uploadId,
+          placement,
+          ...(expectedBytes === undefined ? {} : { expectedBytes }),
+          ...(signal === undefined ? {} : { signal }),
+        }),
+      )
+      if (stage instanceof BlobFault) faults.push(stage)
+      else legs.push({ id, node, stage })
+    }
+    const members = this.#nearest(group.members)
+    // A silent member is left out: waiting for it would cost every upload its time-out.
+    const { localNode, peers } = this.#options
+    const queue = [
+      ...members.filter(({ id }) => id === localNode || peers.isAlive(id)),
+      ...this.#nearest(group.remote).filter(({ id }) => peers.isAlive(id)),
+    ]
+    while (legs.length < quorumOf(group) && queue.length > 0) {
+      const needed = quorumOf(group) - legs.length
+      const inRegion = queue.filter(({ id }) => group.members.includes(id)).length
+      // Bytes cross to another region as they come only when nobody here takes them.
+      if (inRegion === 0 && legs.length > 0) break
+      await Promise.all(queue.splice(0, inRegion === 0 ? 1 : Math.min(needed, inRegion)).map(open))
+      if (faults.some(({ code }) => code === 'CANCELLED' || code === 'STALE_PLACEMENT')) break
+    }
+    const ended = faults.find(({ code }) => code === 'CANCELLED')
+    const stale = faults.some(({ code }) => code === 'STALE_PLACEMENT')
+    if (ended !== undefined || stale) {
+      await Promise.all(legs.map(({ stage }) => stage.abort().catch(() => {})))
+      legs.length = 0
+    }
+    if (ended !== undefined) throw ended
+    legs.sort((one, other) => orderOf(members, one.id) - orderOf(members, other.id))
+    return { legs, faults }
+  }
+
+  #newStage(group: PlacementGroup, uploadId: Uint8Array, { legs }: { legs: Leg[] }): ReplicatedStage {
+    const stage = new ReplicatedStage(uploadId, legs, {
+      group,
+      clock: this.#options.clock,
+      assertOpen: () => this.#assertOpen(),
+      inTurn: (id, commit) => this.#inTurn(hex(id), commit),
+      known: (id, pinMs) => this.#known(id, pinMs),
+      others: (used) => this.#nearestOf(group).filter(({ id }) => !used.has(id)),
+      broken: (node, fault) =>
+        this.#options.log.warn(
+          { node, code: fault.code, error: fault.message },
+          'a node lost its part of an upload',
+        ),
+      ended: (stage) => this.#stages.delete(stage),
+    })
+    this.#stages.add(stage)
+    return stage
+  }
+
+  /** A copy of this content in the region that W members of its group have just pinned. */
+  async #known(id: Uint8Array, pinMs: number): Promise<BlobFacts | undefined> {
+    const members = this.#regionGroups().flatMap(({ members }) => members)
+    const nodes = this.#nearest(members).slice(0, dedupNodesMax)
+    const { peers, localNode } = this.#options
+    const alive = nodes.filter((node) => node.id === localNode || peers.isAlive(node.id))
+    const answers = await Promise.all(alive.map(({ node }) => answerOf(node.find(id))))
+    const tried = new Set<string>()
+    for (const copy of answers.flatMap((answer) => (answer instanceof BlobFault ? [] : answer))) {
+      const group = this.#options.groups.get(copy.placementGroup ?? 0)
+      if (group?.region !== this.#options.region || tried.has(hex(copy.incarnation))) continue
+      tried.add(hex(copy.incarnation))
+      const { pinned } = await this.#pinAt(group, group.members, copy, pinMs)
+      if (pinned.length >= quorumOf(group)) return copy
+    }
+    return undefined
+  }
+
+  async #pinAt(
+    group: PlacementGroup,
+    ids: readonly string[],
+    blob: BlobName,
+    ttlMs: number,
+  ): Promise<{ pinned: string[]; faults: BlobFault[] }> {
+    const placement = { group: group.number, version: group.version }
+    const pinned: string[] = []
+    const faults: BlobFault[] = []
+    await Promise.all(
+      this.#nearest(ids).map(async ({ id, node }) => {
+        const answer = await answerOf(node.pin(blob, { ttlMs, placement }))
+        if (answer === true) pinned.push(id)
+        else if (answer instanceof BlobFault) faults.push(answer)
+      }),
+    )
+    return { pinned, faults }
+  }
+
+  async #inTurn<T>(key: string, run: () => Promise<T>): Promise<T> {
+    const turn = (this.#turns.get(key) ?? Promise.resolve()).then(run)
+    const quiet = turn.catch(() => {})
+    this.#turns.set(key, quiet)
+    try {
+      return await turn
+    } finally {
+      if (this.#turns.get(key) === quiet) this.#turns.delete(key)
+    }
+  }
+
+  // ---- who has what
+
+  #regionGroups(): PlacementGroup[] {
+    const { groups, region } = this.#options
+    return groups.all().filter((group) => group.region === region)
+  }
+
+  /** Where a copy may be: its group when it is named, all of the region's otherwise. */
+  #groupsOf({ placementGroup }: BlobName): PlacementGroup[] {
+    const group = placementGroup === undefined ? undefined : this.#options.groups.get(placementGroup)
+    return group === undefined ? this.#regionGroups() : [group]
+  }
+
+  #nearestOf(group: PlacementGroup): NodeHolder[] {
+    return [...this.#nearest(group.members), ...this.#nearest(group.remote)]
+  }
+
+  #nearest(ids: Iterable<string>): NodeHolder[] {
+    const { peers, region, localNode } = this.#options
+    const holders: NodeHolder[] = []
+    for (const id of nearestFirst(ids, { peers, region, self: localNode })) {
+      const node = peers.node(id)
+      if (node !== undefined) holders.push({ id, node })
+    }
+    return holders
+  }
+
+  async #isAtAny(holders: readonly Holder[], blob: BlobFacts): Promise<boolean> {
+    for (const { id } of holders) {
+      const facts = await answerOf(this.#options.peers.node(id)?.stat(blob) ?? Promise.resolve(undefined))
+      if (facts !== undefined && !(facts instanceof BlobFault)) return true
+    }
+    return false
+  }
+
+  #assertOpen(): void {
+    if (this.#closed) throw new BlobFault('CLOSED', 'the store is closed')
+  }
+}
+
+interface NodeHolder {
+  id: string
+  node: StorageNode
+}
+
+function orderOf(holders: readonly NodeHolder[], id: string): number {
+  const at = holders.findIndex((holder) => holder.id === id)
+  return at < 0 ? holders.length : at
+}
+
+/** The answer, or the fault in its place: one node's failure is a fact among others. Anything else is a mistake of ours, and thrown. */
+export async function answerOf<T>(call: Promise<T>): Promise<T | BlobFault> {
+  try {
+    return await call
+  } catch (error) {
+    if (error instanceof BlobFault) return error
+    throw error
+  }
+}

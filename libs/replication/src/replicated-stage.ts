@@ -1,0 +1,246 @@
+/** One upload on its way to several nodes. */
+import {
+  type BlobFacts,
+  BlobFault,
+  type BlobStage,
+  type PlacedStage,
+  type SealedContent,
+  type StorageNode,
+} from '@holdfast/blob-store'
+import type { Clock } from '@holdfast/kernel'
+import { worstOf } from './failover-read.ts'
+import { hex } from './names.ts'
+import { type PlacementGroup, quorumOf } from './placement-groups.ts'
+
+/** A node's part of an upload. */
+export interface Leg {
+  id: string
+  node: StorageNode
+  stage: PlacedStage
+}
+
+export interface ReplicatedStageParts {
+  group: PlacementGroup
+  clock: Clock
+  assertOpen(): void
+  /** One commit of a content at a time. */
+  inTurn<T>(id: Uint8Array, commit: () => Promise<T>): Promise<T>
+  /** A known copy that W nodes have pinned. */
+  known(id: Uint8Array, pinMs: number): Promise<BlobFacts | undefined>
+  /** Members that have no part yet, nearest first. */
+  others(used: ReadonlySet<string>): { id: string; node: StorageNode }[]
+  broken(node: string, fault: BlobFault): void
+  ended(stage: ReplicatedStage): void
+}
+
+export class ReplicatedStage implements BlobStage {
+  readonly uploadId: Uint8Array
+  readonly #parts: ReplicatedStageParts
+  /** Nodes that have every byte so far. */
+  #legs: Leg[]
+  /** Nodes whose part broke: asked last when a copy is needed. */
+  readonly #broken = new Map<string, Leg>()
+  readonly #faults: BlobFault[] = []
+  #state: 'open' | 'committing' | 'lost' | 'ended' = 'open'
+  #committed: Promise<BlobFacts> | undefined
+  bytesWritten = 0
+
+  constructor(uploadId: Uint8Array, legs: Leg[], parts: ReplicatedStageParts) {
+    this.uploadId = uploadId
+    this.#legs = legs
+    this.#parts = parts
+  }
+
+  /** Goes on as long as one node takes the bytes. */
+  write(bytes: Uint8Array): Promise<void> | undefined {
+    this.#assertWritable()
+    this.bytesWritten += bytes.length
+    let waiting: Promise<void>[] | undefined
+    for (const leg of this.#legs) {
+      try {
+        const room = leg.stage.write(bytes)
+        if (room === undefined) continue
+        waiting ??= []
+        waiting.push(room.catch((error: unknown) => this.#drop(leg, error)))
+      } catch (error) {
+        this.#drop(leg, error)
+      }
+    }
+    if (waiting === undefined) {
+      if (this.#legs.length === 0) throw this.#lose()
+      return undefined
+    }
+    return Promise.all(waiting).then(() => {
+      if (this.#legs.length === 0) throw this.#lose()
+    })
+  }
+
+  commit({ pinMs }: { pinMs: number }): Promise<BlobFacts> {
+    this.#committed ??= this.#commit(pinMs)
+    return this.#committed
+  }
+
+  async abort(): Promise<void> {
+    if (this.#state !== 'open') return
+    this.#end('ended')
+    await this.#abortLegs()
+  }
+
+  async #commit(pinMs: number): Promise<BlobFacts> {
+    this.#assertWritable()
+    this.#state = 'committing'
+    try {
+      const content = await this.#seal()
+      const facts = await this.#parts.inTurn(content.id, async () => {
+        this.#parts.assertOpen()
+        const known = await this.#parts.known(content.id, pinMs)
+        if (known === undefined) return this.#commitNew(content, pinMs)
+        await this.#abortLegs()
+        return known
+      })
+      this.#end('ended')
+      return facts
+    } catch (error) {
+      this.#end('lost')
+      await this.#abortLegs()
+      throw error
+    }
+  }
+
+  /** What all nodes agree to have. */
+  async #seal(): Promise<SealedContent> {
+    const sealed: { leg: Leg; content: SealedContent }[] = []
+    await Promise.all(
+      this.#legs.map(async (leg) => {
+        try {
+          sealed.push({ leg, content: await leg.stage.seal() })
+        } catch (error) {
+          this.#drop(leg, error)
+        }
+      }),
+    )
+    const [first, ...rest] = sealed
+    if (first === undefined) throw this.#lose()
+    const { content } = first
+    for (const other of rest)
+      if (Buffer.compare(other.content.id, content.id) !== 0 || other.content.size !== content.size)
+        throw new BlobFault('CORRUPT', `${first.leg.id} and ${other.leg.id} received different bytes`)
+    if (content.size !== this.bytesWritten)
+      throw new BlobFault('CORRUPT', `${content.size} of ${this.bytesWritten} bytes arrived`)
+    return content
+  }
+
+  async #commitNew({ id, size, crc32 }: SealedContent, pinMs: number): Promise<BlobFacts> {
+    const { group, clock } = this.#parts
+    const facts: BlobFacts = {
+      id,
+      incarnation: this.uploadId,
+      size,
+      crc32,
+      createdMs: clock.now(),
+      placementGroup: group.number,
+    }
+    const options = { pinMs, createdMs: facts.createdMs, asNew: true }
+    const holders: Leg[] = []
+    await Promise.all(
+      this.#legs.map(async (leg) => {
+        try {
+          await leg.stage.commit(options)
+          holders.push(leg)
+        } catch (error) {
+          this.#drop(leg, error)
+          if (await this.#hasIt(leg, facts)) holders.push(leg)
+        }
+      }),
+    )
+    if (holders.length === 0) throw this.#lose()
+    await this.#copyOn(facts, holders, pinMs)
+    return facts
+  }
+
+  /** A commit without an answer may have happened. */
+  async #hasIt({ node }: Leg, facts: BlobFacts): Promise<boolean> {
+    try {
+      return (await node.committed(this.uploadId))?.size === facts.size
+    } catch {
+      return false // it does not count, and does no harm when it is there
+    }
+  }
+
+  /** Brings the finished copy to other members until there are W. @throws BlobFault `UNAVAILABLE` when there are not so many. */
+  async #copyOn(
+    facts: BlobFacts,
+    holders: { id: string; node: StorageNode }[],
+    pinMs: number,
+  ): Promise<void> {
+    const { group, others } = this.#parts
+    const placement = { group: group.number, version: group.version }
+    const used = new Set([...holders.map(({ id }) => id), ...this.#broken.keys()])
+    const candidates = [...others(used), ...this.#broken.values()]
+    for (const { id, node } of candidates) {
+      if (holders.length >= quorumOf(group)) return
+      if (holders.some((holder) => holder.id === id)) continue
+      for (const source of [...holders]) {
+        try {
+          await node.copyFrom(source.id, facts, { pinMs, placement })
+          holders.push({ id, node })
+          break
+        } catch (error) {
+          this.#note(id, error)
+        }
+      }
+    }
+    if (holders.length < quorumOf(group))
+      throw new BlobFault(
+        'UNAVAILABLE',
+        `${holders.length} of ${quorumOf(group)} copies of the upload ${hex(this.uploadId)} could be made`,
+        { cause: worstOf(this.#faults) },
+      )
+  }
+
+  #drop(leg: Leg, error: unknown): void {
+    if (!this.#legs.includes(leg)) return
+    this.#legs = this.#legs.filter((other) => other !== leg)
+    this.#broken.set(leg.id, leg)
+    this.#note(leg.id, error)
+    leg.stage.abort().catch(() => {}) // its node sweeps it
+  }
+
+  #note(node: string, error: unknown): void {
+    const fault =
+      error instanceof BlobFault
+        ? error
+        : new BlobFault('UNAVAILABLE', `${node}: ${(error as Error).message}`, { cause: error })
+    this.#faults.push(fault)
+    this.#parts.broken(node, fault)
+  }
+
+  /** The fault to throw when no node is left. */
+  #lose(): BlobFault {
+    if (this.#state === 'open') this.#end('lost')
+    const full = this.#faults.length > 0 && this.#faults.every(({ code }) => code === 'FULL')
+    const unknown = this.#faults.some(({ code }) => code === 'UNKNOWN')
+    const code = full ? 'FULL' : unknown ? 'UNKNOWN' : 'UNAVAILABLE'
+    return new BlobFault(code, `every node lost the upload ${hex(this.uploadId)}`, {
+      cause: this.#faults.at(-1),
+    })
+  }
+
+  async #abortLegs(): Promise<void> {
+    await Promise.all(this.#legs.map(({ stage }) => stage.abort().catch(() => {})))
+  }
+
+  #end(state: 'lost' | 'ended'): void {
+    this.#state = state
+    this.bytesWritten = 0
+    this.#parts.ended(this)
+  }
+
+  #assertWritable(): void {
+    this.#parts.assertOpen()
+    if (this.#state === 'open') return
+    throw this.#state === 'lost'
+      ? new BlobFault('UNAVAILABLE', 'the upload is lost')
+      : new BlobFault('CLOSED', 'the upload has ended')
+  }
+}

@@ -1,0 +1,181 @@
+/**
+ * All pulling of a node: which nodes it follows, for which groups, and when.
+ *
+ * Within a region everybody follows everybody of his groups. Between regions one member follows for its region, so that bytes cross the
+ * WAN once; the others get what it fetched from its log. Who that is follows from the group and from who is alive: when two think it is
+ * they, some bytes cross twice; when nobody does, the next heartbeat mends it.
+ */
+import type { BlobName } from '@holdfast/blob-store'
+import type { Clock } from '@holdfast/kernel'
+import type { LocalNode } from './local-node.ts'
+import type { Peers } from './peers.ts'
+import { nodesOf, type PlacementGroup } from './placement-groups.ts'
+import { Puller, type PullRound } from './puller.ts'
+import { pause, type Timers } from './timers.ts'
+import { Watermarks } from './watermarks.ts'
+
+export interface ReplicatorOptions {
+  node: LocalNode
+  peers: Peers
+  region: string
+  /** Read at quorum. */
+  referenced: (blob: BlobName) => Promise<boolean>
+  condemned?: (blob: BlobName) => void
+  clock: Clock
+  timers: Timers
+  random: () => number
+  log: { info(facts: object, message: string): void; warn(facts: object, message: string): void }
+  /** As of `Puller`. Default 24 h. */
+  compareEveryMs?: number
+  /** Between two questions to a source that had nothing new, ms. Default 500. */
+  idleMs?: number
+  /** The longest wait after failures, ms. Default 30,000. */
+  backoffMaxMs?: number
+}
+
+export interface SourceLag {
+  source: string
+  entries: number
+  /** How old what is missing may be; Infinity before the first round. */
+  ms: number
+  owed: number
+}
+
+export class Replicator {
+  readonly watermarks: Watermarks
+  readonly #options: Required<ReplicatorOptions>
+  readonly #pullers = new Map<string, Puller>()
+  readonly #loops = new Map<string, { stop: AbortController; done: Promise<void> }>()
+  readonly #behind = new Map<string, number>()
+  #cancelWatch: (() => void) | undefined
+  #closed = false
+
+  constructor(options: ReplicatorOptions) {
+    this.#options = {
+      idleMs: 500,
+      compareEveryMs: 24 * 3_600_000,
+      backoffMaxMs: 30_000,
+      condemned: () => {},
+      ...options,
+    }
+    this.watermarks = new Watermarks(options.node.store)
+  }
+
+  /** Follows from now on whoever is to be followed, as groups and members change. */
+  start(): void {
+    if (this.#closed) return
+    this.#watch()
+  }
+
+  /** The nodes to follow now, and for which groups. */
+  sources(): Map<string, number[]> {
+    const { node, peers, region } = this.#options
+    const sources = new Map<string, number[]>()
+    for (const group of node.groups.own())
+      for (const source of sourcesOf(group, { self: node.id, region, peers }))
+        sources.set(
+          source,
+          [...(sources.get(source) ?? []), group.number].sort((one, other) => one - other),
+        )
+    return sources
+  }
+
+  /** One question to one source; for tests, the simulation, and whoever cannot wait. @throws BlobFault as `Puller.round`. */
+  async round(source: string): Promise<PullRound> {
+    const groups = this.sources().get(source) ?? []
+    const round = await this.#puller(source).round(groups)
+    this.#behind.set(source, round.behind)
+    return round
+  }
+
+  /** How far this node lags behind those it follows. */
+  async lag(): Promise<SourceLag[]> {
+    const lags: SourceLag[] = []
+    for (const source of this.sources().keys()) {
+      const mark = await this.watermarks.of(source)
+      lags.push({
+        source,
+        entries: this.#behind.get(source) ?? 0,
+        ms:
+          mark === undefined
+            ? Number.POSITIVE_INFINITY
+            : Math.max(0, this.#options.clock.now() - mark.coveredMs),
+        owed: mark?.owed.length ?? 0,
+      })
+    }
+    return lags
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#cancelWatch?.()
+    const loops = [...this.#loops.values()]
+    for (const { stop } of loops) stop.abort()
+    await Promise.all(loops.map(({ done }) => done))
+  }
+
+  #watch(): void {
+    const wanted = this.sources()
+    for (const [source, { stop }] of this.#loops) if (!wanted.has(source)) stop.abort()
+    for (const source of wanted.keys()) if (!this.#loops.has(source)) this.#begin(source)
+    this.#cancelWatch = this.#options.timers.after(this.#options.idleMs, () => {
+      if (!this.#closed) this.#watch()
+    })
+  }
+
+  #begin(source: string): void {
+    const stop = new AbortController()
+    const done = this.#followOn(source, stop.signal).finally(() => this.#loops.delete(source))
+    this.#loops.set(source, { stop, done })
+  }
+
+  async #followOn(source: string, signal: AbortSignal): Promise<void> {
+    const { timers, idleMs, backoffMaxMs, random, log } = this.#options
+    let failures = 0
+    while (!signal.aborted) {
+      try {
+        const { behind, owed, compared, fetched } = await this.round(source)
+        if (compared) log.info({ source, fetched }, 'inventories were compared')
+        failures = 0
+        if (behind === 0 || owed > 0) await pause(timers, idleMs, signal)
+      } catch (error) {
+        const { code, message } = error as { code?: string; message: string }
+        if (failures++ === 0)
+          log.warn({ source, code, error: message }, 'a source cannot be followed; it is tried again')
+        const waitMs = Math.min(backoffMaxMs, idleMs * 2 ** Math.min(failures, 16))
+        await pause(timers, waitMs * (0.5 + random() / 2), signal)
+      }
+    }
+  }
+
+  #puller(source: string): Puller {
+    let puller = this.#pullers.get(source)
+    if (puller === undefined) {
+      const { node, peers, referenced, condemned, compareEveryMs, clock } = this.#options
+      puller = new Puller({
+        source,
+        node,
+        peers,
+        watermarks: this.watermarks,
+        referenced,
+        condemned,
+        compareEveryMs,
+        clock,
+      })
+      this.#pullers.set(source, puller)
+    }
+    return puller
+  }
+}
+
+/** Whom a member of the group follows. */
+export function sourcesOf(
+  group: PlacementGroup,
+  { self, region, peers }: { self: string; region: string; peers: Peers },
+): string[] {
+  const others = nodesOf(group).filter((id) => id !== self)
+  const regionOf = (id: string) => (group.members.includes(id) ? group.region : peers.regionOf(id))
+  const near = others.filter((id) => regionOf(id) === region)
+  const [first] = [self, ...near.filter((id) => peers.isAlive(id))].sort()
+  return first === self ? others : near
+}

@@ -1,0 +1,28 @@
+/** Waiting as a parameter, beside kernel's `Clock`: tests and the simulation decide when it ends. */
+export interface Timers {
+  /** Runs once after the delay. @returns cancels it. */
+  after(ms: number, run: () => void): () => void
+}
+
+/** Real timers; none of them keeps a process alive. */
+export const systemTimers: Timers = {
+  after(ms, run) {
+    const timer = setTimeout(run, ms)
+    timer.unref()
+    return () => clearTimeout(timer)
+  },
+}
+
+/** Resolves after the delay, or at once when the signal says that nobody needs it any more. */
+export function pause(timers: Timers, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve()
+    const end = () => {
+      signal?.removeEventListener('abort', end)
+      cancel()
+      resolve()
+    }
+    const cancel = timers.after(ms, end)
+    signal?.addEventListener('abort', end, { once: true })
+  })
+}

@@ -1,0 +1,94 @@
+/**
+ * How far this node has followed each of the others: a vector over sources, kept in the notes of the store that holds the copies, so that
+ * the two are lost or kept together. A mark is saved after everything it covers is synced: behind a crash it is too low at worst.
+ */
+import type { BlobFacts, LogPosition, StoreNotes } from '@holdfast/blob-store'
+
+export interface Watermark {
+  /** Everything up to here is held here, but for what is owed. */
+  position: LogPosition
+  /** Groups that this is true of. */
+  groups: readonly number[]
+  /** Unix milliseconds of the source's clock: what it held then is covered. */
+  coveredMs: number
+  /** When inventories were compared last, Unix milliseconds of this node's clock. */
+  comparedMs: number
+  /** Copies that could not be had whole from anybody: tried again each round. At most `owedMax`. */
+  owed: readonly BlobFacts[]
+}
+
+/** More than this many missing copies stop a source's progress instead. */
+export const owedMax = 200
+
+export class Watermarks {
+  readonly #notes: StoreNotes
+  readonly #bySource = new Map<string, Watermark | undefined>()
+
+  constructor(notes: StoreNotes) {
+    this.#notes = notes
+  }
+
+  async of(source: string): Promise<Watermark | undefined> {
+    if (!this.#bySource.has(source)) {
+      const note = await this.#notes.note(noteName(source))
+      this.#bySource.set(source, note && decoded(note))
+    }
+    return this.#bySource.get(source)
+  }
+
+  /** Durable when it resolves; what the mark covers has to be already. */
+  async save(source: string, mark: Watermark): Promise<void> {
+    await this.#notes.setNote(noteName(source), encoded(mark))
+    this.#bySource.set(source, mark)
+  }
+
+  /** The sources followed since the start, for heartbeats and metrics. */
+  known(): [source: string, mark: Watermark][] {
+    return [...this.#bySource].filter((entry): entry is [string, Watermark] => entry[1] !== undefined)
+  }
+}
+
+function noteName(source: string): string {
+  return `watermark/${source}`
+}
+
+const noteVersion = 1
+
+/** JSON with bytes in hex: a few hundred bytes, written once a round. */
+function encoded({ position, groups, coveredMs, comparedMs, owed }: Watermark): Buffer {
+  const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
+  return Buffer.from(
+    JSON.stringify({
+      version: noteVersion,
+      store: hex(position.store),
+      sequence: position.sequence,
+      groups,
+      coveredMs,
+      comparedMs,
+      owed: owed.map((copy) => ({ ...copy, id: hex(copy.id), incarnation: hex(copy.incarnation) })),
+    }),
+  )
+}
+
+/** Undefined when it cannot be read: the source is followed from an inventory then. */
+function decoded(note: Uint8Array): Watermark | undefined {
+  try {
+    const { version, store, sequence, groups, coveredMs, comparedMs, owed } = JSON.parse(
+      Buffer.from(note).toString('utf8'),
+    )
+    if (version !== noteVersion) return undefined
+    return {
+      position: { store: Buffer.from(store, 'hex'), sequence },
+      groups,
+      coveredMs,
+      comparedMs,
+      owed: owed.map((copy: { id: string; incarnation: string }) => ({
+        ...copy,
+        id: Buffer.from(copy.id, 'hex'),
+        incarnation: Buffer.from(copy.incarnation, 'hex'),
+      })),
+    }
+  } catch {
+    return undefined
+  }
+}

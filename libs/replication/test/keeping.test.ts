@@ -1,0 +1,442 @@
+/** Keeping copies: scrub, read-through, draining, lost nodes, collecting, absence, and what `servers` says. */
+import { type BlobFacts, BlobFault, type BlobName, Collector } from '@holdfast/blob-store'
+import { get, put } from '@holdfast/blob-store/testing'
+import t from 'tap'
+import {
+  Absence,
+  Holders,
+  leaveGroup,
+  type PlacementGroup,
+  planGroups,
+  ReadThroughStore,
+  Replicator,
+  Scrubber,
+} from '../src/index.ts'
+import { copyKey } from '../src/names.ts'
+import { group, Region, upload } from './region.ts'
+import { VirtualTime } from './virtual-time.ts'
+
+const quiet = { info: () => {}, warn: () => {}, error: () => {} }
+const three = [{ id: 'a' }, { id: 'b' }, { id: 'c' }]
+
+function scrubberOf(region: Region, id: string, more: { damagedPerHourMax?: number } = {}) {
+  const time = new VirtualTime()
+  return new Scrubber({
+    node: region.nodes.get(id)!,
+    clock: time,
+    timers: time,
+    bytesPerSecond: 1e12,
+    log: quiet,
+    ...more,
+  })
+}
+
+// ---- scrub (review, 38)
+
+t.test('a rotten copy is found, and replaced by a verified one under its name', async (t) => {
+  const region = await Region.open(three, [group(['a', 'b'])])
+  const bytes = upload(70_000)
+  const facts = await put(region.frontend(), bytes)
+  region.stores.get('a')?.rot(facts)
+  t.match(await scrubberOf(region, 'a').pass(), { copies: 1, damaged: 1, repaired: 1 })
+  t.ok(bytes.equals(await get(region.stores.get('a')!, facts)))
+  t.same(await region.stores.get('a')?.stat(facts), await region.stores.get('b')?.stat(facts))
+  t.match(await scrubberOf(region, 'a').pass(), { copies: 1, damaged: 0 })
+})
+
+t.test('the last copy is kept, damaged as it is; a lying holder replaces nothing', async (t) => {
+  const region = await Region.open(three, [group(['a', 'b'])])
+  const facts = await put(region.frontend(), upload())
+  region.stores.get('a')?.rot(facts)
+  for (const spoil of [
+    () => region.cut('b'),
+    () =>
+      region.plant('b', () => ({
+        async *read() {
+          yield upload(1000)
+        },
+      })),
+    () => region.stores.get('b')?.rot(facts),
+  ]) {
+    region.heal('b')
+    spoil()
+    t.match(await scrubberOf(region, 'a').pass(), { damaged: 1, repaired: 0 })
+    t.match(await region.stores.get('a')?.stat(facts), { damaged: true }, 'still here')
+    await t.rejects(get(region.stores.get('a')!, facts), { code: 'CORRUPT' }, 'and answered with an error')
+  }
+})
+
+t.test('a controller that returns garbage stops the scrub instead of quarantining everything', async (t) => {
+  const region = await Region.open(three, [group(['a', 'b'])])
+  for (let n = 0; n < 20; n++) region.stores.get('a')?.rot(await put(region.frontend(), upload()))
+  const scrubber = scrubberOf(region, 'a', { damagedPerHourMax: 5 })
+  t.match(await scrubber.pass(), { damaged: 6, repaired: 5 })
+  t.match(scrubber.suspect, /6 copies/)
+  t.match(await scrubber.pass(), { copies: 0 })
+  scrubber.trust()
+  t.match(await scrubber.pass(), { damaged: 7 }, 'the one that was known, and as many new ones as before')
+})
+
+t.test('a read error is no damage', async (t) => {
+  const region = await Region.open(three, [group(['a', 'b'])])
+  const facts = await put(region.frontend(), upload())
+  const store = region.stores.get('a')!
+  store.read = () => {
+    throw new BlobFault('IO', 'planted')
+  }
+  t.match(await scrubberOf(region, 'a').pass(), { damaged: 0, unreadable: 1 })
+  t.notOk((await store.stat(facts))?.damaged)
+})
+
+t.test('scrubbing keeps to its rate', async (t) => {
+  const region = await Region.open(three, [group(['a', 'b'])])
+  for (let n = 0; n < 4; n++) await put(region.frontend(), upload(1000))
+  const time = new VirtualTime()
+  const scrubber = new Scrubber({
+    node: region.nodes.get('a')!,
+    clock: time,
+    timers: time,
+    bytesPerSecond: 1000,
+    log: quiet,
+  })
+  let done = false
+  const pass = scrubber.pass().then(() => {
+    done = true
+  })
+  await time.pass(3_900)
+  t.notOk(done)
+  await time.pass(200)
+  t.ok(done)
+  await pass
+})
+
+// ---- read-through (review, 39)
+
+function readThrough(region: Region, id: string, referenced: Set<string>) {
+  return new ReadThroughStore({
+    node: region.nodes.get(id)!,
+    region: region.regionOf(id)!,
+    groups: region.rows,
+    peers: region,
+    referenced: async (blob) => referenced.has(copyKey(blob)),
+  })
+}
+
+t.test('a missing copy is read from another holder, and kept only when it is referenced', async (t) => {
+  const region = await Region.open(three, [group(['a', 'b', 'c'])])
+  const bytes = upload(100_000)
+  const facts = await put(region.frontend(), bytes)
+  const referenced = new Set<string>()
+  const store = readThrough(region, 'c', referenced)
+  t.ok(bytes.subarray(5, 50_000).equals(await get(store, facts, 5, 50_000)))
+  t.same(await region.holdersOf(facts), ['a', 'b'])
+  referenced.add(copyKey(facts))
+  t.ok(bytes.equals(await get(store, facts)))
+  t.same(await region.holdersOf(facts), ['a', 'b', 'c'])
+})
+
+t.test('many viewers of one missing copy cost one transfer', async (t) => {
+  const region = await Region.open(three, [group(['a', 'b', 'c'])])
+  const bytes = upload(100_000)
+  const facts = await put(region.frontend(), bytes)
+  let reads = 0
+  region.plant('a', (node) => ({
+    read: (blob, range, options) => {
+      reads++
+      return node.read(blob, range, options)
+    },
+  }))
+  const store = readThrough(region, 'c', new Set([copyKey(facts)]))
+  const all = await Promise.all(Array.from({ length: 200 }, () => get(store, facts)))
+  t.ok(all.every((got) => got.equals(bytes)))
+  t.equal(reads, 1)
+})
+
+t.test('two nodes that both lack a copy do not ask each other in circles', async (t) => {
+  const region = await Region.open(three, [group(['a', 'b', 'c'])])
+  const facts = await put(region.frontend(), upload())
+  let asked = 0
+  for (const id of ['b', 'c'])
+    region.plant(id, (node) => ({
+      stat: (blob) => {
+        asked++
+        return node.stat(blob)
+      },
+    }))
+  const gone = { ...facts, incarnation: upload(16) }
+  const store = readThrough(region, 'c', new Set([copyKey(gone)]))
+  await t.rejects(get(store, gone, 0, 10), { code: 'NOT_FOUND' })
+  t.ok(asked <= 2, `${asked} questions`)
+})
+
+t.test('a damaged copy is read around, from the very byte, and mended', async (t) => {
+  const region = await Region.open(three, [group(['a', 'b'])])
+  const bytes = upload(300_000)
+  const facts = await put(region.frontend(), bytes)
+  region.stores.get('a')?.rot(facts)
+  const store = readThrough(region, 'a', new Set([copyKey(facts)]))
+  t.ok(bytes.equals(await get(store, facts)))
+  t.same(await region.holdersOf(facts), ['a', 'b'])
+})
+
+// ---- draining and lost nodes (review, 19)
+
+function drainOptions(region: Region, id: string, replacement?: string) {
+  return {
+    node: region.nodes.get(id)!,
+    peers: region,
+    region: 'r1',
+    publish: async (next: PlacementGroup) => {
+      await region.publish(next)
+      return region.rows.get(next.number) as PlacementGroup
+    },
+    replacement: () => replacement,
+  }
+}
+
+t.test('draining waits for open uploads, hands everything over, and only then leaves', async (t) => {
+  const region = await Region.open(three, [group(['a', 'b'])])
+  const before = await put(region.frontend(), upload())
+  const placement = { group: 1, version: 1 }
+  const open = await region.nodes.get('a')!.stage({ placement })
+  let left = false
+  const leaving = leaveGroup(1, drainOptions(region, 'a', 'c')).then((drained) => {
+    left = true
+    return drained
+  })
+  while (region.rows.get(1)?.writable) await new Promise((resolve) => setImmediate(resolve))
+  await t.rejects(region.nodes.get('a')!.stage({ placement }), { code: 'STALE_PLACEMENT' })
+  t.notOk(left, 'an upload is open')
+  await open.write(upload())
+  const late = await open.commit({ pinMs: 0, asNew: true })
+  const drained = await leaving
+  t.match(drained, { copies: 2, handedOver: 2 + 1, group: { members: ['b', 'c'], version: 4 } })
+  for (const copy of [before, late]) t.same(await region.holdersOf(copy), ['a', 'b', 'c'])
+  await t.rejects(region.nodes.get('a')!.pin(before, { ttlMs: 1, placement }), { code: 'STALE_PLACEMENT' })
+})
+
+t.test('a node whose copies cannot be brought to others stays', async (t) => {
+  const region = await Region.open(three, [group(['a', 'b'])])
+  region.cut('b')
+  const store = region.stores.get('a')!
+  const stage = await store.stage({ placement: { group: 1, version: 1 } })
+  await stage.write(upload())
+  await stage.commit({ pinMs: 0 })
+  await t.rejects(leaveGroup(1, drainOptions(region, 'a')), { code: 'UNAVAILABLE' })
+  t.same(region.rows.get(1)?.members, ['a', 'b'])
+  region.heal('b')
+  t.match(await leaveGroup(1, drainOptions(region, 'a')), { handedOver: 1, group: { members: ['b'] } })
+})
+
+t.test('a node that is lost for good is replaced, and the newcomer fetches everything', async (t) => {
+  const time = new VirtualTime()
+  const region = await Region.open(three, [group(['a', 'b'])])
+  const copies: BlobFacts[] = []
+  for (let n = 0; n < 20; n++) copies.push(await put(region.frontend(), upload()))
+  region.cut('a')
+  region.silent.add('a')
+  region.stores.delete('a')
+  const nodes = ['a', 'b', 'c'].map((id) => ({
+    id,
+    region: 'r1',
+    ready: id !== 'a',
+    lost: id === 'a',
+    freeBytes: 1,
+  }))
+  const [change] = planGroups({ region: 'r1', regions: ['r1'], nodes, groups: region.rows.all() })
+  t.match(change, { number: 1, version: 2, members: ['b', 'c'] })
+  await region.publish(change as PlacementGroup)
+  const replicator = new Replicator({
+    node: region.nodes.get('c')!,
+    peers: region,
+    region: 'r1',
+    referenced: async () => true,
+    clock: time,
+    timers: time,
+    random: () => 0,
+    log: quiet,
+  })
+  replicator.start()
+  await time.pass(5_000)
+  for (const copy of copies) t.same(await region.holdersOf(copy), ['b', 'c'])
+  await replicator.close()
+})
+
+t.test(
+  'groups: every ready node of a region is in a writable one, nothing changes twice, nothing moves for newcomers',
+  async (t) => {
+    const node = (id: string, region = 'r1', more = {}) => ({
+      id,
+      region,
+      ready: true,
+      freeBytes: 1,
+      ...more,
+    })
+    const plan = (nodes: ReturnType<typeof node>[], groups: PlacementGroup[]) =>
+      planGroups({ region: 'r1', regions: ['r1', 'r2', 'r3'], nodes, groups })
+    const numbered = (groups: PlacementGroup[], changes: ReturnType<typeof plan>) => {
+      const byNumber = new Map(groups.map((one) => [one.number, one]))
+      for (const change of changes) {
+        const number = change.number ?? byNumber.size + 1
+        byNumber.set(number, { ...change, number })
+      }
+      return [...byNumber.values()]
+    }
+    t.same(plan([], []), [])
+    let groups = numbered([], plan([node('a'), node('b'), node('x', 'r2')], []))
+    t.match(groups, [{ members: ['a', 'b'], remote: ['x'], writable: true, version: 1 }])
+    t.same(plan([node('a'), node('b'), node('x', 'r2')], groups), [])
+    const more = [node('a'), node('b'), node('c'), node('d'), node('x', 'r2')]
+    groups = numbered(groups, plan(more, groups))
+    t.match(groups, [{ members: ['a', 'b'], version: 1 }, { members: ['c', 'd'] }])
+    t.same(plan(more, groups), [])
+    const [closed] = plan([node('a', 'r1', { draining: true }), ...more.slice(1)], groups)
+    t.match(closed, { number: 1, version: 2, members: ['a', 'b'], writable: false })
+    const alone = numbered([], plan([node('a')], []))
+    t.match(alone, [{ members: ['a'], remote: [] }])
+    const grown = numbered(alone, plan([node('a'), node('b')], alone))
+    t.ok(
+      grown.some(({ members, writable }) => writable && members.length === 2),
+      'two nodes share a group of two',
+    )
+    t.match(
+      plan([node('a', 'r1', { lost: true }), node('b', 'r1', { lost: true })], groups).find(
+        ({ number }) => number === 1,
+      ),
+      {
+        members: [],
+      },
+    )
+  },
+)
+
+// ---- collecting (review, 2)
+
+t.test(
+  'condemned, and pinned or referenced before the end: a copy stays; else each node deletes it',
+  async (t) => {
+    const time = new VirtualTime()
+    const region = await Region.open(
+      three.map(({ id }) => ({ id, options: { clock: time } })),
+      [group(['a', 'b'])],
+    )
+    const references = new Set<string>()
+    let onQuestion: ((blob: BlobName) => Promise<void>) | undefined
+    const collector = new Collector({
+      blobs: region.nodes.get('a')!,
+      referenced: async (blob) => {
+        const answer = references.has(copyKey(blob))
+        await onQuestion?.(blob)
+        return answer
+      },
+      distrust: () => undefined,
+      graceMs: 3_600_000,
+      everyMs: 1_000,
+      everything: true,
+      clock: time,
+      log: quiet,
+    })
+    const bytes = upload()
+    const facts = await put(region.frontend(), bytes, { pinMs: 0 })
+    t.match(await collector.collect(), { waiting: 1, deleted: 0 })
+    await time.pass(3_700_000)
+
+    // An upload of known content comes between the last look at the references and the deletion.
+    onQuestion = async () => {
+      onQuestion = undefined
+      const again = await put(region.frontend(), bytes, { pinMs: 600_000 })
+      t.same(again.incarnation, facts.incarnation)
+    }
+    t.match(await collector.collect(), { pinned: 1, deleted: 0 })
+
+    // The node stands still after its look, longer than the pin.
+    await time.pass(700_000)
+    onQuestion = async () => {
+      onQuestion = undefined
+      await put(region.frontend(), bytes, { pinMs: 600_000 })
+      references.add(copyKey(facts))
+      await time.pass(700_000)
+    }
+    await collector.collect()
+    t.same(await region.holdersOf(facts), ['a', 'b'], 'an old answer is not acted upon')
+
+    references.clear()
+    await collector.collect()
+    await time.pass(3_700_000)
+    t.match(await collector.collect(), { deleted: 1 })
+    t.same(await region.holdersOf(facts), ['b'])
+  },
+)
+
+// ---- absence (review, 3)
+
+t.test(
+  'a node that was away for longer than tombstones live is no source until its copies were checked',
+  async (t) => {
+    const time = new VirtualTime()
+    const region = await Region.open(
+      [{ id: 'a', options: { clock: time } }, { id: 'b' }],
+      [group(['a', 'b'])],
+    )
+    const references = new Set<string>()
+    const node = region.nodes.get('a')!
+    const absence = () =>
+      new Absence({ node, referenced: async (blob) => references.has(copyKey(blob)), clock: time })
+    await absence().begin()
+    t.equal(node.unverified, undefined, 'new')
+    const gone = await put(node.store, upload(), { pinMs: 0 })
+    const kept = await put(node.store, upload(), { pinMs: 0 })
+    references.add(copyKey(kept))
+    await time.pass(4 * 24 * 3_600_000)
+    await absence().begin()
+    t.equal(node.unverified, undefined)
+    await time.pass(30 * 24 * 3_600_000)
+    await absence().begin()
+    await absence().noteAlive()
+    await absence().begin()
+    t.match(node.unverified, /was away/)
+    await t.rejects(node.pull({ limit: 1 }), { code: 'UNVERIFIED' })
+    t.same(await absence().verify(), { checked: 2, removed: 1 })
+    t.equal(await node.stat(gone), undefined)
+    t.ok(await node.stat(kept))
+    t.equal((await node.pull({ limit: 1 })).kind, 'unknown position')
+  },
+)
+
+// ---- servers (review, 33)
+
+t.test('servers are those that hold the file, the nearest healthy first', async (t) => {
+  const time = new VirtualTime()
+  const region = await Region.open(
+    [{ id: 'a' }, { id: 'b' }, { id: 'x', region: 'r2' }],
+    [group(['a', 'b'], { remote: ['x'] })],
+  )
+  const holders = (r: string) => new Holders({ region: r, groups: region.rows, peers: region, clock: time })
+  const here = holders('r1')
+  const there = holders('r2')
+  const report = (id: string, coveredMs: Record<string, number>, suspect = false) => {
+    for (const one of [here, there]) one.learn({ id, suspect, coveredMs: new Map(Object.entries(coveredMs)) })
+  }
+  const created = time.now()
+  t.same(here.serversOf(1), ['a', 'b'])
+  t.same(here.serversOf(9), [])
+  report('x', { a: created - 1, b: created - 1 })
+  t.same(there.serversOf(1, created), ['a', 'b'], 'the remote one has not pulled it')
+  report('a', { b: created + 9_000 })
+  report('b', { a: created + 9_000 })
+  report('x', { a: created + 9_000, b: created - 1 })
+  t.same(there.serversOf(1, created), ['a', 'b'], 'nor from both')
+  report('x', { a: created + 9_000, b: created + 9_000 })
+  t.same(there.serversOf(1, created), ['x', 'a', 'b'])
+  t.same(here.serversOf(1, created), ['a', 'b', 'x'])
+  region.silent.add('a')
+  t.same(here.serversOf(1, created), ['b', 'x'])
+  report('b', { a: created + 9_000 }, true)
+  t.same(here.serversOf(1, created), ['x'], 'a suspect node is not named')
+  t.same(here.serversOf(1), ['x'])
+  region.silent.delete('a')
+  await time.pass(120_000)
+  report('a', { b: created })
+  report('b', { a: time.now() })
+  t.same(here.serversOf(1), ['b'], 'a member that was away is catching up')
+})

@@ -1,0 +1,215 @@
+/** Uploads, dedup and reads against failing nodes and old maps: each race in its order. */
+import { type BlobFacts, BlobFault, type BlobName, type StorageNode } from '@holdfast/blob-store'
+import { get, put } from '@holdfast/blob-store/testing'
+import t from 'tap'
+import { GroupMap } from '../src/index.ts'
+import { breaksAfter, group, Region, upload } from './region.ts'
+
+const MiB = 1024 * 1024
+const four = [{ id: 'a' }, { id: 'b' }, { id: 'c' }, { id: 'far', region: 'r2' }]
+
+t.test('what is acknowledged has two synced copies, in the region', async (t) => {
+  const region = await Region.open(four, [group(['a', 'b'], { remote: ['far'] })])
+  const facts = await put(region.frontend(), upload())
+  t.same(await region.holdersOf(facts), ['a', 'b'])
+  t.equal(facts.placementGroup, 1)
+})
+
+t.test('the node of this process takes the bytes first', async (t) => {
+  const region = await Region.open(four, [group(['a', 'b', 'c'])])
+  const facts = await put(region.frontend({ localNode: 'c' }), upload())
+  t.ok((await region.holdersOf(facts)).includes('c'))
+})
+
+t.test(
+  'a node that breaks at 4 of 5 MiB costs nobody the upload: the finished copy goes to another member',
+  async (t) => {
+    const region = await Region.open(four, [group(['a', 'b', 'c'])])
+    region.plant('b', breaksAfter(4 * MiB))
+    const bytes = upload(5 * MiB)
+    const facts = await put(region.frontend(), bytes)
+    t.same(await region.holdersOf(facts), ['a', 'c'])
+    t.ok(bytes.equals(await get(region.frontend(), facts)))
+  },
+)
+
+t.test(
+  'with one of two local nodes down the second copy is made in the other region, before the reply',
+  async (t) => {
+    const region = await Region.open(four, [group(['a', 'b'], { remote: ['far'] })])
+    region.cut('b')
+    t.same(await region.holdersOf(await put(region.frontend(), upload())), ['a', 'far'], 'unnoticed')
+    region.silent.add('b')
+    t.same(await region.holdersOf(await put(region.frontend(), upload())), ['a', 'far'], 'noticed')
+  },
+)
+
+t.test('an upload that cannot have two copies is refused, not acknowledged', async (t) => {
+  const region = await Region.open(four, [group(['a', 'b'])])
+  region.cut('b')
+  await t.rejects(put(region.frontend(), upload()), { code: 'UNAVAILABLE' })
+})
+
+t.test('full nodes are told as FULL, and the others are used', async (t) => {
+  const small = { capacityBytes: 10 }
+  const region = await Region.open(
+    [{ id: 'a', options: small }, { id: 'b', options: small }, { id: 'c' }, { id: 'd' }],
+    [group(['a', 'b']), group(['c', 'd'], { number: 2 })],
+  )
+  const stage = await region.frontend().stage({ expectedBytes: 100 })
+  await stage.write(upload(100))
+  t.equal((await stage.commit({ pinMs: 0 })).placementGroup, 2)
+  await region.publish(group(['c', 'd'], { number: 2, version: 2, writable: false }))
+  await t.rejects(region.frontend().stage({ expectedBytes: 100 }), { code: 'FULL' })
+})
+
+// ---- dedup (review, 2)
+
+t.test('known content in a group of another region is no reason to drop an upload', async (t) => {
+  const region = await Region.open(
+    [...four, { id: 'far2', region: 'r2' }],
+    [group(['a', 'b']), group(['far', 'far2'], { number: 2, region: 'r2' })],
+  )
+  const bytes = upload()
+  const there = await put(region.frontend({ region: 'r2' }), bytes)
+  t.equal(there.placementGroup, 2)
+  const here = await put(region.frontend(), bytes)
+  t.equal(here.placementGroup, 1)
+  t.same(await region.holdersOf(here), ['a', 'b'])
+})
+
+t.test('a known copy that only one node can pin is not relied on', async (t) => {
+  for (const [name, spoil] of [
+    ['deleted at the other', (region: Region, facts: BlobFacts) => region.stores.get('b')?.delete(facts)],
+    [
+      'damaged at the other',
+      async (region: Region, facts: BlobFacts) => {
+        region.stores.get('b')?.rot(facts)
+        await get(region.nodes.get('b') as StorageNode, facts).catch(() => {})
+        region.plant('b', () => ({ pin: async () => false }))
+      },
+    ],
+    [
+      'the other does not answer the pin',
+      async (region: Region) => {
+        region.plant('b', () => ({
+          pin: async () => {
+            throw new BlobFault('UNKNOWN', 'no answer')
+          },
+        }))
+      },
+    ],
+  ] as const) {
+    const region = await Region.open(four, [group(['a', 'b'])])
+    const bytes = upload()
+    const first = await put(region.frontend(), bytes, { pinMs: 0 })
+    await spoil(region, first)
+    const second = await put(region.frontend(), bytes)
+    t.notSame(second.incarnation, first.incarnation, name)
+    t.same(await region.holdersOf(second), ['a', 'b'], name)
+  }
+})
+
+t.test('a deletion between find and pin makes a new copy; one after the pin is refused', async (t) => {
+  const region = await Region.open(four, [group(['a', 'b'])])
+  const bytes = upload()
+  const first = await put(region.frontend(), bytes, { pinMs: 0 })
+  region.plant('b', (node) => ({
+    pin: async (blob: BlobName, options: { ttlMs: number }) => {
+      region.heal('b')
+      t.equal(await region.stores.get('b')?.delete(blob), 'deleted', 'the collector comes first')
+      return node.pin(blob, options)
+    },
+  }))
+  const second = await put(region.frontend(), bytes)
+  t.notSame(second.incarnation, first.incarnation)
+  for (const id of ['a', 'b']) t.equal(await region.stores.get(id)?.delete(second), 'pinned', `at ${id}`)
+  t.same(await region.holdersOf(second), ['a', 'b'])
+})
+
+// ---- old maps (review, 19)
+
+t.test(
+  'a frontend with an old map is refused by a node that left, learns, and uploads to the new group',
+  async (t) => {
+    const region = await Region.open(four, [group(['a', 'b'])])
+    const old = new GroupMap()
+    old.learn(group(['a', 'b']))
+    await region.publish(group(['a', 'c'], { version: 2 }))
+    const facts = await put(region.frontend({ groups: old }), upload())
+    t.same(await region.holdersOf(facts), ['a', 'c'])
+    t.equal(old.get(1)?.version, 2)
+  },
+)
+
+t.test('a stage of an old map cannot be committed for a group that the node has left', async (t) => {
+  const region = await Region.open(four, [group(['a', 'b'])])
+  const b = region.nodes.get('b')
+  const stage = await b?.stage({ placement: { group: 1, version: 1 } })
+  await stage?.write(upload())
+  await b?.groups.learn(group(['a', 'c'], { version: 2 }))
+  await t.rejects(stage?.commit({ pinMs: 0 }) as Promise<BlobFacts>, { code: 'STALE_PLACEMENT' })
+})
+
+t.test(
+  'a node that closed a group takes no uploads to it, also after a restart with an old row',
+  async (t) => {
+    const region = await Region.open(four, [group(['a', 'b'])])
+    await region.nodes.get('a')?.groups.learn(group(['a', 'b'], { version: 2, writable: false }))
+    const store = region.stores.get('a')
+    const again = await region.add({ id: 'a', ...(store ? { store } : {}) }) // reads version 1 from the rows
+    await t.rejects(again.stage({ placement: { group: 1, version: 1 } }), { code: 'STALE_PLACEMENT' })
+    await t.rejects(again.stage({ placement: { group: 1, version: 2 } }), { code: 'STALE_PLACEMENT' })
+  },
+)
+
+t.test(
+  'a node that does not know the version that the caller knows asks before it takes anything',
+  async (t) => {
+    const region = await Region.open(four, [group(['a', 'b'])])
+    region.rows.learn(group(['b', 'c'], { version: 2 }))
+    const a = region.nodes.get('a')
+    await t.rejects(a?.stage({ placement: { group: 1, version: 2 } }) as Promise<unknown>, {
+      code: 'STALE_PLACEMENT',
+    })
+    await t.rejects(a?.stage({ placement: { group: 1, version: 3 } }) as Promise<unknown>, {
+      code: 'UNAVAILABLE',
+    })
+  },
+)
+
+// ---- reads
+
+t.test('a reader goes on at the very byte when its holder fails', async (t) => {
+  const region = await Region.open(four, [group(['a', 'b'])])
+  const bytes = upload(MiB + 77)
+  const facts = await put(region.frontend(), bytes)
+  for (const code of ['IO', 'CORRUPT', 'UNAVAILABLE'] as const)
+    for (const after of [0, 1, 100_000, MiB]) {
+      region.plant('a', (node) => ({
+        async *read(blob, range, options) {
+          let sent = 0
+          for await (const piece of node.read(blob, range, options)) {
+            const room = Math.max(0, after - sent)
+            sent += piece.length
+            yield piece.subarray(0, room)
+            if (sent > after) throw new BlobFault(code, 'planted')
+          }
+        },
+      }))
+      t.ok(bytes.equals(await get(region.frontend(), facts)), `${code} after ${after}`)
+      t.ok(bytes.subarray(5, 300_000).equals(await get(region.frontend(), facts, 5, 300_000)))
+      region.heal('a')
+    }
+})
+
+t.test('nobody has it whole: the fault says what is known', async (t) => {
+  const region = await Region.open(four, [group(['a', 'b'])])
+  const facts = await put(region.frontend(), upload())
+  region.stores.get('a')?.rot(facts)
+  region.cut('b')
+  await t.rejects(get(region.frontend(), facts, 0, 5), { code: 'UNAVAILABLE' }, 'b may have it')
+  region.heal('b')
+  region.stores.get('b')?.rot(facts)
+  await t.rejects(get(region.frontend(), facts, 0, 5), { code: 'CORRUPT' })
+})

@@ -1,0 +1,103 @@
+/** The whole of it over loopback: three nodes on the network, a frontend, and nodes that die. */
+import { MemoryBlobStore, type StorageNode } from '@holdfast/blob-store'
+import { blobStoreContract, get, put } from '@holdfast/blob-store/testing'
+import { type BlobStoreServer, RemoteBlobStore, serveBlobStore } from '@holdfast/blob-store-grpc'
+import { systemClock } from '@holdfast/kernel'
+import t, { type Test } from 'tap'
+import {
+  GroupMap,
+  LocalNode,
+  NodeGroups,
+  type Peers,
+  ReplicatedBlobStore,
+  Replicator,
+  systemTimers,
+} from '../src/index.ts'
+import { group, upload } from './region.ts'
+
+const secret = 'a secret of this test'
+const quiet = { info: () => {}, warn: () => {} }
+const names = ['a', 'b', 'c']
+
+async function cluster(t: Test) {
+  const rows = new GroupMap()
+  rows.learn(group(names))
+  const remotes = new Map<string, RemoteBlobStore>()
+  const servers = new Map<string, BlobStoreServer>()
+  const stores = new Map<string, MemoryBlobStore>()
+  const nodes = new Map<string, LocalNode>()
+  const peers: Peers = {
+    node: (id): StorageNode | undefined => remotes.get(id),
+    isAlive: (id) => remotes.has(id),
+    regionOf: () => 'r1',
+  }
+  for (const id of names) {
+    const store = new MemoryBlobStore()
+    const groups = await NodeGroups.open({ nodeId: id, notes: store, lookUp: async (n) => rows.get(n) })
+    await groups.learn(group(names))
+    const node = new LocalNode({ store, groups, peers })
+    const server = await serveBlobStore(node, { secret })
+    const { control, bytes } = server
+    stores.set(id, store)
+    nodes.set(id, node)
+    servers.set(id, server)
+    remotes.set(id, new RemoteBlobStore({ node: id, control, bytes, secret, progressTimeoutMs: 1_000 }))
+  }
+  const frontend = new ReplicatedBlobStore({
+    region: 'r1',
+    groups: rows,
+    peers,
+    refreshGroups: async () => {},
+  })
+  t.teardown(async () => {
+    for (const remote of remotes.values()) await remote.close()
+    for (const server of servers.values()) await server.close({ drainMs: 0 })
+  })
+  return { frontend, servers, stores, nodes, peers }
+}
+
+t.test('the blob store suite holds for a frontend over three nodes on the network', async (t) => {
+  blobStoreContract<Test>({
+    test: (name, body) => t.test(name, body),
+    passed: (t, name) => void t.pass(name),
+    open: async (t) => (await cluster(t)).frontend,
+  })
+})
+
+t.test(
+  'a node that dies in the middle of an upload costs nothing but its copy, which the third gets from the first',
+  async (t) => {
+    const { frontend, servers, stores } = await cluster(t)
+    const bytes = upload(8 * 1024 * 1024)
+    const stage = await frontend.stage()
+    for (let at = 0; at < bytes.length; at += 65_536) {
+      if (at === 4 * 1024 * 1024) await servers.get('b')?.close({ drainMs: 0 })
+      await stage.write(bytes.subarray(at, at + 65_536))
+    }
+    const facts = await stage.commit({ pinMs: 1000 })
+    t.ok(await stores.get('a')?.stat(facts))
+    t.ok(await stores.get('c')?.stat(facts))
+    t.ok(bytes.equals(await get(frontend, facts)))
+  },
+)
+
+t.test('nodes follow each other over the network', async (t) => {
+  const { frontend, nodes, stores, peers } = await cluster(t)
+  const facts = await put(frontend, upload(100_000))
+  const replicator = new Replicator({
+    node: nodes.get('c') as LocalNode,
+    peers,
+    region: 'r1',
+    referenced: async () => true,
+    clock: systemClock,
+    timers: systemTimers,
+    random: Math.random,
+    log: quiet,
+  })
+  t.match(await replicator.round('a'), { compared: true, fetched: 1 })
+  t.same(await stores.get('c')?.stat(facts), await stores.get('a')?.stat(facts))
+  const next = await put(frontend, upload(1000))
+  t.match(await replicator.round('a'), { compared: false, fetched: 1, behind: 0 })
+  t.ok(await stores.get('c')?.stat(next))
+  await replicator.close()
+})
