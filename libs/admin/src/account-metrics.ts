@@ -1,0 +1,89 @@
+/** What a host of accounts tells about itself, as Prometheus figures. No account is ever a label. */
+import type { HostMetrics } from '@holdfast/actor-runtime'
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+
+const seconds = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5]
+
+/** Figures that are also shown to the operator. */
+export interface AccountFigures {
+  active: number
+  memoryBytes: number
+  effectsPending: number
+}
+
+/** @returns the observer for the host, and its figures as they stand. */
+export function accountMetrics(registry: Registry): { observer: HostMetrics; figures: () => AccountFigures } {
+  const figures: AccountFigures = { active: 0, memoryBytes: 0, effectsPending: 0 }
+  const registers = [registry]
+  const counter = (name: string, help: string, labelNames: string[] = []) =>
+    new Counter({ name, help, labelNames, registers })
+  const duration = (name: string, help: string) => new Histogram({ name, help, buckets: seconds, registers })
+
+  const requests = counter('holdfast_account_requests_total', 'Requests that reached an account.')
+  const overloaded = counter(
+    'holdfast_account_overloaded_total',
+    'Requests turned away because a mailbox or the host was full.',
+  )
+  const activation = duration('holdfast_account_activation_seconds', 'Time to bring an account into memory.')
+  const lost = counter(
+    'holdfast_account_lost_total',
+    'Activations that failed or ended other than by passivation.',
+    ['reason'],
+  )
+  const passivated = counter('holdfast_account_passivations_total', 'Accounts that left memory cleanly.')
+  const flush = duration('holdfast_journal_flush_seconds', 'Time until an append to a journal was durable.')
+  const flushBytes = counter('holdfast_journal_bytes_total', 'Bytes appended to journals.')
+  const changes = counter(
+    'holdfast_journal_changes_total',
+    'Changes made durable; with the flushes, what group commit saves.',
+  )
+  const unknown = counter('holdfast_journal_unknown_total', 'Appends whose outcome had to be read again.', [
+    'outcome',
+  ])
+  const checkpoint = duration('holdfast_account_checkpoint_seconds', 'Time to write a checkpoint.')
+  const password = duration('holdfast_password_check_seconds', 'Time of a slow password check.')
+  const gauge = (name: string, help: string, read: (now: AccountFigures) => number) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(read(figures))
+      },
+    })
+  gauge('holdfast_accounts_active', 'Accounts in memory.', ({ active }) => active)
+  gauge(
+    'holdfast_accounts_memory_bytes',
+    'Estimated bytes of the accounts in memory.',
+    ({ memoryBytes }) => memoryBytes,
+  )
+  gauge(
+    'holdfast_effects_pending',
+    'Mails, rows and releases that accounts still owe.',
+    ({ effectsPending }) => effectsPending,
+  )
+
+  const observer: HostMetrics = {
+    requested: () => requests.inc(),
+    overloaded: () => overloaded.inc(),
+    activated: ({ ms }) => activation.observe(ms / 1000),
+    lost: ({ reason }) => lost.inc({ reason }),
+    passivated: () => passivated.inc(),
+    flushed({ ms, bytes, changes: count }) {
+      flush.observe(ms / 1000)
+      flushBytes.inc(bytes)
+      changes.inc(count)
+    },
+    unknown: ({ outcome }) => unknown.inc({ outcome }),
+    checkpointed: ({ ms }) => checkpoint.observe(ms / 1000),
+    effectsPending(change) {
+      figures.effectsPending += change
+    },
+    passwordChecked: ({ ms }) => password.observe(ms / 1000),
+    memory({ accounts, bytes }) {
+      figures.active = accounts
+      figures.memoryBytes = bytes
+    },
+  }
+  return { observer, figures: () => ({ ...figures }) }
+}

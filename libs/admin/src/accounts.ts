@@ -1,0 +1,90 @@
+/** The operator's calls on accounts. Every one holds when it is answered. */
+import { parseName, Refusal } from '@holdfast/http-kit'
+import type { AccountId } from '@holdfast/kernel'
+import type { AccountView } from '@holdfast/wire'
+import type { FastifyInstance } from 'fastify'
+import { commandOf, objectOf } from './account-change.ts'
+import { accountNamed, askAsOperator, type OperatorParts } from './calls.ts'
+import { makeAccount, type NewAccountParts } from './new-account.ts'
+
+interface Named {
+  Params: { name: string }
+  Body: unknown
+}
+
+export function accountRoutes(host: FastifyInstance, parts: NewAccountParts): void {
+  host.post<{ Body: unknown }>('/admin/accounts', async (request) => {
+    const { email } = objectOf(request.body, 'body')
+    const { accountId, token } = await makeAccount(parts, email)
+    return { status: 'ok', data: { ...(await showAccount(parts, accountId)), token } }
+  })
+
+  host.get<Named>('/admin/accounts/:name', async (request) => {
+    return { status: 'ok', data: await showAccount(parts, await accountNamed(parts, request.params.name)) }
+  })
+
+  host.post<Named>('/admin/accounts/:name', async (request) => {
+    const value = commandOf(request.body)
+    const accountId = await accountNamed(parts, request.params.name)
+    if (value !== undefined) await askAsOperator(parts, accountId, { $case: 'setAccount', value })
+    return { status: 'ok', data: await showAccount(parts, accountId) }
+  })
+
+  host.post<Named>('/admin/accounts/:name/legacy-folder', async (request) => {
+    const value = legacyFolderOf(request.body)
+    const accountId = await accountNamed(parts, request.params.name)
+    const result = await askAsOperator(parts, accountId, { $case: 'addLegacyFolder', value })
+    const item = result.$case === 'content' ? result.value.item : undefined
+    if (item === undefined)
+      throw new Error(`account ${accountId} answered ${result.$case} to addLegacyFolder`)
+    return { status: 'ok', data: { folderId: item.id, code: item.code ?? null } }
+  })
+
+  host.post<Named>('/admin/accounts/:name/sign-in', async (request) => {
+    const accountId = await accountNamed(parts, request.params.name)
+    const { email } = await showAccount(parts, accountId)
+    if (email.endsWith('.invalid')) throw new Refusal('error-email')
+    await askAsOperator(parts, accountId, { $case: 'sendSignIn', value: {} })
+    return { status: 'ok', data: { email } }
+  })
+}
+
+async function showAccount(parts: OperatorParts, accountId: AccountId) {
+  const result = await askAsOperator(parts, accountId, { $case: 'getAccount', value: {} })
+  if (result.$case !== 'account')
+    throw new Error(`account ${accountId} answered ${result.$case} to getAccount`)
+  return present(result.value)
+}
+
+function present(view: AccountView) {
+  return {
+    id: view.id,
+    email: view.email,
+    tier: view.tier,
+    premiumType: view.premiumType ?? null,
+    rootFolder: view.rootFolder,
+    createTime: view.createTime,
+    recycleBin: { enabled: view.recycleBinEnabled, folder: view.recycleBinFolder },
+    limits: {
+      contents: view.limitContents ?? null,
+      storage: view.limitStorage ?? null,
+      traffic: view.limitTraffic ?? null,
+    },
+    statsCurrent: {
+      storage: view.storage,
+      fileCount: view.fileCount,
+      folderCount: view.folderCount,
+      trafficDirectGenerated: view.trafficDirect,
+      trafficWebDownloaded: view.trafficWeb,
+    },
+    directLinkCount: view.directLinkCount,
+  }
+}
+
+function legacyFolderOf(body: unknown): { noCode: boolean; name?: string } {
+  const { noCode = false, name } = objectOf(body, 'body')
+  if (typeof noCode !== 'boolean') throw new Refusal('error-noCode')
+  if (name === undefined || name === null) return { noCode }
+  if (typeof name !== 'string' || parseName(name) === undefined) throw new Refusal('error-name')
+  return { noCode, name }
+}

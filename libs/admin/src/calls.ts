@@ -1,0 +1,54 @@
+/** What the operator asks of an account: one call as the operator, its refusals as refusals of the contract. */
+import type { AccountClient } from '@holdfast/actor-runtime'
+import { Refusal } from '@holdfast/http-kit'
+import type { LookupStore } from '@holdfast/journal'
+import { type AccountId, type IdCodec, mintRequestId } from '@holdfast/kernel'
+import type { AccountReply, AccountRequest } from '@holdfast/wire'
+
+export interface OperatorParts {
+  accounts: AccountClient
+  lookups: LookupStore
+  ids: IdCodec
+  now: () => number
+}
+
+type Result = Exclude<NonNullable<AccountReply['result']>, { $case: 'refusal' }>
+
+/** @throws Refusal with the account's own status; whatever the client throws when it is out of reach. */
+export async function askAsOperator(
+  parts: OperatorParts,
+  accountId: AccountId,
+  operation: NonNullable<AccountRequest['operation']>,
+): Promise<Result> {
+  const reply = await parts.accounts.call(
+    {
+      accountId,
+      requestId: mintRequestId(parts.now()),
+      caller: { who: { $case: 'operator', value: {} } },
+      tierNeeded: '',
+      operation,
+    },
+    {},
+  )
+  const result = reply.result
+  if (result === undefined) throw new Error(`account ${accountId} gave an empty reply to ${operation.$case}`)
+  if (result.$case === 'refusal') throw new Refusal(result.value.status)
+  return result
+}
+
+/**
+ * The account an operator names by id or e-mail address.
+ * @throws Refusal error-notFound when no such address is known or no installation of this key made the id.
+ */
+export async function accountNamed(parts: OperatorParts, name: string): Promise<AccountId> {
+  const id = name.includes('@') ? await idOfEmail(parts, name) : parts.ids.parseAccount(name)
+  if (id === undefined) throw new Refusal('error-notFound')
+  return id
+}
+
+async function idOfEmail(parts: OperatorParts, email: string): Promise<AccountId | undefined> {
+  const guest = /^(.*)@guest\.invalid$/i.exec(email)?.[1]
+  if (guest !== undefined) return parts.ids.parseAccount(guest)
+  const row = await parts.lookups.get(`email/${email.trim().toLowerCase()}`)
+  return row === undefined ? undefined : parts.ids.parseAccount(Buffer.from(row).toString())
+}

@@ -1,0 +1,58 @@
+/**
+ * Who may use the admin host: whoever has the admin token, and without it whoever sits on this machine.
+ *
+ * "On this machine" is only believed of a plain connection from loopback. A web page in a browser on this machine
+ * reaches loopback too: by a name that it rebinds to 127.0.0.1 (its Host is then that name) or by a request across
+ * origins (the browser then adds Origin or Sec-Fetch-Site). A reverse proxy on this machine brings in others
+ * (Forwarded headers). None of these passes without the token, which no page can make a browser send.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import { isIP } from 'node:net'
+
+export type Verdict = 'allowed' | 'error-token' | 'error-forbidden'
+
+export interface Asking {
+  /** Of the connection itself, never of a header. */
+  remoteAddress: string
+  headers: IncomingHttpHeaders
+}
+
+export function judge({ remoteAddress, headers }: Asking, adminToken: string | undefined): Verdict {
+  const sent = bearerOf(headers.authorization)
+  if (headers.authorization !== undefined)
+    return sent !== undefined && adminToken !== undefined && equal(sent, adminToken)
+      ? 'allowed'
+      : 'error-token'
+  if (!isLoopback(remoteAddress) || wasForwarded(headers)) return 'error-token'
+  return namesThisMachine(headers.host) && !comesFromAPage(headers) ? 'allowed' : 'error-forbidden'
+}
+
+function bearerOf(authorization: string | undefined): string | undefined {
+  return /^Bearer +(\S+)$/i.exec(authorization ?? '')?.[1]
+}
+
+/** Of digests, so that neither content nor length shows in the time it takes. */
+function equal(a: string, b: string): boolean {
+  return timingSafeEqual(createHash('sha256').update(a).digest(), createHash('sha256').update(b).digest())
+}
+
+export function isLoopback(address: string): boolean {
+  const plain = address.replace(/^::ffff:/i, '')
+  return plain === '::1' || (isIP(plain) === 4 && plain.startsWith('127.'))
+}
+
+function wasForwarded(headers: IncomingHttpHeaders): boolean {
+  return ['forwarded', 'x-forwarded-for', 'x-real-ip', 'via'].some((name) => headers[name] !== undefined)
+}
+
+/** Addresses and localhost cannot be rebound; a name can. */
+function namesThisMachine(host: string | undefined): boolean {
+  const name = (host ?? '').replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')
+  return name.toLowerCase() === 'localhost' || isIP(name) !== 0
+}
+
+function comesFromAPage(headers: IncomingHttpHeaders): boolean {
+  const site = headers['sec-fetch-site']
+  return headers.origin !== undefined || (site !== undefined && site !== 'none')
+}

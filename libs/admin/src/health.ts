@@ -1,0 +1,32 @@
+import type { Refusal } from '@holdfast/http-kit'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Registry } from 'prom-client'
+import type { Readiness } from './readiness.ts'
+
+export interface HealthParts {
+  readiness: Readiness
+  metrics: Registry
+  /** What to answer an asker who may not see figures; undefined: he may. */
+  refusalFor: (request: FastifyRequest) => Refusal | undefined
+}
+
+/**
+ * `/livez`: the loop turns. `/readyz`: send requests here; 503 while starting, draining, or when a check fails.
+ * Both are for orchestrators anywhere; what `?verbose` adds, and `/metrics`, are for the operator.
+ */
+export function healthRoutes(host: FastifyInstance, { readiness, metrics, refusalFor }: HealthParts): void {
+  host.get('/livez', async () => ({ status: 'ok', data: {} }))
+
+  host.get<{ Querystring: Record<string, unknown> }>('/readyz', async (request, answer) => {
+    const { ready, checks } = await readiness.report()
+    const data =
+      Object.hasOwn(request.query, 'verbose') && refusalFor(request) === undefined ? { checks } : {}
+    return ready ? { status: 'ok', data } : answer.code(503).send({ status: 'error-unavailable', data })
+  })
+
+  host.get('/metrics', async (request, answer) => {
+    const refusal = refusalFor(request)
+    if (refusal !== undefined) throw refusal
+    return answer.type(metrics.contentType).send(await metrics.metrics())
+  })
+}

@@ -1,0 +1,48 @@
+/** The admin host of any process: health for orchestrators, metrics and calls for the operator. */
+import { createHttpHost, type RateLimits, Refusal } from '@holdfast/http-kit'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import { accountRoutes } from './accounts.ts'
+import { judge } from './guard.ts'
+import { healthRoutes } from './health.ts'
+import type { NewAccountParts } from './new-account.ts'
+import { type OperationParts, operationRoutes } from './operations.ts'
+import type { Readiness } from './readiness.ts'
+
+export interface AdminParts {
+  log: Logger
+  metrics: Registry
+  limits: RateLimits
+  readiness: Readiness
+  /** Opens the host to callers elsewhere; undefined: they are refused. */
+  adminToken: string | undefined
+  operations: OperationParts
+  /** Absent in processes that reach no accounts. */
+  accounts?: NewAccountParts
+}
+
+export function createAdminHost(parts: AdminParts): FastifyInstance {
+  const { log, metrics, limits, adminToken } = parts
+  // No proxy is believed here: whom the connection comes from decides.
+  const host = createHttpHost({ name: 'admin', log, metrics, limits, trustProxy: false, cors: false })
+
+  const refusalFor = (request: FastifyRequest): Refusal | undefined => {
+    const remoteAddress = request.raw.socket.remoteAddress ?? ''
+    const verdict = judge({ remoteAddress, headers: request.headers }, adminToken)
+    return verdict === 'allowed' ? undefined : new Refusal(verdict)
+  }
+
+  healthRoutes(host, { readiness: parts.readiness, metrics, refusalFor })
+  host.register(async (operator) => {
+    operator.addHook('onRequest', async (request) => {
+      const refusal = refusalFor(request)
+      if (refusal === undefined) return
+      if (request.headers.authorization !== undefined) await limits.takeGuess(request, 'token')
+      throw refusal
+    })
+    operationRoutes(operator, parts.operations)
+    if (parts.accounts !== undefined) accountRoutes(operator, parts.accounts)
+  })
+  return host
+}

@@ -1,0 +1,7 @@
+export { type AccountFigures, accountMetrics } from './account-metrics.ts'
+export { type AdminParts, createAdminHost } from './host.ts'
+export { processMetrics } from './metrics.ts'
+export type { NewAccountParts } from './new-account.ts'
+export type { OperationParts } from './operations.ts'
+export { type Check, type Phase, Readiness } from './readiness.ts'
+export { storeMetrics } from './store-metrics.ts'

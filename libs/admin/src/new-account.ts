@@ -1,0 +1,58 @@
+/** An account made by the operator: as `POST /accounts`, without its budget of requests, and without a mail to an address that is known. */
+import { parseEmail, Refusal } from '@holdfast/http-kit'
+import type { AccountId, Keyring, RegionCode } from '@holdfast/kernel'
+import type { AccountView } from '@holdfast/wire'
+import { askAsOperator, type OperatorParts } from './calls.ts'
+
+export interface NewAccountParts extends OperatorParts {
+  keyring: Keyring
+  /** Where accounts made here are born. */
+  region: RegionCode
+  /** Key that tokens made from now on are derived with. */
+  tokenKeyId: number
+}
+
+/**
+ * A guest, or with an address a standard account, whose sign-in link is then mailed.
+ * @throws Refusal error-email for an address that is malformed or has its account already
+ */
+export async function makeAccount(
+  parts: NewAccountParts,
+  sent: unknown,
+): Promise<{ accountId: AccountId; token: string }> {
+  const email = sent === undefined || sent === null ? undefined : emailOf(sent)
+  const proposed = parts.ids.account(parts.region)
+  const accountId = email === undefined ? proposed : await claim(parts, email, proposed)
+  const { tokenKeyId: keyId, tokenCounter: counter } = await create(parts, accountId, email)
+  return { accountId, token: parts.keyring.tokens.token(accountId, { keyId, counter }) }
+}
+
+async function create(
+  parts: NewAccountParts,
+  accountId: AccountId,
+  email: string | undefined,
+): Promise<AccountView> {
+  const value = { tokenKeyId: parts.tokenKeyId, ...(email === undefined ? {} : { email }) }
+  try {
+    const result = await askAsOperator(parts, accountId, { $case: 'createAccount', value })
+    if (result.$case !== 'account')
+      throw new Error(`account ${accountId} answered ${result.$case} to createAccount`)
+    return result.value
+  } catch (error) {
+    throw error instanceof Refusal ? new Refusal('error-email') : error
+  }
+}
+
+/** First come, first served; a claim whose account was never made is taken up again. */
+async function claim(parts: NewAccountParts, email: string, proposed: AccountId): Promise<AccountId> {
+  const row = await parts.lookups.claim(`email/${email.toLowerCase()}`, Buffer.from(proposed))
+  const accountId = parts.ids.parseAccount(Buffer.from(row).toString())
+  if (accountId === undefined) throw new Error('the row of an e-mail address names no account')
+  return accountId
+}
+
+function emailOf(sent: unknown): string {
+  const email = typeof sent === 'string' ? parseEmail(sent) : undefined
+  if (email === undefined) throw new Refusal('error-email')
+  return email
+}

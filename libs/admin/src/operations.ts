@@ -1,0 +1,45 @@
+/** The operator's calls on the process: what it holds, what it collects, how it is set. */
+import { type Ban, Refusal } from '@holdfast/http-kit'
+import type { FastifyInstance } from 'fastify'
+import { objectOf } from './account-change.ts'
+
+export interface OperationParts {
+  /** Facts for people and programs: plain JSON. */
+  status: () => Promise<Record<string, unknown>>
+  /** Runs the collector of unreferenced bytes once. @param graceMs undefined: as configured */
+  collect: (options: { graceMs?: number }) => Promise<Record<string, unknown>>
+  /** Every setting as text, secrets masked. */
+  settings: () => unknown[]
+  bans: () => readonly Ban[]
+  /** @param network as listed, or an address in it. @returns false when it was not banned. */
+  liftBan: (network: string) => boolean
+}
+
+/** A day more than the longest grace that can be set. */
+const graceSecondsMax = 31 * 86_400
+
+export function operationRoutes(host: FastifyInstance, parts: OperationParts): void {
+  host.get('/admin/status', async () => ({ status: 'ok', data: await parts.status() }))
+
+  host.get('/admin/settings', async () => ({ status: 'ok', data: { settings: parts.settings() } }))
+
+  host.get('/admin/bans', async () => ({ status: 'ok', data: { bans: parts.bans() } }))
+
+  host.delete<{ Params: { network: string } }>('/admin/bans/:network', async (request) => {
+    return { status: 'ok', data: { lifted: parts.liftBan(request.params.network) } }
+  })
+
+  host.post<{ Body: unknown }>('/admin/collect', async (request) => {
+    const { graceSeconds } = objectOf(request.body, 'body')
+    const options =
+      graceSeconds === undefined || graceSeconds === null ? {} : { graceMs: graceMsOf(graceSeconds) }
+    return { status: 'ok', data: await parts.collect(options) }
+  })
+}
+
+function graceMsOf(value: unknown): number {
+  const seconds = typeof value === 'string' && /^\d{1,9}$/.test(value) ? Number(value) : value
+  if (typeof seconds !== 'number' || !(seconds >= 0 && seconds <= graceSecondsMax))
+    throw new Refusal('error-graceSeconds')
+  return seconds * 1000
+}

@@ -1,0 +1,93 @@
+import t from 'tap'
+import { commandOf } from '../src/account-change.ts'
+import { judge } from '../src/guard.ts'
+import { Readiness } from '../src/readiness.ts'
+
+const token = 'operator-secret-0123456789'
+const here = { remoteAddress: '127.0.0.1', headers: { host: '127.0.0.1:8090' } }
+
+t.test('callers on this machine need no token, whatever they call loopback', async (t) => {
+  for (const remoteAddress of ['127.0.0.1', '127.8.8.8', '::1', '::ffff:127.0.0.1']) {
+    for (const host of ['localhost:8090', '127.0.0.1', '[::1]:8090'])
+      t.equal(judge({ remoteAddress, headers: { host } }, undefined), 'allowed')
+  }
+})
+
+t.test('elsewhere the token alone opens, and nothing does when none is set', async (t) => {
+  const there = { remoteAddress: '192.0.2.7', headers: { host: '192.0.2.1:8090' } }
+  const withToken = (value: string) => ({ ...there, headers: { ...there.headers, authorization: value } })
+  t.equal(judge(there, token), 'error-token')
+  t.equal(judge(there, undefined), 'error-token')
+  t.equal(judge(withToken(`Bearer ${token}`), token), 'allowed')
+  t.equal(judge(withToken(`Bearer ${token}x`), token), 'error-token')
+  t.equal(judge(withToken('Bearer '), token), 'error-token')
+  t.equal(judge(withToken(`Basic ${token}`), token), 'error-token')
+  t.equal(judge(withToken('Bearer undefined'), undefined), 'error-token')
+  t.equal(
+    judge({ ...here, headers: { ...here.headers, authorization: 'Bearer wrong' } }, token),
+    'error-token',
+  )
+})
+
+t.test('a page in a browser on this machine, or a proxy on it, is not the operator', async (t) => {
+  const ask = (headers: Record<string, string>) =>
+    judge({ ...here, headers: { ...here.headers, ...headers } }, token)
+  t.equal(ask({ host: 'evil.example:8090' }), 'error-forbidden', 'a name rebound to loopback')
+  t.equal(ask({ host: '127.0.0.1.evil.example' }), 'error-forbidden')
+  t.equal(ask({ host: '' }), 'error-forbidden')
+  t.equal(ask({ origin: 'https://evil.example' }), 'error-forbidden')
+  t.equal(ask({ origin: 'null' }), 'error-forbidden')
+  t.equal(ask({ 'sec-fetch-site': 'cross-site' }), 'error-forbidden')
+  t.equal(ask({ 'sec-fetch-site': 'none' }), 'allowed', 'typed by a person')
+  t.equal(ask({ 'x-forwarded-for': '192.0.2.7' }), 'error-token')
+  t.equal(ask({ forwarded: 'for=192.0.2.7' }), 'error-token')
+})
+
+t.test('what an operator says of an account becomes commands, or a refusal naming the field', async (t) => {
+  t.equal(commandOf({}), undefined)
+  t.equal(commandOf(undefined), undefined)
+  t.match(commandOf({ tier: 'premium', premiumType: 'gift', recycleBin: true }), {
+    tier: 'premium',
+    premiumType: 'gift',
+    recycleBin: true,
+  })
+  t.same(commandOf({ limits: { contents: null, storage: 5 } }), {
+    clearLimits: false,
+    clearLimitContents: true,
+    clearLimitStorage: false,
+    limitStorage: 5,
+  })
+  const refused = (body: unknown) => {
+    try {
+      return commandOf(body)
+    } catch (error) {
+      return (error as { status?: string }).status
+    }
+  }
+  t.equal(refused([]), 'error-body')
+  t.equal(refused({ tier: 'gold' }), 'error-tier')
+  t.equal(refused({ premiumType: '' }), 'error-premiumType')
+  t.equal(refused({ recycleBin: 'yes' }), 'error-recycleBin')
+  t.equal(refused({ limits: 5 }), 'error-limits')
+  t.equal(refused({ limits: { contents: -1 } }), 'error-contents')
+  t.equal(refused({ limits: { storage: 1.5 } }), 'error-storage')
+  t.equal(refused({ limits: { traffic: 1 } }), 'error-traffic')
+  t.equal(refused({ teir: 'premium' }), 'error-teir', 'a mistyped name is not taken for done')
+})
+
+t.test('ready is a phase and checks that pass; a check that hangs has failed', async (t) => {
+  let stuck = false
+  const readiness = new Readiness({
+    store: async () => {
+      if (stuck) throw new Error('not writable')
+    },
+  })
+  t.same(await readiness.report(), { ready: false, checks: { phase: 'starting', store: 'ok' } })
+  readiness.phase = 'ready'
+  t.equal((await readiness.report()).ready, true)
+  stuck = true
+  t.same(await readiness.report(), { ready: false, checks: { phase: 'ready', store: 'not writable' } })
+  stuck = false
+  readiness.phase = 'draining'
+  t.equal((await readiness.report()).ready, false)
+})

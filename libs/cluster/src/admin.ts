@@ -1,0 +1,71 @@
+/** The admin host of a process of a cluster: health, metrics, the operator's calls. */
+import { createAdminHost } from '@holdfast/admin'
+import { drainOnClose } from '@holdfast/http-kit'
+import { listen, type SettingDescription } from '@holdfast/process'
+import type { FastifyInstance } from 'fastify'
+import { clusterStatus } from './cluster-status.ts'
+import { collectEverywhere } from './collecting.ts'
+import { type ClusterPart, tokenKeyId, version } from './join-cluster.ts'
+
+export interface ClusterAdminOptions {
+  role: string
+  port: number
+  settings: readonly SettingDescription[]
+  /** The calls on accounts too. */
+  accounts: boolean
+  /** What this process adds to its status. */
+  status?: () => Promise<Record<string, unknown>>
+}
+
+/** Nobody waits long for an operator's call. */
+const drainMs = 2_000
+
+/** Listening when it resolves. @throws StartFault PORT_TAKEN */
+export async function startAdmin(
+  cluster: ClusterPart,
+  options: ClusterAdminOptions,
+): Promise<FastifyInstance> {
+  const { config, secrets, limits, readiness, clock, keyring, lookups, accounts, bans } = cluster
+  const startedMs = clock.now()
+  const status = async () => ({
+    version,
+    role: options.role,
+    region: config.region,
+    server: config.nodeName,
+    startTime: Math.floor(startedMs / 1000),
+    uptimeSeconds: Math.floor((clock.now() - startedMs) / 1000),
+    ...(await readiness.report()),
+    ...(await options.status?.()),
+    cluster: clusterStatus(cluster),
+  })
+  const admin = createAdminHost({
+    log: cluster.log,
+    metrics: cluster.metrics,
+    limits,
+    readiness,
+    adminToken: secrets.adminToken,
+    operations: {
+      status,
+      collect: (asked) => collectEverywhere(cluster, asked),
+      settings: () => [...options.settings],
+      bans: () => limits.bans(),
+      liftBan: (network) => bans.lift(network),
+    },
+    ...(options.accounts
+      ? {
+          accounts: {
+            accounts,
+            lookups,
+            ids: keyring.ids,
+            now: clock.now,
+            keyring,
+            region: config.region,
+            tokenKeyId,
+          },
+        }
+      : {}),
+  })
+  drainOnClose(admin, { drainMs })
+  await listen(admin, { name: 'admin', host: config.listen.adminHost, port: options.port })
+  return admin
+}

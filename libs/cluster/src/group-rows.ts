@@ -1,0 +1,163 @@
+/**
+ * Placement groups as rows: `pg/<region>/<number>/<version>`, each version claimed once in its region and never changed. Of
+ * several that plan the same change one wins, and the others read what it wrote.
+ *
+ * Everybody reads the rows again every two seconds and at once when somebody says that there are new ones. The lowest ready
+ * storage node of a region plans; that two believe to be it does no harm.
+ */
+import type { Bus, Subscription } from '@holdfast/bus'
+import type { LookupStore } from '@holdfast/journal'
+import { type Clock, type RegionCode, regionCodes } from '@holdfast/kernel'
+import { GroupMap, type GroupNode, type PlacementGroup, planGroups } from '@holdfast/replication'
+import { PlacementGroup as PlacementGroupRow } from '@holdfast/wire/cluster'
+import type { StoragePeers } from './storage-peers.ts'
+
+export interface GroupRowsOptions {
+  lookups: LookupStore
+  bus: Bus
+  regions: readonly RegionCode[]
+  onFault: (error: unknown) => void
+  /** Told of each version that is news. */
+  onGroup?: (group: PlacementGroup) => Promise<void>
+}
+
+const changedSubject = 'groups.changed'
+const rereadMs = 2_000
+
+export class GroupRows {
+  readonly map = new GroupMap()
+  readonly #options: GroupRowsOptions
+  readonly #timer: NodeJS.Timeout
+  readonly #subscription: Subscription
+  #reading: Promise<void> | undefined
+
+  constructor(options: GroupRowsOptions) {
+    this.#options = options
+    const reread = () => void this.refresh().catch(options.onFault)
+    this.#timer = setInterval(reread, rereadMs)
+    this.#subscription = options.bus.subscribe(changedSubject, reread)
+  }
+
+  /** Reads all rows; a call while one runs shares it. @throws what the lookups throw. */
+  readonly refresh = (): Promise<void> => {
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = undefined
+    })
+    return this.#reading
+  }
+
+  async #read(): Promise<void> {
+    const { lookups, regions, onGroup } = this.#options
+    for (const region of regions)
+      for await (const { value } of lookups.scan(`pg/${region}/`)) {
+        const group = PlacementGroupRow.decode(value)
+        if (this.map.learn(group)) await onGroup?.(group)
+      }
+  }
+
+  /** Writes a version; when another one was first, nothing is done. */
+  async propose(
+    region: RegionCode,
+    group: Omit<PlacementGroup, 'number'> & { number?: number },
+  ): Promise<void> {
+    const { lookups, bus } = this.#options
+    const number = group.number ?? (await this.#newNumber(region))
+    const row = PlacementGroupRow.encode({ ...group, number }).finish()
+    await lookups.claim(`pg/${region}/${padded(number)}/${padded(group.version)}`, row)
+    bus.publish(changedSubject, new Uint8Array())
+  }
+
+  /** 0 is the group of a store that stands alone; no two regions make one number. */
+  async #newNumber(region: RegionCode): Promise<number> {
+    const taken = await this.#options.lookups.take('pg-numbers', 1)
+    return (taken + 1) * regionCodes.length + regionCodes.indexOf(region)
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+    this.#subscription.close()
+  }
+}
+
+function padded(number: number): string {
+  return String(number).padStart(10, '0')
+}
+
+export interface GroupLeaderOptions {
+  self: string
+  region: RegionCode
+  regions: readonly RegionCode[]
+  rows: GroupRows
+  peers: StoragePeers
+  clock: Clock
+  /** A node that was silent for so long is taken for lost: its copies are made anew elsewhere, ms. */
+  lostMs: number
+  onFault: (error: unknown) => void
+}
+
+const planMs = 1_000
+/** What is seen at a start may not be all there is. */
+const settleMs = 3_000
+
+/** Plans the groups of a region while this node is its first. */
+export class GroupLeader {
+  readonly #options: GroupLeaderOptions
+  readonly #timer: NodeJS.Timeout
+  readonly #bornMs: number
+  /** Monotonic, of nodes that some group names. */
+  readonly #seenMs = new Map<string, number>()
+  #planning: Promise<void> | undefined
+
+  constructor(options: GroupLeaderOptions) {
+    this.#options = options
+    this.#bornMs = options.clock.monotonic()
+    this.#timer = setInterval(() => {
+      this.#planning ??= this.#plan()
+        .catch(options.onFault)
+        .finally(() => {
+          this.#planning = undefined
+        })
+    }, planMs)
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#planning
+  }
+
+  async #plan(): Promise<void> {
+    const { rows, region, regions, peers, self, clock } = this.#options
+    const nodes = this.#nodes()
+    if (clock.monotonic() - this.#bornMs < settleMs) return
+    const first = peers
+      .beats()
+      .filter((beat) => beat.ready && beat.region === region)
+      .map(({ id }) => id)
+      .sort()[0]
+    if (first !== self) return
+    await rows.refresh()
+    for (const group of planGroups({ region, regions, nodes, groups: rows.map.all() }))
+      await rows.propose(region, group)
+    await rows.refresh()
+  }
+
+  #nodes(): GroupNode[] {
+    const { rows, peers, clock, lostMs } = this.#options
+    const nowMs = clock.monotonic()
+    const alive = peers.beats().map(({ id, region, ready, freeBytes, draining }): GroupNode => {
+      this.#seenMs.set(id, nowMs)
+      return { id, region, ready, freeBytes, draining }
+    })
+    const living = new Set(alive.map(({ id }) => id))
+    const silent = new Map<string, GroupNode>()
+    for (const group of rows.map.all())
+      for (const id of [...group.members, ...group.remote]) {
+        if (living.has(id)) continue
+        const seenMs = this.#seenMs.get(id) ?? nowMs
+        this.#seenMs.set(id, seenMs)
+        const region = group.members.includes(id) ? group.region : (peers.regionOf(id) ?? '')
+        silent.set(id, { id, region, ready: false, lost: nowMs - seenMs > lostMs, freeBytes: 0 })
+      }
+    return [...alive, ...silent.values()]
+  }
+}

@@ -1,0 +1,223 @@
+/**
+ * What every process of a cluster stands on, in the order in which it comes and, the other way round, goes: bus → metadata → keys →
+ * region map → membership → ways to accounts and storage nodes → limits.
+ */
+import { type AccountClient, RoutedAccountClient } from '@holdfast/actor-runtime'
+import { processMetrics, Readiness } from '@holdfast/admin'
+import { NatsBus } from '@holdfast/bus-nats'
+import { type CountingRateLimits, createRateLimits } from '@holdfast/http-kit'
+import type { JournalStore, LookupStore } from '@holdfast/journal'
+import { type AccountId, type Clock, type Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
+import type { MemberRole } from '@holdfast/membership'
+import { NatsMembership, type Report } from '@holdfast/membership-nats'
+import { type ClusterConfig, type ClusterSecrets, openKeyring } from '@holdfast/process'
+import { Holders, ReplicatedBlobStore } from '@holdfast/replication'
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import { AccountRoutes } from './account-routes.ts'
+import { GroupRows, type GroupRowsOptions } from './group-rows.ts'
+import { openMetadata } from './metadata.ts'
+import { RegionMap } from './region-map.ts'
+import { RegionalJournals } from './regional-journals.ts'
+import { RegionalLookups } from './regional-lookups.ts'
+import { SharedBans } from './shared-bans.ts'
+import { StoragePeers } from './storage-peers.ts'
+
+export interface JoinOptions {
+  config: ClusterConfig
+  secrets: ClusterSecrets
+  role: Extract<MemberRole, 'api' | 'upload' | 'actor-host' | 'storage-node'>
+  /** Where others, people included, reach this process; the admin host among them. */
+  addresses: Record<string, string>
+  log: Logger
+  load?: () => number
+  /** What heartbeats say besides `ready`. */
+  report?: () => Omit<Report, 'ready'>
+  onGroup?: GroupRowsOptions['onGroup']
+  clock?: Clock
+}
+
+export interface ClusterPart {
+  readonly config: ClusterConfig
+  readonly secrets: ClusterSecrets
+  readonly clock: Clock
+  readonly log: Logger
+  readonly metrics: Registry
+  readonly bus: NatsBus
+  readonly lookups: LookupStore
+  /** Of the accounts whose homes are here; asked for by actor hosts alone. */
+  readonly journals: JournalStore
+  readonly keyring: Keyring
+  readonly regions: RegionMap
+  readonly membership: NatsMembership
+  readonly routes: AccountRoutes
+  readonly accounts: AccountClient
+  readonly peers: StoragePeers
+  readonly groups: GroupRows
+  readonly limits: CountingRateLimits
+  readonly bans: SharedBans
+  readonly readiness: Readiness
+  /** Names of the nodes that hold a group's files, nearest healthy first. */
+  readonly serversOf: (placementGroup: number) => readonly string[]
+  /** Public downloads of the region that serves the content's account, so that a direct link reads the same wherever it is shown. */
+  readonly directUrlOf: (contentId: string) => string | undefined
+  /** From here on others send work, or do so no more. Told at once. */
+  setPhase(phase: Readiness['phase']): void
+  /** Leaves: others are told first. */
+  leave(): Promise<void>
+  close(): Promise<void>
+}
+
+export const version = '0.1.0'
+/** New tokens are made with this key; those of older keys stay good. */
+export const tokenKeyId = 1
+
+/** @throws JournalFault when metadata cannot be reached. Waits for NATS. */
+export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
+  const { config, secrets, role, addresses, log, clock = systemClock } = options
+  await using opened = new AsyncDisposableStack()
+  const { nodeName: id, region } = config
+  const warn = (message: string) => (error: unknown) => log.warn({ err: error }, message)
+
+  const bus = await NatsBus.connect({
+    servers: config.natsServers.map(({ host, port }) => `${host}:${port}`),
+    name: id,
+    onLink: (up) => log.warn({ up }, up ? 'NATS is back' : 'the link to NATS broke'),
+    onHandlerError: ({ subject, error }) =>
+      log.error({ subject, err: error }, 'a request was left without an answer'),
+  })
+  opened.defer(() => bus.close())
+
+  // The term of an account comes with the region map, which is itself read from here.
+  let termOf = (_account: string) => 1
+  const metadata = await openMetadata(config, {
+    journals: role === 'actor-host',
+    termOf: (account) => termOf(account),
+  })
+  opened.defer(() => metadata.close())
+  const lookups = new RegionalLookups({
+    region,
+    regions: config.regions,
+    stores: metadata.lookups,
+    homes: new Map([...metadata.homes].map(([birth, { lookups: home }]) => [birth, home])),
+  })
+  const keyring = await openKeyring(lookups)
+  lookups.useIds(keyring.ids)
+  const regions = await RegionMap.open(lookups, {
+    regions: config.regions,
+    onFault: warn('the region map cannot be read; the last one counts'),
+  })
+  opened.defer(() => regions.close())
+  termOf = (account) => regions.homeOf(keyring.ids.birthRegion(account as AccountId)).term
+
+  const readiness = new Readiness({
+    nats: async () => {
+      if (!bus.up) throw new Error('no link to NATS')
+    },
+    metadata: async () => void (await lookups.get('setting/master')),
+  })
+  const membership = new NatsMembership({
+    bus,
+    facts: { id, role, region, addresses },
+    load: options.load ?? (() => 0),
+    report: () => ({ ...options.report?.(), ready: readiness.phase === 'ready' }),
+    clock,
+    onListenerError: warn('a listener of the membership failed'),
+  })
+  opened.defer(() => membership.close())
+  const routes = new AccountRoutes({ membership, regions, ids: keyring.ids })
+  opened.defer(() => routes.close())
+  const peers = new StoragePeers({ membership, secret: secrets.clusterSecret })
+  opened.defer(() => peers.close())
+  const groups = new GroupRows({
+    lookups,
+    bus,
+    regions: config.regions,
+    onFault: warn('the placement groups cannot be read; the last ones count'),
+    ...(options.onGroup === undefined ? {} : { onGroup: options.onGroup }),
+  })
+  opened.defer(() => groups.close())
+  await groups.refresh()
+
+  const limits = createRateLimits({ mode: config.rateLimits, clock })
+  opened.defer(() => limits.close())
+  const bans = new SharedBans({ bus, limits, onFault: warn('bans could not be told') })
+  opened.defer(() => bans.close())
+  await bus.flush()
+
+  const holders = new Holders({ region, groups: groups.map, peers, clock })
+  opened.defer(learnHolders(holders, peers, membership))
+
+  const running = opened.move()
+  return {
+    config,
+    secrets,
+    clock,
+    log,
+    metrics: processMetrics({ version, role, region }),
+    bus,
+    lookups,
+    journals: new RegionalJournals(
+      new Map([...metadata.homes].map(([birth, { journals }]) => [birth, journals])),
+      { regions: config.regions, ids: keyring.ids },
+    ),
+    keyring,
+    regions,
+    membership,
+    routes,
+    accounts: new RoutedAccountClient({ bus, hostOf: routes.hostOf, clock }),
+    peers,
+    groups,
+    limits,
+    bans,
+    readiness,
+    serversOf: (number) => holders.serversOf(number),
+    directUrlOf(contentId) {
+      const account = keyring.ids.accountOf(contentId)
+      const home = account && regions.homeOf(keyring.ids.birthRegion(account)).serving
+      return membership.beats().find((beat) => beat.region === home && beat.roles.includes('upload'))
+        ?.addresses.download
+    },
+    setPhase(phase) {
+      readiness.phase = phase
+      routes.refresh()
+      membership.announce()
+    },
+    leave: () => membership.close(),
+    close: () => running.disposeAsync(),
+  }
+}
+
+/** Keeps the view of who holds what as new as the heartbeats. @returns ends it */
+function learnHolders(holders: Holders, peers: StoragePeers, membership: NatsMembership): () => void {
+  const learn = () => {
+    for (const { id, suspect, coveredMs } of peers.beats())
+      holders.learn({ id, suspect, coveredMs: new Map(Object.entries(coveredMs)) })
+  }
+  const timer = setInterval(learn, learnMs)
+  const subscription = membership.onChange(learn)
+  return () => {
+    clearInterval(timer)
+    subscription.close()
+  }
+}
+
+/** As often as heartbeats come. */
+const learnMs = 1_000
+
+/** The storage nodes as one store, which takes uploads for a region: by default the own one. */
+export function clusterBlobs(
+  cluster: ClusterPart,
+  { region = cluster.config.region }: { region?: RegionCode } = {},
+): ReplicatedBlobStore {
+  const { groups, peers, clock, log } = cluster
+  return new ReplicatedBlobStore({
+    region,
+    groups: groups.map,
+    peers,
+    refreshGroups: groups.refresh,
+    freeBytesOf: (node) => peers.freeBytesOf(node),
+    clock,
+    log: log.child({ part: 'blobs' }),
+  })
+}

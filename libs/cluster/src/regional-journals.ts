@@ -1,0 +1,80 @@
+/** The journals of several birth regions as one store: each account's are in the keyspace of the region it was born in. */
+import {
+  firstChain,
+  JournalFault,
+  type JournalHold,
+  type JournalRow,
+  type JournalStore,
+} from '@holdfast/journal'
+import type { AccountId, IdCodec, RegionCode } from '@holdfast/kernel'
+
+export class RegionalJournals implements JournalStore {
+  readonly capabilities = { ordered: false, exclusive: false }
+  readonly #stores: ReadonlyMap<RegionCode, JournalStore>
+  readonly #regions: readonly RegionCode[]
+  readonly #ids: IdCodec
+
+  /** @param options.regions all that the installation has: in no other was an account ever born. */
+  constructor(
+    stores: ReadonlyMap<RegionCode, JournalStore>,
+    { regions, ids }: { regions: readonly RegionCode[]; ids: IdCodec },
+  ) {
+    this.#stores = stores
+    this.#regions = regions
+    this.#ids = ids
+  }
+
+  async acquire(account: string, options: { owner: string }): Promise<JournalHold> {
+    return this.#of(account).acquire(account, options)
+  }
+
+  rows(hold: JournalHold, after: number): AsyncIterable<JournalRow> {
+    return this.#of(hold.account).rows(hold, after)
+  }
+
+  async append(hold: JournalHold, row: Uint8Array): Promise<void> {
+    return this.#of(hold.account).append(hold, row)
+  }
+
+  async head(account: string): ReturnType<JournalStore['head']> {
+    const birth = this.#ids.birthRegion(account as AccountId)
+    if (!this.#regions.includes(birth)) return { epoch: 0, head: 0, chain: firstChain }
+    return this.#of(account).head(account)
+  }
+
+  async putPage(account: string, name: string, bytes: Uint8Array): Promise<void> {
+    return this.#of(account).putPage(account, name, bytes)
+  }
+
+  async page(account: string, name: string): Promise<Uint8Array | undefined> {
+    return this.#of(account).page(account, name)
+  }
+
+  async deletePages(account: string, names: readonly string[]): Promise<void> {
+    return this.#of(account).deletePages(account, names)
+  }
+
+  pageNames(account: string): AsyncIterable<string> {
+    return this.#of(account).pageNames(account)
+  }
+
+  async setRoot(hold: JournalHold, options: { root: Uint8Array; through: number }): Promise<void> {
+    return this.#of(hold.account).setRoot(hold, options)
+  }
+
+  async trim(hold: JournalHold, through: number): Promise<void> {
+    return this.#of(hold.account).trim(hold, through)
+  }
+
+  async release(hold: JournalHold): Promise<void> {
+    return this.#of(hold.account).release(hold)
+  }
+
+  #of(account: string): JournalStore {
+    const region = this.#ids.birthRegion(account as AccountId)
+    const store = this.#stores.get(region)
+    if (store === undefined)
+      throw new JournalFault('UNAVAILABLE', `the journals of ${region} are not kept here`)
+    return store
+  }
+}

@@ -1,0 +1,165 @@
+/**
+ * The lookup rows of all regions as one store, seen from one region.
+ *
+ * Lightweight transactions of two data centres do not exclude each other, so whatever is claimed or taken has one region that decides:
+ * settings the first one, e-mail addresses the one that their hash names, placement groups their own. Share codes never
+ * meet: each region takes its numbers from a range of its own. All other rows are written where the writer is and reach
+ * the other regions by replication; a route that is missed here is asked for elsewhere before it is denied, references are read from
+ * all regions. What the accounts of a region have to do next (`wake/`, `active/`) stays with their journals.
+ *
+ * A region that cannot be reached is a fault, never an absence.
+ */
+import { createHash } from 'node:crypto'
+import { JournalFault, type LookupChange, type LookupRow, type LookupStore } from '@holdfast/journal'
+import { type AccountId, type IdCodec, type RegionCode, regionCodes } from '@holdfast/kernel'
+
+export interface RegionalLookupsOptions {
+  region: RegionCode
+  /** All regions, in the order of the installation. */
+  regions: readonly RegionCode[]
+  /** Each region's, as its own data centre answers. */
+  stores: ReadonlyMap<RegionCode, LookupStore>
+  /** Rows that stay with the journals of a birth region; empty in processes without accounts. */
+  homes?: ReadonlyMap<RegionCode, LookupStore>
+}
+
+/** Numbers of codes that each of the eight regions has; region 0 begins at 0, as an embedded installation does. */
+const rangeOf = {
+  codes: Math.floor(62 ** 8 / regionCodes.length),
+  'legacy-codes': Math.floor(62 ** 6 / regionCodes.length),
+} as const
+
+const homeKinds = new Set(['wake', 'active'])
+/** Kinds whose rows are routes: asked for everywhere before they are denied. */
+const routeKinds = new Set(['code'])
+/** Kinds whose rows are written once, or only rise. */
+const fixedKinds = new Set(['setting', 'region'])
+
+export class RegionalLookups implements LookupStore {
+  readonly #region: RegionCode
+  readonly #regions: readonly RegionCode[]
+  readonly #stores: ReadonlyMap<RegionCode, LookupStore>
+  readonly #homes: ReadonlyMap<RegionCode, LookupStore>
+  #birthRegion: ((account: AccountId) => RegionCode) | undefined
+
+  constructor({ region, regions, stores, homes = new Map() }: RegionalLookupsOptions) {
+    this.#region = region
+    this.#regions = regions
+    this.#stores = stores
+    this.#homes = homes
+  }
+
+  /** Ids are read with keys that are themselves a row: so this comes second. */
+  useIds(ids: IdCodec): void {
+    this.#birthRegion = (account) => ids.birthRegion(account)
+  }
+
+  async write(changes: readonly LookupChange[]): Promise<void> {
+    const byStore = new Map<LookupStore, LookupChange[]>()
+    for (const change of changes) {
+      const store = this.#storeOf('put' in change ? change.put : change.delete)
+      byStore.set(store, [...(byStore.get(store) ?? []), change])
+    }
+    await Promise.all([...byStore].map(([store, own]) => store.write(own)))
+  }
+
+  async get(key: string): Promise<Uint8Array | undefined> {
+    if (fixedKinds.has(kindOf(key))) return this.#getFixed(key)
+    const found = await this.#storeOf(key).get(key)
+    if (found !== undefined || !routeKinds.has(kindOf(key))) return found
+    for (const region of this.#others()) {
+      const elsewhere = await this.#of(region).get(key)
+      if (elsewhere !== undefined) return elsewhere
+    }
+    return undefined
+  }
+
+  /** What never goes back may be read from the own region when the one that decides is away. */
+  async #getFixed(key: string): Promise<Uint8Array | undefined> {
+    try {
+      return await this.#storeOf(key).get(key)
+    } catch (error) {
+      const here = await this.#own.get(key)
+      if (here === undefined) throw error
+      return here
+    }
+  }
+
+  async *scan(prefix: string, options: { after?: string; limit?: number } = {}): AsyncIterable<LookupRow> {
+    const kind = kindOf(prefix)
+    if (homeKinds.has(kind)) {
+      for (const home of this.#homes.values()) yield* home.scan(prefix, options)
+    } else if (kind === 'ref') yield* this.#scanAll(prefix, options)
+    else if (kind === 'pg') yield* this.#own.scan(prefix, options)
+    else yield* this.#storeOf(prefix).scan(prefix, options)
+  }
+
+  /** Rows of all regions, each once. A reader that only wants to know whether there is one gets it from the nearest. */
+  async *#scanAll(prefix: string, options: { after?: string; limit?: number }): AsyncIterable<LookupRow> {
+    const seen = new Set<string>()
+    for (const region of [this.#region, ...this.#others()])
+      for await (const row of this.#of(region).scan(prefix, options)) {
+        if (seen.has(row.key)) continue
+        seen.add(row.key)
+        yield row
+        if (seen.size === options.limit) return
+      }
+  }
+
+  claim(key: string, value: Uint8Array): Promise<Uint8Array> {
+    return this.#storeOf(key).claim(key, value)
+  }
+
+  /** Codes come from this region's range; any other counter is this region's alone. */
+  async take(counter: string, count: number): Promise<number> {
+    const own = `${counter}/${this.#region}`
+    const first = await this.#own.take(own, count)
+    const range = rangeOf[counter as keyof typeof rangeOf]
+    if (range === undefined) return first
+    if (first + count > range)
+      throw new JournalFault('UNAVAILABLE', `the numbers of ${own} are used up (${range})`)
+    return regionCodes.indexOf(this.#region) * range + first
+  }
+
+  get #own(): LookupStore {
+    return this.#of(this.#region)
+  }
+
+  #others(): RegionCode[] {
+    return this.#regions.filter((region) => region !== this.#region)
+  }
+
+  #of(region: RegionCode): LookupStore {
+    const store = this.#stores.get(region)
+    if (store === undefined) throw new JournalFault('UNAVAILABLE', `no way to the lookups of ${region}`)
+    return store
+  }
+
+  #storeOf(key: string): LookupStore {
+    const kind = kindOf(key)
+    if (homeKinds.has(kind)) return this.#homeOf(key.slice(kind.length + 1))
+    return this.#of(this.#deciding(kind, key))
+  }
+
+  #deciding(kind: string, key: string): RegionCode {
+    const { length } = this.#regions
+    if (kind === 'setting' || kind === 'region') return this.#regions[0] as RegionCode
+    if (kind === 'pg') return key.split('/')[1] as RegionCode
+    if (kind !== 'email') return this.#region
+    const [first = 0, second = 0] = createHash('sha256').update(key).digest()
+    return this.#regions[(first * 256 + second) % length] as RegionCode
+  }
+
+  #homeOf(account: string): LookupStore {
+    const region = this.#birthRegion?.(account as AccountId)
+    const home = region && this.#homes.get(region)
+    if (home === undefined)
+      throw new JournalFault('UNAVAILABLE', `accounts of ${region} are not kept in ${this.#region}`)
+    return home
+  }
+}
+
+function kindOf(key: string): string {
+  const end = key.indexOf('/')
+  return end < 0 ? key : key.slice(0, end)
+}

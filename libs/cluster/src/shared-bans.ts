@@ -1,0 +1,105 @@
+/**
+ * Bans of one frontend hold at all of a region and elsewhere within a second: each tells its new ones twice a second, all of
+ * them every ten seconds, and what an operator lifts at once. No request waits for any of it.
+ */
+import type { Bus, Subscription } from '@holdfast/bus'
+import type { Ban, CountingRateLimits } from '@holdfast/http-kit'
+
+export interface SharedBansOptions {
+  bus: Bus
+  limits: CountingRateLimits
+  onFault: (error: unknown) => void
+}
+
+const tellMs = 500
+const tellAllMs = 10_000
+/** In one message; some 80 bytes each. */
+const bansPerMessage = 1_000
+
+type Told = { bans?: Ban[]; lifted?: string }
+
+export class SharedBans {
+  readonly #bus: Bus
+  readonly #limits: CountingRateLimits
+  readonly #subscription: Subscription
+  readonly #timers: NodeJS.Timeout[]
+  /** When the bans that were told end, by network. */
+  #told = new Map<string, number>()
+
+  constructor({ bus, limits, onFault }: SharedBansOptions) {
+    this.#bus = bus
+    this.#limits = limits
+    this.#subscription = bus.subscribe('bans', (message) => this.#hear(message))
+    const guarded = (work: () => void) => () => {
+      try {
+        work()
+      } catch (error) {
+        onFault(error)
+      }
+    }
+    this.#timers = [
+      setInterval(
+        guarded(() => this.#tell(this.#news())),
+        tellMs,
+      ),
+      setInterval(
+        guarded(() => this.#tell(limits.bans())),
+        tellAllMs,
+      ),
+    ]
+  }
+
+  /** Here and everywhere. @returns false when nobody here knew the ban. */
+  lift(network: string): boolean {
+    const lifted = this.#limits.liftBan(network)
+    this.#publish({ lifted: network })
+    return lifted
+  }
+
+  close(): void {
+    for (const timer of this.#timers) clearInterval(timer)
+    this.#subscription.close()
+  }
+
+  #news(): Ban[] {
+    const bans = this.#limits.bans()
+    const news = bans.filter(({ network, untilMs }) => this.#told.get(network) !== untilMs)
+    this.#told = new Map(bans.map(({ network, untilMs }) => [network, untilMs]))
+    return news
+  }
+
+  #tell(bans: readonly Ban[]): void {
+    for (let at = 0; at < bans.length; at += bansPerMessage)
+      this.#publish({ bans: bans.slice(at, at + bansPerMessage) })
+  }
+
+  #publish(told: Told): void {
+    this.#bus.publish('bans', Buffer.from(JSON.stringify(told)))
+  }
+
+  #hear(message: Uint8Array): void {
+    const { bans = [], lifted } = parse(message)
+    if (lifted !== undefined) this.#limits.liftBan(lifted)
+    this.#limits.takeBans(bans)
+    for (const { network, untilMs } of bans) this.#told.set(network, untilMs)
+  }
+}
+
+/** What others say is not trusted to be well-formed. */
+function parse(message: Uint8Array): Told {
+  try {
+    const { bans, lifted } = JSON.parse(Buffer.from(message).toString()) as Partial<
+      Record<keyof Told, unknown>
+    >
+    return {
+      ...(Array.isArray(bans) ? { bans: bans.filter(isBan) } : {}),
+      ...(typeof lifted === 'string' ? { lifted } : {}),
+    }
+  } catch {
+    return {}
+  }
+}
+
+function isBan(value: Partial<Ban> | null): value is Ban {
+  return typeof value?.network === 'string' && Number.isFinite(value.untilMs) && Number.isInteger(value.times)
+}

@@ -1,0 +1,69 @@
+/** The storage nodes that heartbeats tell of, as replication and frontends see them. */
+import type { StorageNode } from '@holdfast/blob-store'
+import { RemoteBlobStore } from '@holdfast/blob-store-grpc'
+import type { NatsMembership } from '@holdfast/membership-nats'
+import type { Peers } from '@holdfast/replication'
+import type { Heartbeat } from '@holdfast/wire/cluster'
+
+interface Known {
+  control: string
+  bytes: string
+  region: string
+  node: RemoteBlobStore
+}
+
+export class StoragePeers implements Peers {
+  readonly #membership: NatsMembership
+  readonly #secret: string
+  readonly #known = new Map<string, Known>()
+  #local: { id: string; region: string; node: StorageNode } | undefined
+
+  constructor({ membership, secret }: { membership: NatsMembership; secret: string }) {
+    this.#membership = membership
+    this.#secret = secret
+  }
+
+  /** The node of this process is reached without the network. */
+  set local(local: { id: string; region: string; node: StorageNode }) {
+    this.#local = local
+  }
+
+  /** A node that fell silent is still reached where it was last. */
+  node(id: string): StorageNode | undefined {
+    if (id === this.#local?.id) return this.#local.node
+    const beat = this.#beatOf(id)
+    const known = this.#known.get(id)
+    const { control, bytes } = beat?.addresses ?? {}
+    if (beat === undefined || control === undefined || bytes === undefined) return known?.node
+    if (known?.control === control && known.bytes === bytes) return known.node
+    void known?.node.close()
+    const node = new RemoteBlobStore({ node: id, control, bytes, secret: this.#secret })
+    this.#known.set(id, { control, bytes, region: beat.region, node })
+    return node
+  }
+
+  isAlive(id: string): boolean {
+    return this.#beatOf(id)?.ready === true
+  }
+
+  regionOf(id: string): string | undefined {
+    return this.#beatOf(id)?.region ?? this.#known.get(id)?.region
+  }
+
+  freeBytesOf(id: string): number | undefined {
+    return this.#beatOf(id)?.freeBytes
+  }
+
+  /** All storage nodes alive, ready or not. */
+  beats(): Heartbeat[] {
+    return this.#membership.beats().filter(({ roles }) => roles.includes('storage-node'))
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#known.values()].map(({ node }) => node.close()))
+  }
+
+  #beatOf(id: string): Heartbeat | undefined {
+    return this.beats().find((beat) => beat.id === id)
+  }
+}

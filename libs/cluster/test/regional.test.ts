@@ -1,0 +1,164 @@
+import type { LookupStore } from '@holdfast/journal'
+import {
+  lookupStoreContract,
+  MemoryJournalStore,
+  MemoryLookupStore,
+  MemoryMedium,
+} from '@holdfast/journal/testing'
+import { Keyring, type RegionCode } from '@holdfast/kernel'
+import { RegionMapEntry } from '@holdfast/wire/cluster'
+import t, { type Test } from 'tap'
+import { homeRegions, RegionalJournals, RegionalLookups, RegionMap } from '../src/index.ts'
+
+const regions: RegionCode[] = ['eu-par', 'na-nyc', 'ap-tyo']
+const keyring = new Keyring(Buffer.alloc(32, 3))
+
+/** Data centres that do not replicate: what is where shows. */
+function world() {
+  const stores = new Map<RegionCode, LookupStore>(regions.map((region) => [region, new MemoryLookupStore()]))
+  const homes = new Map<RegionCode, LookupStore>(regions.map((region) => [region, new MemoryLookupStore()]))
+  const at = (region: RegionCode, reach: Map<RegionCode, LookupStore> = stores) => {
+    const lookups = new RegionalLookups({ region, regions, stores: reach, homes })
+    lookups.useIds(keyring.ids)
+    return lookups
+  }
+  return { stores, homes, at }
+}
+
+const away = new Proxy({} as LookupStore, {
+  get: () => async () => {
+    throw Object.assign(new Error('away'), { code: 'UNAVAILABLE' })
+  },
+})
+
+t.test('lookups of several regions are lookups', async (t) => {
+  lookupStoreContract({
+    test: t.test,
+    open: async (_: Test) => ({ lookups: world().at('na-nyc') }),
+  })
+})
+
+t.test('what is claimed has one winner, whichever region claims', async (t) => {
+  const { at } = world()
+  for (let number = 0; number < 40; number++) {
+    const key = `email/${number}@example.org`
+    await at(regions[number % 3] as RegionCode).claim(key, Buffer.from('first'))
+    const second = await at(regions[(number + 1) % 3] as RegionCode).claim(key, Buffer.from('second'))
+    t.equal(Buffer.from(second).toString(), 'first')
+    t.equal(Buffer.from((await at('eu-par').get(key)) ?? []).toString(), 'first')
+  }
+  await at('ap-tyo').claim('setting/master', Buffer.from('a'))
+  t.equal(Buffer.from(await at('eu-par').claim('setting/master', Buffer.from('b'))).toString(), 'a')
+})
+
+t.test('no two regions make one code, and a region’s numbers end', async (t) => {
+  const { at, stores } = world()
+  const taken = await Promise.all(regions.map((region) => at(region).take('codes', 1000)))
+  const ranges = taken.map((first) => [first, first + 1000] as const).sort((one, other) => one[0] - other[0])
+  for (const [index, [first]] of ranges.entries()) if (index > 0) t.ok(first >= (ranges[index - 1]?.[1] ?? 0))
+  t.equal(await at('eu-par').take('codes', 1), 1000, 'the first region goes on where an embedded one would')
+  for (const first of taken) t.ok(keyring.codes.code(first).length === 8)
+  const legacy = Math.floor(62 ** 6 / 8)
+  stores.set('eu-par', Object.assign(new MemoryLookupStore(), { take: async () => legacy - 1 }))
+  t.ok((await at('eu-par').take('legacy-codes', 1)) === legacy - 1)
+  await t.rejects(at('eu-par').take('legacy-codes', 2), { code: 'UNAVAILABLE' })
+})
+
+t.test(
+  'a route that is missed here is asked for elsewhere before it is denied; away is no absence',
+  async (t) => {
+    const { at, stores } = world()
+    await at('na-nyc').write([{ put: 'code/abcdefgh', value: Buffer.from('there') }])
+    t.equal(await stores.get('eu-par')?.get('code/abcdefgh'), undefined)
+    t.equal(Buffer.from((await at('eu-par').get('code/abcdefgh')) ?? []).toString(), 'there')
+    t.equal(await at('eu-par').get('code/unknown1'), undefined)
+    const cut = new Map(stores).set('ap-tyo', away)
+    t.equal(Buffer.from((await at('eu-par', cut).get('code/abcdefgh')) ?? []).toString(), 'there')
+    await t.rejects(at('eu-par', cut).get('code/unknown1'), { code: 'UNAVAILABLE' })
+  },
+)
+
+t.test('references are those of all regions, each once; with a region away they are not known', async (t) => {
+  const { at, stores } = world()
+  const row = (account: string) => ({ put: `ref/aa/bb/${account}`, value: new Uint8Array() })
+  await at('eu-par').write([row('1'), row('2')])
+  await at('na-nyc').write([row('2'), row('3')])
+  const keys = async (lookups: LookupStore, limit = 10) => {
+    const found: string[] = []
+    for await (const { key } of lookups.scan('ref/aa/bb/', { limit })) found.push(key.slice(-1))
+    return found.sort()
+  }
+  for (const region of regions) t.strictSame(await keys(at(region)), ['1', '2', '3'])
+  t.equal((await keys(at('ap-tyo'), 1)).length, 1)
+  const cut = new Map(stores).set('na-nyc', away)
+  cut.set('na-nyc', {
+    ...away,
+    scan: () => {
+      throw Object.assign(new Error('away'), { code: 'UNAVAILABLE' })
+    },
+  } as LookupStore)
+  await t.rejects(keys(at('ap-tyo', cut)), { code: 'UNAVAILABLE' })
+})
+
+t.test('what an account has to do stays where its journal is', async (t) => {
+  const { at, homes } = world()
+  const account = keyring.ids.account('na-nyc')
+  await at('eu-par').write([{ put: `wake/${account}`, value: Buffer.from('5') }])
+  t.equal(Buffer.from((await homes.get('na-nyc')?.get(`wake/${account}`)) ?? []).toString(), '5')
+  const found: string[] = []
+  for await (const { key } of at('eu-par').scan('wake/')) found.push(key)
+  t.strictSame(found, [`wake/${account}`])
+})
+
+t.test('settings can be read from the own region while the one that decides is away', async (t) => {
+  const { at, stores } = world()
+  await stores.get('na-nyc')?.claim('setting/master', Buffer.from('replicated'))
+  const cut = new Map(stores).set('eu-par', away)
+  t.equal(Buffer.from((await at('na-nyc', cut).get('setting/master')) ?? []).toString(), 'replicated')
+  await t.rejects(at('ap-tyo', cut).get('setting/master'), { code: 'UNAVAILABLE' })
+})
+
+t.test('homes move by the map alone, and terms only rise', async (t) => {
+  const { at } = world()
+  const lookups = at('na-nyc')
+  const map = await RegionMap.open(lookups, { regions, onFault: (error) => t.fail(String(error)) })
+  t.teardown(() => map.close())
+  t.strictSame(map.homeOf('eu-par'), { serving: 'eu-par', term: 1 })
+  t.strictSame(map.homeOf('sa-sao'), { serving: 'eu-par', term: 1 }, 'nobody was born there')
+  const write = (serving: string, term: number) =>
+    lookups.write([
+      { put: 'region/eu-par', value: RegionMapEntry.encode({ region: 'eu-par', serving, term }).finish() },
+    ])
+  await write('na-nyc', 2)
+  await map.refresh()
+  t.strictSame(map.homeOf('eu-par'), { serving: 'na-nyc', term: 2 })
+  await write('ap-tyo', 1)
+  await map.refresh()
+  t.strictSame(map.homeOf('eu-par'), { serving: 'na-nyc', term: 2 })
+})
+
+t.test('journals are those of the birth region; where nobody was born nothing was written', async (t) => {
+  const medium = new MemoryMedium()
+  const [paris, york] = [new MemoryJournalStore(medium), new MemoryJournalStore(new MemoryMedium())]
+  const journals = new RegionalJournals(
+    new Map([
+      ['eu-par', paris],
+      ['na-nyc', york],
+    ]),
+    { regions: ['eu-par', 'na-nyc', 'ap-tyo'], ids: keyring.ids },
+  )
+  const account = keyring.ids.account('na-nyc')
+  const hold = await journals.acquire(account, { owner: 'one' })
+  await journals.append(hold, Buffer.from('row'))
+  t.equal((await york.head(account)).head, 1)
+  t.equal((await paris.head(account)).head, 0)
+  t.equal((await journals.head(keyring.ids.account('sa-sao'))).head, 0)
+  await t.rejects(journals.head(keyring.ids.account('ap-tyo')), { code: 'UNAVAILABLE' })
+  await t.rejects(journals.acquire(keyring.ids.account('sa-sao'), { owner: 'one' }), { code: 'UNAVAILABLE' })
+})
+
+t.test('each home has a backup, the next region', async (t) => {
+  t.strictSame(homeRegions(regions, 'eu-par'), ['eu-par', 'na-nyc'])
+  t.strictSame(homeRegions(regions, 'ap-tyo'), ['ap-tyo', 'eu-par'])
+  t.strictSame(homeRegions(['eu-par'], 'eu-par'), ['eu-par'])
+})

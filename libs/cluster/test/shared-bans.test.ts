@@ -1,0 +1,67 @@
+import { MemoryBus } from '@holdfast/bus'
+import { type CountingRateLimits, createRateLimits, defaultPolicies } from '@holdfast/http-kit'
+import { systemClock } from '@holdfast/kernel'
+import type { FastifyRequest } from 'fastify'
+import t from 'tap'
+import { SharedBans } from '../src/index.ts'
+
+/** A frontend that bans whoever asks three times. */
+function frontend(): CountingRateLimits {
+  return createRateLimits({
+    mode: 'default',
+    clock: systemClock,
+    policies: {
+      ...defaultPolicies,
+      standard: { quota: 1, windowSeconds: 60 },
+      excess: { quota: 2, windowSeconds: 60 },
+    },
+  })
+}
+
+async function until(what: string, holds: () => boolean): Promise<void> {
+  const end = performance.now() + 5_000
+  while (!holds()) {
+    if (performance.now() > end) throw new Error(`${what}: not within 5 s`)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+t.test(
+  'a ban of one frontend holds at the other within a second, and lifted at one it is lifted at both',
+  async (t) => {
+    const bus = new MemoryBus()
+    const limits = [frontend(), frontend()] as const
+    const onFault = (error: unknown) => t.fail(String(error))
+    const shared = limits.map((own) => new SharedBans({ bus: bus.connect(), limits: own, onFault })) as [
+      SharedBans,
+      SharedBans,
+    ]
+    t.teardown(() => {
+      for (const one of shared) one.close()
+    })
+    const request = { ip: '192.0.2.7', rateLimit: null } as FastifyRequest
+    for (let call = 0; call < 4; call++) await limits[0].takeAddress(request, 'x').catch(() => {})
+    t.equal(limits[0].bans().length, 1)
+    const startedMs = performance.now()
+    await until('told', () => limits[1].bans().length === 1)
+    t.ok(performance.now() - startedMs < 1_000)
+    t.strictSame(limits[1].bans(), limits[0].bans())
+    const refused = await limits[1].takeAddress({ ...request }, 'other').catch((error: unknown) => error)
+    t.match(refused, { status: 'error-rateLimit' })
+    t.equal(shared[1].lift('192.0.2.7'), true)
+    await until('lifted', () => limits[0].bans().length === 0)
+  },
+)
+
+t.test('what is no word of a frontend disturbs nobody', async (t) => {
+  const bus = new MemoryBus()
+  const limits = frontend()
+  const shared = new SharedBans({ bus, limits, onFault: t.fail as () => void })
+  t.teardown(() => shared.close())
+  for (const rubbish of ['', '{', '[]', '{"bans":7}', '{"bans":[{"network":7}]}', 'null'])
+    bus.publish('bans', Buffer.from(rubbish))
+  const ban = { network: '192.0.2.9', untilMs: Date.now() + 60_000, times: 1 }
+  bus.publish('bans', Buffer.from(JSON.stringify({ bans: [ban] })))
+  await until('the good one', () => limits.bans().some(({ network }) => network === ban.network))
+  t.strictSame(limits.bans(), [ban])
+})

@@ -1,0 +1,64 @@
+/** What every HTTP host of ours has in common: envelope, bodies, request ids, CORS, client addresses, limits, metrics, log. */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+
+export interface HttpHostOptions {
+  name: 'api' | 'upload' | 'download' | 'admin'
+  log: Logger
+  metrics: Registry
+  /** Addresses, CIDRs or a hop count of proxies whose X-Forwarded-For counts; false: none. */
+  trustProxy: string[] | number | false
+  cors: boolean
+  /** Shared by all hosts of a process. */
+  limits: RateLimits
+  /** Longest JSON or form body, bytes. */
+  bodyBytesMax?: number
+  /** Longest time from the first byte of a request to the last of its body, ms; 0: none (uploads). Default 60,000, 0 for `upload`. */
+  requestTimeoutMs?: number
+  /** A connection on which nothing moves for so long is closed, ms. Default 120,000. */
+  idleTimeoutMs?: number
+}
+
+/**
+ * Makes a fastify instance with all that; the caller adds routes and listens.
+ *
+ * A route with `config: { endpoint }` draws on its address' budget before the body is read. Handlers answer with `ok(data)` and
+ * throw `Refusal`; any other exception is `error-internal`, or `error-unavailable` when it is a Fault of that category.
+ */
+export type CreateHttpHost = (options: HttpHostOptions) => FastifyInstance
+
+export type GuessKind = 'token' | 'code' | 'password'
+
+/** Budgets per endpoint, per address (IPv6 by /64) and per account, bans, and budgets of guesses. Off: every method lets pass. */
+export interface RateLimits {
+  /** Draws on the address' budget of the endpoint and sets the RateLimit headers. @throws Refusal error-rateLimit */
+  takeAddress(request: FastifyRequest, endpoint: string): Promise<void>
+  /** Likewise for the account, once the token was accepted. @throws Refusal error-rateLimit */
+  takeAccount(request: FastifyRequest, endpoint: string, accountId: string): Promise<void>
+  /** A refused token, an unknown share code or a wrong password. @throws Refusal error-rateLimit when that budget is spent */
+  takeGuess(request: FastifyRequest, kind: GuessKind): Promise<void>
+  /** Before a guess is even tried: nothing is drawn. @throws Refusal error-rateLimit when that budget is spent */
+  checkGuess(request: FastifyRequest, kind: GuessKind): Promise<void>
+  /** Bytes and requests of a limiter kept for an address or account are bounded; this frees timers. */
+  close(): void
+}
+
+/** What the RateLimit headers of an answer say. */
+export interface RateLimitShown {
+  policy: string
+  quota: number
+  windowSeconds: number
+  remaining: number
+  resetSeconds: number
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Name of the budget this route draws on. */
+    endpoint?: string
+  }
+  interface FastifyRequest {
+    rateLimit: RateLimitShown | null
+  }
+}

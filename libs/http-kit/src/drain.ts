@@ -1,0 +1,28 @@
+/** How a host ends: what runs may finish, within a deadline. */
+import type { ServerResponse } from 'node:http'
+import type { FastifyInstance } from 'fastify'
+
+/**
+ * After `app.close()` begins, each connection ends with the answer it is busy with; what is not done after `drainMs` is cut. Without this a connection
+ * whose answer ends during the close would idle until its keep-alive time is over, and a slow download would hold up the close for ever.
+ */
+export function drainOnClose(app: FastifyInstance, { drainMs }: { drainMs: number }): void {
+  const running = new Set<ServerResponse>()
+  let closing = false
+  let deadline: NodeJS.Timeout | undefined
+  app.server.on('request', (_request, response: ServerResponse) => {
+    const { socket } = response
+    running.add(response)
+    response.once('close', () => {
+      running.delete(response)
+      if (closing) socket?.destroySoon()
+    })
+  })
+  app.addHook('preClose', async () => {
+    closing = true
+    deadline = setTimeout(() => {
+      for (const response of running) response.destroy()
+    }, drainMs)
+  })
+  app.addHook('onClose', async () => clearTimeout(deadline))
+}

@@ -1,0 +1,246 @@
+/**
+ * The fastify instance all hosts share. Every way out of it is the envelope: routes, unknown routes, wrong methods, bodies that
+ * cannot be read, broken URLs, broken HTTP on the socket, exceptions.
+ */
+import { randomUUID } from 'node:crypto'
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+} from 'fastify'
+import { normalAddress } from './addresses.ts'
+import { bodyBytesMaxDefault, parseBody, parseForm } from './bodies.ts'
+import type { HttpHostOptions } from './contract.ts'
+import { KnownPaths } from './known-paths.ts'
+import { pathOf } from './log.ts'
+import { httpCodeOf, Refusal, refusalOf } from './refusals.ts'
+import { requestHistogram } from './request-histogram.ts'
+
+/** Slow headers are cut off after this time. */
+const headersTimeoutMs = 20_000
+/** Longer than proxies keep theirs (60 s), so that they do not send into a closing connection. */
+const keepAliveTimeoutMs = 65_000
+const connectionsCheckMs = 5_000
+/** The longest path part: an encoded name of 255 code points. */
+const paramLengthMax = 4_096
+
+export function createHttpHost(options: HttpHostOptions): FastifyInstance {
+  const app = fastify({
+    loggerInstance: options.log.child({ host: options.name }) as FastifyBaseLogger,
+    logController: new LogController({ disableRequestLogging: true }),
+    // No logger of its own for each request: what is logged names the request's id itself.
+    childLoggerFactory: (logger) => logger,
+    trustProxy: trusted(options.trustProxy),
+    bodyLimit: options.bodyBytesMax ?? bodyBytesMaxDefault,
+    requestTimeout: options.requestTimeoutMs ?? (options.name === 'upload' ? 0 : 60_000),
+    connectionTimeout: options.idleTimeoutMs ?? 120_000,
+    keepAliveTimeout: keepAliveTimeoutMs,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    routerOptions: {
+      ignoreTrailingSlash: true,
+      maxParamLength: paramLengthMax,
+      querystringParser: (text) => parseForm(text) as Record<string, string>,
+    },
+    http: { connectionsCheckingInterval: connectionsCheckMs, requireHostHeader: false },
+    requestIdHeader: false,
+    genReqId: (raw) => requestIdOf(raw),
+    frameworkErrors: (_error, request, reply) =>
+      writeRaw(reply.raw, new Refusal('error-notFound'), options, request.id),
+    clientErrorHandler: (error, socket) => refuseSocket(error, socket as Socket),
+  })
+  app.server.headersTimeout = headersTimeoutMs
+  app.server.on('checkExpectation', (_request: IncomingMessage, response: ServerResponse) =>
+    writeRaw(response, new Refusal('error-expect'), options, randomUUID()),
+  )
+
+  // Parameters are checked by the operations, in the contract's order; schemas of routes serve the OpenAPI document.
+  app.setValidatorCompiler(() => () => true)
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data))
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body, done) => {
+    try {
+      done(null, parseBody(request.headers['content-type'], body as Buffer))
+    } catch (error) {
+      done(error as Error)
+    }
+  })
+
+  app.decorateRequest('rateLimit', null)
+  const paths = new KnownPaths()
+  app.addHook('onRoute', (route) => paths.add(route.method, route.url))
+  app.addHook('onRequest', (request, reply) => admit(request, reply))
+  app.addHook('onSend', (request, reply, payload, done) => {
+    showRateLimit(request, reply)
+    if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store')
+    done(null, payload)
+  })
+  app.setErrorHandler((error, request, reply) => answerError(error, request, reply))
+  app.setNotFoundHandler(() => {
+    throw new Refusal('error-notFound')
+  })
+  measure(app, options)
+  return app
+
+  async function admit(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> {
+    reply.headers(commonHeaders(request.id, options.cors))
+    if (options.cors && request.method === 'OPTIONS') return reply.code(204).headers(preflightHeaders).send()
+    if (request.raw.httpVersion === '1.1' && request.raw.headers.host === undefined) {
+      throw new Refusal('error-host')
+    }
+    const allowed = paths.allowed(request)
+    const known = !request.is404 && allowed === undefined
+    const endpoint = known ? request.routeOptions.config.endpoint : 'unknown'
+    if (endpoint !== undefined) await options.limits.takeAddress(request, endpoint)
+    if (allowed !== undefined && allowed.length > 0) {
+      reply.header('allow', allowed.join(', '))
+      throw new Refusal('error-method')
+    }
+    if (!known) throw new Refusal('error-notFound')
+    normaliseContentType(request.raw)
+    return undefined
+  }
+}
+
+/** Which senders of X-Forwarded-For are believed: those named, or the nearest so many hops. Never all of them. */
+function trusted(proxies: HttpHostOptions['trustProxy']) {
+  return typeof proxies === 'number' ? (_address: string, hop: number) => hop < proxies : proxies
+}
+
+/** The body of every successful answer. */
+export function ok<T>(data: T): { status: 'ok'; data: T }
+export function ok<T, M>(data: T, metadata: M): { status: 'ok'; data: T; metadata: M }
+export function ok(data: unknown, metadata?: unknown) {
+  return metadata === undefined ? { status: 'ok', data } : { status: 'ok', data, metadata }
+}
+
+/** The client's address, as proxies that are trusted report it; v4-mapped v6 as v4. */
+export function clientAddress(request: FastifyRequest): string {
+  return normalAddress(request.ip)
+}
+
+function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply) {
+  const refusal = refusalOf(error)
+  const code = httpCodeOf(refusal.status)
+  if (code >= 500) {
+    request.log.error({ err: error, requestId: request.id, path: pathOf(request.url) }, 'request failed')
+  }
+  if (refusal.retryAfter !== undefined) reply.header('retry-after', String(refusal.retryAfter))
+  if (refusal.status === 'error-bodySize') reply.header('connection', 'close')
+  return reply
+    .code(code)
+    .removeHeader('content-encoding')
+    .header('cache-control', 'no-store')
+    .type('application/json; charset=utf-8')
+    .send(JSON.stringify({ status: refusal.status }))
+}
+
+const corsHeaders = {
+  'access-control-allow-origin': '*',
+  'access-control-expose-headers': 'Content-Range, ETag, Retry-After, RateLimit',
+}
+
+const preflightHeaders = {
+  'access-control-allow-methods': 'GET, HEAD, POST, PUT, DELETE, OPTIONS',
+  'access-control-allow-headers': 'Authorization, Content-Type, Idempotency-Key, Prefer, Range, X-Request-Id',
+  'access-control-max-age': '86400',
+}
+
+function commonHeaders(requestId: string, cors: boolean): Record<string, string> {
+  return {
+    'x-request-id': requestId,
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    ...(cors ? corsHeaders : {}),
+  }
+}
+
+function showRateLimit(request: FastifyRequest, reply: FastifyReply) {
+  const shown = request.rateLimit
+  if (shown === null || shown === undefined) return
+  reply.header('ratelimit-policy', `"${shown.policy}";q=${shown.quota};w=${shown.windowSeconds}`)
+  reply.header('ratelimit', `"${shown.policy}";r=${shown.remaining};t=${shown.resetSeconds}`)
+}
+
+/** An incoming id when it can stand in a header and a log line; a new one otherwise. */
+function requestIdOf(raw: IncomingMessage): string {
+  const sent = raw.headers['x-request-id']
+  return typeof sent === 'string' && /^[A-Za-z0-9._:/+=@-]{1,128}$/.test(sent) ? sent : randomUUID()
+}
+
+/** A Content-Type that fastify could not parse would be refused before an empty body is seen to be empty. */
+function normaliseContentType(raw: IncomingMessage) {
+  const sent = raw.headers['content-type']
+  if (sent === undefined || /^\s*[\w!#$&^.+-]+\/[\w!#$&^.+-]+\s*(;|$)/.test(sent)) return
+  raw.headers['content-type'] = 'application/unreadable'
+}
+
+function measure(app: FastifyInstance, options: HttpHostOptions) {
+  const histogram = requestHistogram(options.metrics)
+  const log = options.log
+  app.addHook('onResponse', (request, reply, done) => {
+    done()
+    const seconds = reply.elapsedTime / 1000
+    const route = request.routeOptions.url ?? 'unknown'
+    histogram.observe(
+      { host: options.name, method: methodLabel(request.method), route, code: reply.statusCode },
+      seconds,
+    )
+    if (!log.isLevelEnabled('debug')) return
+    request.log.debug(
+      {
+        requestId: request.id,
+        method: request.method,
+        path: pathOf(request.url),
+        code: reply.statusCode,
+        seconds,
+        address: request.ip,
+      },
+      'answered',
+    )
+  })
+}
+
+const usualMethods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH'])
+
+function methodLabel(method: string): string {
+  return usualMethods.has(method) ? method : 'other'
+}
+
+/** An answer outside of fastify's life cycle. */
+function writeRaw(response: ServerResponse, refusal: Refusal, options: HttpHostOptions, requestId: string) {
+  const body = JSON.stringify({ status: refusal.status })
+  response.writeHead(httpCodeOf(refusal.status), {
+    ...commonHeaders(requestId, options.cors),
+    'content-type': 'application/json; charset=utf-8',
+    'cache-control': 'no-store',
+    'content-length': Buffer.byteLength(body),
+  })
+  response.end(body)
+}
+
+/** Broken HTTP: there is no request to answer, only a socket. */
+function refuseSocket(error: Error & { code?: string }, socket: Socket) {
+  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const status =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? 'error-headerSize'
+      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? 'error-timeout'
+        : 'error-request'
+  const code = httpCodeOf(status)
+  const body = JSON.stringify({ status })
+  socket.end(
+    `HTTP/1.1 ${code} ${STATUS_CODES[code]}\r\nContent-Type: application/json; charset=utf-8\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n` +
+      `Connection: close\r\n\r\n${body}`,
+    () => socket.destroy(),
+  )
+}

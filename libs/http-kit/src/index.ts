@@ -1,0 +1,45 @@
+export { networkOf, normalAddress } from './addresses.ts'
+export type { Ban } from './bans.ts'
+export { type Fields, parseBody, parseForm, parseJson, Repeated } from './bodies.ts'
+export {
+  cleanUploadName,
+  idsMax,
+  parseDescription,
+  parseEmail,
+  parseExpiry,
+  parseFolderPassword,
+  parseIds,
+  parseModTime,
+  parseName,
+  parseTags,
+  parseUuid,
+  timeMax,
+} from './content-rules.ts'
+export type {
+  CreateHttpHost,
+  GuessKind,
+  HttpHostOptions,
+  RateLimitShown,
+  RateLimits,
+} from './contract.ts'
+export { drainOnClose } from './drain.ts'
+export { clientAddress, createHttpHost, ok } from './host.ts'
+export { createLog, pathOf } from './log.ts'
+export { booleanOf, integerOf, parametersOf, refined } from './parameters.ts'
+export {
+  ItemPresenter,
+  type ItemShape,
+  linkSeconds,
+  type PresentSettings,
+  type PresentView,
+  presentPage,
+} from './present-item.ts'
+export {
+  type Budget,
+  type CountingRateLimits,
+  createRateLimits,
+  defaultPolicies,
+  type RateLimitPolicies,
+} from './rate-limits.ts'
+export { httpCodeOf, Refusal, refusalOf } from './refusals.ts'
+export { bearerOf, oneToken, tokenOf } from './token-transport.ts'

@@ -1,0 +1,51 @@
+/** Which methods a path has, so that a known path with a wrong method is told from an unknown one. */
+import type { FastifyRequest } from 'fastify'
+import { pathOf } from './log.ts'
+
+export class KnownPaths {
+  readonly #methods = new Map<string, Set<string>>()
+  readonly #patterns: { pattern: RegExp; methods: Set<string> }[] = []
+
+  add(method: string | string[], url: string) {
+    if (url === '*' || url === '/*') return
+    let methods = this.#methods.get(url)
+    if (methods === undefined) {
+      methods = new Set()
+      this.#methods.set(url, methods)
+      if (isPattern(url)) this.#patterns.push({ pattern: patternOf(url), methods })
+    }
+    for (const each of [method].flat()) methods.add(each)
+  }
+
+  /**
+   * The methods of this request's path, when its own is not among them; undefined when the request may go on to its route.
+   * Empty for an unknown path.
+   */
+  allowed(request: FastifyRequest): string[] | undefined {
+    const route = request.is404 ? undefined : request.routeOptions.url
+    if (route !== undefined && !isPattern(route)) return undefined
+    const path = pathOf(request.url).replace(/(?<=.)\/$/, '')
+    // A path of its own (`/contents/copy`) is not the parameter of another (`/contents/:contentId`).
+    const own = this.#methods.get(path)
+    if (own !== undefined && !isPattern(path) && !own.has(request.method)) return [...own].sort()
+    if (route !== undefined) return undefined
+    const methods = new Set<string>()
+    for (const { pattern, methods: these } of this.#patterns) {
+      if (pattern.test(path)) for (const method of these) methods.add(method)
+    }
+    return [...methods].sort()
+  }
+}
+
+function isPattern(url: string): boolean {
+  return url.includes(':') || url.includes('*')
+}
+
+function patternOf(url: string): RegExp {
+  const parts = url.replace(/\/$/, '').split('/')
+  const source = parts.map((part) => {
+    if (part === '*') return '.*'
+    return part.startsWith(':') ? '[^/]+' : part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
+  })
+  return new RegExp(`^${source.join('/')}$`)
+}

@@ -1,0 +1,26 @@
+/** The log of a process: what a request may carry in secret never gets into it. */
+import { type DestinationStream, type Logger, pino } from 'pino'
+
+const secretNames = ['token', 'guestToken', 'authorization', 'Authorization', 'password', 'auth', 'cookie']
+
+/** @param options.level a pino level. @param options.destination default: standard output. */
+export function createLog(options: { level: string; destination?: DestinationStream }): Logger {
+  return pino(
+    {
+      level: options.level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      redact: {
+        paths: secretNames.flatMap((name) => [name, `*.${name}`, `*.*.${name}`]),
+        censor: '[secret]',
+      },
+    },
+    options.destination ?? pino.destination(1),
+  )
+}
+
+/** Path of a URL without its query, which may carry a token. */
+export function pathOf(url: string): string {
+  const end = url.search(/[?#;]/)
+  return end < 0 ? url : url.slice(0, end)
+}

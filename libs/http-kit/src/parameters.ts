@@ -1,0 +1,88 @@
+/**
+ * Parameters by their schemas: one TypeBox object describes them for the types, the check and the OpenAPI document.
+ *
+ * What is converted is decided, and nothing else: `"true"`/`"false"` to booleans, decimal strings to integers, a repeated form field
+ * to an array of strings. `null` in an optional parameter means that it was left out. The first bad one, in the schema's order, is
+ * refused by its name.
+ */
+import { Kind, type Static, type TObject, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { type Fields, Repeated } from './bodies.ts'
+import { Refusal } from './refusals.ts'
+
+const refine = Symbol('holdfast.refine')
+
+/**
+ * A schema whose value passes through `parse` once its plain form was accepted; `undefined` refuses it. The parameter has the
+ * type that `parse` gives.
+ */
+export function refined<In, Out>(
+  schema: TSchema & { static: In },
+  parse: (value: In) => Out | undefined,
+): TUnsafe<Out> {
+  return Type.Unsafe<Out>({ ...schema, [Kind]: schema[Kind], [refine]: parse })
+}
+
+/** Compiles the reader of these parameters once. The reader throws Refusal `error-<name>`. */
+export function parametersOf<S extends TObject>(schema: S): (fields: Fields) => Static<S> {
+  const readers = Object.entries(schema.properties).map(([name, property]) => ({
+    name,
+    read: readerOf(property, schema.required?.includes(name) === true),
+  }))
+  return (fields) => {
+    const values: Fields = {}
+    for (const { name, read } of readers) {
+      const value = read(Object.hasOwn(fields, name) ? fields[name] : undefined)
+      if (value === bad) throw new Refusal(`error-${name}`)
+      if (value !== undefined) values[name] = value
+    }
+    return values as Static<S>
+  }
+}
+
+const bad = Symbol('bad')
+
+function readerOf(schema: TSchema, required: boolean): (raw: unknown) => unknown {
+  // Formats are for readers of the document: TypeBox refuses those it was not taught, `refined` does the checking.
+  const { format: _, ...checked } = schema
+  const plain = TypeCompiler.Compile(checked as TSchema)
+  const parse = (schema as { [refine]?: (value: unknown) => unknown })[refine]
+  return (raw) => {
+    const value = raw === null && !acceptsNull(schema) ? undefined : convert(schema, raw)
+    if (value === undefined) return schema.default ?? (required ? bad : undefined)
+    if (value instanceof Repeated || !plain.Check(value)) return bad
+    if (parse === undefined) return value
+    return parse(value) ?? bad
+  }
+}
+
+function acceptsNull(schema: TSchema): boolean {
+  return schema[Kind] === 'Unknown'
+}
+
+function convert(schema: TSchema, raw: unknown): unknown {
+  if (raw instanceof Repeated) {
+    return schema.type === 'array' && raw.values.length > 0 ? [...raw.values] : raw
+  }
+  if (typeof raw !== 'string') return raw
+  if (schema.type === 'boolean') return booleanOf(raw) ?? raw
+  if (schema.type === 'integer') return integerOf(raw) ?? raw
+  return raw
+}
+
+export function booleanOf(value: unknown): boolean | undefined {
+  if (value === true || value === 'true') return true
+  if (value === false || value === 'false') return false
+  return undefined
+}
+
+/** An integer, written as such or as a decimal string; one beyond what a number holds exactly counts as the last that fits. */
+export function integerOf(value: unknown): number | undefined {
+  const number = typeof value === 'string' && /^-?\d{1,400}$/.test(value) ? Number(value) : value
+  if (
+    typeof number !== 'number' ||
+    !(Number.isInteger(number) || Math.abs(number) === Number.POSITIVE_INFINITY)
+  )
+    return undefined
+  return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, number))
+}

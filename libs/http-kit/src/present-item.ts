@@ -1,0 +1,186 @@
+/**
+ * Items as clients see them: one JSON shape for every answer that holds content.
+ *
+ * Cost: a listing of 1,000 children must be presented in about 2 ms, so this builds plain objects in one pass and signs one
+ * capability a folder.
+ */
+import { createSecretKey } from 'node:crypto'
+import { type CapabilityKey, signCapability } from '@holdfast/access'
+import { RecentMap } from '@holdfast/kernel'
+import type { DirectLink, Item } from '@holdfast/wire'
+
+/** What an installation fixes for all answers. */
+export interface PresentSettings {
+  /** Origin of downloads, without a slash at the end. */
+  downloadUrl: string
+  /** Origin of a content's direct links, the same whoever is asked; without it, or when none is known: `downloadUrl`. */
+  directUrlOf?: (contentId: string) => string | undefined
+  /** Names of the nodes that hold a placement group's files now, nearest first. */
+  serversOf: (placementGroup: number) => readonly string[]
+  /** keyring.derive('capability'). */
+  capabilityKey: Uint8Array
+}
+
+/** What one answer knows. */
+export interface PresentView {
+  nowSeconds: number
+  /** Of the reply; absent where a reply has none: then links carry no capability and need a Bearer or cookie. */
+  tokenCounter?: number
+  /** An upload's answer: the nodes that acknowledged. */
+  servers?: readonly string[]
+  /** Further fields of an upload's answer: parentFolderCode, downloadPage, guestToken. */
+  extra?: Record<string, unknown>
+}
+
+/** How long a link of a listing works, seconds. */
+export const linkSeconds = 6 * 60 * 60
+
+/** Capabilities remembered, some 300 bytes each: uploads into one folder within a second have the same one. */
+const rememberedCapabilitiesMax = 1_024
+
+export type ItemShape = Record<string, unknown>
+
+export class ItemPresenter {
+  readonly #settings: PresentSettings
+  readonly #key: CapabilityKey
+  readonly #capabilities = new RecentMap<string, string>({ max: rememberedCapabilitiesMax })
+
+  constructor(settings: PresentSettings) {
+    this.#settings = settings
+    this.#key = createSecretKey(settings.capabilityKey)
+  }
+
+  /** The item with everything below it. */
+  item(item: Item, view: PresentView): ItemShape {
+    const capability = item.isFolder ? '' : this.#capability(item.parentFolder, item, view)
+    const shape = this.#shape(item, view, capability)
+    return view.extra === undefined ? shape : Object.assign(shape, view.extra)
+  }
+
+  /** The record of a direct link, as under an item's `directLinks`. */
+  directLink(content: { id: string; name: string; isFolder: boolean }, link: DirectLink): ItemShape {
+    const name = encodeURIComponent(content.isFolder ? `${content.name}.zip` : content.name)
+    return {
+      expireTime: link.expireTime,
+      sourceIpsAllowed: link.sourceIpsAllowed,
+      domainsAllowed: link.domainsAllowed,
+      domainsBlocked: link.domainsBlocked,
+      auth: link.auth.map(({ user }) => user),
+      isReqLink: false,
+      directLink: `${this.#settings.directUrlOf?.(content.id) ?? this.#settings.downloadUrl}/direct/${content.id}/${link.id}/${name}`,
+    }
+  }
+
+  #shape(item: Item, view: PresentView, capability: string): ItemShape {
+    if (!item.canAccess) return lockedShape(item)
+    const shape = item.isFolder ? this.#folder(item, view) : this.#file(item, view, capability)
+    if (item.recycledTime !== undefined) shape.recycledTime = item.recycledTime
+    if (item.directLinks.length > 0) {
+      const links: Record<string, ItemShape> = {}
+      for (const link of item.directLinks) links[link.id] = this.directLink(item, link)
+      shape.directLinks = links
+    }
+    return shape
+  }
+
+  #file(item: Item, view: PresentView, capability: string): ItemShape {
+    const servers = view.servers ?? this.#settings.serversOf(item.blob?.placementGroup ?? 0)
+    const shape: ItemShape = { id: item.id, type: 'file', name: item.name }
+    if (item.parentFolder !== undefined) shape.parentFolder = item.parentFolder
+    if (item.parentFolderCode !== undefined) shape.parentFolderCode = item.parentFolderCode
+    if (item.code !== undefined) shape.code = item.code
+    shape.isOwner = item.isOwner
+    shape.canAccess = true
+    shape.createTime = item.createTime
+    shape.modTime = item.modTime
+    shape.size = item.size
+    shape.md5 = item.blob?.id.toString('hex', 0, 16) ?? ''
+    shape.mimetype = item.mimetype
+    shape.downloads = item.downloads
+    if (item.tags !== undefined && item.tags !== '') shape.tags = item.tags
+    shape.servers = servers
+    shape.serverSelected = servers[0]
+    shape.link = `${this.#settings.downloadUrl}/download/${item.id}/${encodeURIComponent(item.name)}${capability}`
+    return shape
+  }
+
+  #folder(item: Item, view: PresentView): ItemShape {
+    const shape: ItemShape = { id: item.id, type: 'folder', name: item.name }
+    if (item.parentFolder !== undefined) shape.parentFolder = item.parentFolder
+    if (item.code !== undefined) shape.code = item.code
+    shape.public = item.isPublic
+    shape.isOwner = item.isOwner
+    shape.canAccess = true
+    if (item.isRoot) shape.isRoot = true
+    shape.createTime = item.createTime
+    shape.modTime = item.modTime
+    if (item.description !== undefined && item.description !== '') shape.description = item.description
+    if (item.tags !== undefined && item.tags !== '') shape.tags = item.tags
+    if (item.password) {
+      shape.password = true
+      shape.passwordStatus = 'passwordOk'
+    }
+    if (item.expiry !== undefined) shape.expiry = item.expiry
+    if (item.deleteAfterExpiry !== undefined) shape.deleteAfterExpiry = item.deleteAfterExpiry
+    shape.childrenCount = item.childrenCount
+    shape.children = this.#children(item, view)
+    return shape
+  }
+
+  #children(folder: Item, view: PresentView): Record<string, ItemShape> {
+    const children: Record<string, ItemShape> = {}
+    let capability: string | undefined
+    for (const child of folder.children) {
+      if (!child.isFolder) capability ??= this.#capability(folder.id, folder, view)
+      children[child.id] = this.#shape(child, view, capability ?? '')
+    }
+    return children
+  }
+
+  /** For files directly in this folder, as seen by the viewer of `seen`. */
+  #capability(folderId: string | undefined, seen: Item, view: PresentView): string {
+    if (folderId === undefined || !seen.canAccess) return ''
+    if (seen.isOwner && view.tokenCounter === undefined) return ''
+    const ends = view.nowSeconds + linkSeconds
+    const counter = seen.isOwner ? view.tokenCounter : undefined
+    const version = seen.isOwner ? none : seen.passwordVersion
+    const name = `${folderId} ${ends} ${counter} ${version.length === 0 ? '' : Buffer.from(version).toString('hex')}`
+    const known = this.#capabilities.get(name)
+    if (known !== undefined) return known
+    const text = `?c=${signCapability(this.#key, {
+      folderId,
+      ends,
+      ...(counter === undefined ? {} : { ownerTokenCounter: counter }),
+      passwordVersion: version,
+    })}`
+    this.#capabilities.set(name, text)
+    return text
+  }
+}
+
+const none = new Uint8Array(0)
+
+/** A child that this viewer may see but not enter. */
+function lockedShape(item: Item): ItemShape {
+  const shape: ItemShape = { id: item.id, type: item.isFolder ? 'folder' : 'file', name: item.name }
+  if (item.code !== undefined) shape.code = item.code
+  shape.isOwner = false
+  shape.canAccess = false
+  if (item.password || item.passwordStatus !== undefined) {
+    shape.password = true
+    shape.passwordStatus = item.passwordStatus ?? 'passwordRequired'
+  }
+  return shape
+}
+
+/** `metadata` of a listing. */
+export function presentPage(page: { page: number; pageSize: number; totalCount: number }) {
+  const totalPages = Math.ceil(page.totalCount / page.pageSize)
+  return {
+    page: page.page,
+    pageSize: page.pageSize,
+    totalCount: page.totalCount,
+    totalPages,
+    hasNextPage: page.page < totalPages,
+  }
+}

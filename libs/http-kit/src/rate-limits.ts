@@ -1,0 +1,181 @@
+/**
+ * Budgets of requests per endpoint and address, per endpoint and account, and of wrong guesses per address; bans after repeated
+ * excess. See README for the numbers and why.
+ */
+import type { Clock } from '@holdfast/kernel'
+import type { FastifyRequest } from 'fastify'
+import { networkOf, normalAddress, outerNetworkOf } from './addresses.ts'
+import { type Ban, Bans } from './bans.ts'
+import type { GuessKind, RateLimits } from './contract.ts'
+import { type Counted, CounterTable } from './counter-table.ts'
+import { Refusal } from './refusals.ts'
+
+export interface Budget {
+  quota: number
+  windowSeconds: number
+}
+
+export interface RateLimitPolicies {
+  /** For endpoints that are not named below. */
+  standard: Budget
+  /** Per address. */
+  endpoints: Record<string, Budget>
+  /** Per account; endpoints not named have the budget of an address. */
+  accounts: Record<string, Budget>
+  guesses: Record<GuessKind, Budget>
+  /** So many refusals within the window earn an address a ban. */
+  excess: Budget
+}
+
+/**
+ * A sync of thousands of files stays below 100 calls a second per endpoint; windows are short, so that whoever hits one waits
+ * seconds. What costs much (search, accounts, mails) has less.
+ */
+export const defaultPolicies: RateLimitPolicies = {
+  standard: { quota: 1_000, windowSeconds: 10 },
+  endpoints: {
+    createAccount: { quota: 120, windowSeconds: 60 },
+    resetToken: { quota: 20, windowSeconds: 60 },
+    search: { quota: 200, windowSeconds: 10 },
+    copy: { quota: 300, windowSeconds: 10 },
+    import: { quota: 300, windowSeconds: 10 },
+    webContents: { quota: 500, windowSeconds: 10 },
+    sendSignIn: { quota: 20, windowSeconds: 600 },
+  },
+  accounts: {
+    resetToken: { quota: 10, windowSeconds: 600 },
+    sendSignIn: { quota: 3, windowSeconds: 600 },
+  },
+  guesses: {
+    token: { quota: 100, windowSeconds: 60 },
+    code: { quota: 100, windowSeconds: 60 },
+    password: { quota: 30, windowSeconds: 60 },
+  },
+  excess: { quota: 3_000, windowSeconds: 300 },
+}
+
+/** Addresses or accounts counted at a time per table: 100,000 keys are about 15 MB. */
+const keysMax = 100_000
+
+export interface RateLimitsOptions {
+  mode: 'default' | 'off'
+  clock: Clock
+  policies?: RateLimitPolicies
+}
+
+export function createRateLimits(options: RateLimitsOptions): CountingRateLimits {
+  return new CountingRateLimits(options)
+}
+
+export class CountingRateLimits implements RateLimits {
+  readonly #off: boolean
+  readonly #clock: Clock
+  readonly #policies: RateLimitPolicies
+  readonly #tables = new Map<number, CounterTable>()
+  readonly #bans = new Bans()
+
+  constructor({ mode, clock, policies = defaultPolicies }: RateLimitsOptions) {
+    this.#off = mode === 'off'
+    this.#clock = clock
+    this.#policies = policies
+  }
+
+  async takeAddress(request: FastifyRequest, endpoint: string): Promise<void> {
+    if (this.#off) return
+    const address = normalAddress(request.ip)
+    this.#refuseBanned(networkOf(address))
+    const budget = this.#policies.endpoints[endpoint] ?? this.#policies.standard
+    const counted = this.#count(`a ${endpoint} `, address, budget, 1)
+    this.#show(request, 'address', budget, counted)
+    if (counted.count > counted.quota) this.#exceeded(address, counted)
+  }
+
+  async takeAccount(request: FastifyRequest, endpoint: string, accountId: string): Promise<void> {
+    if (this.#off) return
+    const { accounts, endpoints, standard } = this.#policies
+    const budget = accounts[endpoint] ?? endpoints[endpoint] ?? standard
+    const counted = this.#count(`k ${endpoint} `, accountId, budget, 1)
+    this.#show(request, 'account', budget, counted)
+    if (counted.count > counted.quota) this.#exceeded(normalAddress(request.ip), counted)
+  }
+
+  async takeGuess(request: FastifyRequest, kind: GuessKind): Promise<void> {
+    this.#guess(request, kind, 1)
+  }
+
+  async checkGuess(request: FastifyRequest, kind: GuessKind): Promise<void> {
+    this.#guess(request, kind, 0)
+  }
+
+  /** Bans in force, to be told to other frontends. */
+  bans(): Ban[] {
+    return this.#bans.active(this.#clock.now())
+  }
+
+  /** Bans that other frontends made. */
+  takeBans(bans: readonly Ban[]): void {
+    if (!this.#off) this.#bans.take(bans, this.#clock.now())
+  }
+
+  /** @param address an address or a network as `bans` names it. */
+  liftBan(address: string): boolean {
+    return this.#bans.lift(address) || this.#bans.lift(networkOf(normalAddress(address)))
+  }
+
+  /** Keys counted now. */
+  get size(): number {
+    return this.#tables.values().reduce((sum, table) => sum + table.size, 0)
+  }
+
+  close(): void {
+    this.#tables.clear()
+  }
+
+  #guess(request: FastifyRequest, kind: GuessKind, points: number) {
+    if (this.#off) return
+    const address = normalAddress(request.ip)
+    const counted = this.#count(`g ${kind} `, address, this.#policies.guesses[kind], points)
+    const spent = points > 0 ? counted.count > counted.quota : counted.count >= counted.quota
+    if (spent) this.#exceeded(address, counted)
+  }
+
+  #count(prefix: string, key: string, budget: Budget, points: number): Counted {
+    const windowMs = budget.windowSeconds * 1000
+    const table = this.#tables.get(windowMs) ?? new CounterTable({ windowMs, keysMax })
+    this.#tables.set(windowMs, table)
+    return table.add(prefix + networkOf(key), {
+      outerKey: prefix + outerNetworkOf(key),
+      quota: budget.quota,
+      points,
+      nowMs: this.#clock.now(),
+    })
+  }
+
+  #exceeded(address: string, counted: Counted): never {
+    const { count, quota } = this.#count('x ', address, this.#policies.excess, 1)
+    if (count >= quota && count % quota === 0) this.#bans.add(networkOf(address), this.#clock.now())
+    throw new Refusal('error-rateLimit', { retryAfter: secondsOf(counted.resetMs) })
+  }
+
+  #refuseBanned(network: string) {
+    const remainingMs = this.#bans.remainingMs(network, this.#clock.now())
+    if (remainingMs > 0) throw new Refusal('error-rateLimit', { retryAfter: secondsOf(remainingMs) })
+  }
+
+  #show(request: FastifyRequest, policy: string, budget: Budget, counted: Counted) {
+    const remaining = Math.max(0, counted.quota - counted.count)
+    const shown = request.rateLimit
+    if (shown !== null && shown !== undefined && shown.remaining <= remaining) return
+    request.rateLimit = {
+      policy,
+      quota: counted.quota,
+      windowSeconds: budget.windowSeconds,
+      remaining,
+      resetSeconds: secondsOf(counted.resetMs),
+    }
+  }
+}
+
+function secondsOf(ms: number): number {
+  return Math.max(1, Math.ceil(ms / 1000))
+}

@@ -1,0 +1,38 @@
+/**
+ * Where a request carries its account token: the Authorization header, the query of a GET, the body of anything else. In another
+ * place it is no token. Two places with different values are a refusal, as is a token sent twice in one place.
+ */
+import type { FastifyRequest } from 'fastify'
+import { Repeated } from './bodies.ts'
+import { Refusal } from './refusals.ts'
+
+/** The token as sent; undefined when none was. @throws Refusal error-token */
+export function tokenOf(request: FastifyRequest): string | undefined {
+  const fromHeader = bearerOf(request)
+  const isRead = request.method === 'GET' || request.method === 'HEAD'
+  const fields = (isRead ? request.query : request.body) as Record<string, unknown> | undefined | null
+  const sent = fields && Object.hasOwn(fields, 'token') ? fields.token : undefined
+  if (sent instanceof Repeated) throw new Refusal('error-token')
+  if (sent !== undefined && sent !== null && typeof sent !== 'string') throw new Refusal('error-token')
+  return oneToken(fromHeader, sent ?? undefined)
+}
+
+/** Of two places one value; empty ones count as none. @throws Refusal error-token when they differ */
+export function oneToken(first: string | undefined, second: string | undefined): string | undefined {
+  if (!second) return first || undefined
+  if (first && first !== second) throw new Refusal('error-token')
+  return second
+}
+
+/** The bearer token of the header alone. @throws Refusal error-token when two differ */
+export function bearerOf(request: FastifyRequest): string | undefined {
+  if (request.headers.authorization === undefined) return undefined
+  let token: string | undefined
+  const raw = request.raw.rawHeaders
+  for (let at = 0; at < raw.length; at += 2) {
+    if (raw[at]?.toLowerCase() !== 'authorization') continue
+    const [, value] = /^bearer[ \t]+(\S+)[ \t]*$/i.exec(raw[at + 1] ?? '') ?? []
+    token = oneToken(token, value)
+  }
+  return token
+}

@@ -1,0 +1,267 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { Fault, type FaultCategory, systemClock } from '@holdfast/kernel'
+import { pino } from 'pino'
+import { Registry } from 'prom-client'
+import t, { type Test } from 'tap'
+import { createHttpHost, createRateLimits, type HttpHostOptions, ok, Refusal, tokenOf } from '../src/index.ts'
+
+class Broken extends Fault {
+  readonly code = 'BROKEN'
+  readonly category: FaultCategory
+  constructor(category: FaultCategory) {
+    super('replica 10.0.0.7 is gone')
+    this.category = category
+  }
+}
+
+function host(t: Test, options: Partial<HttpHostOptions> = {}) {
+  const app = createHttpHost({
+    name: 'api',
+    log: pino({ level: 'silent' }),
+    metrics: new Registry(),
+    trustProxy: false,
+    cors: true,
+    limits: createRateLimits({ mode: 'off', clock: systemClock }),
+    ...options,
+  })
+  app.get('/things/:id', async (request) => ok(request.params))
+  app.put('/things/copy', async () => ok({}))
+  app.get('/list', async (request) => ok({ ...(request.query as object), token: tokenOf(request) ?? null }))
+  app.delete('/list', async (request) =>
+    ok({ ...((request.body as object) ?? {}), token: tokenOf(request) ?? null }),
+  )
+  app.post('/echo', async (request) =>
+    ok({ body: request.body ?? {}, token: tokenOf(request) ?? null, ip: request.ip }),
+  )
+  app.get('/broken/:category', async (request) => {
+    const { category } = request.params as { category: string }
+    if (category === 'bug') throw new TypeError('secret of line 7')
+    throw new Broken(category as FaultCategory)
+  })
+  app.get('/refused', async () => {
+    throw new Refusal('error-tags')
+  })
+  t.teardown(() => app.close())
+  return app
+}
+
+function envelope(t: Test, answer: Answer, code: number, status: string) {
+  t.equal(answer.statusCode, code, `${status} is ${code}`)
+  t.same(answer.json(), { status })
+  t.equal(answer.headers['content-type'], 'application/json; charset=utf-8')
+  t.equal(answer.headers['cache-control'], 'no-store')
+  t.equal(answer.headers['access-control-allow-origin'], '*')
+  t.equal(answer.headers['x-content-type-options'], 'nosniff')
+  t.ok(answer.headers['x-request-id'])
+}
+
+interface Answer {
+  statusCode: number
+  headers: Record<string, unknown>
+  json(): unknown
+}
+
+t.test('every error is the envelope', async (t) => {
+  const app = host(t)
+  const ask = (method: string, url: string, rest: object = {}) =>
+    app.inject({ method: method as 'GET', url, ...rest })
+  envelope(t, await ask('GET', '/nothing'), 404, 'error-notFound')
+  envelope(t, await ask('POST', '/nothing', { payload: '{"broken' }), 404, 'error-notFound')
+  envelope(t, await ask('PROPFIND', '/nothing'), 404, 'error-notFound')
+  envelope(t, await ask('GET', '/things/%zz'), 404, 'error-notFound')
+  envelope(t, await ask('GET', `/things/${'x'.repeat(5000)}`), 404, 'error-notFound')
+  envelope(t, await ask('GET', '/refused'), 400, 'error-tags')
+  envelope(t, await ask('GET', '/broken/bug'), 500, 'error-internal')
+  const unavailable = await ask('GET', '/broken/unavailable')
+  envelope(t, unavailable, 503, 'error-unavailable')
+  t.match(unavailable.headers['retry-after'], /^\d+$/)
+  envelope(t, await ask('GET', '/broken/unknown'), 503, 'error-unavailable')
+  envelope(t, await ask('GET', '/broken/full'), 507, 'error-storageFull')
+  envelope(t, await ask('GET', '/broken/corrupt'), 500, 'error-internal')
+
+  const wrongMethods: [string, string, string][] = [
+    ['PUT', '/list', 'DELETE, GET, HEAD'],
+    ['PUT', '/list/', 'DELETE, GET, HEAD'],
+    ['POST', '/things/7', 'GET, HEAD'],
+    ['GET', '/things/copy', 'PUT'],
+    ['GET', '/things/copy/?x=1', 'PUT'],
+    ['PROPFIND', '/echo', 'POST'],
+  ]
+  for (const [method, url, allow] of wrongMethods) {
+    const answer = await ask(method, url)
+    envelope(t, answer, 405, 'error-method')
+    t.equal(answer.headers.allow, allow, `${method} ${url}`)
+  }
+})
+
+t.test('HEAD works where GET does, a trailing slash is accepted, OPTIONS is a preflight', async (t) => {
+  const app = host(t)
+  const head = await app.inject({ method: 'HEAD', url: '/list' })
+  t.equal(head.statusCode, 200)
+  t.equal(head.body, '')
+  t.equal((await app.inject({ method: 'DELETE', url: '/list/' })).statusCode, 200)
+  const preflight = await app.inject({
+    method: 'OPTIONS',
+    url: '/echo',
+    headers: { origin: 'https://a.example', 'access-control-request-method': 'POST' },
+  })
+  t.equal(preflight.statusCode, 204)
+  t.equal(preflight.headers['access-control-allow-origin'], '*')
+  t.notOk(preflight.headers['access-control-allow-credentials'])
+  for (const header of [
+    'Authorization',
+    'Content-Type',
+    'Idempotency-Key',
+    'Prefer',
+    'Range',
+    'X-Request-Id',
+  ]) {
+    t.match(preflight.headers['access-control-allow-headers'], header)
+  }
+  const plain = await app.inject({ method: 'GET', url: '/list' })
+  t.equal(plain.headers['access-control-expose-headers'], 'Content-Range, ETag, Retry-After, RateLimit')
+  const closed = host(t, { cors: false })
+  const answer = await closed.inject({ method: 'GET', url: '/list' })
+  t.notOk(answer.headers['access-control-allow-origin'])
+})
+
+t.test('request ids are taken when sane and minted otherwise', async (t) => {
+  const app = host(t)
+  const ask = async (id: string) =>
+    (await app.inject({ method: 'GET', url: '/list', headers: { 'x-request-id': id } })).headers[
+      'x-request-id'
+    ]
+  t.equal(await ask('trace-1:a/b'), 'trace-1:a/b')
+  t.match(await ask('has space'), /^[0-9a-f-]{36}$/)
+  t.match(await ask('x'.repeat(129)), /^[0-9a-f-]{36}$/)
+  t.match(await ask('<script>'), /^[0-9a-f-]{36}$/)
+})
+
+t.test('bodies are read as clients send them', async (t) => {
+  const app = host(t, { bodyBytesMax: 1000 })
+  const post = async (payload: string | Buffer | undefined, type?: string) => {
+    const answer = await app.inject({
+      method: 'POST',
+      url: '/echo',
+      ...(payload === undefined ? {} : { payload }),
+      headers: type === undefined ? {} : { 'content-type': type },
+    })
+    const { status, data } = answer.json()
+    return status === 'ok' ? data.body : `${answer.statusCode} ${status}`
+  }
+  const form = 'application/x-www-form-urlencoded'
+  t.same(await post(undefined), {})
+  t.same(await post(undefined, 'application/json'), {})
+  t.same(await post('', form), {})
+  t.same(await post('', 'application/octet-stream'), {})
+  t.same(await post('', ';;;'), {})
+  t.same(await post('  \n', 'application/json'), {})
+  t.same(await post('{"a":[1]}', 'application/json'), { a: [1] })
+  t.same(await post('{"a":1}'), { a: 1 })
+  t.same(await post('{"a":1}', 'text/plain;charset=UTF-8'), { a: 1 })
+  t.same(await post(' {"a":"b&c=d"}', form), { a: 'b&c=d' })
+  t.same(await post('a=1&b=x+y%20z', form), { a: '1', b: 'x y z' })
+  t.same(await post('a=1&a=2', form), { a: { values: ['1', '2'] } })
+  t.same(await post('{"a":1,"b":{"a":2,"a":3},"\\u0061":4}', 'application/json'), {
+    a: { values: [] },
+    b: { a: 3 },
+  })
+  for (const broken of ['{', 'null', '[]', '"x"', '3', '{"a":1}}', '{"a":undefined}']) {
+    t.equal(await post(broken, 'application/json'), '400 error-body', broken)
+  }
+  t.equal(await post(Buffer.from([0x7b, 0xff, 0x7d]), 'application/json'), '400 error-body')
+  t.equal(await post('<a/>', 'application/xml'), '400 error-body')
+  t.equal(await post('{"a":1}', ';;;'), '400 error-body')
+  t.equal(await post('--x', 'multipart/form-data; boundary=x'), '400 error-body')
+  t.equal(await post(`{"a":"${'x'.repeat(1000)}"}`, 'application/json'), '413 error-bodySize')
+  t.equal(await post('['.repeat(900), 'application/json'), '400 error-body')
+  t.equal(({} as { polluted?: boolean }).polluted, undefined)
+  await post(
+    '{"__proto__":{"polluted":true},"constructor":{"prototype":{"polluted":true}}}',
+    'application/json',
+  )
+  t.equal(({} as { polluted?: boolean }).polluted, undefined)
+})
+
+t.test('a token counts in its place, once', async (t) => {
+  const app = host(t)
+  const ask = async (request: object) => {
+    const answer = await app.inject(request)
+    return answer.statusCode === 401 ? answer.json().status : answer.json().data.token
+  }
+  const bearer = { authorization: 'Bearer one' }
+  t.equal(await ask({ method: 'GET', url: '/list', headers: bearer }), 'one')
+  t.equal(await ask({ method: 'GET', url: '/list', headers: { authorization: 'bearer   one' } }), 'one')
+  t.equal(await ask({ method: 'GET', url: '/list?token=one' }), 'one')
+  t.equal(await ask({ method: 'GET', url: '/list?token=one', headers: bearer }), 'one')
+  t.equal(await ask({ method: 'GET', url: '/list?token=two', headers: bearer }), 'error-token')
+  t.equal(await ask({ method: 'GET', url: '/list?token=one&token=two' }), 'error-token')
+  t.equal(await ask({ method: 'GET', url: '/list?token=' }), null)
+  t.equal(await ask({ method: 'GET', url: '/list', headers: { authorization: 'Basic b25l' } }), null)
+  t.equal(await ask({ method: 'POST', url: '/echo?token=one' }), null)
+  t.equal(await ask({ method: 'POST', url: '/echo?token=two', payload: { token: 'one' } }), 'one')
+  t.equal(
+    await ask({ method: 'POST', url: '/echo', payload: { token: 'two' }, headers: bearer }),
+    'error-token',
+  )
+  t.equal(await ask({ method: 'POST', url: '/echo', payload: { token: 7 } }), 'error-token')
+  t.equal(await ask({ method: 'DELETE', url: '/list', payload: { token: 'one' } }), 'one')
+})
+
+t.test('addresses come from proxies only as configured', async (t) => {
+  const ip = async (trustProxy: HttpHostOptions['trustProxy'], forwarded: string) => {
+    const app = host(t, { trustProxy })
+    const answer = await app.inject({
+      method: 'POST',
+      url: '/echo',
+      headers: { 'x-forwarded-for': forwarded },
+      remoteAddress: '10.0.0.9',
+    })
+    return answer.json().data.ip
+  }
+  t.equal(await ip(false, '1.2.3.4'), '10.0.0.9')
+  t.equal(await ip(1, '6.6.6.6, 1.2.3.4'), '1.2.3.4')
+  t.equal(await ip(['10.0.0.0/8'], '6.6.6.6, 1.2.3.4'), '1.2.3.4')
+  t.equal(await ip(['192.168.0.0/16'], '1.2.3.4'), '10.0.0.9')
+})
+
+t.test('broken HTTP on the socket is answered by the envelope', async (t) => {
+  const app = host(t)
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = app.server.address() as { port: number }
+  const say = async (text: string) => {
+    const socket = connect(port, '127.0.0.1')
+    let answer = ''
+    socket.on('data', (chunk) => {
+      answer += chunk
+    })
+    socket.end(text)
+    await once(socket, 'close')
+    return { head: answer.split('\r\n')[0], body: answer.split('\r\n\r\n')[1] }
+  }
+  t.match(await say('HELLO\r\n\r\n'), {
+    head: 'HTTP/1.1 400 Bad Request',
+    body: '{"status":"error-request"}',
+  })
+  t.match(await say(`GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`), {
+    head: 'HTTP/1.1 431 Request Header Fields Too Large',
+    body: '{"status":"error-headerSize"}',
+  })
+  t.match(await say('GET /list HTTP/1.1\r\n\r\n'), { body: '{"status":"error-host"}' })
+  t.match(await say('POST /echo HTTP/1.1\r\nHost: a\r\nExpect: cake\r\nConnection: close\r\n\r\n'), {
+    body: '{"status":"error-expect"}',
+  })
+  t.match(await say('FOO /list HTTP/1.1\r\nHost: a\r\n\r\n'), { body: '{"status":"error-request"}' })
+})
+
+t.test('metrics are labelled by route, never by path', async (t) => {
+  const metrics = new Registry()
+  const app = host(t, { metrics })
+  await app.inject({ method: 'GET', url: '/things/secret-id' })
+  await app.inject({ method: 'GET', url: '/somewhere-else' })
+  const text = await metrics.metrics()
+  t.match(text, 'route="/things/:id"')
+  t.notMatch(text, 'secret-id')
+  t.notMatch(text, 'somewhere-else')
+})

@@ -1,0 +1,94 @@
+import { Type } from '@sinclair/typebox'
+import fc from 'fast-check'
+import t from 'tap'
+import { parametersOf, parseBody, parseForm, parseJson, Refusal, refined } from '../src/index.ts'
+
+const read = parametersOf(
+  Type.Object({
+    ids: refined(Type.String(), (text) => (text === '' ? undefined : text.split(','))),
+    depth: Type.Integer({ minimum: 1, maximum: 16, default: 1 }),
+    public: Type.Optional(Type.Boolean()),
+    list: Type.Optional(Type.Array(Type.String())),
+    value: Type.Optional(Type.Unknown()),
+  }),
+)
+
+const outcome = (fields: object) => {
+  try {
+    return read(fields as Record<string, unknown>)
+  } catch (error) {
+    if (error instanceof Refusal) return error.status
+    throw error
+  }
+}
+
+t.test('only what is decided is converted, and the first bad parameter gives its name', async (t) => {
+  t.same(outcome({ ids: 'a,b' }), { ids: ['a', 'b'], depth: 1 })
+  t.same(outcome({ ids: 'a', depth: '16', public: 'true' }), { ids: ['a'], depth: 16, public: true })
+  t.same(outcome({ ids: 'a', public: false }), { ids: ['a'], depth: 1, public: false })
+  t.same(outcome({ ids: 'a', public: null, depth: null, list: null }), { ids: ['a'], depth: 1 })
+  t.same(outcome({ ids: 'a', value: null }), { ids: ['a'], depth: 1, value: null })
+  t.same(outcome({ ids: 'a', unknown: 1 }), { ids: ['a'], depth: 1 })
+  t.equal(outcome({}), 'error-ids')
+  t.equal(outcome({ ids: null }), 'error-ids')
+  t.equal(outcome({ ids: '' }), 'error-ids')
+  t.equal(outcome({ ids: 7 }), 'error-ids')
+  t.equal(outcome({ ids: ['a'] }), 'error-ids')
+  for (const depth of ['', '1.0', '1e1', '+1', ' 1', '0x1', '17', '0', 1.5, true, {}, [], '9'.repeat(40)])
+    t.equal(outcome({ ids: 'a', depth }), 'error-depth', String(depth))
+  for (const flag of ['TRUE', '1', 1, 0, '', 'yes', {}])
+    t.equal(outcome({ ids: 'a', public: flag }), 'error-public', String(flag))
+  t.equal(outcome({ ids: 'a', list: 'x' }), 'error-list')
+  t.equal(outcome({ ids: 'a', list: [1] }), 'error-list')
+})
+
+t.test('a repeated parameter is refused by name, unless it is a list', async (t) => {
+  t.equal(outcome(parseForm('ids=a&ids=b')), 'error-ids')
+  t.equal(outcome(parseForm('ids=a&depth=1&depth=1')), 'error-depth')
+  t.equal(outcome(parseJson('{"ids":"a","ids":"a"}')), 'error-ids')
+  t.equal(outcome(parseJson('{"ids":"a","list":["x"],"list":["y"]}')), 'error-list')
+  t.same(outcome(parseForm('ids=a&list=x&list=y')), { ids: ['a'], depth: 1, list: ['x', 'y'] })
+})
+
+t.test('names of the prototype are names like others', async (t) => {
+  t.equal(outcome(parseJson('{"__proto__":{"ids":"a"}}')), 'error-ids')
+  t.equal(outcome(parseForm('__proto__=x&constructor=y')), 'error-ids')
+  const proto = parametersOf(Type.Object({ constructor: Type.Optional(Type.String()) }))
+  t.same(Object.keys(proto({})), [])
+  t.equal(({} as { ids?: string }).ids, undefined)
+})
+
+t.test('any bytes are a body or error-body', async () => {
+  const types = fc.constantFrom(
+    undefined,
+    'application/json',
+    'application/x-www-form-urlencoded',
+    'text/plain',
+    'image/png',
+  )
+  const bytes = fc.oneof(
+    fc.uint8Array({ maxLength: 200 }),
+    fc.json().map((text) => Buffer.from(text)),
+    fc.string().map((text) => Buffer.from(`{"a":"${text}`)),
+  )
+  fc.assert(
+    fc.property(types, bytes, (type, body) => {
+      try {
+        const fields = parseBody(type, body)
+        return typeof fields === 'object' && !Array.isArray(fields)
+      } catch (error) {
+        return error instanceof Refusal && error.status === 'error-body'
+      }
+    }),
+    { numRuns: 500 },
+  )
+})
+
+t.test('objects without repetitions survive JSON as they are', async () => {
+  fc.assert(
+    fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (object) => {
+      const parsed = parseJson(JSON.stringify(object))
+      return JSON.stringify(parsed) === JSON.stringify(object)
+    }),
+  )
+})

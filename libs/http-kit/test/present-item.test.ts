@@ -1,0 +1,171 @@
+import { verifyCapability } from '@holdfast/access'
+import { Item } from '@holdfast/wire'
+import t from 'tap'
+import { ItemPresenter, presentPage } from '../src/index.ts'
+
+const capabilityKey = new Uint8Array(32).fill(7)
+const present = new ItemPresenter({
+  downloadUrl: 'https://dl.example',
+  serversOf: () => ['store1', 'store2'],
+  capabilityKey,
+})
+const folderId = '3f2b8c54-9d1e-4f6a-8b7c-0123456789ab'
+const now = 1_700_000_000
+
+const file = (fields: Partial<Item> = {}) =>
+  Item.fromPartial({
+    id: '3f2b8c54-9d1e-4f6a-8b7c-000000000001',
+    name: 'a b&c.txt',
+    parentFolder: folderId,
+    code: 'AbCd1234',
+    createTime: 1,
+    modTime: 2,
+    canAccess: true,
+    size: 3,
+    mimetype: 'text/plain',
+    downloads: 4,
+    blob: { id: Buffer.alloc(48, 0xab), incarnation: Buffer.alloc(16), size: 3 },
+    ...fields,
+  })
+const folder = (fields: Partial<Item> = {}) =>
+  Item.fromPartial({
+    id: folderId,
+    isFolder: true,
+    name: 'f',
+    canAccess: true,
+    createTime: 1,
+    modTime: 2,
+    ...fields,
+  })
+
+const capabilityIn = (link: unknown) => {
+  const text = new URL(String(link)).searchParams.get('c')
+  return text === null ? undefined : verifyCapability(capabilityKey, text, now)
+}
+
+t.test('a file has the fields of the contract that apply', async (t) => {
+  const { link, ...shape } = present.item(file(), { nowSeconds: now })
+  t.same(shape, {
+    id: '3f2b8c54-9d1e-4f6a-8b7c-000000000001',
+    type: 'file',
+    name: 'a b&c.txt',
+    parentFolder: folderId,
+    code: 'AbCd1234',
+    isOwner: false,
+    canAccess: true,
+    createTime: 1,
+    modTime: 2,
+    size: 3,
+    md5: 'ab'.repeat(16),
+    mimetype: 'text/plain',
+    downloads: 4,
+    servers: ['store1', 'store2'],
+    serverSelected: 'store1',
+  })
+  t.ok(
+    String(link).startsWith(
+      'https://dl.example/download/3f2b8c54-9d1e-4f6a-8b7c-000000000001/a%20b%26c.txt?c=',
+    ),
+  )
+  t.match(capabilityIn(link), { folderId, ends: now + 6 * 3600 })
+})
+
+t.test('children are keyed by id in the order of the account, one capability a folder', async (t) => {
+  const children = [3, 1, 2].map((number) => file({ id: `3f2b8c54-9d1e-4f6a-8b7c-00000000000${number}` }))
+  const shape = present.item(folder({ children, childrenCount: 3, passwordVersion: Buffer.alloc(16, 9) }), {
+    nowSeconds: now,
+  })
+  const listed = shape.children as Record<string, { link: string }>
+  t.same(
+    Object.keys(listed),
+    children.map(({ id }) => id),
+  )
+  const capabilities = new Set(Object.values(listed).map(({ link }) => new URL(link).searchParams.get('c')))
+  t.equal(capabilities.size, 1)
+  t.same(capabilityIn(Object.values(listed)[0]?.link)?.passwordVersion, Buffer.alloc(16, 9))
+})
+
+t.test("an owner's link dies with the token, and says nothing without its counter", async (t) => {
+  const owned = file({ isOwner: true })
+  t.equal(capabilityIn(present.item(owned, { nowSeconds: now, tokenCounter: 5 }).link)?.ownerTokenCounter, 5)
+  t.equal(capabilityIn(present.item(owned, { nowSeconds: now }).link), undefined)
+})
+
+t.test('a locked child shows that it is there and nothing else', async (t) => {
+  const locked = folder({
+    id: '3f2b8c54-9d1e-4f6a-8b7c-0000000000ff',
+    code: 'AbCd1234',
+    canAccess: false,
+    password: true,
+    passwordStatus: 'passwordRequired',
+    description: 'secret',
+    childrenCount: 9,
+    parentFolder: folderId,
+  })
+  const shape = present.item(folder({ children: [locked] }), { nowSeconds: now })
+  t.same((shape.children as Record<string, object>)[locked.id], {
+    id: locked.id,
+    type: 'folder',
+    name: 'f',
+    code: 'AbCd1234',
+    isOwner: false,
+    canAccess: false,
+    password: true,
+    passwordStatus: 'passwordRequired',
+  })
+})
+
+t.test('direct links come as a map, secrets do not', async (t) => {
+  const link = {
+    id: 'd0000000-0000-4000-8000-000000000001',
+    expireTime: 9,
+    sourceIpsAllowed: ['10.0.0.0/8'],
+    domainsAllowed: [],
+    domainsBlocked: [],
+    auth: [{ user: 'ann', salt: Buffer.from('salty'), hash: Buffer.from('hashed') }],
+    createTime: 1,
+  }
+  const shape = present.item(folder({ isOwner: true, directLinks: [link], name: 'my/pics' }), {
+    nowSeconds: now,
+  })
+  t.same(shape.directLinks, {
+    [link.id]: {
+      expireTime: 9,
+      sourceIpsAllowed: ['10.0.0.0/8'],
+      domainsAllowed: [],
+      domainsBlocked: [],
+      auth: ['ann'],
+      isReqLink: false,
+      directLink: `https://dl.example/direct/${folderId}/${link.id}/my%2Fpics.zip`,
+    },
+  })
+})
+
+t.test('pages add up', async (t) => {
+  t.same(presentPage({ page: 1, pageSize: 10, totalCount: 0 }), {
+    page: 1,
+    pageSize: 10,
+    totalCount: 0,
+    totalPages: 0,
+    hasNextPage: false,
+  })
+  t.match(presentPage({ page: 2, pageSize: 10, totalCount: 21 }), { totalPages: 3, hasNextPage: true })
+  t.match(presentPage({ page: 3, pageSize: 10, totalCount: 21 }), { totalPages: 3, hasNextPage: false })
+})
+
+t.test('a thousand children take a few milliseconds', async (t) => {
+  const children = Array.from({ length: 1000 }, (_, index) =>
+    file({
+      id: `3f2b8c54-9d1e-4f6a-8b7c-${index.toString(16).padStart(12, '0')}`,
+      name: `Photo number ${index} é.jpg`,
+    }),
+  )
+  const listing = folder({ children })
+  const times = Array.from({ length: 40 }, () => {
+    const started = performance.now()
+    JSON.stringify(present.item(listing, { nowSeconds: now }))
+    return performance.now() - started
+  }).sort((a, b) => a - b)
+  t.comment(`median ${times[20]?.toFixed(2)} ms with JSON`)
+  t.ok((times[5] ?? 99) < 20)
+})

@@ -1,0 +1,143 @@
+import type { FastifyRequest } from 'fastify'
+import { pino } from 'pino'
+import { Registry } from 'prom-client'
+import t from 'tap'
+import { CounterTable } from '../src/counter-table.ts'
+import {
+  createHttpHost,
+  createRateLimits,
+  networkOf,
+  normalAddress,
+  ok,
+  type RateLimitPolicies,
+  Refusal,
+} from '../src/index.ts'
+
+const policies: RateLimitPolicies = {
+  standard: { quota: 3, windowSeconds: 10 },
+  endpoints: { search: { quota: 1, windowSeconds: 60 } },
+  accounts: {},
+  guesses: {
+    token: { quota: 2, windowSeconds: 60 },
+    code: { quota: 2, windowSeconds: 60 },
+    password: { quota: 2, windowSeconds: 60 },
+  },
+  excess: { quota: 5, windowSeconds: 300 },
+}
+
+function limiter(mode: 'default' | 'off' = 'default') {
+  const clock = { nowMs: 1_700_000_000_000, now: () => clock.nowMs, monotonic: () => clock.nowMs }
+  const limits = createRateLimits({ mode, clock, policies })
+  const from = (ip: string) => ({ ip, rateLimit: null }) as unknown as FastifyRequest
+  const outcome = async (call: Promise<void>) => {
+    try {
+      await call
+      return 'ok'
+    } catch (error) {
+      if (error instanceof Refusal) return `${error.status} ${error.retryAfter}`
+      throw error
+    }
+  }
+  return { clock, limits, from, outcome }
+}
+
+t.test('a budget is per endpoint and network, and comes back with the window', async (t) => {
+  const { clock, limits, from, outcome } = limiter()
+  const take = (ip: string, endpoint = 'x') => outcome(limits.takeAddress(from(ip), endpoint))
+  t.same([await take('10.0.0.1'), await take('10.0.0.1'), await take('::ffff:10.0.0.1')], ['ok', 'ok', 'ok'])
+  t.match(await take('10.0.0.1'), /^error-rateLimit 10$/)
+  t.equal(await take('10.0.0.2'), 'ok')
+  t.equal(await take('10.0.0.1', 'search'), 'ok')
+  t.match(await take('10.0.0.1', 'search'), /^error-rateLimit \d+$/)
+  clock.nowMs += 10_000
+  t.equal(await take('10.0.0.1'), 'ok')
+})
+
+t.test('a v6 /64 is one network', async (t) => {
+  const { limits, from, outcome } = limiter()
+  for (const ip of ['2001:db8::1', '2001:db8::ffff', '2001:db8:0:0:1::'])
+    t.equal(await outcome(limits.takeAddress(from(ip), 'x')), 'ok')
+  t.match(await outcome(limits.takeAddress(from('2001:db8::9'), 'x')), 'error-rateLimit')
+  t.equal(await outcome(limits.takeAddress(from('2001:db8:0:1::9'), 'x')), 'ok')
+  t.equal(networkOf('::ffff:1.2.3.4'), '1.2.3.4')
+  t.equal(networkOf('2001:db8:1:2:3::4'), '2001:db8:1:2::/64')
+  t.equal(normalAddress('fe80::1%eth0'), 'fe80::1')
+  t.equal(normalAddress('nonsense'), 'unknown')
+})
+
+t.test('repeated excess bans, each time for longer, and bans can be shared', async (t) => {
+  const { clock, limits, from, outcome } = limiter()
+  const take = () => outcome(limits.takeAddress(from('10.0.0.1'), 'x'))
+  for (let at = 0; at < 8; at++) await take()
+  t.equal(await take(), 'error-rateLimit 60')
+  clock.nowMs += 59_000
+  t.equal(await take(), 'error-rateLimit 1')
+  t.same(limits.bans(), [{ network: '10.0.0.1', untilMs: 1_700_000_060_000, times: 1 }])
+  const other = limiter()
+  other.limits.takeBans(limits.bans())
+  t.equal(await other.outcome(other.limits.takeAddress(other.from('10.0.0.1'), 'y')), 'error-rateLimit 60')
+  clock.nowMs += 1_000
+  t.equal(await take(), 'ok')
+  for (let at = 0; at < 9; at++) await take()
+  t.equal(limits.bans()[0]?.times, 2)
+  t.ok(limits.liftBan('10.0.0.1'))
+  t.same(limits.bans(), [])
+})
+
+t.test('once its guesses are spent an address is not even heard', async (t) => {
+  const { limits, from, outcome } = limiter()
+  const request = from('10.0.0.1')
+  t.equal(await outcome(limits.checkGuess(request, 'password')), 'ok')
+  t.equal(await outcome(limits.takeGuess(request, 'password')), 'ok')
+  t.equal(await outcome(limits.checkGuess(request, 'password')), 'ok')
+  t.equal(await outcome(limits.takeGuess(request, 'password')), 'ok')
+  t.match(await outcome(limits.checkGuess(request, 'password')), 'error-rateLimit')
+  t.equal(await outcome(limits.checkGuess(request, 'token')), 'ok')
+})
+
+t.test('off lifts all of it', async (t) => {
+  const { limits, from, outcome } = limiter('off')
+  const request = from('10.0.0.1')
+  for (let at = 0; at < 50; at++) {
+    t.equal(await outcome(limits.takeAddress(request, 'x')), 'ok')
+    t.equal(await outcome(limits.takeGuess(request, 'password')), 'ok')
+    t.equal(await outcome(limits.takeAccount(request, 'x', 'a')), 'ok')
+  }
+  limits.takeBans([{ network: '10.0.0.1', untilMs: 2e12, times: 1 }])
+  t.equal(await outcome(limits.takeAddress(request, 'x')), 'ok')
+})
+
+t.test('a flood of keys neither grows a table nor frees those who are over', async (t) => {
+  const table = new CounterTable({ windowMs: 1000, keysMax: 10 })
+  const add = (key: string, outerKey: string) => table.add(key, { outerKey, quota: 2, points: 1, nowMs: 500 })
+  for (let at = 0; at < 5; at++) add('victim', 'net')
+  for (let at = 0; at < 1000; at++) add(`attacker${at}`, `outer${at}`)
+  t.ok(table.size <= 21)
+  t.equal(add('victim', 'net').count, 6)
+  const shared = add('attacker5000', 'outer5000')
+  t.ok(shared.count > shared.quota, 'late attackers share one counter')
+})
+
+t.test('answers tell what is left', async (t) => {
+  const clock = { now: () => 1_700_000_000_000, monotonic: () => 0 }
+  const app = createHttpHost({
+    name: 'api',
+    log: pino({ level: 'silent' }),
+    metrics: new Registry(),
+    trustProxy: false,
+    cors: true,
+    limits: createRateLimits({ mode: 'default', clock, policies }),
+  })
+  t.teardown(() => app.close())
+  app.get('/x', { config: { endpoint: 'x' } }, async () => ok({}))
+  const first = await app.inject({ method: 'GET', url: '/x' })
+  t.equal(first.headers['ratelimit-policy'], '"address";q=3;w=10')
+  t.equal(first.headers.ratelimit, '"address";r=2;t=10')
+  await app.inject({ method: 'GET', url: '/x' })
+  await app.inject({ method: 'GET', url: '/x' })
+  const over = await app.inject({ method: 'GET', url: '/x' })
+  t.equal(over.statusCode, 429)
+  t.same(over.json(), { status: 'error-rateLimit' })
+  t.equal(over.headers['retry-after'], '10')
+  t.equal(over.headers.ratelimit, '"address";r=0;t=10')
+})

@@ -1,0 +1,61 @@
+/** Mails through a relay (nodemailer). Few connections, kept; every wait has an end. */
+import nodemailer, { type Transporter } from 'nodemailer'
+import { MailFault } from './errors.ts'
+import type { Mailer, SignInMail } from './mailer.ts'
+import { isPlainAddress, reachesAnInbox, signInMessage } from './sign-in.ts'
+
+const connectionsMax = 2
+/** A relay that does not answer in this time is down for now. */
+const connectTimeoutMs = 10_000
+/** RFC 5321 §4.5.3.2 grants minutes; a retry is cheaper than a mail stuck for so long. */
+const silenceTimeoutMs = 60_000
+
+export class SmtpMailer implements Mailer {
+  readonly #transport: Transporter
+  readonly #from: string
+
+  /** @param url `smtp://` or `smtps://`, with credentials if the relay wants them. Connects when the first mail goes. */
+  constructor({ url, from }: { url: string; from: string }) {
+    this.#from = from
+    this.#transport = nodemailer.createTransport({
+      url,
+      pool: true,
+      maxConnections: connectionsMax,
+      connectionTimeout: connectTimeoutMs,
+      greetingTimeout: connectTimeoutMs,
+      socketTimeout: silenceTimeoutMs,
+    } as nodemailer.TransportOptions)
+  }
+
+  async sendSignIn(mail: SignInMail): Promise<void> {
+    if (!reachesAnInbox(mail.to)) return
+    if (!isPlainAddress(mail.to)) throw new MailFault('REFUSED', 'the mail names no plain address')
+    const message = signInMessage(mail, { from: this.#from })
+    try {
+      await this.#transport.sendMail(message)
+    } catch (error) {
+      throw faultOf(error as SmtpError)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#transport.close()
+  }
+}
+
+interface SmtpError extends Error {
+  code?: string
+  responseCode?: number
+}
+
+/** Only what the relay said of this recipient or message is final; a bad login or a dead relay is repaired by the operator. */
+function faultOf(error: SmtpError): MailFault {
+  const final =
+    (error.code === 'EENVELOPE' || error.code === 'EMESSAGE') &&
+    error.responseCode !== undefined &&
+    error.responseCode >= 500
+  // The relay's words may repeat the address, never the text.
+  return new MailFault(final ? 'REFUSED' : 'UNAVAILABLE', `the relay did not take a mail: ${error.message}`, {
+    cause: error,
+  })
+}

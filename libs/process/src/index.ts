@@ -1,0 +1,21 @@
+export {
+  type ClusterConfig,
+  type ClusterSecrets,
+  type Config,
+  clusterSettings,
+  describeSettings,
+  readClusterConfig,
+  readConfig,
+  type Secrets,
+  type SettingDescription,
+  settings,
+} from './config.ts'
+export { listen, urlOf } from './listening.ts'
+export { openMailer } from './mailer.ts'
+export { openKeyring } from './master-secret.ts'
+export { chosenPorts } from './ports.ts'
+export { runMain } from './run-main.ts'
+export { type Environment, SettingsFault } from './settings.ts'
+export { signInMailer } from './sign-in-mailer.ts'
+export { stopAtSignals } from './signals.ts'
+export { exitCodes, StartFault } from './start-fault.ts'

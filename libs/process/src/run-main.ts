@@ -1,0 +1,15 @@
+import { SettingsFault } from './settings.ts'
+import { stopAtSignals } from './signals.ts'
+import { exitCodes, StartFault } from './start-fault.ts'
+
+/** Starts a process and stops it at a signal. Why it does not start is said in words and by the exit code. */
+export async function runMain(start: () => Promise<{ close(): Promise<void> }>): Promise<void> {
+  try {
+    const running = await start()
+    stopAtSignals(() => running.close())
+  } catch (error) {
+    if (!(error instanceof SettingsFault || error instanceof StartFault)) throw error
+    console.error(`Holdfast does not start: ${error.message}`)
+    process.exitCode = exitCodes[error.code]
+  }
+}

@@ -1,0 +1,265 @@
+/**
+ * Settings as data: what a setting is called, what it means, what it is without being set, and how its text becomes a
+ * value. Reading them is pure and reports every fault at once, so that nobody fixes a configuration line by line.
+ */
+
+export interface Setting<T> {
+  /** What it decides, in one line: unit, range, reason. */
+  readonly meaning: string
+  /** Its text when it is not set; empty: no value. */
+  readonly fallback: string
+  /** Never printed, and readable from the file that `<NAME>_FILE` names. */
+  readonly secret: boolean
+  /** @throws Error saying what would be right; the text is not empty unless the fallback is. */
+  parse(text: string): T
+}
+
+export type Settings = Record<string, Setting<unknown>>
+export type ValuesOf<S extends Settings> = { [K in keyof S]: ReturnType<S[K]['parse']> }
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** All that is wrong with an environment, one line each. */
+export class SettingsFault extends Error {
+  override readonly name = 'SettingsFault'
+  readonly code = 'SETTINGS'
+  readonly faults: readonly string[]
+
+  constructor(faults: readonly string[]) {
+    super(
+      `the settings have ${faults.length} fault${faults.length === 1 ? '' : 's'}:\n${faults.map((fault) => `  ${fault}`).join('\n')}`,
+    )
+    this.faults = faults
+  }
+}
+
+/**
+ * Every setting's value. An empty variable counts as unset.
+ *
+ * @param prefix variables that start so and are no setting are faults: a mistyped name must not be silently ignored.
+ * @param readSecret reads the file that a `<NAME>_FILE` variable names.
+ * @param check what several settings together must satisfy; sees those that are right by themselves.
+ * @throws SettingsFault naming every fault.
+ */
+export function readSettings<S extends Settings>(
+  settings: S,
+  env: Environment,
+  {
+    prefix,
+    readSecret,
+    check = () => [],
+  }: {
+    prefix: string
+    readSecret: (path: string) => string
+    check?: (values: Partial<ValuesOf<S>>) => string[]
+  },
+): ValuesOf<S> {
+  const faults = unknownNames(settings, env, prefix)
+  const values: Record<string, unknown> = {}
+  for (const [name, setting] of Object.entries(settings)) {
+    try {
+      values[name] = setting.parse(textOf(name, setting, env, readSecret) || setting.fallback)
+    } catch (error) {
+      faults.push(`${name} ${(error as Error).message}`)
+    }
+  }
+  faults.push(...check(values as Partial<ValuesOf<S>>))
+  if (faults.length > 0) throw new SettingsFault(faults)
+  return values as ValuesOf<S>
+}
+
+function textOf(
+  name: string,
+  setting: Setting<unknown>,
+  env: Environment,
+  readSecret: (path: string) => string,
+): string {
+  const text = env[name]?.trim() ?? ''
+  const file = setting.secret ? env[`${name}_FILE`] : undefined
+  if (!file) return text
+  if (text !== '') throw new Error(`is set twice, also by ${name}_FILE`)
+  try {
+    return readSecret(file).trim()
+  } catch (error) {
+    throw new Error(`cannot be read from ${name}_FILE=${file}: ${(error as Error).message}`)
+  }
+}
+
+function unknownNames(settings: Settings, env: Environment, prefix: string): string[] {
+  return Object.keys(env)
+    .filter((name) => name.startsWith(prefix) && !isSetting(settings, name))
+    .sort()
+    .map((name) => {
+      const near = nearest(name, Object.keys(settings))
+      return `${name} is no setting${near === undefined ? '' : `; did you mean ${near}?`}`
+    })
+}
+
+function isSetting(settings: Settings, name: string): boolean {
+  if (Object.hasOwn(settings, name)) return true
+  const base = name.replace(/_FILE$/, '')
+  return base !== name && Object.hasOwn(settings, base) && settings[base]?.secret === true
+}
+
+/** The name that differs by at most three letters, for a hint. */
+function nearest(name: string, names: readonly string[]): string | undefined {
+  const [best] = names.map((other) => ({ other, far: distance(name, other) })).sort((a, b) => a.far - b.far)
+  return best !== undefined && best.far <= 3 ? best.other : undefined
+}
+
+/** Levenshtein's distance. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const swap = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      next.push(Math.min(swap, (row[j] as number) + 1, (next[j - 1] as number) + 1))
+    }
+    row = next
+  }
+  return row[b.length] as number
+}
+
+// ---- kinds of values
+
+type Described = { fallback: string; meaning: string }
+
+export function text({ fallback, meaning }: Described): Setting<string> {
+  return { fallback, meaning, secret: false, parse: (value) => value }
+}
+
+export function secret({
+  meaning,
+  check,
+}: {
+  meaning: string
+  check?: (value: string) => void
+}): Setting<string | undefined> {
+  return {
+    fallback: '',
+    meaning,
+    secret: true,
+    parse: (value) => {
+      if (value === '') return undefined
+      check?.(value)
+      return value
+    },
+  }
+}
+
+export function choice<const T extends string>(
+  among: readonly T[],
+  { fallback, meaning }: Described & { fallback: T },
+): Setting<T> {
+  return {
+    fallback,
+    meaning,
+    secret: false,
+    parse: (value) => {
+      if (!(among as readonly string[]).includes(value))
+        throw new Error(`is "${value}", but must be one of ${among.join(', ')}`)
+      return value as T
+    },
+  }
+}
+
+export function onOff({ fallback, meaning }: Described & { fallback: 'on' | 'off' }): Setting<boolean> {
+  const words = choice(['on', 'off'], { fallback, meaning })
+  return { ...words, parse: (value) => words.parse(value) === 'on' }
+}
+
+export function integer({
+  fallback,
+  meaning,
+  min,
+  max,
+}: Described & { min: number; max: number }): Setting<number> {
+  return {
+    fallback,
+    meaning,
+    secret: false,
+    parse: (value) => {
+      const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN
+      if (!(number >= min && number <= max))
+        throw new Error(`is "${value}", but must be a whole number from ${min} to ${max}`)
+      return number
+    },
+  }
+}
+
+/** Seconds, fractions allowed. */
+export function seconds({
+  fallback,
+  meaning,
+  min,
+  max,
+}: Described & { min: number; max: number }): Setting<number> {
+  return {
+    fallback,
+    meaning,
+    secret: false,
+    parse: (value) => {
+      const number = /^\d{1,9}(\.\d{1,3})?$/.test(value) ? Number(value) : Number.NaN
+      if (!(number >= min && number <= max))
+        throw new Error(`is "${value}", but must be a number of seconds from ${min} to ${max}`)
+      return number
+    },
+  }
+}
+
+const byteUnits: Record<string, number> = {
+  '': 1,
+  KiB: 1024,
+  MiB: 1024 ** 2,
+  GiB: 1024 ** 3,
+  TiB: 1024 ** 4,
+  kB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+  TB: 1e12,
+}
+
+/** Bytes, as a plain number or with a unit; with `none` where that makes sense. */
+export function bytesOrNone({ fallback, meaning }: Described): Setting<number | undefined> {
+  const some = bytes({ fallback, meaning })
+  return { ...some, parse: (value) => (value === 'none' ? undefined : some.parse(value)) }
+}
+
+/** @param min smallest value taken, bytes. */
+export function bytes({ fallback, meaning, min = 0 }: Described & { min?: number }): Setting<number> {
+  return {
+    fallback,
+    meaning,
+    secret: false,
+    parse: (value) => {
+      const [, digits, unit] = /^(\d{1,15}) ?([kKMGT]i?B)?$/.exec(value) ?? []
+      const factor = byteUnits[unit ?? '']
+      const number = digits === undefined || factor === undefined ? Number.NaN : Number(digits) * factor
+      if (!Number.isSafeInteger(number))
+        throw new Error(`is "${value}", but must be a number of bytes like 1048576, 10MB or 2GiB`)
+      if (number < min) throw new Error(`is "${value}", but must be ${min} bytes or more`)
+      return number
+    },
+  }
+}
+
+/** An http(s) base URL without query and trailing slash; empty: none. */
+export function baseUrl({ meaning }: { meaning: string }): Setting<string | undefined> {
+  return {
+    fallback: '',
+    meaning,
+    secret: false,
+    parse: (value) => {
+      if (value === '') return undefined
+      const url = URL.canParse(value) ? new URL(value) : undefined
+      const plain =
+        url !== undefined &&
+        /^https?:$/.test(url.protocol) &&
+        url.username === '' &&
+        url.password === '' &&
+        !/[?#\s]/.test(value)
+      if (!plain) throw new Error(`is "${value}", but must be a URL like https://files.example.org`)
+      return value.replace(/\/+$/, '')
+    },
+  }
+}

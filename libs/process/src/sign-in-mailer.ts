@@ -1,0 +1,28 @@
+/** From what an account owes (a sign-in mail) to what a mailer takes (an address and a link). */
+import { createHash } from 'node:crypto'
+import type { SignInMailer } from '@holdfast/actor-runtime'
+import type { AccountId, Keyring } from '@holdfast/kernel'
+import type { Mailer } from '@holdfast/mail'
+
+export function signInMailer({
+  mailer,
+  keyring,
+  webUrl,
+}: {
+  mailer: Mailer
+  keyring: Keyring
+  webUrl: string
+}): SignInMailer {
+  return {
+    async send({ id, accountId, email, tokenKeyId, tokenCounter }) {
+      // Made again each time: the token is stored nowhere, not even in what is still to be mailed.
+      const token = keyring.tokens.token(accountId as AccountId, { keyId: tokenKeyId, counter: tokenCounter })
+      await mailer.sendSignIn({ id: idOfMail(id), to: email, link: `${webUrl}/profile#token=${token}` })
+    },
+  }
+}
+
+/** A name for files and Message-IDs: equal for repeats, telling nothing of the account. */
+function idOfMail(id: string): string {
+  return createHash('sha256').update(id).digest('hex').slice(0, 32)
+}

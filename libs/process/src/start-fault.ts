@@ -1,0 +1,22 @@
+/** Why the service does not start, in words an operator can act on. */
+export class StartFault extends Error {
+  override readonly name = 'StartFault'
+  readonly code: 'PORT_TAKEN' | 'DATA_LOCKED' | 'DATA_UNUSABLE'
+
+  constructor(code: StartFault['code'], message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
+}
+
+/** As sysexits.h names them, so that a supervisor can tell what a restart may cure. */
+export const exitCodes = {
+  /** EX_UNAVAILABLE */
+  PORT_TAKEN: 69,
+  /** EX_TEMPFAIL */
+  DATA_LOCKED: 75,
+  /** EX_CANTCREAT */
+  DATA_UNUSABLE: 73,
+  /** EX_CONFIG */
+  SETTINGS: 78,
+} as const

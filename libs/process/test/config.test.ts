@@ -1,0 +1,126 @@
+import t from 'tap'
+import { describeSettings, readConfig, settings } from '../src/config.ts'
+import { SettingsFault } from '../src/settings.ts'
+
+const noFiles = { readSecret: () => '' }
+
+function faultsOf(
+  env: Record<string, string>,
+  files: { readSecret: (path: string) => string } = noFiles,
+): readonly string[] {
+  try {
+    readConfig(env, files)
+    return []
+  } catch (error) {
+    if (error instanceof SettingsFault) return error.faults
+    throw error
+  }
+}
+
+t.test(
+  'an empty environment gives the defaults the interface promises, frozen through and through',
+  async (t) => {
+    const { config, secrets } = readConfig({ PATH: '/bin', HOLDFAST_SMTP_URL: '' }, noFiles)
+    t.same(config.listen, {
+      host: '127.0.0.1',
+      adminHost: '127.0.0.1',
+      api: 8080,
+      upload: 8081,
+      download: 8082,
+      admin: 8090,
+    })
+    t.ok(config.dataDir.endsWith('/data'))
+    t.ok(config.expirySweepMs <= 2000)
+    t.equal(config.tiers.guest.contents, 10_000)
+    t.equal(config.openListing, false)
+    t.same(secrets, { smtpUrl: undefined, adminToken: undefined })
+    t.throws(() => {
+      ;(config.tiers.guest as { contents: number }).contents = 1
+    }, TypeError)
+  },
+)
+
+t.test('every fault is named at once, a mistyped name with what it may have meant', async (t) => {
+  const faults = faultsOf({
+    HOLDFAST_API_PORT: '80a',
+    HOLDFAST_UPLOAD_PORT: '65536',
+    HOLDFAST_DOWNLOAD_PORT: '-1',
+    HOLDFAST_ADMIN_PORT: '1e3',
+    HOLDFAST_RATE_LIMITS: 'none',
+    HOLDFAST_OPEN_LISTING: 'true',
+    HOLDFAST_EXPIRY_SWEEP_SECONDS: '0x2',
+    HOLDFAST_GUEST_CONTENTS: '10,000',
+    HOLDFAST_GUEST_STORAGE: '10 parsecs',
+    HOLDFAST_PUBLIC_API_URL: 'files.example.org',
+    HOLDFAST_TRUST_PROXY: 'true',
+    HOLDFAST_SMTP_URL: 'http://mail',
+    HOLDFAST_ADMIN_TOKEN: 'short',
+    HOLDFAST_REGION: 'mars',
+    HOLDFAST_BIND: 'example.org',
+    HOLDFAST_MAIL_FROM: 'a@b\r\nBcc: c@d',
+    HOLDFAST_DATA_DIRR: '/x',
+    HOLDFAST_NOTHING_LIKE_IT: '1',
+  })
+  t.equal(faults.length, 18)
+  t.match(
+    faults.find((fault) => fault.startsWith('HOLDFAST_DATA_DIRR')),
+    'did you mean HOLDFAST_DATA_DIR?',
+  )
+  t.notMatch(faults.join('\n'), /short|http:\/\/mail/, 'no secret is repeated')
+})
+
+t.test('two hosts on one port are refused before anything listens, free ports are not', async (t) => {
+  t.match(faultsOf({ HOLDFAST_UPLOAD_PORT: '8080' }), [
+    'HOLDFAST_UPLOAD_PORT is 8080, which HOLDFAST_API_PORT takes',
+  ])
+  t.same(faultsOf({ HOLDFAST_API_PORT: '0', HOLDFAST_UPLOAD_PORT: '0' }), [])
+})
+
+t.test('values keep their meaning through units, lists and slashes', async (t) => {
+  const { config } = readConfig(
+    {
+      HOLDFAST_PREMIUM_STORAGE: '2TiB',
+      HOLDFAST_STANDARD_STORAGE: '5 GB',
+      HOLDFAST_EXPIRY_SWEEP_SECONDS: '0.2',
+      HOLDFAST_TRUST_PROXY: '10.0.0.0/8, ::1',
+      HOLDFAST_PUBLIC_DOWNLOAD_URL: 'https://dl.example.org/',
+      HOLDFAST_BIND: '0.0.0.0',
+      HOLDFAST_ADMIN_BIND: '127.0.0.1',
+    },
+    noFiles,
+  )
+  t.equal(config.tiers.premium.storage, 2 * 1024 ** 4)
+  t.equal(config.tiers.standard.storage, 5e9)
+  t.equal(config.expirySweepMs, 200)
+  t.same(config.trustProxy, ['10.0.0.0/8', '::1'])
+  t.equal(config.publicUrls.download, 'https://dl.example.org')
+  t.same([config.listen.host, config.listen.adminHost], ['0.0.0.0', '127.0.0.1'])
+  t.equal(readConfig({ HOLDFAST_RESERVE: '10GiB' }, noFiles).config.store.reserveBytes, 10 * 1024 ** 3)
+  t.equal(config.store.reserveBytes, undefined)
+  t.equal(readConfig({ HOLDFAST_TRUST_PROXY: '2' }, noFiles).config.trustProxy, 2)
+})
+
+t.test(
+  'a secret comes from the variable or from the file it names, never from both, and is never shown',
+  async (t) => {
+    const files = {
+      readSecret: (path: string) => (path === '/run/token' ? 'from-a-file-0123456789\n' : fail(path)),
+    }
+    const env = { HOLDFAST_ADMIN_TOKEN_FILE: '/run/token', HOLDFAST_SMTP_URL: 'smtp://u:hush@h' }
+    t.equal(readConfig(env, files).secrets.adminToken, 'from-a-file-0123456789')
+    t.equal(faultsOf({ ...env, HOLDFAST_ADMIN_TOKEN: 'another-0123456789' }, files).length, 1)
+    t.match(faultsOf({ HOLDFAST_ADMIN_TOKEN_FILE: '/missing' }, files), [/cannot be read from/])
+    t.equal(faultsOf({ HOLDFAST_REGION_FILE: '/run/token' }, files).length, 1, 'only secrets come from files')
+    const shown = describeSettings(env)
+    t.equal(shown.length, Object.keys(settings).length)
+    t.notMatch(JSON.stringify(shown), /hush/)
+    t.match(
+      shown.find(({ name }) => name === 'HOLDFAST_SMTP_URL'),
+      { value: '(set)' },
+    )
+  },
+)
+
+function fail(path: string): never {
+  throw new Error(`no such file: ${path}`)
+}
