@@ -1,0 +1,100 @@
+/** A host of accounts: the accounts of its region that placement gives it. */
+import { join } from 'node:path'
+import { AccountHost } from '@holdfast/actor-runtime'
+import { accountMetrics } from '@holdfast/admin'
+import { joinCluster, startAdmin } from '@holdfast/cluster'
+import { createAccountStates } from '@holdfast/content-tree'
+import { systemClock } from '@holdfast/kernel'
+import {
+  type ClusterConfig,
+  type ClusterSecrets,
+  chosenPorts,
+  openMailer,
+  type SettingDescription,
+  signInMailer,
+  urlOf,
+} from '@holdfast/process'
+import type { Logger } from 'pino'
+
+export interface StartOptions {
+  config: ClusterConfig
+  secrets: ClusterSecrets
+  settings: readonly SettingDescription[]
+  log: Logger
+}
+
+/** By then every living member has said a word. */
+const settleMs = 1_300
+
+/** Serves when it resolves. @throws StartFault */
+export async function startActorHost({ config, secrets, settings, log }: StartOptions) {
+  await using opened = new AsyncDisposableStack()
+  const clock = systemClock
+  const { host: publicHost, adminHost } = config.listen
+  const ports = await chosenPorts({ admin: config.listen.admin }, adminHost)
+  const mailer = await openMailer({ config, secrets, folder: join(config.dataDir, 'outbox'), clock })
+  opened.defer(() => mailer.close())
+  let active = () => 0
+  const addresses = { admin: urlOf(adminHost, ports.admin) }
+  const cluster = await joinCluster({
+    config,
+    secrets,
+    role: 'actor-host',
+    addresses,
+    log,
+    report: () => ({ accounts: active() }),
+  })
+  opened.defer(() => cluster.close())
+  const { keyring, bus, lookups, journals, metrics } = cluster
+  const { observer, figures } = accountMetrics(metrics)
+  const host = new AccountHost({
+    hostId: config.nodeName,
+    bus,
+    journal: journals,
+    lookups,
+    states: createAccountStates({
+      ids: keyring.ids,
+      codes: keyring.codes,
+      legacyCodes: keyring.legacyCodes,
+      tokens: keyring.tokens,
+      limits: config.tiers,
+      openListing: config.openListing,
+      directLinksPremium: config.directLinksPremium,
+    }),
+    mailer: signInMailer({
+      mailer,
+      keyring,
+      webUrl: config.publicUrls.web ?? config.publicUrls.api ?? urlOf(publicHost, config.listen.api),
+    }),
+    hostOf: cluster.routes.hostOf,
+    predecessorOf: cluster.routes.predecessorOf,
+    sweepMs: config.expirySweepMs,
+    limits: { memoryBytesMax: config.accountMemoryBytes },
+    clock,
+    log: log.child({ part: 'accounts' }),
+    metrics: observer,
+  })
+  active = () => host.activeAccounts
+  const admin = await startAdmin(cluster, {
+    role: 'actor-host',
+    port: ports.admin,
+    settings,
+    accounts: true,
+    status: async () => ({ accounts: { ...figures(), active: host.activeAccounts } }),
+  })
+  opened.defer(() => admin.close())
+  await new Promise((resolve) => setTimeout(resolve, settleMs))
+  // Ready first: in its own view it then has its share, and wakes that alone.
+  cluster.setPhase('ready')
+  host.start()
+  opened.defer(() => host.close({ drainMs: config.drainMs }))
+
+  const running = opened.move()
+  return {
+    addresses,
+    async close() {
+      cluster.setPhase('draining')
+      await running.disposeAsync()
+    },
+  }
+}

@@ -1,0 +1,219 @@
+/**
+ * One API call: who asks, and how it asks accounts.
+ *
+ * The account of a content follows from its id. Its owner is asked as the bearer, token and tier being checked in the very turn
+ * that answers; anybody else is authenticated at the account of the token first and asks as a visitor.
+ */
+import { Refusal } from '@holdfast/http-kit'
+import { type AccountId, isShareCode, mintRequestId } from '@holdfast/kernel'
+import {
+  type AccountReply,
+  type AccountRequest,
+  type Caller,
+  type ReadContent,
+  SortField,
+} from '@holdfast/wire'
+import type { FastifyRequest } from 'fastify'
+import type { ApiParts } from './parts.ts'
+
+export type AccountOperation = NonNullable<AccountRequest['operation']>
+export type Result = Exclude<NonNullable<AccountReply['result']>, { $case: 'refusal' }>
+type ViewOf<Case extends Result['$case']> = Extract<Result, { $case: Case }>['value']
+
+/** The account whose token the request carries. */
+export interface SignedIn {
+  accountId: AccountId
+  token: string
+  bytes: Buffer
+}
+
+export class Call {
+  readonly parts: ApiParts
+  readonly request: FastifyRequest
+  /** `premium` or empty. */
+  readonly tier: string
+  /** Undefined where no token is needed and none was sent. */
+  readonly signedIn: SignedIn | undefined
+  /** Derived from the Idempotency-Key; undefined without one. */
+  readonly keyRequestId: Buffer | undefined
+
+  constructor(options: {
+    parts: ApiParts
+    request: FastifyRequest
+    tier: string
+    signedIn: SignedIn | undefined
+    keyRequestId: Buffer | undefined
+  }) {
+    this.parts = options.parts
+    this.request = options.request
+    this.tier = options.tier
+    this.signedIn = options.signedIn
+    this.keyRequestId = options.keyRequestId
+  }
+
+  get nowMs(): number {
+    return this.parts.clock.now()
+  }
+
+  get nowSeconds(): number {
+    return Math.floor(this.nowMs / 1000)
+  }
+
+  /** The account of the token. @throws Refusal error-token without one */
+  get caller(): SignedIn {
+    if (this.signedIn === undefined) throw new Refusal('error-token')
+    return this.signedIn
+  }
+
+  /** True when the client asks for what was made, RFC 7240. */
+  get wantsRepresentation(): boolean {
+    return /(?:^|[,;\s])return\s*=\s*"?representation\b/i.test(String(this.request.headers.prefer ?? ''))
+  }
+
+  /** Token and tier, nothing else. */
+  async authenticate(): Promise<void> {
+    await this.askOwn({ $case: 'authenticate', value: {} })
+  }
+
+  /** Asks the caller's own account. */
+  askOwn(operation: AccountOperation): Promise<Result> {
+    const { accountId, bytes } = this.caller
+    return this.askAccount(accountId, { $case: 'bearer', value: { token: bytes } }, operation)
+  }
+
+  /** Asks the account of this content: as its owner, or as a visitor once the caller's token and tier were accepted. */
+  async askOf(contentId: string, operation: AccountOperation): Promise<Result> {
+    const owner = this.parts.ids.accountOf(contentId)
+    if (owner !== undefined && owner === this.signedIn?.accountId) return await this.askOwn(operation)
+    if (this.signedIn !== undefined) await this.authenticate()
+    if (owner === undefined) throw new Refusal('error-notFound')
+    return await this.askVisitor(owner, operation)
+  }
+
+  /** Asks as a visitor; the caller was authenticated before. */
+  askVisitor(accountId: AccountId, operation: AccountOperation): Promise<Result> {
+    const who: Caller['who'] = { $case: 'visitor', value: { accountId: this.signedIn?.accountId ?? '' } }
+    return this.askAccount(accountId, who, operation)
+  }
+
+  /** @throws Refusal with the account's own status; wrong tokens and passwords draw on the address' budget of guesses. */
+  async askAccount(accountId: AccountId, who: Caller['who'], operation: AccountOperation): Promise<Result> {
+    const reply = await this.parts.accounts.call(
+      {
+        accountId,
+        requestId: this.#requestIdOf(operation),
+        caller: { who },
+        tierNeeded: who?.$case === 'bearer' ? this.tier : '',
+        operation,
+      },
+      {},
+    )
+    const result = reply.result
+    if (result === undefined) throw new Error(`empty reply to ${operation.$case}`)
+    if (result.$case === 'refusal') return await this.#refuse(result.value.status)
+    return result
+  }
+
+  /** The content a UUID or share code names. @throws Refusal error-notFound when the code leads nowhere */
+  async contentNamed(name: string): Promise<string> {
+    if (!isShareCode(name)) return name
+    await this.parts.limits.checkGuess(this.request, 'code')
+    const contentId = await this.parts.codes.contentOf(name)
+    if (contentId !== undefined) return contentId
+    if (this.signedIn !== undefined) await this.authenticate()
+    await this.parts.limits.takeGuess(this.request, 'code')
+    throw new Refusal('error-notFound')
+  }
+
+  /** True for content of the caller's account. */
+  owns(contentId: string): boolean {
+    return this.parts.ids.accountOf(contentId) === this.caller.accountId
+  }
+
+  /**
+   * Refuses ids of other accounts before anything is changed: unknown content first, then content of others.
+   * @throws Refusal error-notFound, or the given status
+   */
+  async refuseForeign(
+    contentIds: readonly string[],
+    status: 'error-owner' | 'error-notOwner',
+  ): Promise<void> {
+    const foreign = contentIds.find((id) => !this.owns(id))
+    if (foreign === undefined) return
+    await this.authenticate()
+    const owner = this.parts.ids.accountOf(foreign)
+    if (owner === undefined) throw new Refusal('error-notFound')
+    const reply = await this.#probe(owner, foreign)
+    throw new Refusal(reply === 'error-notFound' ? 'error-notFound' : status)
+  }
+
+  /** What a visitor without a password would be told. */
+  async #probe(accountId: AccountId, contentId: string): Promise<string | undefined> {
+    const reply = await this.parts.accounts.call(
+      {
+        accountId,
+        requestId: mintRequestId(this.nowMs),
+        caller: { who: { $case: 'visitor', value: { accountId: this.caller.accountId } } },
+        tierNeeded: '',
+        operation: { $case: 'readContent', value: lookAt(contentId) },
+      },
+      {},
+    )
+    return reply.result?.$case === 'refusal' ? reply.result.value.status : undefined
+  }
+
+  /** A command has the id its client chose; everything else a new one, so that no answer is taken for another's. */
+  #requestIdOf(operation: AccountOperation): Buffer {
+    return this.keyRequestId !== undefined && isCommand(operation)
+      ? this.keyRequestId
+      : mintRequestId(this.nowMs)
+  }
+
+  async #refuse(status: string): Promise<never> {
+    if (status === 'error-token') {
+      this.parts.tokens.forget(this.signedIn?.token)
+      await this.parts.limits.takeGuess(this.request, 'token')
+    }
+    if (status === 'error-passwordWrong') await this.parts.limits.takeGuess(this.request, 'password')
+    throw new Refusal(status)
+  }
+}
+
+/** The content itself, with as little below it as can be asked for. */
+export function lookAt(contentId: string, password?: string): ReadContent {
+  return {
+    contentId,
+    password,
+    page: 1,
+    pageSize: 1,
+    sortField: SortField.CREATE_TIME,
+    ascending: false,
+    contentFilter: '',
+    contentName: undefined,
+    maxDepth: 1,
+  }
+}
+
+/** The view of this kind; another kind is a fault of ours. */
+export function viewOf<Case extends Result['$case']>(result: Result, wanted: Case): ViewOf<Case> {
+  if (result.$case !== wanted) throw new Error(`expected ${wanted}, the account answered ${result.$case}`)
+  return result.value as ViewOf<Case>
+}
+
+const commands = new Set<AccountOperation['$case']>([
+  'createAccount',
+  'createFolder',
+  'updateContent',
+  'deleteContents',
+  'copyContents',
+  'moveContents',
+  'putDirectLink',
+  'deleteDirectLink',
+  'resetToken',
+  'restoreContents',
+  'emptyBin',
+])
+
+function isCommand(operation: AccountOperation): boolean {
+  return commands.has(operation.$case)
+}

@@ -1,0 +1,98 @@
+/**
+ * Copy and import over several accounts: each source account answers with a manifest of what the caller may read, then the
+ * caller's account makes all copies in one change. A blob may vanish between the two (its owner deleted it and it was
+ * collected); then manifests are taken once more.
+ */
+import { Refusal } from '@holdfast/http-kit'
+import type { AccountId } from '@holdfast/kernel'
+import type { CopySource, CopyView, Manifest } from '@holdfast/wire'
+import { type Call, viewOf } from './call.ts'
+
+/** Source accounts asked at a time. */
+const accountsAtOnceMax = 8
+
+export interface CopyOrder {
+  contentIds: readonly string[]
+  /** Undefined: the root. */
+  folderId: string | undefined
+  password: string | undefined
+  /** Leave children out that the caller may not read, instead of failing. */
+  skipUnreadable: boolean
+}
+
+export async function copy(call: Call, order: CopyOrder): Promise<CopyView> {
+  const foreign = order.contentIds.filter((id) => !call.owns(id))
+  if (foreign.length === 0) return await commit(call, order, new Map())
+  await call.authenticate()
+  // What was left out for a wrong password is not told apart from the rest, so each such call counts as a guess.
+  if (order.skipUnreadable && order.password !== undefined) {
+    await call.parts.limits.takeGuess(call.request, 'password')
+  }
+  try {
+    return await commit(call, order, await manifestsOf(call, foreign, order))
+  } catch (error) {
+    if (!sourceVanished(error)) throw error
+    return await commit(call, order, await manifestsOf(call, foreign, order))
+  }
+}
+
+async function commit(call: Call, order: CopyOrder, manifests: Map<string, Manifest>): Promise<CopyView> {
+  const sources: CopySource[] = order.contentIds.map((contentId) => ({
+    contentId,
+    manifest: manifests.get(contentId),
+  }))
+  const { folderId, password, skipUnreadable } = order
+  const result = await call.askOwn({
+    $case: 'copyContents',
+    value: { sources, folderId, password, skipUnreadable },
+  })
+  return viewOf(result, 'copy')
+}
+
+/** Manifests by source id. All or nothing: the first refusal fails the call. */
+async function manifestsOf(
+  call: Call,
+  contentIds: readonly string[],
+  order: CopyOrder,
+): Promise<Map<string, Manifest>> {
+  const byAccount = groupByAccount(call, contentIds)
+  const manifests = new Map<string, Manifest>()
+  for (let at = 0; at < byAccount.length; at += accountsAtOnceMax) {
+    const some = byAccount.slice(at, at + accountsAtOnceMax)
+    await Promise.all(
+      some.map(async ({ accountId, ids }) => {
+        const { password, skipUnreadable } = order
+        const result = await call.askVisitor(accountId, {
+          $case: 'takeManifest',
+          value: { contentIds: ids, password, skipUnreadable },
+        })
+        for (const [index, manifest] of viewOf(result, 'manifest').manifests.entries()) {
+          manifests.set(ids[index] ?? '', manifest)
+        }
+      }),
+    )
+  }
+  if (contentIds.some((id) => !manifests.has(id))) throw new Error('a manifest is missing')
+  return manifests
+}
+
+/** @throws Refusal error-notFound for an id no account has */
+function groupByAccount(
+  call: Call,
+  contentIds: readonly string[],
+): { accountId: AccountId; ids: string[] }[] {
+  const byAccount = new Map<AccountId, string[]>()
+  for (const id of contentIds) {
+    const accountId = call.parts.ids.accountOf(id)
+    if (accountId === undefined) throw new Refusal('error-notFound')
+    const ids = byAccount.get(accountId) ?? []
+    ids.push(id)
+    byAccount.set(accountId, ids)
+  }
+  return [...byAccount].map(([accountId, ids]) => ({ accountId, ids }))
+}
+
+function sourceVanished(error: unknown): boolean {
+  const { category } = (error ?? {}) as { category?: unknown }
+  return category === 'not-found'
+}

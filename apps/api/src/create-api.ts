@@ -1,0 +1,72 @@
+/** The API host: one fastify instance with all operations, to which pages may be added before it is ready. */
+import { createHttpHost } from '@holdfast/http-kit'
+import type { FastifyInstance } from 'fastify'
+import type { ApiDeps } from './deps.ts'
+import { documentation } from './documentation.ts'
+import { copyContents } from './operations/copy-contents.ts'
+import { createAccount } from './operations/create-account.ts'
+import { createDirectLink } from './operations/create-directlink.ts'
+import { createFolder } from './operations/create-folder.ts'
+import { deleteContents } from './operations/delete-contents.ts'
+import { deleteDirectLink } from './operations/delete-directlink.ts'
+import { downloadWeb } from './operations/download-web.ts'
+import { emptyBin } from './operations/empty-bin.ts'
+import { getAccount } from './operations/get-account.ts'
+import { getAccountId } from './operations/get-account-id.ts'
+import { getContents } from './operations/get-contents.ts'
+import { getRegions } from './operations/get-regions.ts'
+import { getServers } from './operations/get-servers.ts'
+import { getStatus } from './operations/get-status.ts'
+import { importContents } from './operations/import-contents.ts'
+import { moveContents } from './operations/move-contents.ts'
+import { readBin } from './operations/read-bin.ts'
+import { resetToken } from './operations/reset-token.ts'
+import { restoreContents } from './operations/restore-contents.ts'
+import { searchContents } from './operations/search-contents.ts'
+import { updateContents } from './operations/update-contents.ts'
+import { updateDirectLink } from './operations/update-directlink.ts'
+import { webContents } from './operations/web-contents.ts'
+import { partsOf } from './parts.ts'
+
+const operations = [
+  createFolder,
+  searchContents,
+  getContents,
+  updateContents,
+  deleteContents,
+  copyContents,
+  moveContents,
+  importContents,
+  createDirectLink,
+  updateDirectLink,
+  deleteDirectLink,
+  createAccount,
+  getAccountId,
+  getAccount,
+  resetToken,
+  readBin,
+  restoreContents,
+  emptyBin,
+  webContents,
+  getServers,
+  getRegions,
+  getStatus,
+  downloadWeb,
+]
+
+export function createApi(deps: ApiDeps): FastifyInstance {
+  const parts = partsOf(deps)
+  const app = createHttpHost({
+    name: 'api',
+    log: deps.log,
+    metrics: deps.metrics,
+    trustProxy: deps.settings.trustProxy,
+    cors: true,
+    limits: deps.limits,
+  })
+  documentation(app, deps.settings)
+  app.register(async (scope) => {
+    for (const operation of operations) operation(scope, parts)
+  })
+  return app
+}

@@ -1,0 +1,39 @@
+import type { AccountClient } from '@holdfast/actor-runtime'
+import type { HttpHostOptions, RateLimits } from '@holdfast/http-kit'
+import type { LookupStore } from '@holdfast/journal'
+import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+
+/** What the API host is made of. */
+export interface ApiDeps {
+  accounts: AccountClient
+  keyring: Keyring
+  /** Share codes and e-mail addresses: routes to accounts, never proof. */
+  lookups: LookupStore
+  limits: RateLimits
+  log: Logger
+  metrics: Registry
+  clock: Clock
+  /** Names of the nodes that hold a placement group's files now, nearest first. */
+  serversOf: (placementGroup: number) => readonly string[]
+  /** Origin of a content's direct links; without it that of all downloads. */
+  directUrlOf?: (contentId: string) => string | undefined
+  settings: ApiSettings
+}
+
+export interface ApiSettings {
+  trustProxy: HttpHostOptions['trustProxy']
+  /** What links say; no slash at the end. */
+  urls: { api: string; upload: string; download: string; web: string }
+  /** Where new accounts are born. */
+  region: RegionCode
+  /** Regions whose upload hosts can be named; `region` among them. */
+  regions: readonly RegionCode[]
+  /** `GET /contents/{id}` and search for every tier. */
+  openListing: boolean
+  /** Direct links need premium. */
+  directLinksPremium: boolean
+  /** Key that tokens made from now on are derived with. */
+  tokenKeyId: number
+}

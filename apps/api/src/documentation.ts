@@ -1,0 +1,55 @@
+/** `/openapi.json`, made of the operations' own schemas, and `/docs`, a page of it without scripts or outside resources. */
+import swagger from '@fastify/swagger'
+import type { FastifyInstance } from 'fastify'
+import type { ApiSettings } from './deps.ts'
+import { documentationPage } from './documentation-page.ts'
+import { uploadPaths } from './upload-document.ts'
+
+export function documentation(app: FastifyInstance, settings: ApiSettings) {
+  app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Holdfast',
+        version: '0.1.0',
+        description:
+          'Stores files in folders and shares them by link. Every answer is `{"status": "ok", "data": …}` or `{"status": "error-<name>"}`; a parameter that is refused gives its name.',
+      },
+      servers: [{ url: settings.urls.api }],
+      components: {
+        securitySchemes: {
+          bearer: { type: 'http', scheme: 'bearer', description: 'Account token; every request' },
+          queryToken: {
+            type: 'apiKey',
+            in: 'query',
+            name: 'token',
+            description: 'Account token; GET. Elsewhere it may be the body field `token`',
+          },
+        },
+      },
+      paths: uploadPaths(settings.urls.upload) as never,
+    },
+  })
+  app.register(async (scope) => {
+    let document: string | undefined
+    let page: string | undefined
+    scope.get(
+      '/openapi.json',
+      { config: { endpoint: 'openapi' }, schema: { hide: true } as object },
+      (_, reply) => {
+        document ??= JSON.stringify(app.swagger())
+        return reply.type('application/json; charset=utf-8').send(document)
+      },
+    )
+    scope.get('/docs', { config: { endpoint: 'openapi' }, schema: { hide: true } as object }, (_, reply) => {
+      page ??= documentationPage(app.swagger())
+      return reply
+        .type('text/html; charset=utf-8')
+        .header(
+          'content-security-policy',
+          "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+        )
+        .send(page)
+    })
+  })
+}

@@ -1,0 +1,69 @@
+/** Parameters and answer of a listing, shared by the API's endpoint and the pages' path. */
+import { ok, presentPage, refined } from '@holdfast/http-kit'
+import { type Item, type ReadContent, SortField } from '@holdfast/wire'
+import { type Static, Type } from '@sinclair/typebox'
+import { type Call, viewOf } from './call.ts'
+import { presentContent } from './presenting.ts'
+import { readerPassword } from './schemas.ts'
+
+export const pageSizeMax = 1_000
+/** The last page that can be asked for; far behind the end of any folder. */
+export const pageMax = 0xffffffff
+
+const sortFields = {
+  createTime: SortField.CREATE_TIME,
+  name: SortField.NAME,
+  size: SortField.SIZE,
+  downloads: SortField.DOWNLOADS,
+  mimetype: SortField.MIMETYPE,
+}
+
+export const listingQuery = Type.Object({
+  password: readerPassword,
+  page: Type.Integer({ minimum: 1, default: 1, description: 'From 1; past the end is empty' }),
+  pageSize: Type.Integer({
+    minimum: 1,
+    default: pageSizeMax,
+    description: `Items a page; more than ${pageSizeMax} is cut`,
+  }),
+  sortField: Type.Unsafe<keyof typeof sortFields>(
+    Type.String({ pattern: `^(${Object.keys(sortFields).join('|')})$`, default: 'createTime' }),
+  ),
+  sortDirection: refined(
+    Type.Integer({ default: -1, description: '1 ascending, -1 descending' }),
+    (direction: number) => (direction === 1 || direction === -1 ? direction : undefined),
+  ),
+  contentFilter: Type.String({
+    default: '',
+    maxLength: 1_024,
+    description: 'Part of a name or tag, without case; empty: none',
+  }),
+  contentname: Type.Optional(Type.String({ maxLength: 1_024, description: 'The exact name' })),
+  maxdepth: Type.Integer({ minimum: 1, maximum: 16, default: 1, description: 'Depth of nested children' }),
+})
+
+export async function readListing(call: Call, name: string, query: Static<typeof listingQuery>) {
+  const contentId = await call.contentNamed(name)
+  const request: ReadContent = {
+    contentId,
+    password: query.password || undefined,
+    page: Math.min(query.page, pageMax),
+    pageSize: Math.min(query.pageSize, pageSizeMax),
+    sortField: sortFields[query.sortField],
+    ascending: query.sortDirection === 1,
+    contentFilter: query.contentFilter,
+    contentName: query.contentname || undefined,
+    maxDepth: query.maxdepth,
+  }
+  const view = viewOf(await call.askOf(contentId, { $case: 'readContent', value: request }), 'content')
+  // A wrong password shows in the locked children as well; each such answer is a guess.
+  if (request.password !== undefined && view.item !== undefined && metWrongPassword(view.item)) {
+    await call.parts.limits.takeGuess(call.request, 'password')
+  }
+  const data = presentContent(call, view)
+  return view.page === undefined ? ok(data) : ok(data, presentPage(view.page))
+}
+
+function metWrongPassword(item: Item): boolean {
+  return item.passwordStatus === 'passwordWrong' || item.children.some(metWrongPassword)
+}

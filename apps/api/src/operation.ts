@@ -1,0 +1,170 @@
+/**
+ * How an operation is served, in the contract's order of checks: limits of the address and the body (the host did both), token,
+ * limits of the account, tier, parameters; what comes after is the operation's and the account's.
+ *
+ * Token and tier are checked by the account in the turn that answers. Only when a parameter is bad they are asked for alone, so
+ * that their refusal comes first.
+ */
+import { type Fields, parametersOf, Refusal, tokenOf } from '@holdfast/http-kit'
+import { parseToken, requestIdOfKey } from '@holdfast/kernel'
+import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { Call, type SignedIn } from './call.ts'
+import type { ApiParts } from './parts.ts'
+
+export interface Operation<P extends TObject, Q extends TObject, B extends TObject> {
+  /** Its budget of requests, and its id in the OpenAPI document. */
+  name: string
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  path: string
+  summary: string
+  group: string
+  /** `optional`: a token that is sent must be right. `none`: tokens are ignored. */
+  token: 'needed' | 'optional' | 'none'
+  /** `premium` where the operation demands it. */
+  tier?: string
+  params?: P
+  query?: Q
+  body?: B
+  /** Schema of `data`. */
+  answer: TSchema
+  /** Schema of `metadata`. */
+  metadata?: TSchema
+  handle(call: Call, input: Static<P> & Static<Q> & Static<B>): Promise<object>
+}
+
+const nothing = Type.Object({})
+type Nothing = typeof nothing
+
+export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, B extends TObject = Nothing>(
+  app: FastifyInstance,
+  parts: ApiParts,
+  operation: Operation<P, Q, B>,
+): void {
+  const readParams = parametersOf(operation.params ?? nothing)
+  const readQuery = parametersOf(operation.query ?? nothing)
+  const readBody = parametersOf(operation.body ?? nothing)
+  const tier = operation.tier ?? ''
+
+  app.route({
+    method: operation.method,
+    url: operation.path,
+    config: { endpoint: operation.name },
+    schema: schemaOf(operation),
+    handler: async (request) => {
+      const signedIn = await signIn(parts, request, operation.token)
+      if (signedIn !== undefined) await drawOnAccount(parts, request, { signedIn, operation: operation.name })
+      let call = new Call({ parts, request, tier, signedIn, keyRequestId: undefined })
+      const input = await refuseAfterToken(call, () => ({
+        ...readParams(fieldsOf(request.params)),
+        ...readQuery(fieldsOf(request.query)),
+        ...readBody(fieldsOf(request.body)),
+      }))
+      const keyRequestId = await refuseAfterToken(call, () => requestIdOf(request, operation.name))
+      if (keyRequestId !== undefined) {
+        call = new Call({ parts, request, tier, signedIn, keyRequestId })
+      }
+      if ((input as Fields).password !== undefined) await parts.limits.checkGuess(request, 'password')
+      return await operation.handle(call, input as Static<P> & Static<Q> & Static<B>)
+    },
+  })
+}
+
+/** Who the token claims to be. @throws Refusal error-token when it is missing or cannot be a token */
+async function signIn(
+  parts: ApiParts,
+  request: FastifyRequest,
+  needed: 'needed' | 'optional' | 'none',
+): Promise<SignedIn | undefined> {
+  if (needed === 'none') return undefined
+  const token = tokenOf(request)
+  if (token === undefined) {
+    if (needed === 'optional') return undefined
+    throw new Refusal('error-token')
+  }
+  if (!parts.tokens.has(token)) await parts.limits.checkGuess(request, 'token')
+  const parsed = parseToken(token)
+  const accountId = parsed && parts.ids.parseAccount(parsed.account)
+  if (accountId === undefined) {
+    await parts.limits.takeGuess(request, 'token')
+    throw new Refusal('error-token')
+  }
+  return { accountId, token, bytes: parsed?.bytes as Buffer }
+}
+
+/** Draws on the account's budget once its token is known to be right: forged ones must not spend it. */
+async function drawOnAccount(
+  parts: ApiParts,
+  request: FastifyRequest,
+  { signedIn, operation }: { signedIn: SignedIn; operation: string },
+): Promise<void> {
+  if (!parts.tokens.has(signedIn.token)) {
+    // A repeated reset comes with the token that its first run has ended: the account alone knows.
+    if (operation === 'resetToken' && request.headers['idempotency-key'] !== undefined) return
+    await new Call({ parts, request, tier: '', signedIn, keyRequestId: undefined }).authenticate()
+    parts.tokens.add(signedIn.token)
+  }
+  await parts.limits.takeAccount(request, operation, signedIn.accountId)
+}
+
+/** What `read` gives; when it refuses a parameter, token and tier are heard first. */
+async function refuseAfterToken<T>(call: Call, read: () => T): Promise<T> {
+  try {
+    return read()
+  } catch (error) {
+    if (call.signedIn !== undefined) await call.authenticate()
+    throw error
+  }
+}
+
+function fieldsOf(value: unknown): Fields {
+  return typeof value === 'object' && value !== null ? (value as Fields) : {}
+}
+
+/** A key counts for one operation: the same key sent with another is another request. */
+function requestIdOf(request: FastifyRequest, operation: string): Buffer | undefined {
+  const key = idempotencyKeyOf(request)
+  return key === undefined ? undefined : requestIdOfKey(`${operation} ${key}`)
+}
+
+/** @throws Refusal error-idempotencyKey */
+export function idempotencyKeyOf(request: FastifyRequest): string | undefined {
+  const sent = request.headers['idempotency-key']
+  if (sent === undefined) return undefined
+  if (typeof sent !== 'string' || !/^[\x21-\x7e][\x20-\x7e]{0,254}$/.test(sent)) {
+    throw new Refusal('error-idempotencyKey')
+  }
+  return sent
+}
+
+function schemaOf<P extends TObject, Q extends TObject, B extends TObject>(operation: Operation<P, Q, B>) {
+  const security = [{ bearer: [] }, { queryToken: [] }]
+  return {
+    operationId: operation.name,
+    summary: operation.summary,
+    tags: [operation.group],
+    ...(operation.tier === 'premium' ? { description: 'Premium accounts only.' } : {}),
+    ...(operation.token === 'none'
+      ? {}
+      : { security: operation.token === 'optional' ? [...security, {}] : security }),
+    ...(operation.params ? { params: operation.params } : {}),
+    ...(operation.query ? { querystring: asSent(operation.query) } : {}),
+    ...(operation.body ? { body: asSent(operation.body) } : {}),
+    response: {
+      200: Type.Object({
+        status: Type.Literal('ok'),
+        data: operation.answer,
+        ...(operation.metadata ? { metadata: operation.metadata } : {}),
+      }),
+      default: Type.Object({ status: Type.String({ pattern: '^error-', description: 'error-<name>' }) }),
+    },
+  }
+}
+
+/** A parameter with a default may be left out. */
+function asSent(schema: TObject) {
+  return {
+    ...schema,
+    required: schema.required?.filter((name) => schema.properties[name]?.default === undefined),
+  }
+}

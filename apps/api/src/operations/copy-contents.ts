@@ -1,0 +1,36 @@
+import { ok } from '@holdfast/http-kit'
+import { Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
+import { copy } from '../copying.ts'
+import { serve } from '../operation.ts'
+import type { ApiParts } from '../parts.ts'
+import { presentCopies } from '../presenting.ts'
+import { contentsId, readerPassword, representationAnswer, uuid } from '../schemas.ts'
+
+export function copyContents(app: FastifyInstance, parts: ApiParts) {
+  serve(app, parts, {
+    name: 'copyContents',
+    method: 'POST',
+    path: '/contents/copy',
+    summary: 'Copy files and folders, own or shared',
+    group: 'Contents',
+    token: 'needed',
+    tier: 'premium',
+    body: Type.Object({
+      contentsId,
+      folderId: uuid('Destination folder of the caller'),
+      password: readerPassword,
+    }),
+    answer: representationAnswer,
+    async handle(call, { contentsId, folderId, password }) {
+      await call.refuseForeign([folderId], 'error-notOwner')
+      const view = await copy(call, {
+        contentIds: contentsId,
+        folderId,
+        password: password || undefined,
+        skipUnreadable: false,
+      })
+      return ok(call.wantsRepresentation ? presentCopies(call, view, (item) => item) : {})
+    },
+  })
+}

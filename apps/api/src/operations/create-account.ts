@@ -1,0 +1,104 @@
+/**
+ * Accounts are made without a token. A guest's id is new; with an address the lookups decide which account it belongs to, first
+ * come first served, before the account is made. Whoever died between the two left a claim whose account does not exist yet: the
+ * next attempt makes the account under the claimed id.
+ */
+import { createHmac, randomBytes } from 'node:crypto'
+import { clientAddress, networkOf, ok, parseEmail, Refusal, refined } from '@holdfast/http-kit'
+import type { AccountId } from '@holdfast/kernel'
+import { Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
+import { type Call, viewOf } from '../call.ts'
+import { idempotencyKeyOf, serve } from '../operation.ts'
+import type { ApiParts } from '../parts.ts'
+
+/** Keys of this length cannot be somebody else's by chance; shorter ones count within one network only. */
+const unguessableKeyLength = 16
+
+export function createAccount(app: FastifyInstance, parts: ApiParts) {
+  serve(app, parts, {
+    name: 'createAccount',
+    method: 'POST',
+    path: '/accounts',
+    summary: 'Create an account: a guest, or with an address a standard account whose sign-in link is mailed',
+    group: 'Accounts',
+    token: 'none',
+    body: Type.Object({
+      email: Type.Optional(refined(Type.String({ format: 'email', maxLength: 320 }), parseEmail)),
+    }),
+    answer: Type.Object({
+      id: Type.String({ format: 'uuid' }),
+      rootFolder: Type.String({ format: 'uuid' }),
+      tier: Type.String({ enum: ['guest', 'standard'] }),
+      token: Type.String(),
+    }),
+    async handle(call, { email }) {
+      const proposed = proposedId(call)
+      const accountId = email === undefined ? proposed : await claim(parts, email, proposed)
+      const view = await create(call, accountId, email)
+      const token = parts.keyring.tokens.token(accountId, {
+        keyId: view.tokenKeyId,
+        counter: view.tokenCounter,
+      })
+      return ok({ id: view.id, rootFolder: view.rootFolder, tier: view.tier, token })
+    },
+  })
+}
+
+/** Born here; with an Idempotency-Key a retry finds the same account, also one that comes by another region's host. */
+function proposedId({ parts, request }: Call): AccountId {
+  const { region, regions } = parts.settings
+  const key = idempotencyKeyOf(request)
+  if (key === undefined) return parts.ids.account(region, randomBytes(8))
+  const network = key.length < unguessableKeyLength ? networkOf(clientAddress(request)) : ''
+  const digest = createHmac('sha256', parts.idempotencySecret).update(`${network}\n${key}`).digest()
+  return parts.ids.account(regions[digest.readUInt32BE(28) % regions.length] ?? region, digest)
+}
+
+/** The account this address belongs to from now on. */
+async function claim(parts: ApiParts, email: string, proposed: AccountId): Promise<AccountId> {
+  const row = await parts.lookups.claim(`email/${email.toLowerCase()}`, Buffer.from(proposed))
+  const accountId = parts.ids.parseAccount(Buffer.from(row).toString())
+  if (accountId === undefined) throw new Error('the row of an e-mail address names no account')
+  return accountId
+}
+
+/** @throws Refusal error-email when the address has its account already, which then gets its sign-in link */
+async function create(call: Call, accountId: AccountId, email: string | undefined) {
+  try {
+    const result = await call.askAccount(
+      accountId,
+      { $case: 'system', value: {} },
+      {
+        $case: 'createAccount',
+        value: { email, tokenKeyId: call.parts.settings.tokenKeyId },
+      },
+    )
+    return viewOf(result, 'account')
+  } catch (error) {
+    if (!(error instanceof Refusal) || email === undefined || !(await exists(call, accountId))) throw error
+    await mailSignIn(call, accountId)
+    throw new Refusal('error-email')
+  }
+}
+
+async function exists(call: Call, accountId: AccountId): Promise<boolean> {
+  try {
+    await call.askAccount(accountId, { $case: 'system', value: {} }, { $case: 'getAccount', value: {} })
+    return true
+  } catch (error) {
+    if (error instanceof Refusal && error.status === 'error-notFound') return false
+    throw error
+  }
+}
+
+/** Limited per network and per address, silently: the answer is the same either way. */
+async function mailSignIn(call: Call, accountId: AccountId): Promise<void> {
+  try {
+    await call.parts.limits.takeAddress(call.request, 'sendSignIn')
+    await call.parts.limits.takeAccount(call.request, 'sendSignIn', accountId)
+    await call.askAccount(accountId, { $case: 'system', value: {} }, { $case: 'sendSignIn', value: {} })
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+  }
+}

@@ -1,0 +1,33 @@
+import { ok } from '@holdfast/http-kit'
+import type { FastifyInstance } from 'fastify'
+import { viewOf } from '../call.ts'
+import { refusePastExpiry } from '../direct-link-expiry.ts'
+import { directLinkBody, directLinkOf } from '../direct-link-fields.ts'
+import { serve } from '../operation.ts'
+import type { ApiParts } from '../parts.ts'
+import { presentDirectLink } from '../presenting.ts'
+import { contentIdPath, directLinkAnswer } from '../schemas.ts'
+
+export function createDirectLink(app: FastifyInstance, parts: ApiParts) {
+  serve(app, parts, {
+    name: 'createDirectLink',
+    method: 'POST',
+    path: '/contents/:contentId/directlinks',
+    summary: 'Create a direct link to a file, or to a ZIP archive of a folder',
+    group: 'Direct links',
+    token: 'needed',
+    tier: parts.settings.directLinksPremium ? 'premium' : '',
+    params: contentIdPath,
+    body: directLinkBody,
+    answer: directLinkAnswer,
+    async handle(call, input) {
+      await refusePastExpiry(call, input.expireTime)
+      await call.refuseForeign([input.contentId], 'error-notOwner')
+      const result = await call.askOwn({
+        $case: 'putDirectLink',
+        value: { contentId: input.contentId, linkId: undefined, link: directLinkOf(input) },
+      })
+      return ok(presentDirectLink(call, viewOf(result, 'directLink')))
+    },
+  })
+}

@@ -1,0 +1,24 @@
+import { ok } from '@holdfast/http-kit'
+import { Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
+import { serve } from '../operation.ts'
+import type { ApiParts } from '../parts.ts'
+import { contentsId, emptyAnswer } from '../schemas.ts'
+
+export function deleteContents(app: FastifyInstance, parts: ApiParts) {
+  serve(app, parts, {
+    name: 'deleteContents',
+    method: 'DELETE',
+    path: '/contents',
+    summary: 'Delete files and folders with all that is in them',
+    group: 'Contents',
+    token: 'needed',
+    body: Type.Object({ contentsId }),
+    answer: emptyAnswer,
+    async handle(call, { contentsId }) {
+      await call.refuseForeign(contentsId, 'error-owner')
+      await call.askOwn({ $case: 'deleteContents', value: { contentIds: contentsId } })
+      return ok({})
+    },
+  })
+}

@@ -1,0 +1,25 @@
+import { ok } from '@holdfast/http-kit'
+import { Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
+import { serve } from '../operation.ts'
+import type { ApiParts } from '../parts.ts'
+import { emptyAnswer, uuid } from '../schemas.ts'
+
+export function deleteDirectLink(app: FastifyInstance, parts: ApiParts) {
+  serve(app, parts, {
+    name: 'deleteDirectLink',
+    method: 'DELETE',
+    path: '/contents/:contentId/directlinks/:directLinkId',
+    summary: 'Remove a direct link for good',
+    group: 'Direct links',
+    token: 'needed',
+    params: Type.Object({ contentId: uuid('Content'), directLinkId: uuid('Direct link') }),
+    tier: parts.settings.directLinksPremium ? 'premium' : '',
+    answer: emptyAnswer,
+    async handle(call, { contentId, directLinkId }) {
+      await call.refuseForeign([contentId], 'error-notOwner')
+      await call.askOwn({ $case: 'deleteDirectLink', value: { contentId, linkId: directLinkId } })
+      return ok({})
+    },
+  })
+}

@@ -1,0 +1,26 @@
+import { ok } from '@holdfast/http-kit'
+import { Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
+import { viewOf } from '../call.ts'
+import { serve } from '../operation.ts'
+import type { ApiParts } from '../parts.ts'
+
+export function getAccountId(app: FastifyInstance, parts: ApiParts) {
+  serve(app, parts, {
+    name: 'getAccountId',
+    method: 'GET',
+    path: '/accounts/getid',
+    summary: 'The account behind the token',
+    group: 'Accounts',
+    token: 'needed',
+    answer: Type.Object({
+      id: Type.String({ format: 'uuid' }),
+      email: Type.String(),
+      tier: Type.String({ enum: ['guest', 'standard', 'premium'] }),
+    }),
+    async handle(call) {
+      const { id, email, tier } = viewOf(await call.askOwn({ $case: 'getAccount', value: {} }), 'account')
+      return ok({ id, email, tier })
+    },
+  })
+}

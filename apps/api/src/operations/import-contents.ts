@@ -1,0 +1,31 @@
+import { ok } from '@holdfast/http-kit'
+import { Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
+import { copy } from '../copying.ts'
+import { serve } from '../operation.ts'
+import type { ApiParts } from '../parts.ts'
+import { presentCopies } from '../presenting.ts'
+import { contentsId, mapAnswer, readerPassword } from '../schemas.ts'
+
+export function importContents(app: FastifyInstance, parts: ApiParts) {
+  serve(app, parts, {
+    name: 'importContents',
+    method: 'POST',
+    path: '/contents/import',
+    summary: 'Copy shared content into the root folder',
+    group: 'Contents',
+    token: 'needed',
+    tier: 'premium',
+    body: Type.Object({ contentsId, password: readerPassword }),
+    answer: mapAnswer('{<source id>: {status, data: {id: <new id>}}}'),
+    async handle(call, { contentsId, password }) {
+      const view = await copy(call, {
+        contentIds: contentsId,
+        folderId: undefined,
+        password: password || undefined,
+        skipUnreadable: true,
+      })
+      return ok(presentCopies(call, view, (item) => (call.wantsRepresentation ? item : { id: item.id })))
+    },
+  })
+}

@@ -1,0 +1,27 @@
+import { ok } from '@holdfast/http-kit'
+import { Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
+import { viewOf } from '../call.ts'
+import { serve } from '../operation.ts'
+import type { ApiParts } from '../parts.ts'
+import { presentItems } from '../presenting.ts'
+import { contentsId, representationAnswer, uuid } from '../schemas.ts'
+
+export function moveContents(app: FastifyInstance, parts: ApiParts) {
+  serve(app, parts, {
+    name: 'moveContents',
+    method: 'PUT',
+    path: '/contents/move',
+    summary: 'Move files and folders',
+    group: 'Contents',
+    token: 'needed',
+    tier: 'premium',
+    body: Type.Object({ contentsId, folderId: uuid('Destination folder of the caller') }),
+    answer: representationAnswer,
+    async handle(call, { contentsId, folderId }) {
+      await call.refuseForeign([...contentsId, folderId], 'error-notOwner')
+      const result = await call.askOwn({ $case: 'moveContents', value: { contentIds: contentsId, folderId } })
+      return ok(call.wantsRepresentation ? presentItems(call, contentsId, viewOf(result, 'items')) : {})
+    },
+  })
+}

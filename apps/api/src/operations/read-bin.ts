@@ -1,0 +1,34 @@
+import { ok } from '@holdfast/http-kit'
+import type { Item } from '@holdfast/wire'
+import type { FastifyInstance } from 'fastify'
+import { type Call, type Result, viewOf } from '../call.ts'
+import { serve } from '../operation.ts'
+import type { ApiParts } from '../parts.ts'
+import { mapAnswer } from '../schemas.ts'
+
+export function readBin(app: FastifyInstance, parts: ApiParts) {
+  serve(app, parts, {
+    name: 'readBin',
+    method: 'GET',
+    path: '/recyclebin',
+    summary: 'What is in the recycle bin',
+    group: 'Extensions',
+    token: 'needed',
+    answer: mapAnswer('{childrenCount, children: items keyed by UUID, with recycledTime}'),
+    async handle(call) {
+      return ok(presentBin(call, await call.askOwn({ $case: 'readBin', value: {} })))
+    },
+  })
+}
+
+function presentBin(call: Call, result: Result) {
+  const children: Record<string, object> = {}
+  for (const item of itemsOf(result)) {
+    children[item.id] = call.parts.present.item(item, { nowSeconds: call.nowSeconds })
+  }
+  return { childrenCount: Object.keys(children).length, children }
+}
+
+function itemsOf(result: Result): Item[] {
+  return viewOf(result, 'items').items
+}

@@ -1,0 +1,26 @@
+import { ok } from '@holdfast/http-kit'
+import { Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
+import { viewOf } from '../call.ts'
+import { serve } from '../operation.ts'
+import type { ApiParts } from '../parts.ts'
+import { presentItems } from '../presenting.ts'
+import { contentsId, representationAnswer } from '../schemas.ts'
+
+export function restoreContents(app: FastifyInstance, parts: ApiParts) {
+  serve(app, parts, {
+    name: 'restoreContents',
+    method: 'POST',
+    path: '/recyclebin/restore',
+    summary: 'Put contents of the recycle bin back; to the root when their folder is gone',
+    group: 'Extensions',
+    token: 'needed',
+    body: Type.Object({ contentsId }),
+    answer: representationAnswer,
+    async handle(call, { contentsId }) {
+      await call.refuseForeign(contentsId, 'error-notOwner')
+      const result = await call.askOwn({ $case: 'restoreContents', value: { contentIds: contentsId } })
+      return ok(call.wantsRepresentation ? presentItems(call, contentsId, viewOf(result, 'items')) : {})
+    },
+  })
+}

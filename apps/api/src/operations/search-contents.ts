@@ -1,0 +1,72 @@
+import { integerOf, ok, presentPage, refined } from '@holdfast/http-kit'
+import type { SearchHit } from '@holdfast/wire'
+import { Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
+import { viewOf } from '../call.ts'
+import { pageMax } from '../listing.ts'
+import { serve } from '../operation.ts'
+import type { ApiParts } from '../parts.ts'
+import { mapAnswer, pageAnswer, readerPassword, uuidOrCode } from '../schemas.ts'
+
+const hitsMax = 10_000
+
+const time = (description: string) =>
+  Type.Optional(refined(Type.Integer({ description: `${description}, Unix seconds` }), integerOf))
+
+export function searchContents(app: FastifyInstance, parts: ApiParts) {
+  serve(app, parts, {
+    name: 'searchContents',
+    method: 'GET',
+    path: '/contents/search',
+    summary: 'Search a folder and all below it by name or tags',
+    group: 'Contents',
+    token: 'needed',
+    tier: parts.settings.openListing ? '' : 'premium',
+    query: Type.Object({
+      contentId: uuidOrCode('Folder'),
+      searchedString: refined(
+        Type.String({ minLength: 1, maxLength: 1_024, description: 'Part of a name or tag, without case' }),
+        (sent) => (sent.trim() === '' ? undefined : sent),
+      ),
+      password: readerPassword,
+      createTimeFrom: time('Created at or after'),
+      createTimeTo: time('Created at or before'),
+      page: Type.Integer({ minimum: 1, default: 1, description: 'From 1; past the end is empty' }),
+      pageSize: Type.Integer({ minimum: 1, default: hitsMax, description: `More than ${hitsMax} is cut` }),
+    }),
+    answer: mapAnswer('{<id>: {id, type, name, size, createTime}}'),
+    metadata: pageAnswer,
+    async handle(call, input) {
+      const contentId = await call.contentNamed(input.contentId)
+      const password = input.password || undefined
+      // What lies behind a password shows by its hits: every try on another's folder counts as a guess.
+      if (password !== undefined && !call.owns(contentId)) {
+        await call.authenticate()
+        await call.parts.limits.takeGuess(call.request, 'password')
+      }
+      const result = await call.askOf(contentId, {
+        $case: 'searchContents',
+        value: {
+          contentId,
+          searchedString: input.searchedString,
+          password,
+          createTimeFrom: input.createTimeFrom,
+          createTimeTo: input.createTimeTo,
+          page: Math.min(input.page, pageMax),
+          pageSize: Math.min(input.pageSize, hitsMax),
+        },
+      })
+      const view = viewOf(result, 'search')
+      const hits = presentHits(view.hits)
+      return view.page === undefined ? ok(hits) : ok(hits, presentPage(view.page))
+    },
+  })
+}
+
+function presentHits(hits: readonly SearchHit[]) {
+  const byId: Record<string, object> = {}
+  for (const { id, isFolder, name, size, createTime } of hits) {
+    byId[id] = { id, type: isFolder ? 'folder' : 'file', name, size, createTime }
+  }
+  return byId
+}

@@ -1,0 +1,111 @@
+import {
+  booleanOf,
+  integerOf,
+  ok,
+  parseDescription,
+  parseExpiry,
+  parseFolderPassword,
+  parseModTime,
+  parseName,
+  parseTags,
+  Refusal,
+  Repeated,
+} from '@holdfast/http-kit'
+import type { UpdateContent } from '@holdfast/wire'
+import { type Static, Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
+import { type Call, viewOf } from '../call.ts'
+import { serve } from '../operation.ts'
+import type { ApiParts } from '../parts.ts'
+import { presentContent } from '../presenting.ts'
+import { contentIdPath, itemAnswer } from '../schemas.ts'
+
+const attributes = ['name', 'description', 'tags', 'public', 'password', 'expiry', 'modTime'] as const
+type Attribute = (typeof attributes)[number]
+
+const body = Type.Object({
+  attribute: Type.Unsafe<Attribute>(
+    Type.String({ pattern: `^(${attributes.join('|')})$`, description: attributes.join(', ') }),
+  ),
+  attributeValue: Type.Unknown({ description: 'Empty removes description, tags, password and expiry' }),
+  deleteAfterExpiry: Type.Optional(
+    Type.Boolean({ description: 'With expiry: a Premium owner consents to deletion when it ends' }),
+  ),
+})
+
+export function updateContents(app: FastifyInstance, parts: ApiParts) {
+  serve(app, parts, {
+    name: 'updateContents',
+    method: 'PUT',
+    path: '/contents/:contentId/update',
+    summary: 'Change one attribute',
+    group: 'Contents',
+    token: 'needed',
+    params: contentIdPath,
+    body,
+    answer: itemAnswer,
+    async handle(call, input) {
+      const attribute = await attributeOf(call, input)
+      await call.refuseForeign([input.contentId], 'error-notOwner')
+      const value: UpdateContent = { contentId: input.contentId, attribute: await hashed(call, attribute) }
+      const result = await call.askOwn({ $case: 'updateContent', value })
+      return ok(presentContent(call, viewOf(result, 'content')))
+    },
+  })
+}
+
+type Change = UpdateContent['attribute']
+/** A password is hashed only once all else was checked. */
+type Unhashed = Change | { $case: 'plainPassword'; value: string }
+
+/** @throws Refusal named after the attribute, once token and tier were heard */
+async function attributeOf(call: Call, input: Static<typeof body>): Promise<Unhashed> {
+  const attribute = readAttribute(input, call.nowSeconds)
+  if (attribute !== undefined) return attribute
+  await call.authenticate()
+  throw new Refusal(`error-${input.attribute}`)
+}
+
+/** The attribute as accounts take it; undefined for a value it cannot have. */
+function readAttribute(input: Static<typeof body>, nowSeconds: number): Unhashed | undefined {
+  const sent = input.attributeValue instanceof Repeated ? undefined : input.attributeValue
+  const text = typeof sent === 'string' ? sent : undefined
+  const removes = sent === null || sent === ''
+  switch (input.attribute) {
+    case 'name':
+      return changed('name', text === undefined ? undefined : parseName(text))
+    case 'description':
+      return changed('description', removes ? '' : text === undefined ? undefined : parseDescription(text))
+    case 'tags':
+      return changed('tags', removes ? '' : text === undefined ? undefined : parseTags(text))
+    case 'public':
+      return changed('isPublic', booleanOf(sent))
+    case 'password':
+      if (removes) return changed('password', { verifier: undefined })
+      return changed('plainPassword', text === undefined ? undefined : parseFolderPassword(text))
+    case 'expiry': {
+      if (removes) return changed('expiry', { expiry: undefined, deleteAfterExpiry: false })
+      const number = integerOf(sent)
+      const expiry = number === undefined ? undefined : parseExpiry(number, nowSeconds)
+      if (expiry === undefined) return undefined
+      return changed('expiry', { expiry, deleteAfterExpiry: input.deleteAfterExpiry ?? false })
+    }
+    case 'modTime': {
+      const number = integerOf(sent)
+      return changed('modTime', number === undefined ? undefined : parseModTime(number))
+    }
+  }
+}
+
+function changed<Case extends NonNullable<Unhashed>['$case']>(
+  $case: Case,
+  value: Extract<NonNullable<Unhashed>, { $case: Case }>['value'] | undefined,
+): Unhashed | undefined {
+  return value === undefined ? undefined : ({ $case, value } as Unhashed)
+}
+
+async function hashed(call: Call, attribute: Unhashed): Promise<Change> {
+  if (attribute?.$case !== 'plainPassword') return attribute
+  const verifier = await call.parts.passwords.verifier(attribute.value)
+  return { $case: 'password', value: { verifier } }
+}

@@ -1,0 +1,34 @@
+import { ok } from '@holdfast/http-kit'
+import { Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
+import { viewOf } from '../call.ts'
+import { refusePastExpiry } from '../direct-link-expiry.ts'
+import { directLinkBody, directLinkOf } from '../direct-link-fields.ts'
+import { serve } from '../operation.ts'
+import type { ApiParts } from '../parts.ts'
+import { presentDirectLink } from '../presenting.ts'
+import { directLinkAnswer, uuid } from '../schemas.ts'
+
+export function updateDirectLink(app: FastifyInstance, parts: ApiParts) {
+  serve(app, parts, {
+    name: 'updateDirectLink',
+    method: 'PUT',
+    path: '/contents/:contentId/directlinks/:directLinkId',
+    summary: 'Replace the restrictions of a direct link: what is omitted is lifted',
+    group: 'Direct links',
+    token: 'needed',
+    tier: parts.settings.directLinksPremium ? 'premium' : '',
+    params: Type.Object({ contentId: uuid('Content'), directLinkId: uuid('Direct link') }),
+    body: directLinkBody,
+    answer: directLinkAnswer,
+    async handle(call, input) {
+      await refusePastExpiry(call, input.expireTime)
+      await call.refuseForeign([input.contentId], 'error-notOwner')
+      const result = await call.askOwn({
+        $case: 'putDirectLink',
+        value: { contentId: input.contentId, linkId: input.directLinkId, link: directLinkOf(input) },
+      })
+      return ok(presentDirectLink(call, viewOf(result, 'directLink')))
+    },
+  })
+}

@@ -1,0 +1,23 @@
+import { Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
+import { listingQuery, readListing } from '../listing.ts'
+import { serve } from '../operation.ts'
+import type { ApiParts } from '../parts.ts'
+import { contentPath, itemAnswer, pageAnswer } from '../schemas.ts'
+
+/** What the pages read: visitors, and owners of every tier. The answer is that of `GET /contents/{contentId}`. */
+export function webContents(app: FastifyInstance, parts: ApiParts) {
+  serve(app, parts, {
+    name: 'webContents',
+    method: 'GET',
+    path: '/web/contents/:contentId',
+    summary: 'Read a folder or a file as the pages do, with or without a token',
+    group: 'Extensions',
+    token: 'optional',
+    params: contentPath,
+    query: listingQuery,
+    answer: itemAnswer,
+    metadata: Type.Optional(pageAnswer),
+    handle: (call, input) => readListing(call, input.contentId, input),
+  })
+}

@@ -1,0 +1,138 @@
+/** Parameters and answers that several operations share. */
+import {
+  parseFolderPassword,
+  parseIds,
+  parseModTime,
+  parseName,
+  parseUuid,
+  refined,
+} from '@holdfast/http-kit'
+import { isShareCode } from '@holdfast/kernel'
+import { Type } from '@sinclair/typebox'
+
+export const uuid = (description: string) =>
+  refined(Type.String({ format: 'uuid', description, maxLength: 64 }), parseUuid)
+
+export const uuidOrCode = (description: string) =>
+  refined(Type.String({ description: `${description}: UUID or share code`, maxLength: 64 }), (sent) =>
+    isShareCode(sent) ? sent : parseUuid(sent),
+  )
+
+export const contentsId = refined(
+  Type.String({ description: 'Comma-separated UUIDs, at most 1,000; one bad id fails the call' }),
+  parseIds,
+)
+
+export const contentName = (description: string) =>
+  refined(Type.String({ description, maxLength: 1_024 }), parseName)
+
+export const modTime = refined(Type.Integer({ description: 'Unix seconds' }), parseModTime)
+
+/** What a reader sends. Empty counts as none. */
+export const readerPassword = Type.Optional(
+  Type.String({ description: 'SHA-256 hex of the folder password', maxLength: 1_024 }),
+)
+
+export { parseFolderPassword }
+
+/** An id in a path. */
+export const contentIdPath = Type.Object({ contentId: uuid('Content') })
+
+/** `{id}` in a path where the contract takes both. */
+export const contentPath = Type.Object({ contentId: uuidOrCode('Content') })
+
+const time = (description: string) => Type.Integer({ description: `${description}, Unix seconds` })
+
+export const directLinkAnswer = Type.Object({
+  id: Type.Optional(Type.String({ format: 'uuid' })),
+  expireTime: time('0 for none'),
+  sourceIpsAllowed: Type.Array(Type.String()),
+  domainsAllowed: Type.Array(Type.String()),
+  domainsBlocked: Type.Array(Type.String()),
+  auth: Type.Array(Type.String({ description: 'User name' })),
+  isReqLink: Type.Boolean(),
+  directLink: Type.String({ format: 'uri' }),
+})
+
+export const itemAnswer = Type.Object(
+  {
+    id: Type.String({ format: 'uuid' }),
+    type: Type.String({ enum: ['file', 'folder'] }),
+    name: Type.String(),
+    parentFolder: Type.Optional(Type.String({ format: 'uuid' })),
+    code: Type.Optional(Type.String({ description: 'Share code' })),
+    isOwner: Type.Boolean(),
+    canAccess: Type.Boolean(),
+    createTime: Type.Optional(time('Created')),
+    modTime: Type.Optional(time('Changed')),
+    tags: Type.Optional(Type.String({ description: 'Comma-separated' })),
+    public: Type.Optional(Type.Boolean({ description: 'Folders' })),
+    description: Type.Optional(Type.String({ description: 'Folders; markdown' })),
+    password: Type.Optional(Type.Boolean({ description: 'Folders: one is set' })),
+    passwordStatus: Type.Optional(Type.String({ enum: ['passwordOk', 'passwordRequired', 'passwordWrong'] })),
+    expiry: Type.Optional(time('Folders')),
+    deleteAfterExpiry: Type.Optional(Type.Boolean({ description: 'Folders; to the owner' })),
+    childrenCount: Type.Optional(Type.Integer({ description: 'Folders' })),
+    children: Type.Optional(
+      Type.Object({}, { additionalProperties: true, description: 'Folders: items keyed by UUID, in order' }),
+    ),
+    size: Type.Optional(Type.Integer({ description: 'Files; bytes' })),
+    md5: Type.Optional(Type.String({ description: 'Files; hex' })),
+    mimetype: Type.Optional(Type.String({ description: 'Files' })),
+    downloads: Type.Optional(Type.Integer({ description: 'Files' })),
+    servers: Type.Optional(Type.Array(Type.String(), { description: 'Files: nodes that hold it now' })),
+    serverSelected: Type.Optional(Type.String({ description: 'Files' })),
+    link: Type.Optional(Type.String({ format: 'uri', description: 'Files: download URL' })),
+    directLinks: Type.Optional(
+      Type.Object({}, { additionalProperties: true, description: 'To the owner: direct links keyed by id' }),
+    ),
+  },
+  { additionalProperties: true },
+)
+
+export const pageAnswer = Type.Object({
+  page: Type.Integer(),
+  pageSize: Type.Integer(),
+  totalCount: Type.Integer(),
+  totalPages: Type.Integer(),
+  hasNextPage: Type.Boolean(),
+})
+
+export const emptyAnswer = Type.Object({}, { description: 'Empty' })
+
+/** `{}`, or with `Prefer: return=representation` what was made of each id. */
+export const representationAnswer = Type.Object(
+  {},
+  {
+    additionalProperties: true,
+    description: 'Empty; with `Prefer: return=representation` {<source id>: {status, data: <item>}}',
+  },
+)
+
+export const mapAnswer = (description: string) => Type.Object({}, { additionalProperties: true, description })
+
+const count = Type.Integer()
+const cap = Type.Union([Type.Integer(), Type.Null()], { description: 'null: none' })
+
+export const accountAnswer = Type.Object({
+  id: Type.String({ format: 'uuid' }),
+  email: Type.String({ description: 'A guest has one that reaches no inbox' }),
+  tier: Type.String({ enum: ['guest', 'standard', 'premium'] }),
+  premiumType: Type.Union([Type.String(), Type.Null()]),
+  token: Type.String(),
+  rootFolder: Type.String({ format: 'uuid' }),
+  createTime: time('Created'),
+  statsCurrent: Type.Object({
+    storage: count,
+    fileCount: count,
+    folderCount: count,
+    trafficDirectGenerated: count,
+    trafficWebDownloaded: count,
+  }),
+  limits: Type.Object({ storage: cap, contents: cap, traffic: cap }),
+  recycleBin: Type.Object({ enabled: Type.Boolean(), folder: Type.String({ format: 'uuid' }) }),
+  subscriptionProvider: Type.Union([Type.String(), Type.Null()]),
+  subscriptionEndDate: Type.Union([Type.Integer(), Type.Null()]),
+  subscriptionLimitStorage: cap,
+  subscriptionLimitDirectTraffic: cap,
+})

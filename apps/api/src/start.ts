@@ -1,0 +1,82 @@
+/** An API frontend of a cluster: the JSON interface, the pages, and the operator's calls. It holds nothing. */
+import { type ClusterPart, joinCluster, startAdmin, tokenKeyId } from '@holdfast/cluster'
+import { drainOnClose, ItemPresenter } from '@holdfast/http-kit'
+import {
+  type ClusterConfig,
+  type ClusterSecrets,
+  chosenPorts,
+  listen,
+  type SettingDescription,
+  urlOf,
+} from '@holdfast/process'
+import { webPages } from '@holdfast/web'
+import type { FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
+import { createApi } from './create-api.ts'
+
+export interface StartOptions {
+  config: ClusterConfig
+  secrets: ClusterSecrets
+  settings: readonly SettingDescription[]
+  log: Logger
+}
+
+/** Takes requests when it resolves. @throws StartFault */
+export async function startApi({ config, secrets, settings, log }: StartOptions) {
+  await using opened = new AsyncDisposableStack()
+  const { host, adminHost } = config.listen
+  const ports = await chosenPorts({ api: config.listen.api, admin: config.listen.admin }, host)
+  const own = config.publicUrls.api ?? urlOf(host, ports.api)
+  const urls = {
+    api: own,
+    upload: config.publicUrls.upload ?? urlOf(host, config.listen.upload),
+    download: config.publicUrls.download ?? urlOf(host, config.listen.download),
+    web: config.publicUrls.web ?? own,
+  }
+  const addresses = { api: own, admin: urlOf(adminHost, ports.admin) }
+  const cluster = await joinCluster({ config, secrets, role: 'api', addresses, log })
+  opened.defer(() => cluster.close())
+  const admin = await startAdmin(cluster, { role: 'api', port: ports.admin, settings, accounts: true })
+  opened.defer(() => admin.close())
+  const api = createApiHost(cluster, urls)
+  opened.defer(() => api.close())
+  await listen(api, { name: 'api', host, port: ports.api })
+  cluster.setPhase('ready')
+
+  const running = opened.move()
+  return {
+    addresses,
+    async close() {
+      cluster.setPhase('draining')
+      await running.disposeAsync()
+    },
+  }
+}
+
+function createApiHost(
+  cluster: ClusterPart,
+  urls: { api: string; upload: string; download: string; web: string },
+): FastifyInstance {
+  const { config, keyring, serversOf } = cluster
+  const api = createApi({
+    ...cluster,
+    settings: {
+      trustProxy: config.trustProxy,
+      urls,
+      region: config.region,
+      regions: config.regions,
+      openListing: config.openListing,
+      directLinksPremium: config.directLinksPremium,
+      tokenKeyId,
+    },
+  })
+  const presenter = new ItemPresenter({
+    downloadUrl: urls.download,
+    serversOf,
+    directUrlOf: cluster.directUrlOf,
+    capabilityKey: keyring.derive('capability'),
+  })
+  api.register(webPages({ ...cluster, urls, ids: keyring.ids, presenter }))
+  drainOnClose(api, { drainMs: config.drainMs })
+  return api
+}

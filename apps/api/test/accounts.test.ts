@@ -1,0 +1,259 @@
+import { AccountsUnavailable } from '@holdfast/actor-runtime'
+import t from 'tap'
+import { world } from './world.ts'
+
+t.test('a guest account is made at once, whatever form an empty body has', async (t) => {
+  const { ask } = world(t)
+  for (const headers of [
+    {},
+    { 'content-type': 'application/json' },
+    { 'content-type': 'application/x-www-form-urlencoded' },
+  ]) {
+    const made = await ask('POST', '/accounts', headers)
+    t.match(made, { code: 200, status: 'ok', data: { tier: 'guest' } })
+    const { id, rootFolder, token } = made.data
+    const who = await ask('GET', '/accounts/getid', { token })
+    t.same(who.data, { id, email: `${id}@guest.invalid`, tier: 'guest' })
+    t.match(await ask('GET', `/accounts/getid?token=${token}`), { code: 200 })
+    const details = await ask('GET', `/accounts/${id}`, { token })
+    t.match(details.data, {
+      id,
+      tier: 'guest',
+      premiumType: null,
+      token,
+      rootFolder,
+      statsCurrent: {
+        storage: 0,
+        fileCount: 0,
+        folderCount: 0,
+        trafficDirectGenerated: 0,
+        trafficWebDownloaded: 0,
+      },
+      limits: { storage: null, contents: 10_000, traffic: null },
+      recycleBin: { enabled: false },
+      subscriptionProvider: null,
+      subscriptionEndDate: null,
+      subscriptionLimitStorage: null,
+    })
+  }
+  t.match(await ask('POST', '/accounts', { token: 'nonsense' }), { code: 200 }, 'tokens are ignored')
+})
+
+t.test('an address makes a standard account, once', async (t) => {
+  const { ask, mails } = world(t)
+  const made = await ask('POST', '/accounts', { body: { email: 'Ann@Example.org' } })
+  t.match(made, { code: 200, data: { tier: 'standard' } })
+  t.match(await ask('GET', '/accounts/getid', { token: made.data.token }), {
+    data: { id: made.data.id, email: 'Ann@Example.org', tier: 'standard' },
+  })
+  t.same(mails, [{ email: 'Ann@Example.org', accountId: made.data.id }])
+  const again = await ask('POST', '/accounts', { body: { email: 'ann@example.ORG' } })
+  t.match(again, { code: 400, status: 'error-email' })
+  t.same(Object.keys(again), Object.keys(made))
+  t.equal(again.data, undefined)
+  for (const email of ['', 'x', 'a b@c.de', 7, ['a@b.co'], 'a@b.co\r\nBcc: x@y.z'])
+    t.match(await ask('POST', '/accounts', { body: { email } }), { code: 400, status: 'error-email' })
+  t.match(await ask('POST', '/accounts', { body: { email: null } }), { data: { tier: 'guest' } })
+})
+
+t.test('a claim whose account was never made is taken up', async (t) => {
+  const { ask, keyring, lookups } = world(t)
+  const claimed = keyring.ids.account('eu-par')
+  await lookups.claim('email/ann@example.org', Buffer.from(claimed))
+  t.match(await ask('POST', '/accounts', { body: { email: 'ann@example.org' } }), {
+    code: 200,
+    data: { id: claimed },
+  })
+})
+
+t.test('with an Idempotency-Key a retry finds the same account', async (t) => {
+  const { ask } = world(t)
+  const key = { 'idempotency-key': '5a1b2c3d-0000-4000-8000-000000000001' }
+  const first = await ask('POST', '/accounts', key)
+  const again = await ask('POST', '/accounts', key)
+  t.equal(first.status, 'ok')
+  t.same(again.data, first.data)
+  const withEmail = {
+    body: { email: 'ann@example.org' },
+    'idempotency-key': '5a1b2c3d-0000-4000-8000-000000000002',
+  }
+  const made = await ask('POST', '/accounts', withEmail)
+  t.same((await ask('POST', '/accounts', withEmail)).data, made.data)
+})
+
+t.test('a reset token is dead at once, and only for its own account', async (t) => {
+  const { ask, guest, mails } = world(t)
+  const made = await ask('POST', '/accounts', { body: { email: 'ann@example.org' } })
+  const { id, token } = made.data
+  const bob = await guest()
+  t.match(await ask('POST', `/accounts/${bob.id}/resettoken`, { token }), {
+    code: 403,
+    status: 'error-accountId',
+  })
+  t.match(await ask('GET', `/accounts/${bob.id}`, { token }), { code: 403, status: 'error-accountId' })
+  t.match(await ask('GET', '/accounts/x', { token }), { code: 403, status: 'error-accountId' })
+  t.match(await ask('GET', '/accounts/x'), { code: 401, status: 'error-token' })
+  t.same((await ask('POST', `/accounts/${id}/resettoken`, { token })).data, {})
+  t.match(await ask('GET', '/accounts/getid', { token }), { code: 401, status: 'error-token' })
+  t.match(await ask('GET', '/accounts/x', { token }), { code: 401, status: 'error-token' })
+  t.equal(mails.length, 2)
+})
+
+t.test('a repeated reset with its key is answered as the first, and resets nothing more', async (t) => {
+  const { ask, mails } = world(t)
+  const { data } = await ask('POST', '/accounts', { body: { email: 'ann@example.org' } })
+  const reset = () =>
+    ask('POST', `/accounts/${data.id}/resettoken`, { token: data.token, 'idempotency-key': 'reset-1' })
+  t.match(await reset(), { code: 200 })
+  t.match(await reset(), { code: 200 })
+  t.equal(mails.length, 2)
+  t.match(
+    await ask('POST', `/accounts/${data.id}/resettoken`, { token: data.token, 'idempotency-key': 'other' }),
+    {
+      code: 401,
+    },
+  )
+})
+
+t.test('wrong guesses are counted, right ones are not heard once they are spent', async (t) => {
+  const second = { quota: 5, windowSeconds: 600 }
+  const many = { quota: 10_000, windowSeconds: 600 }
+  const { ask, guest } = world(t, {
+    limits: {
+      standard: many,
+      endpoints: {},
+      accounts: {},
+      guesses: { token: second, code: second, password: second },
+      excess: many,
+    },
+  })
+  const premium = await guest('premium')
+  for (let at = 0; at < 5; at++)
+    t.match(await ask('GET', `/contents/AAAAAAA${at}`, { token: premium.token }), { code: 404 })
+  const spent = await ask('GET', '/contents/AAAAAAA9', { token: premium.token })
+  t.match(spent, { code: 429, status: 'error-rateLimit' })
+  t.ok(Number(spent.headers['retry-after']) > 0)
+  t.match(await ask('GET', `/contents/${premium.rootFolder}`, { token: premium.token }), { code: 200 })
+  for (let at = 0; at < 5; at++)
+    t.match(await ask('GET', '/accounts/getid', { token: 'wrong' }), { code: 401 })
+  t.match(await ask('GET', '/accounts/getid', { token: 'wrong' }), { code: 429 })
+  t.match(
+    await ask('GET', '/accounts/getid', { token: premium.token }),
+    { code: 200 },
+    'a known token is heard',
+  )
+})
+
+t.test('an account has a budget of its own, that forged tokens cannot spend', async (t) => {
+  const many = { quota: 10_000, windowSeconds: 600 }
+  const { ask, guest } = world(t, {
+    limits: {
+      standard: many,
+      endpoints: {},
+      accounts: { getAccountId: { quota: 2, windowSeconds: 600 } },
+      guesses: { token: many, code: many, password: many },
+      excess: many,
+    },
+  })
+  const ann = await guest()
+  const forged = `${ann.token.slice(0, 40)}${'A'.repeat(24)}`
+  for (let at = 0; at < 5; at++)
+    t.match(await ask('GET', '/accounts/getid', { token: forged }), { code: 401 })
+  t.match(await ask('GET', '/accounts/getid', { token: ann.token }), { code: 200 })
+  t.match(await ask('GET', '/accounts/getid', { token: ann.token }), { code: 200 })
+  const over = await ask('GET', '/accounts/getid', { token: ann.token })
+  t.match(over, {
+    code: 429,
+    status: 'error-rateLimit',
+    headers: { 'ratelimit-policy': '"account";q=2;w=600' },
+  })
+})
+
+t.test('a full account refuses what does not fit', async (t) => {
+  const { ask, guest, folder } = world(t, { contentsMax: 2 })
+  const ann = await guest()
+  await folder(ann, ann.rootFolder)
+  await folder(ann, ann.rootFolder)
+  t.match(
+    await ask('POST', '/contents/createFolder', {
+      token: ann.token,
+      body: { parentFolderId: ann.rootFolder },
+    }),
+    { code: 403, status: 'error-limits' },
+  )
+})
+
+t.test('accounts out of reach are 503, overloaded ones 429, and nothing is told of either', async (t) => {
+  for (const [overloaded, code, status] of [
+    [false, 503, 'error-unavailable'],
+    [true, 429, 'error-rateLimit'],
+  ] as const) {
+    const { ask } = world(t, {
+      accounts: {
+        call: async () => {
+          throw new AccountsUnavailable('host 10.0.0.7 is silent', { overloaded })
+        },
+      },
+    })
+    const answer = await ask('POST', '/accounts')
+    t.match(answer, { code, status })
+    t.same(answer.data, undefined)
+    t.ok(Number(answer.headers['retry-after']) > 0)
+  }
+})
+
+t.test('what needs no token', async (t) => {
+  const { app, ask } = world(t)
+  t.match((await ask('GET', '/status')).data, { region: 'eu-par' })
+  t.same((await ask('GET', '/servers')).data, { servers: [{ name: 'upload-eu-par', zone: 'eu' }] })
+  t.match((await ask('GET', '/regions')).data.regions[0], {
+    code: 'eu-par',
+    uploadUrl: 'http://upload-eu-par.example',
+  })
+  const document = (await app.inject('/openapi.json')).json()
+  const listed = Object.entries(document.paths as Record<string, object>).flatMap(([path, methods]) =>
+    ['get', 'post', 'put', 'delete']
+      .filter((method) => method in methods)
+      .map((method) => `${method} ${path}`),
+  )
+  for (const endpoint of [
+    'post /uploadfile',
+    'post /contents/createFolder',
+    'get /contents/{contentId}',
+    'put /contents/{contentId}/update',
+    'delete /contents',
+    'post /contents/copy',
+    'put /contents/move',
+    'post /contents/import',
+    'get /contents/search',
+    'post /contents/{contentId}/directlinks',
+    'put /contents/{contentId}/directlinks/{directLinkId}',
+    'delete /contents/{contentId}/directlinks/{directLinkId}',
+    'post /accounts',
+    'get /accounts/getid',
+    'get /accounts/{accountId}',
+    'post /accounts/{accountId}/resettoken',
+  ])
+    t.ok(listed.includes(endpoint), endpoint)
+  const page = await app.inject('/docs')
+  t.match(page.headers['content-type'], 'text/html')
+  t.notMatch(page.body, /src=|https?:\/\/(?!json)/)
+})
+
+t.test('methods and slashes of the real routes', async (t) => {
+  const { app, ask } = world(t)
+  const allow = async (method: string, url: string) => {
+    const answer = await ask(method, url)
+    return `${answer.code} ${answer.status} ${answer.headers.allow}`
+  }
+  t.equal(await allow('GET', '/contents'), '405 error-method DELETE')
+  t.equal(await allow('GET', '/contents/copy'), '405 error-method POST')
+  t.equal(await allow('POST', '/contents/search'), '405 error-method GET, HEAD')
+  t.equal(await allow('GET', '/contents/createFolder/'), '405 error-method POST')
+  t.equal(await allow('PATCH', '/accounts'), '405 error-method POST')
+  t.equal(await allow('GET', '/accounts'), '405 error-method POST')
+  t.equal(await allow('DELETE', '/accounts/getid'), '405 error-method GET, HEAD')
+  t.equal(await allow('GET', '/uploadfile'), '404 error-notFound undefined')
+  t.equal((await app.inject({ method: 'HEAD', url: '/status/' })).statusCode, 200)
+  t.equal((await app.inject({ method: 'HEAD', url: '/accounts/getid' })).statusCode, 401)
+})

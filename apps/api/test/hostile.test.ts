@@ -1,0 +1,182 @@
+/** Whatever is sent, the answer is the envelope with a status of the contract, and nothing is a fault of ours. */
+import fc from 'fast-check'
+import t from 'tap'
+import { world } from './world.ts'
+
+const routes = [
+  ['POST', '/contents/createFolder', ['parentFolderId', 'folderName', 'public', 'modTime']],
+  ['PUT', '/contents/:id/update', ['attribute', 'attributeValue', 'deleteAfterExpiry']],
+  ['DELETE', '/contents', ['contentsId']],
+  ['POST', '/contents/copy', ['contentsId', 'folderId', 'password']],
+  ['PUT', '/contents/move', ['contentsId', 'folderId']],
+  ['POST', '/contents/import', ['contentsId', 'password']],
+  [
+    'POST',
+    '/contents/:id/directlinks',
+    ['expireTime', 'sourceIpsAllowed', 'domainsAllowed', 'domainsBlocked', 'auth'],
+  ],
+  ['PUT', '/contents/:id/directlinks/:id', ['expireTime', 'sourceIpsAllowed', 'auth']],
+  ['DELETE', '/contents/:id/directlinks/:id', []],
+  [
+    'GET',
+    '/contents/:id',
+    [
+      'password',
+      'page',
+      'pageSize',
+      'sortField',
+      'sortDirection',
+      'contentFilter',
+      'contentname',
+      'maxdepth',
+    ],
+  ],
+  ['GET', '/web/contents/:id', ['password', 'page', 'pageSize']],
+  [
+    'GET',
+    '/contents/search',
+    ['contentId', 'searchedString', 'createTimeFrom', 'createTimeTo', 'page', 'pageSize'],
+  ],
+  ['POST', '/accounts', ['email']],
+  ['GET', '/accounts/:id', []],
+  ['POST', '/recyclebin/restore', ['contentsId']],
+  ['GET', '/download/web/:id/x', []],
+  ['GET', '/servers', ['zone']],
+] as const
+
+t.test('random input never is a fault', async (t) => {
+  const { app, guest, folder } = world(t)
+  const ann = await guest('premium')
+  const bob = await guest()
+  const made = await folder(ann, ann.rootFolder, { public: true })
+  const texts = fc.oneof(
+    fc.constantFrom(
+      made.id,
+      made.code,
+      ann.rootFolder,
+      bob.rootFolder,
+      `${made.id},${bob.rootFolder}`,
+      '',
+      'null',
+      'true',
+    ),
+    fc.constantFrom(
+      'name',
+      'tags',
+      'password',
+      'expiry',
+      'public',
+      'description',
+      'modTime',
+      '9'.repeat(15),
+      '-1',
+      '1e9',
+    ),
+    fc.constantFrom(
+      '\ud800',
+      '\0',
+      '%00',
+      '__proto__',
+      'constructor',
+      "'; DROP TABLE",
+      '../..',
+      '😀'.repeat(50),
+    ),
+    fc.uuid({ version: 4 }),
+    fc.string({ unit: 'binary', maxLength: 20 }),
+  )
+  const values = fc.oneof(
+    { weight: 4, arbitrary: texts },
+    fc.integer(),
+    fc.double(),
+    fc.boolean(),
+    fc.constant(null),
+    fc.array(texts, { maxLength: 4 }),
+    fc.jsonValue({ maxDepth: 3 }),
+  )
+  const request = fc.constantFrom(...routes).chain(([method, path, names]) =>
+    fc.record({
+      method: fc.constant(method),
+      path: fc.array(texts, { minLength: 2, maxLength: 2 }).map((ids) => {
+        let at = 0
+        return path.replaceAll(':id', () => encodeURIComponent((ids[at++] ?? '').toWellFormed()) || '-')
+      }),
+      fields: fc.dictionary(fc.constantFrom(...names, '__proto__', 'x'), values),
+      form: fc.boolean(),
+    }),
+  )
+  await fc.assert(
+    fc.asyncProperty(request, async ({ method, path, fields, form }) => {
+      const encoded = new URLSearchParams(
+        Object.entries(fields).map(([name, value]) => [name, String(value)] as [string, string]),
+      ).toString()
+      const answer = await app.inject({
+        method,
+        url: method === 'GET' ? `${path}?${encoded}` : path,
+        headers: {
+          authorization: `Bearer ${ann.token}`,
+          ...(form ? { 'content-type': 'application/x-www-form-urlencoded' } : {}),
+        },
+        ...(method === 'GET' ? {} : { payload: form ? encoded : fields }),
+      })
+      if (answer.statusCode === 302) return
+      const body = answer.json()
+      if (answer.statusCode >= 500)
+        throw new Error(`${method} ${path} ${JSON.stringify(fields)}: ${answer.body}`)
+      if (answer.statusCode === 200) {
+        if (body.status !== 'ok') throw new Error(answer.body)
+      } else if (!/^error-[A-Za-z]+$/.test(body.status) || Object.keys(body).length !== 1) {
+        throw new Error(`${method} ${path}: ${answer.body}`)
+      }
+    }),
+    { numRuns: 700, interruptAfterTimeLimit: 12_000 },
+  )
+  t.equal((await app.inject('/status')).statusCode, 200)
+})
+
+t.test('broken bodies and odd queries', async (t) => {
+  const { app, guest } = world(t)
+  const ann = await guest('premium')
+  const post = async (payload: string | Buffer, type = 'application/json') => {
+    const answer = await app.inject({
+      method: 'POST',
+      url: '/contents/createFolder',
+      payload,
+      headers: { 'content-type': type, authorization: `Bearer ${ann.token}` },
+    })
+    return `${answer.statusCode} ${answer.json().status}`
+  }
+  t.equal(await post('{"parentFolderId":'), '400 error-body')
+  t.equal(await post('[]'), '400 error-body')
+  t.equal(await post('['.repeat(500_000)), '400 error-body')
+  t.equal(await post(`{"a":${'['.repeat(200_000)}${']'.repeat(200_000)}}`), '400 error-parentFolderId')
+  t.equal(await post(`{"folderName":"${'x'.repeat(1024 * 1024)}"}`), '413 error-bodySize')
+  t.equal(await post('{"parentFolderId":"x"}', 'application/xml'), '400 error-body')
+  t.equal(await post('{"__proto__":{"parentFolderId":"x"}}'), '400 error-parentFolderId')
+  t.equal(await post(`{"parentFolderId":"${ann.rootFolder}","folderName":"\\ud800"}`), '400 error-folderName')
+  t.equal(
+    await post(`{"parentFolderId":"${ann.rootFolder}","parentFolderId":"${ann.rootFolder}"}`),
+    '400 error-parentFolderId',
+  )
+  const get = async (query: string) => {
+    const answer = await app.inject({ url: `/contents/${ann.rootFolder}?${query}` })
+    return `${answer.statusCode} ${answer.json().status}`
+  }
+  t.equal(await get(`token=${ann.token}`), '200 ok')
+  t.equal(await get(`token=${ann.token}&token=${ann.token}`), '401 error-token')
+  t.equal(await get(`token=${ann.token}&contentFilter=%zz%`), '200 ok')
+  t.equal(await get(`token=${ann.token}&contentFilter=a&contentFilter=b`), '400 error-contentFilter')
+  t.equal(await get(`token=${ann.token}&contentFilter[]=b`), '200 ok')
+  t.equal(await get(`token=${ann.token}&${'a=1&'.repeat(3000)}`), '200 ok')
+})
+
+t.test('what is a guess is not told apart by its text', async (t) => {
+  const { ask, guest } = world(t)
+  const premium = await guest('premium')
+  const unknown = await Promise.all(
+    ['AAAAAAAA', 'zzzzzz', '3f2b8c54-9d1e-4f6a-8b7c-0123456789ab'].map((id) =>
+      ask('GET', `/contents/${id}`, { token: premium.token }),
+    ),
+  )
+  for (const answer of unknown) t.match(answer, { code: 404, status: 'error-notFound' })
+})

@@ -1,0 +1,92 @@
+/** The admin host as the operator's program sees it: JSON calls, and failures in words. */
+
+/** The host answered, and said no. */
+export class AdminRefusal extends Error {
+  override readonly name = 'AdminRefusal'
+  readonly code = 'ADMIN_REFUSED'
+  readonly status: string
+
+  constructor(status: string) {
+    super(reasons[status] ?? status)
+    this.status = status
+  }
+}
+
+/** Nobody, or nobody of ours, answered. */
+export class AdminUnreachable extends Error {
+  override readonly name = 'AdminUnreachable'
+  readonly code = 'ADMIN_UNREACHABLE'
+}
+
+const reasons: Record<string, string> = {
+  'error-notFound': 'no such account',
+  'error-email': 'the address is not usable: malformed, a guest’s, or known already',
+  'error-limits': 'the account is full',
+  'error-token': 'the admin host wants its token: set HOLDFAST_ADMIN_TOKEN (or HOLDFAST_ADMIN_TOKEN_FILE)',
+  'error-forbidden': 'the admin host only answers calls made to localhost or to an address',
+  'error-unavailable': 'the service is starting, stopping or out of reach of its data: try again',
+  'error-rateLimit': 'too many wrong tokens: wait a minute',
+  'error-internal': 'the service failed at it: its log says why',
+}
+
+/** Collecting a large store takes its time. */
+const answerTimeoutMs = 10 * 60_000
+
+export type Call = (
+  method: 'GET' | 'POST' | 'DELETE',
+  path: string,
+  body?: unknown,
+) => Promise<Record<string, unknown>>
+
+/**
+ * @throws AdminRefusal when the host says no.
+ * @throws AdminUnreachable when it does not answer, or answers what is no envelope of ours.
+ */
+export function adminClient({ url, token }: { url: string; token: string | undefined }): Call {
+  const headers = {
+    'content-type': 'application/json',
+    ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  }
+  return async (method, path, body) => {
+    const answer = await ask(new URL(path, url), {
+      method,
+      headers,
+      signal: AbortSignal.timeout(answerTimeoutMs),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    if (answer.status !== 'ok') throw new AdminRefusal(answer.status)
+    return answer.data ?? {}
+  }
+}
+
+interface Envelope {
+  status: string
+  data?: Record<string, unknown>
+}
+
+async function ask(url: URL, request: RequestInit): Promise<Envelope> {
+  let text: string
+  try {
+    const response = await fetch(url, request)
+    text = await response.text()
+  } catch (error) {
+    const cause = (error as Error).cause ?? error
+    throw new AdminUnreachable(
+      `no answer from ${url.origin} (${(cause as Error).message || (cause as { code?: string }).code}): is the service running, and is this its admin host (--admin, HOLDFAST_ADMIN_PORT)?`,
+      { cause: error },
+    )
+  }
+  const envelope = parse(text)
+  if (envelope === undefined) throw new AdminUnreachable(`${url.origin} is no admin host of Holdfast`)
+  return envelope
+}
+
+function parse(text: string): Envelope | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    const status = (value as Envelope | null)?.status
+    return typeof status === 'string' ? (value as Envelope) : undefined
+  } catch {
+    return undefined
+  }
+}

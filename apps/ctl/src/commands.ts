@@ -1,0 +1,207 @@
+/** What the operator can say. Each command knows its words, its options and its calls; help is made of the same table. */
+import type { Call } from './admin-client.ts'
+
+export interface Command {
+  /** Words that name it. */
+  words: string
+  /** What follows, as help shows it. */
+  usage: string
+  meaning: string
+  options?: Record<string, 'string' | 'boolean'>
+  /** @throws UsageFault when the words make no sense. @returns steps, run in order; one failing step does not keep the others from running. */
+  plan(words: string[], options: Options): Step[]
+}
+
+export type Options = Record<string, string | boolean | undefined>
+
+/** One call, or a few that belong together, and the line that answers it. */
+export interface Step {
+  /** What it is about, for messages; empty: the service itself. */
+  about: string
+  run(call: Call): Promise<string>
+}
+
+/** The words make no sense: nothing was done. */
+export class UsageFault extends Error {
+  override readonly name = 'UsageFault'
+  readonly code = 'USAGE'
+}
+
+const tiers = ['guest', 'standard', 'premium']
+
+export const commands: readonly Command[] = [
+  {
+    words: 'status',
+    usage: '',
+    meaning: 'What runs, since when, what it holds, and whether it is ready.',
+    plan: (words) => [whole(words, async (call) => json(await call('GET', '/admin/status')))],
+  },
+  {
+    words: 'account show',
+    usage: '<id or e-mail> …',
+    meaning: 'Tier, limits and figures of accounts.',
+    plan: (words) =>
+      namesOf(words).map((name) => ({
+        about: name,
+        run: async (call) => json(await call('GET', accountPath(name))),
+      })),
+  },
+  {
+    words: 'account create',
+    usage: '[e-mail]',
+    meaning: 'Makes an account: standard, its sign-in link is mailed; without an address a guest.',
+    plan: ([email, ...others]) => [
+      whole(others, async (call) =>
+        json(await call('POST', '/admin/accounts', email === undefined ? {} : { email })),
+      ),
+    ],
+  },
+  {
+    words: 'account tier',
+    usage: `<id or e-mail> … <${tiers.join('|')}> [--type NAME]`,
+    meaning: 'Moves accounts to a tier; NAME is shown as premiumType.',
+    options: { type: 'string' },
+    plan: (words, { type }) => {
+      const { names, last } = namesAndLast(words, tiers)
+      const change = { tier: last, ...(typeof type === 'string' ? { premiumType: type } : {}) }
+      return changes(names, change, (account) => `${account.tier}`)
+    },
+  },
+  {
+    words: 'account bin',
+    usage: '<id or e-mail> … <on|off>',
+    meaning: 'Switches the recycle bin of accounts.',
+    plan: (words) => {
+      const { names, last } = namesAndLast(words, ['on', 'off'])
+      return changes(names, { recycleBin: last === 'on' }, () => `bin ${last}`)
+    },
+  },
+  {
+    words: 'account limits',
+    usage: '<id or e-mail> … [--contents N|none] [--storage BYTES|none]',
+    meaning: 'Sets what accounts may hold; none goes back to what their tier allows.',
+    options: { contents: 'string', storage: 'string' },
+    plan: (words, { contents, storage }) => {
+      if (contents === undefined && storage === undefined)
+        throw new UsageFault('name --contents or --storage')
+      const limits = { ...limitOf('contents', contents), ...limitOf('storage', storage) }
+      return changes(namesOf(words), { limits }, ({ limits: now }) => json(now, ''))
+    },
+  },
+  {
+    words: 'account mail',
+    usage: '<id or e-mail> …',
+    meaning: 'Mails accounts their sign-in link.',
+    plan: (words) =>
+      namesOf(words).map((name) => ({
+        about: name,
+        run: async (call) => `${name} ${(await call('POST', `${accountPath(name)}/sign-in`)).email}`,
+      })),
+  },
+  {
+    words: 'legacy-folder',
+    usage: '<id or e-mail> … [--no-code] [--name NAME]',
+    meaning:
+      'Makes a public folder with a 6-character code, or a private one without any; prints <folderId> <code>.',
+    options: { 'no-code': 'boolean', name: 'string' },
+    plan: (words, { 'no-code': noCode, name }) =>
+      namesOf(words).map((account) => ({
+        about: account,
+        run: async (call) => {
+          const body = { noCode: noCode === true, ...(typeof name === 'string' ? { name } : {}) }
+          const { folderId, code } = await call('POST', `${accountPath(account)}/legacy-folder`, body)
+          return code === null ? `${folderId}` : `${folderId} ${code}`
+        },
+      })),
+  },
+  {
+    words: 'collect',
+    usage: '[--grace SECONDS]',
+    meaning: 'Frees bytes that nothing refers to any more, now.',
+    options: { grace: 'string' },
+    plan: (words, { grace }) => {
+      const body = grace === undefined ? {} : { graceSeconds: numberOf('grace', grace) }
+      return [whole(words, async (call) => json(await call('POST', '/admin/collect', body)))]
+    },
+  },
+  {
+    words: 'bans',
+    usage: '',
+    meaning: 'Networks that are shut out for repeated excess.',
+    plan: (words) => [whole(words, async (call) => json((await call('GET', '/admin/bans')).bans))],
+  },
+  {
+    words: 'unban',
+    usage: '<address or network> …',
+    meaning: 'Lets them in again.',
+    plan: (words) =>
+      namesOf(words).map((network) => ({
+        about: network,
+        run: async (call) => {
+          const { lifted } = await call('DELETE', `/admin/bans/${encodeURIComponent(network)}`)
+          return `${network} ${lifted === true ? 'let in' : 'was not banned'}`
+        },
+      })),
+  },
+  {
+    words: 'config',
+    usage: '',
+    meaning: 'Settings in force at the running service; secrets masked.',
+    plan: (words) => [
+      whole(words, async (call) => {
+        const { settings } = await call('GET', '/admin/settings')
+        return (settings as { name: string; value: string }[])
+          .map(({ name, value }) => `${name}=${value}`)
+          .join('\n')
+      }),
+    ],
+  },
+]
+
+function changes(
+  names: string[],
+  change: unknown,
+  show: (account: Record<string, unknown>) => string,
+): Step[] {
+  return names.map((name) => ({
+    about: name,
+    run: async (call) => `${name} ${show(await call('POST', accountPath(name), change))}`,
+  }))
+}
+
+function whole(others: string[], run: Step['run']): Step {
+  if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
+  return { about: '', run }
+}
+
+/** Names stand apart or are joined by commas. */
+function namesOf(words: string[]): string[] {
+  const names = words.flatMap((word) => word.split(',')).filter((name) => name !== '')
+  if (names.length === 0) throw new UsageFault('name at least one')
+  return names
+}
+
+function namesAndLast(words: string[], among: string[]): { names: string[]; last: string } {
+  const last = words.at(-1) ?? ''
+  if (!among.includes(last)) throw new UsageFault(`the last word must be one of ${among.join(', ')}`)
+  return { names: namesOf(words.slice(0, -1)), last }
+}
+
+function limitOf(name: string, text: string | boolean | undefined): Record<string, number | null> {
+  if (text === undefined) return {}
+  return { [name]: text === 'none' ? null : numberOf(name, text) }
+}
+
+function numberOf(name: string, text: string | boolean): number {
+  if (typeof text !== 'string' || !/^\d{1,15}$/.test(text))
+    throw new UsageFault(`--${name} takes a whole number`)
+  return Number(text)
+}
+
+function accountPath(name: string): string {
+  return `/admin/accounts/${encodeURIComponent(name)}`
+}
+
+function json(value: unknown, indent = '  '): string {
+  return JSON.stringify(value, null, indent)
+}

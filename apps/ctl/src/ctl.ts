@@ -1,0 +1,106 @@
+/** One run of the program: words in, lines out, an exit code. Knows neither process nor terminal. */
+import { parseArgs } from 'node:util'
+import { AdminRefusal, AdminUnreachable, adminClient, type Call } from './admin-client.ts'
+import { type Command, commands, type Options, UsageFault } from './commands.ts'
+import { adminOf, type Environment } from './config.ts'
+
+export interface Surroundings {
+  env: Environment
+  readSecret: (path: string) => string
+  print: (line: string) => void
+  complain: (line: string) => void
+}
+
+/** 0: done. 1: the service refused at least one. 2: the words make no sense, nothing was done. 3: no answer. */
+export type ExitCode = 0 | 1 | 2 | 3
+
+export async function ctl(words: readonly string[], around: Surroundings): Promise<ExitCode> {
+  try {
+    if (words.length === 0 || words.includes('--help') || words.includes('-h')) {
+      around.print(help())
+      return words.length === 0 ? 2 : 0
+    }
+    const { command, rest, options } = understand(words)
+    const steps = command.plan(rest, options)
+    const admin = typeof options.admin === 'string' ? options.admin : undefined
+    return await runAll(
+      steps,
+      adminClient(adminOf(around.env, { admin, readSecret: around.readSecret })),
+      around,
+    )
+  } catch (error) {
+    if (error instanceof UsageFault) {
+      around.complain(`ctl: ${error.message}\n\n${help()}`)
+      return 2
+    }
+    if (!(error instanceof AdminUnreachable)) throw error
+    around.complain(`ctl: ${error.message}`)
+    return 3
+  }
+}
+
+async function runAll(
+  steps: ReturnType<Command['plan']>,
+  call: Call,
+  { print, complain }: Surroundings,
+): Promise<ExitCode> {
+  let code: ExitCode = 0
+  for (const { about, run } of steps) {
+    try {
+      print(await run(call))
+    } catch (error) {
+      if (!(error instanceof AdminRefusal)) throw error
+      complain(`ctl: ${about === '' ? '' : `${about}: `}${error.message}`)
+      code = 1
+    }
+  }
+  return code
+}
+
+function understand(words: readonly string[]): { command: Command; rest: string[]; options: Options } {
+  const { positionals } = parseLoosely(words)
+  const command = commands.find(
+    ({ words: name }) => name === positionals.slice(0, name.split(' ').length).join(' '),
+  )
+  if (command === undefined) throw new UsageFault(`what is ${positionals.slice(0, 2).join(' ')}?`)
+  const options = Object.fromEntries(
+    Object.entries({ admin: 'string' as const, ...command.options }).map(([name, type]) => [name, { type }]),
+  )
+  try {
+    const parsed = parseArgs({ args: [...words], options, allowPositionals: true })
+    return {
+      command,
+      rest: parsed.positionals.slice(command.words.split(' ').length),
+      options: parsed.values as Options,
+    }
+  } catch (error) {
+    throw new UsageFault((error as Error).message)
+  }
+}
+
+/** Which words are no options, whatever the command: enough to find its name. */
+function parseLoosely(words: readonly string[]): { positionals: string[] } {
+  const taking = commands.flatMap(({ options = {} }) => Object.entries(options))
+  const options = Object.fromEntries(
+    [...taking, ['admin', 'string'] as const].map(([name, type]) => [name, { type }]),
+  )
+  return parseArgs({ args: [...words], options, allowPositionals: true, strict: false })
+}
+
+function help(): string {
+  const lines = commands.map(
+    ({ words, usage, meaning }) => `  ${`${words} ${usage}`.trim()}\n      ${meaning}`,
+  )
+  return [
+    'Usage: npm run -s ctl -- <command> …',
+    '',
+    ...lines,
+    '',
+    'Options of every command:',
+    '  --admin URL   the admin host; without it http://<HOLDFAST_ADMIN_BIND>:<HOLDFAST_ADMIN_PORT>, that is http://127.0.0.1:8090',
+    '  --help        this page',
+    '',
+    'HOLDFAST_ADMIN_TOKEN (or …_FILE) is sent when it is set; on the machine itself none is needed.',
+    'Exit codes: 0 done, 1 the service refused at least one, 2 words without sense (nothing was done), 3 no answer.',
+  ].join('\n')
+}

@@ -1,0 +1,1 @@
+export { ctl, type ExitCode, type Surroundings } from './ctl.ts'

@@ -1,0 +1,160 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createLog } from '@holdfast/http-kit'
+import { readConfig, startStandalone } from '@holdfast/standalone'
+import t from 'tap'
+import { ctl, type ExitCode } from '../src/index.ts'
+
+const ports = {
+  HOLDFAST_API_PORT: '0',
+  HOLDFAST_UPLOAD_PORT: '0',
+  HOLDFAST_DOWNLOAD_PORT: '0',
+  HOLDFAST_ADMIN_PORT: '0',
+}
+const adminToken = 'operator-secret-0123456789'
+const someone = '6ba7b810-9dad-41d1-80b4-00c04fd430c8'
+
+t.test('against a running service', async (t) => {
+  const { service, run } = await start(t)
+  const made = await run('account create')
+  const guest = JSON.parse(made.out)
+  const { id } = JSON.parse((await run('account create ann@example.org')).out)
+
+  t.test('an account is made, with its token, and found by id and address', async (t) => {
+    t.match(guest, { tier: 'guest', token: /^[\w-]{64}$/ })
+    const shown = await run(`account show ${id},ANN@example.org`)
+    t.equal(shown.code, 0)
+    t.match(shown.out, /"tier": "standard"[\s\S]*"tier": "standard"/)
+    const twice = await run('account create ann@example.org')
+    t.equal(twice.code, 1)
+    t.match(twice.err, 'known already')
+    t.equal((await run('account create not-an-address')).code, 1)
+  })
+
+  t.test(
+    'several accounts change in one call, and a failing one does not keep the others from it',
+    async (t) => {
+      t.same(await run(`account tier ${id} ${guest.id} premium --type gift`), {
+        code: 0,
+        out: `${id} premium\n${guest.id} premium`,
+        err: '',
+      })
+      const mixed = await run(`account tier ${id} ${someone} ${guest.id} standard`)
+      t.equal(mixed.code, 1)
+      t.equal(mixed.out, `${id} standard\n${guest.id} standard`)
+      t.equal(mixed.err, `ctl: ${someone}: no such account`)
+    },
+  )
+
+  t.test('limits are set one by one, and go back to the tier’s', async (t) => {
+    await run(`account tier ${id} standard`)
+    const limits = async (words: string) =>
+      JSON.parse((await run(`account limits ${id} ${words}`)).out.slice(id.length))
+    t.match(await limits('--contents 5 --storage 1000'), { contents: 5, storage: 1000 })
+    t.match(await limits('--contents none'), { contents: 10_000, storage: 1000 })
+    t.match(await limits('--storage none'), { contents: 10_000, storage: null })
+  })
+
+  t.test('the bin is switched, and a sign-in link mailed', async (t) => {
+    t.equal((await run(`account bin ${id} on`)).out, `${id} bin on`)
+    t.match((await run(`account show ${id}`)).out, '"enabled": true')
+    t.equal((await run(`account bin ${id} off`)).out, `${id} bin off`)
+    t.equal((await run(`account mail ${id}`)).out, `${id} ann@example.org`)
+    t.equal((await run(`account mail ${guest.id}`)).code, 1)
+  })
+
+  t.test('a legacy folder is printed as its id and its code of 6, or its id alone', async (t) => {
+    const folder = await run(`legacy-folder ${guest.id} --name Old`)
+    t.match(folder.out, /^[0-9a-f-]{36} [A-Za-z0-9]{6}$/)
+    const page = await fetch(`${service.addresses.web}/d/${folder.out.split(' ')[1]}`)
+    t.match(await page.text(), '<bdi>Old</bdi>')
+    const bare = await run(`legacy-folder ${guest.id} --no-code`)
+    t.match(bare.out, /^[0-9a-f-]{36}$/)
+    t.equal((await fetch(`${service.addresses.web}/d/${bare.out}`)).status, 401)
+  })
+
+  t.test('the service tells what it is, is set to and has collected', async (t) => {
+    t.match(JSON.parse((await run('status')).out), { ready: true, role: 'standalone', store: { blobs: 0 } })
+    t.match((await run('config')).out, /^HOLDFAST_API_PORT=/)
+    t.match(JSON.parse((await run('collect --grace 0')).out), {
+      deleted: 0,
+      freedBytes: 0,
+      liveBytes: 0,
+      blobs: 0,
+    })
+    t.same(JSON.parse((await run('bans')).out), [])
+    t.equal((await run('unban 192.0.2.1')).out, '192.0.2.1 was not banned')
+  })
+})
+
+t.test('words without sense do nothing, and say what would have sense', async (t) => {
+  const { run } = runner({})
+  const senseless = [
+    '',
+    'acount show x',
+    'account',
+    'account show',
+    `account tier ${someone} gold`,
+    'account tier premium',
+    `account bin ${someone}`,
+    `account limits ${someone}`,
+    `account limits ${someone} --contents many`,
+    `account show ${someone} --force`,
+    'status now',
+    'collect --grace soon',
+  ]
+  for (const words of senseless) t.equal((await run(words)).code, 2, words)
+  t.match((await run('account tier x gold')).err, 'guest, standard, premium')
+  const help = await run('--help')
+  t.equal(help.code, 0)
+  t.match(help.out, 'legacy-folder')
+})
+
+t.test('no answer, or one of something else, is told apart from a refusal', async (t) => {
+  const { run } = runner({ HOLDFAST_ADMIN_PORT: '1' })
+  const nobody = await run('status')
+  t.equal(nobody.code, 3)
+  t.match(nobody.err, /127\.0\.0\.1:1.*is the service running/)
+  t.equal((await run('status --admin http://127.0.0.1:2')).code, 3)
+})
+
+t.test('the token is sent, from the variable or the file, and a wrong one is told', async (t) => {
+  const { service } = await start(t)
+  const HOLDFAST_ADMIN_PORT = new URL(service.addresses.admin).port
+  const right = runner({ HOLDFAST_ADMIN_PORT, HOLDFAST_ADMIN_TOKEN_FILE: '/run/token' })
+  t.equal((await right.run('status')).code, 0)
+  const wrong = runner({ HOLDFAST_ADMIN_PORT, HOLDFAST_ADMIN_TOKEN: 'wrong' })
+  const refused = await wrong.run('status')
+  t.equal(refused.code, 1)
+  t.match(refused.err, 'HOLDFAST_ADMIN_TOKEN')
+})
+
+async function start(t: { teardown(undo: () => unknown): void }) {
+  const dataDir = mkdtempSync(join(tmpdir(), 'holdfast-ctl-'))
+  t.teardown(() => rmSync(dataDir, { recursive: true, force: true }))
+  const env = { ...ports, HOLDFAST_DATA_DIR: dataDir, HOLDFAST_ADMIN_TOKEN: adminToken }
+  const { config, secrets } = readConfig(env, { readSecret: () => '' })
+  const settings = [{ name: 'HOLDFAST_API_PORT', value: '0', fallback: '8080', meaning: '' }]
+  const service = await startStandalone({ config, secrets, settings, log: createLog({ level: 'silent' }) })
+  t.teardown(() => service.close())
+  return { service, ...runner({ HOLDFAST_ADMIN_PORT: new URL(service.addresses.admin).port }) }
+}
+
+function runner(env: Record<string, string>) {
+  const run = async (words: string): Promise<{ code: ExitCode; out: string; err: string }> => {
+    const out: string[] = []
+    const err: string[] = []
+    const code = await ctl(
+      words.split(' ').filter((word) => word !== ''),
+      {
+        env,
+        readSecret: () => `${adminToken}\n`,
+        print: (line) => out.push(line),
+        complain: (line) => err.push(line),
+      },
+    )
+    return { code, out: out.join('\n'), err: err.join('\n') }
+  }
+  return { run }
+}

@@ -1,0 +1,81 @@
+/** The accounts of this process: the pure core, its runtime, and the way to them. */
+import {
+  type AccountClient,
+  AccountHost,
+  type HostMetrics,
+  RoutedAccountClient,
+} from '@holdfast/actor-runtime'
+import { MemoryBus } from '@holdfast/bus'
+import { createAccountStates } from '@holdfast/content-tree'
+import type { JournalStore, LookupStore } from '@holdfast/journal'
+import type { Clock, Keyring } from '@holdfast/kernel'
+import type { Mailer } from '@holdfast/mail'
+import type { Config } from '@holdfast/process'
+import { signInMailer } from '@holdfast/process'
+import type { Blob } from '@holdfast/wire'
+import type { Logger } from 'pino'
+
+export interface AccountsParts {
+  config: Config
+  journals: JournalStore
+  lookups: LookupStore
+  keyring: Keyring
+  mailer: Mailer
+  /** Where sign-in links lead. */
+  webUrl: string
+  clock: Clock
+  log: Logger
+  metrics: HostMetrics
+  onBlobReleased: (released: { blob: Blob; account: string }) => void
+}
+
+export interface Accounts {
+  client: AccountClient
+  active(): number
+  close(): Promise<void>
+}
+
+/** There is one host, so its name is of no importance; the journals show it as owner. */
+const hostId = 'standalone'
+/** After the HTTP hosts have drained little is under way; what is not at rest by then is recovered at the next start. */
+const restMs = 5_000
+
+export function startAccounts(parts: AccountsParts): Accounts {
+  const { config, keyring, clock, lookups } = parts
+  const log = parts.log.child({ part: 'accounts' })
+  const bus = new MemoryBus({
+    onHandlerError: ({ subject, error }) =>
+      log.error({ subject, err: error }, 'a request was left without an answer'),
+  })
+  const host = new AccountHost({
+    hostId,
+    bus,
+    journal: parts.journals,
+    lookups,
+    states: createAccountStates({
+      ids: keyring.ids,
+      codes: keyring.codes,
+      legacyCodes: keyring.legacyCodes,
+      tokens: keyring.tokens,
+      limits: config.tiers,
+      openListing: config.openListing,
+      directLinksPremium: config.directLinksPremium,
+    }),
+    mailer: signInMailer({ mailer: parts.mailer, keyring, webUrl: parts.webUrl }),
+    onBlobReleased: parts.onBlobReleased,
+    sweepMs: config.expirySweepMs,
+    limits: { memoryBytesMax: config.accountMemoryBytes },
+    clock,
+    log,
+    metrics: parts.metrics,
+  })
+  host.start()
+  return {
+    client: new RoutedAccountClient({ bus, hostOf: () => hostId, clock }),
+    active: () => host.activeAccounts,
+    async close() {
+      await host.close({ drainMs: restMs })
+      await bus.close()
+    },
+  }
+}

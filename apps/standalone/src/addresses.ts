@@ -1,0 +1,36 @@
+/** Where the hosts listen, and what links say. */
+import { type Config, chosenPorts, urlOf } from '@holdfast/process'
+
+export interface Addresses {
+  api: string
+  upload: string
+  download: string
+  admin: string
+  web: string
+}
+
+export interface Listening {
+  host: string
+  adminHost: string
+  ports: Record<'api' | 'upload' | 'download' | 'admin', number>
+  /** No slash at the end. */
+  urls: Addresses
+}
+
+export async function listeningOf({ listen, publicUrls }: Config): Promise<Listening> {
+  const { host, adminHost, ...asked } = listen
+  const ports = await chosenPorts(asked, host)
+  const api = publicUrls.api ?? urlOf(host, ports.api)
+  return {
+    host,
+    adminHost,
+    ports,
+    urls: {
+      api,
+      upload: publicUrls.upload ?? urlOf(host, ports.upload),
+      download: publicUrls.download ?? urlOf(host, ports.download),
+      admin: urlOf(adminHost, ports.admin),
+      web: publicUrls.web ?? api,
+    },
+  }
+}

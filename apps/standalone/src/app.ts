@@ -1,0 +1,171 @@
+/**
+ * The whole service in one process: every long-lived part is made here and wired to the others, with the embedded adapters behind the
+ * four ports. Nothing lives outside of what `startStandalone` returns, so several can run in one process on different directories.
+ *
+ * Order of the start: metadata store (its lock is the data directory's) → keys → bytes → accounts → HTTP hosts → collector.
+ * The end is the reverse: unready, stop accepting, let what runs end, bring the accounts out of memory, close the stores.
+ */
+import { accountMetrics, createAdminHost, processMetrics, Readiness, storeMetrics } from '@holdfast/admin'
+import { createRateLimits, drainOnClose } from '@holdfast/http-kit'
+import { systemClock } from '@holdfast/kernel'
+import {
+  type Config,
+  listen,
+  openKeyring,
+  openMailer,
+  type Secrets,
+  type SettingDescription,
+} from '@holdfast/process'
+import type { Logger } from 'pino'
+import { startAccounts } from './accounts.ts'
+import { type Addresses, listeningOf } from './addresses.ts'
+import { openBlobs } from './blobs.ts'
+import { collectNow, createCollector } from './collecting.ts'
+import { openMetadata, prepareDataDir } from './data-dir.ts'
+import { createPublicHosts, tokenKeyId } from './hosts.ts'
+
+export interface StandaloneOptions {
+  config: Config
+  secrets: Secrets
+  log: Logger
+  /** What the operator is shown of the settings. */
+  settings?: readonly SettingDescription[]
+}
+
+export interface Standalone {
+  readonly addresses: Addresses
+  /** Drains and lets go of everything; at most about the drain time of the configuration. A second call shares the first. */
+  close(): Promise<void>
+}
+
+/**
+ * Starts the service; when it resolves every host takes requests.
+ * @throws StartFault when a port, the directory or the lock cannot be had; whatever was opened is closed again.
+ */
+export async function startStandalone({
+  config,
+  secrets,
+  log,
+  settings = [],
+}: StandaloneOptions): Promise<Standalone> {
+  await using opened = new AsyncDisposableStack()
+  const clock = systemClock
+  const startedMs = clock.now()
+
+  const dir = await prepareDataDir(config.dataDir)
+  const metadata = await openMetadata(dir, log)
+  opened.defer(() => metadata.close())
+  const { lookups, journals } = metadata
+  const keyring = await openKeyring(lookups)
+
+  const metrics = processMetrics({ version, role: 'standalone', region: config.region })
+  const blobs = await openBlobs({ path: dir.blobs, config: config.store, clock, log })
+  opened.defer(() => blobs.close())
+  storeMetrics(metrics, blobs)
+  const collector = createCollector({ config: config.collect, blobs, metadata, clock, log })
+  opened.defer(() => collector.close())
+
+  const { urls, ports, host, adminHost } = await listeningOf(config)
+  const mailer = await openMailer({ config, secrets, folder: dir.outbox, clock })
+  opened.defer(() => mailer.close())
+  const { observer, figures } = accountMetrics(metrics)
+  const accounts = startAccounts({
+    config,
+    journals,
+    lookups,
+    keyring,
+    mailer,
+    webUrl: urls.web,
+    clock,
+    log,
+    metrics: observer,
+    onBlobReleased: ({ blob }) => collector.released(blob),
+  })
+  opened.defer(() => accounts.close())
+
+  const limits = createRateLimits({ mode: config.rateLimits, clock })
+  opened.defer(() => limits.close())
+  const readiness = new Readiness({
+    metadata: async () => {
+      if (metadata.failure !== undefined) throw metadata.failure
+    },
+    store: async () => {
+      if (!(await blobs.usage()).writable) throw new Error('not writable: the disk is full or failed')
+    },
+  })
+  const status = async () => ({
+    version,
+    role: 'standalone',
+    region: config.region,
+    server: config.serverName,
+    startTime: Math.floor(startedMs / 1000),
+    uptimeSeconds: Math.floor((clock.now() - startedMs) / 1000),
+    ...(await readiness.report()),
+    addresses: urls,
+    dataDir: config.dataDir,
+    accounts: { ...figures(), active: accounts.active() },
+    store: await blobs.usage(),
+    lostBatches: metadata.lostBatches,
+  })
+  const admin = createAdminHost({
+    log,
+    metrics,
+    limits,
+    readiness,
+    adminToken: secrets.adminToken,
+    operations: {
+      status,
+      collect: (options) => collectNow({ collector, blobs }, options),
+      settings: () => [...settings],
+      bans: () => limits.bans(),
+      liftBan: (network) => limits.liftBan(network),
+    },
+    accounts: {
+      accounts: accounts.client,
+      lookups,
+      ids: keyring.ids,
+      now: clock.now,
+      keyring,
+      region: config.region,
+      tokenKeyId,
+    },
+  })
+  drainOnClose(admin, { drainMs: adminDrainMs })
+  opened.defer(() => admin.close())
+  await listen(admin, { name: 'admin', host: adminHost, port: ports.admin })
+
+  const hosts = createPublicHosts({
+    config,
+    urls,
+    accounts: accounts.client,
+    blobs,
+    lookups,
+    keyring,
+    limits,
+    clock,
+    log,
+    metrics,
+  })
+  opened.defer(async () => {
+    await Promise.all(Object.values(hosts).map((app) => app.close()))
+  })
+  for (const name of ['api', 'upload', 'download'] as const)
+    await listen(hosts[name], { name, host, port: ports[name] })
+  collector.start()
+  readiness.phase = 'ready'
+
+  const running = opened.move()
+  let closing: Promise<void> | undefined
+  return {
+    addresses: urls,
+    close() {
+      readiness.phase = 'draining'
+      closing ??= running.disposeAsync()
+      return closing
+    },
+  }
+}
+
+const version = '0.1.0'
+/** Nobody waits long for an operator's call. */
+const adminDrainMs = 2_000

@@ -1,0 +1,72 @@
+/** The HTTP hosts of this process. */
+import type { AccountClient } from '@holdfast/actor-runtime'
+import { createApi } from '@holdfast/api'
+import type { BlobStore } from '@holdfast/blob-store'
+import { drainOnClose, ItemPresenter, type RateLimits } from '@holdfast/http-kit'
+import type { LookupStore } from '@holdfast/journal'
+import type { Clock, Keyring } from '@holdfast/kernel'
+import type { Config } from '@holdfast/process'
+import { createDownloads } from '@holdfast/storage-node'
+import { createUpload } from '@holdfast/upload'
+import { webPages } from '@holdfast/web'
+import type { FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import type { Listening } from './addresses.ts'
+
+export interface HostParts {
+  config: Config
+  urls: Listening['urls']
+  accounts: AccountClient
+  blobs: BlobStore
+  lookups: LookupStore
+  keyring: Keyring
+  limits: RateLimits
+  clock: Clock
+  log: Logger
+  metrics: Registry
+}
+
+/** New tokens are made with this key; those of older keys stay good. */
+export const tokenKeyId = 1
+
+/** What users reach, not listening yet. */
+export function createPublicHosts(parts: HostParts): Record<'api' | 'upload' | 'download', FastifyInstance> {
+  const { config, urls } = parts
+  const serversOf = () => [config.serverName]
+  const { trustProxy, region, drainMs } = config
+  const api = createApi({
+    ...parts,
+    serversOf,
+    settings: {
+      trustProxy,
+      urls,
+      region,
+      regions: [region],
+      openListing: config.openListing,
+      directLinksPremium: config.directLinksPremium,
+      tokenKeyId,
+    },
+  })
+  const presenter = new ItemPresenter({
+    downloadUrl: urls.download,
+    serversOf,
+    capabilityKey: parts.keyring.derive('capability'),
+  })
+  api.register(webPages({ ...parts, ids: parts.keyring.ids, presenter }))
+  drainOnClose(api, { drainMs })
+  const upload = createUpload({
+    ...parts,
+    serversOf,
+    settings: {
+      trustProxy,
+      downloadUrl: urls.download,
+      webUrl: urls.web,
+      region,
+      tokenKeyId,
+      drainMs,
+      ...(config.rateLimits === 'off' ? { uploadsPerNetworkMax: Number.POSITIVE_INFINITY } : {}),
+    },
+  })
+  return { api, upload, download: createDownloads({ ...parts, trustProxy, drainMs }) }
+}

@@ -1,0 +1,28 @@
+/** `npm start`: reads the environment, starts the service, stops it at a signal. */
+import { readFileSync } from 'node:fs'
+import { createLog } from '@holdfast/http-kit'
+import {
+  describeSettings,
+  exitCodes,
+  readConfig,
+  SettingsFault,
+  StartFault,
+  stopAtSignals,
+} from '@holdfast/process'
+import { pino } from 'pino'
+import { startStandalone } from './app.ts'
+import { readyText } from './ready-text.ts'
+
+const env = process.env
+
+try {
+  const { config, secrets } = readConfig(env, { readSecret: (path) => readFileSync(path, 'utf8') })
+  const log = createLog({ level: config.logLevel, destination: pino.destination({ dest: 2, sync: true }) })
+  const service = await startStandalone({ config, secrets, log, settings: describeSettings(env) })
+  stopAtSignals(() => service.close())
+  console.log(readyText(service.addresses, { dataDir: config.dataDir }))
+} catch (error) {
+  if (!(error instanceof SettingsFault || error instanceof StartFault)) throw error
+  console.error(`Holdfast does not start: ${error.message}`)
+  process.exitCode = exitCodes[error.code]
+}

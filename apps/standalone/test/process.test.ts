@@ -1,0 +1,131 @@
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { type ClientRequest, request } from 'node:http'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { call, dataDir, startProcess } from './run.ts'
+
+const repository = fileURLToPath(new URL('../../../', import.meta.url))
+
+t.test('SIGTERM lets an upload under way end, takes no new ones, and the process exits 0', async (t) => {
+  const service = await startProcess(dataDir(t))
+  const { client, answer } = startUpload(service.upload)
+  client.write('first half, ')
+  // The service has it in hand once it counts it.
+  while (!/holdfast_store_open_stages 1\n/.test(await (await fetch(`${service.admin}/metrics`)).text()));
+  service.process.kill('SIGTERM')
+  while ((await fetch(`${service.admin}/readyz`)).status !== 503);
+  await t.rejects(fetch(`${service.api}/status`), 'the API host stopped listening')
+  client.end(`second half\r\n--b--\r\n`)
+  t.match(JSON.parse(await answer), { status: 'ok', data: { size: 23 } })
+  t.equal(await service.ended, 0)
+})
+
+t.test('what hangs is cut off at the end of the drain time, and the exit is still 0', async (t) => {
+  const service = await startProcess(dataDir(t), { HOLDFAST_DRAIN_SECONDS: '0.2' })
+  const { client, answer } = startUpload(service.upload)
+  client.write('and then nothing')
+  while (!/holdfast_store_open_stages 1\n/.test(await (await fetch(`${service.admin}/metrics`)).text()));
+  service.process.kill('SIGTERM')
+  await t.rejects(answer)
+  t.equal(await service.ended, 0)
+})
+
+t.test('a later second signal exits at once, one of the same gesture does not', async (t) => {
+  const service = await startProcess(dataDir(t))
+  const { client, answer } = startUpload(service.upload)
+  answer.catch(() => {})
+  client.write('hanging')
+  while (!/holdfast_store_open_stages 1\n/.test(await (await fetch(`${service.admin}/metrics`)).text()));
+  service.process.kill('SIGINT')
+  service.process.kill('SIGINT')
+  while ((await fetch(`${service.admin}/readyz`)).status !== 503);
+  const again = setInterval(() => service.process.kill('SIGINT'), 100)
+  t.equal(await service.ended, 130)
+  clearInterval(again)
+})
+
+t.test('what is printed at the start works as printed', async (t) => {
+  const service = await startProcess(dataDir(t))
+  t.teardown(async () => {
+    service.process.kill()
+    await service.ended
+  })
+  const commands = service
+    .stdout()
+    .split('\n')
+    .filter((line) => line.startsWith('    curl '))
+  t.equal(commands.length, 2)
+  const run = (command: string, env: Record<string, string> = {}) =>
+    JSON.parse(
+      execFileSync('sh', ['-c', command.trim()], {
+        cwd: repository,
+        env: { ...process.env, ...env },
+        stdio: 'pipe',
+      }).toString(),
+    )
+  const { data: file } = run(commands[0] as string)
+  const { data: link } = run(commands[1] as string, { guestToken: file.guestToken, id: file.id })
+  t.match(await (await fetch(link.directLink)).text(), 'npm start')
+  t.equal((await fetch(file.downloadPage)).status, 200)
+  t.equal(service.stderr(), '', 'nothing else on the terminal')
+})
+
+t.test(
+  'a faulty configuration ends the start with all its faults and code 78, before anything is made',
+  async (t) => {
+    const service = await startProcess(dataDir(t), {
+      HOLDFAST_RATE_LIMITS: 'maybe',
+      HOLDFAST_SPEED: 'high',
+    })
+    t.equal(await service.ended, 78)
+    t.match(service.stderr(), 'HOLDFAST_RATE_LIMITS is "maybe"')
+    t.match(service.stderr(), 'HOLDFAST_SPEED is no setting')
+    t.equal(service.stdout(), '')
+  },
+)
+
+t.test('a directory in use, and a port in use, are told by message and exit code', async (t) => {
+  const dir = dataDir(t)
+  const first = await startProcess(dir)
+  const locked = await startProcess(dir)
+  t.equal(await locked.ended, 75)
+  t.match(locked.stderr(), /held by process \d+/)
+  const port = new URL(first.api).port
+  const taken = await startProcess(dataDir(t), { HOLDFAST_API_PORT: port })
+  t.equal(await taken.ended, 69)
+  t.match(taken.stderr(), 'HOLDFAST_API_PORT')
+  t.notMatch(taken.stderr(), /^\s+at /m, 'no stack for what an operator can mend')
+  first.process.kill()
+  t.equal(await first.ended, 0)
+})
+
+t.test('kill -9 loses nothing that was answered', async (t) => {
+  const dir = dataDir(t)
+  const first = await startProcess(dir)
+  const body = new FormData()
+  body.append('file', new Blob(['durable']), 'a.txt')
+  const { data: file } = await call(`${first.upload}/uploadfile`, { method: 'POST', body })
+  first.process.kill('SIGKILL')
+  await first.ended
+  const second = await startProcess(dir)
+  const headers = { authorization: `Bearer ${file.guestToken}` }
+  const link = await call(`${second.api}/contents/${file.id}/directlinks`, { method: 'POST', headers })
+  t.equal(await (await fetch(link.data.directLink)).text(), 'durable')
+  second.process.kill()
+  await second.ended
+})
+
+function startUpload(upload: string): { client: ClientRequest; answer: Promise<string> } {
+  const client = request(`${upload}/uploadfile`, {
+    method: 'POST',
+    headers: { 'content-type': 'multipart/form-data; boundary=b', 'transfer-encoding': 'chunked' },
+  })
+  client.write('--b\r\nContent-Disposition: form-data; name="file"; filename="slow.txt"\r\n\r\n')
+  const answer = once(client, 'response').then(async ([response]) => {
+    let text = ''
+    for await (const part of response) text += part
+    return text
+  })
+  return { client, answer }
+}

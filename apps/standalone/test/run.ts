@@ -1,0 +1,93 @@
+/** Instances for the tests of this app: on free ports, in a directory of their own, in this process or as one. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { createLog } from '@holdfast/http-kit'
+import { readConfig, type Standalone, startStandalone } from '../src/index.ts'
+
+export const freePorts = {
+  HOLDFAST_API_PORT: '0',
+  HOLDFAST_UPLOAD_PORT: '0',
+  HOLDFAST_DOWNLOAD_PORT: '0',
+  HOLDFAST_ADMIN_PORT: '0',
+}
+
+/** A directory that goes after everything that was registered behind it. */
+export function dataDir(t: { teardown(undo: () => unknown): void }): string {
+  const path = mkdtempSync(join(tmpdir(), 'holdfast-standalone-'))
+  t.teardown(() => rmSync(path, { recursive: true, force: true }))
+  return path
+}
+
+export async function startHere(dataDir: string, more: Record<string, string> = {}): Promise<Standalone> {
+  const env = { ...freePorts, HOLDFAST_DATA_DIR: dataDir, ...more }
+  const { config, secrets } = readConfig(env, { readSecret: () => '' })
+  return startStandalone({ config, secrets, log: createLog({ level: 'silent' }) })
+}
+
+export interface Running {
+  process: ChildProcess
+  /** Hosts as the ready line names them. */
+  api: string
+  upload: string
+  admin: string
+  /** Everything it printed so far. */
+  stdout(): string
+  stderr(): string
+  /** Its exit code, or the signal that ended it. */
+  ended: Promise<number | NodeJS.Signals | null>
+}
+
+const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
+
+/** As `npm start` does, ready or ended. */
+export async function startProcess(dataDir: string, more: Record<string, string> = {}): Promise<Running> {
+  const env = { PATH: process.env.PATH, ...freePorts, HOLDFAST_DATA_DIR: dataDir, ...more }
+  const child = spawn(process.execPath, [main], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const texts = { stdout: '', stderr: '' }
+  const ended = new Promise<number | NodeJS.Signals | null>((resolve) => {
+    child.on('close', (code, signal) => resolve(code ?? signal))
+  })
+  const ready = new Promise<void>((resolve) => {
+    child.stdout.on('data', (text) => {
+      texts.stdout += text
+      if (texts.stdout.includes('Stop:')) resolve()
+    })
+  })
+  child.stderr.on('data', (text) => {
+    texts.stderr += text
+  })
+  await Promise.race([ready, ended])
+  const url = (name: string) => new RegExp(`${name}: (http://\\S+)`).exec(texts.stdout)?.[1] ?? ''
+  return {
+    process: child,
+    api: url('pages'),
+    upload: url('uploads'),
+    admin: url('admin'),
+    stdout: () => texts.stdout,
+    stderr: () => texts.stderr,
+    ended,
+  }
+}
+
+export interface Answer {
+  status: string
+  // biome-ignore lint/suspicious/noExplicitAny: answers of every kind, looked into by the tests
+  data: any
+}
+
+export async function call(url: string, request: RequestInit = {}): Promise<Answer & { code: number }> {
+  const response = await fetch(url, request)
+  return { code: response.status, ...((await response.json()) as Answer) }
+}
+
+export async function uploadText(
+  upload: string,
+  { name, text }: { name: string; text: string },
+): Promise<Answer> {
+  const body = new FormData()
+  body.append('file', new Blob([text]), name)
+  return call(`${upload}/uploadfile`, { method: 'POST', body })
+}

@@ -1,0 +1,106 @@
+/** Builds the download host out of its parts. */
+import { createSecretKey } from 'node:crypto'
+import type { Capability, CapabilityKey } from '@holdfast/access'
+import type { AccountClient } from '@holdfast/actor-runtime'
+import type { BlobStore } from '@holdfast/blob-store'
+import { createHttpHost, drainOnClose, type RateLimits } from '@holdfast/http-kit'
+import { type Clock, type Keyring, RecentMap } from '@holdfast/kernel'
+import type { FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import { Archives } from './archives.ts'
+import { type DirectLinkParams, directLink } from './direct-link.ts'
+import { download } from './download.ts'
+import { DownloadReports, type Traffic } from './download-reports.ts'
+import { RecentAnswers } from './recent-answers.ts'
+import { trafficCounter } from './traffic-counter.ts'
+
+export interface DownloadsDeps {
+  accounts: AccountClient
+  blobs: BlobStore
+  keyring: Keyring
+  clock: Clock
+  log: Logger
+  metrics: Registry
+  limits: RateLimits
+  trustProxy: string[] | number | false
+  /** How long `close` lets running downloads go on before it cuts them, ms. Default 30,000. */
+  drainMs?: number
+}
+
+/** What the handlers work with. */
+export interface DownloadParts {
+  accounts: AccountClient
+  blobs: BlobStore
+  keyring: Keyring
+  capabilityKey: CapabilityKey
+  /** Those that were verified lately, by their text. */
+  capabilities: RecentMap<string, Capability>
+  clock: Clock
+  limits: RateLimits
+  recent: RecentAnswers
+  reports: DownloadReports
+  archives: Archives
+  sent(accountId: string, traffic: Traffic, bytes: number): void
+}
+
+const drainMsDefault = 30_000
+/** Some 500 bytes each; one serves a folder, for whoever listed it. */
+const capabilitiesMax = 4_096
+
+/**
+ * The host of downloads, direct links and archives; the caller listens.
+ *
+ * `close` stops listening, lets what runs end within `drainMs`, cuts the rest, and reports the counts that are left. The ports stay open: they
+ * belong to the caller.
+ */
+export function createDownloads(deps: DownloadsDeps): FastifyInstance {
+  const { accounts, blobs, keyring, clock, log, limits } = deps
+  const app = createHttpHost({
+    name: 'download',
+    log,
+    metrics: deps.metrics,
+    trustProxy: deps.trustProxy,
+    cors: true,
+    limits,
+  })
+  const reports = new DownloadReports({ accounts, clock, log })
+  const bytesSent = trafficCounter(deps.metrics)
+  const parts: DownloadParts = {
+    accounts,
+    blobs,
+    keyring,
+    capabilityKey: createSecretKey(keyring.derive('capability')),
+    capabilities: new RecentMap({ max: capabilitiesMax }),
+    clock,
+    limits,
+    recent: new RecentAnswers(clock),
+    reports,
+    archives: new Archives({ blobs, clock }),
+    sent(accountId, traffic, bytes) {
+      bytesSent.inc({ traffic }, bytes)
+      reports.countTraffic(accountId, traffic, bytes)
+    },
+  }
+
+  const method = ['GET', 'HEAD']
+  for (const url of ['/download/:contentId', '/download/:contentId/*']) {
+    app.route<{ Params: { contentId: string } }>({
+      method,
+      url,
+      config: { endpoint: 'download' },
+      handler: (request, reply) => download(parts, request, reply),
+    })
+  }
+  for (const url of ['/direct/:contentId/:linkId', '/direct/:contentId/:linkId/*']) {
+    app.route<{ Params: DirectLinkParams }>({
+      method,
+      url,
+      config: { endpoint: 'directLink' },
+      handler: (request, reply) => directLink(parts, request, reply),
+    })
+  }
+  drainOnClose(app, { drainMs: deps.drainMs ?? drainMsDefault })
+  app.addHook('onClose', () => reports.close())
+  return app
+}

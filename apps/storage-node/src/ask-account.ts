@@ -1,0 +1,29 @@
+import type { AccountClient } from '@holdfast/actor-runtime'
+import { Refusal } from '@holdfast/http-kit'
+import { type Clock, mintRequestId } from '@holdfast/kernel'
+import type { AccountReply, AccountRequest, Caller } from '@holdfast/wire'
+
+type Result = NonNullable<AccountReply['result']>
+
+/** One question; the answer must be of the kind the operation has. @throws Refusal what the account says; the client's faults. */
+export async function askAccount<Kind extends Result['$case']>(
+  { accounts, clock }: { accounts: AccountClient; clock: Clock },
+  question: { accountId: string; who: NonNullable<Caller['who']>; operation: AccountRequest['operation'] },
+  kinds: readonly Kind[],
+): Promise<Extract<Result, { $case: Kind }>> {
+  const { result } = await accounts.call(
+    {
+      accountId: question.accountId,
+      requestId: mintRequestId(clock.now()),
+      caller: { who: question.who },
+      tierNeeded: '',
+      operation: question.operation,
+    },
+    {},
+  )
+  if (result?.$case === 'refusal') throw new Refusal(result.value.status)
+  if (!kinds.some((kind) => kind === result?.$case)) {
+    throw new Error(`${question.operation?.$case} was answered with ${result?.$case}`)
+  }
+  return result as Extract<Result, { $case: Kind }>
+}

@@ -1,0 +1,142 @@
+/**
+ * `GET /download/<content id>/<name>`: a file for whoever may read it now.
+ *
+ * Access is asked for each download: by the capability of a listing's link, by the owner's token, or as a visitor. The first that opens the file
+ * counts; what is refused to all is refused with the last one's reason. The name in the path is decoration.
+ */
+import { verifyCapability } from '@holdfast/access'
+import { Refusal, tokenOf } from '@holdfast/http-kit'
+import { type AccountId, parseToken } from '@holdfast/kernel'
+import type { Caller, FileView } from '@holdfast/wire'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { DownloadParts } from './app.ts'
+import { askAccount } from './ask-account.ts'
+import { openedFile } from './opened-file.ts'
+import { serve } from './representation.ts'
+
+type Who = NonNullable<Caller['who']>
+
+export async function download(
+  parts: DownloadParts,
+  request: FastifyRequest<{ Params: { contentId: string } }>,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const contentId = request.params.contentId.toLowerCase()
+  const accountId = parts.keyring.ids.accountOf(contentId)
+  if (accountId === undefined) throw new Refusal('error-notFound')
+  const view = await open(parts, request, { accountId, contentId })
+  if (view.item === undefined) throw new Refusal('error-notFound')
+  return serve(request, reply, openedFile(parts.blobs, view.item), {
+    begun: () => parts.reports.countDownload(accountId, contentId),
+    sent: (bytes) => parts.sent(accountId, 'web', bytes),
+  })
+}
+
+async function open(
+  parts: DownloadParts,
+  request: FastifyRequest,
+  content: { accountId: AccountId; contentId: string },
+): Promise<FileView> {
+  const password = passwordOf(request)
+  if (password !== undefined) await parts.limits.checkGuess(request, 'password')
+  const ask = async (who: Who) => {
+    const operation = { contentId: content.contentId, password }
+    const question = {
+      accountId: content.accountId,
+      who,
+      operation: { $case: 'openFile', value: operation },
+    } as const
+    return (await askAccount(parts, question, ['file'])).value
+  }
+  const asked = (who: Who) =>
+    isOwners(who) ? ask(who) : parts.recent.get(questionOf(content.contentId, who, password), () => ask(who))
+
+  const grant = grantOf(parts, request)
+  if (grant !== undefined) {
+    const granted = await unlessRefused(asked(grant))
+    if (!(granted instanceof Refusal)) return granted
+  }
+  const token = tokenOf(request)
+  if (token !== undefined) {
+    const owner = ownerOf(token, content.accountId)
+    if (owner === 'no token') return refuseToken(parts, request)
+    const opened = owner === undefined ? undefined : await unlessRefused(ask(owner))
+    if (opened instanceof Refusal) {
+      if (opened.status === 'error-token') return refuseToken(parts, request)
+      throw opened
+    }
+    if (opened !== undefined) return opened
+  } else {
+    // A browser sends its cookie whether it is still good or not: then the visitor's answer counts.
+    const owner = ownerOf(cookieOf(request) ?? '', content.accountId)
+    const opened = owner === undefined || owner === 'no token' ? undefined : await unlessRefused(ask(owner))
+    if (opened !== undefined && !(opened instanceof Refusal)) return opened
+  }
+  const visited = await unlessRefused(asked({ $case: 'visitor', value: { accountId: '' } }))
+  if (!(visited instanceof Refusal)) return visited
+  if (visited.status === 'error-passwordWrong') await parts.limits.takeGuess(request, 'password')
+  throw visited
+}
+
+async function refuseToken(parts: DownloadParts, request: FastifyRequest): Promise<never> {
+  await parts.limits.takeGuess(request, 'token')
+  throw new Refusal('error-token')
+}
+
+async function unlessRefused(answer: Promise<FileView>): Promise<FileView | Refusal> {
+  try {
+    return await answer
+  } catch (error) {
+    if (error instanceof Refusal) return error
+    throw error
+  }
+}
+
+/** The verified capability of the link, if it has one that still holds. */
+function grantOf(parts: DownloadParts, request: FastifyRequest): Who | undefined {
+  const { c } = request.query as Record<string, unknown>
+  if (typeof c !== 'string') return undefined
+  const now = Math.floor(parts.clock.now() / 1000)
+  const known = parts.capabilities.get(c)
+  const capability =
+    known !== undefined && now < known.ends ? known : verifyCapability(parts.capabilityKey, c, now)
+  if (capability === undefined) return undefined
+  parts.capabilities.set(c, capability)
+  return {
+    $case: 'grant',
+    value: {
+      folderId: capability.folderId,
+      ownerTokenCounter: capability.ownerTokenCounter,
+      passwordVersion: Buffer.from(capability.passwordVersion),
+    },
+  }
+}
+
+/** The bearer, when the token is one of this account; undefined when it is another's, which gives nothing here. */
+function ownerOf(token: string, accountId: string): Who | undefined | 'no token' {
+  const parsed = parseToken(token)
+  if (parsed === undefined) return 'no token'
+  return parsed.account === accountId ? { $case: 'bearer', value: { token: parsed.bytes } } : undefined
+}
+
+function isOwners(who: Who): boolean {
+  return who.$case === 'grant' && who.value.ownerTokenCounter !== undefined
+}
+
+function questionOf(contentId: string, who: Who, password: string | undefined): string {
+  const grant =
+    who.$case === 'grant' ? `${who.value.folderId} ${who.value.passwordVersion.toString('hex')}` : ''
+  return `${contentId} ${grant} ${password ?? ''}`
+}
+
+/** @throws Refusal error-password when it was sent twice, or is longer than any password. */
+function passwordOf(request: FastifyRequest): string | undefined {
+  const { password } = request.query as Record<string, unknown>
+  if (password === undefined || password === '') return undefined
+  if (typeof password !== 'string' || password.length > 256) throw new Refusal('error-password')
+  return password
+}
+
+function cookieOf(request: FastifyRequest): string | undefined {
+  return /(?:^|;)\s*accountToken=([A-Za-z0-9_-]+)/.exec(request.headers.cookie ?? '')?.[1]
+}

@@ -1,0 +1,34 @@
+/** The bytes of this node: the chunk store in its data directory. */
+import { BlobFault } from '@holdfast/blob-store'
+import { ChunkStore } from '@holdfast/chunk-store'
+import type { Clock } from '@holdfast/kernel'
+import { type Config, StartFault } from '@holdfast/process'
+import type { Logger } from 'pino'
+
+/** @throws StartFault DATA_LOCKED, DATA_UNUSABLE */
+export async function openNodeStore({
+  path,
+  config,
+  clock,
+  log,
+}: {
+  path: string
+  config: Config['store']
+  clock: Clock
+  log: Logger
+}): Promise<ChunkStore> {
+  const { reserveBytes, ...memory } = config
+  try {
+    return await ChunkStore.open({
+      path,
+      ...memory,
+      ...(reserveBytes === undefined ? {} : { lowWaterBytes: reserveBytes }),
+      clock,
+      log: log.child({ part: 'blobs' }),
+    })
+  } catch (error) {
+    if (!(error instanceof BlobFault)) throw error
+    const code = error.code === 'UNAVAILABLE' ? 'DATA_LOCKED' : 'DATA_UNUSABLE'
+    throw new StartFault(code, `the chunk store ${path} cannot be opened: ${error.message}`, { cause: error })
+  }
+}

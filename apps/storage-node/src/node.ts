@@ -1,0 +1,138 @@
+/** The node behind the listeners: its store under the rules of its groups, and what goes on by itself. */
+import { Collector, type NodeStore } from '@holdfast/blob-store'
+import { type ClusterPart, GroupLeader, serveCollecting } from '@holdfast/cluster'
+import {
+  Absence,
+  LocalNode,
+  type NodeGroups,
+  ReadThroughStore,
+  Replicator,
+  Scrubber,
+  systemTimers,
+} from '@holdfast/replication'
+
+/** What heartbeats say of the node. */
+export interface NodeWord {
+  freeBytes: number
+  lagMs: number
+  suspect: boolean
+  coveredMs: Record<string, number>
+}
+
+export interface RunningNode {
+  readonly node: LocalNode
+  /** The node's bytes for the public; what it lacks comes from others. */
+  readonly blobs: ReadThroughStore
+  readonly replicator: Replicator
+  /** Why it takes no uploads or is not to be trusted; undefined when all is well. */
+  ailment(): Promise<string | undefined>
+  word(): Promise<NodeWord>
+  /** Begins to follow others, to scrub, to collect, to plan groups, to look whether it was away. */
+  start(): void
+  close(): Promise<void>
+}
+
+/** A lag that is not known yet is told as this: ten years. */
+const lagMaxMs = 10 * 365 * 86_400_000
+const aliveMs = 5 * 60_000
+
+export async function openNode(
+  cluster: ClusterPart,
+  { store, groups }: { store: NodeStore; groups: NodeGroups },
+): Promise<RunningNode> {
+  const { config, clock, peers, lookups } = cluster
+  const { nodeName: id, region } = config
+  const log = cluster.log.child({ part: 'node' })
+  const node = new LocalNode({ store, groups, peers })
+  peers.local = { id, region, node }
+  const referenced = async (blob: { id: Uint8Array; incarnation: Uint8Array }) => {
+    for await (const _ of lookups.scan(`ref/${hex(blob.id)}/${hex(blob.incarnation)}/`, { limit: 1 }))
+      return true
+    return false
+  }
+  const absence = new Absence({ node, referenced, clock })
+  await absence.begin()
+  const collector = new Collector({
+    blobs: node,
+    referenced,
+    distrust: () => node.unverified,
+    ...config.collect,
+    everything: true,
+    clock,
+    log,
+  })
+  const replicator = new Replicator({
+    node,
+    peers,
+    region,
+    referenced,
+    condemned: (blob) => collector.released(blob),
+    clock,
+    timers: systemTimers,
+    random: Math.random,
+    log,
+  })
+  const scrubber = new Scrubber({ node, clock, timers: systemTimers, log })
+  const collecting = serveCollecting(cluster, async (options) => {
+    const collected = await collector.collect(options)
+    const { liveBytes, blobs, diskBytes, freeBytes } = await store.usage()
+    return { ...collected, liveBytes, blobs, diskBytes, freeBytes }
+  })
+  const timers: NodeJS.Timeout[] = []
+  let leader: GroupLeader | undefined
+  const quietly = (what: string, work: () => Promise<unknown>) => () =>
+    void work().catch((error: unknown) => log.warn({ err: error }, what))
+  return {
+    node,
+    blobs: new ReadThroughStore({ node, region, groups: cluster.groups.map, peers, referenced, log }),
+    replicator,
+    async ailment() {
+      if (scrubber.suspect !== undefined) return scrubber.suspect
+      return (await store.usage()).writable ? undefined : 'not writable: the disk is full or failed'
+    },
+    async word() {
+      const [{ freeBytes }, lags] = await Promise.all([store.usage(), replicator.lag()])
+      const marks = replicator.watermarks.known()
+      return {
+        freeBytes,
+        lagMs: Math.round(Math.min(lagMaxMs, Math.max(0, ...lags.map(({ ms }) => ms)))),
+        suspect: scrubber.suspect !== undefined || node.unverified !== undefined,
+        coveredMs: Object.fromEntries(
+          marks.map(([source, { coveredMs }]) => [source, Math.floor(coveredMs)]),
+        ),
+      }
+    },
+    start() {
+      replicator.start()
+      scrubber.start()
+      collector.start()
+      leader = new GroupLeader({
+        self: id,
+        region,
+        regions: config.regions,
+        rows: cluster.groups,
+        peers,
+        clock,
+        lostMs: config.nodeLostMs,
+        onFault: (error) => log.warn({ err: error }, 'the placement groups could not be planned'),
+      })
+      timers.push(
+        setInterval(
+          quietly('the sign of life was not noted', () => absence.noteAlive()),
+          aliveMs,
+        ),
+      )
+      if (node.unverified !== undefined)
+        quietly('what was deleted meanwhile is not known', () => absence.verify())()
+    },
+    async close() {
+      for (const timer of timers) clearInterval(timer)
+      collecting.close()
+      await Promise.all([leader?.close(), replicator.close(), scrubber.close(), collector.close()])
+    },
+  }
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')
+}

@@ -1,0 +1,22 @@
+/** A file that its account opened for somebody, as a representation. */
+import type { BlobName, BlobStore } from '@holdfast/blob-store'
+import type { Item } from '@holdfast/wire'
+import type { Representation } from './representation.ts'
+import { fileHeaders } from './safe-headers.ts'
+import { storedBytes } from './stored-bytes.ts'
+
+/** @param item a file with its blob. */
+export function openedFile(blobs: BlobStore, item: Item): Representation {
+  const blob = item.blob
+  if (blob === undefined) throw new Error(`${item.id} was opened without a blob`)
+  const { id, incarnation, placementGroup } = blob
+  const name: BlobName = { id, incarnation, placementGroup }
+  return {
+    size: blob.size,
+    // The BLAKE3: an md5 can be forged, and would poison caches.
+    etag: `"${Buffer.from(blob.id).toString('hex', 16)}"`,
+    modifiedSeconds: item.modTime,
+    headers: fileHeaders(item.name, item.mimetype),
+    read: (range, signal) => storedBytes(blobs, name, range, signal),
+  }
+}

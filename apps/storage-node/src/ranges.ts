@@ -1,0 +1,60 @@
+/** `Range: bytes=…` of RFC 9110 §14: which parts of a representation a request asks for. Pure. */
+
+/** `start` … `end`, end exclusive. */
+export interface ByteRange {
+  start: number
+  end: number
+}
+
+/** More than this in one header is no player's request: the header is ignored and all is sent. */
+export const rangesMax = 64
+
+/**
+ * @returns undefined when the header means nothing to us (another unit, bad syntax, too many, an empty representation: some clients
+ *   send one always) and everything is to be sent; an empty list when no range can be satisfied (416); else the ranges in the order asked for.
+ *   Overlapping or touching ranges are merged, so that no header makes us send more than the whole.
+ */
+export function parseRanges(header: string | undefined, size: number): ByteRange[] | undefined {
+  if (header === undefined || size === 0) return undefined
+  const set = /^bytes=(.*)$/i.exec(header.trim())?.[1]
+  if (set === undefined) return undefined
+  const specs = set.split(',', rangesMax + 1).map((spec) => spec.trim())
+  if (specs.length > rangesMax) return undefined
+  const ranges: ByteRange[] = []
+  for (const spec of specs.filter((one) => one !== '')) {
+    const [, first, last] = /^(\d*)-(\d*)$/.exec(spec) ?? []
+    if (first === undefined || last === undefined || (first === '' && last === '')) return undefined
+    const range = first === '' ? suffix(Number(last), size) : between(Number(first), last, size)
+    if (range === undefined) return undefined
+    if (range.start < range.end) ranges.push(range)
+  }
+  return specs.every((spec) => spec === '') ? undefined : merge(ranges)
+}
+
+function suffix(length: number, size: number): ByteRange {
+  return { start: Math.max(size - length, 0), end: length === 0 ? 0 : size }
+}
+
+/** Empty when it begins behind the end; undefined when it ends before it begins. */
+function between(first: number, last: string, size: number): ByteRange | undefined {
+  if (last !== '' && Number(last) < first) return undefined
+  if (first >= size) return { start: 0, end: 0 }
+  return { start: first, end: last === '' ? size : Math.min(Number(last) + 1, size) }
+}
+
+/** Each range swallows the later ones that overlap or touch it; the order of the first of them is kept. */
+function merge(ranges: ByteRange[]): ByteRange[] {
+  const merged: ByteRange[] = []
+  for (const range of ranges) {
+    const grown = { ...range }
+    for (let at = merged.length - 1; at >= 0; at--) {
+      const other = merged[at] as ByteRange
+      if (other.start > grown.end || grown.start > other.end) continue
+      grown.start = Math.min(grown.start, other.start)
+      grown.end = Math.max(grown.end, other.end)
+      merged.splice(at, 1)
+    }
+    merged.push(grown)
+  }
+  return merged
+}

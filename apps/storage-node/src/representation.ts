@@ -1,0 +1,133 @@
+/** Answers GET and HEAD for something that has a size, an ETag and bytes: conditions, ranges, and the pump. */
+import { randomUUID } from 'node:crypto'
+import { Refusal } from '@holdfast/http-kit'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { evaluate, rangeHolds } from './conditions.ts'
+import { type ByteRange, parseRanges } from './ranges.ts'
+import { ResponseBody } from './response-body.ts'
+
+export interface Representation {
+  size: number
+  /** Strong, with its quotes. */
+  etag: string
+  /** Unix seconds; undefined: no Last-Modified. */
+  modifiedSeconds: number | undefined
+  /** Content-Type, Content-Disposition and what else belongs to the bytes. */
+  headers: Record<string, string>
+  /** A range would continue something else: all is sent. */
+  ignoresRange?: boolean
+  /** The bytes start … end (exclusive); a piece is the consumer's only until it asks for the next one. */
+  read(range: ByteRange, signal: AbortSignal): AsyncIterable<Uint8Array>
+}
+
+export interface ServeObserver {
+  /** Once, before the first byte, when the answer begins with byte 0 of the representation. */
+  begun(): void
+  /** Bytes of body that the socket took. */
+  sent(bytes: number): void
+}
+
+/** @throws Refusal error-precondition (412), error-range (416); whatever the first read throws. */
+export async function serve(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  representation: Representation,
+  observer: ServeObserver,
+): Promise<FastifyReply> {
+  const { size, etag, modifiedSeconds } = representation
+  const validators = {
+    etag,
+    'accept-ranges': 'bytes',
+    'cache-control': 'private, no-cache',
+    ...(modifiedSeconds === undefined
+      ? {}
+      : { 'last-modified': new Date(modifiedSeconds * 1000).toUTCString() }),
+  }
+  const verdict = evaluate(request.headers, representation)
+  if (verdict === 'failed') throw new Refusal('error-precondition')
+  if (verdict === 'not modified') return reply.code(304).headers(validators).send()
+
+  const ranged = representation.ignoresRange !== true && rangeHolds(request.headers, representation)
+  const ranges = ranged ? parseRanges(request.headers.range, size) : undefined
+  if (ranges?.length === 0) {
+    reply.header('content-range', `bytes */${size}`)
+    throw new Refusal('error-range')
+  }
+  const plan = planOf(representation, ranges)
+  if (request.method === 'HEAD') {
+    return reply.code(plan.code).headers(validators).headers(plan.headers).send()
+  }
+  const body = new ResponseBody(plan.open, (bytes) => observer.sent(bytes))
+  await body.ready()
+  if (plan.fromStart) observer.begun()
+  return reply.code(plan.code).headers(validators).headers(plan.headers).send(body)
+}
+
+interface Plan {
+  code: 200 | 206
+  headers: Record<string, string>
+  fromStart: boolean
+  open(signal: AbortSignal): AsyncIterable<Uint8Array>
+}
+
+function planOf(representation: Representation, ranges: ByteRange[] | undefined): Plan {
+  const { size, headers } = representation
+  const [first, second] = ranges ?? []
+  if (first === undefined) {
+    return {
+      code: 200,
+      headers: { ...headers, 'content-length': String(size) },
+      fromStart: true,
+      open: (signal) => representation.read({ start: 0, end: size }, signal),
+    }
+  }
+  if (second === undefined) {
+    return {
+      code: 206,
+      headers: {
+        ...headers,
+        'content-length': String(first.end - first.start),
+        'content-range': contentRange(first, size),
+      },
+      fromStart: first.start === 0,
+      open: (signal) => representation.read(first, signal),
+    }
+  }
+  return multipartPlan(representation, ranges as ByteRange[])
+}
+
+/** `multipart/byteranges`, RFC 9110 §14.6. */
+function multipartPlan(representation: Representation, ranges: ByteRange[]): Plan {
+  const { size, headers } = representation
+  const boundary = randomUUID()
+  const heads = ranges.map((range) =>
+    Buffer.from(
+      `\r\n--${boundary}\r\nContent-Type: ${headers['content-type']}\r\nContent-Range: ${contentRange(range, size)}\r\n\r\n`,
+    ),
+  )
+  const tail = Buffer.from(`\r\n--${boundary}--\r\n`)
+  const length = ranges.reduce(
+    (sum, { start, end }, index) => sum + (heads[index] as Buffer).length + end - start,
+    tail.length,
+  )
+  return {
+    code: 206,
+    headers: {
+      ...headers,
+      'content-type': `multipart/byteranges; boundary=${boundary}`,
+      'content-length': String(length),
+    },
+    fromStart: ranges.some(({ start }) => start === 0),
+    open: async function* (signal) {
+      for (const [index, range] of ranges.entries()) {
+        yield heads[index] as Buffer
+        yield* representation.read(range, signal)
+      }
+      yield tail
+    },
+  }
+}
+
+function contentRange({ start, end }: ByteRange, size: number): string {
+  return `bytes ${start}-${end - 1}/${size}`
+}

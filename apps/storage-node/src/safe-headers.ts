@@ -1,0 +1,81 @@
+/**
+ * Headers for bytes that strangers uploaded, under names that strangers chose.
+ *
+ * Nothing sent from here may run: types are taken as stored and never sniffed, only what a browser shows without a document is shown inline, and a
+ * policy takes script, origin and every request from whatever is opened all the same.
+ */
+
+/** Shown in place when asked for; anything else is handed over as a file. HTML, SVG and XML must never be here. */
+const inlineTypes = new Set([
+  'image/png',
+  'image/jpeg',
+  'image/gif',
+  'image/webp',
+  'image/avif',
+  'image/bmp',
+  'image/apng',
+  'image/vnd.microsoft.icon',
+  'image/x-icon',
+  'audio/mpeg',
+  'audio/mp4',
+  'audio/aac',
+  'audio/ogg',
+  'audio/opus',
+  'audio/wav',
+  'audio/x-wav',
+  'audio/wave',
+  'audio/webm',
+  'audio/flac',
+  'audio/x-flac',
+  'video/mp4',
+  'video/webm',
+  'video/ogg',
+  'video/quicktime',
+  'video/x-matroska',
+  'application/pdf',
+  'text/plain',
+])
+
+// Media documents fetch themselves and carry a style of the browser's own.
+const policy = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'"
+
+/** Headers of a file, whatever its name and stored type. */
+export function fileHeaders(name: string, mimetype: string): Record<string, string> {
+  const type = safeType(mimetype)
+  const inline = inlineTypes.has(type)
+  return {
+    'content-type': type === 'text/plain' ? 'text/plain; charset=utf-8' : type,
+    'content-disposition': contentDisposition(name, { inline }),
+    'content-security-policy': policyOf(type),
+    'x-content-type-options': 'nosniff',
+    'cross-origin-resource-policy': 'cross-origin',
+    'referrer-policy': 'no-referrer',
+  }
+}
+
+/** The browsers' PDF viewers refuse to start in a sandbox and run no script of the document in the page's origin; all else is sandboxed. */
+function policyOf(type: string): string {
+  return type === 'application/pdf' ? `${policy}; object-src 'self'` : `${policy}; sandbox`
+}
+
+/** The stored type when it is well-formed, without parameters; else a plain file. */
+function safeType(mimetype: string): string {
+  const type = mimetype.split(';', 1)[0]?.trim().toLowerCase() ?? ''
+  return /^[a-z0-9][a-z0-9!#$&^_.+-]{0,62}\/[a-z0-9][a-z0-9!#$&^_.+-]{0,62}$/.test(type)
+    ? type
+    : 'application/octet-stream'
+}
+
+/** RFC 6266 with the encoding of RFC 8187; old clients get an ASCII likeness of the name. */
+export function contentDisposition(name: string, { inline }: { inline: boolean }): string {
+  const shown = name.toWellFormed()
+  const ascii = shown.replace(/[^\x20-\x7e]/g, '_').replace(/["\\%/]/g, '_')
+  const kind = inline ? 'inline' : 'attachment'
+  const plain = `${kind}; filename="${ascii}"`
+  if (ascii === shown) return plain
+  const encoded = encodeURIComponent(shown).replace(
+    /['()*!]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
+  return `${plain}; filename*=UTF-8''${encoded}`
+}

@@ -1,0 +1,256 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, request } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import type { FileView } from '@holdfast/wire'
+import fc from 'fast-check'
+import t from 'tap'
+import { evaluate, rangeHolds } from '../src/conditions.ts'
+import { parseRanges } from '../src/ranges.ts'
+import { RecentAnswers } from '../src/recent-answers.ts'
+import { ResponseBody } from '../src/response-body.ts'
+import { fileHeaders } from '../src/safe-headers.ts'
+
+t.test('ranges mean what RFC 9110 says', async (t) => {
+  const cases: [header: string | undefined, size: number, expected: [number, number][] | undefined][] = [
+    ['bytes=0-0', 10, [[0, 1]]],
+    ['bytes=0-', 10, [[0, 10]]],
+    ['bytes=9-9', 10, [[9, 10]]],
+    ['bytes=5-99', 10, [[5, 10]]],
+    ['bytes=-3', 10, [[7, 10]]],
+    ['bytes=-99', 10, [[0, 10]]],
+    [
+      'BYTES= 1-2 , 4-5',
+      10,
+      [
+        [1, 3],
+        [4, 6],
+      ],
+    ],
+    ['bytes=,1-2,,', 10, [[1, 3]]],
+    [
+      'bytes=4-5,1-2',
+      10,
+      [
+        [4, 6],
+        [1, 3],
+      ],
+    ],
+    ['bytes=10-', 10, []],
+    ['bytes=-0', 10, []],
+    ['bytes=10-,-0', 10, []],
+    ['bytes=10-,1-1', 10, [[1, 2]]],
+    ['bytes=99999999999999999999-', 10, []],
+    ['bytes=0-99999999999999999999', 10, [[0, 10]]],
+    ['bytes=0-4,2-6', 10, [[0, 7]]],
+    ['bytes=0-1,2-3', 10, [[0, 4]]],
+    ['bytes=8-9,0-1,2-8', 10, [[0, 10]]],
+    ['bytes=2-1', 10, undefined],
+    ['bytes=1', 10, undefined],
+    ['bytes=-', 10, undefined],
+    ['bytes=', 10, undefined],
+    ['bytes=a-b', 10, undefined],
+    ['bytes=1-2;3-4', 10, undefined],
+    ['bytes=+1-2', 10, undefined],
+    ['items=0-1', 10, undefined],
+    [undefined, 10, undefined],
+    ['bytes=0-0', 0, undefined],
+    ['bytes=-1', 0, undefined],
+    [
+      `bytes=${new Array(64).fill(0).map((_, at) => `${at * 2}-${at * 2}`)}`,
+      1000,
+      new Array(64).fill(0).map((_, at) => [at * 2, at * 2 + 1]),
+    ],
+    [`bytes=${new Array(65).fill('0-0')}`, 10, undefined],
+  ]
+  for (const [header, size, expected] of cases) {
+    const seen = parseRanges(header, size)
+    t.same(
+      seen?.map(({ start, end }) => [start, end]),
+      expected,
+      `${header?.slice(0, 60)} of ${size}`,
+    )
+  }
+  fc.assert(
+    fc.property(fc.string(), fc.nat(100), (text, size) => {
+      const ranges = parseRanges(`bytes=${text}`, size) ?? []
+      const bytes = ranges.reduce((sum, { start, end }) => sum + end - start, 0)
+      return bytes <= size && ranges.every(({ start, end }) => 0 <= start && start < end && end <= size)
+    }),
+  )
+})
+
+t.test('conditions are weighed in their order', async (t) => {
+  const validators = { etag: '"e"', modifiedSeconds: 1_000_000_000 }
+  const at = new Date(1_000_000_000_000).toUTCString()
+  const before = new Date(999_999_999_000).toUTCString()
+  const after = new Date(1_000_000_001_000).toUTCString()
+  const verdict = (headers: Record<string, string>) => evaluate(headers, validators)
+  t.equal(verdict({}), 'go on')
+  t.equal(verdict({ 'if-none-match': '"e"' }), 'not modified')
+  t.equal(verdict({ 'if-none-match': 'W/"e"' }), 'not modified')
+  t.equal(verdict({ 'if-none-match': '"a", "e"' }), 'not modified')
+  t.equal(verdict({ 'if-none-match': '*' }), 'not modified')
+  t.equal(verdict({ 'if-none-match': '"a"', 'if-modified-since': at }), 'go on', 'the ETag decides')
+  t.equal(verdict({ 'if-modified-since': at }), 'not modified')
+  t.equal(verdict({ 'if-modified-since': after }), 'not modified')
+  t.equal(verdict({ 'if-modified-since': before }), 'go on')
+  t.equal(verdict({ 'if-modified-since': 'nonsense' }), 'go on')
+  t.equal(verdict({ 'if-match': '"a"' }), 'failed')
+  t.equal(verdict({ 'if-match': '"a", "e"' }), 'go on')
+  t.equal(verdict({ 'if-match': 'W/"e"' }), 'failed', 'weak ones do not match strongly')
+  t.equal(verdict({ 'if-unmodified-since': before }), 'failed')
+  t.equal(verdict({ 'if-unmodified-since': at }), 'go on')
+  t.equal(verdict({ 'if-match': '"e"', 'if-unmodified-since': before }), 'go on', 'the ETag decides')
+  t.equal(rangeHolds({}, validators), true)
+  t.equal(rangeHolds({ 'if-range': '"e"' }, validators), true)
+  t.equal(rangeHolds({ 'if-range': 'W/"e"' }, validators), false)
+  t.equal(rangeHolds({ 'if-range': '"a"' }, validators), false)
+  t.equal(rangeHolds({ 'if-range': at }, validators), true)
+  t.equal(rangeHolds({ 'if-range': after }, validators), false, 'a date holds only when it is the same')
+  t.equal(rangeHolds({ 'if-range': 'nonsense' }, validators), false)
+})
+
+t.test('only what cannot run is shown in place', async (t) => {
+  const shown = (type: string) => fileHeaders('x', type)
+  for (const type of [
+    'image/png',
+    'image/jpeg',
+    'video/mp4',
+    'audio/mpeg',
+    'application/pdf',
+    'text/plain',
+  ]) {
+    t.match(shown(type)['content-disposition'], /^inline/, type)
+  }
+  for (const type of [
+    'text/html',
+    'image/svg+xml',
+    'application/xhtml+xml',
+    'text/xml',
+    'application/xml',
+    'text/javascript',
+    'text/css',
+    'multipart/mixed',
+    'application/x-shockwave-flash',
+    'TEXT/HTML',
+    'text/plain,text/html',
+    'nonsense',
+    '',
+    'a/b\r\nX-Evil: 1',
+  ]) {
+    const headers = shown(type)
+    t.match(headers['content-disposition'], /^attachment/, type)
+    t.match(headers['content-security-policy'], /default-src 'none'.*sandbox/)
+    t.match(headers, { 'x-content-type-options': 'nosniff', 'cross-origin-resource-policy': 'cross-origin' })
+    t.notMatch(Object.values(headers).join(''), /[\r\n]/)
+  }
+  t.equal(shown('Text/Plain; charset=koi8-r')['content-type'], 'text/plain; charset=utf-8')
+})
+
+t.test('any name goes through a header and comes out the same', async (t) => {
+  const server = createServer((asked, response) => {
+    const name = JSON.parse(decodeURIComponent(asked.url?.slice(1) ?? ''))
+    response.writeHead(200, fileHeaders(name, 'text/html')).end()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const dispositionOf = (name: string) =>
+    new Promise<string>((resolve, reject) => {
+      const path = `/${encodeURIComponent(JSON.stringify(name))}`
+      request({ port, path }, (response: IncomingMessage) => {
+        response.resume()
+        resolve(response.headers['content-disposition'] ?? '')
+      })
+        .on('error', reject)
+        .end()
+    })
+  const name = fc.oneof(
+    fc.string({ unit: 'binary', minLength: 1, maxLength: 100 }),
+    fc.constantFrom('a"b', "it's (1)*!.txt", '100%.txt', 'x\\y', '\u202etxt.exe', '\ud800', 'ü.html'),
+  )
+  await fc.assert(
+    fc.asyncProperty(name, async (name) => {
+      const disposition = await dispositionOf(name)
+      const [, ascii, extended] =
+        /^attachment; filename="([ -!#-$&-.0-[\]-~_]*)"(?:; filename\*=UTF-8''([A-Za-z0-9!#$&+.^_`|~%-]+))?$/.exec(
+          disposition,
+        ) ?? []
+      if (ascii === undefined) return false
+      return (extended === undefined ? ascii : decodeURIComponent(extended)) === name.toWellFormed()
+    }),
+    { numRuns: 300 },
+  )
+})
+
+t.test("visitors' answers are shared for moments, owners' and refusals never kept", async (t) => {
+  let now = 0
+  const recent = new RecentAnswers({ now: () => now, monotonic: () => now })
+  let asked = 0
+  const answer =
+    (isOwner = false) =>
+    async (): Promise<FileView> => {
+      asked += 1
+      return { item: undefined, isOwner }
+    }
+  await Promise.all([recent.get('a', answer()), recent.get('a', answer())])
+  await recent.get('a', answer())
+  t.equal(asked, 1)
+  now = 3_000
+  await recent.get('a', answer())
+  t.equal(asked, 2, 'not longer than promised')
+  await recent.get('b', answer(true))
+  await recent.get('b', answer(true))
+  t.equal(asked, 4)
+  for (let at = 0; at < 2; at++) {
+    await t.rejects(
+      recent.get('c', async () => {
+        asked += 1
+        throw new Error('refused')
+      }),
+    )
+  }
+  t.equal(asked, 6)
+  // What is answered late was asked early.
+  const late = Promise.withResolvers<FileView>()
+  const waiting = recent.get('d', () => late.promise)
+  now += 2_600
+  late.resolve({ item: undefined, isOwner: false })
+  await waiting
+  await recent.get('d', answer())
+  t.equal(asked, 7)
+})
+
+t.test('a reader that takes nothing is dropped, one that takes a little is not', async (t) => {
+  const ended = Promise.withResolvers<Error | undefined>()
+  async function* endless() {
+    for (;;) yield Buffer.alloc(64 * 1024)
+  }
+  async function* some() {
+    for (let at = 0; at < 10; at++) {
+      await new Promise((resolve) => setTimeout(resolve, 50))
+      yield Buffer.alloc(1024)
+    }
+  }
+  const pace = { progressBytes: 1024, progressMs: 200 }
+  const server = createServer((asked, response) => {
+    const body = new ResponseBody(asked.url === '/some' ? some : endless, () => {}, pace)
+    body.on('error', (error) => {
+      ended.resolve(error)
+      response.destroy()
+    })
+    body.pipe(response)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const some_ = await fetch(`http://127.0.0.1:${port}/some`)
+  t.equal((await some_.arrayBuffer()).byteLength, 10_240)
+  const socket = connect(port, '127.0.0.1')
+  socket.on('error', () => {})
+  socket.pause()
+  socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+  t.match(await ended.promise, { message: 'the reader is too slow' })
+  socket.destroy()
+})

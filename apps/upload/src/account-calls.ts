@@ -1,0 +1,121 @@
+/** What an upload asks of accounts. */
+import type { AccountClient } from '@holdfast/actor-runtime'
+import { type RateLimits, Refusal } from '@holdfast/http-kit'
+import { type AccountId, type Clock, type IdCodec, mintRequestId, parseToken } from '@holdfast/kernel'
+import type { AccountReply, AccountRequest, AddFile, Caller, ContentView } from '@holdfast/wire'
+import type { FastifyRequest } from 'fastify'
+import type { RecentPermits } from './recent-permits.ts'
+
+type Result = NonNullable<AccountReply['result']>
+type Operation = NonNullable<AccountRequest['operation']>
+
+export interface SignedIn {
+  accountId: AccountId
+  bytes: Buffer
+}
+
+interface Parts {
+  accounts: AccountClient
+  clock: Clock
+  limits: RateLimits
+  ids: IdCodec
+  permits: RecentPermits
+}
+
+export class AccountCalls {
+  readonly #parts: Parts
+  readonly #request: FastifyRequest
+
+  constructor(parts: Parts, request: FastifyRequest) {
+    this.#parts = parts
+    this.#request = request
+  }
+
+  /** Who the token belongs to, on its face. @throws Refusal error-token when it is none */
+  async signedIn(token: string): Promise<SignedIn> {
+    const parsed = parseToken(token)
+    const accountId = parsed === undefined ? undefined : this.#parts.ids.parseAccount(parsed.account)
+    if (parsed !== undefined && accountId !== undefined) return { accountId, bytes: parsed.bytes }
+    return this.#refuse('error-token')
+  }
+
+  /** @throws Refusal error-token */
+  async authenticate(caller: SignedIn): Promise<void> {
+    await this.#askAs(caller, { $case: 'authenticate', value: {} })
+  }
+
+  /** May this caller upload into this folder, or into a new one? @throws Refusal with the reason why not */
+  async checkUpload(caller: SignedIn, folderId: string | undefined): Promise<void> {
+    const owner = folderId === undefined ? caller.accountId : this.#parts.ids.accountOf(folderId)
+    if (owner !== caller.accountId) return this.#refuseForeign(caller, owner, folderId as string)
+    const { permits, clock } = this.#parts
+    if (permits.has(caller.bytes, folderId)) return
+    const askedMs = clock.monotonic()
+    await this.#askAs(caller, { $case: 'checkUpload', value: { folderId } })
+    permits.add(caller.bytes, folderId, askedMs)
+  }
+
+  /** Adds a file to an account. @param caller undefined: the account is made for it. */
+  async addFile(
+    accountId: AccountId,
+    caller: SignedIn | undefined,
+    file: AddFile,
+    requestId: Buffer | undefined,
+  ): Promise<ContentView> {
+    const who: Caller['who'] =
+      caller === undefined
+        ? { $case: 'system', value: {} }
+        : { $case: 'bearer', value: { token: caller.bytes } }
+    const result = await this.#ask(accountId, who, { $case: 'addFile', value: file }, requestId)
+    if (result.$case !== 'content') throw new Error(`addFile was answered with ${result.$case}`)
+    return result.value
+  }
+
+  /** A folder of another account: whether it is there, then that it is not the caller's. */
+  async #refuseForeign(caller: SignedIn, owner: AccountId | undefined, folderId: string): Promise<never> {
+    await this.authenticate(caller)
+    if (owner === undefined) throw new Refusal('error-notFound')
+    const who: Caller['who'] = { $case: 'visitor', value: { accountId: caller.accountId } }
+    const { result } = await this.#call(owner, who, { $case: 'checkUpload', value: { folderId } })
+    const isThere = result?.$case !== 'refusal' || result.value.status !== 'error-notFound'
+    throw new Refusal(isThere ? 'error-notOwner' : 'error-notFound')
+  }
+
+  #askAs(caller: SignedIn, operation: Operation): Promise<Result> {
+    return this.#ask(caller.accountId, { $case: 'bearer', value: { token: caller.bytes } }, operation)
+  }
+
+  async #ask(
+    accountId: AccountId,
+    who: Caller['who'],
+    operation: Operation,
+    requestId?: Buffer,
+  ): Promise<Result> {
+    const { result } = await this.#call(accountId, who, operation, requestId)
+    if (result === undefined) throw new Error(`empty reply to ${operation.$case}`)
+    return result.$case === 'refusal' ? this.#refuse(result.value.status) : result
+  }
+
+  #call(
+    accountId: AccountId,
+    who: Caller['who'],
+    operation: Operation,
+    requestId?: Buffer,
+  ): Promise<AccountReply> {
+    return this.#parts.accounts.call(
+      {
+        accountId,
+        requestId: requestId ?? mintRequestId(this.#parts.clock.now()),
+        caller: { who },
+        tierNeeded: '',
+        operation,
+      },
+      {},
+    )
+  }
+
+  async #refuse(status: string): Promise<never> {
+    if (status === 'error-token') await this.#parts.limits.takeGuess(this.#request, 'token')
+    throw new Refusal(status)
+  }
+}

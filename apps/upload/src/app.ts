@@ -1,0 +1,102 @@
+/** Builds the upload host out of its parts. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { AccountClient } from '@holdfast/actor-runtime'
+import type { BlobStore } from '@holdfast/blob-store'
+import { createHttpHost, drainOnClose, ItemPresenter, type RateLimits, Refusal } from '@holdfast/http-kit'
+import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import { RecentPermits } from './recent-permits.ts'
+import { RunningUploads } from './running-uploads.ts'
+import { upload } from './upload.ts'
+
+export interface UploadDeps {
+  accounts: AccountClient
+  blobs: BlobStore
+  keyring: Keyring
+  clock: Clock
+  log: Logger
+  metrics: Registry
+  limits: RateLimits
+  /** Names of the nodes that hold a placement group's files now, nearest first. */
+  serversOf: (placementGroup: number) => readonly string[]
+  /** Where an upload goes and a guest of it is born, by the host it was sent to and whom it is from; default: `blobs` and the settings' region. */
+  placeOf?: (request: FastifyRequest) => { region: RegionCode; blobs: BlobStore }
+  settings: UploadSettings
+}
+
+export interface UploadSettings {
+  trustProxy: string[] | number | false
+  /** What links say; no slash at the end. */
+  downloadUrl: string
+  webUrl: string
+  /** Where guest accounts are born. */
+  region: RegionCode
+  /** All regions, in one order everywhere; default: `region` alone. */
+  regions?: readonly RegionCode[]
+  /** Key that tokens made from now on are derived with. */
+  tokenKeyId: number
+  /** Uploads at a time from one address (IPv6: /64), past it `error-rateLimit`. Default 256; Infinity when rate limits are off. */
+  uploadsPerNetworkMax?: number
+  /** How long `close` lets running uploads go on before it cuts them, ms. Default 30,000. */
+  drainMs?: number
+}
+
+/** What the handler works with. */
+export interface UploadParts extends UploadDeps {
+  present: ItemPresenter
+  running: RunningUploads
+  permits: RecentPermits
+  /** 32 bytes: what a client's key becomes a guest account with. */
+  idempotencySecret: Uint8Array
+}
+
+const uploadsPerNetworkMaxDefault = 256
+const drainMsDefault = 30_000
+
+/** The upload host; the caller listens. `close` lets running uploads end within `drainMs`. The ports stay open: they belong to the caller. */
+export function createUpload(deps: UploadDeps): FastifyInstance {
+  const { settings, keyring } = deps
+  const app = createHttpHost({
+    name: 'upload',
+    log: deps.log,
+    metrics: deps.metrics,
+    trustProxy: settings.trustProxy,
+    cors: true,
+    limits: deps.limits,
+  })
+  const parts: UploadParts = {
+    ...deps,
+    present: new ItemPresenter({
+      downloadUrl: settings.downloadUrl,
+      serversOf: deps.serversOf,
+      capabilityKey: keyring.derive('capability'),
+    }),
+    running: new RunningUploads({
+      perNetworkMax: settings.uploadsPerNetworkMax ?? uploadsPerNetworkMaxDefault,
+    }),
+    permits: new RecentPermits(deps.clock),
+    idempotencySecret: keyring.derive('idempotency'),
+  }
+
+  // The bytes are read by the handler as they come.
+  app.addContentTypeParser(/^multipart\/form-data/i, (_request, _body, done) => done(null, undefined))
+  // A client that waits for our word before it sends gets it from the handler, or a refusal.
+  app.server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) =>
+    app.server.emit('request', request, response),
+  )
+  for (const url of ['/uploadfile', '/uploadFile', '/contents/uploadfile']) {
+    app.route({
+      method: 'POST',
+      url,
+      config: { endpoint: 'upload' },
+      handler: (request, reply) => {
+        if (request.body !== undefined) throw new Refusal('error-body')
+        return upload(parts, request, reply)
+      },
+    })
+  }
+  drainOnClose(app, { drainMs: settings.drainMs ?? drainMsDefault })
+  return app
+}

@@ -1,0 +1,11 @@
+import { lookup } from 'mime-types'
+
+const unknownType = 'application/octet-stream'
+
+/** The type a part states, without parameters; judged from the file name when it states none, a bad one, or just bytes. */
+export function fileType(stated: string | undefined, fileName: string): string {
+  const type = stated?.split(';', 1)[0]?.trim().toLowerCase() ?? ''
+  const usable = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,62}\/[a-z0-9][a-z0-9!#$&^_.+-]{0,62}$/.test(type)
+  if (usable && type !== unknownType) return type
+  return lookup(fileName) || unknownType
+}

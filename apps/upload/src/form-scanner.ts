@@ -1,0 +1,174 @@
+/**
+ * `multipart/form-data` (RFC 7578 over RFC 2046) as it arrives: chunks go in, parts come out, nothing is gathered but headers.
+ *
+ * Parsers built on events report a truncated body and its end, skip parts they dislike, and know one of two file names; an upload
+ * must be exactly what was sent or an error. So this one is a state machine that its reader pulls: anything but a well-formed form throws, and
+ * the bytes of a part are views into the chunk just given. Searching for the boundary is `Buffer.indexOf`, at several GB/s.
+ *
+ * ```
+ * preamble → after delimiter → headers → body ─┐
+ *                 ↑    └──── `--` → epilogue    │
+ *                 └────────── delimiter ────────┘
+ * ```
+ */
+import { isUtf8 } from 'node:buffer'
+import { Refusal } from '@holdfast/http-kit'
+import { type Disposition, parseDisposition } from './content-disposition.ts'
+
+export type FormEvent =
+  | { kind: 'part'; part: PartHead }
+  /** Bytes of the part that began last; valid until the next chunk is given. */
+  | { kind: 'data'; bytes: Buffer }
+  | { kind: 'part end' }
+
+export interface PartHead extends Disposition {
+  /** Content-Type as sent; undefined without one. */
+  type: string | undefined
+}
+
+/** Forms of browsers and tools have a handful. */
+export const partsMax = 100
+/** A name of 255 code points, percent-encoded in both spellings, needs 6 KiB. */
+export const partHeaderBytesMax = 16 * 1024
+const headerLinesMax = 32
+const paddingBytesMax = 256
+/** Text before the first and after the last boundary means nothing; a little is allowed. */
+const surroundBytesMax = 64 * 1024
+const cr = 0x0d
+
+type State = 'preamble' | 'after delimiter' | 'headers' | 'body' | 'epilogue'
+
+export class FormScanner {
+  readonly #delimiter: Buffer
+  #state: State = 'preamble'
+  /** What of earlier chunks is not decided yet. The first boundary needs no line break before it: pretend there was one. */
+  #held: Buffer = Buffer.from('\r\n')
+  #parts = 0
+  #surroundBytes = 0
+
+  /** @param contentType of the request. @throws Refusal error-body when it is no form, or one without a usable boundary. */
+  constructor(contentType: string | undefined) {
+    this.#delimiter = Buffer.from(`\r\n--${boundaryOf(contentType)}`, 'latin1')
+  }
+
+  /** @throws Refusal error-body when the form is malformed or has too many or too large parts. */
+  *feed(chunk: Buffer): Generator<FormEvent> {
+    const bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk])
+    this.#held = Buffer.alloc(0)
+    let at = 0
+    for (;;) {
+      switch (this.#state) {
+        case 'preamble':
+        case 'body': {
+          const found = bytes.indexOf(this.#delimiter, at)
+          const end = found < 0 ? this.#undecided(bytes, at) : found
+          if (this.#state === 'preamble') this.#surround(end - at)
+          else if (end > at) yield { kind: 'data', bytes: bytes.subarray(at, end) }
+          if (found < 0) return this.#hold(bytes, end)
+          if (this.#state === 'body') yield { kind: 'part end' }
+          this.#state = 'after delimiter'
+          at = found + this.#delimiter.length
+          break
+        }
+        case 'after delimiter': {
+          const next = this.#lineEnd(bytes, at)
+          if (next === undefined) return this.#hold(bytes, at)
+          at = next
+          break
+        }
+        case 'headers': {
+          const end = headersEnd(bytes, at)
+          if (end === undefined) {
+            if (bytes.length - at > partHeaderBytesMax) throw new Refusal('error-body')
+            return this.#hold(bytes, at)
+          }
+          if (end - at > partHeaderBytesMax || ++this.#parts > partsMax) throw new Refusal('error-body')
+          yield { kind: 'part', part: partHead(bytes.subarray(at, end)) }
+          this.#state = 'body'
+          at = end
+          break
+        }
+        case 'epilogue':
+          return this.#surround(bytes.length - at)
+      }
+    }
+  }
+
+  /** The body has ended. @throws Refusal error-body unless the form had. */
+  end(): void {
+    if (this.#state !== 'epilogue') throw new Refusal('error-body')
+  }
+
+  /** Behind a delimiter comes `--`, or padding and a line break. @returns where to go on; undefined when more bytes must tell. */
+  #lineEnd(bytes: Buffer, at: number): number | undefined {
+    if (bytes.length < at + 2) return undefined
+    if (bytes[at] === 0x2d && bytes[at + 1] === 0x2d) {
+      this.#state = 'epilogue'
+      return at + 2
+    }
+    let end = at
+    while (bytes[end] === 0x20 || bytes[end] === 0x09) end++
+    if (end - at > paddingBytesMax) throw new Refusal('error-body')
+    if (bytes.length < end + 2) return undefined
+    if (bytes[end] !== cr || bytes[end + 1] !== 0x0a) throw new Refusal('error-body')
+    this.#state = 'headers'
+    return end + 2
+  }
+
+  /** Where the bytes begin that may be the first part of a delimiter. */
+  #undecided(bytes: Buffer, at: number): number {
+    const earliest = Math.max(at, bytes.length - this.#delimiter.length + 1)
+    for (let start = bytes.indexOf(cr, earliest); start >= 0; start = bytes.indexOf(cr, start + 1)) {
+      const tail = bytes.subarray(start)
+      if (tail.equals(this.#delimiter.subarray(0, tail.length))) return start
+    }
+    return bytes.length
+  }
+
+  #hold(bytes: Buffer, from: number): void {
+    // A copy: the chunk belongs to the socket again once it was fed.
+    if (from < bytes.length) this.#held = Buffer.from(bytes.subarray(from))
+  }
+
+  #surround(bytes: number): void {
+    this.#surroundBytes += bytes
+    if (this.#surroundBytes > surroundBytesMax) throw new Refusal('error-body')
+  }
+}
+
+function boundaryOf(contentType: string | undefined): string {
+  const [, quoted, plain] =
+    /^\s*multipart\/form-data\b.*?;\s*boundary\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]+))/is.exec(
+      contentType ?? '',
+    ) ?? []
+  const boundary = quoted?.replace(/\\(.)/gs, '$1') ?? plain
+  if (boundary === undefined || boundary === '' || boundary.length > 200) throw new Refusal('error-body')
+  return boundary
+}
+
+/** Index behind the empty line that ends the headers. */
+function headersEnd(bytes: Buffer, at: number): number | undefined {
+  if (bytes[at] === cr && bytes[at + 1] === 0x0a) return at + 2
+  const end = bytes.indexOf('\r\n\r\n', at)
+  return end < 0 ? undefined : end + 4
+}
+
+function partHead(block: Buffer): PartHead {
+  const text = textOf(block).replace(/\r\n[ \t]+/g, ' ')
+  const lines = text.split('\r\n').filter((line) => line !== '')
+  if (lines.length > headerLinesMax) throw new Refusal('error-body')
+  let disposition: string | undefined
+  let type: string | undefined
+  for (const line of lines) {
+    const [, name, value] = /^([^\s:]+)[ \t]*:[ \t]*(.*?)[ \t]*$/s.exec(line) ?? []
+    if (name === undefined || value === undefined) throw new Refusal('error-body')
+    if (name.toLowerCase() === 'content-disposition') disposition ??= value
+    if (name.toLowerCase() === 'content-type') type ??= value
+  }
+  return { ...parseDisposition(disposition), type }
+}
+
+/** UTF-8, as every client of today sends it; what is not is read as Latin-1, which loses nothing. */
+function textOf(bytes: Buffer): string {
+  return bytes.toString(isUtf8(bytes) ? 'utf8' : 'latin1')
+}

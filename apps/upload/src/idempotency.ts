@@ -1,0 +1,46 @@
+/**
+ * `Idempotency-Key`: an upload that is sent again has one effect.
+ *
+ * Without a token the key also decides which guest account is made, and the answer to a repeat holds that account's token. Keys are chosen by
+ * clients, badly at times; so the account depends on what was uploaded too, and with a key that could be guessed, on where it came from.
+ */
+import { createHmac } from 'node:crypto'
+import { networkOf, Refusal } from '@holdfast/http-kit'
+import { type AccountId, type IdCodec, type RegionCode, requestIdOfKey } from '@holdfast/kernel'
+import type { FastifyRequest } from 'fastify'
+
+/** Shorter ones may be somebody else's as well. */
+const strongKeyLength = 16
+const keyLengthMax = 255
+
+/** @throws Refusal error-idempotencyKey when it is empty, too long or not printable */
+export function idempotencyKeyOf(request: FastifyRequest): string | undefined {
+  const key = request.headers['idempotency-key']
+  if (key === undefined) return undefined
+  if (typeof key !== 'string' || !/^[\x20-\x7e]+$/.test(key) || key.length > keyLengthMax) {
+    throw new Refusal('error-idempotencyKey')
+  }
+  return key
+}
+
+export function uploadRequestId(key: string): Buffer {
+  return requestIdOfKey(`uploadfile ${key}`)
+}
+
+/**
+ * The guest account of this upload; the same one when it is sent again.
+ * @param regions all that the installation has, in one order everywhere.
+ */
+export function guestOf(
+  upload: { key: string; blobId: Uint8Array; name: string; address: string },
+  { ids, regions, secret }: { ids: IdCodec; regions: readonly RegionCode[]; secret: Uint8Array },
+): AccountId {
+  const hmac = createHmac('sha256', secret)
+    .update(`guest upload\0${upload.key}\0${upload.name}\0`)
+    .update(upload.blobId)
+  if (upload.key.length < strongKeyLength) hmac.update(networkOf(upload.address))
+  const digest = hmac.digest()
+  // A repeat may come by another region's host: the key alone decides where the guest is born.
+  const region = regions[digest.readUInt32BE(28) % regions.length] as RegionCode
+  return ids.account(region, digest)
+}

@@ -1,0 +1,1 @@
+export { createUpload, type UploadDeps, type UploadSettings } from './app.ts'

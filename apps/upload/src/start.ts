@@ -1,0 +1,101 @@
+/**
+ * An upload frontend of a cluster. Beside the uploads it gives out its region's public downloads: links lead here, and the bytes come from
+ * the nearest node that has them; when that one dies, the next goes on at the very byte. It holds nothing.
+ */
+import type { BlobStore } from '@holdfast/blob-store'
+import { clusterBlobs, joinCluster, startAdmin, tokenKeyId } from '@holdfast/cluster'
+import type { RegionCode } from '@holdfast/kernel'
+import {
+  type ClusterConfig,
+  type ClusterSecrets,
+  chosenPorts,
+  listen,
+  type SettingDescription,
+  urlOf,
+} from '@holdfast/process'
+import { ClientCountries } from '@holdfast/regions'
+import { createDownloads } from '@holdfast/storage-node'
+import type { Logger } from 'pino'
+import { createUpload } from './app.ts'
+import { UploadPlaces } from './upload-places.ts'
+
+export interface StartOptions {
+  config: ClusterConfig
+  secrets: ClusterSecrets
+  settings: readonly SettingDescription[]
+  log: Logger
+}
+
+/** Takes requests when it resolves. @throws StartFault */
+export async function startUpload({ config, secrets, settings, log }: StartOptions) {
+  await using opened = new AsyncDisposableStack()
+  const { host, adminHost, upload, download, admin: adminPort } = config.listen
+  const { trustProxy, region, drainMs } = config
+  const ports = await chosenPorts({ upload, download, admin: adminPort }, host)
+  const downloadUrl = config.publicUrls.download ?? urlOf(host, ports.download)
+  const addresses = {
+    upload: config.publicUrls.upload ?? urlOf(host, ports.upload),
+    download: downloadUrl,
+    admin: urlOf(adminHost, ports.admin),
+  }
+  const cluster = await joinCluster({ config, secrets, role: 'upload', addresses, log })
+  opened.defer(() => cluster.close())
+  const { map: groups } = cluster.groups
+  const stores = new Map(config.regions.map((code) => [code, clusterBlobs(cluster, { region: code })]))
+  opened.defer(async () => {
+    await Promise.all([...stores.values()].map((store) => store.close()))
+  })
+  const blobsOf = (code: RegionCode) => stores.get(code) as BlobStore
+  const blobs = blobsOf(region)
+  const places = new UploadPlaces({
+    own: region,
+    regions: config.regions,
+    countries: await ClientCountries.open(),
+    isHealthy: (code) =>
+      groups
+        .all()
+        .some(
+          (group) =>
+            group.region === code &&
+            group.writable &&
+            group.members.some((node) => cluster.peers.isAlive(node)),
+        ),
+    blobsOf,
+  })
+  const admin = await startAdmin(cluster, { role: 'upload', port: ports.admin, settings, accounts: false })
+  opened.defer(() => admin.close())
+
+  const hosts = {
+    upload: createUpload({
+      ...cluster,
+      blobs,
+      placeOf: places.placeOf,
+      settings: {
+        trustProxy,
+        downloadUrl,
+        webUrl: config.publicUrls.web ?? config.publicUrls.api ?? urlOf(host, config.listen.api),
+        region,
+        regions: config.regions,
+        tokenKeyId,
+        drainMs,
+        ...(config.rateLimits === 'off' ? { uploadsPerNetworkMax: Number.POSITIVE_INFINITY } : {}),
+      },
+    }),
+    download: createDownloads({ ...cluster, blobs, trustProxy, drainMs }),
+  }
+  opened.defer(async () => {
+    await Promise.all(Object.values(hosts).map((app) => app.close()))
+  })
+  for (const name of ['upload', 'download'] as const)
+    await listen(hosts[name], { name, host, port: ports[name] })
+  cluster.setPhase('ready')
+
+  const running = opened.move()
+  return {
+    addresses,
+    async close() {
+      cluster.setPhase('draining')
+      await running.disposeAsync()
+    },
+  }
+}

@@ -1,0 +1,74 @@
+/** The fields of an upload, wherever they stand in the form. */
+import { integerOf, oneToken, parseModTime, Refusal } from '@holdfast/http-kit'
+import { isUuid } from '@holdfast/kernel'
+import type { PartHead } from './form-scanner.ts'
+
+/** Longest value of a field we know; a token has 64 characters. */
+const fieldBytesMax = 4 * 1024
+
+const known = ['token', 'folderId', 'modTime'] as const
+type FieldName = (typeof known)[number]
+
+/** Gathers fields as their bytes come. Nothing is refused for its content before it is asked for. */
+export class UploadForm {
+  readonly #values = new Map<FieldName, string>()
+  /** Fields that came twice or are too long. */
+  readonly #bad = new Set<FieldName>()
+  readonly #headerToken: string | undefined
+  #current: { name: FieldName; parts: Buffer[]; bytes: number } | undefined
+
+  /** @param headerToken of the Authorization header. */
+  constructor(headerToken: string | undefined) {
+    this.#headerToken = headerToken
+  }
+
+  /** A part that is not the file begins. */
+  begin(part: PartHead): void {
+    const name = known.find((one) => one === part.name)
+    this.#current =
+      name === undefined || part.fileName !== undefined ? undefined : { name, parts: [], bytes: 0 }
+  }
+
+  data(bytes: Buffer): void {
+    if (this.#current === undefined) return
+    this.#current.bytes += bytes.length
+    if (this.#current.bytes <= fieldBytesMax) this.#current.parts.push(Buffer.from(bytes))
+  }
+
+  end(): void {
+    if (this.#current === undefined) return
+    const { name, parts, bytes } = this.#current
+    const value = Buffer.concat(parts).toString().trim()
+    if (bytes > fieldBytesMax || this.#values.has(name)) this.#bad.add(name)
+    this.#values.set(name, value)
+    this.#current = undefined
+  }
+
+  /** Undefined when none was sent, up to now. @throws Refusal error-token when it came twice, or another than in the header */
+  get token(): string | undefined {
+    if (this.#bad.has('token')) throw new Refusal('error-token')
+    return oneToken(this.#headerToken, this.#values.get('token'))
+  }
+
+  /** Undefined when none was sent; empty counts as none. @throws Refusal error-folderId unless it is one UUID */
+  get folderId(): string | undefined {
+    const value = this.#values.get('folderId') ?? ''
+    if (this.#bad.has('folderId') || (value !== '' && !isUuid(value))) throw new Refusal('error-folderId')
+    return value === '' ? undefined : value.toLowerCase()
+  }
+
+  /** Something was sent as folderId, good or not. */
+  get namesFolder(): boolean {
+    return (this.#values.get('folderId') ?? '') !== ''
+  }
+
+  /** Unix seconds; undefined when none was sent. @throws Refusal error-modTime */
+  get modTime(): number | undefined {
+    const value = this.#values.get('modTime') ?? ''
+    if (value === '') return undefined
+    const time = integerOf(value)
+    const seconds = time === undefined || this.#bad.has('modTime') ? undefined : parseModTime(time)
+    if (seconds === undefined) throw new Refusal('error-modTime')
+    return seconds
+  }
+}

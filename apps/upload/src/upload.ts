@@ -1,0 +1,261 @@
+/**
+ * `POST /uploadfile`: bytes are staged as they come, the file is added once all of the form is there.
+ *
+ * Order of an upload: form read → may he? → bytes durable → the account journals the file → answer. Whatever ends it earlier leaves
+ * nothing: the stage is aborted, and a blob that no account took up is collected.
+ */
+import type { BlobFacts, BlobStage, BlobStore } from '@holdfast/blob-store'
+import { bearerOf, cleanUploadName, clientAddress, networkOf, ok, Refusal } from '@holdfast/http-kit'
+import type { AccountId, RegionCode } from '@holdfast/kernel'
+import type { AddFile, ContentView } from '@holdfast/wire'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { AccountCalls, type SignedIn } from './account-calls.ts'
+import type { UploadParts } from './app.ts'
+import { answerEarly } from './early-answer.ts'
+import { fileType } from './file-type.ts'
+import { FormScanner, type PartHead } from './form-scanner.ts'
+import { guestOf, idempotencyKeyOf, uploadRequestId } from './idempotency.ts'
+import { requestBytes } from './request-bytes.ts'
+import { UploadForm } from './upload-form.ts'
+
+/** Longer than a request lives, shorter than unreferenced blobs are kept. */
+const pinMs = 10 * 60 * 1000
+
+export async function upload(
+  parts: UploadParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<unknown> {
+  const incoming = new IncomingUpload(parts, request, reply)
+  let ended = () => {}
+  try {
+    ended = parts.running.begin(networkOf(clientAddress(request)))
+    return ok(await incoming.receive())
+  } catch (error) {
+    return answerEarly(request, reply, error)
+  } finally {
+    ended()
+    await incoming.discard()
+  }
+}
+
+interface StagedFile {
+  name: string
+  type: string
+  stage: BlobStage
+}
+
+class IncomingUpload {
+  readonly #parts: UploadParts
+  readonly #request: FastifyRequest
+  readonly #reply: FastifyReply
+  readonly #calls: AccountCalls
+  readonly #gone = new AbortController()
+  readonly #place: { region: RegionCode; blobs: BlobStore }
+  #form = new UploadForm(undefined)
+  #file: StagedFile | undefined
+  #caller: SignedIn | undefined
+  /** The folder that was found to be open to the caller; undefined: none was checked yet. */
+  #checkedFolder: string | undefined
+
+  constructor(parts: UploadParts, request: FastifyRequest, reply: FastifyReply) {
+    this.#parts = parts
+    this.#request = request
+    this.#reply = reply
+    this.#place = parts.placeOf?.(request) ?? { region: parts.settings.region, blobs: parts.blobs }
+    this.#calls = new AccountCalls({ ...parts, ids: parts.keyring.ids }, request)
+    request.raw.once('close', () => {
+      if (!request.raw.complete) this.#gone.abort()
+    })
+  }
+
+  async receive(): Promise<Record<string, unknown>> {
+    const { headers } = this.#request
+    const key = idempotencyKeyOf(this.#request)
+    const scanner =
+      headers['content-type'] === undefined ? undefined : new FormScanner(headers['content-type'])
+    this.#form = new UploadForm(headerToken(this.#request))
+    if (headers.expect !== undefined) {
+      await this.#checkEarly()
+      this.#reply.raw.writeContinue()
+    }
+    // Without a type there is no body: a form without fields.
+    if (scanner !== undefined) await this.#readForm(scanner)
+    const { file, folderId, modTime } = await this.#checkAll()
+    const blob = await file.stage.commit({ pinMs })
+    return this.#add({ name: file.name, type: file.type, blob, folderId, modTime, key })
+  }
+
+  /** Harmless when the stage was committed. */
+  async discard(): Promise<void> {
+    await this.#file?.stage.abort()
+  }
+
+  async #readForm(scanner: FormScanner): Promise<void> {
+    let stage: BlobStage | undefined
+    for await (const chunk of requestBytes(this.#request.raw)) {
+      for (const event of scanner.feed(chunk)) {
+        switch (event.kind) {
+          case 'part':
+            stage = undefined
+            if (event.part.name === 'file') stage = await this.#beginFile(event.part)
+            else this.#form.begin(event.part)
+            break
+          case 'data':
+            if (stage === undefined) this.#form.data(event.bytes)
+            else {
+              const room = stage.write(event.bytes)
+              if (room !== undefined) await room
+            }
+            break
+          case 'part end':
+            if (stage === undefined) this.#form.end()
+            break
+        }
+      }
+    }
+    scanner.end()
+  }
+
+  async #beginFile(part: PartHead): Promise<BlobStage> {
+    if (this.#file !== undefined || part.fileName === undefined || part.fileName === '') {
+      return await this.#parameters(() => {
+        throw new Refusal('error-file')
+      })
+    }
+    await this.#checkEarly()
+    const announced = Number(this.#request.headers['content-length'])
+    const stage = await this.#place.blobs.stage({
+      ...(Number.isSafeInteger(announced) ? { expectedBytes: announced } : {}),
+      signal: this.#gone.signal,
+    })
+    const name = cleanUploadName(part.fileName)
+    this.#file = { name, type: fileType(part.type, name), stage }
+    return stage
+  }
+
+  /** Refuses what is known to be refused before bytes are read. Fields that come later are checked at the end. */
+  async #checkEarly(): Promise<void> {
+    const { token } = this.#form
+    if (token === undefined) return
+    if (this.#form.namesFolder)
+      await this.#checkFolder(token, await this.#parameters(() => this.#form.folderId))
+    else await this.#authenticate(token)
+  }
+
+  /** Everything that can be said before the bytes are made durable, in the contract's order. */
+  async #checkAll(): Promise<{
+    file: StagedFile
+    folderId: string | undefined
+    modTime: number | undefined
+  }> {
+    const { token } = this.#form
+    if (token === undefined && this.#form.namesFolder) throw new Refusal('error-token')
+    const parameters = await this.#parameters(() => {
+      const { folderId, modTime } = this.#form
+      if (this.#file === undefined) throw new Refusal('error-file')
+      return { file: this.#file, folderId, modTime }
+    })
+    if (token !== undefined) await this.#checkFolder(token, parameters.folderId)
+    return parameters
+  }
+
+  /** A bad parameter is told only to who has a good token, or none. */
+  async #parameters<T>(read: () => T): Promise<T> {
+    try {
+      return read()
+    } catch (error) {
+      const { token } = this.#form
+      if (token !== undefined) await this.#authenticate(token)
+      throw error
+    }
+  }
+
+  async #authenticate(token: string): Promise<void> {
+    if (this.#caller === undefined) await this.#signIn(token, (caller) => this.#calls.authenticate(caller))
+  }
+
+  async #checkFolder(token: string, folderId: string | undefined): Promise<void> {
+    const folder = folderId ?? 'a new one'
+    if (this.#checkedFolder === folder) return
+    await this.#signIn(token, (caller) => this.#calls.checkUpload(caller, folderId))
+    this.#checkedFolder = folder
+  }
+
+  /** Draws on the account's budget once, when its token was first accepted. */
+  async #signIn(token: string, ask: (caller: SignedIn) => Promise<void>): Promise<void> {
+    const caller = this.#caller ?? (await this.#calls.signedIn(token))
+    await ask(caller)
+    if (this.#caller !== undefined) return
+    this.#caller = caller
+    await this.#parts.limits.takeAccount(this.#request, 'upload', caller.accountId)
+  }
+
+  async #add(upload: {
+    name: string
+    type: string
+    blob: BlobFacts
+    folderId: string | undefined
+    modTime: number | undefined
+    key: string | undefined
+  }): Promise<Record<string, unknown>> {
+    const { name, blob, key } = upload
+    const blobId = Buffer.from(blob.id)
+    const file: AddFile = {
+      createAccount: this.#caller === undefined ? { tokenKeyId: this.#parts.settings.tokenKeyId } : undefined,
+      folderId: upload.folderId,
+      name,
+      mimetype: upload.type,
+      blob: {
+        id: blobId,
+        incarnation: Buffer.from(blob.incarnation),
+        size: blob.size,
+        crc32: blob.crc32,
+        placementGroup: blob.placementGroup ?? 0,
+      },
+      modTime: upload.modTime,
+    }
+    const accountId = this.#caller?.accountId ?? this.#newGuest({ key, name, blob })
+    const requestId = key === undefined ? undefined : uploadRequestId(key)
+    const view = await this.#calls.addFile(accountId, this.#caller, file, requestId)
+    // The outcome of an earlier upload with this key, of other bytes.
+    if (!view.item?.blob?.id.equals(blobId)) throw new Refusal('error-idempotencyKey')
+    return this.#answer(accountId, view)
+  }
+
+  #newGuest({ key, name, blob }: { key: string | undefined; name: string; blob: BlobFacts }): AccountId {
+    const { keyring, settings, idempotencySecret: secret } = this.#parts
+    const { region } = this.#place
+    if (key === undefined) return keyring.ids.account(region)
+    const address = clientAddress(this.#request)
+    const regions = settings.regions ?? [region]
+    return guestOf({ key, name, address, blobId: blob.id }, { ids: keyring.ids, regions, secret })
+  }
+
+  #answer(accountId: AccountId, view: ContentView): Record<string, unknown> {
+    const { clock, keyring, present, settings } = this.#parts
+    const item = view.item
+    if (item === undefined) throw new Error('a file was added and not shown')
+    const { tokenKeyId: keyId, tokenCounter: counter } = view
+    return present.item(item, {
+      nowSeconds: Math.floor(clock.now() / 1000),
+      tokenCounter: counter,
+      extra: {
+        downloadPage: `${settings.webUrl}/d/${item.parentFolderCode ?? item.parentFolder}`,
+        ...(this.#caller === undefined
+          ? { guestToken: keyring.tokens.token(accountId, { keyId, counter }) }
+          : {}),
+      },
+    })
+  }
+}
+
+/** @throws Refusal error-token: a header that was meant to carry a token and does not must not make a guest account. */
+function headerToken(request: FastifyRequest): string | undefined {
+  const token = bearerOf(request)
+  const header = request.headers.authorization
+  if (token === undefined && header !== undefined && !/^(?:basic|digest|negotiate) /i.test(header)) {
+    throw new Refusal('error-token')
+  }
+  return token
+}

@@ -1,0 +1,294 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import { Busboy } from '@fastify/busboy'
+import { Refusal } from '@holdfast/http-kit'
+import fc from 'fast-check'
+import t from 'tap'
+import { parseDisposition } from '../src/content-disposition.ts'
+import { fileType } from '../src/file-type.ts'
+import { FormScanner } from '../src/form-scanner.ts'
+import { requestBytes } from '../src/request-bytes.ts'
+
+interface Part {
+  name: string | undefined
+  fileName: string | undefined
+  type: string | undefined
+  body: Buffer
+}
+
+/** All parts of a body that arrives in pieces of these sizes, taken in turn. */
+function scan(boundary: string, body: Buffer, sizes: number[] = [body.length || 1]): Part[] {
+  const scanner = new FormScanner(`multipart/form-data; boundary="${boundary}"`)
+  const parts: (Part & { pieces: Buffer[] })[] = []
+  for (let at = 0, turn = 0; at < body.length; turn++) {
+    const size = sizes[turn % sizes.length] as number
+    // The scanner must not keep views of a chunk.
+    const chunk = Buffer.from(body.subarray(at, at + size))
+    for (const event of scanner.feed(chunk)) {
+      if (event.kind === 'part') parts.push({ ...event.part, pieces: [], body: Buffer.alloc(0) })
+      if (event.kind === 'data') parts.at(-1)?.pieces.push(Buffer.from(event.bytes))
+    }
+    chunk.fill(0)
+    at += size
+  }
+  scanner.end()
+  return parts.map(({ pieces, ...part }) => ({ ...part, body: Buffer.concat(pieces) }))
+}
+
+function write(boundary: string, parts: { head: string; body: Buffer }[]): Buffer {
+  return Buffer.concat([
+    ...parts.flatMap(({ head, body }) => [
+      Buffer.from(`--${boundary}\r\n${head}\r\n\r\n`),
+      body,
+      Buffer.from('\r\n'),
+    ]),
+    Buffer.from(`--${boundary}--\r\n`),
+  ])
+}
+
+/** What the parser of fastify makes of it. */
+function busboy(
+  boundary: string,
+  body: Buffer,
+): Promise<{ name: string; fileName: string | undefined; body: Buffer }[]> {
+  return new Promise((resolve, reject) => {
+    const boy = new Busboy({
+      headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
+      preservePath: true,
+      defCharset: 'latin1',
+      isPartAFile: (_name, _type, fileName) => fileName !== undefined,
+    })
+    const parts: { name: string; fileName: string | undefined; body: Buffer }[] = []
+    boy.on('field', (name, value) =>
+      parts.push({ name, fileName: undefined, body: Buffer.from(value, 'latin1') }),
+    )
+    boy.on('file', (name, stream, fileName) => {
+      const part = { name, fileName, body: Buffer.alloc(0) }
+      parts.push(part)
+      stream.on('data', (bytes: Buffer) => {
+        part.body = Buffer.concat([part.body, bytes])
+      })
+    })
+    boy.on('finish', () => resolve(parts))
+    boy.on('error', reject)
+    boy.end(body)
+  })
+}
+
+const boundary = '----b0undary'
+/** Bytes that look like a boundary, nearly. */
+const tricky = fc.constantFrom(
+  '\r',
+  '\n',
+  '\r\n',
+  '\r\n-',
+  '\r\n--',
+  '\r\n------b0undar',
+  '--',
+  '-',
+  `--${boundary.slice(1)}`,
+)
+const bodies = fc
+  .array(
+    fc.oneof(
+      tricky.map((text) => Buffer.from(text)),
+      fc.uint8Array({ maxLength: 40 }).map((b) => Buffer.from(b)),
+    ),
+    {
+      maxLength: 8,
+    },
+  )
+  .map((pieces) => Buffer.concat(pieces))
+  .filter(
+    (body) => !Buffer.concat([Buffer.from('\r\n'), body, Buffer.from('\r\n')]).includes(`\r\n--${boundary}`),
+  )
+
+t.test('a form means the same however it is cut, and the same as to fastify', async (t) => {
+  const parts = fc.array(
+    fc.record({ name: fc.stringMatching(/^[a-z]{1,5}$/), isFile: fc.boolean(), body: bodies }),
+    { minLength: 1, maxLength: 5 },
+  )
+  const sizes = fc.array(fc.integer({ min: 1, max: 50 }), { minLength: 1, maxLength: 10 })
+  await fc.assert(
+    fc.asyncProperty(parts, sizes, async (parts, sizes) => {
+      const bytes = write(
+        boundary,
+        parts.map(({ name, isFile, body }) => ({
+          head: `Content-Disposition: form-data; name="${name}"${isFile ? `; filename="${name}.bin"` : ''}`,
+          body,
+        })),
+      )
+      const whole = scan(boundary, bytes)
+      const cut = scan(boundary, bytes, sizes)
+      const theirs = await busboy(boundary, bytes)
+      t.same(cut, whole)
+      t.same(
+        whole.map(({ name, fileName, body }) => ({ name, fileName, body })).sort(byName),
+        // Busboy tells fields as they end and files as they begin.
+        theirs.map(({ name, fileName, body }) => ({ name, fileName, body })).sort(byName),
+      )
+      t.same(
+        whole.map(({ body }) => body),
+        parts.map(({ body }) => body),
+      )
+    }),
+    { numRuns: 150 },
+  )
+})
+
+function byName(
+  a: { name: string | undefined; body: Buffer },
+  b: { name: string | undefined; body: Buffer },
+): number {
+  return `${a.name}`.localeCompare(`${b.name}`) || Buffer.compare(a.body, b.body)
+}
+
+t.test('any other bytes are a form or a refusal, nothing else, however they are cut', async () => {
+  const noise = fc.array(
+    fc.oneof(
+      fc.constantFrom(
+        `--${boundary}`,
+        `\r\n--${boundary}`,
+        '--',
+        '\r\n',
+        '\r\n\r\n',
+        'Content-Disposition: form-data',
+        ';',
+        ':',
+        ' ',
+      ),
+      fc.constantFrom('; name="file"', '; filename="x"', '; filename="', "; filename*=UTF-8''%ff", '\\"'),
+      fc.string({ maxLength: 10 }),
+    ),
+    { maxLength: 30 },
+  )
+  const outcome = (body: Buffer, sizes: number[]) => {
+    try {
+      return JSON.stringify(scan(boundary, body, sizes))
+    } catch (error) {
+      return (error as { status?: string }).status ?? `thrown: ${error}`
+    }
+  }
+  fc.assert(
+    fc.property(noise, fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1 }), (pieces, sizes) => {
+      const body = Buffer.from(pieces.join(''))
+      const whole = outcome(body, [body.length || 1])
+      return !whole.startsWith('thrown') && whole === outcome(body, sizes)
+    }),
+    { numRuns: 2_000 },
+  )
+})
+
+t.test('what is no form is refused', async (t) => {
+  const field = 'Content-Disposition: form-data; name="a"'
+  const refused = (body: string | Buffer, why: string) =>
+    t.throws(() => scan(boundary, Buffer.from(body)), new Refusal('error-body'), why)
+  for (const type of [
+    undefined,
+    '',
+    'multipart/form-data',
+    'multipart/form-data; boundary=',
+    'text/plain; boundary=x',
+  ]) {
+    t.throws(() => new FormScanner(type), new Refusal('error-body'), String(type))
+  }
+  refused('', 'nothing')
+  refused(`--${boundary}`, 'no more than a boundary')
+  refused(`--${boundary}\r\n${field}\r\n\r\nvalue`, 'a value without an end')
+  refused(`--${boundary}\r\n${field}\r\n\r\nvalue\r\n--${boundary}`, 'an end without an end')
+  refused(`--${boundary}x\r\n${field}\r\n\r\nvalue\r\n--${boundary}--`, 'something behind the boundary')
+  refused(`--${boundary}\r\nno colon\r\n\r\nvalue\r\n--${boundary}--`, 'a header without a colon')
+  refused(`--${boundary}\r\n${field}; x=${'y'.repeat(20_000)}\r\n\r\nv\r\n--${boundary}--`, 'a huge header')
+  refused(`--${boundary}\r\n${'a: b\r\n'.repeat(40)}\r\nv\r\n--${boundary}--`, 'many headers')
+  refused(`${'x'.repeat(100_000)}\r\n--${boundary}--`, 'a long preamble')
+  refused(`--${boundary}--${'x'.repeat(100_000)}`, 'a long epilogue')
+  const part = { head: field, body: Buffer.from('v') }
+  t.equal(scan(boundary, write(boundary, new Array(100).fill(part))).length, 100)
+  refused(write(boundary, new Array(101).fill(part)), 'too many parts')
+  t.same(scan(boundary, Buffer.from(`--${boundary}--`)), [], 'no parts at all')
+  t.same(
+    scan(
+      boundary,
+      Buffer.from(`preamble\r\n--${boundary} \t\r\n${field}\r\n\r\n\r\n--${boundary}--\r\nepilogue`),
+    ),
+    [{ name: 'a', fileName: undefined, type: undefined, body: Buffer.alloc(0) }],
+    'preamble, padding and epilogue mean nothing',
+  )
+  const [folded] = scan(
+    boundary,
+    write(boundary, [{ head: 'content-disposition:form-data;\r\n name="f"', body: part.body }]),
+  )
+  t.equal(folded?.name, 'f', 'folded headers')
+})
+
+t.test('file names arrive as their clients wrote them', async (t) => {
+  const nameIn = (rest: string) => parseDisposition(`form-data; name="file"; ${rest}`).fileName
+  t.equal(nameIn('filename="plain.txt"'), 'plain.txt')
+  t.equal(nameIn('filename=token.txt'), 'token.txt')
+  t.equal(nameIn('filename=two words.txt'), 'two words.txt')
+  t.equal(nameIn('filename="größe 日本語 😀.txt"'), 'größe 日本語 😀.txt')
+  t.equal(nameIn('filename="a \\"quoted\\" \\\\ name.txt"'), 'a "quoted" \\ name.txt', 'curl and Go')
+  t.equal(nameIn('filename="C:\\dir\\file.txt"'), 'C:\\dir\\file.txt', 'an old browser')
+  t.equal(nameIn('filename="a%22b.txt"'), 'a%22b.txt', 'percent signs stay: a name may have them')
+  t.equal(nameIn('filename="semi;colon.txt"; x=y'), 'semi;colon.txt')
+  t.equal(nameIn('filename=""'), '')
+  t.equal(nameIn(`filename*=UTF-8''%e2%82%ac.txt`), '€.txt')
+  t.equal(nameIn(`filename="EUR.txt"; filename*=utf-8'en'%e2%82%ac.txt`), '€.txt')
+  t.equal(nameIn(`filename*=UTF-8''%e2%82%ac.txt; filename="EUR.txt"`), '€.txt')
+  t.equal(nameIn(`filename*=iso-8859-1''gr%f6%dfe.txt`), 'größe.txt')
+  t.equal(nameIn(`filename="x"; filename*=koi8-r''%c1`), 'x', 'unknown character sets fall back')
+  t.equal(nameIn(`filename="x"; filename*=broken`), 'x')
+  t.equal(nameIn('other="filename=x"'), undefined)
+  t.same(parseDisposition('attachment; name="file"'), { name: undefined, fileName: undefined })
+  t.same(parseDisposition(undefined), { name: undefined, fileName: undefined })
+  const started = performance.now()
+  parseDisposition(`form-data; name="${'\\'.repeat(8_000)}${' ;'.repeat(4_000)}`)
+  t.ok(performance.now() - started < 200, 'a hostile header is read in time')
+  const head = 'Content-Disposition: form-data; name="file"; filename="gr\xf6\xdfe"'
+  const latin = Buffer.from(`--${boundary}\r\n${head}\r\n\r\n\r\n--${boundary}--`, 'latin1')
+  t.equal(scan(boundary, latin)[0]?.fileName, 'größe', 'bytes that are no UTF-8')
+})
+
+t.test('the type is what the part says, or what the name says', async (t) => {
+  t.equal(fileType('image/PNG', 'x.txt'), 'image/png')
+  t.equal(fileType('text/plain; charset=koi8-r', 'x'), 'text/plain')
+  t.equal(fileType('application/octet-stream', 'x.mp4'), 'video/mp4')
+  t.equal(fileType(undefined, 'x.PDF'), 'application/pdf')
+  t.equal(fileType('bad', 'x'), 'application/octet-stream')
+  t.equal(fileType('a/b\u0000c', 'x.zip'), 'application/zip')
+  t.equal(fileType(`a/${'b'.repeat(100)}`, 'x'), 'application/octet-stream')
+})
+
+t.test('a client that trickles is cut off, one that is held up by us is not', async (t) => {
+  const outcomes: string[] = []
+  const pace = { progressBytes: 100, progressMs: 150, lookEveryMs: 10 }
+  const server = createServer((request, response) => void take(request, response))
+  async function take(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      for await (const _ of requestBytes(request, pace)) if (request.url === '/held') await delay(300)
+      outcomes.push('whole')
+      response.end()
+    } catch (error) {
+      outcomes.push((error as Error).message)
+    }
+  }
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const socket = connect(port, '127.0.0.1')
+  socket.on('error', () => {})
+  socket.resume()
+  const closed = new Promise((resolve) => socket.once('close', resolve))
+  socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n')
+  for (let sent = 0; sent < 100 && !socket.destroyed; sent++) {
+    socket.write('x')
+    await delay(20)
+  }
+  await closed
+  const held = fetch(`http://127.0.0.1:${port}/held`, { method: 'POST', body: 'x'.repeat(200) })
+  t.equal((await held).status, 200)
+  t.same(outcomes, ['the client sends too slowly', 'whole'])
+})

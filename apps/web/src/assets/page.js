@@ -1,0 +1,43 @@
+/** What the scripts of several pages use. */
+
+const tokenKey = 'holdfast.token'
+
+/** The token of this tab: it goes with the tab, and into no request but those that need it. */
+export function keptToken() {
+  return sessionStorage.getItem(tokenKey) ?? undefined
+}
+
+export function keepToken(token) {
+  if (token === undefined) sessionStorage.removeItem(tokenKey)
+  else sessionStorage.setItem(tokenKey, token)
+}
+
+export function byId(id) {
+  return document.getElementById(id)
+}
+
+/** Buttons with data-copy copy the value, address or text of the element they name. */
+export function wireCopyButtons() {
+  for (const button of document.querySelectorAll('[data-copy]')) {
+    button.addEventListener('click', () => void copyFor(button))
+  }
+}
+
+async function copyFor(button) {
+  const source = byId(button.dataset.copy)
+  await navigator.clipboard.writeText(source.value ?? source.href ?? source.textContent)
+  const label = button.textContent
+  button.textContent = 'Copied'
+  setTimeout(() => {
+    button.textContent = label
+  }, 1500)
+}
+
+/** Three digits and a unit. */
+export function bytesText(bytes) {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']
+  let value = bytes
+  let unit = 0
+  for (; value >= 999.5 && unit < units.length - 1; unit++) value /= 1000
+  return `${unit === 0 || value >= 99.95 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`
+}

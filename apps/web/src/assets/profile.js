@@ -1,0 +1,216 @@
+/** The account page: signs in by the address' fragment, shows what the account holds. */
+import { byId, bytesText, keepToken, keptToken, wireCopyButtons } from './page.js'
+
+const pageSize = 100
+
+/** Folders from the root to the one that is shown. */
+let path = []
+let page = 1
+let account
+
+takeTokenFromAddress()
+window.addEventListener('hashchange', () => {
+  if (takeTokenFromAddress()) void start()
+})
+wireButtons()
+wireCopyButtons()
+void start()
+
+/** The fragment is taken out of the address at once, so that no history and no copied address holds the token. */
+function takeTokenFromAddress() {
+  const token = new URLSearchParams(location.hash.slice(1)).get('token')
+  if (!token) return false
+  keepToken(token)
+  history.replaceState(null, '', location.pathname)
+  return true
+}
+
+async function start() {
+  const token = keptToken()
+  byId('sign-in').hidden = token !== undefined
+  byId('account').hidden = true
+  if (token === undefined) return
+  try {
+    const { data: who } = await call('GET', '/accounts/getid')
+    account = (await call('GET', `/accounts/${who.id}`)).data
+    path = [{ id: account.rootFolder, name: 'root' }]
+    page = 1
+    showAccount()
+    await showFolder()
+    byId('account').hidden = false
+  } catch (error) {
+    fail(error)
+    if (error.message === 'error-token') {
+      keepToken(undefined)
+      byId('sign-in').hidden = false
+    }
+  }
+}
+
+function showAccount() {
+  const { statsCurrent: stats, limits } = account
+  const of = (limit, write = String) => (limit == null ? '' : ` of ${write(limit)}`)
+  const rows = {
+    'E-mail': account.tier === 'guest' ? 'none: a guest account' : account.email,
+    Tier: account.premiumType ? `${account.tier} (${account.premiumType})` : account.tier,
+    Stored: `${bytesText(stats.storage)}${of(limits.storage, bytesText)}`,
+    Contents: `${stats.fileCount + stats.folderCount}${of(limits.contents)}: files ${stats.fileCount}, folders ${stats.folderCount}`,
+    'Account id': account.id,
+  }
+  byId('details').replaceChildren(
+    ...Object.entries(rows).flatMap(([name, value]) => [element('dt', name), element('dd', value)]),
+  )
+  byId('token-shown').value = keptToken()
+  byId('bin').checked = account.recycleBin.enabled
+}
+
+async function showFolder() {
+  const { id } = path.at(-1)
+  const query = new URLSearchParams({ page, pageSize, sortField: 'name', sortDirection: 1 })
+  const { data, metadata } = await call('GET', `/web/contents/${id}?${query}`)
+  byId('entries').replaceChildren(...Object.values(data.children).map(rowOf))
+  byId('path').replaceChildren(...path.flatMap(stepOf))
+  byId('more').hidden = metadata.totalPages <= 1
+  byId('page-of').textContent = `Page ${metadata.page} of ${metadata.totalPages}`
+  byId('previous').disabled = page <= 1
+  byId('next').disabled = !metadata.hasNextPage
+}
+
+function rowOf(item) {
+  const row = document.createElement('tr')
+  const name = element('td')
+  name.className = 'name'
+  if (item.type === 'folder') name.append(buttonTo(item.name, () => open([...path, item])))
+  else name.append(link(item.link, item.name))
+  const size = element('td', item.type === 'file' ? bytesText(item.size) : '')
+  size.className = 'number'
+  const shared = element('td')
+  if (item.type === 'folder') shared.append(item.public ? link(`/d/${item.code}`, 'public page') : 'private')
+  row.append(name, size, shared)
+  return row
+}
+
+function stepOf(folder, index) {
+  const here = index === path.length - 1
+  const step = here
+    ? element('bdi', folder.name)
+    : buttonTo(folder.name, () => open(path.slice(0, index + 1)))
+  return index === 0 ? [step] : [' / ', step]
+}
+
+function open(to) {
+  path = to
+  page = 1
+  void showFolder().catch(fail)
+}
+
+function wireButtons() {
+  byId('mail-form').addEventListener('submit', (event) => {
+    event.preventDefault()
+    void mailLink(new FormData(event.target).get('email')).catch(fail)
+  })
+  byId('token-form').addEventListener('submit', (event) => {
+    event.preventDefault()
+    keepToken(String(new FormData(event.target).get('token')).trim())
+    event.target.reset()
+    void start()
+  })
+  byId('sign-out').addEventListener('click', () => {
+    keepToken(undefined)
+    void start()
+  })
+  byId('show-token').addEventListener('click', ({ target }) => {
+    const shown = byId('token-shown')
+    shown.type = shown.type === 'password' ? 'text' : 'password'
+    target.textContent = shown.type === 'password' ? 'Show' : 'Hide'
+  })
+  byId('reset-token').addEventListener('click', () => void resetToken().catch(fail))
+  byId('bin').addEventListener('change', ({ target }) => void switchBin(target).catch(fail))
+  byId('previous').addEventListener('click', () => turnPage(-1))
+  byId('next').addEventListener('click', () => turnPage(1))
+}
+
+function turnPage(step) {
+  page += step
+  void showFolder().catch(fail)
+}
+
+async function mailLink(email) {
+  try {
+    await call('POST', '/accounts', { email }, { signedIn: false })
+  } catch (error) {
+    // A known address answers so, and is mailed its link.
+    if (error.message !== 'error-email') throw error
+  }
+  byId('mailed').hidden = false
+}
+
+async function resetToken() {
+  const warning =
+    account.tier === 'guest'
+      ? 'A guest account has no inbox for its new token: you would lose the account. Go on?'
+      : 'The old token and every sign-in link stop working at once; the new link comes by mail. Go on?'
+  if (!confirm(warning)) return
+  await call('POST', `/accounts/${account.id}/resettoken`, {})
+  keepToken(undefined)
+  await start()
+  byId('mailed').hidden = false
+}
+
+async function switchBin(box) {
+  try {
+    await call('PUT', '/web/account', { recycleBin: box.checked })
+  } catch (error) {
+    box.checked = !box.checked
+    throw error
+  }
+}
+
+async function call(method, target, body, { signedIn = true } = {}) {
+  byId('problem').hidden = true
+  const response = await fetch(target, {
+    method,
+    referrerPolicy: 'no-referrer',
+    headers: {
+      ...(signedIn ? { Authorization: `Bearer ${keptToken()}` } : {}),
+      ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  const answer = await response.json()
+  if (answer.status !== 'ok') throw new Error(answer.status)
+  return answer
+}
+
+const reasons = {
+  'error-token': 'This token is not valid, or not any more.',
+  'error-rateLimit': 'Too many requests: wait a minute.',
+  'error-email': 'That is no usable e-mail address.',
+}
+
+function fail(error) {
+  byId('problem').textContent = reasons[error.message] ?? `That did not work (${error.message}).`
+  byId('problem').hidden = false
+}
+
+function element(tag, text = '') {
+  const made = document.createElement(tag)
+  made.textContent = text
+  return made
+}
+
+function link(href, text) {
+  const made = document.createElement('a')
+  made.href = href
+  made.append(element('bdi', text))
+  return made
+}
+
+function buttonTo(text, onClick) {
+  const made = document.createElement('button')
+  made.type = 'button'
+  made.className = 'link'
+  made.append(element('bdi', text))
+  made.addEventListener('click', onClick)
+  return made
+}

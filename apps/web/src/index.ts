@@ -1,0 +1,1 @@
+export { type PageParts, webPages } from './pages.ts'

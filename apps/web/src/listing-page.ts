@@ -1,0 +1,111 @@
+/** What a visitor is shown of a folder or a file: useful without any script. */
+import type { ItemPresenter } from '@holdfast/http-kit'
+import type { ContentView, Item } from '@holdfast/wire'
+import { type Html, html } from './html.ts'
+import type { ListingQuery } from './listing-query.ts'
+import type { Page } from './shell.ts'
+
+export interface ListingParts {
+  presenter: ItemPresenter
+  nowSeconds: number
+}
+
+export function contentPage(
+  view: ContentView & { item: Item },
+  query: ListingQuery,
+  parts: ListingParts,
+): Page {
+  const { item } = view
+  return {
+    title: `${item.name} · Holdfast`,
+    hidden: true,
+    body: item.isFolder ? folderBody(view, query, parts) : fileBody(item, parts),
+  }
+}
+
+function fileBody(item: Item, { presenter, nowSeconds }: ListingParts): Html {
+  const shape = presenter.item(item, { nowSeconds })
+  return html`<h1><bdi>${item.name}</bdi></h1>
+<div class="card">
+<p><a class="button" href="${String(shape.link)}">Download</a> <span class="quiet">${bytesText(item.size)}</span></p>
+<dl>
+<dt>Type</dt><dd>${item.mimetype}</dd>
+<dt>Uploaded</dt><dd>${timeOf(item.createTime)}</dd>
+<dt>Downloads</dt><dd>${item.downloads}</dd>
+<dt>MD5</dt><dd><code>${String(shape.md5)}</code></dd>
+</dl>
+</div>`
+}
+
+function folderBody(view: ContentView & { item: Item }, query: ListingQuery, parts: ListingParts): Html {
+  const { item: folder, page } = view
+  const shape = parts.presenter.item(folder, { nowSeconds: parts.nowSeconds })
+  const shapes = shape.children as Record<string, { link?: string }>
+  const total = page?.totalCount ?? folder.childrenCount
+  return html`<h1><bdi>${folder.name}</bdi></h1>
+<p class="quiet">${total === 1 ? '1 entry' : `${total} entries`}${folder.expiry !== undefined && html` · open until ${timeOf(folder.expiry)}`}</p>
+${folder.description !== undefined && html`<p class="description">${folder.description}</p>`}
+${folder.children.length === 0 ? html`<p class="card">Nothing to see${query.page > 1 ? ' on this page' : ' in here'}.</p>` : table(folder.children, query, shapes)}
+${pager(query, page === undefined ? 1 : Math.ceil(page.totalCount / page.pageSize))}`
+}
+
+function table(children: Item[], query: ListingQuery, shapes: Record<string, { link?: string }>): Html {
+  return html`<table class="card">
+<thead><tr>
+<th>${sortLink(query, 'name', 'Name')}</th>
+<th class="number">${sortLink(query, 'size', 'Size')}</th>
+<th class="number">${sortLink(query, 'downloads', 'Downloads')}</th>
+<th>${sortLink(query, 'createTime', 'Added')}</th>
+</tr></thead>
+<tbody>
+${children.map((child) => row(child, shapes[child.id]?.link))}</tbody>
+</table>`
+}
+
+function row(item: Item, link: string | undefined): Html {
+  const target = item.isFolder ? `/d/${item.code ?? item.id}` : link
+  const icon = item.isFolder ? (item.canAccess ? 'folder' : 'locked folder') : 'file'
+  const name = html`<span class="icon ${icon}" role="img" aria-label="${icon}"></span><bdi>${item.name}</bdi>`
+  return html`<tr>
+<td class="name">${target === undefined ? name : html`<a href="${target}">${name}</a>`}</td>
+<td class="number">${!item.isFolder && bytesText(item.size)}</td>
+<td class="number">${!item.isFolder && item.downloads}</td>
+<td class="quiet">${item.canAccess && timeOf(item.createTime)}</td>
+</tr>
+`
+}
+
+function sortLink(query: ListingQuery, sort: ListingQuery['sort'], label: string): Html {
+  const current = query.sort === sort
+  const ascending = current ? !query.ascending : sort === 'name'
+  const arrow = current ? (query.ascending ? ' ↑' : ' ↓') : ''
+  return html`<a href="?${queryText({ page: 1, sort, ascending })}"${current && html` aria-current="true"`}>${label}${arrow}</a>`
+}
+
+function pager(query: ListingQuery, pages: number): Html | undefined {
+  if (pages <= 1) return undefined
+  const link = (page: number, label: string, relation: string) =>
+    page >= 1 && page <= pages
+      ? html`<a class="button" rel="${relation}" href="?${queryText({ ...query, page })}">${label}</a>`
+      : html`<span></span>`
+  return html`<nav class="pager" aria-label="Pages">${link(query.page - 1, '← Previous', 'prev')}
+<span class="quiet">Page ${query.page} of ${pages}</span>${link(query.page + 1, 'Next →', 'next')}</nav>`
+}
+
+function queryText({ page, sort, ascending }: ListingQuery): string {
+  return new URLSearchParams({ sort, order: ascending ? 'asc' : 'desc', page: String(page) }).toString()
+}
+
+function timeOf(seconds: number): Html {
+  const iso = new Date(seconds * 1000).toISOString()
+  return html`<time datetime="${iso}">${iso.slice(0, 16).replace('T', ' ')} UTC</time>`
+}
+
+/** Three digits and a unit. */
+export function bytesText(bytes: number): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']
+  let value = bytes
+  let unit = 0
+  for (; value >= 999.5 && unit < units.length - 1; unit++) value /= 1000
+  return `${unit === 0 || value >= 99.95 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`
+}

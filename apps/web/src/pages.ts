@@ -1,0 +1,106 @@
+/** The interim pages, as a plugin of the API host: everything is rendered here, and works without a script where it can. */
+import { httpCodeOf, type ItemPresenter, type RateLimits, Refusal, refusalOf } from '@holdfast/http-kit'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { assetRoutes } from './assets.ts'
+import { contentPage } from './listing-page.ts'
+import { listingQueryOf } from './listing-query.ts'
+import { hashOf, passwordCookie, passwordOf } from './password-cookie.ts'
+import { passwordPage, problemPage } from './problem-page.ts'
+import { profilePage } from './profile-page.ts'
+import { contentNamed, type ReaderParts, readAsVisitor } from './reader.ts'
+import { sendPage } from './shell.ts'
+import { startPage } from './start-page.ts'
+import { webAccountRoute } from './web-account.ts'
+
+export interface PageParts extends ReaderParts {
+  limits: RateLimits
+  presenter: ItemPresenter
+  /** What links say; no slash at the end. */
+  urls: { upload: string; web: string }
+}
+
+interface Shared {
+  Params: { name: string }
+  Querystring: Record<string, unknown>
+  Body: Record<string, unknown> | undefined
+}
+
+/** Register it once: `host.register(webPages(parts))`. */
+export function webPages(parts: PageParts): (app: FastifyInstance) => Promise<void> {
+  const origins = { upload: parts.urls.upload }
+  const secure = parts.urls.web.startsWith('https:')
+  const page = { config: { endpoint: 'page' } }
+
+  return async (app) => {
+    assetRoutes(app)
+    webAccountRoute(app, parts)
+    app.register(htmlPages)
+  }
+
+  async function htmlPages(app: FastifyInstance) {
+    app.setErrorHandler((error, request, answer) => {
+      const refusal = refusalOf(error)
+      const code = httpCodeOf(refusal.status)
+      if (code >= 500) request.log.error({ err: error, requestId: request.id }, 'page failed')
+      if (refusal.retryAfter !== undefined) answer.header('retry-after', String(refusal.retryAfter))
+      return sendPage(answer, problemPage(refusal.status), { code, origins })
+    })
+
+    app.get('/', page, async (_request, answer) =>
+      sendPage(answer, startPage({ uploadUrl: parts.urls.upload }), { origins }),
+    )
+    app.get('/profile', page, async (_request, answer) => sendPage(answer, profilePage(), { origins }))
+    app.get<Shared>('/d/:name', page, (request, answer) => showContent(request, answer))
+    app.post<Shared>('/d/:name', page, (request, answer) => takePassword(request, answer))
+  }
+
+  async function showContent(request: FastifyRequest<Shared>, answer: FastifyReply) {
+    const { name } = request.params
+    const password = passwordOf(request)
+    const query = listingQueryOf(request.query)
+    try {
+      const view = await read(request, password)
+      const nowSeconds = Math.floor(parts.clock.now() / 1000)
+      return sendPage(answer, contentPage(view, query, { presenter: parts.presenter, nowSeconds }), {
+        origins,
+      })
+    } catch (error) {
+      const { status } = refusalOf(error)
+      if (status !== 'error-passwordRequired' && status !== 'error-passwordWrong') throw error
+      // Counted like any guess, but not called wrong: it may have been kept for another folder.
+      if (status === 'error-passwordWrong') await parts.limits.takeGuess(request, 'password')
+      return sendPage(answer, passwordPage({ id: name, wrong: false }), { code: httpCodeOf(status), origins })
+    }
+  }
+
+  async function takePassword(request: FastifyRequest<Shared>, answer: FastifyReply) {
+    const { name } = request.params
+    const typed = request.body?.password
+    if (typeof typed !== 'string' || typed === '' || typed.length > 1000) throw new Refusal('error-password')
+    try {
+      await read(request, hashOf(typed))
+    } catch (error) {
+      if (refusalOf(error).status !== 'error-passwordWrong') throw error
+      await parts.limits.takeGuess(request, 'password')
+      return sendPage(answer, passwordPage({ id: name, wrong: true }), { code: 401, origins })
+    }
+    answer.header('set-cookie', passwordCookie(typed, { secure }))
+    return answer
+      .code(303)
+      .header('location', `/d/${encodeURIComponent(name)}`)
+      .send()
+  }
+
+  async function read(request: FastifyRequest<Shared>, password: string | undefined) {
+    const { name } = request.params
+    await parts.limits.checkGuess(request, 'code')
+    if (password !== undefined) await parts.limits.checkGuess(request, 'password')
+    try {
+      const contentId = await contentNamed(parts, name)
+      return await readAsVisitor(parts, { contentId, password, query: listingQueryOf(request.query) })
+    } catch (error) {
+      if (refusalOf(error).status === 'error-notFound') await parts.limits.takeGuess(request, 'code')
+      throw error
+    }
+  }
+}

@@ -1,0 +1,47 @@
+import { html } from './html.ts'
+import type { Page } from './shell.ts'
+
+/** A shell that the script fills: the token lives in the address' fragment and in this tab alone, the server never sees this page's. */
+export function profilePage(): Page {
+  return {
+    title: 'Account · Holdfast',
+    hidden: true,
+    scripts: ['profile.js'],
+    body: html`<h1>Your account</h1>
+<noscript><p class="card">This page needs JavaScript: the sign-in link keeps your token out of every request, so only your browser can read it.</p></noscript>
+<p id="problem" class="bad" role="alert" hidden></p>
+<section id="sign-in" class="card" hidden>
+<h2>Sign in</h2>
+<form id="mail-form"><label for="email">E-mail address</label>
+<input id="email" type="email" name="email" required autocomplete="email" maxlength="254">
+<button type="submit">Mail me a sign-in link</button></form>
+<p id="mailed" class="quiet" hidden>If the address is right, a link is on its way. A new address gets a new account.</p>
+<form id="token-form"><label for="token">Or paste an account token</label>
+<input id="token" type="password" name="token" required autocomplete="off" maxlength="64">
+<button type="submit">Sign in</button></form>
+</section>
+<div id="account" hidden>
+<section class="card">
+<h2>Details</h2>
+<dl id="details"></dl>
+<p><button type="button" id="sign-out">Sign out of this tab</button></p>
+</section>
+<section class="card">
+<h2>Account token</h2>
+<p class="quiet">Whoever has it has the account. Programs send it as <code>Authorization: Bearer …</code></p>
+<p><input id="token-shown" type="password" readonly aria-label="Account token"> <button type="button" id="show-token">Show</button> <button type="button" data-copy="token-shown">Copy</button></p>
+<p><button type="button" id="reset-token">Make a new token</button></p>
+</section>
+<section class="card">
+<h2>Recycle bin</h2>
+<p><label class="switch"><input type="checkbox" id="bin"> Keep deleted content for 30 days</label></p>
+</section>
+<section class="card">
+<h2>Content</h2>
+<p id="path"></p>
+<table><thead><tr><th>Name</th><th class="number">Size</th><th>Sharing</th></tr></thead><tbody id="entries"></tbody></table>
+<p id="more" class="pager" hidden><button type="button" id="previous">← Previous</button> <span id="page-of" class="quiet"></span> <button type="button" id="next">Next →</button></p>
+</section>
+</div>`,
+  }
+}

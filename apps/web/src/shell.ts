@@ -1,0 +1,66 @@
+/** What every page has around it, and the headers it is sent with. */
+import type { FastifyReply } from 'fastify'
+import { type Html, html } from './html.ts'
+
+export interface Page {
+  title: string
+  body: Html
+  /** Names of scripts under /assets. */
+  scripts?: string[]
+  /** Pages that show what was shared, or are one person's, stay out of search engines. */
+  hidden?: boolean
+}
+
+export interface Origins {
+  /** Of the upload host: the one other place that a page may talk to. */
+  upload: string
+}
+
+/** Sends a page. Nothing runs, loads or frames it but what comes from this origin. */
+export function sendPage(
+  answer: FastifyReply,
+  page: Page,
+  { code = 200, origins }: { code?: number; origins: Origins },
+) {
+  const upload = new URL(origins.upload).origin
+  return answer
+    .code(code)
+    .headers({
+      'content-type': 'text/html; charset=utf-8',
+      'content-security-policy': [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        `connect-src 'self' ${upload}`,
+        `form-action 'self' ${upload}`,
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+      ].join('; '),
+      'cross-origin-opener-policy': 'same-origin',
+      'referrer-policy': 'no-referrer',
+      ...(page.hidden === true ? { 'x-robots-tag': 'noindex' } : {}),
+    })
+    .send(documentOf(page).text)
+}
+
+function documentOf({ title, body, scripts = [] }: Page): Html {
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${title}</title>
+<link rel="icon" href="/assets/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/assets/style.css">
+${scripts.map((name) => html`<script src="/assets/${name}" type="module"></script>\n`)}</head>
+<body>
+<header class="top"><a class="brand" href="/">Holdfast</a><nav><a href="/">Upload</a> <a href="/profile">Account</a></nav></header>
+<main>
+${body}
+</main>
+</body>
+</html>
+`
+}

@@ -1,0 +1,48 @@
+/** `PUT /web/account`: what an account may set about itself beyond the contract. JSON, for the account page. */
+import { booleanOf, ok, type RateLimits, Refusal, tokenOf } from '@holdfast/http-kit'
+import { mintRequestId, parseToken } from '@holdfast/kernel'
+
+import { SetAccount } from '@holdfast/wire'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { ReaderParts } from './reader.ts'
+
+export function webAccountRoute(app: FastifyInstance, parts: ReaderParts & { limits: RateLimits }): void {
+  app.put<{ Body: Record<string, unknown> | undefined }>(
+    '/web/account',
+    { config: { endpoint: 'webAccount' } },
+    async (request) => {
+      await parts.limits.checkGuess(request, 'token')
+      const { accountId, bytes } = await accountOf(request)
+      const recycleBin = booleanOf(request.body?.recycleBin)
+      const reply = await parts.accounts.call(
+        {
+          accountId,
+          requestId: mintRequestId(parts.clock.now()),
+          caller: { who: { $case: 'bearer', value: { token: bytes } } },
+          tierNeeded: '',
+          // A bad value is refused only once the token was heard.
+          operation:
+            recycleBin === undefined
+              ? { $case: 'authenticate', value: {} }
+              : { $case: 'setAccount', value: SetAccount.fromPartial({ recycleBin }) },
+        },
+        {},
+      )
+      if (reply.result?.$case === 'refusal') await refuse(request, reply.result.value.status)
+      if (recycleBin === undefined) throw new Refusal('error-recycleBin')
+      return ok({ recycleBin: { enabled: recycleBin } })
+    },
+  )
+
+  async function accountOf(request: FastifyRequest) {
+    const parsed = parseToken(tokenOf(request) ?? '')
+    const accountId = parsed && parts.ids.parseAccount(parsed.account)
+    if (accountId === undefined) return await refuse(request, 'error-token')
+    return { accountId, bytes: parsed?.bytes as Buffer }
+  }
+
+  async function refuse(request: FastifyRequest, status: string): Promise<never> {
+    if (status === 'error-token') await parts.limits.takeGuess(request, 'token')
+    throw new Refusal(status)
+  }
+}

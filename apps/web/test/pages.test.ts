@@ -1,0 +1,240 @@
+import { createHash } from 'node:crypto'
+import type { AccountClient } from '@holdfast/actor-runtime'
+import { createHttpHost, createLog, createRateLimits, ItemPresenter } from '@holdfast/http-kit'
+import { MemoryLookupStore } from '@holdfast/journal/testing'
+import { Keyring, systemClock } from '@holdfast/kernel'
+import type { AccountReply, AccountRequest, Item } from '@holdfast/wire'
+import { Registry } from 'prom-client'
+import t from 'tap'
+import { webPages } from '../src/index.ts'
+import { bytesText } from '../src/listing-page.ts'
+
+const keyring = new Keyring(new Uint8Array(32))
+const account = keyring.ids.account('eu-par')
+const shared = keyring.ids.content(account)
+const passwordHash = createHash('sha256').update('correct horse').digest('hex')
+
+t.test(
+  'hostile names and descriptions are text, and nothing on a page may run but our own files',
+  async (t) => {
+    const { host } = await start(t, () =>
+      view(folder('<script>alert(1)</script>', { description: '</p><img src=x onerror=alert(1)>' })),
+    )
+    const answer = await host.inject('/d/CodeCode')
+    t.equal(answer.statusCode, 200)
+    t.match(answer.headers['content-type'], 'text/html')
+    t.notMatch(answer.body, /<script>|<img/)
+    t.match(answer.body, '&lt;script&gt;alert(1)&lt;/script&gt;')
+    const policy = String(answer.headers['content-security-policy'])
+    t.match(policy, "default-src 'none'")
+    t.notMatch(policy, /unsafe|\*/)
+    t.equal(answer.headers['referrer-policy'], 'no-referrer')
+    for (const path of ['/', '/profile', '/d/CodeCode']) {
+      const { body } = await host.inject(path)
+      t.notMatch(
+        body,
+        /<script(?![^>]*\ssrc=)|<[a-z][^>]*\s(on\w+|style)=|="javascript:/i,
+        `${path} has nothing inline`,
+      )
+    }
+  },
+)
+
+t.test(
+  'a listing shows files by signed links, folders by codes, locked folders without a hint of what is in them',
+  async (t) => {
+    const children = [
+      folder('sub', { code: 'SubCode1' }),
+      folder('locked', { code: 'LockCode', canAccess: false, password: true }),
+      file('a & b.txt', { size: 1_234_567, downloads: 3 }),
+    ]
+    const { host } = await start(t, () =>
+      view(folder('shared', { children, childrenCount: 3 }), { totalCount: 3 }),
+    )
+    const { body } = await host.inject('/d/CodeCode')
+    t.match(body, 'href="/d/SubCode1"')
+    t.match(body, 'href="/d/LockCode"')
+    t.match(body, /href="https:\/\/dl\.example\.org\/download\/[^"]+\/a%20%26%20b\.txt\?c=[A-Za-z0-9_-]+"/)
+    t.match(body, '1.2 MB')
+    t.match(body, '3 entries')
+  },
+)
+
+t.test('paging and sorting reach the account, odd values do not', async (t) => {
+  const { host, asked } = await start(t, () => view(folder('shared'), { totalCount: 450, page: 2 }))
+  const { body } = await host.inject('/d/CodeCode?page=2&sort=size&order=desc')
+  t.match(asked.at(-1), { page: 2, pageSize: 200, ascending: false, sortField: 3 })
+  t.match(body, 'Page 2 of 3')
+  t.match(body, 'href="?sort=size&amp;order=desc&amp;page=3"')
+  await host.inject('/d/CodeCode?page=-1&sort=constructor&order=up&page=7')
+  t.match(asked.at(-1), { page: 1, ascending: true, sortField: 2 })
+})
+
+t.test('refusals are pages with the code of the API', async (t) => {
+  const { host } = await start(t, (request) =>
+    request.contentId === shared
+      ? { $case: 'refusal', value: { status: 'error-notOwner' } }
+      : view(folder('x')),
+  )
+  const codes = async (path: string) => (await host.inject(path)).statusCode
+  t.equal(await codes('/d/CodeCode'), 401, 'private')
+  t.equal(await codes('/d/Unknown8'), 404)
+  t.equal(await codes('/d/6ba7b810-9dad-11d1-80b4-00c04fd430c8'), 404, 'an id that was never ours')
+  t.equal(await codes('/d/..%2f..%2fetc'), 404)
+  t.equal(await codes('/d/%00'), 404)
+  const elsewhere = await host.inject('/nowhere')
+  t.same(
+    [elsewhere.statusCode, elsewhere.json()],
+    [404, { status: 'error-notFound' }],
+    'other paths keep the envelope',
+  )
+})
+
+t.test('a protected folder asks, remembers for this browser, and says when it was wrong', async (t) => {
+  const { host, asked } = await start(t, ({ password }) => {
+    if (password === passwordHash) return view(folder('secret plans'))
+    const status = password === undefined ? 'error-passwordRequired' : 'error-passwordWrong'
+    return { $case: 'refusal', value: { status } }
+  })
+  const before = await host.inject('/d/CodeCode')
+  t.equal(before.statusCode, 401)
+  t.match(before.body, /<form[^>]*method="post"[^>]*action="\/d\/CodeCode"/)
+  t.notMatch(before.body, 'secret plans')
+
+  const type = 'application/x-www-form-urlencoded'
+  const post = (payload: string) =>
+    host.inject({ method: 'POST', url: '/d/CodeCode', payload, headers: { 'content-type': type } })
+  const wrong = await post('password=nope')
+  t.equal(wrong.statusCode, 401)
+  t.match(wrong.body, 'That is not it')
+  t.equal(wrong.headers['set-cookie'], undefined)
+
+  const right = await post('password=correct+horse')
+  t.equal(right.statusCode, 303)
+  t.equal(right.headers.location, '/d/CodeCode')
+  t.match(
+    String(right.headers['set-cookie']),
+    /^folderPassword=[0-9a-f]{64}; Path=\/d; HttpOnly; SameSite=Lax; Secure$/,
+  )
+
+  const cookie = String(right.headers['set-cookie']).split(';')[0] as string
+  const after = await host.inject({ url: '/d/CodeCode', headers: { cookie: `other=1; ${cookie}` } })
+  t.equal(after.statusCode, 200)
+  t.match(after.body, 'secret plans')
+  t.equal(asked.at(-1)?.password, passwordHash)
+  t.equal((await post('')).statusCode, 400)
+})
+
+t.test('guessing passwords and codes on the pages is bounded like on the API', async (t) => {
+  const refused = { $case: 'refusal', value: { status: 'error-passwordWrong' } } as const
+  const { host } = await start(t, () => refused, 'default')
+  const guess = (n: number) =>
+    host.inject({ url: '/d/CodeCode', headers: { cookie: `folderPassword=${String(n).padStart(64, '0')}` } })
+  const codes = []
+  for (let n = 0; n < 32; n++) codes.push((await guess(n)).statusCode)
+  t.equal(codes[0], 401)
+  t.equal(codes.at(-1), 429)
+  t.ok((await guess(99)).headers['retry-after'])
+})
+
+t.test('assets come with a type and an ETag, and only those there are', async (t) => {
+  const { host } = await start(t, () => view(folder('x')))
+  for (const [name, type] of [
+    ['style.css', 'text/css'],
+    ['upload.js', 'text/javascript'],
+    ['icon.svg', 'image/svg+xml'],
+  ]) {
+    const answer = await host.inject(`/assets/${name}`)
+    t.match(answer.headers['content-type'], type as string)
+    const again = await host.inject({
+      url: `/assets/${name}`,
+      headers: { 'if-none-match': String(answer.headers.etag) },
+    })
+    t.same([again.statusCode, again.body], [304, ''])
+  }
+  t.equal((await host.inject('/assets/../package.json')).statusCode, 404)
+})
+
+t.test('sizes are written with three digits at most', async (t) => {
+  const texts = [0, 999, 1000, 99_949, 99_950, 999_499, 999_500, 1.5e12, 9e18].map(bytesText)
+  t.same(texts, ['0 B', '999 B', '1.0 kB', '99.9 kB', '100 kB', '999 kB', '1.0 MB', '1.5 TB', '9000 PB'])
+})
+
+type Read = Extract<NonNullable<AccountRequest['operation']>, { $case: 'readContent' }>['value']
+type Result = NonNullable<AccountReply['result']>
+
+async function start(
+  t: { teardown(undo: () => unknown): void },
+  answer: (request: Read) => Result,
+  mode: 'off' | 'default' = 'off',
+) {
+  const asked: Read[] = []
+  const accounts: AccountClient = {
+    call: async ({ operation, caller }) => {
+      if (operation?.$case !== 'readContent' || caller?.who?.$case !== 'visitor')
+        throw new Error('not what pages ask')
+      asked.push(operation.value)
+      return { result: answer(operation.value) }
+    },
+  }
+  const lookups = new MemoryLookupStore()
+  await lookups.write([{ put: 'code/CodeCode', value: Buffer.from(shared) }])
+  const limits = createRateLimits({ mode, clock: systemClock })
+  const log = createLog({ level: 'silent' })
+  const host = createHttpHost({
+    name: 'api',
+    log,
+    metrics: new Registry(),
+    limits,
+    trustProxy: false,
+    cors: true,
+  })
+  const presenter = new ItemPresenter({
+    downloadUrl: 'https://dl.example.org',
+    serversOf: () => ['store1'],
+    capabilityKey: keyring.derive('capability'),
+  })
+  const urls = { upload: 'https://up.example.org', web: 'https://files.example.org' }
+  host.register(
+    webPages({ accounts, lookups, ids: keyring.ids, clock: systemClock, limits, presenter, urls }),
+  )
+  t.teardown(() => host.close())
+  await host.ready()
+  return { host, asked }
+}
+
+function view(item: Item, page: { totalCount?: number; page?: number } = {}): Result {
+  const listing = { page: 1, pageSize: 200, totalCount: item.children.length, ...page }
+  return { $case: 'content', value: { item, page: listing, tokenCounter: 0, tokenKeyId: 0 } }
+}
+
+function file(name: string, more: Partial<Item> = {}): Item {
+  const blob = { id: Buffer.alloc(48), incarnation: Buffer.alloc(16), size: 0, crc32: 0, placementGroup: 0 }
+  return { ...folder(name), isFolder: false, mimetype: 'text/plain', blob, ...more }
+}
+
+function folder(name: string, more: Partial<Item> = {}): Item {
+  return {
+    id: keyring.ids.content(account),
+    isFolder: true,
+    name,
+    code: 'CodeCode',
+    createTime: 1_790_000_000,
+    modTime: 1_790_000_000,
+    isOwner: false,
+    canAccess: true,
+    isPublic: true,
+    isRoot: false,
+    password: false,
+    childrenCount: 0,
+    children: [],
+    hasChildren: true,
+    passwordVersion: Buffer.alloc(0),
+    size: 0,
+    mimetype: '',
+    downloads: 0,
+    directLinks: [],
+    blob: undefined,
+    ...more,
+  }
+}
