@@ -1,0 +1,115 @@
+/**
+ * A cluster of two regions on this machine:
+ *
+ *   npm run cluster                          runs it until SIGTERM or Ctrl-C
+ *   npm run cluster -- --detach              returns when it is ready
+ *   npm run cluster -- --stop                ends it
+ *   npm run cluster -- --restart <process>   starts a process again, after it was killed for instance
+ *
+ * Everything is in HOLDFAST_DATA_DIR (default ./data/cluster); `cluster.json` there says what runs where. All other HOLDFAST_ settings go to
+ * every process.
+ */
+import { spawn } from 'node:child_process'
+import { mkdirSync, openSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { cassandraJars, java, natsServer } from '../servers/tools.ts'
+import { serveCommands, tell } from './control.ts'
+import { type Plan, planOf } from './plan.ts'
+import { Supervisor } from './supervisor.ts'
+
+const { values: options } = parseArgs({
+  options: {
+    detach: { type: 'boolean', default: false },
+    stop: { type: 'boolean', default: false },
+    restart: { type: 'string' },
+  },
+})
+const env = process.env
+const dataDir = resolve(env.HOLDFAST_DATA_DIR || './data/cluster')
+
+try {
+  if (options.stop) await tell(dataDir, { do: 'stop' })
+  else if (options.restart !== undefined) await tell(dataDir, { do: 'restart', name: options.restart })
+  else if (options.detach) await detach()
+  else await run()
+} catch (error) {
+  console.error(`cluster: ${(error as Error).message}`)
+  process.exitCode = 1
+}
+
+async function run(): Promise<void> {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  const given: Record<string, string> = {}
+  for (const [name, value] of Object.entries(env))
+    if (name.startsWith('HOLDFAST_') && value) given[name] = value
+  java()
+  natsServer()
+  cassandraJars()
+  const plan = await planOf(dataDir, given)
+  const supervisor = new Supervisor({ plan, dataDir, env: given, say: console.error })
+  let stopping: Promise<void> | undefined
+  const stop = () => {
+    stopping ??= supervisor.stop()
+    return stopping
+  }
+  const ended = Promise.withResolvers<void>()
+  const control = await serveCommands(dataDir, async (command) => {
+    if (command.do === 'restart') await supervisor.restart(command.name)
+    if (command.do !== 'stop') return
+    await stop()
+    ended.resolve()
+  })
+  for (const signal of ['SIGTERM', 'SIGINT'] as const)
+    process.on(signal, () => {
+      if (stopping === undefined) console.error('The cluster is stopping.')
+      stop().then(ended.resolve, ended.reject)
+    })
+  try {
+    await supervisor.start()
+    console.log(readyText(plan))
+    // A detached one is told apart from its parent by this alone.
+    process.send?.('ready')
+    if (process.connected) process.disconnect()
+    await ended.promise
+  } catch (error) {
+    if (stopping === undefined) throw error
+    await stopping
+  } finally {
+    await stop()
+    control.close()
+  }
+}
+
+/** The same program again, on its own; this one ends when that one is ready. */
+async function detach(): Promise<void> {
+  const logs = join(dataDir, 'logs')
+  mkdirSync(logs, { recursive: true })
+  const path = join(logs, 'cluster.log')
+  const log = openSync(path, 'a')
+  const child = spawn(process.execPath, [fileURLToPath(import.meta.url)], {
+    detached: true,
+    stdio: ['ignore', log, log, 'ipc'],
+  })
+  await new Promise<void>((resolve, reject) => {
+    child.once('message', () => resolve())
+    child.once('exit', (code) => reject(new Error(`it ended at its start (${code}); its log is ${path}`)))
+  })
+  child.removeAllListeners()
+  if (child.connected) child.disconnect()
+  child.unref()
+  console.log(readyText(await planOf(dataDir, {})))
+}
+
+function readyText(plan: Plan): string {
+  const [first] = plan.regions
+  return [
+    ...plan.regions.map(
+      ({ code, api, upload, download, admin }) =>
+        `${code}  API and pages: ${api}  uploads: ${upload}  downloads: ${download}  admin: ${admin}`,
+    ),
+    `The cluster is ready. What runs where: ${join(dataDir, 'cluster.json')}  logs: ${join(dataDir, 'logs')}`,
+    `Operator: npm run -s ctl -- status --admin ${first?.admin}   Stop: npm run cluster -- --stop`,
+  ].join('\n')
+}

@@ -1,0 +1,183 @@
+/**
+ * What runs where: names, addresses and environments of all processes of a cluster on this machine. Made at the first start and kept
+ * in `<data dir>/plan.json`, so that a later start, or a restart of one process, finds everything at its old place.
+ */
+import { randomBytes } from 'node:crypto'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:net'
+import { join } from 'node:path'
+
+export type Role = 'cassandra' | 'nats' | 'actor-host' | 'storage-node' | 'upload' | 'api'
+
+export interface PlannedProcess {
+  name: string
+  role: Role
+  region: string
+  /** Address of its admin host; null for servers of others. */
+  admin: string | null
+  /** Settings of ours. */
+  settings: Record<string, string>
+}
+
+export interface PlannedRegion {
+  code: string
+  api: string
+  upload: string
+  download: string
+  admin: string
+  /** Cassandra's address and ports of NATS. */
+  cassandra: string
+  natsPort: number
+  gatewayPort: number
+}
+
+export interface Plan {
+  version: 1
+  regions: PlannedRegion[]
+  processes: PlannedProcess[]
+}
+
+const regionCodes = ['eu-par', 'na-nyc']
+/** Of a kind in each region. */
+const counts: [role: Role, short: string, count: number][] = [
+  ['storage-node', 'storage', 2],
+  ['actor-host', 'actor', 2],
+  ['upload', 'upload', 1],
+  ['api', 'api', 1],
+]
+const publicPorts = { API: 8080, UPLOAD: 8081, DOWNLOAD: 8082, ADMIN: 8090 }
+/** The next region's public ports are that much higher. */
+const portStep = 100
+
+/** @param env settings that the operator gave; those that say where things are decide where the first region is. */
+export async function planOf(dataDir: string, env: Record<string, string>): Promise<Plan> {
+  const path = join(dataDir, 'plan.json')
+  if (existsSync(path)) return JSON.parse(readFileSync(path, 'utf8')) as Plan
+  const plan = await newPlan(dataDir, env)
+  writeFileSync(path, `${JSON.stringify(plan, null, 2)}\n`, { mode: 0o600 })
+  return plan
+}
+
+async function newPlan(dataDir: string, env: Record<string, string>): Promise<Plan> {
+  const host = env.HOLDFAST_BIND || '127.0.0.1'
+  const network = await freeNetwork()
+  const ports = await FreePorts.take(64, host)
+  const publicPort = (name: keyof typeof publicPorts, at: number) => {
+    const first = Number(env[`HOLDFAST_${name}_PORT`] || publicPorts[name])
+    return first === 0 ? ports.next() : first + at * portStep
+  }
+  const url = (port: number) => `http://${host}:${port}`
+  const placed = regionCodes.map((code, at) => {
+    const own = {
+      api: publicPort('API', at),
+      upload: publicPort('UPLOAD', at),
+      download: publicPort('DOWNLOAD', at),
+      admin: publicPort('ADMIN', at),
+    }
+    const region: PlannedRegion = {
+      code,
+      api: (at === 0 && env.HOLDFAST_PUBLIC_API_URL) || url(own.api),
+      upload: (at === 0 && env.HOLDFAST_PUBLIC_UPLOAD_URL) || url(own.upload),
+      download: (at === 0 && env.HOLDFAST_PUBLIC_DOWNLOAD_URL) || url(own.download),
+      admin: url(own.admin),
+      cassandra: `127.0.${network}.${at + 1}`,
+      natsPort: ports.next(),
+      gatewayPort: ports.next(),
+    }
+    return { region, own }
+  })
+  const regions = placed.map(({ region }) => region)
+  const shared = {
+    HOLDFAST_REGIONS: regionCodes.join(','),
+    HOLDFAST_CASSANDRA: regions.map(({ code, cassandra }) => `${code}=${cassandra}:9042`).join(';'),
+    HOLDFAST_CASSANDRA_REPLICAS: '1',
+    HOLDFAST_CLUSTER_SECRET: env.HOLDFAST_CLUSTER_SECRET || randomBytes(24).toString('base64url'),
+  }
+  const processes = placed.flatMap(({ region, own }): PlannedProcess[] => {
+    const { code } = region
+    const servers = (['cassandra', 'nats'] as const).map(
+      (role): PlannedProcess => ({ name: `${code}-${role}`, role, region: code, admin: null, settings: {} }),
+    )
+    const ours = counts.flatMap(([role, short, count]) =>
+      Array.from({ length: count }, (_, at): PlannedProcess => {
+        const name = `${code}-${short}-${at + 1}`
+        const admin = role === 'api' ? own.admin : ports.next()
+        return {
+          name,
+          role,
+          region: code,
+          admin: url(admin),
+          settings: {
+            ...shared,
+            HOLDFAST_NODE_NAME: name,
+            HOLDFAST_REGION: code,
+            HOLDFAST_NATS_SERVERS: `127.0.0.1:${region.natsPort}`,
+            HOLDFAST_DATA_DIR: role === 'storage-node' ? join(dataDir, name) : dataDir,
+            HOLDFAST_API_PORT: String(own.api),
+            HOLDFAST_UPLOAD_PORT: String(own.upload),
+            HOLDFAST_DOWNLOAD_PORT: String(role === 'storage-node' ? ports.next() : own.download),
+            HOLDFAST_ADMIN_PORT: String(admin),
+            HOLDFAST_PUBLIC_API_URL: region.api,
+            HOLDFAST_PUBLIC_UPLOAD_URL: region.upload,
+            HOLDFAST_PUBLIC_DOWNLOAD_URL: region.download,
+            HOLDFAST_PUBLIC_WEB_URL: env.HOLDFAST_PUBLIC_WEB_URL || region.api,
+            ...(role === 'storage-node'
+              ? { HOLDFAST_CONTROL_PORT: String(ports.next()), HOLDFAST_BYTES_PORT: String(ports.next()) }
+              : {}),
+          },
+        }
+      }),
+    )
+    return [...servers, ...ours]
+  })
+  return { version: 1, regions, processes }
+}
+
+/** The third number of 127.0.x.y addresses on which nobody has Cassandra's ports. */
+async function freeNetwork(): Promise<number> {
+  const first = 30 + (process.pid % 200)
+  for (let step = 0; step < 200; step++) {
+    const network = 30 + ((first + step - 30) % 200)
+    const wanted = regionCodes.flatMap((_, at) =>
+      [7000, 9042].map((port) => ({ host: `127.0.${network}.${at + 1}`, port })),
+    )
+    const taken = await Promise.all(wanted.map((address) => listening(address).catch(() => undefined)))
+    await Promise.all(taken.filter((server) => server !== undefined).map(closed))
+    if (taken.every((server) => server !== undefined)) return network
+  }
+  throw new Error('no addresses of 127.0.0.0/8 are free for Cassandra (ports 7000 and 9042)')
+}
+
+class FreePorts {
+  readonly #ports: number[]
+
+  private constructor(ports: number[]) {
+    this.#ports = ports
+  }
+
+  /** All different: they are held together before they are let go. */
+  static async take(count: number, host: string): Promise<FreePorts> {
+    const servers = await Promise.all(Array.from({ length: count }, () => listening({ host, port: 0 })))
+    const ports = servers.map((server) => (server.address() as { port: number }).port)
+    await Promise.all(servers.map(closed))
+    return new FreePorts(ports)
+  }
+
+  next(): number {
+    const port = this.#ports.pop()
+    if (port === undefined) throw new Error('too few ports were taken')
+    return port
+  }
+}
+
+function listening(address: { host: string; port: number }): Promise<Server> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', reject)
+    server.listen(address, () => resolve(server))
+  })
+}
+
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()))
+}

@@ -1,0 +1,208 @@
+/** Starts the processes of a plan, one kind after the other, and stops them the other way round. What dies stays dead until it is asked for. */
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { openMetadata } from '@holdfast/cluster'
+import { readClusterConfig } from '@holdfast/process'
+import { startCassandra } from '../servers/cassandra.ts'
+import { startNats } from '../servers/nats.ts'
+import { type ServerProcess, startProcess } from '../servers/server.ts'
+import type { Plan, PlannedProcess, Role } from './plan.ts'
+
+export interface SupervisorOptions {
+  plan: Plan
+  dataDir: string
+  /** Settings that the operator gave, for every process. */
+  env: Record<string, string>
+  say: (line: string) => void
+}
+
+const repository = fileURLToPath(new URL('../../', import.meta.url))
+/** A busy machine starts ten processes slowly. */
+const readyMs = 120_000
+/** Past the drain time a process is killed. */
+const stopMs = 40_000
+/** Each kind stands on those before it. */
+const order: Role[][] = [
+  ['cassandra', 'nats'],
+  ['storage-node', 'actor-host'],
+  ['upload', 'api'],
+]
+/** MiB of JavaScript's heap: bytes stand beside it. */
+const heapMiB: Partial<Record<Role, number>> = { 'actor-host': 384 }
+const heapMiBDefault = 192
+
+/** Settings that say where something is: the plan's own for each process. */
+const ofThePlan = /^HOLDFAST_(DATA_DIR|REGION|SERVER_NAME|.*_PORT|PUBLIC_.*_URL)$/
+
+export class Supervisor {
+  readonly #options: SupervisorOptions
+  readonly #running = new Map<string, ServerProcess>()
+
+  constructor(options: SupervisorOptions) {
+    this.#options = options
+    mkdirSync(this.#logs, { recursive: true })
+  }
+
+  get #logs(): string {
+    return join(this.#options.dataDir, 'logs')
+  }
+
+  /** Everything runs and is ready when it resolves. @throws Error naming who was not, and its log. */
+  async start(): Promise<void> {
+    const [servers = [], ...ours] = order
+    await Promise.all(this.#of(servers).map((process) => this.#launch(process)))
+    await this.#makeTables()
+    for (const roles of ours) await Promise.all(this.#of(roles).map((process) => this.#launch(process)))
+    this.write()
+  }
+
+  /** Stops the process if it still runs, and starts it again at its place. @throws Error when there is no such process */
+  async restart(name: string): Promise<void> {
+    const process = this.#options.plan.processes.find((planned) => planned.name === name)
+    if (process === undefined)
+      throw new Error(
+        `there is no process ${name}; there are ${this.#options.plan.processes.map((one) => one.name).join(', ')}`,
+      )
+    await this.#end(name)
+    await this.#launch(process)
+    this.write()
+  }
+
+  async stop(): Promise<void> {
+    for (const roles of [...order].reverse())
+      await Promise.all(this.#of(roles).map(({ name }) => this.#end(name)))
+  }
+
+  /** `cluster.json`: whole or not at all. */
+  write(): void {
+    const { plan, dataDir } = this.#options
+    const regions = plan.regions.map(({ code, api, upload, download, admin }) => ({
+      code,
+      api,
+      upload,
+      download,
+      admin,
+      processes: plan.processes
+        .filter(({ region }) => region === code)
+        .map(({ name, role, admin: own }) => ({
+          name,
+          role,
+          pid: this.#running.get(name)?.pid ?? null,
+          admin: own,
+        })),
+    }))
+    const path = join(dataDir, 'cluster.json')
+    writeFileSync(`${path}.new`, `${JSON.stringify({ supervisor: process.pid, regions }, null, 2)}\n`)
+    renameSync(`${path}.new`, path)
+  }
+
+  #of(roles: readonly Role[]): PlannedProcess[] {
+    return this.#options.plan.processes.filter(({ role }) => roles.includes(role))
+  }
+
+  async #launch(planned: PlannedProcess): Promise<void> {
+    const { name } = planned
+    const running = await this.#spawn(planned)
+    this.#running.set(name, running)
+    void running.ended.then((code) => {
+      if (this.#running.get(name) !== running) return
+      this.#running.delete(name)
+      this.#options.say(`${name} ended (${code ?? 'by a signal'}); npm run cluster -- --restart ${name}`)
+    })
+    if (planned.admin !== null) await this.#ready(planned, running)
+  }
+
+  async #spawn({ name, role, region: code, settings }: PlannedProcess): Promise<ServerProcess> {
+    const { plan, dataDir, env } = this.#options
+    const region = plan.regions.find((one) => one.code === code)
+    if (region === undefined) throw new Error(`${name} is in no region`)
+    const directory = join(dataDir, name)
+    if (role === 'cassandra') {
+      return startCassandra({
+        directory,
+        host: region.cassandra,
+        seeds: plan.regions.map(({ cassandra }) => cassandra),
+        dataCentre: code,
+        // One replica in a region: what is acknowledged must be on its disk.
+        commitLogSync: 'batch',
+      })
+    }
+    if (role === 'nats') {
+      const others = plan.regions.filter((one) => one.code !== code)
+      return startNats({
+        directory,
+        port: region.natsPort,
+        gateway: {
+          name: code,
+          port: region.gatewayPort,
+          others: others.map((other) => ({ name: other.code, url: `nats://127.0.0.1:${other.gatewayPort}` })),
+        },
+      })
+    }
+    const given = Object.fromEntries(Object.entries(env).filter(([setting]) => !ofThePlan.test(setting)))
+    return startProcess(
+      process.execPath,
+      [
+        `--max-old-space-size=${heapMiB[role] ?? heapMiBDefault}`,
+        join(repository, `apps/${role}/src/main.ts`),
+      ],
+      { log: join(this.#logs, `${name}.log`), cwd: dataDir, env: { ...inherited(), ...given, ...settings } },
+    )
+  }
+
+  async #ready({ name, admin }: PlannedProcess, running: ServerProcess): Promise<void> {
+    const log = join(this.#logs, `${name}.log`)
+    const until = performance.now() + readyMs
+    let dead = false
+    void running.ended.then(() => {
+      dead = true
+    })
+    for (;;) {
+      const answer = await fetch(`${admin}/readyz`, { signal: AbortSignal.timeout(3_000) }).catch(
+        () => undefined,
+      )
+      await answer?.arrayBuffer()
+      if (answer?.ok) return
+      if (dead) throw new Error(`${name} ended at its start; its log is ${log}`)
+      if (performance.now() > until)
+        throw new Error(`${name} was not ready within ${readyMs} ms; its log is ${log}`)
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+  }
+
+  /** Once, before anybody needs them: data centres that see each other agree on one schema. */
+  async #makeTables(): Promise<void> {
+    const until = performance.now() + readyMs
+    for (const { settings } of this.#of(['actor-host'])) {
+      const { config } = readClusterConfig(settings, { readSecret: () => '' })
+      for (;;) {
+        try {
+          const metadata = await openMetadata(config, { journals: true, termOf: () => 1 })
+          await metadata.close()
+          break
+        } catch (error) {
+          if (performance.now() > until) throw error
+          await new Promise((resolve) => setTimeout(resolve, 500))
+        }
+      }
+    }
+  }
+
+  async #end(name: string): Promise<void> {
+    const running = this.#running.get(name)
+    if (running === undefined) return
+    this.#running.delete(name)
+    const late = setTimeout(() => running.signal('SIGKILL'), stopMs)
+    await running.stop('SIGTERM')
+    clearTimeout(late)
+  }
+}
+
+/** Nothing of ours is inherited but what was given. */
+function inherited(): Record<string, string> {
+  const kept: Record<string, string> = {}
+  for (const name of ['PATH', 'HOME', 'TMPDIR', 'LANG', 'XDG_CACHE_HOME', 'TZ'])
+    if (process.env[name] !== undefined) kept[name] = process.env[name]
+  return kept
+}

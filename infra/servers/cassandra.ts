@@ -1,0 +1,185 @@
+/**
+ * One Cassandra node out of jars: the command line and the configuration are made here, small in memory and quick to start.
+ * A data centre per region; listening and broadcast addresses can differ, so that a delaying proxy stands between regions.
+ */
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ask, type ServerProcess, startProcess, whenReady } from './server.ts'
+import { cassandraJars, java } from './tools.ts'
+
+export interface CassandraOptions {
+  directory: string
+  /** Address clients and peers find it under; any of 127.0.0.0/8 needs no set-up. */
+  host: string
+  seeds: string[]
+  dataCentre: string
+  /** Address it binds for peers when a proxy stands at `host`. */
+  listen?: string
+  /** MiB. */
+  heapMiB?: number
+  nativePort?: number
+  storagePort?: number
+  /** `batch` syncs before each acknowledgement: where one replica must be durable. */
+  commitLogSync?: 'periodic' | 'batch'
+}
+
+export async function startCassandra(options: CassandraOptions): Promise<ServerProcess> {
+  const configuration = join(options.directory, 'conf')
+  const log = join(options.directory, 'stdout.log')
+  mkdirSync(configuration, { recursive: true })
+  mkdirSync(join(options.directory, 'data'), { recursive: true })
+  writeFileSync(join(configuration, 'cassandra.yaml'), yaml(options))
+  writeFileSync(join(configuration, 'cassandra-rackdc.properties'), `dc=${options.dataCentre}\nrack=r1\n`)
+  writeFileSync(join(configuration, 'logback.xml'), logback(options.directory))
+  const server = startProcess(java(), javaArguments(options, configuration), { log, cwd: options.directory })
+  const address = { host: options.host, port: options.nativePort ?? 9042 }
+  // An OPTIONS frame of the native protocol (version 4, opcode 5) is answered by SUPPORTED (opcode 6) as soon as clients are served.
+  const optionsFrame = Buffer.from([4, 0, 0, 0, 5, 0, 0, 0, 0])
+  await whenReady(server, () => ask(address, optionsFrame, (bytes) => bytes[4] === 6), {
+    timeoutMs: 180_000,
+    what: `Cassandra on ${options.host}`,
+    log,
+  })
+  return server
+}
+
+function yaml(options: CassandraOptions): string {
+  const sync =
+    options.commitLogSync === 'batch'
+      ? 'commitlog_sync: batch'
+      : 'commitlog_sync: periodic\ncommitlog_sync_period: 10000ms'
+  return `cluster_name: holdfast
+num_tokens: 4
+partitioner: org.apache.cassandra.dht.Murmur3Partitioner
+endpoint_snitch: GossipingPropertyFileSnitch
+seed_provider:
+  - class_name: org.apache.cassandra.locator.SimpleSeedProvider
+    parameters:
+      - seeds: "${options.seeds.join(',')}"
+listen_address: ${options.listen ?? options.host}
+${options.listen ? `broadcast_address: ${options.host}` : ''}
+rpc_address: ${options.host}
+native_transport_port: ${options.nativePort ?? 9042}
+storage_port: ${options.storagePort ?? 7000}
+auto_bootstrap: false
+authenticator: AllowAllAuthenticator
+authorizer: AllowAllAuthorizer
+${sync}
+commitlog_segment_size: 16MiB
+commitlog_total_space: 256MiB
+disk_failure_policy: die
+commit_failure_policy: die
+paxos_variant: v2
+memtable:
+  configurations:
+    trie:
+      class_name: TrieMemtable
+    default:
+      inherits: trie
+memtable_allocation_type: offheap_objects
+sstable:
+  selected_format: bti
+default_compaction:
+  class_name: UnifiedCompactionStrategy
+  parameters:
+    scaling_parameters: T4
+    target_sstable_size: 64MiB
+    base_shard_count: 1
+storage_compatibility_mode: NONE
+concurrent_reads: 8
+concurrent_writes: 8
+concurrent_compactors: 1
+file_cache_size: 32MiB
+networking_cache_size: 32MiB
+auto_snapshot: false
+incremental_backups: false
+snapshot_before_compaction: false
+cdc_enabled: false
+user_defined_functions_enabled: false
+`
+}
+
+function logback(directory: string): string {
+  return `<configuration>
+<appender name="F" class="ch.qos.logback.core.FileAppender"><file>${directory}/system.log</file><append>true</append>
+<encoder><pattern>%-5level [%thread] %date{ISO8601} %F:%L - %msg%n</pattern></encoder></appender>
+<root level="INFO"><appender-ref ref="F"/></root></configuration>`
+}
+
+const exported = {
+  'java.base': ['jdk.internal.misc', 'java.lang.ref'],
+  'java.management.rmi': ['com.sun.jmx.remote.internal.rmi'],
+  'java.rmi': ['sun.rmi.registry', 'sun.rmi.server'],
+  'java.sql': ['java.sql'],
+  'jdk.unsupported': ['sun.misc'],
+  'jdk.attach': ['sun.tools.attach'],
+}
+const opened = {
+  'java.base': [
+    'java.lang.module',
+    'jdk.internal.loader',
+    'jdk.internal.ref',
+    'jdk.internal.reflect',
+    'jdk.internal.math',
+    'jdk.internal.module',
+    'jdk.internal.util.jar',
+    'sun.nio.ch',
+    'java.io',
+    'java.nio',
+    'java.lang',
+    'java.lang.reflect',
+    'java.util',
+    'java.util.concurrent',
+    'java.util.concurrent.atomic',
+  ],
+  'jdk.management': ['com.sun.management.internal'],
+}
+
+function javaArguments(options: CassandraOptions, configuration: string): string[] {
+  const heap = `${options.heapMiB ?? 512}m`
+  const jars = readdirSync(cassandraJars())
+    .filter((name) => name.endsWith('.jar'))
+    .map((name) => join(cassandraJars(), name))
+  const agent = jars.find((path) => path.includes('/jamm-'))
+  return [
+    // JNA locks the committed heap in memory: a small initial heap keeps the process small.
+    '-Xms64m',
+    `-Xmx${heap}`,
+    '-Xss512k',
+    `-XX:MaxDirectMemorySize=${heap}`,
+    '-XX:+UseSerialGC',
+    '-XX:TieredStopAtLevel=1',
+    '-XX:+ExitOnOutOfMemoryError',
+    '-XX:+PerfDisableSharedMem',
+    '-Djava.net.preferIPv4Stack=true',
+    ...(agent ? [`-javaagent:${agent}`] : []),
+    '-Djdk.attach.allowAttachSelf=true',
+    '-Dio.netty.tryReflectionSetAccessible=true',
+    ...unlock('--add-exports', exported),
+    ...unlock('--add-opens', opened),
+    `-Dcassandra.storagedir=${options.directory}/data`,
+    `-Dcassandra.config=file://${configuration}/cassandra.yaml`,
+    `-Dlogback.configurationFile=${configuration}/logback.xml`,
+    `-Dcassandra-rackdc.properties=file://${configuration}/cassandra-rackdc.properties`,
+    '-Dcassandra-foreground=yes',
+    `-Djava.io.tmpdir=${options.directory}`,
+    `-Dcassandra.logdir=${options.directory}`,
+    `-Dcassandra.triggers_dir=${options.directory}`,
+    '-Dcassandra.skip_wait_for_gossip_to_settle=0',
+    '-Dcassandra.ring_delay_ms=500',
+    // Half of it is how long a peer may start: by default it follows the short ring delay, and a slow start is forgotten for ever.
+    '-Dcassandra.gossip_quarantine_delay_ms=120000',
+    '-Dcassandra.superuser_setup_delay_ms=0',
+    '-Dcassandra.consistent.rangemovement=false',
+    '-Dcassandra.skip_schema_check=true',
+    '-cp',
+    jars.join(':'),
+    'org.apache.cassandra.service.CassandraDaemon',
+  ]
+}
+
+function unlock(flag: string, packages: Record<string, string[]>): string[] {
+  return Object.entries(packages).flatMap(([module, names]) =>
+    names.flatMap((name) => [flag, `${module}/${name}=ALL-UNNAMED`]),
+  )
+}

@@ -1,0 +1,97 @@
+/** A server process of somebody else's that we run: started, watched, stopped by its own id. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { openSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
+
+export interface ServerProcess {
+  readonly pid: number
+  /** Sends a signal: SIGSTOP and SIGCONT for pauses, SIGKILL for faults. */
+  signal(name: NodeJS.Signals): void
+  /** Ends it and waits until it is gone. */
+  stop(signal?: NodeJS.Signals): Promise<void>
+  /** Resolves when it ended, by whomever. */
+  readonly ended: Promise<number | null>
+}
+
+export function startProcess(
+  command: string,
+  args: string[],
+  options: { log: string; cwd?: string; env?: Record<string, string> },
+): ServerProcess {
+  const out = openSync(options.log, 'a')
+  const child: ChildProcess = spawn(command, args, {
+    stdio: ['ignore', out, out],
+    ...(options.cwd ? { cwd: options.cwd } : {}),
+    ...(options.env ? { env: options.env } : {}),
+  })
+  const ended = new Promise<number | null>((resolve) => {
+    child.once('exit', (code) => resolve(code))
+    child.once('error', () => resolve(-1))
+  })
+  const pid = child.pid
+  if (pid === undefined) throw new Error(`${command} could not be started`)
+  return {
+    pid,
+    ended,
+    signal: (name) => void child.kill(name),
+    async stop(signal = 'SIGTERM') {
+      if (child.exitCode === null && child.signalCode === null) {
+        child.kill('SIGCONT')
+        child.kill(signal)
+      }
+      await ended
+    },
+  }
+}
+
+/** Waits until `probe` says yes, the process ends, or the time is over. */
+export async function whenReady(
+  server: ServerProcess,
+  probe: () => Promise<boolean>,
+  options: { timeoutMs: number; what: string; log: string },
+): Promise<void> {
+  let dead = false
+  void server.ended.then(() => {
+    dead = true
+  })
+  const until = Date.now() + options.timeoutMs
+  while (!(await probe())) {
+    if (dead) throw new Error(`${options.what} ended while it started; see ${options.log}`)
+    if (Date.now() > until) {
+      await server.stop('SIGKILL')
+      throw new Error(`${options.what} was not ready within ${options.timeoutMs} ms; see ${options.log}`)
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+}
+
+/** Connects, sends, and tells whether the answer pleases. */
+export function ask(
+  address: { host: string; port: number },
+  question: Uint8Array | undefined,
+  pleases: (answer: Buffer) => boolean,
+): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ ...address, timeout: 1000 })
+    const end = (verdict: boolean): void => {
+      socket.destroy()
+      resolve(verdict)
+    }
+    socket.on('connect', () => question && socket.write(question))
+    socket.on('data', (bytes) => end(pleases(bytes)))
+    socket.on('error', () => end(false))
+    socket.on('timeout', () => end(false))
+  })
+}
+
+export async function freePort(host = '127.0.0.1'): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(0, host, resolve)
+  })
+  const address = server.address()
+  await new Promise((resolve) => server.close(resolve))
+  if (address === null || typeof address === 'string') throw new Error('the system gave no port')
+  return address.port
+}
