@@ -1,0 +1,177 @@
+/** Starts what is measured and reads its cost from the kernel: CPU seconds and peak resident memory of process trees. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+
+const ticksPerSecond = 100
+
+/** CPU seconds of these processes and all they started. */
+export function cpuSeconds(pids: readonly number[]): number {
+  let ticks = 0
+  for (const pid of withChildren(pids)) {
+    const stat = readProc(pid, 'stat')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    ticks += Number(fields[11] ?? 0) + Number(fields[12] ?? 0)
+  }
+  return ticks / ticksPerSecond
+}
+
+/** MiB at the peak since `resetPeak`. */
+export function peakMiB(pids: readonly number[]): number {
+  let kib = 0
+  for (const pid of withChildren(pids))
+    kib += Number(/VmHWM:\s+(\d+)/.exec(readProc(pid, 'status'))?.[1] ?? 0)
+  return kib / 1024
+}
+
+/** Bytes that these processes had written to the disk, by the kernel's count. */
+export function writtenBytes(pids: readonly number[]): number {
+  let bytes = 0
+  for (const pid of withChildren(pids))
+    bytes += Number(/^write_bytes: (\d+)/m.exec(readProc(pid, 'io'))?.[1] ?? 0)
+  return bytes
+}
+
+export function resetPeak(pids: readonly number[]): void {
+  for (const pid of withChildren(pids)) {
+    try {
+      writeFileSync(`/proc/${pid}/clear_refs`, '5')
+    } catch {
+      // Another user's process or another system: the peak is then since its start.
+    }
+  }
+}
+
+function withChildren(pids: readonly number[]): Set<number> {
+  const all = new Set(pids)
+  const parents = new Map<number, number>()
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    const stat = readProc(Number(name), 'stat')
+    parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]))
+  }
+  for (let grown = true; grown; ) {
+    grown = false
+    for (const [pid, parent] of parents)
+      if (all.has(parent) && !all.has(pid)) {
+        all.add(pid)
+        grown = true
+      }
+  }
+  return all
+}
+
+function readProc(pid: number, file: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'latin1')
+  } catch {
+    return ''
+  }
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  await new Promise((resolve) => server.close(resolve))
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  return address.port
+}
+
+export interface Service {
+  api: URL
+  upload: URL
+  admin: URL
+  pids: number[]
+  dataDirectory: string
+  /** `embedded` or `cluster`. */
+  mode: string
+  stop(): Promise<void>
+  /** Stops it in order and starts it again on the same data; its pids are others then. */
+  restart?(): Promise<void>
+}
+
+/** The embedded service in a process of its own, on fresh data. */
+export async function startEmbedded(
+  dataDirectory: string,
+  env: Record<string, string> = {},
+): Promise<Service> {
+  const [api, upload, download, admin] = await Promise.all([freePort(), freePort(), freePort(), freePort()])
+  const start = () =>
+    spawn(process.execPath, ['apps/standalone/src/main.ts'], {
+      cwd: join(import.meta.dirname, '..'),
+      stdio: ['ignore', 'ignore', 'inherit'],
+      env: {
+        ...process.env,
+        HOLDFAST_API_PORT: String(api),
+        HOLDFAST_UPLOAD_PORT: String(upload),
+        HOLDFAST_DOWNLOAD_PORT: String(download),
+        HOLDFAST_ADMIN_PORT: String(admin),
+        HOLDFAST_DATA_DIR: dataDirectory,
+        HOLDFAST_RATE_LIMITS: 'off',
+        HOLDFAST_LOG_LEVEL: 'error',
+        ...env,
+      },
+    })
+  let child = start()
+  const pids = [child.pid ?? 0]
+  const service: Service = {
+    api: new URL(`http://127.0.0.1:${api}`),
+    upload: new URL(`http://127.0.0.1:${upload}`),
+    admin: new URL(`http://127.0.0.1:${admin}`),
+    pids,
+    dataDirectory,
+    mode: 'embedded',
+    stop: () => stop(child),
+    async restart() {
+      await stop(child)
+      child = start()
+      pids[0] = child.pid ?? 0
+      await ready(service.admin, child)
+    },
+  }
+  await ready(service.admin, child)
+  return service
+}
+
+async function ready(admin: URL, child: ChildProcess): Promise<void> {
+  for (let attempt = 0; attempt < 600; attempt++) {
+    if (child.exitCode !== null)
+      throw new Error(`the service ended with ${child.exitCode} before it was ready`)
+    const answer = await fetch(new URL('/readyz', admin)).catch(() => undefined)
+    if (answer?.ok) return
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+  throw new Error('the service was not ready within 30 s')
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null) return
+  const ended = new Promise((resolve) => child.once('exit', resolve))
+  child.kill('SIGTERM')
+  await ended
+}
+
+export interface Reference {
+  http: URL
+  fastify: URL
+  pids: number[]
+  stop(): Promise<void>
+}
+
+export async function startReference(directory: string): Promise<Reference> {
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'reference.ts'), directory], {
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+  })
+  const line = await new Promise<string>((resolve) =>
+    child.stdout?.once('data', (bytes) => resolve(String(bytes))),
+  )
+  const ports = JSON.parse(line) as { http: number; fastify: number }
+  return {
+    http: new URL(`http://127.0.0.1:${ports.http}`),
+    fastify: new URL(`http://127.0.0.1:${ports.fastify}`),
+    pids: [child.pid ?? 0],
+    stop: () => stop(child),
+  }
+}
