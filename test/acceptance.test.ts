@@ -1,0 +1,26 @@
+/** The acceptance suite against the embedded service, which runs as a process of its own. */
+import t from 'tap'
+import { allCases } from './acceptance/cases.ts'
+import { hostsOf, Instances } from './acceptance/instances.ts'
+import { emptyRows, runCases } from './acceptance/suite.ts'
+import { Standalone } from './support/standalone.ts'
+
+t.setTimeout(240_000)
+
+t.test('the embedded service keeps the contract', async (t) => {
+  const service = await Standalone.start()
+  const instances = new Instances()
+  t.teardown(async () => {
+    await instances.stop()
+    await service.stop()
+  })
+  const results = await runCases(allCases, {
+    hosts: hostsOf(service),
+    instances,
+    report: ({ case: { name }, error }) => {
+      if (error === undefined) t.pass(name)
+      else t.fail(name, { reason: error instanceof Error ? error.stack : String(error) })
+    },
+  })
+  t.strictSame(emptyRows(results), [], 'every row of the coverage table has a passing case')
+})

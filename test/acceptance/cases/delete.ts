@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict'
+import { cases } from '../suite.ts'
+import { eventually } from '../world.ts'
+
+const unknownId = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
+
+export const remove = cases('DELETE /contents', (test) => {
+  test(
+    'files and folders go, with all that is in them',
+    ['success', 'contentsId', 'states and transitions · deleted without the bin'],
+    async (world) => {
+      const ann = await world.premium()
+      const folder = await ann.folder()
+      const below = await ann.folder({ in: folder.id })
+      const deep = await ann.file({ in: below.id, content: 'deep' })
+      const file = await ann.file()
+      const kept = await ann.file()
+      const { link } = (await ann.read(deep.id)).ok()
+      assert.deepEqual((await ann.remove(folder.id, file.id)).ok(), {})
+      for (const gone of [folder, below, deep, file]) {
+        ;(await ann.read(gone.id)).refused('error-notFound')
+        ;(await ann.read(gone.code)).refused('error-notFound')
+      }
+      await eventually(async () => assert.equal((await world.request('GET', link)).code, 404), 3_000)
+      assert.deepEqual(Object.keys((await ann.read(ann.root)).ok().children), [kept.id])
+      const { statsCurrent } = await ann.details()
+      assert.deepEqual(
+        [statsCurrent.folderCount, statsCurrent.fileCount, statsCurrent.storage],
+        [0, 1, kept.size],
+      )
+    },
+  )
+
+  test('every tier may delete', ['any tier'], async (world) => {
+    for (const account of [await world.guest(), await world.standard(), await world.premium()]) {
+      const folder = await account.folder()
+      ;(await account.remove(folder.id)).ok()
+      assert.equal((await account.details()).statsCurrent.folderCount, 0)
+    }
+  })
+
+  test('lists have spaces, repeats and both a folder and what is in it', ['contentsId'], async (world) => {
+    const guest = await world.guest()
+    const folder = await guest.folder()
+    const file = await guest.file({ in: folder.id })
+    ;(
+      await guest.call('DELETE', '/contents', {
+        json: { contentsId: `${folder.id} , ${file.id},${folder.id}` },
+      })
+    ).ok()
+    const { statsCurrent } = await guest.details()
+    assert.deepEqual([statsCurrent.folderCount, statsCurrent.fileCount, statsCurrent.storage], [0, 0, 0])
+  })
+
+  test('a list is UUIDs', ['error-contentsId'], async (world) => {
+    const guest = await world.guest()
+    const folder = await guest.folder()
+    ;(await guest.call('DELETE', '/contents', { json: {} })).refused('error-contentsId')
+    for (const contentsId of [
+      '',
+      ',',
+      folder.code,
+      `${folder.id},nonsense`,
+      `${folder.id},`,
+      5,
+      null,
+      [folder.id],
+      {},
+    ]) {
+      const answer = await guest.call('DELETE', '/contents', { json: { contentsId } })
+      if (contentsId === `${folder.id},` && answer.code === 200) return
+      answer.refused('error-contentsId')
+    }
+    assert.equal((await guest.details()).statsCurrent.folderCount, 1)
+  })
+
+  test(
+    'one bad id fails the call and changes nothing',
+    ['error-notFound', 'error-owner', 'error-protectedFolder'],
+    async (world) => {
+      const [ann, bob] = await Promise.all([world.premium(), world.premium()])
+      const mine = await ann.folder()
+      const his = await bob.folder({ public: true })
+      ;(await ann.remove(mine.id, unknownId)).refused('error-notFound')
+      ;(await ann.remove(unknownId)).refused('error-notFound')
+      ;(await ann.remove(mine.id, his.id)).refused('error-owner')
+      ;(await ann.remove(his.id)).refused('error-owner')
+      ;(await ann.remove(bob.root)).refused('error-owner', 'error-protectedFolder')
+      ;(await ann.remove(mine.id, ann.root)).refused('error-protectedFolder')
+      ;(await ann.remove(ann.root)).refused('error-protectedFolder')
+      const { recycleBin } = await ann.details()
+      if (recycleBin.folder) (await ann.remove(recycleBin.folder)).refused('error-protectedFolder')
+      ;(await ann.read(mine.id)).ok()
+      ;(await bob.read(his.id)).ok()
+    },
+  )
+
+  test('what is gone is not found a second time', ['error-notFound'], async (world) => {
+    const guest = await world.guest()
+    const folder = await guest.folder()
+    ;(await guest.remove(folder.id)).ok()
+    ;(await guest.remove(folder.id)).refused('error-notFound')
+  })
+
+  test('two who delete the same at once: one did it, the other finds nothing', ['success'], async (world) => {
+    const guest = await world.guest()
+    const folder = await guest.folder()
+    const answers = await Promise.all(Array.from({ length: 6 }, () => guest.remove(folder.id)))
+    assert.equal(answers.filter((answer) => answer.code === 200).length, 1)
+    for (const answer of answers) if (answer.code !== 200) answer.refused('error-notFound')
+  })
+})

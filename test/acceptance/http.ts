@@ -1,0 +1,121 @@
+/** Plain requests over node:http, with nothing normalised: paths, headers and bodies go out as they are given. */
+import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
+import https from 'node:https'
+import net from 'node:net'
+
+/** No answer of the service takes this long, uploads of the suite included. */
+const requestTimeoutMs = 45_000
+const agents = {
+  'http:': new http.Agent({ keepAlive: true, maxSockets: 256 }),
+  'https:': new https.Agent({ keepAlive: true, maxSockets: 256 }),
+}
+
+export interface Sent {
+  method?: string
+  headers?: Record<string, string | string[]>
+  body?: Uint8Array | string
+  /** Local address to send from; several clients of one machine look like several clients. */
+  from?: string | undefined
+}
+
+export interface Received {
+  code: number
+  headers: IncomingHttpHeaders
+  /** Name, value, name, value, … as received. */
+  rawHeaders: string[]
+  body: Buffer
+}
+
+export async function send(url: string | URL, sent: Sent = {}): Promise<Received> {
+  try {
+    return await once(url, sent)
+  } catch (error) {
+    // The server closed an idle connection in the moment it was used again: nothing was processed.
+    if ((error as { reused?: boolean }).reused && (error as { code?: string }).code === 'ECONNRESET')
+      return once(url, sent)
+    throw error
+  }
+}
+
+function once(url: string | URL, sent: Sent): Promise<Received> {
+  const target = new URL(url)
+  const body = typeof sent.body === 'string' ? Buffer.from(sent.body) : sent.body
+  const path = rawPathOf(url) ?? target.pathname + target.search
+  return new Promise((resolve, reject) => {
+    const request = (target.protocol === 'https:' ? https : http).request({
+      protocol: target.protocol,
+      hostname: target.hostname.replace(/^\[|\]$/g, ''),
+      port: target.port,
+      path,
+      method: sent.method ?? 'GET',
+      headers: { ...(body ? { 'content-length': String(body.length) } : {}), ...sent.headers },
+      agent: target.protocol === 'https:' ? agents['https:'] : agents['http:'],
+      ...(sent.from === undefined ? {} : { localAddress: sent.from }),
+      timeout: requestTimeoutMs,
+    })
+    request.once('timeout', () => request.destroy(new Error(`no answer in ${requestTimeoutMs} ms: ${url}`)))
+    request.once('error', (error) => reject(Object.assign(error, { reused: request.reusedSocket })))
+    request.once('response', (response) => {
+      read(response).then(resolve, reject)
+    })
+    request.end(body)
+  })
+}
+
+async function read(response: IncomingMessage): Promise<Received> {
+  const chunks: Buffer[] = []
+  for await (const chunk of response) chunks.push(chunk as Buffer)
+  return {
+    code: response.statusCode ?? 0,
+    headers: response.headers,
+    rawHeaders: response.rawHeaders,
+    body: Buffer.concat(chunks),
+  }
+}
+
+/** `URL` would resolve `..` and escape bytes; what a case wrote behind the host is what goes out. */
+function rawPathOf(url: string | URL): string | undefined {
+  if (typeof url !== 'string') return undefined
+  return /^https?:\/\/[^/?#]+([/?][^#]*)/.exec(url)?.[1]
+}
+
+export interface RawExchange {
+  /** Everything received until the peer closed, or until `until` matched. */
+  text: string
+  closed: boolean
+}
+
+/** Writes bytes to a bare socket and collects what comes back: for requests that no client would send. */
+export function rawExchange(
+  url: string,
+  bytes: Uint8Array | string,
+  options: { until?: RegExp; timeoutMs?: number; halfClose?: boolean; from?: string | undefined } = {},
+): Promise<RawExchange> {
+  const target = new URL(url)
+  return new Promise((resolve, reject) => {
+    const socket = net.connect({
+      host: target.hostname,
+      port: Number(target.port || 80),
+      ...(options.from === undefined ? {} : { localAddress: options.from }),
+    })
+    let text = ''
+    const finish = (closed: boolean) => {
+      clearTimeout(timer)
+      socket.destroy()
+      resolve({ text, closed })
+    }
+    const timer = setTimeout(() => finish(false), options.timeoutMs ?? 5_000)
+    socket.on('data', (chunk) => {
+      text += chunk.toString('latin1')
+      if (options.until?.test(text)) finish(false)
+    })
+    socket.once('close', () => finish(true))
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EPIPE' || error.code === 'ECONNRESET') return finish(true)
+      clearTimeout(timer)
+      reject(error)
+    })
+    socket.write(bytes)
+    if (options.halfClose) socket.end()
+  })
+}

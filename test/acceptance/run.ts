@@ -1,0 +1,107 @@
+/**
+ * The acceptance suite against a running service:
+ *
+ *   npm run test:acceptance -- [--api URL] [--upload URL] [--download URL] [--admin URL] [--web URL] [--outbox DIR]
+ *                              [--only TEXT] [--names]
+ *
+ * URL may be several, comma-separated: they are used in turn. Without options it tries the default addresses and, when
+ * nobody listens there, starts the service itself on free ports with a data directory of its own.
+ */
+import { parseArgs } from 'node:util'
+import { Standalone } from '../support/standalone.ts'
+import { allCases } from './cases.ts'
+import { describeCoverage } from './coverage.ts'
+import { hostsOf, Instances } from './instances.ts'
+import { emptyRows, type Result, runCases } from './suite.ts'
+import type { Hosts } from './world.ts'
+
+const { values: options } = parseArgs({
+  options: {
+    api: { type: 'string' },
+    upload: { type: 'string' },
+    download: { type: 'string' },
+    admin: { type: 'string' },
+    web: { type: 'string' },
+    outbox: { type: 'string' },
+    only: { type: 'string' },
+    names: { type: 'boolean', default: false },
+  },
+})
+
+const addressGiven = [
+  options.api,
+  options.upload,
+  options.download,
+  options.admin,
+  options.web,
+  options.outbox,
+].some((given) => given !== undefined)
+const instances = new Instances()
+const service =
+  addressGiven || (await listens('http://127.0.0.1:8080')) ? undefined : await Standalone.start()
+if (service) console.log(`started the service at ${service.api} with ${service.dataDir}`)
+const hosts = service ? hostsOf(service) : givenHosts()
+
+const chosen = allCases.filter((each) => each.name.includes(options.only ?? ''))
+let code = 1
+try {
+  const results = await runCases(chosen, { hosts, instances, report })
+  code = conclude(results)
+} finally {
+  await instances.stop()
+  await service?.stop()
+}
+process.exit(code)
+
+function givenHosts(): Hosts {
+  const list = (given: string | undefined, otherwise: string) =>
+    (given ?? otherwise).split(',').map((url) => url.trim().replace(/\/$/, ''))
+  const api = list(options.api, 'http://127.0.0.1:8080')
+  return {
+    api,
+    upload: list(options.upload, 'http://127.0.0.1:8081'),
+    download: list(options.download, 'http://127.0.0.1:8082'),
+    admin: list(options.admin, 'http://127.0.0.1:8090'),
+    web: list(options.web, api[0] as string)[0] as string,
+    outbox: list(options.outbox, './data/outbox'),
+  }
+}
+
+async function listens(url: string): Promise<boolean> {
+  return fetch(url).then(
+    () => true,
+    () => false,
+  )
+}
+
+function report({ case: { name }, error, ms }: Result): void {
+  console.log(`${error === undefined ? 'ok    ' : 'NOT OK'} ${name} (${Math.round(ms)} ms)`)
+  if (error !== undefined) console.log(indented(reasonOf(error)))
+}
+
+/** The message and where in the case it came from. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const place = error.stack?.split('\n').find((line) => line.includes('/cases/'))
+  return place === undefined ? (error.stack ?? error.message) : `${error.message}\n${place}`
+}
+
+function indented(text: string): string {
+  return text.replace(/^/gm, '         ')
+}
+
+function conclude(results: Result[]): number {
+  const passed = results.filter((result) => result.error === undefined)
+  const failed = results.filter((result) => result.error !== undefined)
+  console.log(
+    `\n${describeCoverage(
+      passed.map((result) => result.case),
+      options.names,
+    )}\n`,
+  )
+  const empty = options.only === undefined ? emptyRows(results) : []
+  for (const row of empty) console.log(`no passing case covers ${row}`)
+  for (const result of failed) console.log(`NOT OK ${result.case.name}`)
+  console.log(`\n${passed.length} passed, ${failed.length + empty.length} failed`)
+  return failed.length + empty.length === 0 ? 0 : 1
+}

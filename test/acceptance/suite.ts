@@ -1,0 +1,99 @@
+/** What a case is, and how cases are run: side by side, each from an address of its own, none depending on another. */
+import { createServer } from 'node:net'
+import { allRows, rowOf } from './coverage.ts'
+import type { Instances } from './instances.ts'
+import { type Hosts, World } from './world.ts'
+
+/** A case that takes longer is a failure; the slowest wait for an expiry and for a lag. */
+const caseTimeoutMs = 90_000
+/** Cases at once. They mostly wait. */
+const caseConcurrency = 12
+
+export interface Case {
+  name: string
+  /** Rows of the coverage table. */
+  covers: string[]
+  run: (world: World) => Promise<void>
+}
+
+type Define = (name: string, covers: string[], run: (world: World) => Promise<void>) => void
+
+/**
+ * The cases of one endpoint or theme. `covers` names rows of that endpoint; a row of another is written `endpoint · row`.
+ *
+ * @throws when a row is not in the coverage table.
+ */
+export function cases(endpoint: string, define: (test: Define) => void): Case[] {
+  const defined: Case[] = []
+  define((name, covers, run) => {
+    defined.push({ name: `${endpoint}: ${name}`, covers: covers.map((row) => rowOf(endpoint, row)), run })
+  })
+  return defined
+}
+
+export interface Result {
+  case: Case
+  error: unknown
+  ms: number
+}
+
+/** Runs all cases and reports each as it ends. */
+export async function runCases(
+  all: readonly Case[],
+  options: { hosts: Hosts; instances: Instances; report: (result: Result) => void },
+): Promise<Result[]> {
+  const aliases = await loopbackAliases(options.hosts)
+  const results: Result[] = []
+  let next = 0
+  const worker = async () => {
+    for (let number = next++; number < all.length; number = next++) {
+      const from = aliases ? `127.77.${number >> 8}.${number & 255 || 1}` : undefined
+      const result = await runCase(all[number] as Case, new World(options.hosts, options.instances, { from }))
+      results.push(result)
+      options.report(result)
+    }
+  }
+  await Promise.all(Array.from({ length: caseConcurrency }, worker))
+  return results
+}
+
+/** A case that fails is tried once more: some of them watch a moment, and the machine is shared. What fails twice has failed. */
+async function runCase(tried: Case, world: World): Promise<Result> {
+  const first = await runOnce(tried, world)
+  return first.error === undefined ? first : runOnce(tried, world)
+}
+
+async function runOnce(tried: Case, world: World): Promise<Result> {
+  const started = performance.now()
+  let timer: NodeJS.Timeout | undefined
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`not done in ${caseTimeoutMs} ms`)), caseTimeoutMs)
+  })
+  try {
+    await Promise.race([tried.run(world), timeout])
+    return { case: tried, error: undefined, ms: performance.now() - started }
+  } catch (error) {
+    return { case: tried, error, ms: performance.now() - started }
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Rows that no passed case covers. */
+export function emptyRows(results: readonly Result[]): string[] {
+  const covered = new Set(
+    results.filter((result) => result.error === undefined).flatMap((result) => result.case.covers),
+  )
+  return allRows().filter((row) => !covered.has(row))
+}
+
+/** Linux answers on all of 127.0.0.0/8: then every case can be a client of its own. */
+export async function loopbackAliases(hosts: Hosts): Promise<boolean> {
+  const all = [...hosts.api, ...hosts.upload, ...hosts.download]
+  if (!all.every((url) => new URL(url).hostname === '127.0.0.1')) return false
+  return new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', () => resolve(false))
+    server.listen(0, '127.77.0.1', () => server.close(() => resolve(true)))
+  })
+}

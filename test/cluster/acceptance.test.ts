@@ -1,0 +1,161 @@
+/** The acceptance suite against a cluster of two regions, and what only a cluster has. One start serves all of it. */
+import { request } from 'node:http'
+import { join } from 'node:path'
+import t from 'tap'
+import { allCases } from '../acceptance/cases.ts'
+import { Instances } from '../acceptance/instances.ts'
+import { runCases } from '../acceptance/suite.ts'
+import { LocalCluster } from './local-cluster.ts'
+
+t.setTimeout(600_000)
+
+const cluster = await LocalCluster.start()
+t.teardown(() => cluster.stop())
+const regions = await cluster.regions()
+const [home, other] = regions as [(typeof regions)[0], (typeof regions)[0]]
+
+interface Uploaded {
+  id: string
+  link: string
+  guestToken: string
+  servers: string[]
+}
+
+async function upload(
+  host: string,
+  content: string,
+  headers: Record<string, string> = {},
+): Promise<Uploaded> {
+  const body = `--b\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\n${content}\r\n--b--\r\n`
+  const text = await new Promise<string>((resolve, reject) => {
+    // Not fetch: it lets nobody choose the host it names.
+    const sending = request(`${host}/uploadfile`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'multipart/form-data; boundary=b',
+        'content-length': body.length,
+        ...headers,
+      },
+    })
+    sending.once('error', reject)
+    sending.once('response', (answer) => {
+      let got = ''
+      answer.setEncoding('utf8').on('data', (part: string) => {
+        got += part
+      })
+      answer.once('error', reject).once('end', () => resolve(got))
+    })
+    sending.end(body)
+  })
+  const { status, data } = JSON.parse(text) as { status: string; data: Uploaded }
+  if (status !== 'ok') throw new Error(`the upload was answered with ${status}`)
+  return data
+}
+
+function account(api: string, token: string, id = 'getid'): Promise<Response> {
+  return fetch(`${api}/accounts/${id}`, { headers: { authorization: `Bearer ${token}` } })
+}
+
+async function dataOf<T>(answer: Promise<Response>): Promise<T> {
+  const { status, data } = (await (await answer).json()) as { status: string; data: T }
+  if (status !== 'ok') throw new Error(`answered with ${status}`)
+  return data
+}
+
+interface Details {
+  rootFolder: string
+  statsCurrent: { folderCount: number }
+}
+
+async function until(what: string, holds: () => Promise<boolean>, patienceMs = 30_000): Promise<void> {
+  const end = performance.now() + patienceMs
+  while (!(await holds().catch(() => false))) {
+    if (performance.now() > end) throw new Error(`${what}: not within ${patienceMs} ms`)
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+}
+
+t.test('the cluster keeps the contract, whichever region is asked', async (t) => {
+  const instances = new Instances()
+  t.teardown(() => instances.stop())
+  // Rate limits and switches are tried on instances of the embedded service: nothing of the cluster is in them.
+  const cases = allCases.filter(({ name }) => !name.startsWith('rate limits'))
+  await runCases(cases, {
+    hosts: {
+      api: regions.map(({ api }) => api),
+      upload: regions.map(({ upload }) => upload),
+      download: regions.map(({ download }) => download),
+      admin: regions.map(({ admin }) => admin),
+      web: home.api,
+      outbox: [join(cluster.dataDir, 'outbox')],
+    },
+    instances,
+    report: ({ case: { name }, error }) => {
+      if (error === undefined) t.pass(name)
+      else t.fail(name, { reason: error instanceof Error ? error.stack : String(error) })
+    },
+  })
+})
+
+t.test('an upload is pinned to the region its host names, and its account is known everywhere', async (t) => {
+  const file = await upload(home.upload, 'pinned', { host: `upload-${other.code}.example.org` })
+  t.ok(file.servers.length > 0)
+  t.ok(
+    file.servers.every((server) => server.startsWith(other.code)),
+    file.servers.join(),
+  )
+  for (const { api } of regions) t.equal((await account(api, file.guestToken)).status, 200, api)
+})
+
+t.test('a host that was paused while another took its accounts over answers nothing stale', async (t) => {
+  const file = await upload(home.upload, 'paused')
+  const { id } = await dataOf<{ id: string }>(account(home.api, file.guestToken))
+  const details = () => dataOf<Details>(account(home.api, file.guestToken, id))
+  const { rootFolder: parentFolderId } = await details()
+  const folderCount = async () => (await details()).statsCurrent.folderCount
+  const made = async () => {
+    const answer = await fetch(`${home.api}/contents/createFolder`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${file.guestToken}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ parentFolderId }),
+    })
+    return answer.ok
+  }
+  const before = await folderCount()
+  const hosts = home.processes.filter(({ role }) => role === 'actor-host').map(({ name }) => name)
+  let count = before
+  for (const host of hosts) {
+    const pid = await cluster.pidOf(host)
+    process.kill(pid, 'SIGSTOP')
+    try {
+      await until('a change while one host is paused', made, 60_000)
+      count = await folderCount()
+    } finally {
+      process.kill(pid, 'SIGCONT')
+    }
+    for (let read = 0; read < 20; read++) {
+      const now = await folderCount()
+      t.ok(now >= count, `${now} folders after ${count} were seen`)
+      count = now
+    }
+  }
+  t.ok(count >= before + hosts.length)
+})
+
+t.test('a link keeps working when the node that served it is killed, and the node comes back', async (t) => {
+  const file = await upload(home.upload, 'kept twice')
+  const [first = ''] = file.servers
+  process.kill(await cluster.pidOf(first), 'SIGKILL')
+  t.equal(await (await fetch(file.link)).text(), 'kept twice')
+  await cluster.restart(first)
+  t.equal(await (await fetch(file.link)).text(), 'kept twice')
+})
+
+t.test('accounts go on when a host is killed: nothing acknowledged is lost', async (t) => {
+  const files = await Promise.all([0, 1, 2, 3, 4, 5].map((at) => upload(home.upload, `file ${at}`)))
+  const [host = ''] = home.processes.filter(({ role }) => role === 'actor-host').map(({ name }) => name)
+  process.kill(await cluster.pidOf(host), 'SIGKILL')
+  for (const { guestToken } of files)
+    await until('the account answers', async () => (await account(home.api, guestToken)).status === 200)
+  for (const [at, { link }] of files.entries()) t.equal(await (await fetch(link)).text(), `file ${at}`)
+})

@@ -1,0 +1,85 @@
+/** `npm run cluster` as an operator runs it, on free ports and a data directory of its own. */
+import { spawn } from 'node:child_process'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const main = fileURLToPath(new URL('../../infra/cluster/main.ts', import.meta.url))
+
+export interface ClusterRegion {
+  code: string
+  api: string
+  upload: string
+  download: string
+  admin: string
+  processes: { name: string; role: string; pid: number | null; admin: string | null }[]
+}
+
+export class LocalCluster {
+  readonly dataDir: string
+  readonly #env: Record<string, string>
+
+  /** Ready when it resolves. */
+  static async start(settings: Record<string, string> = {}): Promise<LocalCluster> {
+    const cluster = new LocalCluster(await mkdtemp(join(tmpdir(), 'holdfast-cluster-')), settings)
+    try {
+      await cluster.#run('--detach')
+    } catch (error) {
+      await cluster.stop()
+      throw error
+    }
+    return cluster
+  }
+
+  private constructor(dataDir: string, settings: Record<string, string>) {
+    this.dataDir = dataDir
+    this.#env = {
+      HOLDFAST_DATA_DIR: dataDir,
+      HOLDFAST_API_PORT: '0',
+      HOLDFAST_UPLOAD_PORT: '0',
+      HOLDFAST_DOWNLOAD_PORT: '0',
+      HOLDFAST_ADMIN_PORT: '0',
+      HOLDFAST_RATE_LIMITS: 'off',
+      ...settings,
+    }
+  }
+
+  async regions(): Promise<ClusterRegion[]> {
+    return JSON.parse(await readFile(join(this.dataDir, 'cluster.json'), 'utf8')).regions
+  }
+
+  async pidOf(name: string): Promise<number> {
+    const all = (await this.regions()).flatMap(({ processes }) => processes)
+    const pid = all.find((process) => process.name === name)?.pid
+    if (typeof pid !== 'number') throw new Error(`${name} does not run`)
+    return pid
+  }
+
+  restart(name: string): Promise<void> {
+    return this.#run('--restart', name)
+  }
+
+  /** Ends it and removes the directory. */
+  async stop(): Promise<void> {
+    await this.#run('--stop').catch(() => {})
+    await rm(this.dataDir, { recursive: true, force: true, maxRetries: 5 })
+  }
+
+  async #run(...words: string[]): Promise<void> {
+    const inherited: Record<string, string> = {}
+    for (const name of ['PATH', 'HOME', 'TMPDIR', 'LANG', 'XDG_CACHE_HOME'])
+      if (process.env[name] !== undefined) inherited[name] = process.env[name]
+    const child = spawn(process.execPath, [main, ...words], {
+      env: { ...inherited, ...this.#env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    let said = ''
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (text) => {
+        said += text
+      })
+    const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
+    if (code !== 0) throw new Error(`cluster ${words.join(' ')} ended with ${code}: ${said}`)
+  }
+}

@@ -1,0 +1,14 @@
+/** A short form of `npm run test:long`: some rounds of kill -9 under load. The seed changes with every run and is printed. */
+import t from 'tap'
+import { crashRounds } from './long/crash.ts'
+
+t.setTimeout(180_000)
+
+t.test('what was acknowledged survives kill -9, what was not is whole or absent', async (t) => {
+  const seed = Date.now() % 1_000_000_000
+  t.comment(`seed ${seed}; again with: npm run test:long -- --rounds 5 --seed ${seed}`)
+  const figures = await crashRounds({ rounds: 5, seed, report: (line) => t.comment(line) })
+  t.equal(figures.rounds, 5)
+  t.equal(figures.orphanBytes, 0)
+  t.ok(figures.acknowledged > 0, `${figures.acknowledged} acknowledged changes`)
+})

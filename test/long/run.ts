@@ -1,0 +1,62 @@
+/**
+ * The long suites, in full: `npm run test:long -- [--rounds 200] [--seed N] [--drains 0.1] [--gib 2]`. Prints what was tried and found; the exit code says
+ * whether every promise was kept. `npm test` runs a short form of each.
+ */
+import { parseArgs } from 'node:util'
+import { crashRounds } from './crash.ts'
+import { largeTransfers } from './large.ts'
+
+const { values: options } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '200' },
+    drains: { type: 'string', default: '0.1' },
+    gib: { type: 'string', default: '2' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000_000) },
+  },
+})
+
+const seed = Number(options.seed)
+let failed = 0
+
+await suite(`kill -9 under load: ${options.rounds} rounds, --seed ${seed}`, async () =>
+  describe(
+    await crashRounds({
+      rounds: Number(options.rounds),
+      seed,
+      drains: Number(options.drains),
+      report: console.log,
+    }),
+  ))
+await suite(`large files: 4 × ${options.gib} GiB`, async () => {
+  const { uploadMs, downloadMs, peakRssBytes } = await largeTransfers({
+    files: 4,
+    bytesEach: Math.round(Number(options.gib) * 2 ** 30) + 1,
+  })
+  return `  ${Math.round(uploadMs)} ms up, ${Math.round(downloadMs)} ms down, all whole\n  peak memory         ${peakRssBytes} bytes`
+})
+console.log(`\n${2 - failed} passed, ${failed} failed`)
+process.exitCode = failed === 0 ? 0 : 1
+
+async function suite(title: string, run: () => Promise<string>): Promise<void> {
+  console.log(`\n${title}`)
+  const started = performance.now()
+  try {
+    console.log(`${await run()}\n  took ${Math.round((performance.now() - started) / 1_000)} s`)
+  } catch (error) {
+    failed++
+    console.log(error instanceof Error ? error.message : error)
+  }
+}
+
+function describe(figures: Awaited<ReturnType<typeof crashRounds>>): string {
+  const { unknown, restartMs } = figures
+  return [
+    `  rounds              ${figures.rounds} (${figures.kills} by SIGKILL, ${figures.drains} by SIGTERM)`,
+    `  acknowledged        ${figures.acknowledged} changes, 0 lost`,
+    `  without an answer   ${unknown.happened} happened whole, ${unknown.absent} not at all, ${unknown.retried} repeated with one effect`,
+    `  accounts            ${figures.accounts}`,
+    `  read and compared   ${figures.filesRead} files, ${figures.bytesRead} bytes`,
+    `  restart             ${restartMs.median} ms median, ${restartMs.most} ms at most`,
+    `  bytes on disk       ${figures.liveBytes} live, ${figures.orphanBytes} orphaned after cleaning`,
+  ].join('\n')
+}

@@ -1,0 +1,175 @@
+/**
+ * Journals in two data centres, as Cassandra keeps them: conditions are decided within the centre that asks, each written cell
+ * reaches the other one later, and where both were written the later stamp stands. Nothing of a batch holds together on its way.
+ *
+ * The partition key holds the home term. A successor opens the partition of its term from what it has of the one before, cut at the first
+ * gap, and nothing that arrives later for an older term touches it.
+ */
+import { createHash } from 'node:crypto'
+import { JournalFault, type JournalHold, type JournalRow, type JournalStore } from '@holdfast/journal'
+import type { Dice } from './random.ts'
+import type { Scheduler } from './scheduler.ts'
+
+interface Cell {
+  value: unknown
+  stamp: number
+}
+
+type Cells = Map<string, Cell>
+
+interface Row {
+  bytes: Uint8Array
+  chain: Buffer
+}
+
+const none = Buffer.alloc(32)
+
+export class Centre implements JournalStore {
+  readonly capabilities = { ordered: false, exclusive: false }
+  readonly #scheduler: Scheduler
+  readonly #dice: Dice
+  readonly #keyOf: (account: string, term: number) => string
+  readonly #partitions = new Map<string, Cells>()
+  /** Cells that wait for the line. */
+  readonly #hints: (() => void)[] = []
+  #other: Centre | undefined
+  #connected = true
+  /** The home term as this centre knows it. */
+  term = 1
+  /** By account: the last row that was taken over from the term before. */
+  readonly cuts = new Map<string, number>()
+
+  /** @param keyOf of partitions; a planted fault leaves the term out. */
+  constructor(scheduler: Scheduler, dice: Dice, keyOf: (account: string, term: number) => string) {
+    this.#scheduler = scheduler
+    this.#dice = dice
+    this.#keyOf = keyOf
+  }
+
+  replicateTo(other: Centre): void {
+    this.#other = other
+  }
+
+  set connected(connected: boolean) {
+    this.#connected = connected
+    if (connected) for (const send of this.#hints.splice(0)) send()
+  }
+
+  async acquire(account: string, { owner }: { owner: string }): Promise<JournalHold> {
+    const cells = this.#cells(account)
+    const epoch = ((valueIn(cells, 'epoch') as number | undefined) ?? 0) + 1
+    const previousOwner = valueIn(cells, 'owner') as string | undefined
+    this.#write(account, { epoch, owner })
+    const { head, chain } = await this.head(account)
+    return { account, epoch, head, chain, root: undefined, previousOwner }
+  }
+
+  async *rows(hold: JournalHold, after: number): AsyncIterable<JournalRow> {
+    const cells = this.#cells(hold.account)
+    let chain: Uint8Array =
+      after === 0 ? none : ((valueIn(cells, `row ${after}`) as Row | undefined)?.chain ?? none)
+    for (let seq = after + 1; seq <= hold.head; seq++) {
+      const row = valueIn(cells, `row ${seq}`) as Row | undefined
+      if (row === undefined || Buffer.compare(row.chain, chained(chain, row.bytes)) !== 0)
+        throw new JournalFault('CORRUPT', `row ${seq} of ${hold.account} is missing or another one`)
+      chain = row.chain
+      yield { seq, bytes: Buffer.from(row.bytes) }
+    }
+    if (Buffer.compare(chain, hold.chain) !== 0)
+      throw new JournalFault('CORRUPT', `the rows of ${hold.account} end elsewhere`)
+  }
+
+  async append(hold: JournalHold, bytes: Uint8Array): Promise<void> {
+    const now = await this.head(hold.account)
+    if (now.epoch !== hold.epoch || now.head !== hold.head)
+      throw new JournalFault('FENCED', `${hold.account} is at epoch ${now.epoch}, row ${now.head}`)
+    const chain = chained(hold.chain, bytes)
+    this.#write(hold.account, { head: hold.head + 1, chain, [`row ${hold.head + 1}`]: { bytes, chain } })
+    hold.head++
+    hold.chain = chain
+  }
+
+  async head(account: string): Promise<{ epoch: number; head: number; chain: Uint8Array }> {
+    const cells = this.#cells(account)
+    return {
+      epoch: (valueIn(cells, 'epoch') as number | undefined) ?? 0,
+      head: (valueIn(cells, 'head') as number | undefined) ?? 0,
+      chain: (valueIn(cells, 'chain') as Uint8Array | undefined) ?? none,
+    }
+  }
+
+  async release(hold: JournalHold): Promise<void> {
+    const { epoch } = await this.head(hold.account)
+    if (epoch !== hold.epoch) throw new JournalFault('FENCED', `${hold.account} is at epoch ${epoch}`)
+    this.#write(hold.account, { owner: undefined })
+  }
+
+  // Accounts stay so small here that no checkpoint is made.
+  async putPage(): Promise<void> {
+    throw new Error('not simulated')
+  }
+
+  async page(): Promise<undefined> {}
+  async deletePages(): Promise<void> {}
+  async *pageNames(): AsyncIterable<string> {}
+  async trim(): Promise<void> {}
+
+  async setRoot(): Promise<void> {
+    throw new Error('not simulated')
+  }
+
+  /** What was taken over: whole rows up to the first gap of the term before. */
+  #open(account: string): void {
+    const before = this.#partition(this.#keyOf(account, this.term - 1))
+    const taken: Record<string, unknown> = {}
+    let chain: Uint8Array = none
+    let head = 0
+    for (;;) {
+      const row = valueIn(before, `row ${head + 1}`) as Row | undefined
+      if (row === undefined || Buffer.compare(row.chain, chained(chain, row.bytes)) !== 0) break
+      head++
+      chain = row.chain
+      taken[`row ${head}`] = row
+    }
+    this.cuts.set(account, head)
+    this.#scheduler.note(`term ${this.term} of ${account.slice(0, 4)} begins behind row ${head}`)
+    this.#write(account, { ...taken, head, chain })
+  }
+
+  #write(account: string, values: Record<string, unknown>): void {
+    const key = this.#keyOf(account, this.term)
+    const stamp = this.#scheduler.nowMs
+    for (const [name, value] of Object.entries(values)) {
+      const cell = { value, stamp }
+      put(this.#partition(key), name, cell)
+      const arrive = () => put((this.#other as Centre).#partition(key), name, cell)
+      const send = () => void this.#scheduler.after(this.#dice.between(40, 400), arrive)
+      if (this.#connected) send()
+      else this.#hints.push(send)
+    }
+  }
+
+  /** Whoever asks first opens it, also if he only asks whether there is such an account. */
+  #cells(account: string): Cells {
+    if (this.term > 1 && !this.cuts.has(account)) this.#open(account)
+    return this.#partition(this.#keyOf(account, this.term))
+  }
+
+  #partition(key: string): Cells {
+    const known = this.#partitions.get(key) ?? new Map()
+    this.#partitions.set(key, known)
+    return known
+  }
+}
+
+function put(cells: Cells, name: string, cell: Cell): void {
+  if ((cells.get(name)?.stamp ?? 0) <= cell.stamp) cells.set(name, cell)
+}
+
+function valueIn(cells: Cells, name: string): unknown {
+  return cells.get(name)?.value
+}
+
+function chained(predecessor: Uint8Array, bytes: Uint8Array): Buffer {
+  return createHash('sha256').update(predecessor).update(bytes).digest()
+}

@@ -1,0 +1,155 @@
+/** What befalls a cluster, drawn from the seed. Each run has some of the troubles and not others, so that no trouble hides another. */
+import type { Cluster } from './cluster.ts'
+import type { Dice } from './random.ts'
+
+type Trouble =
+  | 'crashes'
+  | 'drains'
+  | 'pauses'
+  | 'cuts'
+  | 'islands'
+  | 'storms'
+  | 'stores'
+  | 'clocks'
+  | 'frontends'
+  | 'mail'
+const troubles: Trouble[] = [
+  'crashes',
+  'drains',
+  'pauses',
+  'cuts',
+  'islands',
+  'storms',
+  'stores',
+  'clocks',
+  'frontends',
+  'mail',
+]
+
+export class Chaos {
+  readonly #cluster: Cluster
+  readonly #dice: Dice
+  readonly #chosen: readonly Trouble[]
+  /** More of what befalls it, from other parts. */
+  readonly more: (() => void)[] = []
+
+  constructor(cluster: Cluster, dice: Dice) {
+    this.#cluster = cluster
+    this.#dice = dice
+    this.#chosen = troubles.filter(() => dice.chance(0.5))
+    if (this.#chosen.includes('clocks')) cluster.skewMsMax = 500
+    if (this.#chosen.includes('mail')) cluster.mailTrouble = 0.4
+    if (this.#chosen.includes('stores'))
+      cluster.usual.stores = { refused: 0.01, lost: 0.005, unanswered: 0.01, late: 0.005, slow: 0.05 }
+    if (this.#chosen.includes('storms'))
+      cluster.usual.network = { loss: 0.01, repeat: 0.03, slow: 0.05, slowMs: 300 }
+    cluster.network.weather = cluster.usual.network
+    cluster.shared.weather = cluster.usual.stores
+    cluster.scheduler.note(`troubles: ${this.#chosen.join(', ')}`)
+  }
+
+  /** Something happens every few seconds until then. */
+  async run(untilMs: number): Promise<void> {
+    const { scheduler } = this.#cluster
+    if (this.#chosen.length === 0 && this.more.length === 0) return
+    for (;;) {
+      await scheduler.wait(this.#dice.between(200, 5_000))
+      if (scheduler.nowMs >= untilMs) return
+      const all = this.#chosen.length + this.more.length
+      const at = this.#dice.roll(all)
+      if (at < this.#chosen.length) this.#happen(this.#chosen[at] as Trouble)
+      else this.more[at - this.#chosen.length]?.()
+    }
+  }
+
+  #cut(ways: readonly [string, string][]): void {
+    const { scheduler, network } = this.#cluster
+    scheduler.note(`cut ${ways.map((way) => way.join('>')).join()}`)
+    for (const [from, to] of ways) network.cut(from, to)
+    scheduler.after(this.#dice.between(500, 15_000), () => {
+      for (const [from, to] of ways) network.heal(from, to)
+    })
+  }
+
+  #happen(trouble: Trouble): void {
+    const cluster = this.#cluster
+    const { scheduler } = cluster
+    const dice = this.#dice
+    const id = dice.pick(cluster.hostIds)
+    switch (trouble) {
+      case 'crashes': {
+        cluster.crash(id)
+        scheduler.after(dice.between(100, 8_000), () => cluster.startHost(id))
+        return
+      }
+      case 'drains': {
+        void cluster
+          .stopHost(id)
+          .then(() => scheduler.after(dice.between(0, 3_000), () => cluster.startHost(id)))
+        return
+      }
+      case 'pauses': {
+        const process = cluster.hosts.get(id)?.process
+        if (process === undefined || process.paused) return
+        scheduler.note(`${process.name} pauses`)
+        process.pause({ monotonicStands: dice.chance(0.5) })
+        scheduler.after(dice.between(200, 15_000), () => {
+          scheduler.note(`${process.name} goes on`)
+          process.resume()
+        })
+        return
+      }
+      case 'cuts': {
+        const other = dice.pick([...cluster.hostIds, ...cluster.frontendIds, cluster.shared.id])
+        const ways = dice.pick([
+          [[id, other]],
+          [[other, id]],
+          [
+            [id, other],
+            [other, id],
+          ],
+        ]) as [string, string][]
+        this.#cut(ways)
+        return
+      }
+      case 'islands': {
+        // Some see one host, some the others, some may see all; the stores are there for everybody.
+        const sides = [...cluster.hostIds, ...cluster.frontendIds].map((one) => ({
+          id: one,
+          side: dice.roll(5) >> 1,
+        }))
+        const ways = sides.flatMap((one) =>
+          sides.filter((two) => one.side + two.side === 1).map((two): [string, string] => [one.id, two.id]),
+        )
+        this.#cut(ways)
+        return
+      }
+      case 'storms': {
+        cluster.network.weather = { loss: 0.15, repeat: 0.15, slow: 0.3, slowMs: 2_000 }
+        scheduler.after(dice.between(200, 4_000), () => {
+          cluster.network.weather = cluster.usual.network
+        })
+        return
+      }
+      case 'stores': {
+        cluster.shared.weather = { refused: 0.2, lost: 0.1, unanswered: 0.15, late: 0.1, slow: 0.3 }
+        scheduler.after(dice.between(200, 4_000), () => {
+          cluster.shared.weather = cluster.usual.stores
+        })
+        return
+      }
+      case 'clocks': {
+        cluster.hosts.get(id)?.process.jump(dice.between(-1_000, 1_000))
+        return
+      }
+      case 'frontends': {
+        const frontend = dice.pick(cluster.frontendIds)
+        cluster.crash(frontend)
+        scheduler.after(dice.between(100, 2_000), () => cluster.startFrontend(frontend))
+        return
+      }
+      case 'mail':
+        return
+    }
+  }
+}

@@ -1,0 +1,220 @@
+/**
+ * Holds a run's history against the content tree as its model.
+ *
+ * The rows that became durable, in the order in which they did, are the order of all changes of an account. Every answer must be the one
+ * that the model gives at a state between the asking and the answering; every acknowledged change is among the rows once, between
+ * its asking and its answering; nothing refused is there, nothing that nobody asked for, and nothing twice.
+ */
+import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tree'
+import { AccountReply, type AccountRequest, type Change, Flush } from '@holdfast/wire'
+import { states } from './cluster.ts'
+import { type Asked, type History, isRefused, statusOf } from './history.ts'
+import type { Decided } from './observed-states.ts'
+import type { AppendedRow } from './stores.ts'
+
+interface Placed {
+  change: Change
+  id: string
+  step: number
+  row: AppendedRow
+}
+
+/** Questions and their answers are compared at the states `from` … `to`, counted in changes. */
+interface Open {
+  asked: Asked
+  from: number
+  to: number
+  /** The change is among the rows: its kept answer is asked for. */
+  done: boolean
+}
+
+export interface Checked {
+  /** The state of each account after all its changes. */
+  states: Map<string, AccountState>
+  changes: number
+}
+
+/** Without an outcome that is kept: reports have numbers of their own, a second tick finds nothing due. */
+const unkept = new Set(['reportDownloads'])
+/** What these say of a change says nothing: the request may have been executed before it was repeated. */
+const saysNothing = new Set([
+  'error-unavailable',
+  'error-token',
+  'error-idempotencyKey',
+  'error-rateLimit',
+  'error-internal',
+])
+
+export function check(history: History, appended: readonly AppendedRow[], decided: Decided): Checked {
+  const byAccount = Map.groupBy(history.asked, ({ account }) => account)
+  const rowsByAccount = Map.groupBy(appended, ({ account }) => account)
+  const result: Checked = { states: new Map(), changes: 0 }
+  for (const [account, asked] of byAccount) {
+    const placed = (rowsByAccount.get(account) ?? []).flatMap(changesOf)
+    result.changes += placed.length
+    checkRows(history, rowsByAccount.get(account) ?? [])
+    checkPlaces(history, asked, placed)
+    result.states.set(account, checkAnswers(history, { account, asked, placed, decided }))
+  }
+  return result
+}
+
+function changesOf(row: AppendedRow): Placed[] {
+  const { changes, paged } = Flush.decode(row.bytes)
+  if (paged.length > 0) throw new Error('paged changes are not simulated')
+  return changes.map((change) => ({
+    change,
+    id: Buffer.from(change.requestId).toString('hex'),
+    step: row.step,
+    row,
+  }))
+}
+
+/** One writer: epochs only rise, and no row is written over. */
+function checkRows(history: History, rows: readonly AppendedRow[]): void {
+  let before: AppendedRow | undefined
+  for (const row of rows) {
+    if (row.seq !== (before?.seq ?? 0) + 1)
+      history.violated(`${row.account}: row ${row.seq} was written after row ${before?.seq ?? 0}`)
+    if (row.epoch < (before?.epoch ?? 0))
+      history.violated(
+        `${row.account}: row ${row.seq} is of epoch ${row.epoch}, behind one of ${before?.epoch}`,
+      )
+    before = row
+  }
+}
+
+function checkPlaces(history: History, asked: readonly Asked[], placed: readonly Placed[]): void {
+  const byId = Map.groupBy(
+    placed.filter(({ id }) => id !== ''),
+    ({ id }) => id,
+  )
+  const known = new Map(asked.map((one) => [one.id, one]))
+  for (const [id, places] of byId) {
+    const [{ change, step }] = places as [Placed]
+    const one = known.get(id)
+    if (one === undefined) {
+      if (change.operation !== tickNumber) history.violated(`a change of request ${id} that nobody sent`)
+      continue
+    }
+    const what = `${one.request.operation?.$case} ${id.slice(-6)}`
+    if (places.length > 1 && !unkept.has(one.request.operation?.$case ?? ''))
+      history.violated(`${what} was executed ${places.length} times`)
+    if (step < one.invoked) history.violated(`${what} was executed before it was asked for`)
+    if (step > one.responded && !isRefused(one.reply as AccountReply))
+      history.violated(`${what} was acknowledged before it was durable`)
+    if (one.reply !== undefined && isRefused(one.reply) && !saysNothing.has(statusOf(one.reply)))
+      history.violated(`${what} was refused with ${statusOf(one.reply)}, and is there`)
+  }
+}
+
+const tickNumber = 45
+
+function checkAnswers(
+  history: History,
+  {
+    account,
+    asked,
+    placed,
+    decided,
+  }: { account: string; asked: readonly Asked[]; placed: readonly Placed[]; decided: Decided },
+): AccountState {
+  const steps = placed.map(({ step }) => step)
+  const placeOf = new Map(placed.map(({ id }, at) => [id, at + 1]))
+  const open: Open[] = []
+  for (const one of asked) {
+    if (one.reply === undefined || statusOf(one.reply) === 'error-unavailable') continue
+    const place = placeOf.get(one.id)
+    const done = place !== undefined && !isRefused(one.reply)
+    open.push({
+      asked: one,
+      from: done ? place : countUpTo(steps, one.invoked),
+      to: countUpTo(steps, one.responded),
+      done,
+    })
+  }
+  open.sort((one, other) => one.from - other.from)
+  const model = states.empty(account)
+  let next = 0
+  let now: Open[] = []
+  for (let at = 0; at <= placed.length; at++) {
+    if (at > 0) {
+      try {
+        model.apply((placed[at - 1] as Placed).change)
+      } catch (error) {
+        history.violated(`${account}: change ${at} does not apply: ${(error as Error).message}`)
+        return model
+      }
+    }
+    for (let one = open[next]; one !== undefined && one.from <= at; one = open[++next]) now.push(one)
+    now = now.filter((one) => {
+      if (one.to >= at && agrees(model, one, decided)) return false
+      if (one.to > at) return true
+      history.violated(
+        `${account.slice(0, 4)}: ${one.asked.request.operation?.$case} ${one.asked.id.slice(-6)} was answered ${shown(one.asked.reply as AccountReply)}; no state from ${one.from} to ${one.to} answers so, the last one ${lastAnswer(model, one, decided)}`,
+      )
+      return false
+    })
+  }
+  return model
+}
+
+/** How many of the steps are at or before this one; they rise. */
+function countUpTo(steps: readonly number[], step: number): number {
+  let low = 0
+  let high = steps.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((steps[middle] as number) <= step) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+function agrees(model: AccountState, { asked, done }: Open, decided: Decided): boolean {
+  const wanted = AccountReply.encode(asked.reply as AccountReply).finish()
+  for (const answer of answers(model, { asked, done }, decided))
+    if (answer.kind === 'reply' && Buffer.compare(AccountReply.encode(answer.reply).finish(), wanted) === 0)
+      return true
+  return false
+}
+
+function* answers(
+  model: AccountState,
+  { asked, done }: Pick<Open, 'asked' | 'done'>,
+  decided: Decided,
+): Generator<Outcome> {
+  // The kept outcome of a change is given to its owner, whatever became of the token since.
+  const request: AccountRequest = done
+    ? { ...asked.request, caller: { who: { $case: 'operator', value: {} } } }
+    : asked.request
+  for (const nowMs of decided.get(asked.id) ?? [asked.invokedMs]) yield outcomeOf(model, request, nowMs)
+}
+
+function outcomeOf(model: AccountState, request: AccountRequest, nowMs: number): Outcome {
+  const context: DecideContext = {
+    nowMs,
+    seed: Buffer.alloc(16),
+    codes: { next: 0, end: 1_000_000 },
+    legacyCodes: { next: 0, end: 1_000_000 },
+    verdict: (verifier, password) => Buffer.from(verifier.hash).toString() === password,
+  }
+  let outcome = model.decide(request, context)
+  while (outcome.kind === 'slices') {
+    const steps = outcome.steps
+    let step = steps.next()
+    while (!step.done) step = steps.next()
+    outcome = step.value
+  }
+  return outcome
+}
+
+function lastAnswer(model: AccountState, one: Open, decided: Decided): string {
+  const [last] = [...answers(model, one, decided)]
+  return last?.kind === 'reply' ? shown(last.reply) : (last?.kind ?? 'nothing')
+}
+
+function shown(reply: AccountReply): string {
+  const text = JSON.stringify(reply.result, (_, value) => (typeof value === 'bigint' ? Number(value) : value))
+  return text.length > 300 ? `${text.slice(0, 300)}…` : text
+}

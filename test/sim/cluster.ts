@@ -1,0 +1,286 @@
+/** A region under the scheduler: actor hosts, frontends, the metadata stores, and what befalls them. */
+import { AccountHost, RoutedAccountClient, type RuntimeLimits } from '@holdfast/actor-runtime'
+import { type AccountStates, createAccountStates } from '@holdfast/content-tree'
+import type { JournalStore, LookupStore } from '@holdfast/journal'
+import { Keyring } from '@holdfast/kernel'
+import { Placement } from '@holdfast/placement'
+import type { Blob } from '@holdfast/wire'
+import { calm, Exchange, Network, SimBus } from './network.ts'
+import { type Decided, observed } from './observed-states.ts'
+import type { Dice } from './random.ts'
+import type { Scheduler } from './scheduler.ts'
+import { SimProcess } from './sim-process.ts'
+import { calmStores, SharedStores, SimJournal, SimLookups, StoreLine } from './stores.ts'
+
+export const keyring = new Keyring(Buffer.alloc(32, 7))
+
+const tier = { storage: 400_000, contents: 40, traffic: undefined }
+export const states: AccountStates = createAccountStates({
+  ids: keyring.ids,
+  codes: keyring.codes,
+  legacyCodes: keyring.legacyCodes,
+  tokens: keyring.tokens,
+  limits: { guest: tier, standard: tier, premium: tier },
+  openListing: true,
+  directLinksPremium: false,
+})
+
+/** What a planted fault puts between the parts. Each is the real one unless it is planted. */
+export interface Plants {
+  /** Around the journals themselves, for all. */
+  sharedJournal?: (journal: JournalStore) => JournalStore
+  /** Around what one host sees. */
+  journal?: (journal: JournalStore, host: SimProcess) => JournalStore
+  lookups?: (lookups: LookupStore, host: SimProcess) => LookupStore
+  states?: (states: AccountStates, host: SimProcess, exchange: Exchange) => AccountStates
+}
+
+const beatMs = 1_000
+const deadAfterMs = 4_000
+
+/** Small bounds, so that a short run meets them. */
+const limits: Partial<RuntimeLimits> = {
+  checkpointBytesMin: 2_500,
+  tailFlushesMax: 24,
+  idleMs: 6_000,
+  codesDrawn: 32,
+  legacyCodesDrawn: 4,
+  effectsIdleMs: 200,
+  effectsWakeMs: 5_000,
+  relistMs: 3_000,
+  mailRetryFirstMs: 200,
+  mailRetryMaxMs: 5_000,
+  takeoversPerMinuteMax: 1_000,
+  quarantineFirstMs: 500,
+  quarantineMaxMs: 5_000,
+}
+
+/** What each process knows of the others: who was heard of lately. */
+class View {
+  readonly #process: SimProcess
+  readonly #self: string | undefined
+  readonly #heard = new Map<string, number>()
+  #placement = new Placement([])
+
+  constructor(process: SimProcess, { self, ids }: { self?: string; ids: readonly string[] }) {
+    this.#process = process
+    this.#self = self
+    for (const id of ids) this.#heard.set(id, process.monotonic())
+    this.look()
+  }
+
+  hear(id: string): void {
+    this.#heard.set(id, this.#process.monotonic())
+    this.look()
+  }
+
+  look(): void {
+    const sinceMs = this.#process.monotonic() - deadAfterMs
+    const alive = [...this.#heard].filter(([, atMs]) => atMs > sinceMs).map(([id]) => id)
+    if (this.#self !== undefined) alive.push(this.#self)
+    this.#placement = new Placement(alive)
+  }
+
+  hostOf(account: string): string | undefined {
+    return this.#placement.hostOf(account)
+  }
+}
+
+export interface Mail {
+  id: string
+  accountId: string
+  tokenCounter: number
+}
+
+interface Node {
+  process: SimProcess
+  view: View
+}
+
+interface HostNode extends Node {
+  host: AccountHost
+}
+
+export interface Frontend extends Node {
+  client: RoutedAccountClient
+  /** Rejects when the process dies: its clients see the connection break. */
+  died: Promise<never>
+  die: () => void
+}
+
+export class Cluster {
+  readonly scheduler: Scheduler
+  readonly dice: Dice
+  readonly network: Network
+  readonly exchange: Exchange
+  readonly shared = new SharedStores()
+  readonly decided: Decided = new Map()
+  readonly mails: Mail[] = []
+  readonly hosts = new Map<string, HostNode>()
+  readonly frontends = new Map<string, Frontend>()
+  readonly hostIds = ['h1', 'h2', 'h3']
+  readonly frontendIds = ['f1', 'f2']
+  onBlobReleased: (released: { blob: Blob; account: string }) => void = () => {}
+  /** Chance of the mail server to refuse, or to accept without an answer. */
+  mailTrouble = 0
+  skewMsMax = 0
+  /** To which a storm goes back. */
+  readonly usual = { network: calm, stores: calmStores }
+  readonly #plants: Plants
+  readonly #limits: Partial<RuntimeLimits>
+  #lives = 0
+
+  constructor(scheduler: Scheduler, dice: Dice, plants: Plants = {}, bounds: Partial<RuntimeLimits> = {}) {
+    this.#limits = { ...limits, ...bounds }
+    this.scheduler = scheduler
+    this.dice = dice
+    this.#plants = plants
+    this.network = new Network(dice.fork())
+    this.exchange = new Exchange(this.network)
+    this.shared.journal = plants.sharedJournal?.(this.shared.journal) ?? this.shared.journal
+  }
+
+  start(): void {
+    for (const id of this.hostIds) this.startHost(id)
+    for (const id of this.frontendIds) this.startFrontend(id)
+  }
+
+  startHost(id: string): void {
+    if (this.hosts.has(id)) return
+    const process = this.newProcess(id)
+    const view = new View(process, { self: id, ids: this.hostIds })
+    const line = new StoreLine(process, this.network, this.shared)
+    const journal = new SimJournal(line)
+    const lookups = new SimLookups(line)
+    const { plants, decided } = { plants: this.#plants, decided: this.decided }
+    const seen = observed(states, decided)
+    const host = new AccountHost({
+      hostId: id,
+      bus: new SimBus(process, this.exchange),
+      journal: plants.journal?.(journal, process) ?? journal,
+      lookups: plants.lookups?.(lookups, process) ?? lookups,
+      states: plants.states?.(seen, process, this.exchange) ?? seen,
+      mailer: { send: (mail) => this.#mail(process, mail) },
+      onBlobReleased: (released) => this.onBlobReleased(released),
+      hostOf: (account) => view.hostOf(account),
+      sweepMs: 1_000,
+      limits: this.#limits,
+      clock: process,
+      timers: process,
+      randomness: process.dice,
+      log: this.#log(process),
+      checkPassword: async (verifier, password) => {
+        await process.wait(50)
+        return Buffer.from(verifier.hash).toString() === password
+      },
+    })
+    host.start()
+    this.hosts.set(id, { process, view, host })
+    this.#beat(process, id)
+    this.watch(process, view)
+    this.scheduler.note(`${process.name} starts`)
+  }
+
+  startFrontend(id: string): void {
+    if (this.frontends.has(id)) return
+    const process = this.newProcess(id)
+    const view = new View(process, { ids: this.hostIds })
+    const client = new RoutedAccountClient({
+      bus: new SimBus(process, this.exchange),
+      hostOf: (account) => view.hostOf(account),
+      clock: process,
+      timers: process,
+      randomness: process.dice,
+    })
+    const { promise: died, reject } = Promise.withResolvers<never>()
+    died.catch(() => {})
+    this.frontends.set(id, { process, view, client, died, die: () => reject(new Error(`${id} died`)) })
+    this.watch(process, view)
+    this.scheduler.note(`${process.name} starts`)
+  }
+
+  newProcess(id: string): SimProcess {
+    const skewMs = this.dice.between(-this.skewMsMax, this.skewMsMax)
+    return new SimProcess(id, {
+      life: ++this.#lives,
+      scheduler: this.scheduler,
+      dice: this.dice.fork(),
+      skewMs,
+    })
+  }
+
+  /** Gone in the middle of whatever it does. */
+  crash(id: string): void {
+    const node = this.hosts.get(id) ?? this.frontends.get(id)
+    if (node === undefined) return
+    this.scheduler.note(`${node.process.name} crashes`)
+    node.process.kill()
+    this.exchange.drop(node.process)
+    if (!this.hosts.delete(id)) {
+      this.frontends.get(id)?.die()
+      this.frontends.delete(id)
+    }
+  }
+
+  /** Leaves in good order. */
+  async stopHost(id: string): Promise<void> {
+    const node = this.hosts.get(id)
+    if (node === undefined) return
+    this.scheduler.note(`${node.process.name} drains`)
+    await Promise.race([node.host.close({ drainMs: 3_000 }), this.scheduler.wait(20_000)])
+    if (this.hosts.get(id) === node) this.crash(id)
+  }
+
+  /** Everything works again, and everybody is there. */
+  heal(): void {
+    this.scheduler.note('everything heals')
+    this.network.healAll()
+    this.usual.network = calm
+    this.usual.stores = calmStores
+    this.network.weather = calm
+    this.shared.weather = calmStores
+    this.mailTrouble = 0
+    for (const { process } of [...this.hosts.values(), ...this.frontends.values()]) {
+      process.resume()
+      process.settleClock()
+    }
+    this.skewMsMax = 0
+    for (const id of this.hostIds) this.startHost(id)
+    for (const id of this.frontendIds) this.startFrontend(id)
+  }
+
+  get processes(): SimProcess[] {
+    return [...this.hosts.values(), ...this.frontends.values()].map(({ process }) => process)
+  }
+
+  #beat(process: SimProcess, id: string): void {
+    for (const node of [...this.hosts.values(), ...this.frontends.values()])
+      if (node.process !== process) this.network.send(process, node.process, () => node.view.hear(id))
+    process.after(beatMs, () => this.#beat(process, id))
+  }
+
+  watch(process: SimProcess, view: View): void {
+    process.after(beatMs, () => {
+      view.look()
+      this.watch(process, view)
+    })
+  }
+
+  async #mail(process: SimProcess, mail: Mail): Promise<void> {
+    await process.wait(this.dice.between(5, 60))
+    if (this.dice.chance(this.mailTrouble)) throw new Error('the mail server is busy')
+    this.scheduler.note(`mail ${mail.id} with counter ${mail.tokenCounter}`)
+    this.mails.push({ id: mail.id, accountId: mail.accountId, tokenCounter: mail.tokenCounter })
+    await process.wait(1)
+    if (this.dice.chance(this.mailTrouble)) throw new Error('the mail server hung up')
+  }
+
+  #log(process: SimProcess) {
+    const note = (facts: object, message: string) => {
+      const { err } = facts as { err?: { code?: string; message: string; stack?: string } }
+      const bug = err !== undefined && err.code === undefined ? err.stack : err?.message
+      this.scheduler.note(`${process.name} log: ${message}${err === undefined ? '' : `: ${bug}`}`)
+    }
+    return { info: () => {}, warn: note, error: note }
+  }
+}

@@ -1,0 +1,142 @@
+/** What has to be so in the stores around the journals, while a run goes on and when it is over. */
+import type { AccountState } from '@holdfast/content-tree'
+import { type AccountReply, type Blob, Flush, type Item } from '@holdfast/wire'
+import type { Cluster } from './cluster.ts'
+import { type History, isRefused } from './history.ts'
+import type { AppendedRow } from './stores.ts'
+
+export function referenceKey(blob: Blob, account: string): string {
+  return `ref/${Buffer.from(blob.id).toString('hex')}/${Buffer.from(blob.incarnation).toString('hex')}/${account}`
+}
+
+/** As a row becomes durable: the references of what it takes into use are durable before. */
+export function watchReferences(cluster: Cluster, history: History): void {
+  cluster.shared.onAppended = (row: AppendedRow) => {
+    const blobs = Flush.decode(row.bytes).changes.flatMap(({ events }) =>
+      events.flatMap(({ event }) =>
+        event?.$case === 'fileAdded' && event.value.blob ? [event.value.blob] : [],
+      ),
+    )
+    for (const blob of blobs.filter((one) => one !== undefined))
+      void cluster.shared.lookups.get(referenceKey(blob, row.account)).then((value) => {
+        if (value === undefined)
+          history.violated(`${row.account.slice(0, 4)}: row ${row.seq} uses a blob that has no reference`)
+      })
+  }
+}
+
+/** As an answer arrives: the codes it shows lead to its contents. */
+export async function checkCodes(cluster: Cluster, history: History, reply: AccountReply): Promise<void> {
+  for (const { code, id } of itemsOf(reply)) {
+    if (code === undefined) continue
+    const row = await cluster.shared.lookups.get(`code/${code}`)
+    if (row === undefined || Buffer.from(row).toString() !== id)
+      history.violated(
+        `${id} was shown with a code that leads ${row === undefined ? 'nowhere' : 'elsewhere'}`,
+      )
+  }
+}
+
+function itemsOf({ result }: AccountReply): Item[] {
+  if (result?.$case === 'content') return result.value.item === undefined ? [] : [result.value.item]
+  if (result?.$case === 'copy')
+    return result.value.results.flatMap(({ item }) => (item === undefined ? [] : [item]))
+  return []
+}
+
+/** After healing: what the accounts own, owe and have set. */
+export async function checkRest(
+  cluster: Cluster,
+  history: History,
+  final: ReadonlyMap<string, { state: AccountState; tree: Item; view: AccountReply }>,
+): Promise<void> {
+  for (const [account, { state, tree, view }] of final) {
+    const name = account.slice(0, 4)
+    await checkBlobs(cluster, history, account, tree)
+    checkFigures(history, name, tree, view)
+    const due = state.nextDue()
+    const wake = await cluster.shared.lookups.get(`wake/${account}`)
+    if (due !== undefined && (wake === undefined || Number(Buffer.from(wake).toString()) > due))
+      history.violated(`${name}: due at ${due}, to be woken ${wake === undefined ? 'never' : 'later'}`)
+    for (const effect of state.effects())
+      if (effect.effect?.$case === 'signInMail' || effect.effect?.$case === 'blobReleased')
+        history.violated(`${name}: effect ${effect.number} (${effect.effect.$case}) was never carried out`)
+  }
+  checkMails(cluster, history)
+  checkTokens(history)
+}
+
+async function checkBlobs(cluster: Cluster, history: History, account: string, tree: Item): Promise<void> {
+  for (const item of walk(tree)) {
+    if (item.blob === undefined) continue
+    if ((await cluster.shared.lookups.get(referenceKey(item.blob, account))) === undefined)
+      history.violated(`${account.slice(0, 4)}: file ${item.id} uses a blob that has no reference`)
+  }
+}
+
+/** The figures are the sums of what is there. */
+function checkFigures(history: History, name: string, tree: Item, view: AccountReply): void {
+  if (view.result?.$case !== 'account') return
+  const { fileCount, folderCount, storage } = view.result.value
+  let files = 0
+  let folders = -1 // the root does not count
+  let bytes = 0
+  for (const item of walk(tree)) {
+    if (item.isFolder) folders++
+    else {
+      files++
+      bytes += Number(item.size)
+    }
+  }
+  // What lies in the bin counts as well, and is not in the tree.
+  if (Number(fileCount) < files || Number(folderCount) < folders || Number(storage) < bytes)
+    history.violated(
+      `${name}: counts ${fileCount} files, ${folderCount} folders, ${storage} bytes; there are ${files}, ${folders}, ${bytes}`,
+    )
+}
+
+export function* walk(item: Item): Generator<Item> {
+  yield item
+  for (const child of item.children) yield* walk(child)
+}
+
+/** Each sign-in that was acknowledged was mailed, and equal mails are one. */
+function checkMails(cluster: Cluster, history: History): void {
+  const byId = Map.groupBy(cluster.mails, ({ id }) => id)
+  for (const [id, mails] of byId)
+    if (new Set(mails.map(({ tokenCounter }) => tokenCounter)).size > 1)
+      history.violated(`mail ${id} was sent with two tokens`)
+  const sent = Map.groupBy(byId.values(), ([mail]) => mail?.accountId)
+  const rows = Map.groupBy(cluster.shared.appended, ({ account }) => account)
+  for (const [account, appended] of rows) {
+    const wanted = appended
+      .flatMap(({ bytes }) => Flush.decode(bytes).changes)
+      .flatMap(({ events }) => events)
+      .filter(({ event }) => event?.$case === 'signInRequested').length
+    const count = sent.get(account)?.length ?? 0
+    if (count !== wanted) history.violated(`${account.slice(0, 4)}: ${wanted} sign-ins made ${count} mails`)
+  }
+}
+
+/** Once a reset was acknowledged, the token before it opens nothing any more. */
+function checkTokens(history: History): void {
+  const resets = history.asked.filter(
+    ({ request, reply }) =>
+      request.operation?.$case === 'resetToken' && reply !== undefined && !isRefused(reply),
+  )
+  for (const reset of resets) {
+    const old = tokenOf(reset.request.caller)
+    for (const { account, invoked, request, reply, id } of history.asked) {
+      if (account !== reset.account || invoked <= reset.responded || reply === undefined || isRefused(reply))
+        continue
+      if (old !== undefined && tokenOf(request.caller) === old)
+        history.violated(
+          `${request.operation?.$case} ${id.slice(-6)} was let in by a token that had been reset`,
+        )
+    }
+  }
+}
+
+function tokenOf(caller: History['asked'][number]['request']['caller']): string | undefined {
+  return caller?.who?.$case === 'bearer' ? Buffer.from(caller.who.value.token).toString('hex') : undefined
+}

@@ -1,0 +1,229 @@
+/** Faults planted between the parts, one a name: each breaks one rule that a promise hangs on, and has to be found. */
+import type { AccountStates } from '@holdfast/content-tree'
+import type {
+  JournalHold,
+  JournalRow,
+  JournalStore,
+  LookupChange,
+  LookupRow,
+  LookupStore,
+} from '@holdfast/journal'
+import { AccountReply, AccountRequest } from '@holdfast/wire'
+import type { Plants } from './cluster.ts'
+import { type DiskPlants, HastyMachine, ShortSightedMachine } from './disk.ts'
+import type { Exchange } from './network.ts'
+import { wrapped } from './observed-states.ts'
+import type { SimProcess } from './sim-process.ts'
+import type { StoragePlants } from './storage.ts'
+
+export type ClusterPlants = Plants & { storage?: StoragePlants }
+
+/** Which of the simulations it is planted in, and what puts it there; made anew for each run. */
+export type Planted =
+  | { in: 'cluster'; make: () => ClusterPlants }
+  | { in: 'evacuation' }
+  | { in: 'disk'; make: () => DiskPlants }
+
+export const planted: Record<string, Planted> = {
+  /** Appends go through whatever the epoch, as long as the head is the one they expect. */
+  fence: { in: 'cluster', make: () => ({ sharedJournal: (journal) => new UnfencedAppends(journal) }) },
+  /** The reference of a blob is written in the background, so that the append need not wait for it. */
+  'reference-after-append': {
+    in: 'cluster',
+    make: () => ({ lookups: (lookups, host) => new LazyReferences(lookups, host) }),
+  },
+  /** Pages are named by checkpoint and page alone, and written over. */
+  'unfenced-page': { in: 'cluster', make: () => ({ sharedJournal: (journal) => new SharedPages(journal) }) },
+  /** Refusals are given at once, from whatever the state is at that moment. */
+  'tentative-refusal': {
+    in: 'cluster',
+    make: () => {
+      const early = new EarlyRefusals()
+      return { states: (states, host, exchange) => early.around(states, host, exchange) }
+    },
+  },
+  /** After a crash the positions of a node's log go on in its old life, behind a tail that was lost. */
+  'reused-log-position': {
+    in: 'cluster',
+    make: () => ({ storage: { memory: { plant: { reusePositions: { lost: 3 } } } } }),
+  },
+  /** What is deleted is a content, whoever uploaded it again since. */
+  'tombstone-without-incarnation': {
+    in: 'cluster',
+    make: () => ({
+      storage: {
+        condemned: async (store, { id }) => {
+          for (const copy of await store.find(id)) await store.delete(copy)
+        },
+      },
+    }),
+  },
+  /** Partitions of journals are named by their account alone: what two terms wrote runs into one. */
+  'merged-terms': { in: 'evacuation' },
+  /** A start looks for records up to the first place where none is. */
+  'stop-at-first-hole': {
+    in: 'disk',
+    make: () => ({ recovery: (random, base) => new ShortSightedMachine(random, base) }),
+  },
+  /** An extent is used again before its copies elsewhere, and the catalogue that names them, are synced. */
+  'recycle-before-synced-index': {
+    in: 'disk',
+    make: () => ({ load: (random, base) => new HastyMachine(random, base) }),
+  },
+}
+
+/** A journal that is the given one, for planted faults to change one thing of. */
+class SameJournal implements JournalStore {
+  protected readonly journal: JournalStore
+
+  constructor(journal: JournalStore) {
+    this.journal = journal
+  }
+
+  get capabilities(): JournalStore['capabilities'] {
+    return this.journal.capabilities
+  }
+
+  acquire(account: string, options: { owner: string }): Promise<JournalHold> {
+    return this.journal.acquire(account, options)
+  }
+
+  rows(hold: JournalHold, after: number): AsyncIterable<JournalRow> {
+    return this.journal.rows(hold, after)
+  }
+
+  append(hold: JournalHold, row: Uint8Array): Promise<void> {
+    return this.journal.append(hold, row)
+  }
+
+  head(account: string): ReturnType<JournalStore['head']> {
+    return this.journal.head(account)
+  }
+
+  putPage(account: string, name: string, bytes: Uint8Array): Promise<void> {
+    return this.journal.putPage(account, name, bytes)
+  }
+
+  page(account: string, name: string): Promise<Uint8Array | undefined> {
+    return this.journal.page(account, name)
+  }
+
+  deletePages(account: string, names: readonly string[]): Promise<void> {
+    return this.journal.deletePages(account, names)
+  }
+
+  pageNames(account: string): AsyncIterable<string> {
+    return this.journal.pageNames(account)
+  }
+
+  setRoot(hold: JournalHold, options: { root: Uint8Array; through: number }): Promise<void> {
+    return this.journal.setRoot(hold, options)
+  }
+
+  trim(hold: JournalHold, through: number): Promise<void> {
+    return this.journal.trim(hold, through)
+  }
+
+  release(hold: JournalHold): Promise<void> {
+    return this.journal.release(hold)
+  }
+}
+
+class UnfencedAppends extends SameJournal {
+  override async append(hold: JournalHold, row: Uint8Array): Promise<void> {
+    const { epoch } = await this.journal.head(hold.account)
+    const forged = { ...hold, epoch }
+    await this.journal.append(forged, row)
+    hold.head = forged.head
+    hold.chain = forged.chain
+  }
+}
+
+class SharedPages extends SameJournal {
+  /** By shared name: the name it was last written under. */
+  readonly #written = new Map<string, string>()
+
+  override async putPage(account: string, name: string, bytes: Uint8Array): Promise<void> {
+    const shared = sharedName(name)
+    await this.journal.deletePages(account, [shared])
+    await this.journal.putPage(account, shared, bytes)
+    this.#written.set(`${account}/${shared}`, name)
+  }
+
+  override page(account: string, name: string): Promise<Uint8Array | undefined> {
+    return this.journal.page(account, sharedName(name))
+  }
+
+  override async deletePages(account: string, names: readonly string[]): Promise<void> {
+    // A name that was written over since is somebody else's.
+    const own = names.filter((name) => this.#written.get(`${account}/${sharedName(name)}`) === name)
+    await this.journal.deletePages(account, own.map(sharedName))
+  }
+
+  override async *pageNames(account: string): AsyncIterable<string> {
+    for await (const shared of this.journal.pageNames(account))
+      yield this.#written.get(`${account}/${shared}`) ?? shared
+  }
+}
+
+/** Two names take turns, as in a store with a page in force and one being written. */
+function sharedName(name: string): string {
+  const [, count = '', page = ''] = name.split('-')
+  return `0-${Number(count) % 2}-${page}`
+}
+
+class LazyReferences implements LookupStore {
+  readonly #lookups: LookupStore
+  readonly #host: SimProcess
+
+  constructor(lookups: LookupStore, host: SimProcess) {
+    this.#lookups = lookups
+    this.#host = host
+  }
+
+  async write(changes: readonly LookupChange[]): Promise<void> {
+    const isNewReference = (change: LookupChange) => 'put' in change && change.put.startsWith('ref/')
+    const later = changes.filter(isNewReference)
+    if (later.length > 0) this.#host.after(20, () => void this.#lookups.write(later).catch(() => {}))
+    await this.#lookups.write(changes.filter((change) => !isNewReference(change)))
+  }
+
+  get(key: string): Promise<Uint8Array | undefined> {
+    return this.#lookups.get(key)
+  }
+
+  scan(prefix: string, options?: { after?: string; limit?: number }): AsyncIterable<LookupRow> {
+    return this.#lookups.scan(prefix, options)
+  }
+
+  claim(key: string, value: Uint8Array): Promise<Uint8Array> {
+    return this.#lookups.claim(key, value)
+  }
+
+  take(counter: string, count: number): Promise<number> {
+    return this.#lookups.take(counter, count)
+  }
+}
+
+/** Requests on their way through a host; a refusal among the decisions is sent before the host would. */
+class EarlyRefusals {
+  readonly #answers = new Map<string, (bytes: Uint8Array) => void>()
+
+  around(states: AccountStates, host: SimProcess, exchange: Exchange): AccountStates {
+    exchange.intercept = (at, message, answer) => {
+      this.#answers.set(keyOf(at, AccountRequest.decode(message)), answer)
+    }
+    return wrapped(states, (state) => ({
+      decide: (request, context) => {
+        const outcome = state.decide(request, context)
+        if (outcome.kind === 'reply' && outcome.reply.result?.$case === 'refusal')
+          this.#answers.get(keyOf(host, request))?.(AccountReply.encode(outcome.reply).finish())
+        return outcome
+      },
+    }))
+  }
+}
+
+function keyOf(process: SimProcess, { requestId }: AccountRequest): string {
+  return `${process.name} ${Buffer.from(requestId).toString('hex')}`
+}

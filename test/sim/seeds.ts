@@ -1,0 +1,40 @@
+/** What a seed stands for: the simulations that run under it. */
+import { crashStates } from './disk.ts'
+import { evacuate } from './evacuation.ts'
+import { planted } from './planted.ts'
+import { type Run, simulate } from './simulation.ts'
+
+export type Tell = (line: string) => void
+
+/** The cluster always; the slower ones with some of the seeds. */
+const evacuationEvery = 4
+const diskEvery = 10
+
+export async function runSeed(seed: number, tell?: Tell): Promise<Run[]> {
+  const told = tell === undefined ? {} : { tell }
+  const runs = [await simulate({ seed, ...told })]
+  if (seed % evacuationEvery === 0) runs.push(await evacuate({ seed, ...told }))
+  if (seed % diskEvery === 0) runs.push(await runDisk(seed))
+  return runs
+}
+
+/** The simulation that this fault is planted in. @throws RangeError for an unknown name. */
+export async function runBroken(name: string, seed: number, tell?: Tell): Promise<Run> {
+  const fault = planted[name]
+  const told = tell === undefined ? {} : { tell }
+  switch (fault?.in) {
+    case 'cluster':
+      return simulate({ seed, plants: fault.make(), ...told })
+    case 'evacuation':
+      return evacuate({ seed, merged: true, ...told })
+    case 'disk':
+      return runDisk(seed, fault.make())
+    case undefined:
+      throw new RangeError(`no fault is named ${name}; there are ${Object.keys(planted).join(', ')}`)
+  }
+}
+
+async function runDisk(seed: number, plants: Parameters<typeof crashStates>[1] = {}): Promise<Run> {
+  const { violations, digest, states } = await crashStates(seed, plants)
+  return { kind: 'disk', seed, violations, digest, simulatedMs: 0, events: states, asked: 0, changes: 0 }
+}

@@ -1,0 +1,327 @@
+/**
+ * Journals and lookups as a process reaches them: over a line that is late or cut, in a cluster that refuses, forgets to answer,
+ * or carries out a write long after its caller gave up.
+ *
+ * The stores behind are the memory adapters, unordered and not exclusive, as Cassandra is. Lookup rows keep the latest write by the
+ * writer's own clock, as Cassandra's cells do.
+ */
+import {
+  JournalFault,
+  type JournalHold,
+  type JournalRow,
+  type JournalStore,
+  type LookupChange,
+  type LookupRow,
+  type LookupStore,
+} from '@holdfast/journal'
+import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
+import type { Network } from './network.ts'
+import type { SimProcess } from './sim-process.ts'
+
+export interface StoreWeather {
+  /** Chances, of every operation. */
+  refused: number
+  /** The request does not arrive. */
+  lost: number
+  /** The answer does not. */
+  unanswered: number
+  /** A write whose caller has given up by the time it has its effect. */
+  late: number
+  slow: number
+}
+
+export const calmStores: StoreWeather = { refused: 0, lost: 0, unanswered: 0, late: 0, slow: 0 }
+
+/** A caller gives up after this. */
+const timeoutMs = 2_000
+const latestMs = 8_000
+const rowsPerRead = 16
+
+export interface AppendedRow {
+  account: string
+  epoch: number
+  seq: number
+  bytes: Uint8Array
+  step: number
+  atMs: number
+}
+
+/** What all processes share: the stores themselves and what was seen to happen in them. */
+export class SharedStores {
+  /** Where the cuts of the network find it. */
+  readonly id = 'metadata'
+  readonly capabilities = { ordered: false, exclusive: false }
+  readonly lookups: LookupStore
+  journal: JournalStore
+  readonly appended: AppendedRow[] = []
+  weather: StoreWeather = calmStores
+  /** Called when a row has become durable, in the same breath. */
+  onAppended: (row: AppendedRow) => void = () => {}
+  /** By key: the stamp of the write that holds, microseconds. */
+  readonly #stamps = new Map<string, number>()
+
+  constructor() {
+    const medium = new MemoryMedium(this.capabilities)
+    this.journal = new MemoryJournalStore(medium)
+    this.lookups = new MemoryLookupStore(medium)
+  }
+
+  /** Writes what is younger than what is there. */
+  async write(changes: readonly LookupChange[], stamp: number): Promise<void> {
+    const younger = changes.filter((change) => stamp >= (this.#stamps.get(keyOf(change)) ?? 0))
+    for (const change of younger) this.#stamps.set(keyOf(change), stamp)
+    await this.lookups.write(younger)
+  }
+}
+
+function keyOf(change: LookupChange): string {
+  return 'put' in change ? change.put : change.delete
+}
+
+/** The line from one process to the stores. */
+export class StoreLine {
+  readonly #process: SimProcess
+  readonly #network: Network
+  readonly shared: SharedStores
+  #stamp = 0
+
+  constructor(process: SimProcess, network: Network, shared: SharedStores) {
+    this.#process = process
+    this.#network = network
+    this.shared = shared
+  }
+
+  /** Of a write, by this process' clock; never the same twice. */
+  stamp(): number {
+    this.#stamp = Math.max(this.#stamp + 1, this.#process.now() * 1000)
+    return this.#stamp
+  }
+
+  /** @param effect has its effect before it first waits for anything but memory. */
+  call<T>(what: string, effect: () => Promise<T>, { writes }: { writes: boolean }): Promise<T> {
+    const { scheduler, dice } = this.#process
+    const { weather } = this.shared
+    const fate = dice.fraction()
+    const there = this.#network.fates(this.#process.id, this.shared.id).slice(0, 1)
+    const { refused, lost, unanswered, late } = weather
+    const within = (least: number, chance: number) => fate >= least && fate < least + chance
+    const isLate = writes && within(refused + lost + unanswered, late)
+    const wait = isLate
+      ? dice.between(timeoutMs, latestMs)
+      : dice.chance(weather.slow)
+        ? dice.between(5, 800)
+        : 0
+    return new Promise((resolve, reject) => {
+      if (within(0, refused)) {
+        scheduler.note(`${this.#process.name} ${what} refused`)
+        this.#process.deliver(this.#network.delay(), () =>
+          reject(new JournalFault('UNAVAILABLE', `${what}: refused`)),
+        )
+        return
+      }
+      const giveUp = this.#process.after(timeoutMs, () => {
+        scheduler.note(`${this.#process.name} ${what} timed out`)
+        reject(new JournalFault(writes ? 'UNKNOWN' : 'UNAVAILABLE', `${what}: no answer`))
+      })
+      const answer = (settle: () => void) => {
+        const back = this.#network.fates(this.shared.id, this.#process.id)[0]
+        if (back === undefined || within(refused + lost, unanswered)) return
+        this.#process.deliver(back, () => {
+          giveUp()
+          settle()
+        })
+      }
+      const [delay] = there
+      if (delay === undefined || within(refused, lost)) return
+      // What was sent arrives, whether its sender lives on or not.
+      scheduler.after(delay + wait, () => {
+        effect().then(
+          (value) => answer(() => resolve(value)),
+          (error: unknown) => answer(() => reject(error)),
+        )
+      })
+    })
+  }
+
+  note(line: string): number {
+    return this.#process.scheduler.note(`${this.#process.name} ${line}`)
+  }
+
+  get nowMs(): number {
+    return this.#process.scheduler.nowMs
+  }
+}
+
+export class SimJournal implements JournalStore {
+  readonly #line: StoreLine
+
+  constructor(line: StoreLine) {
+    this.#line = line
+  }
+
+  get capabilities(): JournalStore['capabilities'] {
+    return this.#line.shared.capabilities
+  }
+
+  get #store(): JournalStore {
+    return this.#line.shared.journal
+  }
+
+  acquire(account: string, options: { owner: string }): Promise<JournalHold> {
+    return this.#write(`acquire ${short(account)}`, async () => {
+      const hold = await this.#store.acquire(account, options)
+      this.#line.note(`acquired ${short(account)} epoch ${hold.epoch} head ${hold.head}`)
+      return hold
+    })
+  }
+
+  async *rows(hold: JournalHold, after: number): AsyncIterable<JournalRow> {
+    const rows = this.#store.rows({ ...hold }, after)[Symbol.asyncIterator]()
+    for (let over = false; !over; ) {
+      const some: JournalRow[] = []
+      await this.#read(`rows ${short(hold.account)}`, async () => {
+        while (some.length < rowsPerRead && !over) {
+          const { done, value } = await rows.next()
+          if (done) over = true
+          else some.push(value)
+        }
+      })
+      yield* some
+    }
+  }
+
+  async append(hold: JournalHold, row: Uint8Array): Promise<void> {
+    // As it is now: an append that comes late comes with the condition it was sent with.
+    const sent = { ...hold }
+    const bytes = Buffer.from(row)
+    const { account, epoch } = sent
+    await this.#write(`append ${short(account)}`, async () => {
+      await this.#store.append(sent, bytes)
+      const step = this.#line.note(`appended ${short(account)} epoch ${epoch} row ${sent.head}`)
+      const appended = { account, epoch, seq: sent.head, bytes, step, atMs: this.#line.nowMs }
+      this.#line.shared.appended.push(appended)
+      this.#line.shared.onAppended(appended)
+    })
+    hold.head = sent.head
+    hold.chain = sent.chain
+  }
+
+  head(account: string): ReturnType<JournalStore['head']> {
+    return this.#read(`head ${short(account)}`, () => this.#store.head(account))
+  }
+
+  putPage(account: string, name: string, bytes: Uint8Array): Promise<void> {
+    const copy = Buffer.from(bytes)
+    return this.#write(`page ${short(account)} ${name}`, () => this.#store.putPage(account, name, copy))
+  }
+
+  page(account: string, name: string): Promise<Uint8Array | undefined> {
+    return this.#read(`read page ${short(account)} ${name}`, () => this.#store.page(account, name))
+  }
+
+  deletePages(account: string, names: readonly string[]): Promise<void> {
+    return this.#write(`delete pages ${short(account)} ${names.join()}`, () =>
+      this.#store.deletePages(account, names),
+    )
+  }
+
+  async *pageNames(account: string): AsyncIterable<string> {
+    yield* await this.#read(`page names ${short(account)}`, async () => {
+      const names: string[] = []
+      for await (const name of this.#store.pageNames(account)) names.push(name)
+      return names
+    })
+  }
+
+  async setRoot(hold: JournalHold, options: { root: Uint8Array; through: number }): Promise<void> {
+    const sent = { ...hold }
+    await this.#write(`set root ${short(hold.account)} through ${options.through}`, async () => {
+      await this.#store.setRoot(sent, options)
+      this.#line.note(`root of ${short(hold.account)} is through ${options.through}`)
+    })
+    hold.root = sent.root
+  }
+
+  trim(hold: JournalHold, through: number): Promise<void> {
+    const sent = { ...hold }
+    return this.#write(`trim ${short(hold.account)}`, () => this.#store.trim(sent, through))
+  }
+
+  release(hold: JournalHold): Promise<void> {
+    const sent = { ...hold }
+    return this.#write(`release ${short(hold.account)}`, () => this.#store.release(sent))
+  }
+
+  #write<T>(what: string, effect: () => Promise<T>): Promise<T> {
+    return this.#line.call(what, effect, { writes: true })
+  }
+
+  #read<T>(what: string, effect: () => Promise<T>): Promise<T> {
+    return this.#line.call(what, effect, { writes: false })
+  }
+}
+
+export class SimLookups implements LookupStore {
+  readonly #line: StoreLine
+
+  constructor(line: StoreLine) {
+    this.#line = line
+  }
+
+  async write(changes: readonly LookupChange[]): Promise<void> {
+    if (changes.length === 0) return
+    const copies = [...changes]
+    const stamp = this.#line.stamp()
+    const first = keyOf(copies[0] as LookupChange)
+    await this.#line.call(
+      `lookups ${first} +${copies.length - 1}`,
+      () => this.#line.shared.write(copies, stamp),
+      {
+        writes: true,
+      },
+    )
+  }
+
+  get(key: string): Promise<Uint8Array | undefined> {
+    return this.#read(`lookup ${key}`, () => this.#store.get(key))
+  }
+
+  async *scan(
+    prefix: string,
+    { after = '', limit = Number.POSITIVE_INFINITY }: { after?: string; limit?: number } = {},
+  ): AsyncIterable<LookupRow> {
+    let last = after
+    for (let left = limit; left > 0; ) {
+      const count = Math.min(left, rowsPerRead)
+      const rows = await this.#read(`scan ${prefix}`, async () => {
+        const some: LookupRow[] = []
+        for await (const row of this.#store.scan(prefix, { after: last, limit: count })) some.push(row)
+        return some
+      })
+      yield* rows
+      if (rows.length < count) return
+      left -= rows.length
+      last = rows.at(-1)?.key as string
+    }
+  }
+
+  claim(key: string, value: Uint8Array): Promise<Uint8Array> {
+    return this.#line.call(`claim ${key}`, () => this.#store.claim(key, value), { writes: true })
+  }
+
+  take(counter: string, count: number): Promise<number> {
+    return this.#line.call(`take ${counter}`, () => this.#store.take(counter, count), { writes: true })
+  }
+
+  get #store(): LookupStore {
+    return this.#line.shared.lookups
+  }
+
+  #read<T>(what: string, effect: () => Promise<T>): Promise<T> {
+    return this.#line.call(what, effect, { writes: false })
+  }
+}
+
+function short(account: string): string {
+  return account.slice(0, 4)
+}

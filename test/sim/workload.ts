@@ -1,0 +1,360 @@
+/** Clients at work: a few users over a few accounts, who tell each other what they learnt, repeat what got no answer, and race for the same things. */
+import type { AccountReply, AccountRequest, Blob, Item } from '@holdfast/wire'
+import { AccountReply as Reply } from '@holdfast/wire'
+import { type Cluster, type Frontend, keyring } from './cluster.ts'
+import { type Asked, type History, isRefused, statusOf } from './history.ts'
+import type { Dice } from './random.ts'
+import { startMs } from './scheduler.ts'
+
+export type Operation = NonNullable<AccountRequest['operation']>
+type Caller = NonNullable<AccountRequest['caller']>
+
+/** What users know of an account, from the answers they got. */
+export class KnownAccount {
+  readonly id: string
+  root = ''
+  readonly folders = new Set<string>()
+  readonly files = new Set<string>()
+  counter = 0
+  keyId = 1
+
+  constructor(id: string) {
+    this.id = id
+  }
+}
+
+/** Brings bytes into the blob stores. @returns undefined when they were refused. */
+export interface Uploads {
+  /** @param content its number: equal numbers are equal bytes. */
+  upload(frontend: Frontend, content: number): Promise<Blob | undefined>
+}
+
+/** Blobs by name alone: one copy for each content, that is there for ever. */
+export const namedBlobs: Uploads = {
+  async upload(_, content): Promise<Blob> {
+    return {
+      id: Buffer.alloc(48, content + 1),
+      incarnation: Buffer.alloc(16, content + 1),
+      size: 1000 * (content + 1),
+      crc32: content,
+      placementGroup: 1,
+    }
+  },
+}
+
+const callMs = 6_000
+const attemptsMax = 3
+const contents = 12
+const names = ['a', 'b', 'c', 'd']
+
+export class Workload {
+  readonly accounts: KnownAccount[]
+  readonly #cluster: Cluster
+  readonly #history: History
+  readonly #dice: Dice
+  readonly #uploads: Uploads
+  readonly #answered: (reply: AccountReply) => void
+  #reports = 0
+
+  constructor(
+    cluster: Cluster,
+    history: History,
+    {
+      dice,
+      uploads,
+      accounts,
+      answered,
+    }: {
+      dice: Dice
+      uploads: Uploads
+      accounts: number | KnownAccount[]
+      answered: (reply: AccountReply) => void
+    },
+  ) {
+    this.#answered = answered
+    this.#cluster = cluster
+    this.#history = history
+    this.#dice = dice
+    this.#uploads = uploads
+    const fresh = () => new KnownAccount(keyring.ids.account('eu-par', dice.bytes(8)))
+    this.accounts = typeof accounts === 'number' ? Array.from({ length: accounts }, fresh) : accounts
+  }
+
+  /** Makes the accounts; half of them by a guest's first upload. */
+  async begin(): Promise<void> {
+    await Promise.all(
+      this.accounts.map(async (account, at) => {
+        while (account.root === '') {
+          const email = at % 2 === 0 ? { email: `user${at}@example.org` } : {}
+          await this.ask(account, { $case: 'createAccount', value: { tokenKeyId: 1, ...email } }, operator)
+          await this.ask(account, { $case: 'getAccount', value: {} }, operator)
+        }
+      }),
+    )
+  }
+
+  /** @param untilMs virtual time. */
+  async user(untilMs: number, eagerMs: number): Promise<void> {
+    const { scheduler } = this.#cluster
+    while (scheduler.nowMs < untilMs) {
+      const account = this.#dice.pick(this.accounts)
+      await this.#step(account)
+      await scheduler.wait(this.#dice.between(0, eagerMs))
+    }
+  }
+
+  /** What everybody sees in the end. */
+  async look(account: KnownAccount): Promise<{ view: AccountReply; tree: Item } | undefined> {
+    const view = await this.ask(account, { $case: 'getAccount', value: {} }, operator)
+    await this.ask(account, { $case: 'readBin', value: {} }, operator)
+    const tree = await this.ask(account, readOf(account.root, 16), operator)
+    if (view === undefined || tree?.result?.$case !== 'content') return undefined
+    const { item } = tree.result.value
+    return item === undefined ? undefined : { view, tree: item }
+  }
+
+  async #step(account: KnownAccount): Promise<void> {
+    const dice = this.#dice
+    const folder = () => dice.pick([account.root, ...account.folders])
+    const any = () => dice.pick([...account.folders, ...account.files, account.root])
+    const some = () =>
+      [...new Set([any(), ...(dice.chance(0.3) ? [any()] : [])])].filter((id) => id !== account.root)
+    const owner = dice.chance(0.7) ? bearer(account) : operator
+    const act = (operation: Operation, caller: Caller = owner) => this.ask(account, operation, caller)
+    const kind = dice.roll(100)
+    if (kind < 22) return this.#addFile(account, folder(), owner)
+    if (kind < 36)
+      return void (await act({
+        $case: 'createFolder',
+        value: { parentFolderId: folder(), name: dice.pick(names) },
+      }))
+    if (kind < 44) return void (await act({ $case: 'updateContent', value: this.#update(any()) }))
+    if (kind < 52) return void (await act({ $case: 'deleteContents', value: { contentIds: some() } }))
+    if (kind < 56)
+      return void (await act({ $case: 'moveContents', value: { contentIds: some(), folderId: folder() } }))
+    if (kind < 60) return this.#copy(account, some(), folder(), owner)
+    if (kind < 62) return this.#import(account)
+    if (kind < 64) return this.#reset(account)
+    if (kind < 66) return void (await act({ $case: 'setAccount', value: this.#settings() }, operator))
+    if (kind < 68)
+      return void (await act({ $case: 'putDirectLink', value: { contentId: any(), link: link() } }))
+    if (kind < 69) return void (await act({ $case: 'sendSignIn', value: {} }))
+    if (kind < 71) return void (await act({ $case: 'restoreContents', value: { contentIds: some() } }))
+    if (kind < 72) return void (await act({ $case: 'emptyBin', value: {} }))
+    if (kind < 75) return void (await act(this.#report(account), system))
+    if (kind < 80) return void (await act({ $case: 'getAccount', value: {} }))
+    if (kind < 84) return void (await act({ $case: 'authenticate', value: {} }, bearer(account)))
+    if (kind < 90) return void (await act(readOf(folder(), 1 + dice.roll(3))))
+    if (kind < 95) return void (await act(readOf(folder(), 1), visitor))
+    await act(
+      { $case: 'openFile', value: { contentId: dice.pick([...account.files, account.root]) } },
+      visitor,
+    )
+  }
+
+  async #addFile(account: KnownAccount, folderId: string, owner: Caller): Promise<void> {
+    const frontend = await this.#frontend()
+    const blob = await this.#uploads.upload(frontend, this.#dice.roll(contents))
+    if (blob === undefined) return
+    const value = {
+      ...(this.#dice.chance(0.9) ? { folderId } : {}),
+      name: this.#dice.pick(names),
+      mimetype: 'text/plain',
+      blob,
+    }
+    await this.ask(account, { $case: 'addFile', value }, owner, frontend)
+  }
+
+  async #copy(account: KnownAccount, ids: string[], folderId: string, owner: Caller): Promise<void> {
+    const sources = ids.map((contentId) => ({ contentId, manifest: undefined }))
+    await this.ask(
+      account,
+      { $case: 'copyContents', value: { sources, folderId, skipUnreadable: false } },
+      owner,
+    )
+  }
+
+  /** The manifest first, some time later the copy: its source may be gone by then. */
+  async #import(into: KnownAccount): Promise<void> {
+    const from = this.#dice.pick(this.accounts)
+    const contentIds = [this.#dice.pick([...from.folders, ...from.files, from.root])]
+    const taken = await this.ask(
+      from,
+      { $case: 'takeManifest', value: { contentIds, skipUnreadable: true } },
+      visitor,
+    )
+    if (from === into || taken?.result?.$case !== 'manifest') return
+    const sources = taken.result.value.manifests.flatMap((manifest) => {
+      const contentId = manifest.entries[0]?.sourceId
+      return contentId === undefined ? [] : [{ contentId, manifest }]
+    })
+    if (sources.length === 0) return
+    await this.ask(into, { $case: 'copyContents', value: { sources, skipUnreadable: true } }, bearer(into))
+  }
+
+  async #reset(account: KnownAccount): Promise<void> {
+    const reply = await this.ask(account, { $case: 'resetToken', value: { tokenKeyId: 1 } }, bearer(account))
+    if (reply !== undefined) await this.ask(account, { $case: 'getAccount', value: {} }, operator)
+  }
+
+  #update(contentId: string): Extract<Operation, { $case: 'updateContent' }>['value'] {
+    const dice = this.#dice
+    const attribute = dice.pick([
+      { $case: 'name', value: dice.pick(names) },
+      { $case: 'isPublic', value: dice.chance(0.5) },
+      { $case: 'isPublic', value: dice.chance(0.5) },
+      { $case: 'tags', value: dice.pick(['x', 'x,y', '']) },
+      {
+        $case: 'expiry',
+        value: {
+          expiry: Math.floor(this.#cluster.scheduler.nowMs / 1000) + dice.roll(20),
+          deleteAfterExpiry: dice.chance(0.3),
+        },
+      },
+      { $case: 'expiry', value: { deleteAfterExpiry: false } },
+    ] as const)
+    return { contentId, attribute }
+  }
+
+  #settings() {
+    const dice = this.#dice
+    const plain = { clearLimits: false, clearLimitContents: false, clearLimitStorage: false }
+    return dice.pick([
+      { ...plain, recycleBin: dice.chance(0.5) },
+      { ...plain, tier: dice.pick(['standard', 'premium']) },
+      { ...plain, limitContents: 5 + dice.roll(20) },
+      { ...plain, clearLimits: true },
+    ])
+  }
+
+  #report(account: KnownAccount): Operation {
+    const counts = [...account.files].slice(0, 2).map((contentId) => ({ contentId, count: 1 }))
+    const value = {
+      source: Buffer.alloc(16, 9),
+      sequence: ++this.#reports,
+      counts,
+      trafficDirect: 10,
+      trafficWeb: 5,
+    }
+    return { $case: 'reportDownloads', value }
+  }
+
+  // ---- asking
+
+  async #frontend(): Promise<Frontend> {
+    for (;;) {
+      const living = [...this.#cluster.frontends.values()]
+      if (living.length > 0) return this.#dice.pick(living)
+      await this.#cluster.scheduler.wait(200)
+    }
+  }
+
+  /** Asks until there is an answer, a few times; always under one request id. */
+  async ask(
+    account: KnownAccount,
+    operation: Operation,
+    caller: Caller,
+    first?: Frontend,
+  ): Promise<AccountReply | undefined> {
+    const { scheduler } = this.#cluster
+    let frontend = first ?? (await this.#frontend())
+    const requestId = this.#dice.bytes(16)
+    requestId.writeUIntBE(Math.max(startMs - 100_000, frontend.process.now()), 0, 6)
+    const request = { accountId: account.id, requestId, caller, tierNeeded: '', operation, deadlineMs: 0 }
+    const id = requestId.toString('hex')
+    const invoked = scheduler.note(`ask ${account.id.slice(0, 4)} ${id.slice(-6)} ${operation.$case}`)
+    const asked: Asked = {
+      region: this.#cluster,
+      account: account.id,
+      request,
+      id,
+      invoked,
+      invokedMs: scheduler.nowMs,
+      reply: undefined,
+      responded: Number.POSITIVE_INFINITY,
+      retried: false,
+    }
+    this.#history.asked.push(asked)
+    for (let attempt = 0; attempt < attemptsMax; attempt++) {
+      try {
+        const call = frontend.client.call(request, { timeoutMs: callMs })
+        const reply = await Promise.race([call, frontend.died])
+        asked.reply = reply
+        asked.responded = scheduler.note(`answer ${id.slice(-6)} ${digest(reply)} ${statusOf(reply)}`)
+        this.#learn(account, reply)
+        this.#answered(reply)
+        return reply
+      } catch (error) {
+        scheduler.note(`no answer ${id.slice(-6)}: ${(error as Error).message}`)
+        asked.retried = true
+      }
+      await scheduler.wait(this.#dice.between(10, 500))
+      frontend = await this.#frontend()
+    }
+    return undefined
+  }
+
+  #learn(account: KnownAccount, reply: AccountReply): void {
+    if (isRefused(reply)) return
+    const { result } = reply
+    if (result?.$case === 'account' && result.value.id === account.id) {
+      account.root = result.value.rootFolder
+      account.counter = Math.max(account.counter, result.value.tokenCounter)
+    }
+    if (result?.$case === 'content') this.#learnItem(account, result.value.item)
+    if (result?.$case === 'copy') for (const { item } of result.value.results) this.#learnItem(account, item)
+  }
+
+  #learnItem(account: KnownAccount, item: Item | undefined): void {
+    if (item === undefined || item.isRoot) return
+    const known = item.isFolder ? account.folders : account.files
+    known.add(item.id)
+    if (known.size > 12) known.delete(known.values().next().value as string)
+    for (const child of item.children) this.#learnItem(account, child)
+    if (!item.isFolder && item.parentFolder !== undefined && item.parentFolder !== account.root)
+      account.folders.add(item.parentFolder)
+  }
+}
+
+export const operator: Caller = { who: { $case: 'operator', value: {} } }
+const system: Caller = { who: { $case: 'system', value: {} } }
+const visitor: Caller = { who: { $case: 'visitor', value: { accountId: '' } } }
+
+function bearer(account: KnownAccount): Caller {
+  const token = keyring.tokens.token(account.id as Parameters<typeof keyring.tokens.token>[0], {
+    keyId: account.keyId,
+    counter: account.counter,
+  })
+  return { who: { $case: 'bearer', value: { token: Buffer.from(token, 'base64url') } } }
+}
+
+function link() {
+  return {
+    id: '',
+    expireTime: 0,
+    sourceIpsAllowed: [],
+    domainsAllowed: [],
+    domainsBlocked: [],
+    auth: [],
+    createTime: 0,
+  }
+}
+
+function readOf(contentId: string, maxDepth: number): Operation {
+  const value = {
+    contentId,
+    page: 1,
+    pageSize: 1000,
+    sortField: 2,
+    ascending: true,
+    contentFilter: '',
+    maxDepth,
+  } as const
+  return { $case: 'readContent', value }
+}
+
+function digest(reply: AccountReply): string {
+  let sum = 0
+  for (const byte of Reply.encode(reply).finish()) sum = (Math.imul(sum, 31) + byte) >>> 0
+  return sum.toString(16)
+}

@@ -1,0 +1,147 @@
+/** Accounts and blobs of one process over memory, the upload and download hosts in front of them, on ports of their own. */
+import type { AddressInfo } from 'node:net'
+import { type AccountClient, AccountHost, RoutedAccountClient } from '@holdfast/actor-runtime'
+import { type BlobStore, MemoryBlobStore } from '@holdfast/blob-store'
+import { MemoryBus } from '@holdfast/bus'
+import { createAccountStates } from '@holdfast/content-tree'
+import { createRateLimits } from '@holdfast/http-kit'
+import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
+import { type AccountId, Keyring, mintRequestId, parseToken, systemClock } from '@holdfast/kernel'
+import { createDownloads } from '@holdfast/storage-node'
+import { createUpload, type UploadSettings } from '@holdfast/upload'
+import { type AccountReply, type AccountRequest, type Caller, SetAccount } from '@holdfast/wire'
+import type { FastifyInstance } from 'fastify'
+import { pino } from 'pino'
+import { Registry } from 'prom-client'
+
+export type Operation = NonNullable<AccountRequest['operation']>
+type Result = NonNullable<AccountReply['result']>
+type ViewOf<Case extends Result['$case']> = Extract<Result, { $case: Case }>['value']
+
+export interface OneProcessOptions {
+  blobs?: BlobStore
+  /** Put between the hosts and the accounts. */
+  accounts?: (real: AccountClient) => AccountClient
+  upload?: Partial<UploadSettings>
+  drainMs?: number
+  contentsMax?: number
+  rateLimits?: 'default' | 'off'
+}
+
+export class OneProcess {
+  readonly keyring = new Keyring(Buffer.alloc(32, 7))
+  readonly blobs: BlobStore
+  readonly accounts: AccountClient
+  readonly uploads: FastifyInstance
+  readonly downloads: FastifyInstance
+  readonly #host: AccountHost
+  readonly #bus = new MemoryBus()
+
+  /** Listening when it resolves. */
+  static async start(options: OneProcessOptions = {}): Promise<OneProcess> {
+    const process = new OneProcess(options)
+    await process.uploads.listen({ host: '127.0.0.1', port: 0 })
+    await process.downloads.listen({ host: '127.0.0.1', port: 0 })
+    return process
+  }
+
+  private constructor(options: OneProcessOptions) {
+    const { keyring } = this
+    const medium = new MemoryMedium({})
+    const tier = { storage: undefined, contents: options.contentsMax ?? 10_000, traffic: undefined }
+    this.#host = new AccountHost({
+      hostId: 'one',
+      bus: this.#bus,
+      journal: new MemoryJournalStore(medium),
+      lookups: new MemoryLookupStore(medium),
+      states: createAccountStates({
+        ids: keyring.ids,
+        codes: keyring.codes,
+        legacyCodes: keyring.legacyCodes,
+        tokens: keyring.tokens,
+        limits: { guest: tier, standard: tier, premium: { ...tier, contents: undefined } },
+        openListing: false,
+        directLinksPremium: false,
+      }),
+      mailer: { send: async () => {} },
+    })
+    this.#host.start()
+    const real = new RoutedAccountClient({ bus: this.#bus, hostOf: () => 'one' })
+    this.accounts = options.accounts?.(real) ?? real
+    this.blobs = options.blobs ?? new MemoryBlobStore()
+    const shared = {
+      accounts: this.accounts,
+      blobs: this.blobs,
+      keyring,
+      clock: systemClock,
+      log: pino({ level: 'silent' }),
+      metrics: new Registry(),
+      limits: createRateLimits({ mode: options.rateLimits ?? 'off', clock: systemClock }),
+    }
+    this.uploads = createUpload({
+      ...shared,
+      serversOf: () => ['store1'],
+      settings: {
+        trustProxy: false,
+        downloadUrl: 'http://down.test',
+        webUrl: 'http://web.test',
+        region: 'eu-par',
+        tokenKeyId: 1,
+        ...options.upload,
+      },
+    })
+    this.downloads = createDownloads({ ...shared, trustProxy: 1, drainMs: options.drainMs ?? 30_000 })
+  }
+
+  get uploadPort(): number {
+    return (this.uploads.server.address() as AddressInfo).port
+  }
+
+  get downloadPort(): number {
+    return (this.downloads.server.address() as AddressInfo).port
+  }
+
+  /** Asks the account of this token as its owner. @throws when it refuses */
+  async ask<Case extends Result['$case']>(
+    token: string,
+    kind: Case,
+    operation: Operation,
+  ): Promise<ViewOf<Case>> {
+    const parsed = parseToken(token)
+    if (parsed === undefined) throw new Error(`no token: ${token}`)
+    const who: Caller['who'] = { $case: 'bearer', value: { token: parsed.bytes } }
+    const result = await this.askAccount(parsed.account as AccountId, who, operation)
+    if (result?.$case !== kind) throw new Error(`${operation.$case}: ${JSON.stringify(result)}`)
+    return result.value as ViewOf<Case>
+  }
+
+  async askAccount(accountId: string, who: Caller['who'], operation: Operation): Promise<Result | undefined> {
+    const { result } = await this.accounts.call(
+      { accountId, requestId: mintRequestId(Date.now()), caller: { who }, tierNeeded: '', operation },
+      {},
+    )
+    return result
+  }
+
+  async newAccount(
+    tier: 'guest' | 'premium' = 'guest',
+  ): Promise<{ id: AccountId; token: string; root: string }> {
+    const id = this.keyring.ids.account('eu-par')
+    const who: Caller['who'] = { $case: 'operator', value: {} }
+    const made = await this.askAccount(id, who, { $case: 'createAccount', value: { tokenKeyId: 1 } })
+    if (made?.$case !== 'account') throw new Error(JSON.stringify(made))
+    if (tier !== 'guest') {
+      await this.askAccount(id, who, { $case: 'setAccount', value: SetAccount.fromPartial({ tier }) })
+    }
+    const { tokenKeyId: keyId, tokenCounter: counter, rootFolder } = made.value
+    return { id, token: this.keyring.tokens.token(id, { keyId, counter }), root: rootFolder }
+  }
+
+  async close(): Promise<void> {
+    await this.uploads.close()
+    await this.downloads.close()
+    await this.#host.close({ drainMs: 1_000 })
+    await this.#bus.close()
+    await this.blobs.close()
+  }
+}

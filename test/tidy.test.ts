@@ -1,0 +1,193 @@
+/** Rules about the repository itself. Each failure names the file and what to do. */
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, dirname, extname, join, normalize } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const tracked = execFileSync('git', ['ls-files', '-z'], { cwd: root, encoding: 'utf8' })
+  .split('\0')
+  .filter((file) => file !== '' && existsSync(join(root, file)))
+const read = (file: string) => readFileSync(join(root, file), 'utf8')
+const json = (file: string) => JSON.parse(read(file)) as Record<string, Record<string, string>>
+const isText = (file: string) => !['.png', '.ico', '.zip', '.bin', '.gz', '.woff2'].includes(extname(file))
+const isSource = (file: string) => /\.(ts|tsx|mjs|js)$/.test(file) && !file.includes('/gen/')
+
+const topLevel = new Set([
+  ...['apps', 'libs', 'proto', 'infra', 'bench', 'test', 'spec', 'docs', '.ci'],
+  ...['README.md', 'DESIGN.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'],
+  ...['package.json', 'package-lock.json', 'tsconfig.json', 'biome.json', 'buf.yaml', 'buf.gen.yaml'],
+  ...['.gitignore', '.gitattributes', '.npmrc', '.oxlintrc.json', '.taprc', '.dockerignore', '.editorconfig'],
+])
+
+/** Libs from the ground up: each may depend on those of lower layers alone. Adapters are in none: apps choose them. */
+const layers = [
+  ['kernel', 'wire'],
+  ['access', 'placement', 'zip-layout', 'bus', 'journal', 'blob-store', 'membership', 'mail', 'regions'],
+  ['content-tree', 'replication'],
+  ['actor-runtime', 'http-kit', 'telemetry'],
+  ['admin', 'process'],
+  // What the apps of a cluster share: it chooses their adapters.
+  ['cluster'],
+]
+const isAdapter = (lib: string) =>
+  /-(nats|level|cassandra|grpc|rocks|http)$/.test(lib) || lib === 'chunk-store'
+const layerOf = (lib: string) => (isAdapter(lib) ? 2 : layers.findIndex((layer) => layer.includes(lib)))
+
+/** Files of this size are data, and data is made by programs. */
+const fileBytesMax = 200_000
+const largeFiles = new Set(['package-lock.json'])
+
+t.test('the top level holds what it is for and nothing else', async (t) => {
+  const strangers = new Set(
+    tracked.map((file) => file.split('/', 1)[0] as string).filter((entry) => !topLevel.has(entry)),
+  )
+  t.strictSame([...strangers], [], 'a new entry needs a reason, here')
+})
+
+t.test('every lib and app says what it is in a README', async (t) => {
+  const missing = packages().filter((folder) => !tracked.includes(`${folder}/README.md`))
+  t.strictSame(missing, [])
+})
+
+t.test('no file is a drawer for things without a home', async (t) => {
+  const drawers = tracked.filter((file) => /^(utils?|helpers?|common|misc|types)\.\w+$/.test(basename(file)))
+  t.strictSame(drawers, [], 'name the concept that is missing')
+})
+
+t.test('no file is large, and none is a link', async (t) => {
+  const large = tracked.filter(
+    (file) => statSync(join(root, file)).size > fileBytesMax && !largeFiles.has(file),
+  )
+  t.strictSame(large, [])
+  const modes = execFileSync('git', ['ls-files', '-s'], { cwd: root, encoding: 'utf8' }).split('\n')
+  t.strictSame(
+    modes.filter((line) => /^(120000|160000) /.test(line)),
+    [],
+  )
+})
+
+t.test('nothing names a machine, and the lock file no registry', async (t) => {
+  const machinePath = /(^|[^A-Za-z0-9_.])\/(work|farm)\/[a-z.]/m
+  const named = tracked.filter(
+    (file) => isText(file) && file !== 'package-lock.json' && machinePath.test(read(file)),
+  )
+  t.strictSame(named, [])
+  t.notMatch(read('package-lock.json'), /"resolved": "https?:/, '.npmrc asks for a lock file without hosts')
+})
+
+t.test('no test is skipped or alone', async (t) => {
+  const marked = tracked.filter(
+    (file) =>
+      /\.test\.tsx?$/.test(file) &&
+      /\bt\.(only|skip|todo)\(|\{ *(skip|todo|only) *: *(true|')/.test(read(file)),
+  )
+  t.strictSame(marked, [])
+})
+
+t.test('libs depend downwards, on no adapter and on no app', async (t) => {
+  for (const folder of packages().filter((name) => name.startsWith('libs/'))) {
+    const lib = basename(folder)
+    t.not(layerOf(lib), -1, `${lib} has a layer; a new lib says its own in this file`)
+    for (const dependency of ownDependencies(folder)) {
+      t.ok(existsSync(join(root, 'libs', dependency)), `${lib} → ${dependency}: a lib`)
+      if (lib !== 'cluster')
+        t.notOk(isAdapter(dependency), `${lib} → ${dependency}: adapters are chosen by apps`)
+      t.ok(layerOf(dependency) < layerOf(lib), `${lib} → ${dependency}: downwards`)
+    }
+  }
+})
+
+t.test('apps stand alone; only the one that runs everything in one process depends on others', async (t) => {
+  for (const folder of packages().filter((name) => name.startsWith('apps/') && name !== 'apps/standalone'))
+    for (const dependency of ownDependencies(folder)) {
+      // The API host carries the pages, the upload host its region's public downloads.
+      if (`${folder} ${dependency}` === 'apps/api web') continue
+      if (`${folder} ${dependency}` === 'apps/upload storage-node') continue
+      t.ok(existsSync(join(root, 'libs', dependency)), `${folder} → ${dependency}: a lib`)
+    }
+})
+
+t.test('packages are imported by name, and what is inside stays inside', async (t) => {
+  for (const file of tracked.filter((name) => isSource(name) && /^(apps|libs)\//.test(name))) {
+    const own = file.split('/').slice(0, 2).join('/')
+    for (const [, specifier = ''] of read(file).matchAll(/\bfrom '([^']+)'/g)) {
+      const target = specifier.startsWith('.') ? normalize(join(dirname(file), specifier)) : ''
+      const inside =
+        target === '' ||
+        target.startsWith(`${own}/`) ||
+        (file.includes('/test/') && /^(test|infra)\//.test(target))
+      if (!inside) t.fail(`${file} reaches into ${specifier}`)
+      if (/^@holdfast\/[^/]+\/src/.test(specifier)) t.fail(`${file} reaches into ${specifier}`)
+    }
+  }
+})
+
+t.test('the acceptance suite knows the service by HTTP alone', async (t) => {
+  for (const file of tracked.filter((name) => name.startsWith('test/acceptance')))
+    t.notMatch(read(file), /from '@holdfast|from '[./]+(apps|libs)\//, file)
+})
+
+t.test('the environment is read in one line of each app, and by no lib', async (t) => {
+  const reads = tracked.filter(
+    (file) => isSource(file) && /^(apps|libs)\/[^/]+\/src\//.test(file) && read(file).includes('process.env'),
+  )
+  t.strictSame(
+    reads.filter((file) => file.startsWith('libs/')),
+    [],
+  )
+  for (const file of reads) t.ok(read(file).split('process.env').length === 2, `${file} reads it once`)
+})
+
+t.test('generated code is what the protocols generate', async (t) => {
+  const out = mkdtempSync(join(tmpdir(), 'holdfast-gen-'))
+  t.teardown(() => rmSync(out, { recursive: true, force: true }))
+  execFileSync(join(root, 'node_modules/.bin/buf'), ['generate', '-o', out], { cwd: root, stdio: 'pipe' })
+  const generated = 'libs/wire/src/gen'
+  const list = (folder: string) =>
+    readdirSync(join(folder, generated), { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.ts'))
+      .sort()
+  t.strictSame(list(root), list(out), 'npm run generate')
+  for (const file of list(out))
+    t.ok(
+      readFileSync(join(out, generated, file), 'utf8') === read(`${generated}/${file}`),
+      `${file} is up to date`,
+    )
+})
+
+t.test('what the pages of the repository link to and name is there', async (t) => {
+  for (const file of tracked.filter((name) => name.endsWith('.md'))) {
+    const text = read(file)
+    for (const [, target = ''] of text.matchAll(/\]\(([^)#\s]+)[^)]*\)/g))
+      if (!/^[a-z]+:/.test(target))
+        t.ok(existsSync(join(root, dirname(file), target)), `${file} links to ${target}`)
+    for (const [named] of text.matchAll(/(?<![\w/])(apps|libs)\/[a-z][a-z-]*[a-z](?![\w*…])/g))
+      t.ok(existsSync(join(root, named)), `${file} names ${named}`)
+  }
+})
+
+t.test('scripts of package.json name programs that are there', async (t) => {
+  for (const [name, script] of Object.entries(json('package.json').scripts ?? {}))
+    for (const [program] of script.matchAll(
+      /\b(?:apps|libs|infra|test|bench)\/[\w./-]+\.(?:ts|mjs|js|sh)\b/g,
+    ))
+      t.ok(existsSync(join(root, program)), `npm run ${name}: ${program}`)
+})
+
+function packages(): string[] {
+  return ['apps', 'libs'].flatMap((kind) =>
+    readdirSync(join(root, kind))
+      .map((name) => `${kind}/${name}`)
+      .filter((folder) => tracked.includes(`${folder}/package.json`)),
+  )
+}
+
+/** Names of ours that a package depends on at run time. */
+function ownDependencies(folder: string): string[] {
+  return Object.keys(json(`${folder}/package.json`).dependencies ?? {})
+    .filter((name) => name.startsWith('@holdfast/'))
+    .map((name) => name.slice('@holdfast/'.length))
+}
