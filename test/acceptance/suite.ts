@@ -57,13 +57,7 @@ export async function runCases(
   return results
 }
 
-/** A case that fails is tried once more: some of them watch a moment, and the machine is shared. What fails twice has failed. */
 async function runCase(tried: Case, world: World): Promise<Result> {
-  const first = await runOnce(tried, world)
-  return first.error === undefined ? first : runOnce(tried, world)
-}
-
-async function runOnce(tried: Case, world: World): Promise<Result> {
   const started = performance.now()
   let timer: NodeJS.Timeout | undefined
   const timeout = new Promise<never>((_, reject) => {

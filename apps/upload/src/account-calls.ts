@@ -9,6 +9,8 @@ import type { RecentPermits } from './recent-permits.ts'
 type Result = NonNullable<AccountReply['result']>
 type Operation = NonNullable<AccountRequest['operation']>
 
+const rememberedBodyBytesMax = 1024 ** 2
+
 export interface SignedIn {
   accountId: AccountId
   bytes: Buffer
@@ -49,7 +51,7 @@ export class AccountCalls {
     const owner = folderId === undefined ? caller.accountId : this.#parts.ids.accountOf(folderId)
     if (owner !== caller.accountId) return this.#refuseForeign(caller, owner, folderId as string)
     const { permits, clock } = this.#parts
-    if (permits.has(caller.bytes, folderId)) return
+    if (this.#isSmall && permits.has(caller.bytes, folderId)) return
     const askedMs = clock.monotonic()
     await this.#askAs(caller, { $case: 'checkUpload', value: { folderId } })
     permits.add(caller.bytes, folderId, askedMs)
@@ -79,6 +81,11 @@ export class AccountCalls {
     const { result } = await this.#call(owner, who, { $case: 'checkUpload', value: { folderId } })
     const isThere = result?.$case !== 'refusal' || result.value.status !== 'error-notFound'
     throw new Refusal(isThere ? 'error-notOwner' : 'error-notFound')
+  }
+
+  /** A large body is worth a question of its own: what changed since the last one is told before the bytes are sent. */
+  get #isSmall(): boolean {
+    return Number(this.#request.headers['content-length']) <= rememberedBodyBytesMax
   }
 
   #askAs(caller: SignedIn, operation: Operation): Promise<Result> {

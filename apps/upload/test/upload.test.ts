@@ -312,13 +312,18 @@ t.test('what is refused leaves nothing and says why', async (t) => {
 })
 
 t.test('a full account is refused before its bytes are read', async (t) => {
-  const process = await start(t, { contentsMax: 2 })
+  const process = await start(t, { contentsMax: 3 })
   const { token } = await process.newAccount()
   const made = await post(process, form(['token', token], ['file', 'x', 'x']))
   t.equal(made.code, 200)
-  const answer = await post(process, endless(['token', token], ['folderId', made.data.parentFolder]))
+  const into: Piece[] = [
+    ['token', token],
+    ['folderId', made.data.parentFolder],
+  ]
+  t.equal((await post(process, form(...into, ['file', 'y', 'y']))).code, 200)
+  const answer = await post(process, endless(...into))
   t.match(answer, { code: 403, status: 'error-limits', headers: { connection: 'close' } })
-  await holds(t, process, 1, 'nothing more')
+  await holds(t, process, 2, 'nothing more, though the last upload was allowed there a moment ago')
 })
 
 /** A form with these fields and then a file that does not end while somebody listens. */
