@@ -2,7 +2,7 @@
  * The blob store on one machine's disk: extents hold the bytes, RocksDB remembers where. DESIGN.md tells how the parts go
  * together and why; FORMAT.md what stands on the disk.
  */
-import { randomBytes, randomFillSync } from 'node:crypto'
+import { randomFillSync } from 'node:crypto'
 import { join } from 'node:path'
 import {
   type BlobFacts,
@@ -47,7 +47,7 @@ import {
   uploadKey,
 } from './rows.ts'
 import { Slab } from './slab.ts'
-import { SlotPool, slotBytes } from './slots.ts'
+import { type After, SlotPool, slotBytes } from './slots.ts'
 import { ChunkStage, type StageParts } from './stage.ts'
 import { CommitIntent, DeleteIntent, PinIntent, Writer, type WriterParts } from './writer.ts'
 
@@ -93,6 +93,10 @@ export interface ChunkStoreMachine {
   disk: Disk
   catalogue: () => Promise<Catalogue>
   hashing: (memory: SharedArrayBuffer) => Hashing
+  /** Fills with random bytes, and returns it. */
+  randomFill: (bytes: Buffer) => Buffer
+  /** Runs once after the delay. */
+  after: After
   /** False: nothing happens by itself, `sweep` and `compact` are called. */
   background: boolean
 }
@@ -136,7 +140,9 @@ export class ChunkStore implements NodeStore {
   readonly #history: ReplicationLog
   /** What the latest uploads became, by upload id. */
   readonly #outcomes = new LRUCache<string, BlobName>({ max: outcomesMax })
-  readonly #uploadIds = new Slab(uploadIdsSlabBytes, randomFillSync)
+  readonly #randomFill: (bytes: Buffer) => Buffer
+  readonly #uploadIds: Slab
+  readonly #after: After
   readonly #sweeper: NodeJS.Timeout
   readonly #background: boolean
   #compactSoon: NodeJS.Timeout | undefined
@@ -158,13 +164,14 @@ export class ChunkStore implements NodeStore {
   ): Promise<ChunkStore> {
     const log = options.log ?? silentLog
     const disk = machine.disk ?? new NodeDisk({ direct: options.direct ?? true })
+    const randomFill = machine.randomFill ?? randomFillSync
     const directory = join(options.path, 'extents')
     await disk.makeDirectory(directory)
     // Opening the catalogue takes the lock; nothing was looked at before.
     const catalogue = await (machine.catalogue ?? (() => openRocksCatalogue(options.path, log)))()
     try {
       const files = new ExtentFiles(disk, directory)
-      const surveyed = await survey({ catalogue, disk, directory, files, log })
+      const surveyed = await survey({ catalogue, disk, directory, files, log, randomFill })
       const space = await disk.space(directory)
       const store = new ChunkStore(options, { disk, catalogue, files, surveyed, space, machine, log })
       await store.#recover(surveyed)
@@ -203,6 +210,9 @@ export class ChunkStore implements NodeStore {
     this.#lowWaterBytes = options.lowWaterBytes ?? Math.min(3 * GiB, Math.floor(space.totalBytes / 20))
     this.#clock = options.clock ?? systemClock
     this.#log = log
+    this.#randomFill = machine.randomFill ?? randomFillSync
+    this.#uploadIds = new Slab(uploadIdsSlabBytes, this.#randomFill)
+    this.#after = machine.after ?? setTimeout
     this.#disk = disk
     this.#catalogue = catalogue
     this.#files = files
@@ -271,7 +281,7 @@ export class ChunkStore implements NodeStore {
       freeExtentsMax: this.#options.freeExtentsMax,
       pause: () => this.#yieldDevice(),
     })
-    this.#slots = new SlotPool(Math.floor(this.#options.uploadMemoryBytes / slotBytes))
+    this.#slots = new SlotPool(Math.floor(this.#options.uploadMemoryBytes / slotBytes), this.#after)
     this.#hashing = (machine.hashing ?? ((memory) => new WorkerHashing(memory, options.hashThreadsMax)))(
       this.#slots.memory,
     )
@@ -555,7 +565,7 @@ export class ChunkStore implements NodeStore {
     const [clean] = await this.#catalogue.get([cleanKey])
     this.recovered = await recovery.run(surveyed)
     // Positions of before may be of entries that are lost: they are handed out no more.
-    if (clean === undefined || surveyed.audit) this.#ledger.beginLife(randomBytes(16))
+    if (clean === undefined || surveyed.audit) this.#ledger.beginLife(this.#randomFill(Buffer.alloc(16)))
     this.#ledger.note(cleanKey, undefined)
     this.#ledger.telling = true
     this.#resume()
@@ -675,7 +685,7 @@ export class ChunkStore implements NodeStore {
   /** Compaction takes a small share of the device while anybody else wants it. */
   async #yieldDevice(): Promise<void> {
     const busy = this.#stages.size > 0 || this.#reader.active > 0
-    await new Promise((resolve) => (busy ? setTimeout(resolve, 5) : setImmediate(resolve)))
+    await new Promise((resolve) => (busy ? this.#after(resolve, 5) : setImmediate(resolve)))
   }
 
   /** Bytes that could be written if nothing were kept back. */

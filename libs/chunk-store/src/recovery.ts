@@ -6,7 +6,6 @@
  * in the order of their sequence. A commit counts only if every byte of its blob verifies. Without a catalogue all extents
  * are scanned. What was read is synced first, so that nothing is believed that another crash could take back.
  */
-import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
 import type { Catalogue } from './catalogue.ts'
@@ -57,8 +56,9 @@ export async function survey(parts: {
   directory: string
   files: ExtentFiles
   log: Log
+  randomFill: (bytes: Buffer) => Buffer
 }): Promise<Surveyed> {
-  const { catalogue, disk, directory, files, log } = parts
+  const { catalogue, disk, directory, files, log, randomFill } = parts
   const known = await readStoreFacts(catalogue)
   const rows = new Map<number, ExtentRow>()
   if (known !== undefined)
@@ -73,7 +73,7 @@ export async function survey(parts: {
     headers.set(number, header?.number === number ? header : undefined)
     sizes.set(number, size)
   }
-  const facts = known ?? factsOfHeaders([...headers.values()], log)
+  const facts = known ?? factsOfHeaders([...headers.values()], { log, randomFill })
   const result: Surveyed = {
     facts,
     extents: [],
@@ -141,12 +141,16 @@ async function readHeader(disk: Disk, path: string) {
   }
 }
 
-function factsOfHeaders(headers: (ExtentHeader | undefined)[], log: Log): StoreFacts {
-  const log0 = { life: randomBytes(16), logHead: 0, logDropped: 0 }
+function factsOfHeaders(
+  headers: (ExtentHeader | undefined)[],
+  { log, randomFill }: { log: Log; randomFill: (bytes: Buffer) => Buffer },
+): StoreFacts {
+  const random = (count: number) => randomFill(Buffer.alloc(count))
+  const log0 = { life: random(16), logHead: 0, logDropped: 0 }
   const counts = { nextGeneration: 1, nextSequence: 1, liveBytes: 0, blobs: 0, ...log0 }
   const found = headers.filter((header) => header !== undefined)
   const [first] = found
-  if (first === undefined) return { storeId: randomBytes(16), secret: randomBytes(32), ...counts }
+  if (first === undefined) return { storeId: random(16), secret: random(32), ...counts }
   if (found.some(({ secret }) => !secret.equals(first.secret)))
     throw new BlobFault('CORRUPT', 'the catalogue is missing and the extents are of several stores')
   log.warn({ extents: found.length }, 'the catalogue is missing; it is rebuilt from the extents')

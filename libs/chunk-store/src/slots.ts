@@ -12,6 +12,9 @@ const pageBytes = 64 * 1024
 /** A partly filled slot that others wait for is given up after one to two of these without a byte. */
 const lookMs = 10
 
+/** Runs once after so many milliseconds; what it returns is of no interest. */
+export type After = (run: () => void, ms: number) => unknown
+
 export interface Slot {
   /** Of the slot in the shared memory. */
   readonly start: number
@@ -32,10 +35,12 @@ export class SlotPool {
   readonly #waiting: ((slot: Slot | undefined) => void)[] = []
   /** Holders of partly filled slots, the longest holder first, and their progress when looked at last. */
   readonly #partial = new Map<SlotHolder, number>()
-  #looking: NodeJS.Timeout | undefined
+  #looking = false
+  readonly #after: After
 
   /** @param slots at least 4. */
-  constructor(slots: number) {
+  constructor(slots: number, after: After = setTimeout) {
+    this.#after = after
     const pages = Math.ceil((slots * slotBytes) / pageBytes)
     const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true })
     this.memory = memory.buffer as unknown as SharedArrayBuffer
@@ -78,15 +83,21 @@ export class SlotPool {
   }
 
   #wait(): Promise<Slot | undefined> {
-    this.#looking ??= setTimeout(() => this.#look(), lookMs)
+    if (!this.#looking) this.#lookSoon()
     return new Promise<Slot | undefined>((resolve) => {
       this.#waiting.push(resolve)
     })
   }
 
+  #lookSoon(): void {
+    this.#looking = true
+    this.#after(() => this.#look(), lookMs)
+  }
+
   /** Those who made no progress since the last look give up their slots, one for each who waits. */
   #look(): void {
-    this.#looking = this.#waiting.length > 0 ? setTimeout(() => this.#look(), lookMs) : undefined
+    this.#looking = false
+    if (this.#waiting.length > 0) this.#lookSoon()
     let wanted = this.#waiting.length
     for (const [holder, before] of [...this.#partial]) {
       if (wanted === 0) return

@@ -43,12 +43,17 @@ export const realOptions = {
 }
 
 export function openOn(machine: CrashMachine): Promise<ChunkStore> {
-  return ChunkStore.open(crashOptions, {
-    disk: machine.disk,
-    catalogue: async () => machine.catalogue,
-    hashing: (memory) => new InlineHashing(memory),
-    background: false,
-  })
+  return ChunkStore.open(
+    { ...crashOptions, clock: machine.clock },
+    {
+      disk: machine.disk,
+      catalogue: async () => machine.catalogue,
+      hashing: (memory) => new InlineHashing(memory),
+      randomFill: (bytes) => machine.randomFill(bytes),
+      after: (run, ms) => machine.after(run, ms),
+      background: false,
+    },
+  )
 }
 
 /** Content by number: the same number gives the same bytes. */

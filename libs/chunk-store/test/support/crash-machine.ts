@@ -3,11 +3,14 @@
  * power cut could leave behind can be made: whatever was synced is there; each write that was not may be there, be missing, or be
  * torn into any of its sectors, independently of its order; the catalogue has lost any tail behind its last synced batch.
  */
+import type { Clock } from '@holdfast/kernel'
 import type { Catalogue, CatalogueChange } from '../../src/catalogue.ts'
 import { MemoryCatalogue } from '../../src/catalogue.ts'
 import type { Disk, DiskFile } from '../../src/disk.ts'
 
 const sectorBytes = 512
+/** Unix time at which runs begin. */
+const startMs = Date.UTC(2030, 0, 1)
 
 interface Change {
   /** Events count up with every beginning and end of an operation. */
@@ -58,6 +61,23 @@ export class CrashMachine {
     this.#base = base
     this.#rows = new Map(base.rows)
     for (const [path, bytes] of base.files) this.#files.set(path, new MemoryFile(bytes))
+  }
+
+  /** What a store over it is opened with: everything of the machine that would differ from run to run. */
+  get clock(): Clock {
+    return { now: () => startMs + this.events, monotonic: () => this.events }
+  }
+
+  /** A draw for each byte, so that what comes after does not depend on how it is asked for. */
+  randomFill(bytes: Buffer): Buffer {
+    for (let at = 0; at < bytes.length; at++) bytes[at] = Math.floor(this.#random() * 256)
+    return bytes
+  }
+
+  /** Time is turns of the loop. */
+  async after(run: () => void, ms: number): Promise<void> {
+    for (let turns = ms; turns > 0; turns--) await new Promise(setImmediate)
+    run()
   }
 
   get disk(): Disk {
