@@ -685,7 +685,7 @@ export class ChunkStore implements NodeStore {
   /** Compaction takes a small share of the device while anybody else wants it. */
   async #yieldDevice(): Promise<void> {
     const busy = this.#stages.size > 0 || this.#reader.active > 0
-    await new Promise((resolve) => (busy ? this.#after(resolve, 5) : setImmediate(resolve)))
+    await new Promise<void>((resolve) => (busy ? this.#after(resolve, 5) : setImmediate(resolve)))
   }
 
   /** Bytes that could be written if nothing were kept back. */
