@@ -60,6 +60,7 @@ export class NatsBus implements Bus {
   readonly #waiting = new Map<string, Waiting>()
   readonly #underWay = new Set<Promise<unknown>>()
   readonly #servings = new Set<NatsSubscription>()
+  readonly #linkLost = Promise.withResolvers<void>()
   #next = 0
   #up = true
   #closing: Promise<void> | undefined
@@ -192,8 +193,9 @@ export class NatsBus implements Bus {
     this.#servings.clear()
     // Requests end by their own time-outs at the latest.
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay)
-    if (this.#up) await this.#connection.drain()
-    else await this.#connection.close()
+    if (this.#up) await Promise.race([this.#connection.drain(), this.#linkLost.promise])
+    // A drain that loses its link ends without closing, and the client would reconnect for ever.
+    await this.#connection.close()
   }
 
   #track<T>(work: Promise<T>): Promise<T> {
@@ -250,6 +252,7 @@ export class NatsBus implements Bus {
     this.#up = up
     onLink?.(up)
     if (up) return
+    if (this.#closing !== undefined) this.#linkLost.resolve()
     for (const waiting of this.#waiting.values())
       waiting.reject(new BusFault('TIMEOUT', 'the link to NATS broke before the answer came'))
   }

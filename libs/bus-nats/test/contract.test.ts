@@ -60,3 +60,20 @@ t.test('a server that is away says so at once, and all goes on when it is back',
   t.equal(Buffer.from(await bus.request('asked', Buffer.from('b'), { timeoutMs: 10_000 })).toString(), 'b')
   t.same(links, [false, true])
 })
+
+t.test('a bus is closed while its server goes away: nothing of it stays behind', async (t) => {
+  const own = await freePort()
+  const server = await startNats({ directory: t.testdir(), port: own })
+  const bus = await NatsBus.connect({ servers: [`127.0.0.1:${own}`], name: 'one' })
+  bus.subscribe('told', () => {})
+  await bus.flush()
+  server.signal('SIGSTOP')
+  const closed = bus.close()
+  await server.stop('SIGKILL')
+  await closed
+  t.equal(bus.up, false)
+  const sockets = process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap')
+  const others = await connect(t, 'another')
+  t.ok(others.up)
+  t.equal(sockets.length, 0, 'no link is left, and none is tried again')
+})
