@@ -4,31 +4,40 @@
  *     npm run sim -- --seeds 500            seeds 1 … 500
  *     npm run sim -- --from 501 --seeds 500
  *     npm run sim -- --seed 17              one seed, with everything that happens in it
+ *     npm run sim -- --again --seeds 20     each seed twice: both runs have to be the same, event by event
  *     npm run sim -- --break fence          with a planted fault, up to the first seed that finds it
+ *     npm run sim -- --planted              each planted fault and the first seed that finds it
  *
- * Ends with 1 when something was violated, so a planted fault that is found makes it fail.
+ * Ends with 1 when something was violated, so a planted fault that is found makes it fail; `--planted` when one was not found.
  */
 import { parseArgs } from 'node:util'
 import { planted } from './planted.ts'
-import { runBroken, runSeed } from './seeds.ts'
+import { differing, runBroken, runSeed, type Tell } from './seeds.ts'
 import type { Run } from './simulation.ts'
 
 const { values } = parseArgs({
   options: {
-    seeds: { type: 'string', default: '100' },
+    seeds: { type: 'string' },
     from: { type: 'string', default: '1' },
     seed: { type: 'string' },
+    again: { type: 'boolean', default: false },
     break: { type: 'string' },
+    planted: { type: 'boolean', default: false },
   },
 })
 
 const print = (line: string) => void process.stdout.write(line)
 const one = values.seed === undefined ? undefined : count('seed', values.seed)
 const first = one ?? count('from', values.from)
-const last = one ?? first + count('seeds', values.seeds) - 1
+const last = one ?? first + count('seeds', values.seeds ?? (values.planted ? '500' : '100')) - 1
 if (values.break !== undefined && planted[values.break] === undefined) {
   process.stderr.write(`No fault is named ${values.break}; there are: ${Object.keys(planted).join(', ')}\n`)
   process.exit(2)
+}
+
+if (values.planted) {
+  process.exitCode = (await tableOfPlanted()) ? 0 : 1
+  process.exit()
 }
 
 const startedAt = performance.now()
@@ -37,15 +46,19 @@ let failed = 0
 let ran = 0
 const sums = { simulatedMs: 0, asked: 0, changes: 0, events: 0 }
 for (let seed = first; seed <= last; seed++) {
-  const runs =
-    values.break === undefined ? await runSeed(seed, tell) : [await runBroken(values.break, seed, tell)]
+  const run = async (tell?: Tell) =>
+    values.break === undefined ? runSeed(seed, tell) : [await runBroken(values.break, seed, tell)]
+  const runs = await run(tell)
+  const others = values.again ? differing(runs, await run()) : []
   ran++
   for (const run of runs) {
     for (const key of ['simulatedMs', 'asked', 'changes', 'events'] as const) sums[key] += run[key]
     if (one !== undefined) print(`${run.kind}: seed ${seed}, digest ${run.digest}\n`)
     if (run.violations.length > 0) report(run)
   }
-  if (runs.some(({ violations }) => violations.length > 0)) failed++
+  for (const { kind, digest, events } of others)
+    print(`seed ${seed} (${kind}) gave another run the second time: digest ${digest}, ${events} events\n`)
+  if (others.length > 0 || runs.some(({ violations }) => violations.length > 0)) failed++
   if (failed > 0 && values.break !== undefined) break
 }
 summary()
@@ -68,6 +81,29 @@ function summary(): void {
       `${hours.toFixed(2)} simulated hours, ${rate(hours)} simulated hours per minute, ${rate(ran)} seeds per minute\n`,
   )
   if (values.break !== undefined && failed === 0) print(`${values.break} was not found\n`)
+}
+
+/** @returns whether each was found. */
+async function tableOfPlanted(): Promise<boolean> {
+  let all = true
+  for (const name of Object.keys(planted)) {
+    const found = await firstThatFinds(name)
+    all &&= found !== undefined
+    const where =
+      found === undefined
+        ? `not found by seeds ${first} … ${last}`
+        : `seed ${found.seed}: ${found.violations[0]}`
+    print(`${name.padEnd(30)}${where}\n`)
+  }
+  return all
+}
+
+async function firstThatFinds(name: string): Promise<Run | undefined> {
+  for (let seed = first; seed <= last; seed++) {
+    const run = await runBroken(name, seed)
+    if (run.violations.length > 0) return run
+  }
+  return undefined
 }
 
 function count(name: string, text: string): number {

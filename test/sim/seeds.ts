@@ -34,6 +34,14 @@ export async function runBroken(name: string, seed: number, tell?: Tell): Promis
   }
 }
 
+/** What of the second runs is not what the first were. */
+export function differing(first: readonly Run[], second: readonly Run[]): Run[] {
+  return second.filter(({ digest, events }, at) => {
+    const one = first[at]
+    return one === undefined || one.digest !== digest || one.events !== events
+  })
+}
+
 async function runDisk(seed: number, plants: Parameters<typeof crashStates>[1] = {}): Promise<Run> {
   const { violations, digest, states } = await crashStates(seed, plants)
   return { kind: 'disk', seed, violations, digest, simulatedMs: 0, events: states, asked: 0, changes: 0 }
