@@ -8,8 +8,8 @@
  * `holdfast-crc32` is over the bytes sent. The reader counts and checks both: a short body never passes for a whole one.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { crc32 } from 'node:zlib'
 import { BlobFault, type BlobName } from '@holdfast/blob-store'
+import { crc32 } from '@node-rs/crc32'
 import type { ClusterSecret } from './cluster-secret.ts'
 import { faultKey, faultOf, httpStatusOfFault } from './faults.ts'
 import type { OpenStages } from './open-stages.ts'

@@ -1,7 +1,7 @@
 /** Reading bytes from a node: counted, summed, and given up when nothing comes. */
 import { type Agent, request as httpRequest, type IncomingMessage } from 'node:http'
-import { crc32 } from 'node:zlib'
 import { BlobFault, type BlobName } from '@holdfast/blob-store'
+import { crc32 } from '@node-rs/crc32'
 import { crcKey } from './byte-routes.ts'
 import type { ClusterSecret } from './cluster-secret.ts'
 import { faultKey, namedFault } from './faults.ts'

@@ -1,6 +1,5 @@
 /** An upload to a node: one PUT whose body grows as bytes are written, then a commit by its name. */
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
-import { crc32 } from 'node:zlib'
 import {
   type BlobFacts,
   BlobFault,
@@ -8,6 +7,7 @@ import {
   type PlacedStage,
   type SealedContent,
 } from '@holdfast/blob-store'
+import { crc32 } from '@node-rs/crc32'
 import { type ByteLine, refusalOf } from './remote-bytes.ts'
 
 export interface RemoteStageParts extends ByteLine {

@@ -3,8 +3,8 @@
  * The md5 is what clients see; the pair is compared whole, so two contents that share an md5 are two blobs.
  */
 import { createHash, hash } from 'node:crypto'
-import { crc32 } from 'node:zlib'
 import { Blake3Hasher, blake3 } from '@napi-rs/blake-hash'
+import { crc32 } from '@node-rs/crc32'
 
 export const blobIdBytes = 48
 export const incarnationBytes = 16

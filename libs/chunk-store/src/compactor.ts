@@ -6,7 +6,7 @@
  * The holders are readers and uploads, however long they take. Nothing is overwritten before a synced batch says that it is
  * free. Deletion and void entries move too, for as long as what they speak of may still be found.
  */
-import { crc32 } from 'node:zlib'
+import { crc32 } from '@node-rs/crc32'
 import { type Extent, type ExtentFiles, type ExtentTable, faultOf } from './extents.ts'
 import {
   blockBytes,

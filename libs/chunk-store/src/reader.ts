@@ -6,8 +6,9 @@
  * A reader holds the extents of its blob, so they are not reused under it, however slow it is. Compaction hands a resting reader
  * over to the new place of the copy; a deleted blob stays readable for those who had begun.
  */
-import { crc32 } from 'node:zlib'
+
 import { BlobFault } from '@holdfast/blob-store'
+import { crc32 } from '@node-rs/crc32'
 import { LRUCache } from 'lru-cache'
 import { type Extent, type ExtentTable, faultOf } from './extents.ts'
 import {

@@ -1,5 +1,5 @@
 /** Finding records in an extent without the catalogue, and checking what they hold. */
-import { crc32 } from 'node:zlib'
+import { crc32 } from '@node-rs/crc32'
 import type { Extent } from './extents.ts'
 import {
   blockBytes,

@@ -6,7 +6,7 @@
  * record, and is free again when both are done. When no slot is free, `write` says so with a promise; an upload that sits on a
  * partly filled slot while others wait writes it as a shorter record.
  */
-import { crc32 } from 'node:zlib'
+
 import {
   type BlobFacts,
   BlobFault,
@@ -16,6 +16,7 @@ import {
   type SealedContent,
 } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
+import { crc32 } from '@node-rs/crc32'
 import type { Crc32Combiner } from './crc32-combine.ts'
 import type { Extent, ExtentTable, Place } from './extents.ts'
 import {
