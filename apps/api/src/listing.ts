@@ -1,9 +1,8 @@
 /** Parameters and answer of a listing, shared by the API's endpoint and the pages' path. */
-import { ok, presentPage, refined } from '@holdfast/http-kit'
+import { okText, presentPage, refined } from '@holdfast/http-kit'
 import { type Item, type ReadContent, SortField } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
 import { type Call, viewOf } from './call.ts'
-import { presentContent } from './presenting.ts'
 import { readerPassword } from './schemas.ts'
 
 export const pageSizeMax = 1_000
@@ -54,14 +53,18 @@ export async function readListing(call: Call, name: string, query: Static<typeof
     contentFilter: query.contentFilter,
     contentName: query.contentname || undefined,
     maxDepth: query.maxdepth,
+    columns: true,
   }
   const view = viewOf(await call.askOf(contentId, { $case: 'readContent', value: request }), 'content')
+  const { item } = view
+  if (item === undefined) throw new Error('the account answered without an item')
   // A wrong password shows in the locked children as well; each such answer is a guess.
-  if (request.password !== undefined && view.item !== undefined && metWrongPassword(view.item)) {
+  if (request.password !== undefined && metWrongPassword(item)) {
     await call.parts.limits.takeGuess(call.request, 'password')
   }
-  const data = presentContent(call, view)
-  return view.page === undefined ? ok(data) : ok(data, presentPage(view.page))
+  const { nowSeconds } = call
+  const data = call.parts.present.text({ ...view, item }, { nowSeconds, tokenCounter: view.tokenCounter })
+  return okText(data, view.page && presentPage(view.page))
 }
 
 function metWrongPassword(item: Item): boolean {

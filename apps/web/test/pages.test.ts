@@ -205,7 +205,8 @@ async function start(
 
 function view(item: Item, page: { totalCount?: number; page?: number } = {}): Result {
   const listing = { page: 1, pageSize: 200, totalCount: item.children.length, ...page }
-  return { $case: 'content', value: { item, page: listing, tokenCounter: 0, tokenKeyId: 0 } }
+  const value = { item, page: listing, tokenCounter: 0, tokenKeyId: 0, files: undefined, places: [] }
+  return { $case: 'content', value }
 }
 
 function file(name: string, more: Partial<Item> = {}): Item {

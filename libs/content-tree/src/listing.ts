@@ -2,28 +2,58 @@
  * A folder read: one page of its children in the order asked for, and what lies below them as far as the depth and the bound on
  * items reach. Deeper folders come whole or without children, so that a reader who recurses misses nothing.
  */
-import type { Item, ListingPage, ReadContent } from '@holdfast/wire'
+import type { FileColumns, Item, ListingPage, ReadContent } from '@holdfast/wire'
+import { fileColumns, fitsColumns } from './file-columns.ts'
 import { itemsPerAnswerMax, rowsPerSlice } from './limits.ts'
 import type { Reading } from './reading.ts'
 import { composed, folded } from './text.ts'
 
 type Query = Pick<
   ReadContent,
-  'page' | 'pageSize' | 'sortField' | 'ascending' | 'contentFilter' | 'contentName' | 'maxDepth'
+  'page' | 'pageSize' | 'sortField' | 'ascending' | 'contentFilter' | 'contentName' | 'maxDepth' | 'columns'
 >
 
+export interface Listing {
+  item: Item
+  page: ListingPage
+  /** Files of the page that columns can hold, when the query asks for them; the item's children are the others. */
+  files?: FileColumns
+  /** Places of the item's children on the page, where there are columns. */
+  places?: number[]
+}
+
 /** The folder is open to the reader. */
-export function* listing(
-  reading: Reading,
-  folder: number,
-  query: Query,
-): Generator<void, { item: Item; page: ListingPage }> {
+export function* listing(reading: Reading, folder: number, query: Query): Generator<void, Listing> {
   const item = reading.item(folder)
   const { rows, total } = yield* pageOf(reading, folder, query)
-  item.children = rows.map((row) => reading.child(row))
+  const page = { page: query.page, pageSize: query.pageSize, totalCount: total }
   item.hasChildren = true
-  yield* fillBelow(reading, { query, rows, items: item.children })
-  return { item, page: { page: query.page, pageSize: query.pageSize, totalCount: total } }
+  const { shown, ...columns } = query.columns ? inColumns(reading, rows) : { shown: rows }
+  item.children = shown.map((row) => reading.child(row))
+  yield* fillBelow(reading, {
+    query,
+    rows: shown,
+    items: item.children,
+    left: itemsPerAnswerMax - rows.length,
+  })
+  return { item, page, ...columns }
+}
+
+function inColumns(
+  { tree }: Reading,
+  rows: readonly number[],
+): { shown: number[]; places: number[]; files: FileColumns } {
+  const shown: number[] = []
+  const places: number[] = []
+  const files: number[] = []
+  for (const [place, row] of rows.entries()) {
+    if (fitsColumns(tree, row)) files.push(row)
+    else {
+      shown.push(row)
+      places.push(place)
+    }
+  }
+  return { shown, places, files: fileColumns(tree, files) }
 }
 
 /** Whether a text occurs in a content's name, or in tags that this reader is shown. @param needle folded. */
@@ -74,9 +104,9 @@ function wantedBy(reading: Reading, query: Query): ((row: number) => boolean) | 
 /** Level by level, every folder that fits into what is left of the answer. */
 function* fillBelow(
   reading: Reading,
-  { query, rows, items }: { query: Query; rows: number[]; items: Item[] },
+  { query, rows, items, left: room }: { query: Query; rows: number[]; items: Item[]; left: number },
 ): Generator<void, void> {
-  let left = itemsPerAnswerMax - items.length
+  let left = room
   let level = foldersOf(rows, items)
   for (let depth = 2; depth <= query.maxDepth && level.length > 0; depth++) {
     const next: OpenFolder[] = []

@@ -1,6 +1,6 @@
 /** Queries: listings, search, files, manifests, direct links, and who is shown what. */
 import { createHash } from 'node:crypto'
-import { type DirectLink, type Item, SortField } from '@holdfast/wire'
+import { type ContentView, type DirectLink, type Item, SortField } from '@holdfast/wire'
 import t from 'tap'
 import { blobOf, firstPage, operator, passwordOf, sent, system, visitor, type Who, World } from './world.ts'
 
@@ -19,6 +19,86 @@ const password = (world: World, contentId: string, text: string) =>
   set(world, contentId, { $case: 'password', value: { verifier: passwordOf(text) } })
 const expire = (world: World, contentId: string, seconds: number) =>
   set(world, contentId, { $case: 'expiry', value: { expiry: world.now + seconds, deleteAfterExpiry: false } })
+
+t.test(
+  'files as columns say what the items say, and what does not fit stays an item in its place',
+  async (t) => {
+    const world = new World()
+    const root = world.create()
+    const files = ['a', 'é😀', 'C', 'd', 'E', 'f'].map((name, n) =>
+      world.item(operator, {
+        addFile: {
+          folderId: root,
+          name,
+          mimetype: `text/${n % 2}`,
+          blob: { ...blobOf(name, n), placementGroup: n },
+        },
+      }),
+    )
+    world.folder(root, { name: 'b' })
+    set(world, files[3]?.id ?? '', { $case: 'tags', value: 'red' })
+    set(world, files[4]?.id ?? '', { $case: 'modTime', value: -7 })
+    const counts = [{ contentId: files[0]?.id ?? '', count: 9 }]
+    world.ask(system, { reportDownloads: { source: Buffer.alloc(16), sequence: 1, counts } })
+    const query = { ...firstPage, contentId: root, sortField: SortField.NAME, ascending: true }
+    const read = (more: object) => {
+      const { result } = world.ask(operator, { readContent: { ...query, ...more } })
+      if (result.$case !== 'content') throw new Error(result.$case)
+      return result.value
+    }
+    for (const more of [
+      {},
+      { page: 2, pageSize: 4 },
+      { pageSize: 1 },
+      { maxDepth: 2 },
+      { contentFilter: 'c' },
+    ]) {
+      const plain = read(more)
+      const columns = read({ ...more, columns: true })
+      t.same(fromColumns(columns), factsOf(plain.item?.children ?? []))
+      t.same(columns.page, plain.page)
+      const others = new Set(['b', 'd'])
+      t.ok(columns.item?.children.every(({ name }) => others.has(name)))
+    }
+  },
+)
+
+/** What columns hold of each child, in order. */
+function factsOf(items: readonly Item[]) {
+  return items.map((item) => {
+    const { id, name, code, createTime, modTime, size, mimetype, downloads, blob } = item
+    const { placementGroup = 0 } = blob ?? {}
+    const md5 = blob?.id.toString('hex', 0, 16)
+    return { id, name, code, createTime, modTime, size, mimetype, downloads, md5, placementGroup }
+  })
+}
+
+function fromColumns({ item, files, places }: ContentView) {
+  if (files === undefined) throw new Error('no columns')
+  let nameAt = 0
+  const rows = Array.from({ length: files.ids.length / 16 }, (_, row) => {
+    const length = files.nameLengths.readUInt16LE(row * 2)
+    const name = files.names.slice(nameAt, nameAt + length)
+    nameAt += length
+    const hex = files.ids.toString('hex', row * 16, row * 16 + 16)
+    return {
+      id: hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-'),
+      name,
+      code: files.codes.toString('latin1', row * 8, row * 8 + 8),
+      createTime: files.createTimes.readDoubleLE(row * 8),
+      modTime: files.modTimes.readDoubleLE(row * 8),
+      size: files.sizes.readDoubleLE(row * 8),
+      mimetype: files.mimetypes[files.mimetypeIndexes.readUInt16LE(row * 2)] ?? '',
+      downloads: files.downloads.readDoubleLE(row * 8),
+      md5: files.md5s.toString('hex', row * 16, row * 16 + 16),
+      placementGroup: files.placementGroups.readUInt32LE(row * 4),
+    }
+  })
+  const merged: ReturnType<typeof factsOf> = rows
+  for (const [index, facts] of factsOf(item?.children ?? []).entries())
+    merged.splice(places[index] ?? 0, 0, facts)
+  return merged
+}
 
 t.test('a page is a slice of the order asked for', async (t) => {
   const world = new World()

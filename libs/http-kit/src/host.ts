@@ -60,7 +60,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
 
   // Parameters are checked by the operations, in the contract's order; schemas of routes serve the OpenAPI document.
   app.setValidatorCompiler(() => () => true)
-  app.setSerializerCompiler(() => (data) => JSON.stringify(data))
+  app.setSerializerCompiler(() => (data) => (data instanceof JsonText ? data.text : JSON.stringify(data)))
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body, done) => {
     try {
@@ -116,6 +116,21 @@ export function ok<T>(data: T): { status: 'ok'; data: T }
 export function ok<T, M>(data: T, metadata: M): { status: 'ok'; data: T; metadata: M }
 export function ok(data: unknown, metadata?: unknown) {
   return metadata === undefined ? { status: 'ok', data } : { status: 'ok', data, metadata }
+}
+
+/** An answer that is JSON already. */
+export class JsonText {
+  readonly text: string
+
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
+/** The body of a successful answer whose `data` is JSON already. */
+export function okText(data: string, metadata?: unknown): JsonText {
+  const more = metadata === undefined ? '' : `,"metadata":${JSON.stringify(metadata)}`
+  return new JsonText(`{"status":"ok","data":${data}${more}}`)
 }
 
 /** The client's address, as proxies that are trusted report it; v4-mapped v6 as v4. */

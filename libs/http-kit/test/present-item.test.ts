@@ -1,5 +1,5 @@
 import { verifyCapability } from '@holdfast/access'
-import { Item } from '@holdfast/wire'
+import { FileColumns, Item } from '@holdfast/wire'
 import t from 'tap'
 import { ItemPresenter, presentPage } from '../src/index.ts'
 
@@ -152,6 +152,81 @@ t.test('pages add up', async (t) => {
   t.match(presentPage({ page: 2, pageSize: 10, totalCount: 21 }), { totalPages: 3, hasNextPage: true })
   t.match(presentPage({ page: 3, pageSize: 10, totalCount: 21 }), { totalPages: 3, hasNextPage: false })
 })
+
+t.test('files that came as columns read like items, in their places', async (t) => {
+  const id = (number: number) => `3f2b8c54-9d1e-4f6a-8b7c-${number.toString(16).padStart(12, '0')}`
+  const names = ['plain.txt', 'a b&c.txt', '"quoted"\\', 'é😀.jpg', "it's(1)!*~.x", '\u2028', '%2F']
+  const files = names.map((name, n) =>
+    file({
+      id: id(n),
+      name,
+      code: n === 0 ? undefined : n === 1 ? 'AbCd12' : `AbCd123${n}`,
+      isOwner: true,
+      modTime: -5,
+      size: 2 ** 40 + n,
+      downloads: n,
+      mimetype: n % 2 === 0 ? 'text/plain' : 'a/"b"',
+      blob: {
+        id: Buffer.alloc(48, n),
+        incarnation: Buffer.alloc(16),
+        size: 3,
+        crc32: 0,
+        placementGroup: n % 3,
+      },
+    }),
+  )
+  const others = [folder({ id: id(100), isOwner: true }), file({ id: id(101), isOwner: true, tags: 'a,b' })]
+  const present = new ItemPresenter({
+    downloadUrl: 'https://dl.example/"x"',
+    serversOf: (group) => Array.from({ length: group }, (_, n) => `store${n}`),
+    capabilityKey,
+  })
+  const view = { nowSeconds: now, tokenCounter: 3 }
+  const text = (children: Item[], places: number[]) =>
+    present.text(
+      { item: folder({ isOwner: true, tags: 'c', children }), files: columnsOf(files), places },
+      view,
+    )
+  const asItems = (children: Item[]) =>
+    JSON.stringify(present.item(folder({ isOwner: true, tags: 'c', children }), view).children)
+  for (const [first, last] of [
+    [0, 1],
+    [0, 8],
+    [3, 5],
+    [7, 8],
+  ] as const) {
+    const all = [...files]
+    all.splice(first, 0, others[0] as Item)
+    all.splice(last, 0, others[1] as Item)
+    const { children, tags } = JSON.parse(text(others, [first, last]))
+    t.equal(JSON.stringify(children), asItems(all), `at ${first} and ${last}`)
+    t.equal(tags, 'c')
+  }
+  t.equal(JSON.stringify(JSON.parse(text([], [])).children), asItems(files))
+  const empty = present.text({ item: folder(), files: FileColumns.fromPartial({}), places: [] }, view)
+  t.same(JSON.parse(empty).children, {})
+  const whole = { item: folder({ children: files }), files: undefined, places: [] }
+  t.equal(present.text(whole, view), JSON.stringify(present.item(whole.item, view)), 'without columns')
+})
+
+function columnsOf(files: readonly Item[]): FileColumns {
+  const numbers = (column: Float64Array | Uint32Array | Uint16Array) => Buffer.from(column.buffer)
+  const mimetypes = [...new Set(files.map(({ mimetype }) => mimetype))]
+  return {
+    ids: Buffer.from(files.map(({ id }) => id.replaceAll('-', '')).join(''), 'hex'),
+    names: files.map(({ name }) => name).join(''),
+    nameLengths: numbers(Uint16Array.from(files, ({ name }) => name.length)),
+    codes: Buffer.from(files.map(({ code = '' }) => code.padEnd(8, '\0')).join('')),
+    createTimes: numbers(Float64Array.from(files, ({ createTime }) => createTime)),
+    modTimes: numbers(Float64Array.from(files, ({ modTime }) => modTime)),
+    sizes: numbers(Float64Array.from(files, ({ size }) => size)),
+    downloads: numbers(Float64Array.from(files, ({ downloads }) => downloads)),
+    md5s: Buffer.concat(files.map(({ blob }) => blob?.id.subarray(0, 16) ?? Buffer.alloc(16))),
+    placementGroups: numbers(Uint32Array.from(files, ({ blob }) => blob?.placementGroup ?? 0)),
+    mimetypes,
+    mimetypeIndexes: numbers(Uint16Array.from(files, ({ mimetype }) => mimetypes.indexOf(mimetype))),
+  }
+}
 
 t.test('a thousand children take a few milliseconds', async (t) => {
   const children = Array.from({ length: 1000 }, (_, index) =>

@@ -129,7 +129,7 @@ function uploaded(
     parentFolderCode: folderCode,
   }
   const uses = blob === undefined || deciding.tree.blobs.isUsed(blob) ? [] : [blob]
-  return deciding.changed(events, deciding.contentView(item, undefined, facts), { uses, codesUsed })
+  return deciding.changed(events, deciding.contentView(item, {}, facts), { uses, codesUsed })
 }
 
 function commonOf(added: FileAdded | FolderAdded): Partial<Item> {

@@ -161,13 +161,19 @@ export class Deciding {
     })
   }
 
-  contentView(item: Item, page?: ContentView['page'], facts = this.account.facts): Result {
+  contentView(
+    item: Item,
+    listed: Partial<Pick<ContentView, 'page' | 'files' | 'places'>> = {},
+    facts = this.account.facts,
+  ): Result {
     const own = item.isOwner && facts !== undefined
     return {
       $case: 'content',
       value: {
         item,
-        page,
+        page: listed.page,
+        files: listed.files,
+        places: listed.places ?? [],
         tokenCounter: own ? facts.tokenCounter : 0,
         tokenKeyId: own ? facts.tokenKeyId : 0,
       },

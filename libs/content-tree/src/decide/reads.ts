@@ -37,7 +37,7 @@ function* readFolder(
   deciding: Deciding,
   { reading, row, query }: { reading: Reading; row: number; query: ReadContent },
 ): Generator<void, Outcome> {
-  const { item, page } = yield* listing(reading, row, query)
+  const { item, ...page } = yield* listing(reading, row, query)
   return deciding.read(reading, () => deciding.contentView(item, page))
 }
 

@@ -92,6 +92,37 @@ export interface ContentView {
   tokenCounter: number;
   /** With the counter: what the account's token is derived from (a guest's upload answers with it). To the owner only. */
   tokenKeyId: number;
+  /** Of a reader who asked for columns: the page's files without tags or direct links. The item's children are then the others. */
+  files:
+    | FileColumns
+    | undefined;
+  /** With files: places of the item's children on the page, from 0, ascending. */
+  places: number[];
+}
+
+/** Files of one folder, in order. Columns are little-endian arrays with one value a row. */
+export interface FileColumns {
+  /** 16 bytes a row. */
+  ids: Buffer;
+  /** One after another. */
+  names: string;
+  /** uint16: UTF-16 units of the names. */
+  nameLengths: Buffer;
+  /** 8 bytes a row, ASCII, zero filled. */
+  codes: Buffer;
+  /** float64, Unix seconds. */
+  createTimes: Buffer;
+  modTimes: Buffer;
+  /** float64. */
+  sizes: Buffer;
+  downloads: Buffer;
+  /** 16 bytes a row. */
+  md5s: Buffer;
+  /** uint32. */
+  placementGroups: Buffer;
+  mimetypes: string[];
+  /** uint16: index into mimetypes. */
+  mimetypeIndexes: Buffer;
 }
 
 export interface ListingPage {
@@ -934,7 +965,7 @@ export const AccountView: MessageFns<AccountView> = {
 };
 
 function createBaseContentView(): ContentView {
-  return { item: undefined, page: undefined, tokenCounter: 0, tokenKeyId: 0 };
+  return { item: undefined, page: undefined, tokenCounter: 0, tokenKeyId: 0, files: undefined, places: [] };
 }
 
 export const ContentView: MessageFns<ContentView> = {
@@ -950,6 +981,16 @@ export const ContentView: MessageFns<ContentView> = {
     }
     if (message.tokenKeyId !== 0) {
       writer.uint32(32).uint32(message.tokenKeyId);
+    }
+    if (message.files !== undefined) {
+      FileColumns.encode(message.files, writer.uint32(42).fork()).join();
+    }
+    if (message.places.length !== 0) {
+      writer.uint32(50).fork();
+      for (const v of message.places) {
+        writer.uint32(v);
+      }
+      writer.join();
     }
     return writer;
   },
@@ -999,6 +1040,32 @@ export const ContentView: MessageFns<ContentView> = {
             message.tokenKeyId = reader.uint32();
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.files = FileColumns.decode(reader, reader.uint32());
+            continue;
+          }
+          case 6: {
+            if (tag === 48) {
+              message.places.push(reader.uint32());
+
+              continue;
+            }
+
+            if (tag === 50) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.places.push(reader.uint32());
+              }
+
+              continue;
+            }
+
+            break;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1022,6 +1089,210 @@ export const ContentView: MessageFns<ContentView> = {
       : undefined;
     message.tokenCounter = object.tokenCounter ?? 0;
     message.tokenKeyId = object.tokenKeyId ?? 0;
+    message.files = (object.files !== undefined && object.files !== null)
+      ? FileColumns.fromPartial(object.files)
+      : undefined;
+    message.places = object.places?.map((e) => e) || [];
+    return message;
+  },
+};
+
+function createBaseFileColumns(): FileColumns {
+  return {
+    ids: Buffer.alloc(0),
+    names: "",
+    nameLengths: Buffer.alloc(0),
+    codes: Buffer.alloc(0),
+    createTimes: Buffer.alloc(0),
+    modTimes: Buffer.alloc(0),
+    sizes: Buffer.alloc(0),
+    downloads: Buffer.alloc(0),
+    md5s: Buffer.alloc(0),
+    placementGroups: Buffer.alloc(0),
+    mimetypes: [],
+    mimetypeIndexes: Buffer.alloc(0),
+  };
+}
+
+export const FileColumns: MessageFns<FileColumns> = {
+  encode(message: FileColumns, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.ids.length !== 0) {
+      writer.uint32(10).bytes(message.ids);
+    }
+    if (message.names !== "") {
+      writer.uint32(18).string(message.names);
+    }
+    if (message.nameLengths.length !== 0) {
+      writer.uint32(26).bytes(message.nameLengths);
+    }
+    if (message.codes.length !== 0) {
+      writer.uint32(34).bytes(message.codes);
+    }
+    if (message.createTimes.length !== 0) {
+      writer.uint32(42).bytes(message.createTimes);
+    }
+    if (message.modTimes.length !== 0) {
+      writer.uint32(50).bytes(message.modTimes);
+    }
+    if (message.sizes.length !== 0) {
+      writer.uint32(58).bytes(message.sizes);
+    }
+    if (message.downloads.length !== 0) {
+      writer.uint32(66).bytes(message.downloads);
+    }
+    if (message.md5s.length !== 0) {
+      writer.uint32(74).bytes(message.md5s);
+    }
+    if (message.placementGroups.length !== 0) {
+      writer.uint32(82).bytes(message.placementGroups);
+    }
+    for (const v of message.mimetypes) {
+      writer.uint32(90).string(v!);
+    }
+    if (message.mimetypeIndexes.length !== 0) {
+      writer.uint32(98).bytes(message.mimetypeIndexes);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FileColumns {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFileColumns();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.ids = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.names = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.nameLengths = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.codes = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.createTimes = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.modTimes = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.sizes = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.downloads = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.md5s = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.placementGroups = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.mimetypes.push(reader.string());
+            continue;
+          }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.mimetypeIndexes = Buffer.from(reader.bytes());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<FileColumns>, I>>(base?: I): FileColumns {
+    return FileColumns.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<FileColumns>, I>>(object: I): FileColumns {
+    const message = createBaseFileColumns();
+    message.ids = object.ids ?? Buffer.alloc(0);
+    message.names = object.names ?? "";
+    message.nameLengths = object.nameLengths ?? Buffer.alloc(0);
+    message.codes = object.codes ?? Buffer.alloc(0);
+    message.createTimes = object.createTimes ?? Buffer.alloc(0);
+    message.modTimes = object.modTimes ?? Buffer.alloc(0);
+    message.sizes = object.sizes ?? Buffer.alloc(0);
+    message.downloads = object.downloads ?? Buffer.alloc(0);
+    message.md5s = object.md5s ?? Buffer.alloc(0);
+    message.placementGroups = object.placementGroups ?? Buffer.alloc(0);
+    message.mimetypes = object.mimetypes?.map((e) => e) || [];
+    message.mimetypeIndexes = object.mimetypeIndexes ?? Buffer.alloc(0);
     return message;
   },
 };

@@ -149,6 +149,8 @@ export interface ReadContent {
     | undefined;
   /** 1..16. */
   maxDepth: number;
+  /** Files of the page come as columns where they have nothing else to say. */
+  columns?: boolean | undefined;
 }
 
 export interface SearchContents {
@@ -1444,6 +1446,7 @@ function createBaseReadContent(): ReadContent {
     contentFilter: "",
     contentName: undefined,
     maxDepth: 0,
+    columns: undefined,
   };
 }
 
@@ -1475,6 +1478,9 @@ export const ReadContent: MessageFns<ReadContent> = {
     }
     if (message.maxDepth !== 0) {
       writer.uint32(72).uint32(message.maxDepth);
+    }
+    if (message.columns !== undefined) {
+      writer.uint32(80).bool(message.columns);
     }
     return writer;
   },
@@ -1564,6 +1570,14 @@ export const ReadContent: MessageFns<ReadContent> = {
             message.maxDepth = reader.uint32();
             continue;
           }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.columns = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1590,6 +1604,7 @@ export const ReadContent: MessageFns<ReadContent> = {
     message.contentFilter = object.contentFilter ?? "";
     message.contentName = object.contentName ?? undefined;
     message.maxDepth = object.maxDepth ?? 0;
+    message.columns = object.columns ?? undefined;
     return message;
   },
 };

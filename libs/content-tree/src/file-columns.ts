@@ -1,0 +1,78 @@
+/**
+ * Files of a page as columns: what a listing of a thousand files costs is making, sending and reading a thousand messages.
+ * Whatever has more to say than the columns hold (folders, tags, direct links, the bin) is an item of its own.
+ */
+import type { FileColumns } from '@holdfast/wire'
+import type { Tree } from './tree.ts'
+
+/** Whether the columns say everything about this content. */
+export function fitsColumns(tree: Tree, row: number): boolean {
+  return (
+    !tree.isFolder(row) &&
+    !tree.tags.has(row) &&
+    !tree.directLinks.has(row) &&
+    !tree.recycled.has(row) &&
+    (tree.contents.names[row] as string).isWellFormed()
+  )
+}
+
+/** @param rows all of which fit. */
+export function fileColumns({ contents, blobs }: Tree, rows: readonly number[]): FileColumns {
+  const count = rows.length
+  const ids = Buffer.allocUnsafe(count * 16)
+  const codes = Buffer.allocUnsafe(count * 8)
+  const md5s = Buffer.allocUnsafe(count * 16)
+  const blobKeys = new Uint8Array(blobs.columns.keys.buffer)
+  const lengths = new Uint16Array(count)
+  const created = new Float64Array(count)
+  const modified = new Float64Array(count)
+  const sizes = new Float64Array(count)
+  const downloads = new Float64Array(count)
+  const groups = new Uint32Array(count)
+  const types = new Uint16Array(count)
+  const typePlaces = new Map<string, number>()
+  let names = ''
+  for (let place = 0; place < count; place++) {
+    const row = rows[place] as number
+    for (let word = 0; word < 4; word++)
+      ids.writeUInt32BE(contents.ids[row * 4 + word] as number, place * 16 + word * 4)
+    codes.set(contents.code.subarray(row * 8, row * 8 + 8), place * 8)
+    const name = contents.names[row] as string
+    names += name
+    lengths[place] = name.length
+    created[place] = contents.created[row] as number
+    modified[place] = contents.modified[row] as number
+    downloads[place] = contents.downloads[row] as number
+    const blob = contents.link[row] as number
+    md5s.set(blobKeys.subarray(blob * 64, blob * 64 + 16), place * 16)
+    sizes[place] = blobs.columns.size[blob] as number
+    groups[place] = blobs.columns.placementGroup[blob] as number
+    types[place] = placeOf(typePlaces, contents.mimetypes[row] as string)
+  }
+  return {
+    ids,
+    names,
+    nameLengths: bytesOf(lengths),
+    codes,
+    createTimes: bytesOf(created),
+    modTimes: bytesOf(modified),
+    sizes: bytesOf(sizes),
+    downloads: bytesOf(downloads),
+    md5s,
+    placementGroups: bytesOf(groups),
+    mimetypes: [...typePlaces.keys()],
+    mimetypeIndexes: bytesOf(types),
+  }
+}
+
+function placeOf(places: Map<string, number>, text: string): number {
+  const known = places.get(text)
+  if (known !== undefined) return known
+  places.set(text, places.size)
+  return places.size - 1
+}
+
+/** Little-endian, as in the memory of every machine that Node runs on. */
+function bytesOf(column: Float64Array | Uint32Array | Uint16Array): Buffer {
+  return Buffer.from(column.buffer, column.byteOffset, column.byteLength)
+}
