@@ -7,16 +7,12 @@ const poolBytes = 8 * 1024 * 1024
 
 export class Payloads {
   readonly #pool = randomFillSync(Buffer.alloc(poolBytes))
-  readonly #run = randomFillSync(Buffer.alloc(8)).readBigUInt64BE();
+  readonly #run = randomFillSync(Buffer.alloc(8)).readBigUInt64BE()
+  #made = 0;
 
-  /** Pieces of a multipart upload of `bytes` bytes; `n` makes it unique. */
-  *upload(
-    url: URL,
-    path: string,
-    fields: Record<string, string>,
-    bytes: number,
-    n: number,
-  ): Generator<Uint8Array> {
+  /** Pieces of a multipart upload of `bytes` bytes, like none before. */
+  *upload(url: URL, path: string, fields: Record<string, string>, bytes: number): Generator<Uint8Array> {
+    const n = this.#made++
     const { head, tail } = multipart(fields)
     const request =
       `POST ${path} HTTP/1.1\r\nHost: ${url.host}\r\nContent-Type: multipart/form-data; boundary=${boundary}\r\n` +

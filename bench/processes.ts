@@ -84,12 +84,62 @@ export interface Service {
   upload: URL
   admin: URL
   pids: number[]
+  /** Pids by kind of process, where there are several. */
+  kinds?: Record<string, number[]>
   dataDirectory: string
-  /** `embedded` or `cluster`. */
+  /** `embedded`, `cluster`, or `given`: started by somebody else. */
   mode: string
   stop(): Promise<void>
   /** Stops it in order and starts it again on the same data; its pids are others then. */
   restart?(): Promise<void>
+}
+
+interface ClusterFile {
+  regions: {
+    api: string
+    upload: string
+    admin: string
+    processes: { role: string; pid: number }[]
+  }[]
+}
+
+/** A cluster of two regions on fresh data; the first one is asked, all processes of both are counted. */
+export async function startCluster(dataDirectory: string): Promise<Service> {
+  const child = spawn(process.execPath, ['infra/cluster/main.ts'], {
+    cwd: join(import.meta.dirname, '..'),
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: {
+      ...process.env,
+      HOLDFAST_API_PORT: '0',
+      HOLDFAST_UPLOAD_PORT: '0',
+      HOLDFAST_DOWNLOAD_PORT: '0',
+      HOLDFAST_ADMIN_PORT: '0',
+      HOLDFAST_DATA_DIR: dataDirectory,
+      HOLDFAST_RATE_LIMITS: 'off',
+      HOLDFAST_LOG_LEVEL: 'error',
+    },
+  })
+  await new Promise<void>((resolve, reject) => {
+    child.stdout?.once('data', () => resolve())
+    child.once('exit', (code) => reject(new Error(`the cluster ended with ${code} before it was ready`)))
+  })
+  const file = readFileSync(join(dataDirectory, 'cluster.json'), 'utf8')
+  const { regions } = JSON.parse(file) as ClusterFile
+  const [first] = regions
+  if (first === undefined) throw new Error('the cluster has no region')
+  const kinds: Record<string, number[]> = {}
+  for (const { role, pid } of regions.flatMap(({ processes }) => processes))
+    kinds[role] = [...(kinds[role] ?? []), pid]
+  return {
+    api: new URL(first.api),
+    upload: new URL(first.upload),
+    admin: new URL(first.admin),
+    pids: [child.pid ?? 0],
+    kinds,
+    dataDirectory,
+    mode: 'cluster',
+    stop: () => stop(child),
+  }
 }
 
 /** The embedded service in a process of its own, on fresh data. */

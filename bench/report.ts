@@ -2,10 +2,21 @@
 import type { Measured } from './load.ts'
 import { median } from './load.ts'
 
+/** What a reference gave in a round. */
+export interface Beside {
+  /** In the scenario's unit. */
+  figure: number
+  /** CPU-seconds of the reference process for one request or byte; undefined for a bare rate of the machine. */
+  cpuEach: number | undefined
+}
+
 export interface Round {
   measured: Measured
-  references: Record<string, number>
+  references: Record<string, Beside>
+  /** Of the service's processes. */
   cpuSeconds: number
+  /** The same by kind of process, where there are several. */
+  cpuSecondsByKind: Record<string, number>
   peakMiB: number
   writtenBytes: number
 }
@@ -20,6 +31,8 @@ export interface Result {
   errors: number
   /** Median over rounds of this round's figure by this round's reference; above 1 is better than the reference. */
   ratios: Record<string, number>
+  /** Median over rounds of the service's CPU time by the reference's for the same work; below 1 is cheaper than the reference. */
+  costs: Record<string, number>
   /** Scenarios of bytes. */
   cpuSecondsPerGiB: number | undefined
   /** Scenarios of requests. */
@@ -29,11 +42,20 @@ export interface Result {
   writeAmplification: number | undefined
   /** What only this scenario tells. */
   facts: Record<string, number>
+  rounds: readonly Round[]
 }
 
 export function summarise(name: string, unit: Result['unit'], rounds: readonly Round[]): Result {
   const figures = rounds.map((round) => figureOf(unit, round.measured))
-  const names = Object.keys(rounds[0]?.references ?? {})
+  const overRounds = (ratio: (beside: Beside, round: Round, figure: number) => number) =>
+    Object.fromEntries(
+      Object.keys(rounds[0]?.references ?? {}).flatMap((name) => {
+        const values = rounds.map((round, index) =>
+          ratio(round.references[name] as Beside, round, figures[index] as number),
+        )
+        return values.some(Number.isNaN) ? [] : [[name, median(values)]]
+      }),
+    )
   const bytes = rounds.reduce((sum, round) => sum + round.measured.bytes, 0)
   return {
     name,
@@ -42,17 +64,9 @@ export function summarise(name: string, unit: Result['unit'], rounds: readonly R
     p50: median(rounds.map((round) => round.measured.p50)),
     p99: median(rounds.map((round) => round.measured.p99)),
     errors: rounds.reduce((sum, round) => sum + round.measured.errors, 0),
-    ratios: Object.fromEntries(
-      names.map((reference) => [
-        reference,
-        median(
-          rounds.map((round, index) => {
-            const own = figures[index] ?? Number.NaN
-            const theirs = round.references[reference] ?? Number.NaN
-            return unit === 'ms' ? theirs / own : own / theirs
-          }),
-        ),
-      ]),
+    ratios: overRounds((beside, _, own) => (unit === 'ms' ? beside.figure / own : own / beside.figure)),
+    costs: overRounds(
+      (beside, round) => round.cpuSeconds / workOf(unit, round.measured) / (beside.cpuEach ?? Number.NaN),
     ),
     cpuSecondsPerGiB:
       unit === 'bytes' && bytes > 0
@@ -68,8 +82,29 @@ export function summarise(name: string, unit: Result['unit'], rounds: readonly R
       unit === 'bytes' && name.startsWith('upload')
         ? rounds.reduce((sum, round) => sum + round.writtenBytes, 0) / bytes
         : undefined,
-    facts: Object.assign({}, ...rounds.map(({ measured }) => measured.facts ?? {})) as Record<string, number>,
+    facts: {
+      ...(Object.assign({}, ...rounds.map(({ measured }) => measured.facts ?? {})) as Record<string, number>),
+      ...sharesOf(rounds),
+    },
+    rounds,
   }
+}
+
+/** What CPU time is counted by: requests, or bytes. */
+export function workOf(unit: Result['unit'], measured: Measured): number {
+  return unit === 'bytes' ? measured.bytes : measured.count
+}
+
+/** Each kind of process' part of the CPU time, %. */
+function sharesOf(rounds: readonly Round[]): Record<string, number> {
+  const all = rounds.reduce((sum, round) => sum + round.cpuSeconds, 0)
+  const kinds = Object.keys(rounds[0]?.cpuSecondsByKind ?? {})
+  return Object.fromEntries(
+    kinds.map((kind) => [
+      `% ${kind}`,
+      (rounds.reduce((sum, round) => sum + (round.cpuSecondsByKind[kind] ?? 0), 0) / all) * 100,
+    ]),
+  )
 }
 
 export function figureOf(unit: Result['unit'], measured: Measured): number {
@@ -86,6 +121,9 @@ export function table(results: readonly Result[]): string {
       .map(([name, ratio]) => `${ratio.toFixed(2)} ${name}`)
       .join(', '),
     result.cpuSecondsPerGiB?.toFixed(2) ?? `${result.cpuMicrosPerRequest?.toFixed(0)} µs each`,
+    Object.entries(result.costs)
+      .map(([name, cost]) => `${cost.toFixed(1)} ${name}`)
+      .join(', '),
     result.peakMiB.toFixed(0),
     result.writeAmplification?.toFixed(3) ?? '',
     String(result.errors),
@@ -99,6 +137,7 @@ export function table(results: readonly Result[]): string {
     'p50 / p99 ms',
     'ratio to references',
     'CPU-s/GiB, or CPU',
+    'CPU by references',
     'peak MiB',
     'written / payload',
     'errors',
@@ -112,26 +151,68 @@ function written(unit: Result['unit'], figure: number): string {
   return unit === 'requests' ? `${figure.toFixed(0)} /s` : `${(figure / 1e6).toFixed(0)} MB/s`
 }
 
-export interface Baseline {
-  /** Scenario → reference → ratio. */
-  ratios: Record<string, Record<string, number>>
+/** Of one scenario. */
+export interface Kept {
+  ratios: Record<string, number>
+  costs: Record<string, number>
+  writeAmplification?: number | undefined
 }
 
-/** How far a ratio may fall below the baseline before it counts as a regression: the noise of a shared machine. */
-const tolerated = 0.6
+export interface Baseline {
+  commit: string
+  machine: Record<string, unknown>
+  scenarios: Record<string, Kept>
+}
 
+/** How far a scenario may be from the baseline before it counts as a regression: the noise of a shared machine. */
+const tolerated = {
+  /** CPU time by the reference's: the most robust figure, other load moves both alike. */
+  cost: 1.6,
+  /** Rate by the reference's: coarse, for what waits without burning. */
+  ratio: 0.4,
+  /** Bytes written by payload: nearly exact. */
+  writeAmplification: 0.1,
+}
+
+/** The reference that speaks best for the scenario decides: one that had a bad moment must not fail the hot path. */
 export function faultsOf(result: Result, baseline: Baseline): string[] {
+  const { name } = result
   const faults: string[] = []
-  if (result.errors > 0) faults.push(`${result.name}: ${result.errors} requests failed`)
-  // The best of a scenario's references decides: one that had a bad moment must not fail the hot path.
-  const kept = Object.entries(baseline.ratios[result.name] ?? {}).map(
-    ([reference, before]) => (result.ratios[reference] ?? 0) / before,
-  )
-  if (kept.length > 0 && Math.max(...kept) < tolerated)
-    faults.push(`${result.name}: at ${(Math.max(...kept) * 100).toFixed(0)} % of the baseline's ratio`)
+  if (result.errors > 0) faults.push(`${name}: ${result.errors} requests failed`)
+  const kept = baseline.scenarios[name]
+  if (kept === undefined) return faults
+  const cost = Math.min(...changes(result.costs, kept.costs))
+  if (cost > tolerated.cost) faults.push(`${name}: costs ${cost.toFixed(2)} × the baseline's CPU time`)
+  const ratio = Math.max(...changes(result.ratios, kept.ratios))
+  if (ratio < tolerated.ratio)
+    faults.push(`${name}: at ${(ratio * 100).toFixed(0)} % of the baseline's ratio`)
+  const more = (result.writeAmplification ?? 0) - (kept.writeAmplification ?? Number.POSITIVE_INFINITY)
+  if (more > tolerated.writeAmplification)
+    faults.push(`${name}: writes ${more.toFixed(2)} bytes more for each byte than the baseline`)
   return faults
 }
 
-export function baselineOf(results: readonly Result[]): Baseline {
-  return { ratios: Object.fromEntries(results.map((result) => [result.name, result.ratios])) }
+/** This by the baseline's, by reference; one neutral change when nothing is known. */
+function changes(now: Record<string, number>, before: Record<string, number>): number[] {
+  const known = Object.entries(before).flatMap(([reference, figure]) => {
+    const own = now[reference]
+    return own === undefined ? [] : [own / figure]
+  })
+  return known.length > 0 ? known : [1]
+}
+
+export function keptOf(results: readonly Result[]): Baseline['scenarios'] {
+  return Object.fromEntries(
+    results.map(({ name, ratios, costs, writeAmplification }) => [
+      name,
+      { ratios: short(ratios), costs: short(costs), writeAmplification },
+    ]),
+  )
+}
+
+/** Three digits: more is noise. */
+function short(figures: Record<string, number>): Record<string, number> {
+  return Object.fromEntries(
+    Object.entries(figures).map(([name, figure]) => [name, Number(figure.toPrecision(3))]),
+  )
 }

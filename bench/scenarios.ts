@@ -23,16 +23,20 @@ export interface Scenario {
   unit: 'requests' | 'bytes' | 'ms'
   /** Prepares once, then measures a phase as often as asked. */
   prepare(bench: Bench): Promise<() => Promise<Measured>>
-  /** The same load on a reference; its figure is the denominator of the ratio. */
-  references: Record<string, (bench: Bench) => Promise<number>>
-  /** Needs a service of its own that has done nothing before; only where one can be started. */
+  /** What it is compared with in the same round: the same load on a reference server, or a bare rate of the machine in the same unit. */
+  references: Record<string, (bench: Bench) => Promise<Measured | number>>
+  /** Needs a service of its own that has done nothing before; only where one can be started. Not warmed up. */
   own?: boolean
+  /** Requests that go before the first round (1): code runs at its final speed after some thousand. */
+  warm?: number
   /** Instead of the usual number. */
   rounds?: number
 }
 
 const KiB = 1024
 const MiB = 1024 * KiB
+/** Of scenarios of small requests. */
+const warmRequests = 3000
 
 export function scenarios(quick: boolean): Scenario[] {
   const large = quick ? 64 : 256
@@ -73,41 +77,31 @@ export function scenarios(quick: boolean): Scenario[] {
   ]
 }
 
-const rate = (measured: Measured): number => measured.count / measured.seconds
-const bytesRate = (measured: Measured): number => measured.bytes / measured.seconds
-
 function upload(name: string, size: { bytes: number; connections: number; requests?: number }): Scenario {
   const unit = size.bytes < 64 * KiB ? 'requests' : 'bytes'
-  const figure = unit === 'requests' ? rate : bytesRate
   function options(bench: Bench, url: URL, path: string, fields: Record<string, string>): LoopOptions {
     return {
       url,
       connections: size.connections,
       seconds: bench.seconds,
       ...(size.requests ? { requests: size.requests, seconds: 120 } : {}),
-      pieces: (n) => bench.payloads.upload(url, path, fields, size.bytes, n + counter++),
+      pieces: () => bench.payloads.upload(url, path, fields, size.bytes),
       payloadBytes: size.bytes,
     }
   }
-  let counter = 0
   return {
     name,
     unit,
+    ...(unit === 'requests' ? { warm: warmRequests } : {}),
     async prepare(bench) {
       const account = await bench.client.account()
       const folderId = await bench.client.folder(account, account.rootFolder, 'uploads')
       const fields = { token: account.token, folderId }
-      await loop({
-        ...options(bench, bench.service.upload, '/uploadfile', fields),
-        seconds: 1,
-        requests: size.connections,
-      })
       return () => loop(options(bench, bench.service.upload, '/uploadfile', fields))
     },
     references: {
-      'node:http': async (bench) => figure(await loop(options(bench, bench.reference.http, '/sink', {}))),
-      fastify: async (bench) =>
-        figure(await loop(options(bench, bench.reference.fastify, '/uploadfile', {}))),
+      'node:http': (bench) => loop(options(bench, bench.reference.http, '/sink', {})),
+      fastify: (bench) => loop(options(bench, bench.reference.fastify, '/uploadfile', {})),
       ...(unit === 'bytes'
         ? {
             'md5 of one core': (bench: Bench) => ask(bench, '/md5'),
@@ -127,7 +121,6 @@ function download(
   size: { bytes: number; connections: number; files: number; requests?: number },
 ): Scenario {
   const unit = size.bytes < 64 * KiB ? 'requests' : 'bytes'
-  const figure = unit === 'requests' ? rate : bytesRate
   const common = (
     bench: Bench,
   ): Pick<LoopOptions, 'connections' | 'seconds' | 'requests' | 'payloadBytes'> => ({
@@ -139,22 +132,18 @@ function download(
   return {
     name,
     unit,
+    ...(unit === 'requests' ? { warm: warmRequests } : {}),
     async prepare(bench) {
       const { links } = await stored(bench, size.bytes, size.files)
       const requests = links.map((link) => get(link))
       const url = links[0] as URL
-      const options = {
-        ...common(bench),
-        url,
-        pieces: (n: number) => [requests[n % requests.length] as Buffer],
-      }
-      await loop({ ...options, requests: size.files })
-      return () => loop(options)
+      const pieces = (n: number) => [requests[n % requests.length] as Buffer]
+      return () => loop({ ...common(bench), url, pieces })
     },
     references: {
-      'node:http': async (bench) => {
+      'node:http': (bench) => {
         const request = get(new URL(`/bytes/${size.bytes}`, bench.reference.http))
-        return figure(await loop({ ...common(bench), url: bench.reference.http, pieces: () => [request] }))
+        return loop({ ...common(bench), url: bench.reference.http, pieces: () => [request] })
       },
     },
   }
@@ -174,7 +163,7 @@ async function stored(
     connections: Math.min(4, files),
     seconds: 600,
     requests: files,
-    pieces: (n) => bench.payloads.upload(url, '/uploadfile', fields, bytes, n),
+    pieces: () => bench.payloads.upload(url, '/uploadfile', fields, bytes),
     payloadBytes: bytes,
   })
   return { account, links: await bench.client.links(account, folderId) }
@@ -191,6 +180,7 @@ function ranges(name: string, bytes: number): Scenario {
   return {
     name,
     unit: 'requests',
+    warm: warmRequests,
     async prepare(bench) {
       const { links } = await stored(bench, bytes, 1)
       const link = links[0] as URL
@@ -203,9 +193,9 @@ function ranges(name: string, bytes: number): Scenario {
         )
     },
     references: {
-      'node:http': async (bench) => {
+      'node:http': (bench) => {
         const request = get(new URL(`/bytes/${64 * KiB}`, bench.reference.http))
-        return rate(await loop(options(bench, bench.reference.http, () => request)))
+        return loop(options(bench, bench.reference.http, () => request))
       },
     },
   }
@@ -216,6 +206,7 @@ function folderCreation(name: string, accounts: number): Scenario {
   return {
     name,
     unit: 'requests',
+    warm: warmRequests,
     async prepare(bench) {
       const all = await Promise.all(Array.from({ length: accounts }, () => bench.client.account()))
       const requests = all.map((account) => ({
@@ -227,11 +218,9 @@ function folderCreation(name: string, accounts: number): Scenario {
       return () => cannon(bench.service.api, requests, load(bench))
     },
     references: {
-      fastify: async (bench) => {
+      fastify: (bench) => {
         const body = { parentFolderId: '00000000-0000-4000-8000-000000000000' }
-        return rate(
-          await cannon(bench.reference.fastify, [{ method: 'POST', path: '/json', body }], load(bench)),
-        )
+        return cannon(bench.reference.fastify, [{ method: 'POST', path: '/json', body }], load(bench))
       },
     },
   }
@@ -299,9 +288,9 @@ function timed(name: string, prepare: (bench: Bench) => Promise<(n: number) => B
       return () => loop(options(bench, bench.service.api, request))
     },
     references: {
-      'node:http': async (bench) => {
+      'node:http': (bench) => {
         const request = get(new URL('/listing', bench.reference.http))
-        return (await loop(options(bench, bench.reference.http, () => request))).p50
+        return loop(options(bench, bench.reference.http, () => request))
       },
     },
   }
@@ -348,10 +337,10 @@ function zip(files: number): Scenario {
         })
     },
     references: {
-      'node:http': async (bench) => {
+      'node:http': (bench) => {
         const request = get(new URL(`/bytes/${files * 64 * KiB}`, bench.reference.http))
         const options = { connections: 1, seconds: 120, requests: 2, payloadBytes: 'answer' as const }
-        return bytesRate(await loop({ ...options, url: bench.reference.http, pieces: () => [request] }))
+        return loop({ ...options, url: bench.reference.http, pieces: () => [request] })
       },
     },
   }
@@ -401,11 +390,11 @@ function activation(contents: number): Scenario {
       }
     },
     references: {
-      'node:http': async (bench) => {
+      'node:http': (bench) => {
         const request = get(new URL('/listing', bench.reference.http))
         const { http: url } = bench.reference
         const options = { url, connections: 1, seconds: 1, requests: 100, payloadBytes: 0 }
-        return (await loop({ ...options, pieces: () => [request] })).p50
+        return loop({ ...options, pieces: () => [request] })
       },
     },
   }
