@@ -5,7 +5,7 @@
  * removed under the new use.
  */
 import type { Blob, BlobColumns as SavedBlobs } from '@holdfast/wire'
-import { BlobColumns } from './columns.ts'
+import { BlobColumns, setColumn } from './columns.ts'
 import { WordIndex } from './word-index.ts'
 
 const keyBytes = 64
@@ -104,22 +104,28 @@ export class BlobTable {
     }
   }
 
+  reserve(rows: number): void {
+    this.columns.reserve(rows)
+    this.#index.reserve(rows)
+  }
+
   /** Adds rows of a checkpoint; uses are counted as the contents come. Releases are restored in the order of their numbers. */
   load(saved: SavedBlobs): void {
     const { columns } = this
     const count = saved.releases.length / 8
+    const first = columns.takeRun(count)
+    const keys = Buffer.from(columns.keys.buffer)
     for (let place = 0; place < count; place++) {
-      const row = columns.take()
-      const key = new Uint8Array(columns.keys.buffer, row * keyBytes, keyBytes)
-      key.set(saved.ids.subarray(place * 48, place * 48 + 48))
-      key.set(saved.incarnations.subarray(place * 16, place * 16 + 16), 48)
-      columns.size[row] = saved.sizes.readDoubleLE(place * 8)
-      columns.crc32[row] = saved.crc32s.readUInt32LE(place * 4)
-      columns.placementGroup[row] = saved.placementGroups.readUInt32LE(place * 4)
-      this.#index.add(row)
+      const at = (first + place) * keyBytes
+      saved.ids.copy(keys, at, place * 48, place * 48 + 48)
+      saved.incarnations.copy(keys, at + 48, place * 16, place * 16 + 16)
+      this.#index.add(first + place)
       const release = saved.releases.readDoubleLE(place * 8)
-      if (release !== 0) this.owe(row, release)
+      if (release !== 0) this.owe(first + place, release)
     }
+    setColumn(columns.size, first, saved.sizes)
+    setColumn(columns.crc32, first, saved.crc32s)
+    setColumn(columns.placementGroup, first, saved.placementGroups)
   }
 
   #find(blob: Blob): number {

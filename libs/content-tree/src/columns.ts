@@ -17,6 +17,12 @@ function columnOf(type: 'u8' | 'u32' | 'f64', length: number): Column {
   return new Float64Array(length)
 }
 
+/** Sets rows from `row` on to the bytes of a saved column. @throws RangeError when they do not fit. */
+export function setColumn(column: Column, row: number, saved: Uint8Array, width = 1): void {
+  const { buffer, byteOffset, byteLength, BYTES_PER_ELEMENT } = column
+  new Uint8Array(buffer, byteOffset, byteLength).set(saved, row * width * BYTES_PER_ELEMENT)
+}
+
 /** Hands out row numbers; the columns of a table live in its subclass, named in `layout`. */
 abstract class Table {
   readonly #layout: [name: string, column: Layout[string]][]
@@ -46,6 +52,13 @@ abstract class Table {
     if (freed !== undefined) return freed
     if (this.#end === this.#capacity) this.reserve(Math.ceil(this.#capacity * 1.5))
     return this.#end++
+  }
+
+  /** That many rows in a run, behind all others; their columns are zero. @returns the first. */
+  takeRun(count: number): number {
+    this.reserve(this.#end + count)
+    this.#end += count
+    return this.#end - count
   }
 
   give(row: number): void {

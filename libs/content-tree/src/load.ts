@@ -1,6 +1,6 @@
 /** The tree from the columns of a checkpoint. */
 import type { CheckpointPage, ContentColumns } from '@holdfast/wire'
-import { none } from './columns.ts'
+import { none, setColumn } from './columns.ts'
 import type { Tree } from './tree.ts'
 
 export function loadContents(tree: Tree, pages: readonly CheckpointPage[]): void {
@@ -30,10 +30,10 @@ function reserve(tree: Tree, pages: readonly CheckpointPage[]): void {
   tree.reserve(rows)
 }
 
+/** Sets whole columns; what is left to do for a row is its name, its place in the index and its neighbours. */
 class Loader {
   readonly #tree: Tree
   readonly #passwords: CheckpointPage['passwords']
-  #end = 0
 
   constructor(tree: Tree, passwords: CheckpointPage['passwords']) {
     this.#tree = tree
@@ -42,69 +42,44 @@ class Loader {
 
   /** Rows come in pre-order: a parent before its children. */
   load(columns: ContentColumns): void {
-    const count = columns.flags.length
-    const parents = u32(columns.parents)
-    const links = u32(columns.links)
-    const lengths = u32(columns.nameLengths)
-    const mimetypes = new Uint16Array(copied(columns.mimetypeIndexes))
-    const expiries = f64(columns.expiries)
-    const ids = u32(columns.ids)
-    const createTimes = f64(columns.createTimes)
-    const modTimes = f64(columns.modTimes)
-    const downloads = f64(columns.downloads)
-    if (parents.length !== count || links.length !== count || ids.length !== 4 * count)
-      throw new Error('checkpoint columns of different lengths')
     const { contents } = this.#tree
+    const { flags, names, nameLengths, mimetypeIndexes } = columns
+    const count = flags.length
+    const parents = columns.parents.length / 4
+    if (parents !== count || columns.links.length / 4 !== count || columns.ids.length !== 16 * count)
+      throw new Error('checkpoint columns of different lengths')
+    const mimetypes = columns.mimetypes.map((mimetype) => this.#tree.shared(mimetype))
+    const first = contents.takeRun(count)
+    setColumn(contents.ids, first, columns.ids, 4)
+    setColumn(contents.code, first, columns.codes, 8)
+    setColumn(contents.created, first, columns.createTimes)
+    setColumn(contents.modified, first, columns.modTimes)
+    setColumn(contents.downloads, first, columns.downloads)
+    setColumn(contents.parent, first, columns.parents)
+    setColumn(contents.link, first, columns.links)
     let nameAt = 0
     let folderAt = 0
     for (let place = 0; place < count; place++) {
-      const flags = columns.flags[place] as number
-      const name = columns.names.toString('utf8', nameAt, nameAt + (lengths[place] as number))
-      nameAt += lengths[place] as number
-      const row = contents.take()
-      if (row !== this.#end++) throw new Error('a checkpoint is loaded into an empty tree')
-      contents.ids.set(ids.subarray(place * 4, place * 4 + 4), row * 4)
-      contents.code.set(columns.codes.subarray(place * 8, place * 8 + 8), row * 8)
-      contents.created[row] = createTimes[place] as number
-      contents.modified[row] = modTimes[place] as number
-      contents.downloads[row] = downloads[place] as number
-      const parent = parents[place] as number
+      const row = first + place
+      const parent = contents.parent[row] as number
       if (parent !== none && parent >= row) throw new Error('a checkpoint row before its parent')
-      const link = links[place] as number
-      if ((flags & 1) === 1)
-        this.#tree.restoreFolder(row, {
-          name,
-          parent,
-          flags,
-          expiry: expiries[folderAt++] as number,
-          password: link === 0 ? undefined : this.#passwords[link - 1],
-        })
-      else
-        this.#tree.restoreFile(row, {
-          name,
-          parent,
-          blob: link,
-          mimetype: columns.mimetypes[mimetypes[place] as number] as string,
-        })
+      const nameEnd = nameAt + nameLengths.readUInt32LE(place * 4)
+      const name = names.toString('utf8', nameAt, nameEnd)
+      nameAt = nameEnd
+      const flag = flags[place] as number
+      if ((flag & 1) === 0) {
+        const mimetype = mimetypes[mimetypeIndexes.readUInt16LE(place * 2)] as string
+        this.#tree.restoreFile(row, { name, parent, mimetype })
+        continue
+      }
+      const link = contents.link[row] as number
+      const expiry = columns.expiries.readDoubleLE(folderAt++ * 8)
+      const password = link === 0 ? undefined : this.#passwords[link - 1]
+      this.#tree.restoreFolder(row, { name, parent, flags: flag, expiry, password })
     }
   }
 
   end(): void {
     this.#tree.restored()
   }
-}
-
-/** Buffers from the decoder lie at any offset; typed arrays want theirs aligned. */
-function copied(bytes: Buffer): ArrayBuffer {
-  const aligned = new ArrayBuffer(bytes.length)
-  new Uint8Array(aligned).set(bytes)
-  return aligned
-}
-
-function u32(bytes: Buffer): Uint32Array {
-  return new Uint32Array(copied(bytes))
-}
-
-function f64(bytes: Buffer): Float64Array {
-  return new Float64Array(copied(bytes))
 }

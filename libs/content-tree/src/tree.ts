@@ -259,8 +259,9 @@ export class Tree {
   /** Makes room at once, before a large load. */
   reserve(rows: { contents: number; folders: number; blobs: number }): void {
     this.contents.reserve(rows.contents)
+    this.#index.reserve(rows.contents)
     this.folders.reserve(rows.folders)
-    this.blobs.columns.reserve(rows.blobs)
+    this.blobs.reserve(rows.blobs)
   }
 
   /** @param parent `none` makes a top. */
@@ -282,7 +283,7 @@ export class Tree {
   addFile(parent: number, facts: NewContent & { mimetype: string }, blob: number): number {
     const row = this.#addRow(facts)
     this.contents.link[row] = blob
-    this.contents.mimetypes[row] = this.#shared(facts.mimetype)
+    this.contents.mimetypes[row] = this.shared(facts.mimetype)
     this.#attach(row, parent)
     return row
   }
@@ -411,52 +412,73 @@ export class Tree {
       password: PasswordVerifier | undefined
     },
   ): void {
+    const { contents } = this
     const folder = this.folders.take()
-    this.contents.isFolder[row] = 1
-    this.contents.link[row] = folder
-    this.contents.mimetypes[row] = ''
+    contents.isFolder[row] = 1
+    contents.link[row] = folder
     this.#emptyLists(folder)
     this.folders.isPublic[folder] = (saved.flags & 2) >> 1
     this.folders.deleteAfterExpiry[folder] = (saved.flags & 4) >> 2
     if (saved.password !== undefined) this.folders.password[folder] = 1 + this.passwords.use(saved.password)
     if (saved.expiry !== 0) this.#startTimer(row, saved.expiry)
     if ((saved.flags & 8) !== 0) this.close(row)
-    this.#restoreRow(row, saved)
-  }
-
-  restoreFile(row: number, saved: { name: string; parent: number; blob: number; mimetype: string }): void {
-    this.contents.link[row] = saved.blob
-    this.contents.mimetypes[row] = this.#shared(saved.mimetype)
-    this.blobs.useRow(saved.blob)
-    this.#restoreRow(row, saved)
-  }
-
-  /** After the last row: adds up the totals, from the leaves on. */
-  restored(): void {
-    const { filesBelow, foldersBelow, bytesBelow } = this.folders
-    for (let row = this.contents.count - 1; row >= 0; row--) {
-      const parent = this.parentOf(row)
-      if (parent === none) continue
-      const above = this.contents.link[parent] as number
-      const { files, folders, bytes } = this.totalsOf(row)
-      filesBelow[above] = (filesBelow[above] as number) + files
-      foldersBelow[above] = (foldersBelow[above] as number) + folders
-      bytesBelow[above] = (bytesBelow[above] as number) + bytes
-    }
-  }
-
-  #restoreRow(row: number, { name, parent }: { name: string; parent: number }): void {
-    const { contents } = this
-    contents.names[row] = name
-    this.#textBytes += textBytes(name)
-    this.#index.add(row)
+    this.#restoreRow(row, saved.name, '')
     contents.parent[row] = none
     contents.next[row] = none
     contents.previous[row] = none
-    if (parent !== none) this.#append(row, parent)
+    if (saved.parent !== none) this.#append(row, saved.parent)
     else if (this.root === none) this.root = row
     else if (this.bin === none) this.bin = row
     else this.garbage.push(row)
+  }
+
+  /** @param saved its link is that of the contents' column. */
+  restoreFile(row: number, saved: { name: string; parent: number; mimetype: string }): void {
+    const { contents, folders } = this
+    const { parent } = saved
+    const blob = contents.link[row] as number
+    this.blobs.useRow(blob)
+    this.#restoreRow(row, saved.name, saved.mimetype)
+    const folder = this.#folder(parent)
+    const last = folders.lastFile[folder] as number
+    contents.previous[row] = last
+    contents.next[row] = none
+    if (last === none) folders.firstFile[folder] = row
+    else contents.next[last] = row
+    folders.lastFile[folder] = row
+    folders.fileCount[folder] = (folders.fileCount[folder] as number) + 1
+    folders.filesBelow[folder] = (folders.filesBelow[folder] as number) + 1
+    folders.bytesBelow[folder] = (folders.bytesBelow[folder] as number) + this.blobs.size(blob)
+  }
+
+  /** After the last row: adds what is in each folder to those above it, from the leaves on. */
+  restored(): void {
+    const { isFolder, parent, link } = this.contents
+    const { filesBelow, foldersBelow, bytesBelow } = this.folders
+    for (let row = this.contents.count - 1; row >= 0; row--) {
+      const above = parent[row] as number
+      if (isFolder[row] === 0 || above === none) continue
+      const from = link[row] as number
+      const to = link[above] as number
+      filesBelow[to] = (filesBelow[to] as number) + (filesBelow[from] as number)
+      foldersBelow[to] = (foldersBelow[to] as number) + (foldersBelow[from] as number) + 1
+      bytesBelow[to] = (bytesBelow[to] as number) + (bytesBelow[from] as number)
+    }
+  }
+
+  #restoreRow(row: number, name: string, mimetype: string): void {
+    this.contents.names[row] = name
+    this.contents.mimetypes[row] = mimetype
+    this.#textBytes += textBytes(name)
+    this.#index.add(row)
+  }
+
+  /** One string for equal mimetypes. */
+  shared(mimetype: string): string {
+    const known = this.#mimetypes.get(mimetype)
+    if (known !== undefined) return known
+    if (this.#mimetypes.size < sharedMimetypesMax) this.#mimetypes.set(mimetype, mimetype)
+    return mimetype
   }
 
   // ---- inside
@@ -613,13 +635,6 @@ export class Tree {
     this.contents.mimetypes[row] = ''
     this.#index.remove(row)
     this.contents.give(row)
-  }
-
-  #shared(mimetype: string): string {
-    const known = this.#mimetypes.get(mimetype)
-    if (known !== undefined) return known
-    if (this.#mimetypes.size < sharedMimetypesMax) this.#mimetypes.set(mimetype, mimetype)
-    return mimetype
   }
 }
 

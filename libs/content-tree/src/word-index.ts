@@ -42,9 +42,16 @@ export class WordIndex {
 
   /** The row's key must not be in the index yet. */
   add(row: number): void {
-    if ((this.#used + 1) * 4 > this.#slots.length * 3) this.#grow()
+    this.reserve(this.#used + 1)
     this.#insert(row)
     this.#used++
+  }
+
+  /** Makes room at once for that many rows in all. */
+  reserve(rows: number): void {
+    let slots = this.#slots.length
+    while (rows * 4 > slots * 3) slots *= 2
+    if (slots > this.#slots.length) this.#resize(slots)
   }
 
   remove(row: number): void {
@@ -73,9 +80,9 @@ export class WordIndex {
     this.#slots[slot] = row
   }
 
-  #grow(): void {
+  #resize(slots: number): void {
     const rows = this.#slots
-    this.#slots = new Uint32Array(rows.length * 2).fill(empty)
+    this.#slots = new Uint32Array(slots).fill(empty)
     for (const row of rows) if (row !== empty) this.#insert(row)
   }
 
