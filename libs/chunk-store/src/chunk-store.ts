@@ -280,6 +280,7 @@ export class ChunkStore implements NodeStore {
       moved: (_entry, old, copy, from) => this.#moved(old, copy, from),
       freeExtentsMax: this.#options.freeExtentsMax,
       pause: () => this.#yieldDevice(),
+      now: () => this.#clock.monotonic(),
     })
     this.#slots = new SlotPool(Math.floor(this.#options.uploadMemoryBytes / slotBytes), this.#after)
     this.#hashing = (machine.hashing ?? ((memory) => new WorkerHashing(memory, options.hashThreadsMax)))(
@@ -299,7 +300,11 @@ export class ChunkStore implements NodeStore {
     }
     this.#background = machine.background ?? true
     const sweepMs = Math.max(1000, Math.min(30_000, this.#options.stageIdleMs / 4))
-    this.#sweeper = setInterval(() => this.#background && this.sweep(), sweepMs).unref()
+    this.#sweeper = setInterval(() => {
+      if (!this.#background) return
+      this.sweep()
+      this.#compactLater() // what failed on a full disk is tried again
+    }, sweepMs).unref()
   }
 
   async stage(options: StageOptions = {}): Promise<PlacedStage> {

@@ -41,9 +41,14 @@ export interface CompactorParts {
   moved(entry: RowEntry, old: Copy, copy: Copy, from: Extent): void
   /** Free extents that are kept for reuse; the files of others are removed. */
   freeExtentsMax: number
+  /** Monotonic milliseconds. */
+  now(): number
   /** Lets uploads and readers have the device; resolves when the next MiB may be moved. */
   pause(): Promise<void>
 }
+
+/** After a fault of the disk or the catalogue, which may be full: then it may be better. */
+const restMs = 5_000
 
 export class Compactor {
   readonly #parts: CompactorParts
@@ -98,9 +103,13 @@ export class Compactor {
   /** What can be freed first; then what a write failed on, then what has the least that lives. */
   #next(): Extent | undefined {
     const candidates = [...this.#parts.extents.all.values()].filter(
-      (extent) => extent.state === 'sealed' && !extent.stuck && wanted(extent) && !blocked(extent),
+      (extent) => extent.state === 'sealed' && !this.#rests(extent) && wanted(extent) && !blocked(extent),
     )
     return candidates.sort((a, b) => Number(b.suspect) - Number(a.suspect) || a.liveBytes - b.liveBytes)[0]
+  }
+
+  #rests({ rest, liveBytes }: Extent): boolean {
+    return rest !== undefined && rest.liveBytes === liveBytes && this.#parts.now() < rest.untilMs
   }
 
   async #reclaim(extent: Extent): Promise<void> {
@@ -109,14 +118,14 @@ export class Compactor {
       if (!extent.draining && (extent.liveBytes > 0 || extent.marks > 0)) await this.#drain(extent)
       if (this.#stopped) return
       if (extent.liveBytes > 0) {
-        extent.stuck = true
+        extent.rest = { untilMs: Number.POSITIVE_INFINITY, liveBytes: extent.liveBytes }
         log.warn({ extent: extent.number, bytes: extent.liveBytes }, 'an extent could not be emptied')
         return
       }
       extent.draining = true
       if (extent.holders.size === 0) await this.#free(extent)
     } catch (error) {
-      extent.stuck = true
+      extent.rest = { untilMs: this.#parts.now() + restMs, liveBytes: extent.liveBytes }
       throw faultOf(error, `compacting extent ${extent.number}`)
     }
   }

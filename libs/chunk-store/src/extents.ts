@@ -31,8 +31,8 @@ export class Extent implements ExtentRow {
   fileBytes = 0
   /** Its live records are being moved away. */
   draining = false
-  /** Compaction found something it could not move; it is left alone until the next start. */
-  stuck = false
+  /** Compaction could not empty it: it is left alone for a while, or until something else of it goes. */
+  rest: { untilMs: number; liveBytes: number } | undefined
   /** Readers and uploads that need what stands in it, live or not. */
   readonly holders = new Set<object>()
   /** Group records on their way into it: until they are settled the catalogue must call it open. */
@@ -109,7 +109,7 @@ export class Extent implements ExtentRow {
     this.marks = 0
     this.suspect = false
     this.draining = false
-    this.stuck = false
+    this.rest = undefined
     this.full = false
     this.failure = undefined
   }

@@ -105,7 +105,8 @@ function adopt(
   if (size === undefined) {
     if (row !== undefined && row.state !== 'free' && row.liveBytes > 0) {
       log.error({ extent: extent.number, bytes: row.liveBytes }, 'the file of an extent is missing')
-      Object.assign(extent, row, { state: 'sealed', stuck: true })
+      const rest = { untilMs: Number.POSITIVE_INFINITY, liveBytes: row.liveBytes }
+      Object.assign(extent, row, { state: 'sealed', rest })
       result.extents.push(extent)
     }
     return

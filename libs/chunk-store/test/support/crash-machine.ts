@@ -52,6 +52,8 @@ export class CrashMachine {
   readonly #base: DiskState
   /** Set by tests: fails or passes an operation; a thrown error is the operation's. */
   fault: (operation: 'write' | 'sync' | 'read' | 'resize' | 'batch', path: string) => void = () => {}
+  /** Set by tests: an operation ends no sooner than this. */
+  hold: (operation: 'sync' | 'batch', path: string) => Promise<void> | undefined = () => undefined
   freeBytes = 1e12
   /** Says that it synced and did not: what acknowledging before the sync comes to. */
   liesAboutSync = false
@@ -220,6 +222,7 @@ export class CrashMachine {
     const sync = { path, begun: ++this.events, ended: Number.POSITIVE_INFINITY }
     if (!this.liesAboutSync) this.#syncs.push(sync)
     await this.#delay()
+    await this.hold('sync', path)
     sync.ended = ++this.events
   }
 
@@ -232,6 +235,7 @@ export class CrashMachine {
     const batch: Batch = { begun: ++this.events, ended: Number.POSITIVE_INFINITY, sync, changes: copies }
     this.#batches.push(batch)
     await this.#delay()
+    await this.hold('batch', '')
     for (const { key, value } of copies) {
       if (value === undefined) this.#rows.delete(key)
       else this.#rows.set(key, value)
