@@ -9,6 +9,7 @@ import {
   BlobFault,
   type BlobName,
   type BlobStoreUsage,
+  blobIdBytes,
   incarnationBytes,
   type NodeStore,
   type PlacedCommit,
@@ -17,8 +18,7 @@ import {
   type StageOptions,
   tombstoneRetentionMsDefault,
 } from '@holdfast/blob-store'
-import { type Clock, systemClock } from '@holdfast/kernel'
-import { LRUCache } from 'lru-cache'
+import { type Clock, RecentMap, systemClock } from '@holdfast/kernel'
 import { Ballast } from './ballast.ts'
 import type { Catalogue } from './catalogue.ts'
 import { Compactor } from './compactor.ts'
@@ -102,8 +102,8 @@ export interface ChunkStoreMachine {
 }
 
 const freshSpaceMs = 500
-/** Outcomes of uploads that are remembered beyond their copies' rows. */
-const outcomesMax = 10_000
+/** Outcomes of uploads that are remembered beyond their copies' rows, 250 bytes each. */
+const outcomesMax = 16_384
 const noteBytesMax = 64 * 1024
 /** There while the store is closed, after an orderly end. */
 const cleanKey = Buffer.from('mclean')
@@ -138,8 +138,8 @@ export class ChunkStore implements NodeStore {
   readonly #stageParts: StageParts
   readonly #stages = new Set<ChunkStage>()
   readonly #history: ReplicationLog
-  /** What the latest uploads became, by upload id. */
-  readonly #outcomes = new LRUCache<string, BlobName>({ max: outcomesMax })
+  /** What the latest uploads became, blob id ‖ incarnation, by upload id; all in latin1. */
+  readonly #outcomes = new RecentMap<string, string>({ max: outcomesMax })
   readonly #randomFill: (bytes: Buffer) => Buffer
   readonly #uploadIds: Slab
   readonly #after: After
@@ -242,6 +242,7 @@ export class ChunkStore implements NodeStore {
       extentOf,
       failed: () => this.#spaceChanged(),
       now: () => this.#clock.now(),
+      after: this.#after,
     })
     this.#history = new ReplicationLog({
       ledger: this.#ledger,
@@ -382,7 +383,7 @@ export class ChunkStore implements NodeStore {
   async committed(uploadId: Uint8Array): Promise<BlobFacts | undefined> {
     this.#assertOpen()
     const outcome = this.#outcomes.get(latin1(uploadId))
-    if (outcome !== undefined) return this.stat(outcome)
+    if (outcome !== undefined) return this.stat(blobNamed(outcome))
     const id = await this.#blobOf(Buffer.from(uploadId))
     return id && this.stat({ id, incarnation: uploadId })
   }
@@ -392,7 +393,7 @@ export class ChunkStore implements NodeStore {
     const entry = await this.#rows.acquire(id)
     try {
       return entry.copies
-        .filter((copy) => !copy.quarantined && !entry.deleting.has(copy))
+        .filter((copy) => !copy.quarantined && !entry.deleting.includes(copy))
         .map((copy) => factsOf(entry.id, copy))
     } finally {
       this.#rows.release(entry)
@@ -631,7 +632,7 @@ export class ChunkStore implements NodeStore {
       })
       this.#writer.submit(intent)
       const facts = await intent.done
-      this.#outcomes.set(latin1(stage.uploadId), facts)
+      this.#outcomes.set(latin1(stage.uploadId), latin1(facts.id) + latin1(facts.incarnation))
       return facts
     } finally {
       this.#rows.release(entry)
@@ -639,7 +640,10 @@ export class ChunkStore implements NodeStore {
   }
 
   async #blobOf(incarnation: Buffer): Promise<Buffer | undefined> {
-    const [id] = await this.#catalogue.get([uploadKey(incarnation)])
+    const key = uploadKey(incarnation)
+    const noted = this.#ledger.noted(key)
+    if (noted !== undefined) return noted.value
+    const [id] = await this.#catalogue.get([key])
     return id
   }
 
@@ -729,4 +733,9 @@ export class ChunkStore implements NodeStore {
 
 function find(entry: RowEntry, incarnation: Uint8Array): Copy | undefined {
   return entry.copies.find((copy) => copy.incarnation.equals(incarnation))
+}
+
+function blobNamed(name: string): BlobName {
+  const bytes = Buffer.from(name, 'latin1')
+  return { id: bytes.subarray(0, blobIdBytes), incarnation: bytes.subarray(blobIdBytes) }
 }

@@ -23,11 +23,14 @@ import {
   tombstoneKey,
   uploadKey,
 } from './rows.ts'
+import type { After } from './slots.ts'
 
 const storeKey = Buffer.from('mstore')
 /** Rows that may wait for a catalogue that does not take them; past it commits are refused. */
 const unwrittenRowsMax = 50_000
 const retryMs = 1000
+/** How far the catalogue may be behind without anybody asking: what a recovery reads more, at a GB/s. */
+const followMs = 20
 
 /** Facts of the store, in one row. */
 export interface StoreFacts {
@@ -55,6 +58,7 @@ export class Ledger {
   readonly #extentOf: (run: { extent: number; generation: number }) => Extent | undefined
   readonly #now: () => number
   readonly #failed: (error: Error) => void
+  readonly #after: After
   readonly #dirtyRows = new Set<RowEntry>()
   readonly #dirtyExtents = new Set<Extent>()
   readonly #dirtyKeys = new Map<string, CatalogueChange>()
@@ -81,6 +85,7 @@ export class Ledger {
     now: () => number
     /** The catalogue took no batch. */
     failed: (error: Error) => void
+    after: After
   }) {
     this.facts = options.facts
     this.#logSynced = options.facts.logHead
@@ -90,6 +95,7 @@ export class Ledger {
     this.#log = options.log
     this.#extentOf = options.extentOf
     this.#failed = options.failed
+    this.#after = options.after
   }
 
   /** @throws BlobFault `UNAVAILABLE` while the catalogue is too far behind. */
@@ -173,10 +179,15 @@ export class Ledger {
     this.#logSynced = 0
   }
 
-  /** Lets the catalogue follow soon. */
+  /** Lets the catalogue follow soon: with all groups of the next moment in one batch, since nobody waits for it. */
   kick(): void {
     if (this.#kicked || this.#closed) return
     this.#kicked = true
+    this.#after(() => this.#follow(), followMs)
+  }
+
+  #follow(): void {
+    if (this.#closed) return
     this.#write(false).catch((error: Error) => {
       this.#log.error({ error: error.message }, 'the catalogue took no batch; it is tried again')
       this.#retry ??= setTimeout(() => {

@@ -16,6 +16,7 @@ import { blobIdBytes, incarnationBytes } from '@holdfast/blob-store'
 import type { Catalogue } from './catalogue.ts'
 import type { Run } from './format.ts'
 import { getU64, putU64 } from './numbers.ts'
+import { Slab } from './slab.ts'
 
 export const catalogueVersion = 2
 
@@ -247,14 +248,19 @@ export interface RowEntry {
   /** As durable: a copy is here once its commit is, and gone once its deletion is. */
   copies: Copy[]
   /** Those whose deletion is on its way to the disk. */
-  deleting: Set<Copy>
+  deleting: readonly Copy[]
   users: number
   /** Batches with this row that the catalogue has not taken yet. */
   unwritten: number
 }
 
-/** Rows kept although nobody uses them. A row is about 500 bytes. */
-const idleRowsMax = 16_384
+/** Most rows have no deletion under way. */
+const noCopies: readonly Copy[] = []
+
+/** Rows kept although nobody uses them, in two generations. A row is about 500 bytes. */
+const generationRows = 8_192
+/** One row that stays keeps those of its slab. */
+const idsSlabBytes = 64 * blobIdBytes
 
 /**
  * The rows in use. While an entry is here it is the truth, and the catalogue follows; so a decision is made on the entry,
@@ -262,8 +268,11 @@ const idleRowsMax = 16_384
  */
 export class Rows {
   readonly #catalogue: Catalogue
-  /** By blob id (latin1), least recently used first. */
-  readonly #entries = new Map<string, RowEntry>()
+  /** By blob id (latin1): those that were used lately, and those of the generation before, which may be here as well. */
+  #young = new Map<string, RowEntry>()
+  #old = new Map<string, RowEntry>()
+  #fullAt = generationRows
+  readonly #ids = new Slab(idsSlabBytes)
   readonly #loading = new Map<string, { entry: Promise<RowEntry>; waiting: number }>()
   #wanted: { id: Buffer; resolve: (entry: RowEntry) => void; reject: (error: unknown) => void }[] = []
 
@@ -274,10 +283,9 @@ export class Rows {
   /** The blob's row, to be released after use. */
   acquire(id: Uint8Array): RowEntry | Promise<RowEntry> {
     const name = latin1(id)
-    const entry = this.#entries.get(name)
+    const entry = this.#young.get(name) ?? this.#old.get(name)
     if (entry === undefined) return this.#acquireLater(name, id)
-    this.#entries.delete(name)
-    this.#entries.set(name, entry)
+    this.#young.set(name, entry)
     entry.users++
     return entry
   }
@@ -292,7 +300,7 @@ export class Rows {
     if (loading === undefined) {
       const entry = new Promise<RowEntry>((resolve, reject) => {
         if (this.#wanted.length === 0) setImmediate(() => void this.#load())
-        this.#wanted.push({ id: ownCopy(id), resolve, reject })
+        this.#wanted.push({ id: this.#ids.copy(id), resolve, reject })
       })
       loading = { entry, waiting: 0 }
       this.#loading.set(name, loading)
@@ -313,12 +321,12 @@ export class Rows {
         const entry = {
           id,
           copies: row === undefined ? [] : decodeCopies(row),
-          deleting: new Set<Copy>(),
+          deleting: noCopies,
           users: this.#loading.get(name)?.waiting ?? 0,
           unwritten: 0,
         }
         this.#loading.delete(name)
-        this.#entries.set(name, entry)
+        this.#young.set(name, entry)
         resolve(entry)
       }
     } catch (error) {
@@ -329,14 +337,18 @@ export class Rows {
     }
   }
 
-  /** Drops rows that were not used for long. */
+  /**
+   * Drops the older generation when the younger is full; what somebody needs stays. A whole map at a time: one that loses its first entries
+   * one by one searches for its first through all that went.
+   */
   trim(): void {
-    if (this.#entries.size <= idleRowsMax) return
-    let tries = 64 // most old entries are idle; a busy one is left for the next time
-    for (const [name, entry] of this.#entries) {
-      if (tries-- === 0 || this.#entries.size <= idleRowsMax) return
-      if (entry.users === 0 && entry.unwritten === 0) this.#entries.delete(name)
-    }
+    if (this.#young.size < this.#fullAt) return
+    const dropped = this.#old
+    this.#old = this.#young
+    this.#young = new Map()
+    for (const [name, entry] of dropped)
+      if ((entry.users > 0 || entry.unwritten > 0) && !this.#old.has(name)) this.#young.set(name, entry)
+    this.#fullAt = this.#young.size + generationRows
   }
 }
 

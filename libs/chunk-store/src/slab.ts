@@ -5,7 +5,8 @@
 export class Slab {
   readonly #bytes: number
   readonly #fill: (slab: Buffer) => Buffer
-  #rest: Buffer = Buffer.alloc(0)
+  #slab: Buffer = Buffer.alloc(0)
+  #taken = 0
 
   /** @param bytes of a slab. @param fill what stands in a fresh one. */
   constructor(bytes: number, fill: (slab: Buffer) => Buffer = (slab) => slab) {
@@ -15,9 +16,18 @@ export class Slab {
 
   /** The next bytes, nobody else's. @param count at most a slab's. */
   take(count: number): Buffer {
-    if (this.#rest.length < count) this.#rest = this.#fill(Buffer.allocUnsafeSlow(this.#bytes))
-    const taken = this.#rest.subarray(0, count)
-    this.#rest = this.#rest.subarray(count)
-    return taken
+    if (this.#slab.length - this.#taken < count) {
+      this.#slab = this.#fill(Buffer.allocUnsafeSlow(this.#bytes))
+      this.#taken = 0
+    }
+    const from = this.#taken
+    this.#taken += count
+    return this.#slab.subarray(from, this.#taken)
+  }
+
+  copy(bytes: Uint8Array): Buffer {
+    const copy = this.take(bytes.length)
+    copy.set(bytes)
+    return copy
   }
 }

@@ -300,7 +300,7 @@ export class CommitIntent implements Intent {
     const { ledger } = this.#writer
     const own = this.#entry.copies.find(({ incarnation }) => incarnation.equals(this.#blob.incarnation))
     // This very copy is on its way out, or to another place: what becomes of it is known in the next group.
-    if (own !== undefined && (this.#entry.deleting.has(own) || group.moving.has(own))) return false
+    if (own !== undefined && (this.#entry.deleting.includes(own) || group.moving.has(own))) return false
     const healthy = this.#healthy(own)
     if (healthy !== undefined) {
       this.#settle(healthy)
@@ -353,7 +353,7 @@ export class CommitIntent implements Intent {
   /** The copy that makes the stage superfluous: of the same upload, or of any when it need not be one of its own. */
   #healthy(own: Copy | undefined): Copy | undefined {
     const fits = (copy: Copy) =>
-      !copy.quarantined && !this.#entry.deleting.has(copy) && copy.size === this.#blob.size
+      !copy.quarantined && !this.#entry.deleting.includes(copy) && copy.size === this.#blob.size
     if (own !== undefined && fits(own)) return own
     return this.#asNew ? undefined : this.#entry.copies.find(fits)
   }
@@ -424,7 +424,7 @@ export class PinIntent implements Intent {
 
   join(): boolean {
     const copy = this.#entry.copies.find(({ incarnation }) => incarnation.equals(this.#incarnation))
-    const here = copy !== undefined && !this.#entry.deleting.has(copy)
+    const here = copy !== undefined && !this.#entry.deleting.includes(copy)
     if (here) this.#writer.pins.extend(this.#entry.id, copy.incarnation, this.#ttlMs)
     this.#resolve(here)
     return true
@@ -464,7 +464,7 @@ export class DeleteIntent implements Intent {
       this.#resolve('deleted')
       return true
     }
-    if (entry.deleting.has(copy)) {
+    if (entry.deleting.includes(copy)) {
       group.outcomes.push({
         applied: () => this.#resolve('deleted'),
         refused: (error) => this.refuse(error),
@@ -487,17 +487,20 @@ export class DeleteIntent implements Intent {
     }
     if (!group.fits(entryBytes(record), 0)) return false
     group.add(record)
-    entry.deleting.add(copy)
+    entry.deleting = [...entry.deleting, copy]
+    const ended = () => {
+      entry.deleting = entry.deleting.filter((other) => other !== copy)
+    }
     group.outcomes.push({
       applied: () => {
-        entry.deleting.delete(copy)
+        ended()
         ledger.removeCopy(entry, copy, record.deletedMs)
         pins.drop(entry.id, copy.incarnation)
         this.#deleted(copy)
         this.#resolve('deleted')
       },
       refused: (error) => {
-        entry.deleting.delete(copy)
+        ended()
         this.refuse(error)
       },
     })
@@ -542,7 +545,7 @@ export class MoveIntent implements Intent {
   join(group: Group): boolean {
     const old = this.#old
     const entry = this.#entry
-    if (!entry.copies.includes(old) || entry.deleting.has(old)) {
+    if (!entry.copies.includes(old) || entry.deleting.includes(old)) {
       this.#resolve(false)
       return true
     }

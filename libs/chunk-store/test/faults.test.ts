@@ -197,11 +197,15 @@ t.test('the catalogue refuses batches for a while: commits hold, and it catches 
   const machine = machineOn()
   const store = await openWith(machine)
   await put(store, randomBytes(10))
+  const refused = Promise.withResolvers<void>()
   machine.fault = (operation) => {
-    if (operation === 'batch') throw enospc
+    if (operation !== 'batch') return
+    refused.resolve()
+    throw enospc
   }
   const facts: BlobFacts[] = []
   for (let n = 0; n < 20; n++) facts.push(await put(store, randomBytes(100 + n)))
+  await refused.promise
   t.equal((await store.usage()).writable, false)
   for (const fact of facts) t.equal((await get(store, fact)).length, fact.size)
   const crashed = await openWith(machineOn(machine.now()))

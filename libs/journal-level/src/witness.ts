@@ -12,7 +12,8 @@
  * never accuses falsely, as an entry is written only when its batch is on disk. It is not a second log: it holds
  * digests and numbers, and nothing can be restored from it.
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
+import { write as writeFd } from 'node:fs'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
@@ -85,7 +86,7 @@ export class Witness {
     const entry = encodeEntry(batch, newestOf(facts))
     try {
       if (this.#offset + entry.length > fileBytesMax) await this.#turnTo(this.#turn === 0 ? 1 : 0)
-      await this.#file.write(entry, 0, entry.length, this.#offset)
+      await writeAll(this.#file.fd, entry, this.#offset)
       this.#offset += entry.length
     } catch {
       await this.close()
@@ -103,9 +104,19 @@ export class Witness {
     this.#turn = turn
     this.#file = await open(join(this.#directory, fileNames[turn]), 'w', 0o600)
     const header = Buffer.concat([Buffer.from(magic), this.#store])
-    await this.#file.write(header, 0, header.length, 0)
+    await writeAll(this.#file.fd, header, 0)
     this.#offset = headerBytes
   }
+}
+
+/** By descriptor: a batch waits for its entry, and what the file's own promises cost. A short write counts as a failed one. */
+function writeAll(fd: number, bytes: Buffer, position: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    writeFd(fd, bytes, 0, bytes.length, position, (error, count) => {
+      if (error === null && count === bytes.length) resolve()
+      else reject(error ?? new Error(`${count} of ${bytes.length} bytes were written`))
+    })
+  })
 }
 
 /** All entries that belong to this store, of each file up to the first that is not whole. */
@@ -172,10 +183,7 @@ function newestOf(facts: readonly Fact[]): Fact[] {
 }
 
 function digestOf(subject: string): string {
-  return createHash('sha256')
-    .update(subject)
-    .digest('hex')
-    .slice(0, digestBytes * 2)
+  return hash('sha256', subject).slice(0, digestBytes * 2)
 }
 
 async function readIfThere(path: string): Promise<Buffer> {
