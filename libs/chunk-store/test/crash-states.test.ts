@@ -1,14 +1,7 @@
+/** A short form; `npm run test:long` tries thousands. HOLDFAST_SEED=… repeats a run, HOLDFAST_CRASH_STATES=… makes it longer. */
 import t from 'tap'
-import {
-  type History,
-  makeHistory,
-  type Promised,
-  promisesAfter,
-  violations,
-} from './support/crash-history.ts'
-import { type DiskState, seeded } from './support/crash-machine.ts'
+import { searchCrashStates, statesUntilLieIsFound } from './support/crash-search.ts'
 
-/** The long form: HOLDFAST_CRASH_STATES=5000, HOLDFAST_SEED=… to repeat a run. */
 const states = Number(process.env.HOLDFAST_CRASH_STATES ?? 90)
 const seed = Number(process.env.HOLDFAST_SEED ?? 4242)
 
@@ -17,47 +10,13 @@ t.test(
   async (t) => {
     t.setTimeout(3_600_000)
     t.comment(`seed ${seed}`)
-    const histories = Math.max(2, Math.ceil(states / 100))
-    let tried = 0
-    let crashed: { base: DiskState; promises: Promised[] } | undefined
-    for (let n = 0; n < histories; n++) {
-      // Every other one begins with what a crash of the one before has left.
-      const history: History = await makeHistory(seed + n, 150, crashed)
-      const random = seeded(seed * 7 + n)
-      for (let k = 0; k < states / histories; k++) {
-        const event = Math.floor(random() * history.machine.events) + 1
-        const mood = [0, 0.5, 0.9, 1][k % 4] as number
-        const state = history.machine.crashAt(event, random, mood)
-        const lost = k % 5 === 4 // the catalogue's directory as well
-        if (lost) state.rows.clear()
-        const broken = await violations(state, history.promises, event, { deletionsHold: true, random })
-        tried++
-        if (broken.length > 0) {
-          t.fail(`seed ${seed + n}, event ${event}, mood ${mood}, catalogue lost ${lost}`, {
-            broken: broken.slice(0, 5),
-          })
-          return
-        }
-      }
-      const event = Math.floor(history.machine.events * (0.5 + random() / 2))
-      const base = history.machine.crashAt(event, random, 0.5)
-      crashed = n % 2 === 0 ? { base, promises: promisesAfter(history, event) } : undefined
-    }
-    t.pass(`${tried} states`)
-    t.comment(`${tried} states, 0 violations`)
+    const { tried, violations } = await searchCrashStates(seed, states)
+    t.same(violations, [])
+    t.ok(tried >= states, `${tried} states, ${violations.length} violations`)
   },
 )
 
 t.test('the search bites: acknowledging before the sync is found', async (t) => {
-  const history = await makeHistory(seed, 40, { liesAboutSync: true })
-  const random = seeded(seed)
-  for (let k = 0; k < 60; k++) {
-    const event = Math.floor(random() * history.machine.events) + 1
-    const state = history.machine.crashAt(event, random, 0.3)
-    const broken = await violations(state, history.promises, event, { deletionsHold: true, random })
-    if (!broken.some((what) => what.startsWith('acknowledged at'))) continue
-    t.pass(`found after ${k + 1} states`)
-    return
-  }
-  t.fail('a store that acknowledges before the sync was not noticed')
+  const found = await statesUntilLieIsFound(seed, 60)
+  t.ok(found !== undefined, `found after ${found} states`)
 })
