@@ -5,7 +5,12 @@ import { createServer, type IncomingMessage, request, type Server } from 'node:h
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 
-export type Command = { do: 'stop' } | { do: 'restart'; name: string } | { do: 'ping' }
+export type Command =
+  | { do: 'stop' }
+  | { do: 'restart'; name: string }
+  /** What goes from one region to another stands still, or goes on. */
+  | { do: 'link'; from: string; to: string; cut: boolean }
+  | { do: 'ping' }
 
 /** Paths of sockets are short: not in the data directory itself. */
 function socketOf(dataDir: string): string {

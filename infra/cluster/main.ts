@@ -5,6 +5,8 @@
  *   npm run cluster -- --detach              returns when it is ready
  *   npm run cluster -- --stop                ends it
  *   npm run cluster -- --restart <process>   starts a process again, after it was killed for instance
+ *   npm run cluster -- --cut <from>:<to>     holds back what goes from one region to another; --join lets it go on
+ *   npm run cluster -- --delay <ms>          how long everything takes from one region to another (20)
  *
  * Everything is in HOLDFAST_DATA_DIR (default ./data/cluster); `cluster.json` there says what runs where. All other HOLDFAST_ settings go to
  * every process.
@@ -24,6 +26,9 @@ const { values: options } = parseArgs({
     detach: { type: 'boolean', default: false },
     stop: { type: 'boolean', default: false },
     restart: { type: 'string' },
+    cut: { type: 'string' },
+    join: { type: 'string' },
+    delay: { type: 'string', default: '20' },
   },
 })
 const env = process.env
@@ -32,6 +37,8 @@ const dataDir = resolve(env.HOLDFAST_DATA_DIR || './data/cluster')
 try {
   if (options.stop) await tell(dataDir, { do: 'stop' })
   else if (options.restart !== undefined) await tell(dataDir, { do: 'restart', name: options.restart })
+  else if (options.cut !== undefined) await tell(dataDir, { do: 'link', ...wayOf(options.cut), cut: true })
+  else if (options.join !== undefined) await tell(dataDir, { do: 'link', ...wayOf(options.join), cut: false })
   else if (options.detach) await detach()
   else await run()
 } catch (error) {
@@ -48,7 +55,13 @@ async function run(): Promise<void> {
   natsServer()
   cassandraJars()
   const plan = await planOf(dataDir, given)
-  const supervisor = new Supervisor({ plan, dataDir, env: given, say: console.error })
+  const supervisor = new Supervisor({
+    plan,
+    dataDir,
+    env: given,
+    delayMs: Number(options.delay),
+    say: console.error,
+  })
   let stopping: Promise<void> | undefined
   const stop = () => {
     stopping ??= supervisor.stop()
@@ -57,6 +70,7 @@ async function run(): Promise<void> {
   const ended = Promise.withResolvers<void>()
   const control = await serveCommands(dataDir, async (command) => {
     if (command.do === 'restart') await supervisor.restart(command.name)
+    if (command.do === 'link') supervisor.link(command)
     if (command.do !== 'stop') return
     await stop()
     ended.resolve()
@@ -88,7 +102,7 @@ async function detach(): Promise<void> {
   mkdirSync(logs, { recursive: true })
   const path = join(logs, 'cluster.log')
   const log = openSync(path, 'a')
-  const child = spawn(process.execPath, [fileURLToPath(import.meta.url)], {
+  const child = spawn(process.execPath, [fileURLToPath(import.meta.url), '--delay', options.delay], {
     detached: true,
     stdio: ['ignore', log, log, 'ipc'],
   })
@@ -100,6 +114,12 @@ async function detach(): Promise<void> {
   if (child.connected) child.disconnect()
   child.unref()
   console.log(readyText(await planOf(dataDir, {})))
+}
+
+/** @param text `<from>:<to>`, codes of regions. */
+function wayOf(text: string): { from: string; to: string } {
+  const [from = '', to = ''] = text.split(':')
+  return { from, to }
 }
 
 function readyText(plan: Plan): string {

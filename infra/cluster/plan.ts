@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
+import type { Link } from './wan.ts'
 
 export type Role = 'cassandra' | 'nats' | 'actor-host' | 'storage-node' | 'upload' | 'api'
 
@@ -131,6 +132,40 @@ async function newPlan(dataDir: string, env: Record<string, string>): Promise<Pl
     return [...servers, ...ours]
   })
   return { version: 1, regions, processes }
+}
+
+/** Cassandra listens here to peers; they find it at its own address, which the link to its region has. */
+export function listenAddressOf({ cassandra }: Pick<PlannedRegion, 'cassandra'>): string {
+  return cassandra.replace(/\d+$/, (last) => String(Number(last) + 100))
+}
+
+/** Every address that one region's processes may use in another region. */
+export function linksOf({ regions, processes }: Plan): Link[] {
+  return regions.flatMap((region) =>
+    regions
+      .filter(({ code }) => code !== region.code)
+      .flatMap((other): Link[] => {
+        const way = { from: other.code, to: region.code }
+        const nodes = processes.filter(
+          ({ role, region: code }) => role === 'storage-node' && code === region.code,
+        )
+        const ports = nodes.flatMap(({ settings }) => [
+          settings.HOLDFAST_CONTROL_PORT,
+          settings.HOLDFAST_BYTES_PORT,
+          settings.HOLDFAST_DOWNLOAD_PORT,
+        ])
+        return [
+          {
+            ...way,
+            listen: { host: region.cassandra, port: 7000 },
+            target: { host: listenAddressOf(region), port: 7000 },
+          },
+          { ...way, target: { host: region.cassandra, port: 9042 } },
+          { ...way, target: { host: '127.0.0.1', port: region.gatewayPort } },
+          ...ports.map((port) => ({ ...way, target: { host: '127.0.0.1', port: Number(port) } })),
+        ]
+      }),
+  )
 }
 
 /** The third number of 127.0.x.y addresses on which nobody has Cassandra's ports. */

@@ -7,17 +7,28 @@ import { readClusterConfig } from '@holdfast/process'
 import { startCassandra } from '../servers/cassandra.ts'
 import { startNats } from '../servers/nats.ts'
 import { type ServerProcess, startProcess } from '../servers/server.ts'
-import type { Plan, PlannedProcess, Role } from './plan.ts'
+import {
+  linksOf,
+  listenAddressOf,
+  type Plan,
+  type PlannedProcess,
+  type PlannedRegion,
+  type Role,
+} from './plan.ts'
+import { Wan } from './wan.ts'
 
 export interface SupervisorOptions {
   plan: Plan
   dataDir: string
   /** Settings that the operator gave, for every process. */
   env: Record<string, string>
+  /** Between the regions, one way, milliseconds. */
+  delayMs: number
   say: (line: string) => void
 }
 
 const repository = fileURLToPath(new URL('../../', import.meta.url))
+const routes = fileURLToPath(new URL('routes.ts', import.meta.url))
 /** A busy machine starts ten processes slowly. */
 const readyMs = 120_000
 /** Past the drain time a process is killed. */
@@ -38,6 +49,7 @@ const ofThePlan = /^HOLDFAST_(DATA_DIR|REGION|SERVER_NAME|.*_PORT|PUBLIC_.*_URL)
 export class Supervisor {
   readonly #options: SupervisorOptions
   readonly #running = new Map<string, ServerProcess>()
+  #wan: Wan | undefined
 
   constructor(options: SupervisorOptions) {
     this.#options = options
@@ -51,6 +63,8 @@ export class Supervisor {
   /** Everything runs and is ready when it resolves. @throws Error naming who was not, and its log. */
   async start(): Promise<void> {
     const [servers = [], ...ours] = order
+    const { plan, delayMs } = this.#options
+    this.#wan = await Wan.open(linksOf(plan), { delayMs })
     await Promise.all(this.#of(servers).map((process) => this.#launch(process)))
     await this.#makeTables()
     for (const roles of ours) await Promise.all(this.#of(roles).map((process) => this.#launch(process)))
@@ -69,9 +83,19 @@ export class Supervisor {
     this.write()
   }
 
+  /** Cuts what goes from one region to another, or lets it go on. @throws Error when there is no such region */
+  link({ from, to, cut }: { from: string; to: string; cut: boolean }): void {
+    for (const code of [from, to])
+      if (!this.#options.plan.regions.some((region) => region.code === code))
+        throw new Error(`there is no region ${code}`)
+    if (cut) this.#wan?.cut(from, to)
+    else this.#wan?.join(from, to)
+  }
+
   async stop(): Promise<void> {
     for (const roles of [...order].reverse())
       await Promise.all(this.#of(roles).map(({ name }) => this.#end(name)))
+    this.#wan?.close()
   }
 
   /** `cluster.json`: whole or not at all. */
@@ -116,12 +140,14 @@ export class Supervisor {
   async #spawn({ name, role, region: code, settings }: PlannedProcess): Promise<ServerProcess> {
     const { plan, dataDir, env } = this.#options
     const region = plan.regions.find((one) => one.code === code)
-    if (region === undefined) throw new Error(`${name} is in no region`)
+    const wan = this.#wan
+    if (region === undefined || wan === undefined) throw new Error(`${name} is in no region, or too early`)
     const directory = join(dataDir, name)
     if (role === 'cassandra') {
       return startCassandra({
         directory,
         host: region.cassandra,
+        listen: listenAddressOf(region),
         seeds: plan.regions.map(({ cassandra }) => cassandra),
         dataCentre: code,
         // One replica in a region: what is acknowledged must be on its disk.
@@ -136,7 +162,11 @@ export class Supervisor {
         gateway: {
           name: code,
           port: region.gatewayPort,
-          others: others.map((other) => ({ name: other.code, url: `nats://127.0.0.1:${other.gatewayPort}` })),
+          advertise: others.map((other) => gatewayUrl(wan, { from: other.code, to: region }))[0],
+          others: others.map((other) => ({
+            name: other.code,
+            url: `nats://${gatewayUrl(wan, { from: code, to: other })}`,
+          })),
         },
       })
     }
@@ -145,9 +175,20 @@ export class Supervisor {
       process.execPath,
       [
         `--max-old-space-size=${heapMiB[role] ?? heapMiBDefault}`,
+        '--import',
+        routes,
         join(repository, `apps/${role}/src/main.ts`),
       ],
-      { log: join(this.#logs, `${name}.log`), cwd: dataDir, env: { ...inherited(), ...given, ...settings } },
+      {
+        log: join(this.#logs, `${name}.log`),
+        cwd: dataDir,
+        env: {
+          ...inherited(),
+          ...given,
+          ...settings,
+          CLUSTER_ROUTES: JSON.stringify(wan.routesOf(code)),
+        },
+      },
     )
   }
 
@@ -197,6 +238,12 @@ export class Supervisor {
     await running.stop('SIGTERM')
     clearTimeout(late)
   }
+}
+
+/** Where a region finds another one's gateway. */
+function gatewayUrl(wan: Wan, { from, to }: { from: string; to: PlannedRegion }): string {
+  const { host, port } = wan.routeOf(from, { host: '127.0.0.1', port: to.gatewayPort })
+  return `${host}:${port}`
 }
 
 /** Nothing of ours is inherited but what was given. */

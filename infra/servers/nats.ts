@@ -8,8 +8,13 @@ export interface NatsOptions {
   directory: string
   host?: string
   port: number
-  /** Joins the regions: own name and port, and where the others' gateways listen. */
-  gateway?: { name: string; port: number; others: { name: string; url: string }[] }
+  /** Joins the regions: own name and port, where others find it when that is elsewhere, and where the others' gateways are. */
+  gateway?: {
+    name: string
+    port: number
+    advertise?: string | undefined
+    others: { name: string; url: string }[]
+  }
 }
 
 export async function startNats(options: NatsOptions): Promise<ServerProcess> {
@@ -39,6 +44,7 @@ function configuration(host: string, options: NatsOptions): string {
       'gateway {',
       `  name: ${gateway.name}`,
       `  listen: ${host}:${gateway.port}`,
+      ...(gateway.advertise === undefined ? [] : [`  advertise: "${gateway.advertise}"`]),
       `  gateways: [${gateway.others.map((other) => `{ name: ${other.name}, url: "${other.url}" }`).join(', ')}]`,
       '}',
     )

@@ -16,6 +16,8 @@ export interface Sent {
   body?: Uint8Array | string
   /** Local address to send from; several clients of one machine look like several clients. */
   from?: string | undefined
+  /** How long nothing may come; 45 s unless told. */
+  timeoutMs?: number
 }
 
 export interface Received {
@@ -41,6 +43,7 @@ function once(url: string | URL, sent: Sent): Promise<Received> {
   const target = new URL(url)
   const body = typeof sent.body === 'string' ? Buffer.from(sent.body) : sent.body
   const path = rawPathOf(url) ?? target.pathname + target.search
+  const { timeoutMs = requestTimeoutMs } = sent
   return new Promise((resolve, reject) => {
     const request = (target.protocol === 'https:' ? https : http).request({
       protocol: target.protocol,
@@ -51,9 +54,9 @@ function once(url: string | URL, sent: Sent): Promise<Received> {
       headers: { ...(body ? { 'content-length': String(body.length) } : {}), ...sent.headers },
       agent: target.protocol === 'https:' ? agents['https:'] : agents['http:'],
       ...(sent.from === undefined ? {} : { localAddress: sent.from }),
-      timeout: requestTimeoutMs,
+      timeout: timeoutMs,
     })
-    request.once('timeout', () => request.destroy(new Error(`no answer in ${requestTimeoutMs} ms: ${url}`)))
+    request.once('timeout', () => request.destroy(new Error(`no answer in ${timeoutMs} ms: ${url}`)))
     request.once('error', (error) => reject(Object.assign(error, { reused: request.reusedSocket })))
     request.once('response', (response) => {
       read(response).then(resolve, reject)

@@ -1,0 +1,184 @@
+/**
+ * The links between the regions of a cluster on one machine: every connection from one region into another goes through here, arrives
+ * later by the link's delay, and stands still while its direction is cut.
+ *
+ * A cut is what the network does: bytes are not lost and not refused, they do not come, until the cut is over or somebody loses patience.
+ * A connection that is made while the way there is cut is taken, and nobody answers. Ends and breaks travel like bytes.
+ */
+import { connect, createServer, type Server, type Socket } from 'node:net'
+
+export interface Address {
+  host: string
+  port: number
+}
+
+export interface Link {
+  from: string
+  to: string
+  /** Where the other region's process listens. */
+  target: Address
+  /** Where those of `from` find it; by default a free port of 127.0.0.1. */
+  listen?: Address
+}
+
+/** A sender is held back while so much of his is under way, as a window would. */
+const underWayBytesMax = 4 * 1024 * 1024
+
+/** What goes one way between two regions. */
+class Direction {
+  readonly delayMs: number
+  #cut: PromiseWithResolvers<void> | undefined
+
+  constructor(delayMs: number) {
+    this.delayMs = delayMs
+  }
+
+  cut(): void {
+    this.#cut ??= Promise.withResolvers()
+  }
+
+  join(): void {
+    this.#cut?.resolve()
+    this.#cut = undefined
+  }
+
+  async passable(): Promise<void> {
+    while (this.#cut !== undefined) await this.#cut.promise
+  }
+}
+
+export class Wan {
+  readonly #delayMs: number
+  readonly #directions = new Map<string, Direction>()
+  readonly #servers: Server[] = []
+  readonly #sockets = new Set<Socket>()
+  /** By region, then by `host:port` of the target. */
+  readonly #routes = new Map<string, Map<string, Address>>()
+
+  /** Listening when it resolves. @param options.delayMs one way */
+  static async open(links: readonly Link[], { delayMs }: { delayMs: number }): Promise<Wan> {
+    const wan = new Wan(delayMs)
+    try {
+      for (const link of links) await wan.#listen(link)
+    } catch (error) {
+      wan.close()
+      throw error
+    }
+    return wan
+  }
+
+  private constructor(delayMs: number) {
+    this.#delayMs = delayMs
+  }
+
+  /** Nothing goes this way any more. */
+  cut(from: string, to: string): void {
+    this.#direction(from, to).cut()
+  }
+
+  /** What was held back goes on, in its order. */
+  join(from: string, to: string): void {
+    this.#direction(from, to).join()
+  }
+
+  /** Where processes of a region find the other regions' addresses. */
+  routesOf(region: string): Record<string, string> {
+    const routes = this.#routes.get(region) ?? new Map<string, Address>()
+    return Object.fromEntries([...routes].map(([target, address]) => [target, textOf(address)]))
+  }
+
+  /** The address under which `from` reaches the target. */
+  routeOf(from: string, target: Address): Address {
+    return this.#routes.get(from)?.get(textOf(target)) ?? target
+  }
+
+  close(): void {
+    for (const server of this.#servers) server.close()
+    for (const socket of this.#sockets) socket.destroy()
+  }
+
+  #direction(from: string, to: string): Direction {
+    const key = `${from} ${to}`
+    const direction = this.#directions.get(key) ?? new Direction(this.#delayMs)
+    this.#directions.set(key, direction)
+    return direction
+  }
+
+  async #listen({ from, to, target, listen }: Link): Promise<void> {
+    const there = this.#direction(from, to)
+    const back = this.#direction(to, from)
+    const server = createServer({ allowHalfOpen: true }, (near) => {
+      this.#keep(near)
+      void this.#carry(near, { target, there, back })
+    })
+    this.#servers.push(server)
+    await new Promise<void>((resolve, reject) =>
+      server.once('error', reject).listen(listen ?? { host: '127.0.0.1', port: 0 }, resolve),
+    )
+    const { address, port } = server.address() as { address: string; port: number }
+    const routes = this.#routes.get(from) ?? new Map<string, Address>()
+    this.#routes.set(from, routes.set(textOf(target), { host: address, port }))
+  }
+
+  async #carry(
+    near: Socket,
+    { target, there, back }: { target: Address; there: Direction; back: Direction },
+  ): Promise<void> {
+    near.pause()
+    await passed(there)
+    await there.passable()
+    if (near.destroyed) return
+    const far = connect({ ...target, allowHalfOpen: true })
+    this.#keep(far)
+    pump(near, far, there)
+    pump(far, near, back)
+  }
+
+  #keep(socket: Socket): void {
+    socket.setNoDelay(true)
+    this.#sockets.add(socket)
+    socket.on('error', () => {})
+    socket.once('close', () => this.#sockets.delete(socket))
+  }
+}
+
+/** One way of one connection: everything in its order, each part as late as the link says. */
+function pump(source: Socket, target: Socket, direction: Direction): void {
+  let underWayBytes = 0
+  let last: Promise<void> = Promise.resolve()
+  const send = (bytes: number, arrive: () => void | Promise<void>) => {
+    const due = passed(direction)
+    underWayBytes += bytes
+    if (underWayBytes > underWayBytesMax) source.pause()
+    last = last.then(async () => {
+      await due
+      await direction.passable()
+      await arrive()
+      underWayBytes -= bytes
+      if (underWayBytes <= underWayBytesMax) source.resume()
+    })
+  }
+  source.on('data', (part) => send(part.length, () => written(target, part)))
+  source.once('end', () => send(0, () => void target.end()))
+  source.once('close', (broken) =>
+    send(0, () => void (broken ? target.resetAndDestroy() : target.destroySoon())),
+  )
+  source.resume()
+}
+
+/** Resolves when the target takes more. */
+async function written(target: Socket, part: Buffer): Promise<void> {
+  if (target.destroyed || target.write(part)) return
+  await new Promise<void>((resolve) => {
+    target.once('drain', resolve)
+    target.once('close', () => resolve())
+  })
+}
+
+function passed({ delayMs }: Direction): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, delayMs))
+}
+
+function textOf({ host, port }: Address): string {
+  return `${host}:${port}`
+}

@@ -1,0 +1,57 @@
+/** What the clients of a run asked, what they were answered and what they saw, by one monotonic clock (ms). */
+
+/** A change that somebody asked for. */
+export interface Change {
+  asked: number
+  /** Infinity: nobody knows what became of it. */
+  answered: number
+}
+
+export interface MadeItem {
+  name: string
+  account: string
+  made: Change
+  /** Undefined: a folder. */
+  file: { md5: string; size: number } | undefined
+  /** Known once the making was acknowledged. */
+  id: string | undefined
+  removed: Change | undefined
+}
+
+/** A folder whose description several clients overwrite, each time with another text. */
+export interface Board {
+  name: string
+  account: string
+  id: string
+  writes: (Change & { value: string })[]
+}
+
+export interface SeenItem {
+  id: string
+  name: string
+  description: string
+  md5: string | undefined
+  size: number | undefined
+}
+
+/** A listing of an account's folder. */
+export interface Look {
+  account: string
+  asked: number
+  answered: number
+  /** After the run, when everything has come to rest. */
+  last: boolean
+  items: SeenItem[]
+}
+
+export class History {
+  readonly items: MadeItem[] = []
+  readonly boards: Board[] = []
+  readonly looks: Look[] = []
+  /** Whole downloads, by what they gave. */
+  readonly bytes = { right: 0, wrong: [] as string[] }
+  /** Refusals of what nothing forbids. */
+  readonly refused: string[] = []
+  /** Answers that name another item than an earlier answer under the same key did. */
+  readonly doubled: string[] = []
+}

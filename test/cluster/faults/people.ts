@@ -1,0 +1,53 @@
+/** Accounts of a cluster, and what the operator does with them. */
+import assert from 'node:assert/strict'
+import { send } from '../../acceptance/http.ts'
+import type { ClusterRegion } from '../local-cluster.ts'
+
+export interface Person {
+  id: string
+  token: string
+  root: string
+  /** Where the account was born. */
+  region: string
+}
+
+/** A new premium account of this region. */
+export async function arrive(region: ClusterRegion): Promise<Person> {
+  const { id, token, rootFolder } = await dataOf<{ id: string; token: string; rootFolder: string }>(
+    `${region.api}/accounts`,
+    { method: 'POST', json: {} },
+  )
+  await setAccount(region, { id, settings: { tier: 'premium' } })
+  return { id, token, root: rootFolder, region: region.code }
+}
+
+export async function setAccount(
+  region: ClusterRegion,
+  { id, settings }: { id: string; settings: object },
+): Promise<void> {
+  await dataOf(`${region.admin}/admin/accounts/${id}`, { method: 'POST', json: settings })
+}
+
+export async function fileCountOf(region: ClusterRegion, { id, token }: Person): Promise<number> {
+  const { statsCurrent } = await dataOf<{ statsCurrent: { fileCount: number } }>(
+    `${region.api}/accounts/${id}`,
+    { token },
+  )
+  return statsCurrent.fileCount
+}
+
+export async function dataOf<T>(
+  url: string,
+  { method = 'GET', json, token }: { method?: string; json?: object; token?: string },
+): Promise<T> {
+  const received = await send(url, {
+    method,
+    headers: {
+      ...(json === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    },
+    ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+  })
+  assert.equal(received.code, 200, `${method} ${url} answered ${received.code} ${received.body.toString()}`)
+  return (JSON.parse(received.body.toString()) as { data: T }).data
+}

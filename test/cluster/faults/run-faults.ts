@@ -1,0 +1,208 @@
+/** Each fault while people work, then the history held against the promises; and the table of what was found. */
+import type { LocalCluster } from '../local-cluster.ts'
+import { check, type Verdict } from './checker.ts'
+import type { Fault } from './faults.ts'
+import { History } from './history.ts'
+import { Load } from './load.ts'
+import { arrive, type Person } from './people.ts'
+import { Stage } from './stage.ts'
+
+export interface FaultRow extends Omit<Verdict, 'unknown'> {
+  fault: string
+  runs: number
+  unknown: { happened: number; absent: number }
+  /** Stale writes that the journal refused. */
+  fenced: number
+  /** The longest that somebody whom the fault does not touch had no success, ms. */
+  untouchedOutMs: number
+  recoveryMs: number
+  tookMs: number
+  /** It was not over in time, or could not be carried out. */
+  failed: string[]
+}
+
+export interface FaultOptions {
+  cluster: LocalCluster
+  faults: readonly Fault[]
+  runs: number
+  seed: number
+  long: boolean
+  /** Files that are read at rest, an account and run. */
+  filesMax: number
+  report: (line: string) => void
+}
+
+const peopleEach = 3
+const warmMs = 1_500
+const coolMs = 1_000
+
+export async function runFaults(options: FaultOptions): Promise<FaultRow[]> {
+  const { cluster, faults, runs, report } = options
+  const regions = await cluster.regions()
+  const people = await Promise.all(
+    regions.flatMap((region) => Array.from({ length: peopleEach }, () => arrive(region))),
+  )
+  const rows: FaultRow[] = []
+  const histories: { row: FaultRow; history: History; load: Load }[] = []
+  let seed = options.seed
+  for (const fault of faults) {
+    const row = emptyRow(fault.name, runs)
+    rows.push(row)
+    for (let run = 0; run < runs; run++) {
+      const history = new History()
+      const load = new Load({ people, regions, history, seed: seed++, doubled: fault.doubled ?? false })
+      const stage = new Stage({ cluster, regions, people, long: options.long, load })
+      const startedMs = performance.now()
+      await runOne(fault, { stage, row, filesMax: options.filesMax })
+      row.tookMs += performance.now() - startedMs
+      histories.push({ row, history, load })
+    }
+    report(lineOf(row))
+  }
+  // What later faults did to what earlier ones had left.
+  for (const { row, history, load } of histories) {
+    try {
+      await load.lookAtRest({ filesMax: options.filesMax })
+    } catch (error) {
+      row.failed.push((error as Error).message)
+    }
+    add(row, check(history))
+  }
+  return rows
+}
+
+async function runOne(
+  fault: Fault,
+  { stage, row, filesMax }: { stage: Stage; row: FaultRow; filesMax: number },
+): Promise<void> {
+  const { load, people } = stage
+  const fencedBefore = await stage.fencedWrites()
+  await load.prepare()
+  load.start()
+  try {
+    await stage.untilServed(people, { since: 0, kinds: ['change', 'look'] })
+    await stage.pause(warmMs)
+    const loadedMs = performance.now()
+    await fault.run(stage)
+    const since = fault.recovers === 'itself' ? stage.beganMs : stage.endedMs
+    await stage.untilServed(people, { since: Math.max(since, stage.endedMs), kinds: fault.kinds })
+    const touched = people.filter((person) => fault.touches(person, stage))
+    await stage.pause(coolMs)
+    row.recoveryMs = Math.max(row.recoveryMs, ...touched.map(({ id }) => recoveryOf(stage, { id, since })))
+    const untouched = people.filter((person) => !touched.includes(person))
+    row.untouchedOutMs = Math.max(
+      row.untouchedOutMs,
+      ...untouched.map((person) => outOf(load, { person, loadedMs })),
+    )
+  } catch (error) {
+    row.failed.push((error as Error).message)
+  }
+  await load.stop()
+  try {
+    await load.lookAtRest({ filesMax })
+  } catch (error) {
+    row.failed.push((error as Error).message)
+  }
+  row.fenced += (await stage.fencedWrites()) - fencedBefore
+}
+
+/** Until the first change that was asked for since then was acknowledged. */
+function recoveryOf(stage: Stage, { id, since }: { id: string; since: number }): number {
+  return (stage.firstSuccess(id, { kind: 'change', since }) ?? Infinity) - since
+}
+
+/** The longest time in which nothing was answered well by the frontends of the account's region. */
+function outOf({ successes }: Load, { person, loadedMs }: { person: Person; loadedMs: number }): number {
+  const times = successes
+    .filter(({ account, by }) => account === person.id && by === person.region)
+    .map(({ answered }) => answered)
+  const since = [
+    loadedMs,
+    ...times.filter((time) => time > loadedMs).sort((a, b) => a - b),
+    performance.now(),
+  ]
+  return Math.max(...since.slice(1).map((time, at) => time - (since[at] as number)))
+}
+
+function emptyRow(fault: string, runs: number): FaultRow {
+  return {
+    fault,
+    runs,
+    operations: 0,
+    acknowledged: 0,
+    unknown: { happened: 0, absent: 0 },
+    lost: [],
+    stale: [],
+    wrongBytes: [],
+    other: [],
+    fenced: 0,
+    untouchedOutMs: 0,
+    recoveryMs: 0,
+    tookMs: 0,
+    failed: [],
+  }
+}
+
+function add(row: FaultRow, verdict: Verdict): void {
+  row.operations += verdict.operations
+  row.acknowledged += verdict.acknowledged
+  row.unknown.happened += verdict.unknown.happened
+  row.unknown.absent += verdict.unknown.absent
+  for (const kind of ['lost', 'stale', 'wrongBytes', 'other'] as const) row[kind].push(...verdict[kind])
+}
+
+/** What must be empty. */
+export function faultsOf(row: FaultRow): string[] {
+  return [...row.lost, ...row.stale, ...row.wrongBytes, ...row.other, ...row.failed]
+}
+
+export function tableOf(rows: readonly FaultRow[]): string {
+  const heads = [
+    'fault',
+    'runs',
+    'operations',
+    'acknowledged',
+    'no answer: happened / not',
+    'acknowledged but lost',
+    'wrong bytes',
+    'stale',
+    'refused stale writes',
+    'longest out, untouched',
+    'recovery',
+  ]
+  const cells = rows.map((row) =>
+    [
+      row.fault,
+      row.runs,
+      row.operations,
+      row.acknowledged,
+      `${row.unknown.happened} / ${row.unknown.absent}`,
+      row.lost.length,
+      row.wrongBytes.length,
+      row.stale.length + row.other.length,
+      row.fenced,
+      seconds(row.untouchedOutMs),
+      seconds(row.recoveryMs),
+    ].map(String),
+  )
+  const widths = heads.map((head, at) =>
+    Math.max(head.length, ...cells.map((line) => (line[at] as string).length)),
+  )
+  return [heads, ...cells]
+    .map((line) =>
+      line
+        .map((cell, at) =>
+          at === 0 ? cell.padEnd(widths[at] as number) : cell.padStart(widths[at] as number),
+        )
+        .join(' | '),
+    )
+    .join('\n')
+}
+
+function lineOf(row: FaultRow): string {
+  return `${row.fault}: recovered after ${seconds(row.recoveryMs)}, untouched accounts out for ${seconds(row.untouchedOutMs)} at most; took ${seconds(row.tookMs)}${row.failed.map((reason) => `; ${reason}`).join('')}`
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1_000).toFixed(1)} s`
+}

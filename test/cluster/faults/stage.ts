@@ -1,0 +1,108 @@
+/** What a fault works with: the processes of a running cluster, and whom it may touch. */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Placement } from '@holdfast/placement'
+import { tell } from '../../../infra/cluster/control.ts'
+import { sleep } from '../../acceptance/world.ts'
+import type { ClusterRegion, LocalCluster } from '../local-cluster.ts'
+import type { Kind, Load } from './load.ts'
+import type { Person } from './people.ts'
+
+export class Stage {
+  readonly cluster: LocalCluster
+  readonly regions: readonly ClusterRegion[]
+  readonly people: readonly Person[]
+  /** Longer in the full form. */
+  readonly long: boolean
+  readonly load: Load
+  beganMs = 0
+  endedMs = 0
+
+  constructor(parts: Pick<Stage, 'cluster' | 'regions' | 'people' | 'long' | 'load'>) {
+    this.cluster = parts.cluster
+    this.regions = parts.regions
+    this.people = parts.people
+    this.long = parts.long
+    this.load = parts.load
+  }
+
+  /** From here on the fault is felt. */
+  began(): void {
+    this.beganMs = performance.now()
+  }
+
+  /** From here on nothing hinders any more. */
+  ended(): void {
+    this.endedMs = performance.now()
+  }
+
+  async signal(name: string, signal: NodeJS.Signals): Promise<void> {
+    process.kill(await this.cluster.pidOf(name), signal)
+  }
+
+  async kill(name: string): Promise<void> {
+    const pid = await this.cluster.pidOf(name)
+    this.began()
+    process.kill(pid, 'SIGKILL')
+  }
+
+  async restart(name: string): Promise<void> {
+    await tell(this.cluster.dataDir, { do: 'restart', name })
+    this.ended()
+  }
+
+  link(way: { from: string; to: string; cut: boolean }): Promise<void> {
+    return tell(this.cluster.dataDir, { do: 'link', ...way })
+  }
+
+  pause(ms: number): Promise<void> {
+    return sleep(ms)
+  }
+
+  /** Resolves when each of these people had a success of each kind with a call asked after this moment. */
+  async untilServed(
+    people: readonly Person[],
+    { since, kinds, withinMs = 90_000 }: { since: number; kinds: readonly Kind[]; withinMs?: number },
+  ): Promise<void> {
+    const until = performance.now() + withinMs
+    for (;;) {
+      const waiting = people.flatMap(({ id, region }) =>
+        kinds
+          .filter((kind) => this.firstSuccess(id, { kind, since }) === undefined)
+          .map((kind) => `${kind} of ${id} (${region})`),
+      )
+      if (waiting.length === 0) return
+      if (performance.now() > until)
+        throw new Error(`not served within ${withinMs} ms: ${waiting.join(', ')}`)
+      await sleep(50)
+    }
+  }
+
+  /** When the first call asked since then was answered well. */
+  firstSuccess(account: string, { kind, since }: { kind: Kind; since: number }): number | undefined {
+    return this.load.successes.find(
+      (success) => success.account === account && success.kind === kind && success.asked >= since,
+    )?.answered
+  }
+
+  /** The host that has an account while all are alive. */
+  hostOf({ id, region }: Person): string {
+    return new Placement(this.namesOf('actor-host', region)).hostOf(id) as string
+  }
+
+  namesOf(role: string, region: string): string[] {
+    const { processes } = this.regions.find(({ code }) => code === region) as ClusterRegion
+    return processes.filter((process) => process.role === role).map(({ name }) => name)
+  }
+
+  /** Activations that were found to be of the past when they wrote, since the logs began. */
+  async fencedWrites(): Promise<number> {
+    let count = 0
+    for (const { code } of this.regions)
+      for (const name of this.namesOf('actor-host', code)) {
+        const text = await readFile(join(this.cluster.dataDir, 'logs', `${name}.log`), 'utf8')
+        count += text.split('an activation was fenced').length - 1
+      }
+    return count
+  }
+}
