@@ -16,12 +16,18 @@ const slowest: Pace = { progressBytes: 64 * 1024, progressMs: 60_000, lookEveryM
 /** Chunks of 64 KiB that may wait for their reader before the socket is told to wait. */
 const chunksAheadMax = 2
 
+/** Chunks that have this memory to themselves; shorter ones cost the collector little, and may lie in a pool. */
+const ownMemoryBytesMin = 16 * 1024
+
 /**
- * The chunks of the body. Time in which we are not waiting for the client does not count against him. Stopping early leaves the
+ * The chunks of the body; a chunk is gone once the next one is asked for. Time in which we are not waiting for the client does not count against him. Stopping early leaves the
  * request paused, so that an answer can still be given.
  *
  * Stands where `for await` over the request could: without a stream's own iterator, whose listeners and promises cost a small upload more than
  * its bytes do.
+ *
+ * The memory of a chunk is given back by hand. Left to the collector, every 64 MiB of body cost a collection of the whole heap: more
+ * CPU, on all cores, than md5.
  *
  * @throws when the client is gone before the body's end, or was cut off for sending too slowly.
  */
@@ -41,6 +47,8 @@ class RequestBytes implements AsyncIterator<Buffer, undefined> {
   #bytes = 0
   #waitedMs = 0
   #waitingSince: number | undefined
+  /** What our reader has. */
+  #given: Buffer | undefined
 
   constructor(request: IncomingMessage, pace: Pace) {
     this.#request = request
@@ -52,8 +60,10 @@ class RequestBytes implements AsyncIterator<Buffer, undefined> {
   }
 
   async next(): Promise<IteratorResult<Buffer, undefined>> {
+    this.#giveBack()
     const chunk = this.#chunks.shift()
     if (chunk !== undefined) {
+      this.#given = chunk
       if (this.#chunks.length < chunksAheadMax && this.#request.isPaused()) this.#request.resume()
       return { value: chunk, done: false }
     }
@@ -66,6 +76,7 @@ class RequestBytes implements AsyncIterator<Buffer, undefined> {
   }
 
   async return(): Promise<IteratorResult<Buffer, undefined>> {
+    this.#giveBack()
     this.#letGo()
     if (!this.#ended) this.#request.pause()
     return { value: undefined, done: true }
@@ -79,6 +90,7 @@ class RequestBytes implements AsyncIterator<Buffer, undefined> {
       this.#waitedMs = 0
     }
     if (wanted !== undefined) {
+      this.#given = chunk
       wanted.resolve({ value: chunk, done: false })
       return
     }
@@ -108,6 +120,13 @@ class RequestBytes implements AsyncIterator<Buffer, undefined> {
     if (this.#waitingSince !== undefined) this.#waitedMs += performance.now() - this.#waitingSince
     this.#waitingSince = undefined
     return wanted
+  }
+
+  #giveBack(): void {
+    const chunk = this.#given
+    this.#given = undefined
+    if (chunk !== undefined && chunk.length >= ownMemoryBytesMin && chunk.length === chunk.buffer.byteLength)
+      (chunk.buffer as ArrayBuffer).transfer(0)
   }
 
   #look(): void {
