@@ -71,7 +71,12 @@ export function startAccounts(parts: AccountsParts): Accounts {
   })
   host.start()
   return {
-    client: new RoutedAccountClient({ bus, hostOf: () => hostId, clock }),
+    client: new RoutedAccountClient({
+      bus,
+      hostOf: () => hostId,
+      local: { hostId, ask: (message) => host.ask(message) },
+      clock,
+    }),
     active: () => host.activeAccounts,
     async close() {
       await host.close({ drainMs: restMs })

@@ -1,5 +1,5 @@
 /** Finds the host of an account and asks it, again and elsewhere if need be, within one deadline and under one request id. */
-import { type Bus, maxMessageBytes } from '@holdfast/bus'
+import { type Bus, BusFault, maxMessageBytes } from '@holdfast/bus'
 import type { Clock } from '@holdfast/kernel'
 import { systemClock } from '@holdfast/kernel'
 import { AccountReply, AccountRequest } from '@holdfast/wire'
@@ -18,9 +18,17 @@ export interface RoutedAccountClientOptions {
   bus: Bus
   /** The host that serves the account now, as far as this process knows; undefined: none is known. */
   hostOf: (accountId: string) => string | undefined
+  /** The host in this very process, if there is one: it is asked without the bus. */
+  local?: LocalHost
   clock?: Clock
   timers?: Timers
   randomness?: Randomness
+}
+
+export interface LocalHost {
+  hostId: string
+  /** Takes an encoded request. */
+  ask(message: Uint8Array): Promise<AccountReply>
 }
 
 type Attempt =
@@ -30,13 +38,15 @@ type Attempt =
 export class RoutedAccountClient implements AccountClient {
   readonly #bus: Bus
   readonly #hostOf: (accountId: string) => string | undefined
+  readonly #local: LocalHost | undefined
   readonly #clock: Clock
   readonly #timers: Timers
   readonly #randomness: Randomness
 
-  constructor({ bus, hostOf, clock, timers, randomness }: RoutedAccountClientOptions) {
+  constructor({ bus, hostOf, local, clock, timers, randomness }: RoutedAccountClientOptions) {
     this.#bus = bus
     this.#hostOf = hostOf
+    this.#local = local
     this.#clock = clock ?? systemClock
     this.#timers = timers ?? systemTimers
     this.#randomness = randomness ?? systemRandomness()
@@ -81,9 +91,12 @@ export class RoutedAccountClient implements AccountClient {
     message: Uint8Array,
     wait: { timeoutMs: number; signal: AbortSignal | undefined },
   ): Promise<Attempt> {
-    let bytes: Uint8Array
+    let reply: AccountReply
     try {
-      bytes = await this.#send(host, message, wait)
+      reply =
+        host === this.#local?.hostId
+          ? await this.#askHere(this.#local, message, wait)
+          : AccountReply.decode(await this.#send(host, message, wait))
     } catch (error) {
       const code = (error as { code?: string }).code
       if (code === 'BUSY')
@@ -92,12 +105,40 @@ export class RoutedAccountClient implements AccountClient {
       if (code === 'CLOSED') throw new AccountsUnavailable('the bus is closed', { cause: error })
       throw error
     }
-    const reply = AccountReply.decode(bytes)
     const { result } = reply
     if (result?.$case === 'moved') return { kind: 'again', host: result.value.host || undefined }
     if (result?.$case !== 'unavailable') return { kind: 'answer', reply }
     if (!result.value.overloaded) return { kind: 'again' }
     throw new AccountsUnavailable('the mailbox is full', { overloaded: true })
+  }
+
+  /** @throws BusFault `TIMEOUT`, `CANCELLED`, as the bus would. */
+  #askHere(
+    local: LocalHost,
+    message: Uint8Array,
+    { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal | undefined },
+  ): Promise<AccountReply> {
+    return new Promise((resolve, reject) => {
+      const end = () => {
+        cancelTimer()
+        signal?.removeEventListener('abort', onAbort)
+      }
+      const onAbort = () => {
+        end()
+        const cause = signal?.reason
+        reject(new BusFault('CANCELLED', 'the request to an account was cancelled', { cause }))
+      }
+      const cancelTimer = this.#timers.after(timeoutMs, () => {
+        end()
+        reject(new BusFault('TIMEOUT', `no answer within ${timeoutMs} ms`))
+      })
+      if (signal?.aborted) return onAbort()
+      signal?.addEventListener('abort', onAbort, { once: true })
+      local.ask(message).then((reply) => {
+        end()
+        resolve(reply)
+      }, reject)
+    })
   }
 
   async #send(

@@ -8,11 +8,11 @@ import type { Bus, Subscription } from '@holdfast/bus'
 import type { AccountStates } from '@holdfast/content-tree'
 import type { JournalStore, LookupStore } from '@holdfast/journal'
 import { type Clock, isUuid, systemClock } from '@holdfast/kernel'
-import { AccountRequest, type Blob } from '@holdfast/wire'
+import { type AccountReply, AccountRequest, type Blob } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { AccountActor, type ActorHost } from './account-actor.ts'
 import { Ailments } from './ailments.ts'
-import { Ask, encodeReply } from './ask.ts'
+import { type Answer, Ask, decodedAnswer, encodedAnswer, encodeReply } from './ask.ts'
 import { CodeLeases } from './code-leases.ts'
 import { DueAccounts } from './due-accounts.ts'
 import { defaultLimits, type RuntimeLimits } from './limits.ts'
@@ -173,7 +173,21 @@ export class AccountHost {
     return new Promise((resolve) => {
       const request = this.#parse(message)
       if (request === undefined) return resolve(encodeReply(refusal('error-internal')))
-      this.#admit(request, resolve)
+      this.#admit(request, (answer) => resolve(encodedAnswer(answer)))
+    })
+  }
+
+  /**
+   * Takes an encoded request from this very process. The request is a copy as if it had come over the bus; what is made for it comes back as it is.
+   * Whoever asks bounds his waiting himself.
+   */
+  ask(message: Uint8Array): Promise<AccountReply> {
+    return new Promise((resolve) => {
+      const request = this.#parse(message)
+      if (request === undefined) resolve(refusal('error-internal'))
+      else if (this.#closing !== undefined)
+        resolve({ result: { $case: 'unavailable', value: { overloaded: false } } })
+      else this.#admit(request, (answer) => resolve(decodedAnswer(answer)))
     })
   }
 
@@ -188,7 +202,7 @@ export class AccountHost {
     }
   }
 
-  #admit(request: AccountRequest, answered: (reply: Uint8Array) => void): void {
+  #admit(request: AccountRequest, answered: (answer: Answer) => void): void {
     const { limits, metrics, clock } = this.#services
     const host = this.#elsewhere(request.accountId)
     if (host !== undefined) {
@@ -204,11 +218,11 @@ export class AccountHost {
     this.#requests++
     actor.admitted()
     metrics.requested({ depth: actor.inHand })
-    const ask = new Ask(request, (reply) => {
+    const ask = new Ask(request, (answer) => {
       this.#requests--
       actor.lastUsedMs = clock.monotonic()
       actor.answered()
-      answered(reply)
+      answered(answer)
     })
     actor.submit(ask)
   }
@@ -366,7 +380,7 @@ export class AccountHost {
       tierNeeded: '',
       operation: { $case: 'tick', value: {} },
     }
-    await new Promise<Uint8Array>((resolve) => this.#admit(request, resolve))
+    await new Promise<Answer>((resolve) => this.#admit(request, resolve))
     const due = this.#actors.get(account)?.nextDue
     const nowSeconds = Math.floor(clock.now() / 1000)
     const active = this.#actors.get(account)?.active === true

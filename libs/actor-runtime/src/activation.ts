@@ -22,7 +22,7 @@
 import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tree'
 import { JournalFault, type JournalHold, type LookupChange, maxEventBytes } from '@holdfast/journal'
 import { Change } from '@holdfast/wire'
-import { type Ask, encodeReply } from './ask.ts'
+import { type Answer, type Ask, bytesOfAnswer, encodeReply } from './ask.ts'
 import { Batch } from './batch.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { type CodeRange, widthOf } from './code-leases.ts'
@@ -360,10 +360,10 @@ export class Activation {
   #commit(ask: Ask, { change, uses, reply }: Extract<Outcome, { kind: 'change' }>): void {
     const entry = this.#entryOf(change)
     const keys = uses.map((blob) => referenceKey(blob, this.#hold.account))
-    let encoded: Uint8Array
+    let answer: Answer
     try {
       this.#state.apply(change)
-      encoded = encodeReply(reply())
+      answer = reply()
     } catch (error) {
       this.#bug(ask, error)
       this.#lose('bug')
@@ -372,7 +372,7 @@ export class Activation {
     this.#effects.withdraw(keys)
     for (const key of keys) this.#open.uses.add(key)
     this.#open.add(entry)
-    this.#answerWhenDurable(ask, encoded)
+    this.#answerWhenDurable(ask, answer)
   }
 
   #entryOf(change: Change) {
@@ -383,13 +383,13 @@ export class Activation {
   }
 
   /** What the reply saw is durable with the youngest tentative change, or is so already. */
-  #answerWhenDurable(ask: Ask, reply: Uint8Array): void {
+  #answerWhenDurable(ask: Ask, answer: Answer): void {
     const { exclusive } = this.#services.journal.capabilities
     const saw = !exclusive || this.#open.changes ? this.#open : this.#inFlight
-    if (saw === undefined) ask.answer(reply)
+    if (saw === undefined) ask.answer(answer)
     else {
-      saw.hold(ask, reply)
-      this.#heldReplyBytes += reply.length
+      saw.hold(ask, answer)
+      this.#heldReplyBytes += bytesOfAnswer(answer)
     }
   }
 
@@ -525,7 +525,7 @@ export class Activation {
     if (this.#loss !== undefined) return
     this.#inFlight = undefined
     this.#heldReplyBytes -= batch.replyBytes
-    for (const { ask, reply } of batch.waiting) ask.answer(reply)
+    for (const { ask, answer } of batch.waiting) ask.answer(answer)
     if (!batch.changes) return
     this.#effects.adopt(batch.effects, this.#open.uses)
     this.#services.onDue(this.#hold.account, batch.due)

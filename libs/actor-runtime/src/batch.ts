@@ -1,7 +1,7 @@
 /** What one flush carries: the changes gathered while the one before it was in flight, and all who wait for it. */
 import { maxEventBytes, maxFlushBytes } from '@holdfast/journal'
 import type { Effect } from '@holdfast/wire'
-import type { Ask } from './ask.ts'
+import { type Answer, type Ask, bytesOfAnswer } from './ask.ts'
 import { entryOverheadBytes, type Page, type RowEntry } from './flush-row.ts'
 
 /** Kept free of a row for one more change and the report of finished effects. */
@@ -13,7 +13,7 @@ export class Batch {
   readonly entries: RowEntry[] = []
   /** Reference keys that must be durable before the row. */
   readonly uses = new Set<string>()
-  readonly waiting: { ask: Ask; reply: Uint8Array }[] = []
+  readonly waiting: { ask: Ask; answer: Answer }[] = []
   rowBytes = 0
   replyBytes = 0
 
@@ -37,9 +37,9 @@ export class Batch {
       entryOverheadBytes + (Array.isArray(entry) ? entry.length * pageEntryBytes : entry.length)
   }
 
-  hold(ask: Ask, reply: Uint8Array): void {
-    this.waiting.push({ ask, reply })
-    this.replyBytes += reply.length
+  hold(ask: Ask, answer: Answer): void {
+    this.waiting.push({ ask, answer })
+    this.replyBytes += bytesOfAnswer(answer)
   }
 
   get pages(): Page[] {

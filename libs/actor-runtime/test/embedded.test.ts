@@ -40,7 +40,11 @@ async function live(path: string) {
     log: { info() {}, warn: (facts) => void faults.push(facts), error: (facts) => void faults.push(facts) },
   })
   host.start()
-  const client = new RoutedAccountClient({ bus, hostOf: () => 'one' })
+  const client = new RoutedAccountClient({
+    bus,
+    hostOf: () => 'one',
+    local: { hostId: 'one', ask: (message) => host.ask(message) },
+  })
   return {
     store,
     host,

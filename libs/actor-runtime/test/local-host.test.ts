@@ -1,0 +1,71 @@
+/** The host in the asker's own process: no bus in between, and the same promises. */
+import { MemoryBus } from '@holdfast/bus'
+import { mintRequestId } from '@holdfast/kernel'
+import { type AccountReply, AccountRequest } from '@holdfast/wire'
+import t from 'tap'
+import { AccountsUnavailable, RoutedAccountClient } from '../src/index.ts'
+import { ManualTime, settled, statusOf, World } from './world.ts'
+
+function askerOf(ask: (message: Uint8Array) => Promise<AccountReply>) {
+  const time = new ManualTime()
+  const client = new RoutedAccountClient({
+    bus: new MemoryBus(),
+    hostOf: () => 'here',
+    local: { hostId: 'here', ask },
+    clock: time,
+    timers: time,
+  })
+  return { client, time }
+}
+
+function request(account: string): Omit<AccountRequest, 'deadlineMs'> {
+  const operation = { $case: 'getAccount' as const, value: {} }
+  const caller = { who: { $case: 'operator' as const, value: {} } }
+  return { accountId: account, requestId: mintRequestId(Date.now()), caller, tierNeeded: '', operation }
+}
+
+t.test('is asked for what a host on the bus would be, and answers the same', async (t) => {
+  const world = new World()
+  const host = world.host()
+  const { client } = askerOf((message) => host.ask(message))
+  await world.create()
+  const reply = await client.call(request(world.account))
+  const overBus = await world.ask({ $case: 'getAccount', value: {} })
+  t.equal(statusOf(reply), 'ok')
+  t.strictSame(reply, overBus)
+  await world.close()
+  await t.rejects(
+    askerOf((message) => host.ask(message)).client.call(request(world.account), { timeoutMs: 0 }),
+  )
+})
+
+t.test(
+  'that does not answer is waited for until the deadline, and asked again under the same id',
+  async (t) => {
+    const asked: AccountRequest[] = []
+    const { client, time } = askerOf((message) => {
+      asked.push(AccountRequest.decode(message))
+      if (asked.length === 1) return Promise.resolve({ result: { $case: 'moved', value: { host: '' } } })
+      return new Promise(() => {})
+    })
+    const call = client.call(request('4b6f7c1e-0000-4000-8000-000000000001'), { timeoutMs: 500 })
+    const outcome = call.then(
+      () => 'answered',
+      (error: unknown) => (error instanceof AccountsUnavailable ? error.code : String(error)),
+    )
+    await settled()
+    await time.advance(499)
+    t.equal(asked.length, 2)
+    t.strictSame(asked[0]?.requestId, asked[1]?.requestId)
+    await time.advance(2)
+    t.equal(await outcome, 'ACCOUNTS_UNAVAILABLE')
+  },
+)
+
+t.test('is not waited for any longer than the asker wants', async (t) => {
+  const { client } = askerOf(() => new Promise(() => {}))
+  const gone = new AbortController()
+  const call = client.call(request('4b6f7c1e-0000-4000-8000-000000000001'), { signal: gone.signal })
+  gone.abort()
+  await t.rejects(call, { code: 'CANCELLED' })
+})
