@@ -18,6 +18,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { cassandraJars, java, natsServer } from '../servers/tools.ts'
 import { serveCommands, tell } from './control.ts'
+import { endLeftovers } from './leftovers.ts'
 import { type Plan, planOf } from './plan.ts'
 import { Supervisor } from './supervisor.ts'
 
@@ -35,7 +36,7 @@ const env = process.env
 const dataDir = resolve(env.HOLDFAST_DATA_DIR || './data/cluster')
 
 try {
-  if (options.stop) await tell(dataDir, { do: 'stop' })
+  if (options.stop) await stopRunning()
   else if (options.restart !== undefined) await tell(dataDir, { do: 'restart', name: options.restart })
   else if (options.cut !== undefined) await tell(dataDir, { do: 'link', ...wayOf(options.cut), cut: true })
   else if (options.join !== undefined) await tell(dataDir, { do: 'link', ...wayOf(options.join), cut: false })
@@ -80,6 +81,8 @@ async function run(): Promise<void> {
       if (stopping === undefined) console.error('The cluster is stopping.')
       stop().then(ended.resolve, ended.reject)
     })
+  const left = await endLeftovers(dataDir)
+  if (left.length > 0) console.error(`Ended what an earlier start left behind: ${left.join(', ')}`)
   try {
     await supervisor.start()
     console.log(readyText(plan))
@@ -93,6 +96,15 @@ async function run(): Promise<void> {
   } finally {
     await stop()
     control.close()
+  }
+}
+
+/** @throws Error when nothing runs */
+async function stopRunning(): Promise<void> {
+  try {
+    await tell(dataDir, { do: 'stop' })
+  } catch (error) {
+    if ((await endLeftovers(dataDir)).length === 0) throw error
   }
 }
 

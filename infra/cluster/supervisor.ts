@@ -7,6 +7,7 @@ import { readClusterConfig } from '@holdfast/process'
 import { startCassandra } from '../servers/cassandra.ts'
 import { startNats } from '../servers/nats.ts'
 import { type ServerProcess, startProcess } from '../servers/server.ts'
+import { recordRunning } from './leftovers.ts'
 import {
   linksOf,
   listenAddressOf,
@@ -121,6 +122,13 @@ export class Supervisor {
     renameSync(`${path}.new`, path)
   }
 
+  #record(): void {
+    recordRunning(
+      this.#options.dataDir,
+      [...this.#running].map(([name, { pid }]) => [name, pid] as const),
+    )
+  }
+
   #of(roles: readonly Role[]): PlannedProcess[] {
     return this.#options.plan.processes.filter(({ role }) => roles.includes(role))
   }
@@ -129,6 +137,7 @@ export class Supervisor {
     const { name } = planned
     const running = await this.#spawn(planned)
     this.#running.set(name, running)
+    this.#record()
     void running.ended.then((code) => {
       if (this.#running.get(name) !== running) return
       this.#running.delete(name)
@@ -237,6 +246,7 @@ export class Supervisor {
     const late = setTimeout(() => running.signal('SIGKILL'), stopMs)
     await running.stop('SIGTERM')
     clearTimeout(late)
+    this.#record()
   }
 }
 

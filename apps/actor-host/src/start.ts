@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { AccountHost } from '@holdfast/actor-runtime'
 import { accountMetrics } from '@holdfast/admin'
-import { joinCluster, startAdmin } from '@holdfast/cluster'
+import { type ClusterPart, joinCluster, serveTakeover, startAdmin } from '@holdfast/cluster'
 import { createAccountStates } from '@holdfast/content-tree'
 import { systemClock } from '@holdfast/kernel'
 import {
@@ -25,6 +25,8 @@ export interface StartOptions {
 
 /** By then every living member has said a word. */
 const settleMs = 1_300
+/** Between questions to other regions. */
+const hearMs = 1_000
 
 /** Serves when it resolves. @throws StartFault */
 export async function startActorHost({ config, secrets, settings, log }: StartOptions) {
@@ -84,6 +86,9 @@ export async function startActorHost({ config, secrets, settings, log }: StartOp
   })
   opened.defer(() => admin.close())
   await new Promise((resolve) => setTimeout(resolve, settleMs))
+  await untilHeard(cluster)
+  const takeover = serveTakeover(cluster)
+  opened.defer(() => takeover.close())
   // Ready first: in its own view it then has its share, and wakes that alone.
   cluster.setPhase('ready')
   host.start()
@@ -96,5 +101,29 @@ export async function startActorHost({ config, secrets, settings, log }: StartOp
       cluster.setPhase('draining')
       await running.disposeAsync()
     },
+  }
+}
+
+/**
+ * A region that was given up does not know it by itself. So a host that comes waits for the word of another region, or joins hosts of its
+ * own that serve already.
+ */
+async function untilHeard({ regions, membership, config, log }: ClusterPart): Promise<void> {
+  const colleague = () =>
+    membership
+      .beats()
+      .some(
+        ({ id, region, roles, ready }) =>
+          id !== config.nodeName && region === config.region && roles.includes('actor-host') && ready,
+      )
+  if (regions.heardElsewhere) return
+  log.warn(
+    'no other region answers: it may have taken over our accounts, so none is served before one is heard',
+  )
+  while (!regions.heardElsewhere && !colleague()) {
+    await new Promise((resolve) => setTimeout(resolve, hearMs))
+    await regions
+      .refresh()
+      .catch((error: unknown) => log.warn({ err: error }, 'the region map cannot be read'))
   }
 }

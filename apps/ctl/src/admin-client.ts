@@ -26,6 +26,12 @@ const reasons: Record<string, string> = {
   'error-forbidden': 'the admin host only answers calls made to localhost or to an address',
   'error-unavailable': 'the service is starting, stopping or out of reach of its data: try again',
   'error-rateLimit': 'too many wrong tokens: wait a minute',
+  'error-region': 'no such region, or no other one keeps its journals',
+  'error-regionAlive': 'actor hosts of the region are alive: stop them first',
+  'error-notFenced':
+    'too few other regions can be told: make sure that the region is off or cut off from its users, then repeat with --fenced',
+  'error-node': 'no such storage node',
+  'error-nodeAlive': 'the node is alive and holds placement groups: drain it first',
   'error-internal': 'the service failed at it: its log says why',
 }
 

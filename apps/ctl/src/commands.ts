@@ -144,6 +144,36 @@ export const commands: readonly Command[] = [
       })),
   },
   {
+    words: 'region evacuate',
+    usage: '<code> [--fenced]',
+    meaning:
+      'Gives a lost region up: its accounts are served by the region that keeps their journals too, and what may have been lost is told. --fenced is your word that it is off or cut off, needed where most regions cannot be told.',
+    options: { fenced: 'boolean' },
+    plan: (words, { fenced }) =>
+      oneName(words, (region) =>
+        post(`/admin/regions/${encodeURIComponent(region)}/evacuate`, { fenced: fenced === true }),
+      ),
+  },
+  {
+    words: 'node drain',
+    usage: '<name>',
+    meaning:
+      'Hands over what a storage node holds; it may be stopped for good when status shows it in no placement group.',
+    plan: (words) => oneName(words, (node) => post(`/admin/nodes/${encodeURIComponent(node)}/drain`)),
+  },
+  {
+    words: 'node remove',
+    usage: '<name>',
+    meaning: 'A storage node is gone for good: its copies are made anew at once.',
+    plan: (words) => oneName(words, (node) => post(`/admin/nodes/${encodeURIComponent(node)}/remove`)),
+  },
+  {
+    words: 'node return',
+    usage: '<name>',
+    meaning: 'Makes a drained or removed storage node an ordinary one again.',
+    plan: (words) => oneName(words, (node) => post(`/admin/nodes/${encodeURIComponent(node)}/return`)),
+  },
+  {
     words: 'config',
     usage: '',
     meaning: 'Settings in force at the running service; secrets masked.',
@@ -172,6 +202,17 @@ function changes(
 function whole(others: string[], run: Step['run']): Step {
   if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
   return { about: '', run }
+}
+
+function post(path: string, body: object = {}): Step['run'] {
+  return async (call) => json(await call('POST', path, body))
+}
+
+function oneName(words: string[], run: (name: string) => Step['run']): Step[] {
+  const [name, ...others] = words
+  if (name === undefined) throw new UsageFault('name one')
+  if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
+  return [{ about: name, run: run(name) }]
 }
 
 /** Names stand apart or are joined by commas. */

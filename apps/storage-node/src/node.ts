@@ -1,8 +1,9 @@
 /** The node behind the listeners: its store under the rules of its groups, and what goes on by itself. */
 import { Collector, type NodeStore } from '@holdfast/blob-store'
-import { type ClusterPart, GroupLeader, serveCollecting } from '@holdfast/cluster'
+import { type ClusterPart, GroupLeader, serveCollecting, serveGroupWords } from '@holdfast/cluster'
 import {
   Absence,
+  groupProgress,
   LocalNode,
   type NodeGroups,
   ReadThroughStore,
@@ -10,6 +11,7 @@ import {
   Scrubber,
   systemTimers,
 } from '@holdfast/replication'
+import { Draining } from './draining.ts'
 
 /** What heartbeats say of the node. */
 export interface NodeWord {
@@ -17,6 +19,7 @@ export interface NodeWord {
   lagMs: number
   suspect: boolean
   coveredMs: Record<string, number>
+  draining: boolean
 }
 
 export interface RunningNode {
@@ -78,6 +81,8 @@ export async function openNode(
     const { liveBytes, blobs, diskBytes, freeBytes } = await store.usage()
     return { ...collected, liveBytes, blobs, diskBytes, freeBytes }
   })
+  const progress = serveGroupWords(cluster, () => groupProgress({ node, replicator, clock }))
+  const draining = new Draining(cluster, node)
   const timers: NodeJS.Timeout[] = []
   let leader: GroupLeader | undefined
   const quietly = (what: string, work: () => Promise<unknown>) => () =>
@@ -100,10 +105,12 @@ export async function openNode(
         coveredMs: Object.fromEntries(
           marks.map(([source, { coveredMs }]) => [source, Math.floor(coveredMs)]),
         ),
+        draining: cluster.nodes.of(id) === 'draining',
       }
     },
     start() {
       replicator.start()
+      draining.start()
       scrubber.start()
       collector.start()
       leader = new GroupLeader({
@@ -112,6 +119,7 @@ export async function openNode(
         regions: config.regions,
         rows: cluster.groups,
         peers,
+        orders: cluster.nodes,
         clock,
         lostMs: config.nodeLostMs,
         onFault: (error) => log.warn({ err: error }, 'the placement groups could not be planned'),
@@ -128,6 +136,8 @@ export async function openNode(
     async close() {
       for (const timer of timers) clearInterval(timer)
       collecting.close()
+      progress.close()
+      await draining.close()
       await Promise.all([leader?.close(), replicator.close(), scrubber.close(), collector.close()])
     },
   }

@@ -20,6 +20,7 @@ import type { Logger } from 'pino'
 import { createDownloads } from './app.ts'
 import { type NodeWord, openNode } from './node.ts'
 import { openNodeStore } from './node-store.ts'
+import { replicationMetrics } from './replication-metrics.ts'
 
 export interface StartOptions {
   config: ClusterConfig
@@ -50,7 +51,7 @@ export async function startStorageNode({ config, secrets, settings, log }: Start
     control: `${config.internal.host}:${internal.control}`,
     bytes: urlOf(config.internal.host, internal.bytes),
   }
-  let word: NodeWord = { freeBytes: 0, lagMs: 0, suspect: false, coveredMs: {} }
+  let word: NodeWord = { freeBytes: 0, lagMs: 0, suspect: false, coveredMs: {}, draining: false }
   let groups: NodeGroups | undefined
   const cluster = await joinCluster({
     config,
@@ -81,6 +82,7 @@ export async function startStorageNode({ config, secrets, settings, log }: Start
   })
   opened.defer(() => server.close({ drainMs }))
   storeMetrics(cluster.metrics, store)
+  replicationMetrics(cluster.metrics, running.replicator)
 
   const admin = await startAdmin(cluster, {
     role: 'storage-node',

@@ -26,7 +26,10 @@ export interface StartOptions {
   log: Logger
 }
 
-/** Takes requests when it resolves. @throws StartFault */
+/** How often it is looked for storage nodes that take uploads, ms. */
+const awaitMs = 100
+
+/** Listens when it resolves; ready when storage nodes take uploads. @throws StartFault */
 export async function startUpload({ config, secrets, settings, log }: StartOptions) {
   await using opened = new AsyncDisposableStack()
   const { host, adminHost, upload, download, admin: adminPort } = config.listen
@@ -47,19 +50,20 @@ export async function startUpload({ config, secrets, settings, log }: StartOptio
   })
   const blobsOf = (code: RegionCode) => stores.get(code) as BlobStore
   const blobs = blobsOf(region)
+  const takesUploads = (code: RegionCode) =>
+    groups
+      .all()
+      .some(
+        (group) =>
+          group.region === code &&
+          group.writable &&
+          group.members.some((node) => cluster.peers.isAlive(node)),
+      )
   const places = new UploadPlaces({
     own: region,
     regions: config.regions,
     countries: await ClientCountries.open(),
-    isHealthy: (code) =>
-      groups
-        .all()
-        .some(
-          (group) =>
-            group.region === code &&
-            group.writable &&
-            group.members.some((node) => cluster.peers.isAlive(node)),
-        ),
+    isHealthy: takesUploads,
     blobsOf,
   })
   const admin = await startAdmin(cluster, { role: 'upload', port: ports.admin, settings, accounts: false })
@@ -88,12 +92,19 @@ export async function startUpload({ config, secrets, settings, log }: StartOptio
   })
   for (const name of ['upload', 'download'] as const)
     await listen(hosts[name], { name, host, port: ports[name] })
-  cluster.setPhase('ready')
+  // Groups are planned once storage nodes are there, seconds after the first start.
+  const awaiting = setInterval(() => {
+    if (!config.regions.some(takesUploads)) return
+    clearInterval(awaiting)
+    cluster.setPhase('ready')
+  }, awaitMs)
+  opened.defer(() => clearInterval(awaiting))
 
   const running = opened.move()
   return {
     addresses,
     async close() {
+      clearInterval(awaiting)
       cluster.setPhase('draining')
       await running.disposeAsync()
     },

@@ -13,6 +13,17 @@ export interface OperationParts {
   bans: () => readonly Ban[]
   /** @param network as listed, or an address in it. @returns false when it was not banned. */
   liftBan: (network: string) => boolean
+  /** Absent where there is no cluster. */
+  cluster?: ClusterOperations
+}
+
+/** Each resolves with facts for people and programs, as plain JSON. */
+export interface ClusterOperations {
+  /** Gives a region up. @param fenced the operator's word that it is off or isolated. */
+  evacuate: (region: string, options: { fenced: boolean }) => Promise<object>
+  drainNode: (node: string) => Promise<object>
+  removeNode: (node: string) => Promise<object>
+  returnNode: (node: string) => Promise<object>
 }
 
 /** A day more than the longest grace that can be set. */
@@ -35,6 +46,26 @@ export function operationRoutes(host: FastifyInstance, parts: OperationParts): v
       graceSeconds === undefined || graceSeconds === null ? {} : { graceMs: graceMsOf(graceSeconds) }
     return { status: 'ok', data: await parts.collect(options) }
   })
+
+  if (parts.cluster !== undefined) clusterRoutes(host, parts.cluster)
+}
+
+function clusterRoutes(host: FastifyInstance, cluster: ClusterOperations): void {
+  host.post<{ Params: { region: string }; Body: unknown }>(
+    '/admin/regions/:region/evacuate',
+    async (request) => {
+      const { fenced = false } = objectOf(request.body, 'body')
+      if (typeof fenced !== 'boolean') throw new Refusal('error-fenced')
+      return { status: 'ok', data: await cluster.evacuate(request.params.region, { fenced }) }
+    },
+  )
+  const onNode = (path: string, act: (node: string) => Promise<object>) =>
+    host.post<{ Params: { node: string } }>(`/admin/nodes/:node/${path}`, async (request) => {
+      return { status: 'ok', data: await act(request.params.node) }
+    })
+  onNode('drain', cluster.drainNode)
+  onNode('remove', cluster.removeNode)
+  onNode('return', cluster.returnNode)
 }
 
 function graceMsOf(value: unknown): number {

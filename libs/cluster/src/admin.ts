@@ -5,7 +5,9 @@ import { listen, type SettingDescription } from '@holdfast/process'
 import type { FastifyInstance } from 'fastify'
 import { clusterStatus } from './cluster-status.ts'
 import { collectEverywhere } from './collecting.ts'
+import { evacuate } from './evacuation.ts'
 import { type ClusterPart, tokenKeyId, version } from './join-cluster.ts'
+import { drainNode, removeNode, returnNode } from './storage-nodes.ts'
 
 export interface ClusterAdminOptions {
   role: string
@@ -36,7 +38,7 @@ export async function startAdmin(
     uptimeSeconds: Math.floor((clock.now() - startedMs) / 1000),
     ...(await readiness.report()),
     ...(await options.status?.()),
-    cluster: clusterStatus(cluster),
+    cluster: await clusterStatus(cluster),
   })
   const admin = createAdminHost({
     log: cluster.log,
@@ -50,6 +52,12 @@ export async function startAdmin(
       settings: () => [...options.settings],
       bans: () => limits.bans(),
       liftBan: (network) => bans.lift(network),
+      cluster: {
+        evacuate: (region, options) => evacuate(cluster, region, options),
+        drainNode: (node) => drainNode(cluster, node),
+        removeNode: (node) => removeNode(cluster, node),
+        returnNode: (node) => returnNode(cluster, node),
+      },
     },
     ...(options.accounts
       ? {

@@ -1,8 +1,33 @@
-/** The cluster as one process sees it. */
-import { nodesOf, quorumOf } from '@holdfast/replication'
+/** The cluster as one process sees it, and how far the copies are. */
+import type { Subscription } from '@holdfast/bus'
+import { nodesOf, type PlacementGroup, writeQuorum } from '@holdfast/replication'
 import type { ClusterPart } from './join-cluster.ts'
 
-export function clusterStatus({ membership, groups, peers, config, regions }: ClusterPart) {
+/** What a storage node says of a group it holds. */
+export interface GroupWord {
+  number: number
+  /** Undefined when it has all that the nodes it follows have; else why not. */
+  behind?: string
+}
+
+const askMs = 2_000
+
+function subjectOf(node: string): string {
+  return `groups.${node}`
+}
+
+/** Lets a storage node be asked how far it is. */
+export function serveGroupWords(
+  { bus, config }: ClusterPart,
+  words: () => Promise<GroupWord[]>,
+): Subscription {
+  return bus.serve(subjectOf(config.nodeName), async () => Buffer.from(JSON.stringify(await words())))
+}
+
+export async function clusterStatus(cluster: ClusterPart) {
+  const { membership, groups, peers, config, regions, nodes: orders } = cluster
+  const words = await groupWords(cluster)
+  const all = groups.map.all()
   const nodes = membership.beats().map((beat) => ({
     id: beat.id,
     role: beat.roles[0],
@@ -10,19 +35,100 @@ export function clusterStatus({ membership, groups, peers, config, regions }: Cl
     ready: beat.ready,
     load: beat.load,
     ...(beat.roles.includes('actor-host') ? { accounts: beat.accounts } : {}),
-    ...(beat.roles.includes('storage-node') ? { freeBytes: beat.freeBytes, lagMs: beat.lagMs } : {}),
+    ...(beat.roles.includes('storage-node')
+      ? {
+          freeBytes: beat.freeBytes,
+          lagMs: beat.lagMs,
+          suspect: beat.suspect,
+          placementGroups: all.filter((group) => nodesOf(group).includes(beat.id)).length,
+          order: orders.of(beat.id) ?? null,
+        }
+      : {}),
     admin: beat.addresses.admin,
   }))
-  const all = groups.map.all().map((group) => {
-    const alive = nodesOf(group).filter((id) => peers.isAlive(id))
-    const members = group.members.filter((id) => peers.isAlive(id))
-    const full = members.length >= quorumOf(group) && alive.length === nodesOf(group).length
-    return { ...group, alive, full }
-  })
+  const told = all.map((group) => groupStatus(group, { cluster, words }))
   return {
-    regions: config.regions.map((code) => ({ code, ...regions.homeOf(code) })),
+    regions: config.regions.map((code) => ({
+      code,
+      ...regions.homeOf(code),
+      reachable: code === config.region || regions.answering.includes(code),
+      actorHosts: membership
+        .beats()
+        .filter(({ region, roles, ready }) => region === code && roles.includes('actor-host') && ready)
+        .length,
+    })),
     nodes,
-    placementGroups: all,
-    full: all.every(({ full }) => full),
+    /** Nodes that some group names and nobody hears. */
+    silent: [...new Set(all.flatMap(nodesOf))]
+      .filter((id) => !peers.beats().some((beat) => beat.id === id))
+      .map((id) => ({ id, order: orders.of(id) ?? null })),
+    placementGroups: told,
+    replication: {
+      full: told.every(({ full }) => full),
+      says: summary(told),
+    },
   }
+}
+
+/** By node, then by group; a node that does not answer is missing. */
+async function groupWords({ bus, peers }: ClusterPart): Promise<Map<string, Map<number, GroupWord>>> {
+  const asked = peers.beats().map(async ({ id }): Promise<[string, Map<number, GroupWord>] | undefined> => {
+    try {
+      const answer = await bus.request(subjectOf(id), new Uint8Array(), { timeoutMs: askMs })
+      const words = JSON.parse(Buffer.from(answer).toString()) as GroupWord[]
+      return [id, new Map(words.map((word) => [word.number, word]))]
+    } catch {
+      return undefined
+    }
+  })
+  return new Map((await Promise.all(asked)).filter((answer) => answer !== undefined))
+}
+
+function groupStatus(
+  group: PlacementGroup,
+  { cluster, words }: { cluster: ClusterPart; words: Map<string, Map<number, GroupWord>> },
+) {
+  const { peers, nodes: orders } = cluster
+  const usable = peers.beats().filter(({ id, ready }) => ready && orders.of(id) === undefined)
+  const elsewhere = usable.filter(({ region }) => region !== group.region).length
+  const possible = {
+    home: Math.min(writeQuorum, usable.filter(({ region }) => region === group.region).length),
+    remote: Math.min(1, elsewhere),
+  }
+  const lacking: string[] = []
+  const whole = (ids: readonly string[]) =>
+    ids.filter((id) => {
+      const word = words.get(id)?.get(group.number)
+      if (!peers.isAlive(id)) lacking.push(`${id} is silent or takes nothing`)
+      else if (word === undefined) lacking.push(`${id} has not joined the group yet`)
+      else if (word.behind !== undefined) lacking.push(`${id} ${word.behind}`)
+      else return true
+      return false
+    }).length
+  const copies = { home: whole(group.members), remote: whole(group.remote) }
+  if (group.members.length < possible.home) lacking.push(`another node of ${group.region} is to take it`)
+  if (group.remote.length < possible.remote) lacking.push('a node of another region is to take it')
+  const limited = [
+    ...(possible.home < writeQuorum && group.members.length < writeQuorum
+      ? [`${group.region} has no more storage nodes`]
+      : []),
+    ...(possible.remote < 1 && group.remote.length < 1 ? ['no other region has storage nodes'] : []),
+  ]
+  return {
+    ...group,
+    copies: { ...copies, wanted: { home: writeQuorum, remote: 1 } },
+    full: lacking.length === 0,
+    ...(lacking.length > 0 ? { lacking } : {}),
+    ...(limited.length > 0 ? { limited } : {}),
+  }
+}
+
+function summary(groups: readonly { number: number; full: boolean; limited?: string[] }[]): string {
+  const short = groups.filter(({ full }) => !full)
+  if (short.length > 0)
+    return `${short.length} of ${groups.length} placement groups lack copies: ${short.map(({ number }) => number).join(', ')}`
+  const limited = groups.filter(({ limited }) => limited !== undefined)
+  if (limited.length === 0) return `all ${groups.length} placement groups have every copy`
+  const why = [...new Set(limited.flatMap(({ limited }) => limited ?? []))].join(', ')
+  return `all ${groups.length} placement groups have every copy that the nodes allow; ${limited.length} have fewer than wanted: ${why}`
 }

@@ -10,6 +10,7 @@ import type { LookupStore } from '@holdfast/journal'
 import { type Clock, type RegionCode, regionCodes } from '@holdfast/kernel'
 import { GroupMap, type GroupNode, type PlacementGroup, planGroups } from '@holdfast/replication'
 import { PlacementGroup as PlacementGroupRow } from '@holdfast/wire/cluster'
+import type { NodeOrders } from './node-orders.ts'
 import type { StoragePeers } from './storage-peers.ts'
 
 export interface GroupRowsOptions {
@@ -89,6 +90,7 @@ export interface GroupLeaderOptions {
   regions: readonly RegionCode[]
   rows: GroupRows
   peers: StoragePeers
+  orders: NodeOrders
   clock: Clock
   /** A node that was silent for so long is taken for lost: its copies are made anew elsewhere, ms. */
   lostMs: number
@@ -142,11 +144,12 @@ export class GroupLeader {
   }
 
   #nodes(): GroupNode[] {
-    const { rows, peers, clock, lostMs } = this.#options
+    const { rows, peers, orders, clock, lostMs } = this.#options
     const nowMs = clock.monotonic()
-    const alive = peers.beats().map(({ id, region, ready, freeBytes, draining }): GroupNode => {
+    const alive = peers.beats().map(({ id, region, ready, freeBytes }): GroupNode => {
       this.#seenMs.set(id, nowMs)
-      return { id, region, ready, freeBytes, draining }
+      const order = orders.of(id)
+      return { id, region, ready, freeBytes, draining: order === 'draining', lost: order === 'removed' }
     })
     const living = new Set(alive.map(({ id }) => id))
     const silent = new Map<string, GroupNode>()
@@ -156,7 +159,8 @@ export class GroupLeader {
         const seenMs = this.#seenMs.get(id) ?? nowMs
         this.#seenMs.set(id, seenMs)
         const region = group.members.includes(id) ? group.region : (peers.regionOf(id) ?? '')
-        silent.set(id, { id, region, ready: false, lost: nowMs - seenMs > lostMs, freeBytes: 0 })
+        const lost = orders.of(id) === 'removed' || nowMs - seenMs > lostMs
+        silent.set(id, { id, region, ready: false, lost, freeBytes: 0 })
       }
     return [...alive, ...silent.values()]
   }

@@ -2,11 +2,13 @@
  * What every process of a cluster stands on, in the order in which it comes and, the other way round, goes: bus → metadata → keys →
  * region map → membership → ways to accounts and storage nodes → limits.
  */
+import { randomUUID } from 'node:crypto'
 import { type AccountClient, RoutedAccountClient } from '@holdfast/actor-runtime'
 import { processMetrics, Readiness } from '@holdfast/admin'
 import { NatsBus } from '@holdfast/bus-nats'
 import { type CountingRateLimits, createRateLimits } from '@holdfast/http-kit'
 import type { JournalStore, LookupStore } from '@holdfast/journal'
+import type { Taken } from '@holdfast/journal-cassandra'
 import { type AccountId, type Clock, type Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
 import type { MemberRole } from '@holdfast/membership'
 import { NatsMembership, type Report } from '@holdfast/membership-nats'
@@ -15,12 +17,15 @@ import { Holders, ReplicatedBlobStore } from '@holdfast/replication'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { AccountRoutes } from './account-routes.ts'
+import { pagesNamedBy } from './evacuation.ts'
 import { GroupRows, type GroupRowsOptions } from './group-rows.ts'
 import { openMetadata } from './metadata.ts'
+import { NodeOrders } from './node-orders.ts'
 import { RegionMap } from './region-map.ts'
 import { RegionalJournals } from './regional-journals.ts'
 import { RegionalLookups } from './regional-lookups.ts'
 import { SharedBans } from './shared-bans.ts'
+import { SharedCounts } from './shared-counts.ts'
 import { StoragePeers } from './storage-peers.ts'
 
 export interface JoinOptions {
@@ -53,6 +58,8 @@ export interface ClusterPart {
   readonly routes: AccountRoutes
   readonly accounts: AccountClient
   readonly peers: StoragePeers
+  /** What the operator decided about storage nodes. */
+  readonly nodes: NodeOrders
   readonly groups: GroupRows
   readonly limits: CountingRateLimits
   readonly bans: SharedBans
@@ -61,6 +68,8 @@ export interface ClusterPart {
   readonly serversOf: (placementGroup: number) => readonly string[]
   /** Public downloads of the region that serves the content's account, so that a direct link reads the same wherever it is shown. */
   readonly directUrlOf: (contentId: string) => string | undefined
+  /** Opens all accounts born in a region in the term of its home; for actor hosts of a region that keeps their journals. */
+  takeAll(birth: RegionCode, term: number): AsyncIterable<Taken | { account: string; fault: unknown }>
   /** From here on others send work, or do so no more. Told at once. */
   setPhase(phase: Readiness['phase']): void
   /** Leaves: others are told first. */
@@ -103,18 +112,26 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   })
   const keyring = await openKeyring(lookups)
   lookups.useIds(keyring.ids)
-  const regions = await RegionMap.open(lookups, {
+  const regions = await RegionMap.open({
+    region,
     regions: config.regions,
+    stores: metadata.lookups,
+    clock,
     onFault: warn('the region map cannot be read; the last one counts'),
   })
   opened.defer(() => regions.close())
+  lookups.useHomes(regions)
+  const learnHomes = () =>
+    void regions.refresh().catch(warn('the region map cannot be read; the last one counts'))
+  const homesChanged = bus.subscribe('regions.changed', learnHomes)
+  opened.defer(() => homesChanged.close())
   termOf = (account) => regions.homeOf(keyring.ids.birthRegion(account as AccountId)).term
 
   const readiness = new Readiness({
     nats: async () => {
       if (!bus.up) throw new Error('no link to NATS')
     },
-    metadata: async () => void (await lookups.get('setting/master')),
+    metadata: async () => void (await metadata.lookups.get(region)?.get('setting/master')),
   })
   const membership = new NatsMembership({
     bus,
@@ -129,6 +146,13 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   opened.defer(() => routes.close())
   const peers = new StoragePeers({ membership, secret: secrets.clusterSecret })
   opened.defer(() => peers.close())
+  const nodes = new NodeOrders({
+    lookups,
+    bus,
+    onFault: warn('what was decided about storage nodes cannot be read; the last of it counts'),
+  })
+  opened.defer(() => nodes.close())
+  await nodes.refresh()
   const groups = new GroupRows({
     lookups,
     bus,
@@ -143,6 +167,13 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   opened.defer(() => limits.close())
   const bans = new SharedBans({ bus, limits, onFault: warn('bans could not be told') })
   opened.defer(() => bans.close())
+  const counts = new SharedCounts({
+    bus,
+    limits,
+    self: `${id}/${randomUUID()}`,
+    onFault: warn('counts could not be told'),
+  })
+  opened.defer(() => counts.close())
   await bus.flush()
 
   const holders = new Holders({ region, groups: groups.map, peers, clock })
@@ -159,7 +190,12 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     lookups,
     journals: new RegionalJournals(
       new Map([...metadata.homes].map(([birth, { journals }]) => [birth, journals])),
-      { regions: config.regions, ids: keyring.ids },
+      {
+        regions: config.regions,
+        ids: keyring.ids,
+        isServed: (birth) => regions.homeOf(birth).serving === region,
+        fresh: () => regions.fresh(),
+      },
     ),
     keyring,
     regions,
@@ -167,10 +203,16 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     routes,
     accounts: new RoutedAccountClient({ bus, hostOf: routes.hostOf, clock }),
     peers,
+    nodes,
     groups,
     limits,
     bans,
     readiness,
+    takeAll(birth, term) {
+      const home = metadata.homes.get(birth)
+      if (home === undefined) throw new Error(`the journals of ${birth} are not kept in ${region}`)
+      return home.journals.takeAll(term, { pagesNamedBy })
+    },
     serversOf: (number) => holders.serversOf(number),
     directUrlOf(contentId) {
       const account = keyring.ids.accountOf(contentId)

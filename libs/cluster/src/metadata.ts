@@ -3,9 +3,10 @@ import type { LookupStore } from '@holdfast/journal'
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
 import type { RegionCode } from '@holdfast/kernel'
 import type { ClusterConfig } from '@holdfast/process'
+import { Late, LateLookups } from './late.ts'
 
 export interface MetadataConnections {
-  /** By region, as its data centre answers. */
+  /** By region, as its data centre answers. Those of another region are unavailable while it cannot be reached. */
   lookups: ReadonlyMap<RegionCode, LookupStore>
   /** By birth region: of those whose keyspace this region has a replica of. */
   homes: ReadonlyMap<RegionCode, CassandraMetadataStore>
@@ -17,16 +18,16 @@ const claimed = ['email', 'setting', 'pg', 'region']
 
 /**
  * @param options.journals whether journals are needed. @param options.termOf the home term of an account.
- * @throws JournalFault when a region cannot be reached.
+ * @throws JournalFault when this region's own data centre cannot be reached.
  */
 export async function openMetadata(
   config: Pick<ClusterConfig, 'region' | 'regions' | 'cassandra'>,
   { journals, termOf }: { journals: boolean; termOf: (account: string) => number },
 ): Promise<MetadataConnections> {
-  const opened: CassandraMetadataStore[] = []
-  const open = async (region: RegionCode, keyspace: string, kept: readonly RegionCode[], more: object) => {
+  const opened: { close(): Promise<void> }[] = []
+  const open = (region: RegionCode, keyspace: string, kept: readonly RegionCode[], more: object) => {
     const nodes = config.cassandra.nodes[region] ?? []
-    const store = await CassandraMetadataStore.open({
+    return CassandraMetadataStore.open({
       contactPoints: nodes.map(({ host, port }) => `${host}:${port}`),
       ...(nodes[0] === undefined ? {} : { port: nodes[0].port }),
       dataCentre: region,
@@ -34,18 +35,33 @@ export async function openMetadata(
       replication: Object.fromEntries(kept.map((code) => [code, config.cassandra.replicas])),
       ...more,
     })
+  }
+  const late = (...what: Parameters<typeof open>) => {
+    const store = new Late(() => open(...what))
+    opened.push(store)
+    return store
+  }
+  const own = async (...[keyspace, kept, more]: [string, readonly RegionCode[], object]) => {
+    const store = await open(config.region, keyspace, kept, more)
     opened.push(store)
     return store
   }
   try {
     const lookups = new Map<RegionCode, LookupStore>()
-    for (const region of config.regions)
-      lookups.set(region, (await open(region, 'holdfast_lookups', config.regions, { claimed })).lookups)
+    lookups.set(config.region, (await own('holdfast_lookups', config.regions, { claimed })).lookups)
+    const others = config.regions
+      .filter((region) => region !== config.region)
+      .map((region) => ({ region, store: late(region, 'holdfast_lookups', config.regions, { claimed }) }))
+    for (const { region, store } of others) lookups.set(region, new LateLookups(region, store))
+    await Promise.all(others.map(({ store }) => store.tried))
     const homes = new Map<RegionCode, CassandraMetadataStore>()
     for (const birth of journals ? config.regions : []) {
       const kept = homeRegions(config.regions, birth)
-      if (kept.includes(config.region))
-        homes.set(birth, await open(config.region, keyspaceOf(birth), kept, { termOf }))
+      if (!kept.includes(config.region)) continue
+      const [other] = kept.filter((region) => region !== config.region)
+      const backup = other && late(other, keyspaceOf(birth), kept, {})
+      const backedUp = backup === undefined ? {} : { backup: () => backup.now }
+      homes.set(birth, await own(keyspaceOf(birth), kept, { termOf, ...backedUp }))
     }
     return { lookups, homes, close: () => closeAll(opened) }
   } catch (error) {
@@ -56,14 +72,20 @@ export async function openMetadata(
 
 /** The region itself and its backup, which is the next one. */
 export function homeRegions(regions: readonly RegionCode[], birth: RegionCode): RegionCode[] {
-  const backup = regions[(regions.indexOf(birth) + 1) % regions.length] as RegionCode
-  return [...new Set([birth, backup])]
+  const backup = backupOf(regions, birth)
+  return backup === undefined ? [birth] : [birth, backup]
+}
+
+/** The region that keeps the journals of another one too; undefined where there is only one. */
+export function backupOf(regions: readonly RegionCode[], birth: RegionCode): RegionCode | undefined {
+  const backup = regions[(regions.indexOf(birth) + 1) % regions.length]
+  return backup === birth ? undefined : backup
 }
 
 export function keyspaceOf(region: RegionCode): string {
   return `holdfast_${region.replaceAll('-', '_')}`
 }
 
-async function closeAll(stores: readonly CassandraMetadataStore[]): Promise<void> {
+async function closeAll(stores: readonly { close(): Promise<void> }[]): Promise<void> {
   await Promise.all(stores.map((store) => store.close()))
 }

@@ -1,41 +1,52 @@
 /**
- * Who serves the accounts born in a region, and how often their home has moved: rows `region/<code>`. Without a row a region
- * serves its own, in term 1. The map is a hint for routing; in the partition key of journals the term is a fact, and only
- * ever rises.
+ * Who serves the accounts born in a region, and how often their home has moved: rows `region/<code>/<term>`, each claimed once and never
+ * changed. Without a row a region serves its own, in term 1. For routing the map is a hint; in the partition key of journals the term is a
+ * fact, and only ever rises.
+ *
+ * Every region keeps all rows, and they are read from all that answer: a region that was given up learns it from any other. Who takes
+ * over follows from the installation alone, so no two rows of one term ever differ.
  */
-import type { LookupStore } from '@holdfast/journal'
-import type { RegionCode } from '@holdfast/kernel'
+import { JournalFault, type LookupStore } from '@holdfast/journal'
+import type { Clock, RegionCode } from '@holdfast/kernel'
 import { RegionMapEntry } from '@holdfast/wire/cluster'
+import { backupOf } from './metadata.ts'
 
 export interface Home {
   serving: RegionCode
   term: number
 }
 
+export interface RegionMapOptions {
+  region: RegionCode
+  /** All regions, in the order of the installation. */
+  regions: readonly RegionCode[]
+  /** Each region's rows, as its own data centre answers. */
+  stores: ReadonlyMap<RegionCode, LookupStore>
+  clock: Clock
+  /** Told when this region's rows cannot be read: what was known stays. */
+  onFault: (error: unknown) => void
+}
+
 const rereadMs = 5_000
+/** A look that is older, for instance because the process was paused, is taken again before anything is built on it. */
+const freshMs = 15_000
 
 export class RegionMap {
-  readonly #lookups: LookupStore
-  readonly #regions: readonly RegionCode[]
+  readonly #options: RegionMapOptions
   readonly #homes = new Map<RegionCode, Home>()
+  readonly #answered = new Set<RegionCode>()
   readonly #timer: NodeJS.Timeout
+  #lookedMs = Number.NEGATIVE_INFINITY
+  #looking: Promise<void> | undefined
 
-  private constructor(
-    lookups: LookupStore,
-    regions: readonly RegionCode[],
-    onFault: (error: unknown) => void,
-  ) {
-    this.#lookups = lookups
-    this.#regions = regions
-    this.#timer = setInterval(() => void this.refresh().catch(onFault), rereadMs)
+  private constructor(options: RegionMapOptions) {
+    this.#options = options
+    this.#timer = setInterval(() => void this.refresh().catch(options.onFault), rereadMs)
   }
 
-  /** @param onFault told when the rows cannot be read again: what was known stays. @throws what the lookups throw */
-  static async open(
-    lookups: LookupStore,
-    { regions, onFault }: { regions: readonly RegionCode[]; onFault: (error: unknown) => void },
-  ): Promise<RegionMap> {
-    const map = new RegionMap(lookups, regions, onFault)
+  /** @throws what this region's lookups throw. */
+  static async open(options: RegionMapOptions): Promise<RegionMap> {
+    const map = new RegionMap(options)
     try {
       await map.refresh()
     } catch (error) {
@@ -48,20 +59,111 @@ export class RegionMap {
   homeOf(birth: RegionCode): Home {
     const known = this.#homes.get(birth)
     if (known !== undefined) return known
+    const { regions } = this.#options
     // No account was ever born in a region that the installation lacks: whoever asks for one is told so by the first.
-    return { serving: this.#regions.includes(birth) ? birth : (this.#regions[0] as RegionCode), term: 1 }
+    return { serving: regions.includes(birth) ? birth : (regions[0] as RegionCode), term: 1 }
   }
 
-  async refresh(): Promise<void> {
-    for (const region of this.#regions) {
-      const row = await this.#lookups.get(`region/${region}`)
-      if (row === undefined) continue
-      const { serving, term } = RegionMapEntry.decode(row)
-      if (term > this.homeOf(region).term) this.#homes.set(region, { serving: serving as RegionCode, term })
+  /** Its homes have moved: what it decided is decided elsewhere. */
+  isGivenUp(region: RegionCode): boolean {
+    return this.homeOf(region).serving !== region
+  }
+
+  /**
+   * Whether this region may take itself for what it was: another one was heard lately, or none is left to hear. Until then nothing may be
+   * acknowledged by a host that comes alone.
+   */
+  get heardElsewhere(): boolean {
+    const { region, regions } = this.#options
+    return regions.every((other) => other === region || this.isGivenUp(other)) || this.#answered.size > 0
+  }
+
+  /** This region, and those whose rows could be read the last time. */
+  get answering(): RegionCode[] {
+    const { region } = this.#options
+    return [region, ...this.#answered]
+  }
+
+  /**
+   * Resolves when the map was read lately: nothing may be acknowledged under one that is older. What does not answer is left out, so a
+   * region that is cut off goes on.
+   */
+  async fresh(): Promise<void> {
+    if (this.#options.clock.monotonic() - this.#lookedMs > freshMs)
+      await this.refresh().catch(this.#options.onFault)
+  }
+
+  /** Reads the rows of every region that answers; a call while one runs shares it. @throws what this region's lookups throw */
+  refresh(): Promise<void> {
+    this.#looking ??= this.#look().finally(() => {
+      this.#looking = undefined
+    })
+    return this.#looking
+  }
+
+  async #look(): Promise<void> {
+    const { region, regions, clock } = this.#options
+    const beganMs = clock.monotonic()
+    await Promise.all(
+      regions
+        .filter((other) => other !== region)
+        .map((other) =>
+          this.#read(other).then(
+            () => this.#answered.add(other),
+            () => this.#answered.delete(other),
+          ),
+        ),
+    )
+    this.#lookedMs = beganMs
+    await this.#read(region)
+  }
+
+  /**
+   * Moves the homes of a region to the one that keeps its journals too. Safe to repeat.
+   * @returns the home that holds now, and the regions that have the row.
+   * @throws JournalFault `UNAVAILABLE` when the successor cannot take it; RangeError when there is none.
+   */
+  async moveHome(birth: RegionCode): Promise<{ home: Home; heard: RegionCode[] }> {
+    const { regions, stores } = this.#options
+    const serving = backupOf(regions, birth)
+    if (serving === undefined) throw new RangeError(`nobody keeps the journals of ${birth} but itself`)
+    await this.refresh()
+    const known = this.homeOf(birth)
+    const home = known.serving === birth ? { serving, term: known.term + 1 } : known
+    const row = RegionMapEntry.encode({ region: birth, ...home }).finish()
+    const heard: RegionCode[] = []
+    const claim = async (region: RegionCode) => {
+      await stores.get(region)?.claim(`region/${birth}/${padded(home.term)}`, row)
+      heard.push(region)
     }
+    await claim(home.serving)
+    await Promise.all(
+      regions.filter((region) => region !== home.serving).map((region) => claim(region).catch(() => {})),
+    )
+    this.#learn(birth, home)
+    return { home, heard: regions.filter((region) => heard.includes(region)) }
   }
 
   close(): void {
     clearInterval(this.#timer)
   }
+
+  async #read(region: RegionCode): Promise<void> {
+    const { regions, stores } = this.#options
+    const store = stores.get(region)
+    if (store === undefined) throw new JournalFault('UNAVAILABLE', `no way to the lookups of ${region}`)
+    for (const birth of regions)
+      for await (const { value } of store.scan(`region/${birth}/`)) {
+        const { serving, term } = RegionMapEntry.decode(value)
+        this.#learn(birth, { serving: serving as RegionCode, term })
+      }
+  }
+
+  #learn(birth: RegionCode, home: Home): void {
+    if (home.term > this.homeOf(birth).term) this.#homes.set(birth, home)
+  }
+}
+
+function padded(term: number): string {
+  return String(term).padStart(10, '0')
 }

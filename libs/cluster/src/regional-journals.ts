@@ -13,18 +13,37 @@ export class RegionalJournals implements JournalStore {
   readonly #stores: ReadonlyMap<RegionCode, JournalStore>
   readonly #regions: readonly RegionCode[]
   readonly #ids: IdCodec
+  readonly #isServed: (birth: RegionCode) => boolean
+  readonly #fresh: () => Promise<void>
 
-  /** @param options.regions all that the installation has: in no other was an account ever born. */
+  /**
+   * @param options.regions all that the installation has: in no other was an account ever born.
+   * @param options.isServed whether this region serves the accounts born there: everything is fenced otherwise. Default: it does.
+   * @param options.fresh waited for before anything is decided by that. Default: it is always known.
+   */
   constructor(
     stores: ReadonlyMap<RegionCode, JournalStore>,
-    { regions, ids }: { regions: readonly RegionCode[]; ids: IdCodec },
+    {
+      regions,
+      ids,
+      isServed = () => true,
+      fresh = async () => {},
+    }: {
+      regions: readonly RegionCode[]
+      ids: IdCodec
+      isServed?: (birth: RegionCode) => boolean
+      fresh?: () => Promise<void>
+    },
   ) {
     this.#stores = stores
     this.#regions = regions
     this.#ids = ids
+    this.#isServed = isServed
+    this.#fresh = fresh
   }
 
   async acquire(account: string, options: { owner: string }): Promise<JournalHold> {
+    await this.#fresh()
     return this.#of(account).acquire(account, options)
   }
 
@@ -33,12 +52,14 @@ export class RegionalJournals implements JournalStore {
   }
 
   async append(hold: JournalHold, row: Uint8Array): Promise<void> {
+    await this.#fresh()
     return this.#of(hold.account).append(hold, row)
   }
 
   async head(account: string): ReturnType<JournalStore['head']> {
     const birth = this.#ids.birthRegion(account as AccountId)
     if (!this.#regions.includes(birth)) return { epoch: 0, head: 0, chain: firstChain }
+    await this.#fresh()
     return this.#of(account).head(account)
   }
 
@@ -75,6 +96,8 @@ export class RegionalJournals implements JournalStore {
     const store = this.#stores.get(region)
     if (store === undefined)
       throw new JournalFault('UNAVAILABLE', `the journals of ${region} are not kept here`)
+    if (!this.#isServed(region))
+      throw new JournalFault('FENCED', `the accounts of ${region} are served elsewhere`)
     return store
   }
 }

@@ -7,7 +7,7 @@
  * the other regions by replication; a route that is missed here is asked for elsewhere before it is denied, references are read from
  * all regions. What the accounts of a region have to do next (`wake/`, `active/`) stays with their journals.
  *
- * A region that cannot be reached is a fault, never an absence.
+ * A region that cannot be reached is a fault, never an absence. What a region decided whose homes have moved is decided by its successor.
  */
 import { createHash } from 'node:crypto'
 import { JournalFault, type LookupChange, type LookupRow, type LookupStore } from '@holdfast/journal'
@@ -33,7 +33,7 @@ const homeKinds = new Set(['wake', 'active'])
 /** Kinds whose rows are routes: asked for everywhere before they are denied. */
 const routeKinds = new Set(['code'])
 /** Kinds whose rows are written once, or only rise. */
-const fixedKinds = new Set(['setting', 'region'])
+const fixedKinds = new Set(['setting'])
 
 export class RegionalLookups implements LookupStore {
   readonly #region: RegionCode
@@ -41,6 +41,7 @@ export class RegionalLookups implements LookupStore {
   readonly #stores: ReadonlyMap<RegionCode, LookupStore>
   readonly #homes: ReadonlyMap<RegionCode, LookupStore>
   #birthRegion: ((account: AccountId) => RegionCode) | undefined
+  #servingOf: (region: RegionCode) => RegionCode = (region) => region
 
   constructor({ region, regions, stores, homes = new Map() }: RegionalLookupsOptions) {
     this.#region = region
@@ -52,6 +53,11 @@ export class RegionalLookups implements LookupStore {
   /** Ids are read with keys that are themselves a row: so this comes second. */
   useIds(ids: IdCodec): void {
     this.#birthRegion = (account) => ids.birthRegion(account)
+  }
+
+  /** Where homes have moved: what a region decided is decided by its successor, and its routes are as known as they will be. */
+  useHomes(homes: { homeOf(region: RegionCode): { serving: RegionCode } }): void {
+    this.#servingOf = (region) => homes.homeOf(region).serving
   }
 
   async write(changes: readonly LookupChange[]): Promise<void> {
@@ -68,6 +74,7 @@ export class RegionalLookups implements LookupStore {
     const found = await this.#storeOf(key).get(key)
     if (found !== undefined || !routeKinds.has(kindOf(key))) return found
     for (const region of this.#others()) {
+      if (this.#servingOf(region) !== region) continue
       const elsewhere = await this.#of(region).get(key)
       if (elsewhere !== undefined) return elsewhere
     }
@@ -143,11 +150,11 @@ export class RegionalLookups implements LookupStore {
 
   #deciding(kind: string, key: string): RegionCode {
     const { length } = this.#regions
-    if (kind === 'setting' || kind === 'region') return this.#regions[0] as RegionCode
+    if (kind === 'setting') return this.#servingOf(this.#regions[0] as RegionCode)
     if (kind === 'pg') return key.split('/')[1] as RegionCode
     if (kind !== 'email') return this.#region
     const [first = 0, second = 0] = createHash('sha256').update(key).digest()
-    return this.#regions[(first * 256 + second) % length] as RegionCode
+    return this.#servingOf(this.#regions[(first * 256 + second) % length] as RegionCode)
   }
 
   #homeOf(account: string): LookupStore {

@@ -5,8 +5,7 @@ import {
   MemoryLookupStore,
   MemoryMedium,
 } from '@holdfast/journal/testing'
-import { Keyring, type RegionCode } from '@holdfast/kernel'
-import { RegionMapEntry } from '@holdfast/wire/cluster'
+import { Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
 import { homeRegions, RegionalJournals, RegionalLookups, RegionMap } from '../src/index.ts'
 
@@ -26,8 +25,10 @@ function world() {
 }
 
 const away = new Proxy({} as LookupStore, {
-  get: () => async () => {
-    throw Object.assign(new Error('away'), { code: 'UNAVAILABLE' })
+  get: (_, method) => (): unknown => {
+    const fault = Object.assign(new Error('away'), { code: 'UNAVAILABLE' })
+    if (method === 'scan') throw fault
+    return Promise.reject(fault)
   },
 })
 
@@ -91,12 +92,6 @@ t.test('references are those of all regions, each once; with a region away they 
   for (const region of regions) t.strictSame(await keys(at(region)), ['1', '2', '3'])
   t.equal((await keys(at('ap-tyo'), 1)).length, 1)
   const cut = new Map(stores).set('na-nyc', away)
-  cut.set('na-nyc', {
-    ...away,
-    scan: () => {
-      throw Object.assign(new Error('away'), { code: 'UNAVAILABLE' })
-    },
-  } as LookupStore)
   await t.rejects(keys(at('ap-tyo', cut)), { code: 'UNAVAILABLE' })
 })
 
@@ -118,24 +113,74 @@ t.test('settings can be read from the own region while the one that decides is a
   await t.rejects(at('ap-tyo', cut).get('setting/master'), { code: 'UNAVAILABLE' })
 })
 
-t.test('homes move by the map alone, and terms only rise', async (t) => {
-  const { at } = world()
-  const lookups = at('na-nyc')
-  const map = await RegionMap.open(lookups, { regions, onFault: (error) => t.fail(String(error)) })
-  t.teardown(() => map.close())
-  t.strictSame(map.homeOf('eu-par'), { serving: 'eu-par', term: 1 })
-  t.strictSame(map.homeOf('sa-sao'), { serving: 'eu-par', term: 1 }, 'nobody was born there')
-  const write = (serving: string, term: number) =>
-    lookups.write([
-      { put: 'region/eu-par', value: RegionMapEntry.encode({ region: 'eu-par', serving, term }).finish() },
-    ])
-  await write('na-nyc', 2)
-  await map.refresh()
-  t.strictSame(map.homeOf('eu-par'), { serving: 'na-nyc', term: 2 })
-  await write('ap-tyo', 1)
-  await map.refresh()
-  t.strictSame(map.homeOf('eu-par'), { serving: 'na-nyc', term: 2 })
+function mapAt(
+  region: RegionCode,
+  stores: ReadonlyMap<RegionCode, LookupStore>,
+  t: Test,
+): Promise<RegionMap> {
+  const map = RegionMap.open({
+    region,
+    regions,
+    stores,
+    clock: systemClock,
+    onFault: (error) => t.fail(String(error)),
+  })
+  t.teardown(async () => (await map).close())
+  return map
+}
+
+t.test('the homes of a lost region move to its backup, and all that can be reached learn it', async (t) => {
+  const { stores } = world()
+  const cut = new Map(stores).set('na-nyc', away)
+  const paris = await mapAt('eu-par', cut, t)
+  t.strictSame(paris.homeOf('na-nyc'), { serving: 'na-nyc', term: 1 })
+  t.strictSame(paris.homeOf('sa-sao'), { serving: 'eu-par', term: 1 }, 'nobody was born there')
+  const moved = { serving: 'ap-tyo', term: 2 }
+  t.strictSame(await paris.moveHome('na-nyc'), { home: moved, heard: ['eu-par', 'ap-tyo'] })
+  t.strictSame(
+    await paris.moveHome('na-nyc'),
+    { home: moved, heard: ['eu-par', 'ap-tyo'] },
+    'again changes nothing',
+  )
+  const tokyo = await mapAt('ap-tyo', cut, t)
+  t.strictSame(tokyo.homeOf('na-nyc'), moved)
+  t.ok(tokyo.isGivenUp('na-nyc'))
+  t.notOk(tokyo.isGivenUp('eu-par'))
+  await t.rejects(paris.moveHome('eu-par'), { code: 'UNAVAILABLE' }, 'nobody takes it over')
+  t.strictSame((await mapAt('na-nyc', stores, t)).homeOf('na-nyc'), moved, 'it learns it when it is back')
 })
+
+t.test('a region that hears no other does not take itself for what it was', async (t) => {
+  const { stores } = world()
+  const alone = new Map(stores).set('na-nyc', away).set('ap-tyo', away)
+  const map = await mapAt('eu-par', alone, t)
+  t.notOk(map.heardElsewhere)
+  alone.set('ap-tyo', stores.get('ap-tyo') as LookupStore)
+  await map.refresh()
+  t.ok(map.heardElsewhere)
+  alone.set('ap-tyo', away)
+  await map.refresh()
+  t.notOk(map.heardElsewhere)
+})
+
+t.test(
+  'what a region decided is decided by its successor, and its routes are no fault any more',
+  async (t) => {
+    const { stores } = world()
+    const key = Array.from({ length: 100 }, (_, number) => `email/${number}@example.org`)
+    const cut = new Map(stores).set('na-nyc', away)
+    const lookups = new RegionalLookups({ region: 'eu-par', regions, stores: cut })
+    lookups.useIds(keyring.ids)
+    const claimAll = () => Promise.allSettled(key.map((one) => lookups.claim(one, Buffer.from('claimed'))))
+    t.ok((await claimAll()).some(({ status }) => status === 'rejected'))
+    await t.rejects(lookups.get('code/unknown1'), { code: 'UNAVAILABLE' })
+    const map = await mapAt('eu-par', cut, t)
+    lookups.useHomes(map)
+    await map.moveHome('na-nyc')
+    t.ok((await claimAll()).every(({ status }) => status === 'fulfilled'))
+    t.equal(await lookups.get('code/unknown1'), undefined)
+  },
+)
 
 t.test('journals are those of the birth region; where nobody was born nothing was written', async (t) => {
   const medium = new MemoryMedium()
@@ -155,6 +200,31 @@ t.test('journals are those of the birth region; where nobody was born nothing wa
   t.equal((await journals.head(keyring.ids.account('sa-sao'))).head, 0)
   await t.rejects(journals.head(keyring.ids.account('ap-tyo')), { code: 'UNAVAILABLE' })
   await t.rejects(journals.acquire(keyring.ids.account('sa-sao'), { owner: 'one' }), { code: 'UNAVAILABLE' })
+})
+
+t.test('a map that was not read for long is read again before it is built on', async (t) => {
+  const { stores } = world()
+  let nowMs = 0
+  const clock = { ...systemClock, monotonic: () => nowMs }
+  const onFault = (error: unknown) => t.fail(String(error))
+  const map = await RegionMap.open({ region: 'na-nyc', regions, stores, clock, onFault })
+  t.teardown(() => map.close())
+  await (await mapAt('eu-par', stores, t)).moveHome('na-nyc')
+  await map.fresh()
+  t.notOk(map.isGivenUp('na-nyc'))
+  nowMs = 60_000
+  await map.fresh()
+  t.ok(map.isGivenUp('na-nyc'))
+})
+
+t.test('journals of accounts that are served elsewhere are fenced', async (t) => {
+  let served = true
+  const stores = new Map([['eu-par' as RegionCode, new MemoryJournalStore(new MemoryMedium())]])
+  const journals = new RegionalJournals(stores, { regions, ids: keyring.ids, isServed: () => served })
+  const hold = await journals.acquire(keyring.ids.account('eu-par'), { owner: 'one' })
+  served = false
+  await t.rejects(journals.append(hold, Buffer.from('row')), { code: 'FENCED' })
+  await t.rejects(journals.head(hold.account), { code: 'FENCED' })
 })
 
 t.test('each home has a backup, the next region', async (t) => {

@@ -4,6 +4,9 @@
  * Windows are aligned to the clock, so that a whole window is dropped at once: no timers, no sweeping. While a table is full,
  * newcomers share the counter of a larger network, with a larger quota; those already counted keep their own. So a flood of
  * addresses neither grows memory nor makes anybody's counter be forgotten.
+ *
+ * Other frontends tell what they counted (`take`), and are told what was counted here (`news`): their counts are added for as long as the
+ * window lasts. Only counters near their quota are told, for the others it makes no difference yet.
  */
 export interface Counted {
   count: number
@@ -12,6 +15,17 @@ export interface Counted {
   /** Milliseconds to the end of the window. */
   resetMs: number
 }
+
+/** Counts of one frontend in one window, as others hear of them. */
+export interface ToldCounts {
+  windowMs: number
+  /** Which one since 1970. */
+  window: number
+  counts: (readonly [key: string, count: number])[]
+}
+
+/** A counter is told once it has reached this share of its quota: below it even eight frontends together do not reach it. */
+const nearShare = 1 / 8
 
 /** How much larger the budget is that the newcomers of one outer network share while a table is full. */
 const outerFactor = 16
@@ -22,28 +36,66 @@ export class CounterTable {
   #window = -1
   #counts = new Map<string, number>()
   #outerCounts = new Map<string, number>()
+  #news = new Map<string, number>()
+  /** By key, then by frontend. */
+  #elsewhere = new Map<string, Map<string, number>>()
 
   constructor(options: { windowMs: number; keysMax: number }) {
     this.#windowMs = options.windowMs
     this.#keysMax = options.keysMax
   }
 
-  /** Adds `points` (0: only looks). */
-  add(key: string, options: { outerKey: string; quota: number; points: number; nowMs: number }): Counted {
-    const { outerKey, quota, points, nowMs } = options
+  /** Adds `points` (0: only looks). @param options.shared whether other frontends hear of it; default false. */
+  add(
+    key: string,
+    options: { outerKey: string; quota: number; points: number; nowMs: number; shared?: boolean },
+  ): Counted {
+    const { outerKey, quota, points, nowMs, shared = false } = options
     this.#turn(nowMs)
     const resetMs = this.#windowMs - (nowMs % this.#windowMs)
     const known = this.#counts.get(key)
     if (known !== undefined || this.#counts.size < this.#keysMax) {
       const count = (known ?? 0) + points
-      if (points > 0) this.#counts.set(key, count)
-      return { count, quota, resetMs }
+      if (points > 0) {
+        this.#counts.set(key, count)
+        if (shared && count >= quota * nearShare) this.#news.set(key, count)
+      }
+      return { count: count + this.#countElsewhere(key), quota, resetMs }
     }
     // The outer networks are fewer, but an attacker may have many of them as well: past the bound all share one counter.
     const outer = this.#outerCounts.has(outerKey) || this.#outerCounts.size < this.#keysMax ? outerKey : '*'
     const count = (this.#outerCounts.get(outer) ?? 0) + points
     if (points > 0) this.#outerCounts.set(outer, count)
     return { count, quota: quota * outerFactor, resetMs }
+  }
+
+  /** What was counted since the last call. */
+  news(nowMs: number): ToldCounts {
+    this.#turn(nowMs)
+    const counts = [...this.#news]
+    this.#news.clear()
+    return { windowMs: this.#windowMs, window: this.#window, counts }
+  }
+
+  /** What another frontend has counted. Words about another window, and keys past the bound, are dropped. */
+  take(from: string, { window, counts }: ToldCounts, nowMs: number): void {
+    this.#turn(nowMs)
+    if (window !== this.#window) return
+    for (const [key, count] of counts) {
+      let known = this.#elsewhere.get(key)
+      if (known === undefined) {
+        if (this.#elsewhere.size >= this.#keysMax) return
+        known = new Map()
+        this.#elsewhere.set(key, known)
+      }
+      known.set(from, Math.max(count, known.get(from) ?? 0))
+    }
+  }
+
+  #countElsewhere(key: string): number {
+    let sum = 0
+    for (const count of this.#elsewhere.get(key)?.values() ?? []) sum += count
+    return sum
   }
 
   /** Keys held, for metrics and tests. */
@@ -57,5 +109,7 @@ export class CounterTable {
     this.#window = window
     this.#counts = new Map()
     this.#outerCounts = new Map()
+    this.#news = new Map()
+    this.#elsewhere = new Map()
   }
 }

@@ -1,8 +1,22 @@
+import { JournalFault } from '@holdfast/journal'
 import { type CassandraOptions, Connection } from './connection.ts'
 import { CassandraJournalStore } from './journal-store.ts'
 import { CassandraLookupStore } from './lookup-store.ts'
 
 export type { CassandraOptions } from './connection.ts'
+export type { Taken } from './journal-store.ts'
+
+export interface MetadataStoreOptions {
+  /** The home term of an account. Default: 1. */
+  termOf?: (account: string) => number
+  /** First segments of lookup keys that are ever claimed. */
+  claimed?: readonly string[]
+  /**
+   * The same keyspace in the data centre that would take over, undefined while it cannot be reached: what it needs is not deleted
+   * before it has what takes its place. Default: there is none.
+   */
+  backup?: () => CassandraMetadataStore | undefined
+}
 
 /** Journals and lookups of one region's data centre. */
 export class CassandraMetadataStore {
@@ -10,29 +24,20 @@ export class CassandraMetadataStore {
   readonly lookups: CassandraLookupStore
   readonly #connection: Connection
 
-  private constructor(
-    connection: Connection,
-    termOf: (account: string) => number,
-    claimed?: readonly string[],
-  ) {
+  private constructor(connection: Connection, { termOf = () => 1, claimed, backup }: MetadataStoreOptions) {
     this.#connection = connection
-    this.journals = new CassandraJournalStore(connection, termOf)
+    const backedUpBy = () => {
+      const other = backup?.()
+      if (other === undefined) throw new JournalFault('UNAVAILABLE', 'the backup cannot be reached')
+      return other.#connection
+    }
+    this.journals = new CassandraJournalStore(connection, termOf, backup && backedUpBy)
     this.lookups = new CassandraLookupStore(connection, claimed)
   }
 
   /** Connects, makes keyspace and tables where they are missing. @throws JournalFault */
-  static async open(
-    options: CassandraOptions & {
-      termOf?: (account: string) => number
-      /** First segments of lookup keys that are ever claimed. */
-      claimed?: readonly string[]
-    },
-  ): Promise<CassandraMetadataStore> {
-    return new CassandraMetadataStore(
-      await Connection.open(options),
-      options.termOf ?? (() => 1),
-      options.claimed,
-    )
+  static async open(options: CassandraOptions & MetadataStoreOptions): Promise<CassandraMetadataStore> {
+    return new CassandraMetadataStore(await Connection.open(options), options)
   }
 
   close(): Promise<void> {

@@ -3,7 +3,9 @@
  *
  * A lightweight transaction conditions one partition of one table, so epoch, head, root and owner are statics of the
  * partition that holds the rows. Serial consistency is the home data centre's; reads of rows follow the epoch's raise, which finishes
- * whatever an earlier owner left half done.
+ * whatever an earlier owner left half done. In a term above 1 the first who acquires an account opens it (`home-terms.ts`).
+ *
+ * Where another data centre would take over, nothing is deleted before that one has what takes its place.
  */
 import {
   assertAccount,
@@ -18,25 +20,61 @@ import {
   rowChecksum,
 } from '@holdfast/journal'
 import type { Connection, Row } from './connection.ts'
-
-const statics =
-  'SELECT epoch, head, chain, owner, root, root_through FROM journal WHERE account = ? AND term = ? LIMIT 1'
+import {
+  bytesOf,
+  equal,
+  firstEpochOf,
+  insertRow,
+  isBegun,
+  isOpen,
+  numberOf,
+  type Partition,
+  pageNames,
+  pagesOf,
+  readPage,
+  statics,
+  storedRows,
+  takeOver,
+  termBefore,
+  writePage,
+} from './home-terms.ts'
 
 /** Raises whose outcome stayed unknown, under contention or a failing node, before the store counts as unavailable. */
 const acquireAttemptsMax = 4
-const rowsPerPage = 16
-const namesPerPage = 1000
+const accountsPerPage = 1_000
+/** Accounts that an evacuation opens at one time. */
+const takenAtOnce = 16
+/** How often the backup is asked whether it has what a deletion needs, and the first pause; each one is twice the last. */
+const backupAttempts = 6
+const backupFirstMs = 50
+
+/** What became of an account when its home moved. */
+export interface Taken {
+  account: string
+  /** Rows up to here were taken over. */
+  cut: number
+  /** The last row that the term before is known to have had: rows behind the cut are no part of the account any more. */
+  known: number
+  /** When that row was written, Unix milliseconds. */
+  changedMs: number
+}
 
 export class CassandraJournalStore implements JournalStore {
   readonly capabilities = { ordered: false, exclusive: false }
   readonly #connection: Connection
   readonly #termOf: (account: string) => number
+  readonly #backup: (() => Connection) | undefined
   readonly #released = new WeakSet<JournalHold>()
+  readonly #terms = new WeakMap<JournalHold, number>()
 
-  /** @param termOf the home term of an account: how often its home has moved, from 1. */
-  constructor(connection: Connection, termOf: (account: string) => number) {
+  /**
+   * @param termOf the home term of an account: how often its home has moved, from 1.
+   * @param backup the data centre that would take over; throws while it is out of reach. Without it there is none.
+   */
+  constructor(connection: Connection, termOf: (account: string) => number, backup?: () => Connection) {
     this.#connection = connection
     this.#termOf = termOf
+    this.#backup = backup
   }
 
   async acquire(account: string, options: { owner: string }): Promise<JournalHold> {
@@ -54,17 +92,25 @@ export class CassandraJournalStore implements JournalStore {
   }
 
   async #acquire(account: string, { owner }: { owner: string }): Promise<JournalHold> {
-    const partition = this.#partition(account)
+    const term = this.#termOf(account)
+    const partition = [account, term]
     for (;;) {
       const [before] = await this.#connection.serialRead(statics, partition)
-      const epoch = numberOf(before?.epoch)
-      const refused =
-        epoch === 0 ? await this.#begin(partition, owner) : await this.#raise(partition, epoch, owner)
+      const epoch = isBegun(before) ? numberOf(before.epoch) : firstEpochOf(term)
+      const refused = isBegun(before)
+        ? await this.#raise(partition, epoch, owner)
+        : await this.#begin(partition, epoch, owner)
       if (refused) continue
+      if (
+        term > 1 &&
+        !isOpen(before, term) &&
+        !(await takeOver(this.#connection, { account, term }, epoch + 1))
+      )
+        continue
       // Only now is nobody else able to append: what is read from here on is what holds.
       const [now] = await this.#connection.serialRead(statics, partition)
       if (now === undefined || numberOf(now.epoch) !== epoch + 1) continue
-      return {
+      const hold = {
         account,
         epoch: epoch + 1,
         head: numberOf(now.head),
@@ -72,15 +118,21 @@ export class CassandraJournalStore implements JournalStore {
         root: bytesOf(now.root),
         previousOwner: (before?.owner as string | null | undefined) ?? undefined,
       }
+      this.#terms.set(hold, term)
+      return hold
     }
   }
 
-  #begin(partition: unknown[], owner: string): Promise<Row | undefined> {
+  #begin([account, term]: unknown[], epoch: number, owner: string): Promise<Row | undefined> {
+    // What an account begins with in a later term is still to be found.
+    const empty =
+      term === 1
+        ? { set: ', head = 0, chain = ?, root_through = 0', params: [Buffer.from(firstChain)] }
+        : undefined
     return this.#connection.conditional([
       {
-        query:
-          'UPDATE journal SET epoch = 1, owner = ?, head = 0, chain = ?, root_through = 0 WHERE account = ? AND term = ? IF epoch = null',
-        params: [owner, Buffer.from(firstChain), ...partition],
+        query: `UPDATE journal SET epoch = ?, owner = ?${empty?.set ?? ''} WHERE account = ? AND term = ? IF epoch = null`,
+        params: [BigInt(epoch + 1), owner, ...(empty?.params ?? []), account, term],
       },
     ])
   }
@@ -101,25 +153,13 @@ export class CassandraJournalStore implements JournalStore {
   async *#rows(hold: JournalHold, after: number, last: number): AsyncIterable<JournalRow> {
     let expected = after + 1
     let predecessor: Uint8Array | undefined = after === 0 ? firstChain : undefined
-    const found = this.#connection.pages(
-      'SELECT seq, row_epoch, predecessor, bytes, checksum FROM journal WHERE account = ? AND term = ? AND seq > ? AND seq <= ?',
-      [...this.#partition(hold.account), BigInt(after), BigInt(last)],
-      rowsPerPage,
-    )
-    for await (const stored of found) {
-      // A partition with statics and no rows in the range answers with one row of nulls.
-      if (stored.seq === null) break
-      const seq = numberOf(stored.seq)
+    const partition = { account: hold.account, term: this.#termOfHold(hold) }
+    for await (const row of storedRows(this.#connection, partition, { after, last })) {
+      const { seq, checksum } = row
       if (seq !== expected) break
-      const row = {
-        epoch: numberOf(stored.row_epoch),
-        predecessor: bytesOf(stored.predecessor) ?? firstChain,
-        bytes: bytesOf(stored.bytes) ?? new Uint8Array(0),
-      }
       if (predecessor !== undefined && !equal(row.predecessor, predecessor))
         throw corrupt(hold.account, `row ${seq} names another predecessor`)
-      const checksum = rowChecksum({ account: hold.account, seq, ...row })
-      if (!equal(checksum, bytesOf(stored.checksum) ?? firstChain))
+      if (!equal(checksum, rowChecksum({ account: hold.account, ...row })))
         throw corrupt(hold.account, `row ${seq} has a wrong checksum`)
       predecessor = checksum
       expected++
@@ -138,25 +178,20 @@ export class CassandraJournalStore implements JournalStore {
     const bytes = Buffer.from(row)
     const predecessor = hold.chain
     const checksum = rowChecksum({ account: hold.account, seq, epoch: hold.epoch, predecessor, bytes })
-    const partition = this.#partition(hold.account)
+    const partition = { account: hold.account, term: this.#termOfHold(hold) }
     const refused = await this.#connection.conditional([
       {
         query:
           'UPDATE journal SET head = ?, chain = ? WHERE account = ? AND term = ? IF epoch = ? AND head = ?',
-        params: [BigInt(seq), Buffer.from(checksum), ...partition, BigInt(hold.epoch), BigInt(hold.head)],
-      },
-      {
-        query:
-          'INSERT INTO journal (account, term, seq, row_epoch, predecessor, bytes, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)',
         params: [
-          ...partition,
           BigInt(seq),
-          BigInt(hold.epoch),
-          Buffer.from(predecessor),
-          bytes,
           Buffer.from(checksum),
+          ...Object.values(partition),
+          BigInt(hold.epoch),
+          BigInt(hold.head),
         ],
       },
+      insertRow(partition, { seq, epoch: hold.epoch, predecessor, bytes, checksum }),
     ])
     if (refused) throw fenced(hold, refused)
     hold.head = seq
@@ -164,7 +199,10 @@ export class CassandraJournalStore implements JournalStore {
   }
 
   async head(account: string): Promise<{ epoch: number; head: number; chain: Uint8Array }> {
-    const [row] = await this.#connection.serialRead(statics, this.#partition(account))
+    const term = this.#termOf(account)
+    const [now] = await this.#connection.serialRead(statics, [account, term])
+    // An account that was not opened in this term yet is the one of the term before.
+    const row = isOpen(now, term) ? now : (await termBefore(this.#connection, { account, term }))?.row
     return {
       epoch: numberOf(row?.epoch),
       head: numberOf(row?.head),
@@ -177,41 +215,28 @@ export class CassandraJournalStore implements JournalStore {
     assertPage(name, bytes)
     const copy = Buffer.from(bytes)
     const there = await this.page(account, name)
-    if (there !== undefined) {
-      if (equal(there, copy)) return
-      throw corrupt(account, `page ${name} is there with other bytes`)
-    }
-    await this.#connection.run('INSERT INTO pages (account, name, bytes) VALUES (?, ?, ?)', [
-      account,
-      name,
-      copy,
-    ])
+    if (there === undefined) return writePage(this.#connection, this.#pages(account), { name, bytes: copy })
+    if (!equal(there, copy)) throw corrupt(account, `page ${name} is there with other bytes`)
   }
 
-  async page(account: string, name: string): Promise<Uint8Array | undefined> {
-    const [row] = await this.#connection.run('SELECT bytes FROM pages WHERE account = ? AND name = ?', [
-      account,
-      name,
-    ])
-    return bytesOf(row?.bytes)
+  page(account: string, name: string): Promise<Uint8Array | undefined> {
+    return readPage(this.#connection, this.#pages(account), name)
   }
 
   async deletePages(account: string, names: readonly string[]): Promise<void> {
+    const term = this.#termOf(account)
+    const pages = pagesOf({ account, term })
+    await this.#untilBackedUp({ account, term }, new Set(names))
     await this.#connection.runAll(
       names.map((name) => ({
         query: 'DELETE FROM pages WHERE account = ? AND name = ?',
-        params: [account, name],
+        params: [pages, name],
       })),
     )
   }
 
-  async *pageNames(account: string): AsyncIterable<string> {
-    for await (const row of this.#connection.pages(
-      'SELECT name FROM pages WHERE account = ?',
-      [account],
-      namesPerPage,
-    ))
-      yield row.name as string
+  pageNames(account: string): AsyncIterable<string> {
+    return pageNames(this.#connection, this.#pages(account))
   }
 
   async setRoot(hold: JournalHold, { root, through }: { root: Uint8Array; through: number }): Promise<void> {
@@ -223,13 +248,7 @@ export class CassandraJournalStore implements JournalStore {
       {
         query:
           'UPDATE journal SET root = ?, root_through = ? WHERE account = ? AND term = ? IF epoch = ? AND root_through <= ?',
-        params: [
-          copy,
-          BigInt(through),
-          ...this.#partition(hold.account),
-          BigInt(hold.epoch),
-          BigInt(through),
-        ],
+        params: [copy, BigInt(through), ...this.#partition(hold), BigInt(hold.epoch), BigInt(through)],
       },
     ])
     if (refused) {
@@ -240,12 +259,14 @@ export class CassandraJournalStore implements JournalStore {
   }
 
   async trim(hold: JournalHold, through: number): Promise<void> {
-    const [row] = await this.#connection.serialRead(statics, this.#partition(hold.account))
+    const partition = { account: hold.account, term: this.#termOfHold(hold) }
+    const [row] = await this.#connection.serialRead(statics, Object.values(partition))
     const behind = numberOf(row?.root_through)
     if (through > behind)
       throw new RangeError(`rows through ${through} are not all behind the root's ${behind}`)
+    await this.#untilBackedUp(partition)
     await this.#connection.run('DELETE FROM journal WHERE account = ? AND term = ? AND seq <= ?', [
-      ...this.#partition(hold.account),
+      ...Object.values(partition),
       BigInt(through),
     ])
   }
@@ -255,11 +276,96 @@ export class CassandraJournalStore implements JournalStore {
     const refused = await this.#connection.conditional([
       {
         query: 'UPDATE journal SET owner = null WHERE account = ? AND term = ? IF epoch = ?',
-        params: [...this.#partition(hold.account), BigInt(hold.epoch)],
+        params: [...this.#partition(hold), BigInt(hold.epoch)],
       },
     ])
     if (refused) throw fenced(hold, refused)
     this.#released.add(hold)
+  }
+
+  /**
+   * Opens every account of earlier terms that nobody opened since its home moved, a few at one time, and tells what was taken over.
+   * @param term the one that holds now. Accounts that cannot be opened, or lack a page that their root names, come with the fault.
+   */
+  async *takeAll(
+    term: number,
+    { pagesNamedBy = () => [] }: { pagesNamedBy?: (root: Uint8Array) => readonly string[] } = {},
+  ): AsyncIterable<Taken | { account: string; fault: unknown }> {
+    const found = this.#connection.pages('SELECT DISTINCT account, term FROM journal', [], accountsPerPage)
+    let batch: Promise<Taken | { account: string; fault: unknown } | undefined>[] = []
+    for await (const row of found) {
+      const account = row.account as string
+      if (numberOf(row.term) >= term) continue
+      batch.push(
+        this.#taken({ account, term }, { from: numberOf(row.term), pagesNamedBy }).catch(
+          (fault: unknown) => ({ account, fault }),
+        ),
+      )
+      if (batch.length < takenAtOnce) continue
+      for (const taken of await Promise.all(batch)) if (taken !== undefined) yield taken
+      batch = []
+    }
+    for (const taken of await Promise.all(batch)) if (taken !== undefined) yield taken
+  }
+
+  /** Undefined when the account has a newer term than `from` before this one. */
+  async #taken(
+    { account, term }: Partition,
+    { from, pagesNamedBy }: { from: number; pagesNamedBy: (root: Uint8Array) => readonly string[] },
+  ): Promise<Taken | undefined> {
+    const before = await termBefore(this.#connection, { account, term })
+    if (before?.term !== from) return undefined
+    const partition = [account, term]
+    if (!isOpen((await this.#connection.serialRead(statics, partition))[0], term))
+      await this.release(await this.acquire(account, { owner: 'evacuation' }))
+    const [row] = await this.#connection.serialRead(statics, partition)
+    const root = bytesOf(row?.root)
+    for (const name of root === undefined ? [] : pagesNamedBy(root))
+      if ((await readPage(this.#connection, pagesOf({ account, term }), name)) === undefined)
+        throw corrupt(account, `page ${name} did not arrive`)
+    const written = 'SELECT WRITETIME(head) AS micros FROM journal WHERE account = ? AND term = ? LIMIT 1'
+    const [{ micros } = { micros: 0 }] = await this.#connection.run(written, [account, from])
+    return {
+      account,
+      cut: numberOf(row?.cut),
+      known: numberOf(before.row.head),
+      changedMs: Math.floor(numberOf(micros) / 1000),
+    }
+  }
+
+  /**
+   * Resolves when the backup has the root that holds now, and every page but those that are to go.
+   * @throws JournalFault `UNAVAILABLE` when it has not, or cannot be asked: nothing may go then.
+   */
+  async #untilBackedUp(
+    { account, term }: Partition,
+    without: ReadonlySet<string> = new Set(),
+  ): Promise<void> {
+    if (this.#backup === undefined) return
+    const backup = this.#backup()
+    for (let attempt = 1; ; attempt++) {
+      if (await this.#isBackedUp(backup, { account, term }, without)) return
+      if (attempt === backupAttempts)
+        throw new JournalFault('UNAVAILABLE', `the backup of ${account} is behind: what it needs stays`)
+      await new Promise((resolve) => setTimeout(resolve, backupFirstMs * 2 ** (attempt - 1)))
+    }
+  }
+
+  async #isBackedUp(
+    backup: Connection,
+    { account, term }: Partition,
+    without: ReadonlySet<string>,
+  ): Promise<boolean> {
+    const [[here], [there]] = await Promise.all([
+      this.#connection.run(statics, [account, term]),
+      backup.run(statics, [account, term]),
+    ])
+    if (numberOf(there?.root_through) < numberOf(here?.root_through)) return false
+    const names = new Set<string>()
+    for await (const name of pageNames(backup, pagesOf({ account, term }))) names.add(name)
+    for await (const name of pageNames(this.#connection, pagesOf({ account, term })))
+      if (!names.has(name) && !without.has(name)) return false
+    return true
   }
 
   #assertHeld(hold: JournalHold): void {
@@ -275,8 +381,23 @@ export class CassandraJournalStore implements JournalStore {
       )
   }
 
-  #partition(account: string): unknown[] {
-    return [account, this.#termOf(account)]
+  #partition(hold: JournalHold): unknown[] {
+    return [hold.account, this.#termOfHold(hold)]
+  }
+
+  #pages(account: string): string {
+    return pagesOf({ account, term: this.#termOf(account) })
+  }
+
+  /** @throws JournalFault `FENCED` when the home has moved since. */
+  #termOfHold(hold: JournalHold): number {
+    const term = this.#termOf(hold.account)
+    if (this.#terms.get(hold) !== term)
+      throw new JournalFault(
+        'FENCED',
+        `${hold.account} is in term ${term}, not in the hold's ${this.#terms.get(hold)}`,
+      )
+    return term
   }
 }
 
@@ -289,16 +410,4 @@ function fenced(hold: JournalHold, refused: Row): JournalFault {
 
 function corrupt(account: string, what: string): JournalFault {
   return new JournalFault('CORRUPT', `journal of ${account}: ${what}`)
-}
-
-function numberOf(value: unknown): number {
-  return value === null || value === undefined ? 0 : Number(value)
-}
-
-function bytesOf(value: unknown): Uint8Array | undefined {
-  return value === null || value === undefined ? undefined : (value as Buffer)
-}
-
-function equal(one: Uint8Array, other: Uint8Array): boolean {
-  return Buffer.compare(one, other) === 0
 }

@@ -18,4 +18,8 @@ export const migrations: readonly (readonly string[])[] = [
     `CREATE TABLE IF NOT EXISTS lookups (part text, key text, value blob, PRIMARY KEY (part, key))`,
     `CREATE TABLE IF NOT EXISTS counters (name text PRIMARY KEY, next bigint)`,
   ],
+  [
+    // The last row that was taken over from the term before; what makes a partition of a later term open.
+    `ALTER TABLE journal ADD IF NOT EXISTS cut bigint static`,
+  ],
 ]

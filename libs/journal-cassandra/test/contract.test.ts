@@ -1,19 +1,29 @@
+import type { JournalHold } from '@holdfast/journal'
 import { journalStoreContract, lookupStoreContract } from '@holdfast/journal/testing'
+import cassandra from 'cassandra-driver'
 import t, { type Test } from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
 import { CassandraMetadataStore } from '../src/index.ts'
+
+t.setTimeout(120_000)
 
 const host = '127.0.0.21'
 const server = await startCassandra({ directory: t.testdir(), host, seeds: [host], dataCentre: 'eu-par' })
 t.teardown(() => server.stop('SIGKILL'))
 
-function connect(): Promise<CassandraMetadataStore> {
+function connect(
+  options: { keyspace?: string } & Pick<
+    Parameters<typeof CassandraMetadataStore.open>[0],
+    'termOf' | 'backup'
+  > = {},
+): Promise<CassandraMetadataStore> {
   return CassandraMetadataStore.open({
     contactPoints: [host],
     dataCentre: 'eu-par',
     keyspace: 'holdfast',
     replication: { 'eu-par': 1 },
     claimed: ['suite'],
+    ...options,
   })
 }
 
@@ -52,5 +62,153 @@ t.test('lookups in Cassandra', async (t) => {
       const { store, reopen } = await open(t)
       return { lookups: store.lookups, reopen: async () => (await reopen()).lookups }
     },
+  })
+})
+
+t.test('journals of a home that moved', async (t) => {
+  journalStoreContract({
+    test: t.test,
+    open: async (t: Test) => {
+      const again = async () => {
+        const store = await connect({ termOf: () => 3 })
+        t.teardown(() => store.close())
+        return store.journals
+      }
+      return { journals: await again(), reopen: again }
+    },
+  })
+})
+
+t.test('a home that moves', async (t) => {
+  const raw = new cassandra.Client({ contactPoints: [host], localDataCenter: 'eu-par', keyspace: 'moved' })
+  const before = await connect({ keyspace: 'moved' })
+  await raw.connect()
+  t.teardown(async () => {
+    await Promise.all([before.close(), raw.shutdown()])
+  })
+  const successor = async (t: Test, term = 2) => {
+    const store = await connect({ keyspace: 'moved', termOf: () => term })
+    t.teardown(() => store.close())
+    return store.journals
+  }
+  const rowsOf = async (journals: CassandraMetadataStore['journals'], hold: JournalHold, after = 0) => {
+    const rows: string[] = []
+    for await (const { bytes } of journals.rows(hold, after)) rows.push(Buffer.from(bytes).toString())
+    return rows
+  }
+  const written = async (account: string, rows: string[]) => {
+    const hold = await before.journals.acquire(account, { owner: 'old' })
+    for (const row of rows) await before.journals.append(hold, Buffer.from(row))
+    return hold
+  }
+
+  await t.test(
+    'an account goes on from what was known, and what its old host does later is not seen',
+    async (t) => {
+      const account = 'goes-on'
+      const old = await written(account, ['one', 'two', 'three'])
+      await before.journals.putPage(account, `${old.epoch}-0-0`, Buffer.from('page'))
+      await before.journals.setRoot(old, { root: Buffer.from('root'), through: 1 })
+      const journals = await successor(t)
+      t.equal((await journals.head(account)).head, 3, 'it is known before it is opened')
+      const hold = await journals.acquire(account, { owner: 'new' })
+      await journals.append(hold, Buffer.from('four'))
+
+      // Nobody can stop the old host in its own data centre.
+      await before.journals.append(old, Buffer.from('late'))
+      await before.journals.setRoot(old, { root: Buffer.from('late root'), through: 4 })
+      await before.journals.trim(old, 4)
+      await before.journals.deletePages(account, [`${old.epoch}-0-0`])
+
+      const again = await journals.acquire(account, { owner: 'new' })
+      t.same(Buffer.from(again.root as Uint8Array).toString(), 'root')
+      t.same(await rowsOf(journals, again, 1), ['two', 'three', 'four'])
+      t.same(
+        Buffer.from((await journals.page(account, `${old.epoch}-0-0`)) as Uint8Array).toString(),
+        'page',
+        'with the page that its root names',
+      )
+      t.not(again.epoch, old.epoch)
+      for await (const taken of journals.takeAll(2))
+        if (taken.account === account) t.match(taken, { cut: 3, known: 4 })
+    },
+  )
+
+  await t.test('it is cut at the first gap', async (t) => {
+    await written('gap', ['one', 'two', 'three'])
+    await raw.execute("DELETE FROM journal WHERE account = 'gap' AND term = 1 AND seq = 2")
+    const journals = await successor(t)
+    const hold = await journals.acquire('gap', { owner: 'new' })
+    t.equal(hold.head, 1)
+    await journals.append(hold, Buffer.from('another two'))
+    t.same(await rowsOf(journals, await journals.acquire('gap', { owner: 'new' })), ['one', 'another two'])
+  })
+
+  await t.test('openers that broke off or race take over the same', async (t) => {
+    const rows = Array.from({ length: 100 }, (_, at) => `row ${at}`)
+    await written('raced', rows)
+    // One that died between its epoch and the cut.
+    await raw.execute(
+      "UPDATE journal SET epoch = 4294967297, owner = 'dead' WHERE account = 'raced' AND term = 2 IF epoch = null",
+    )
+    const journals = await successor(t)
+    const holds = await Promise.all(['a', 'b', 'c'].map((owner) => journals.acquire('raced', { owner })))
+    const newest = holds.sort((one, other) => other.epoch - one.epoch)[0] as JournalHold
+    t.same(await rowsOf(journals, newest), rows)
+  })
+
+  await t.test('a later move takes over from the newest term that was opened', async (t) => {
+    await written('twice', ['one'])
+    const second = await successor(t)
+    await second.append(await second.acquire('twice', { owner: 'second' }), Buffer.from('two'))
+    const fourth = await successor(t, 4)
+    t.same(await rowsOf(fourth, await fourth.acquire('twice', { owner: 'fourth' })), ['one', 'two'])
+    const accounts: string[] = []
+    for await (const { account } of fourth.takeAll(4)) accounts.push(account)
+    t.same([...new Set(accounts)].sort(), [...accounts].sort(), 'each account once')
+    t.same([...accounts].sort(), ['gap', 'goes-on', 'raced', 'twice'])
+  })
+
+  await t.test('a host that learns of the next term is fenced at once', async (t) => {
+    let term = 1
+    const store = await connect({ keyspace: 'moved', termOf: () => term })
+    t.teardown(() => store.close())
+    const hold = await store.journals.acquire('learns', { owner: 'old' })
+    await store.journals.append(hold, Buffer.from('one'))
+    term = 2
+    await t.rejects(store.journals.append(hold, Buffer.from('two')), { code: 'FENCED' })
+    await t.rejects(store.journals.release(hold), { code: 'FENCED' })
+    t.not((await store.journals.head('learns')).epoch, 0)
+  })
+
+  await t.test('nothing is deleted before the backup has what takes its place', async (t) => {
+    const backup = await connect({ keyspace: 'behind' })
+    let reachable = false
+    const store = await connect({ keyspace: 'moved', backup: () => (reachable ? backup : undefined) })
+    t.teardown(() => Promise.all([store.close(), backup.close()]))
+    const account = 'backed-up'
+    const journals = store.journals
+    const hold = await journals.acquire(account, { owner: 'host' })
+    await journals.append(hold, Buffer.from('one'))
+    await journals.putPage(account, 'old', Buffer.from('old'))
+    await journals.putPage(account, 'new', Buffer.from('new'))
+    await journals.setRoot(hold, { root: Buffer.from('root'), through: 1 })
+    const refused = async (what: string) => {
+      await t.rejects(journals.deletePages(account, ['old']), { code: 'UNAVAILABLE' }, what)
+      await t.rejects(journals.trim(hold, 1), { code: 'UNAVAILABLE' }, what)
+      t.ok(await journals.page(account, 'old'))
+      t.same(await rowsOf(journals, hold), ['one'])
+    }
+    await refused('out of reach')
+    reachable = true
+    await refused('behind')
+    const copy = await backup.journals.acquire(account, { owner: 'replication' })
+    await backup.journals.append(copy, Buffer.from('one'))
+    await backup.journals.setRoot(copy, { root: Buffer.from('root'), through: 1 })
+    await refused('without the page that the root names')
+    await backup.journals.putPage(account, 'new', Buffer.from('new'))
+    await journals.deletePages(account, ['old'])
+    await journals.trim(hold, 1)
+    t.notOk(await journals.page(account, 'old'))
   })
 })

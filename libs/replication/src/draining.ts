@@ -1,6 +1,7 @@
 /**
- * Takes a node out of a group without losing a copy: close the group here, wait for the uploads that are open, see to it that others hold
- * everything that this node holds, and only then leave.
+ * Takes a node out of a group without losing a copy: close the group, wait for the uploads that are open, see to it that others hold
+ * everything that this node holds, and only then leave. Where the node is no member of the home region only this node is closed: the others go
+ * on taking uploads.
  *
  * Every step can be repeated after a crash: the rows and the node's own note say how far it came. Replacing a lost node needs nothing of
  * this: the group's next version names another member, which compares inventories with the remaining ones (`Replicator`).
@@ -42,7 +43,9 @@ export async function leaveGroup(number: number, options: DrainOptions): Promise
   const self = node.id
   let group = known(node, number)
   // Closed first, and in a version of its own: whoever knows an older one is refused from here on.
-  if (group.writable) group = await advance(group, { writable: false }, options)
+  if (group.members.includes(self) && group.writable)
+    group = await advance(group, { writable: false }, options)
+  node.groups.close(number)
   await node.groups.quiet(number)
 
   const replacement = group.members.includes(self) ? options.replacement(group) : undefined

@@ -1,6 +1,7 @@
 export { Absence, type AbsenceOptions } from './absence.ts'
 export { type Drained, type DrainOptions, leaveGroup } from './draining.ts'
 export { type Holder, readFromAny } from './failover-read.ts'
+export { type GroupProgress, groupProgress } from './group-progress.ts'
 export { Holders, type HoldersOptions, type NodeReport } from './holders.ts'
 export { LocalNode, type LocalNodeOptions } from './local-node.ts'
 export { NodeGroups, type NodeGroupsOptions } from './node-groups.ts'

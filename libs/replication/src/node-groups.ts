@@ -22,6 +22,8 @@ export class NodeGroups implements GroupView {
   readonly #map = new GroupMap()
   /** Groups that this node is in, or was: those it left are remembered too. */
   readonly #concerning = new Set<number>()
+  /** Groups that this node is about to leave. */
+  readonly #closing = new Set<number>()
   /** Open uploads, by group. */
   readonly #stages = new Map<number, number>()
   readonly #waiting = new Map<number, (() => void)[]>()
@@ -61,6 +63,7 @@ export class NodeGroups implements GroupView {
   async learn(group: PlacementGroup): Promise<void> {
     if (!this.#map.learn(group)) return
     if (nodesOf(group).includes(this.nodeId)) this.#concerning.add(group.number)
+    else this.#closing.delete(group.number)
     if (!this.#concerning.has(group.number)) return
     const saved = this.#saving.then(() => this.#save())
     this.#saving = saved.catch(() => {})
@@ -75,7 +78,7 @@ export class NodeGroups implements GroupView {
   async admitStage(placement: Placement): Promise<() => void> {
     await this.admit(placement)
     const group = this.#map.get(placement.group)
-    if (placement.group !== 0 && group?.writable !== true)
+    if (placement.group !== 0 && (group?.writable !== true || this.#closing.has(placement.group)))
       throw new BlobFault('STALE_PLACEMENT', `group ${placement.group} takes no uploads any more`)
     return this.#countStage(placement.group)
   }
@@ -109,11 +112,16 @@ export class NodeGroups implements GroupView {
       throw new BlobFault('STALE_PLACEMENT', `${this.nodeId} is no member of group ${number}`)
   }
 
+  /** Lets no more uploads in; for this life of the node, or until it is a new member of the group. */
+  close(number: number): void {
+    this.#closing.add(number)
+  }
+
   openStages(number: number): number {
     return this.#stages.get(number) ?? 0
   }
 
-  /** Resolves when no upload to the group is open here. The group has to be closed before, or it may never come. */
+  /** Resolves when no upload to the group is open here. The group, or this node of it, has to be closed before, or it may never come. */
   async quiet(number: number): Promise<void> {
     while (this.openStages(number) > 0)
       await new Promise<void>((resolve) => {

@@ -3,8 +3,9 @@
  * writes the rows sees to it that a version is written once.
  *
  * A group has up to two members in its home region, which take the uploads, and one in the next region that has nodes, which pulls.
- * Numbers are never used twice, and nothing moves when nodes are added: new nodes get new groups. A group changes in two cases alone: a node
- * was lost for good (another takes its place and pulls what is missing), or a node is drained (first no new uploads, then it leaves).
+ * Numbers are never used twice, and nothing moves when nodes are added: new nodes get new groups. A group changes in three cases alone: a node
+ * was lost for good (another takes its place and pulls what is missing), a node is drained (first no new uploads, then it leaves), or it has fewer
+ * members than there could be (another joins it).
  */
 export interface PlacementGroup {
   number: number
@@ -119,7 +120,7 @@ class GroupPlan {
     const isDraining = (id: string) => this.#byId.get(id)?.draining === true
     const takenFrom = (ids: readonly string[]) => new Set(ids)
     const members = group.members.filter((id) => !isLost(id))
-    while (members.length < Math.min(writeQuorum, group.members.length)) {
+    while (members.length < writeQuorum) {
       const node = this.#best(this.#region, takenFrom([...members, ...group.remote]))
       if (node === undefined) break
       members.push(node)

@@ -228,6 +228,29 @@ t.test('a node whose copies cannot be brought to others stays', async (t) => {
   t.match(await leaveGroup(1, drainOptions(region, 'a')), { handedOver: 1, group: { members: ['b'] } })
 })
 
+t.test('a node of another region leaves without closing the group for its home', async (t) => {
+  const there = { ...group(['a', 'b']), remote: ['c'] }
+  const region = await Region.open([{ id: 'a' }, { id: 'b' }, { id: 'c', region: 'r2' }], [there])
+  const only = await region.stores.get('c')!.stage({ placement: { group: 1, version: 1 } })
+  await only.write(upload())
+  const copy = await only.commit({ pinMs: 0 })
+  t.match(await leaveGroup(1, drainOptions(region, 'c')), {
+    handedOver: 2,
+    group: { members: ['a', 'b'], remote: [], writable: true },
+  })
+  t.same(await region.holdersOf(copy), ['a', 'b', 'c'])
+  await t.rejects(region.nodes.get('c')!.stage({ placement: { group: 1, version: 1 } }), {
+    code: 'STALE_PLACEMENT',
+  })
+})
+
+t.test('a group with fewer members than there could be gets another', async (t) => {
+  const nodes = ['a', 'b'].map((id) => ({ id, region: 'r1', ready: true, freeBytes: 1 }))
+  t.match(planGroups({ region: 'r1', regions: ['r1'], nodes, groups: [group(['b'])] }), [
+    { number: 1, version: 2, members: ['b', 'a'], writable: true },
+  ])
+})
+
 t.test('a node that is lost for good is replaced, and the newcomer fetches everything', async (t) => {
   const time = new VirtualTime()
   const region = await Region.open(three, [group(['a', 'b'])])

@@ -1,0 +1,70 @@
+/**
+ * The processes that a supervisor started, on disk: one that is killed itself leaves them behind, and the next start, or `--stop`, ends them. A
+ * process is told from a later one of the same number by when it began.
+ */
+import { execFileSync } from 'node:child_process'
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+interface Recorded {
+  name: string
+  pid: number
+  began: string
+}
+
+const pollMs = 50
+
+function pathIn(dataDir: string): string {
+  return join(dataDir, 'running.json')
+}
+
+/** Takes the place of what was recorded before. */
+export function recordRunning(
+  dataDir: string,
+  running: Iterable<readonly [name: string, pid: number]>,
+): void {
+  const recorded = [...running].map(([name, pid]): Recorded => ({ name, pid, began: beganOf(pid) ?? '' }))
+  writeFileSync(`${pathIn(dataDir)}.new`, JSON.stringify(recorded))
+  renameSync(`${pathIn(dataDir)}.new`, pathIn(dataDir))
+}
+
+/** Ends what is left of an earlier supervisor. @returns the names of those that ran still */
+export async function endLeftovers(dataDir: string): Promise<string[]> {
+  const left = recorded(dataDir).filter(runs)
+  for (const { pid } of left) process.kill(pid, 'SIGKILL')
+  while (left.some(runs)) await new Promise((resolve) => setTimeout(resolve, pollMs))
+  return left.map(({ name }) => name)
+}
+
+function recorded(dataDir: string): Recorded[] {
+  try {
+    return JSON.parse(readFileSync(pathIn(dataDir), 'utf8')) as Recorded[]
+  } catch {
+    return []
+  }
+}
+
+function runs({ pid, began }: Recorded): boolean {
+  return began !== '' && beganOf(pid) === began
+}
+
+/** Undefined when there is no such process, or it only waits to be collected. */
+function beganOf(pid: number): string | undefined {
+  if (process.platform === 'linux') {
+    try {
+      // Behind the name, which may hold anything: state is the first, the start in ticks since boot the 20th.
+      const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+        .replace(/^.*\) /s, '')
+        .split(' ')
+      return fields[0] === 'Z' ? undefined : fields[19]
+    } catch {
+      return undefined
+    }
+  }
+  try {
+    const told = execFileSync('ps', ['-o', 'stat=,lstart=', '-p', String(pid)], { encoding: 'utf8' }).trim()
+    return told.startsWith('Z') ? undefined : told.replace(/^\S+\s+/, '')
+  } catch {
+    return undefined
+  }
+}

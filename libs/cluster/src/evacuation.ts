@@ -1,0 +1,141 @@
+/**
+ * Gives a region up: the homes of its accounts move to the region that keeps their journals too, under the next term.
+ *
+ * The old region cannot be stopped from here. What fences it is the term: the successor writes to other partitions, the old hosts refuse as
+ * soon as they hear of the term from any region, and one that starts hears it before it serves. Whatever they acknowledge until then,
+ * and what they acknowledged before without its reaching the successor, is lost; so it takes the operator's word that the region is off or
+ * isolated, unless more than half of all regions, without it, can be told.
+ */
+import type { Subscription } from '@holdfast/bus'
+import { Refusal } from '@holdfast/http-kit'
+import type { Taken } from '@holdfast/journal-cassandra'
+import type { RegionCode } from '@holdfast/kernel'
+import { CheckpointRoot } from '@holdfast/wire'
+import type { ClusterPart } from './join-cluster.ts'
+import { backupOf } from './metadata.ts'
+
+/** What the successor found. Accounts are named up to `namedMax`. */
+export interface TakenOver {
+  accounts: number
+  /** Rows that are known to have been written and did not arrive. */
+  lostRows: number
+  /** Accounts with such rows. */
+  cutShort: { account: string; cut: number; known: number }[]
+  /** Accounts that could not be opened: they answer unavailable. */
+  failures: { account: string; fault: string }[]
+  /** When the newest change was made that is known here; later ones did not arrive, if there were any. */
+  newestChange: string | null
+}
+
+const namedMax = 100
+/** Looking at every account takes its time. */
+const takeMs = 9 * 60_000
+
+function subjectOf(region: RegionCode): string {
+  return `takeover.${region}`
+}
+
+/** Lets the actor hosts of this region be asked to take over; one of them does it. */
+export function serveTakeover(cluster: ClusterPart): Subscription {
+  const { bus, config, regions, log } = cluster
+  return bus.serve(subjectOf(config.region), async (message) => {
+    try {
+      const { birth } = JSON.parse(Buffer.from(message).toString()) as { birth: RegionCode }
+      await regions.refresh()
+      return told({ taken: await summed(cluster.takeAll(birth, regions.homeOf(birth).term)) })
+    } catch (error) {
+      log.warn({ err: error }, 'the accounts of a region could not be taken over')
+      return told({ fault: (error as Error).message })
+    }
+  })
+}
+
+/**
+ * @returns what moved, and what may have been lost. Safe to repeat: it then tells what is known by now.
+ * @throws Refusal `error-region` no such region, or nobody keeps its journals; `error-regionAlive` while its actor hosts are heard;
+ *   `error-notFenced` when too few regions can be told and the operator did not give his word.
+ */
+export async function evacuate(cluster: ClusterPart, code: string, { fenced }: { fenced: boolean }) {
+  const { config, regions, membership, bus } = cluster
+  const birth = config.regions.find((region) => region === code)
+  if (birth === undefined || backupOf(config.regions, birth) === undefined) throw new Refusal('error-region')
+  await regions.refresh()
+  const known = regions.homeOf(birth)
+  if (known.serving === birth) {
+    const alive = membership
+      .beats()
+      .filter(({ region, roles }) => region === birth && roles.includes('actor-host'))
+    if (alive.length > 0) throw new Refusal('error-regionAlive')
+    const majority = Math.floor(config.regions.length / 2) + 1
+    const others = regions.answering.filter((region) => region !== birth)
+    if (!fenced && others.length < majority) throw new Refusal('error-notFenced')
+  }
+  const { home, heard } = await regions.moveHome(birth)
+  bus.publish('regions.changed', new Uint8Array())
+  return {
+    region: birth,
+    serving: home.serving,
+    term: home.term,
+    moved: known.serving === birth,
+    regionsThatKnow: heard,
+    ...(await taken(cluster, birth, home.serving)),
+    files: filesOf(cluster, birth),
+  }
+}
+
+async function taken({ bus }: ClusterPart, birth: RegionCode, serving: RegionCode): Promise<TakenOver> {
+  const question = Buffer.from(JSON.stringify({ birth }))
+  const answer = await bus.request(subjectOf(serving), question, { timeoutMs: takeMs })
+  const { taken, fault } = JSON.parse(Buffer.from(answer).toString()) as { taken?: TakenOver; fault?: string }
+  if (taken === undefined)
+    throw Object.assign(new Error(`the homes of ${birth} have moved, but ${serving} says: ${fault}`), {
+      category: 'unavailable',
+    })
+  return taken
+}
+
+/** How far the copies elsewhere go: a file of the region that was uploaded later may be on its own nodes alone. */
+function filesOf({ groups, peers }: ClusterPart, birth: RegionCode) {
+  const beats = new Map(peers.beats().map((beat) => [beat.id, beat]))
+  return groups.map
+    .all()
+    .filter(({ region }) => region === birth)
+    .map(({ number, members, remote }) => {
+      const marks = remote.flatMap((id) => {
+        const covered = beats.get(id)?.coveredMs
+        return covered === undefined ? [] : [Math.min(...members.map((member) => covered[member] ?? 0))]
+      })
+      const coveredMs = Math.max(0, ...marks)
+      const completeUntil = coveredMs === 0 ? null : new Date(coveredMs).toISOString()
+      return { placementGroup: number, heldBy: remote.filter((id) => beats.has(id)), completeUntil }
+    })
+}
+
+async function summed(all: AsyncIterable<Taken | { account: string; fault: unknown }>): Promise<TakenOver> {
+  const sum: TakenOver = { accounts: 0, lostRows: 0, cutShort: [], failures: [], newestChange: null }
+  let newestMs = 0
+  for await (const one of all) {
+    if ('fault' in one) {
+      if (sum.failures.length < namedMax)
+        sum.failures.push({ account: one.account, fault: (one.fault as Error).message })
+      continue
+    }
+    const { account, cut, known, changedMs } = one
+    sum.accounts++
+    newestMs = Math.max(newestMs, changedMs)
+    if (known <= cut) continue
+    sum.lostRows += known - cut
+    if (sum.cutShort.length < namedMax) sum.cutShort.push({ account, cut, known })
+  }
+  if (newestMs > 0) sum.newestChange = new Date(newestMs).toISOString()
+  return sum
+}
+
+/** Names of the pages that a checkpoint needs. */
+export function pagesNamedBy(root: Uint8Array): readonly string[] {
+  return CheckpointRoot.decode(root).pages
+}
+
+function told(value: { taken: TakenOver } | { fault: string }): Uint8Array {
+  return Buffer.from(JSON.stringify(value))
+}

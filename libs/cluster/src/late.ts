@@ -1,0 +1,81 @@
+/** The lookups of a region that may be out of reach when this process starts: unavailable until a connection was made, which is tried again and again. */
+import { JournalFault, type LookupChange, type LookupRow, type LookupStore } from '@holdfast/journal'
+
+const retryMs = 2_000
+
+export class Late<Store extends { close(): Promise<void> }> {
+  readonly #open: () => Promise<Store>
+  #store: Store | undefined
+  #trying: Promise<void>
+  #timer: NodeJS.Timeout | undefined
+  #closed = false
+
+  constructor(open: () => Promise<Store>) {
+    this.#open = open
+    this.#trying = this.#try()
+  }
+
+  /** Undefined until it is open. */
+  get now(): Store | undefined {
+    return this.#store
+  }
+
+  /** Resolves after the first attempt, however it ended. */
+  get tried(): Promise<void> {
+    return this.#trying
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearTimeout(this.#timer)
+    await this.#trying
+    await this.#store?.close()
+  }
+
+  async #try(): Promise<void> {
+    try {
+      this.#store = await this.#open()
+    } catch {
+      if (this.#closed) return
+      this.#timer = setTimeout(() => {
+        this.#trying = this.#try()
+      }, retryMs)
+    }
+  }
+}
+
+export class LateLookups implements LookupStore {
+  readonly #region: string
+  readonly #late: Late<{ lookups: LookupStore; close(): Promise<void> }>
+
+  constructor(region: string, late: Late<{ lookups: LookupStore; close(): Promise<void> }>) {
+    this.#region = region
+    this.#late = late
+  }
+
+  async write(changes: readonly LookupChange[]): Promise<void> {
+    return this.#store.write(changes)
+  }
+
+  async get(key: string): Promise<Uint8Array | undefined> {
+    return this.#store.get(key)
+  }
+
+  async *scan(prefix: string, options?: { after?: string; limit?: number }): AsyncIterable<LookupRow> {
+    yield* this.#store.scan(prefix, options)
+  }
+
+  async claim(key: string, value: Uint8Array): Promise<Uint8Array> {
+    return this.#store.claim(key, value)
+  }
+
+  async take(counter: string, count: number): Promise<number> {
+    return this.#store.take(counter, count)
+  }
+
+  get #store(): LookupStore {
+    const store = this.#late.now?.lookups
+    if (store === undefined) throw new JournalFault('UNAVAILABLE', `${this.#region} cannot be reached`)
+    return store
+  }
+}

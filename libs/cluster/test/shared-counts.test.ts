@@ -1,0 +1,99 @@
+/** Counts of two frontends on a real NATS, each in a connection of its own. */
+import { NatsBus } from '@holdfast/bus-nats'
+import { createRateLimits, defaultPolicies } from '@holdfast/http-kit'
+import { systemClock } from '@holdfast/kernel'
+import type { FastifyRequest } from 'fastify'
+import t from 'tap'
+import { startNats } from '../../../infra/servers/nats.ts'
+import { freePorts } from '../../../test/support/free-ports.ts'
+import { SharedCounts } from '../src/index.ts'
+
+const quota = 40
+const [port = 0] = await freePorts(1)
+const nats = await startNats({ directory: t.testdir(), port })
+t.teardown(() => nats.stop('SIGKILL'))
+
+async function frontend(self: string) {
+  const bus = await NatsBus.connect({ servers: [`127.0.0.1:${port}`], name: self })
+  const limits = createRateLimits({
+    mode: 'default',
+    clock: systemClock,
+    // So long a window that the test does not meet its end.
+    policies: { ...defaultPolicies, standard: { quota, windowSeconds: 86_400 } },
+  })
+  const shared = new SharedCounts({ bus, limits, self, onFault: (error) => t.fail(String(error)) })
+  await bus.flush()
+  t.teardown(async () => {
+    shared.close()
+    await bus.close()
+  })
+  const ask = async (ip: string, endpoint = 'x') => {
+    const request = { ip, rateLimit: null } as FastifyRequest
+    try {
+      await limits.takeAddress(request, endpoint)
+      return request.rateLimit?.remaining
+    } catch (error) {
+      return (error as { status: string }).status
+    }
+  }
+  return { bus, ask }
+}
+
+const one = await frontend('one')
+const other = await frontend('other')
+
+async function until(what: string, holds: () => Promise<boolean>): Promise<number> {
+  const startedMs = performance.now()
+  while (!(await holds())) {
+    if (performance.now() - startedMs > 5_000) throw new Error(`${what}: not within 5 s`)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  return performance.now() - startedMs
+}
+
+t.test('who spent his budget at one frontend is refused at the other within a second', async (t) => {
+  for (let call = 0; call < quota; call++) t.type(await one.ask('192.0.2.1'), 'number')
+  const heardMs = await until('told', async () => (await other.ask('192.0.2.1')) === 'error-rateLimit')
+  t.ok(heardMs < 1_000, `${Math.round(heardMs)} ms`)
+  t.type(await other.ask('192.0.2.1', 'another endpoint'), 'number')
+  t.type(await other.ask('192.0.2.2'), 'number', 'another address')
+})
+
+t.test('both together have one budget, and nobody’s calls are counted twice', async (t) => {
+  for (let call = 0; call < quota / 2; call++) {
+    t.type(await one.ask('192.0.2.3'), 'number')
+    t.type(await other.ask('192.0.2.3'), 'number')
+  }
+  await until('told', async () => (await one.ask('192.0.2.3')) === 'error-rateLimit')
+  t.equal(await other.ask('192.0.2.3'), 'error-rateLimit')
+})
+
+t.test('calls far from the limit are not told', async (t) => {
+  const heard: string[] = []
+  const subscription = one.bus.subscribe('counts', (message) => heard.push(Buffer.from(message).toString()))
+  t.teardown(() => subscription.close())
+  await one.bus.flush()
+  await other.ask('192.0.2.4')
+  for (let call = 0; call < quota / 4; call++) await other.ask('192.0.2.5')
+  await until('the busy one is told', async () => heard.some((text) => text.includes('192.0.2.5')))
+  t.notOk(heard.some((text) => text.includes('192.0.2.4')))
+})
+
+t.test('what is no word of a frontend disturbs nobody', async (t) => {
+  for (const rubbish of [
+    '',
+    '{',
+    'null',
+    '{"from":"a"}',
+    '{"from":"a","windowMs":1,"window":1,"counts":[[1,2]]}',
+  ])
+    one.bus.publish('counts', Buffer.from(rubbish))
+  const window = Math.floor(Date.now() / 86_400_000)
+  const counts = [['a x 192.0.2.6', quota]]
+  one.bus.publish(
+    'counts',
+    Buffer.from(JSON.stringify({ from: 'good', windowMs: 86_400_000, window, counts })),
+  )
+  await until('the good one', async () => (await other.ask('192.0.2.6')) === 'error-rateLimit')
+  t.pass()
+})

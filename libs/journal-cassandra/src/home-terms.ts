@@ -1,0 +1,215 @@
+/**
+ * What a home that moved begins with.
+ *
+ * Lightweight transactions of two data centres do not exclude each other: a successor can neither stop whoever still has an account in
+ * the region that was given up, nor tell what that one acknowledged last. So it writes to a partition of its own, of the next term. What it
+ * begins with is the newest earlier term as this data centre has it: the root with its pages, and the rows behind it up to the
+ * first gap, for batches arrive in any order. That cut is noted. What reaches the older partition later stays there.
+ *
+ * Every write is conditional on the epoch of the opener, and the partition counts as open only with its cut, the last thing that is
+ * written: one that broke off, or was overtaken, is begun again by the next.
+ */
+import { firstChain, rowChecksum } from '@holdfast/journal'
+import type { Connection, Row, Statement } from './connection.ts'
+
+export const statics =
+  'SELECT epoch, head, chain, owner, root, root_through, cut FROM journal WHERE account = ? AND term = ? LIMIT 1'
+
+/** Epochs of a term are below those of the next, so that neither a hold nor the name of a page is good in two terms. */
+const epochsPerTerm = 2 ** 32
+
+/** Rows and bytes that are taken over under one condition. */
+const rowsAtOnce = 32
+const bytesAtOnce = 1_000_000
+const rowsPerPage = 16
+export const namesPerPage = 1_000
+
+export interface Partition {
+  account: string
+  term: number
+}
+
+export function firstEpochOf(term: number): number {
+  return epochsPerTerm * (term - 1)
+}
+
+export function isBegun(row: Row | undefined): row is Row {
+  return row !== undefined && row.epoch !== null
+}
+
+/** Whether it can be read and appended to. */
+export function isOpen(row: Row | undefined, term: number): row is Row {
+  return isBegun(row) && (term === 1 || row.cut !== null)
+}
+
+/** The newest term before this one that the account was open in, as this data centre knows. */
+export async function termBefore(
+  connection: Connection,
+  { account, term }: Partition,
+): Promise<{ term: number; row: Row } | undefined> {
+  for (let earlier = term - 1; earlier > 0; earlier--) {
+    const [row] = await connection.run(statics, [account, earlier])
+    if (isOpen(row, earlier)) return { term: earlier, row }
+  }
+  return undefined
+}
+
+/**
+ * Opens a partition that was begun.
+ * @returns false when a newer epoch does it.
+ */
+export async function takeOver(
+  connection: Connection,
+  { account, term }: Partition,
+  epoch: number,
+): Promise<boolean> {
+  const before = await termBefore(connection, { account, term })
+  const through = numberOf(before?.row.root_through)
+  const fence = (set: string, params: unknown[]): Statement => ({
+    query: `UPDATE journal SET ${set} WHERE account = ? AND term = ? IF epoch = ? AND cut = null`,
+    params: [...params, account, term, BigInt(epoch)],
+  })
+  let head = through
+  let chain =
+    before !== undefined && numberOf(before.row.head) === through ? bytesOf(before.row.chain) : undefined
+  if (before !== undefined) {
+    await copyPages(connection, { account, term: before.term }, { account, term })
+    let batch: Statement[] = []
+    let bytes = 0
+    const put = () => {
+      const written = batch
+      batch = []
+      bytes = 0
+      if (written.length === 0) return undefined
+      return connection.conditional([fence('root_through = ?', [BigInt(through)]), ...written])
+    }
+    for await (const row of rowsUpToGap(connection, { account, term: before.term }, through)) {
+      head = row.seq
+      chain = row.checksum
+      batch.push(insertRow({ account, term }, row))
+      bytes += row.bytes.length
+      if ((batch.length >= rowsAtOnce || bytes >= bytesAtOnce) && (await put()) !== undefined) return false
+    }
+    if ((await put()) !== undefined) return false
+  }
+  const root = before?.row.root ?? null
+  const facts = [BigInt(head), Buffer.from(chain ?? firstChain), root, BigInt(through), BigInt(head)]
+  const refused = await connection.conditional([
+    fence('head = ?, chain = ?, root = ?, root_through = ?, cut = ?', facts),
+  ])
+  return refused === undefined
+}
+
+export interface StoredRow {
+  seq: number
+  epoch: number
+  predecessor: Uint8Array
+  bytes: Uint8Array
+  checksum: Uint8Array
+}
+
+export function insertRow({ account, term }: Partition, row: StoredRow): Statement {
+  return {
+    query:
+      'INSERT INTO journal (account, term, seq, row_epoch, predecessor, bytes, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)',
+    params: [
+      account,
+      term,
+      BigInt(row.seq),
+      BigInt(row.epoch),
+      Buffer.from(row.predecessor),
+      Buffer.from(row.bytes),
+      Buffer.from(row.checksum),
+    ],
+  }
+}
+
+/** Rows in order, as they are stored. A partition with statics and no rows in the range has none. */
+export async function* storedRows(
+  connection: Connection,
+  { account, term }: Partition,
+  { after, last }: { after: number; last: number },
+): AsyncIterable<StoredRow> {
+  const found = connection.pages(
+    'SELECT seq, row_epoch, predecessor, bytes, checksum FROM journal WHERE account = ? AND term = ? AND seq > ? AND seq <= ?',
+    [account, term, BigInt(after), BigInt(last)],
+    rowsPerPage,
+  )
+  for await (const stored of found) {
+    if (stored.seq === null) return
+    yield {
+      seq: numberOf(stored.seq),
+      epoch: numberOf(stored.row_epoch),
+      predecessor: bytesOf(stored.predecessor) ?? firstChain,
+      bytes: bytesOf(stored.bytes) ?? new Uint8Array(0),
+      checksum: bytesOf(stored.checksum) ?? firstChain,
+    }
+  }
+}
+
+/** Those behind `after` that follow from each other and are what was written. */
+async function* rowsUpToGap(
+  connection: Connection,
+  partition: Partition,
+  after: number,
+): AsyncIterable<StoredRow> {
+  let seq = after
+  let predecessor: Uint8Array | undefined = after === 0 ? firstChain : undefined
+  for await (const row of storedRows(connection, partition, { after, last: Number.MAX_SAFE_INTEGER })) {
+    const follows = row.seq === seq + 1 && (predecessor === undefined || equal(row.predecessor, predecessor))
+    if (!follows || !equal(row.checksum, rowChecksum({ account: partition.account, ...row }))) return
+    seq = row.seq
+    predecessor = row.checksum
+    yield row
+  }
+}
+
+/** Later terms have pages of their own: what is deleted in an older one stays here. */
+export function pagesOf({ account, term }: Partition): string {
+  return term === 1 ? account : `${account}/${term}`
+}
+
+export async function* pageNames(connection: Connection, pages: string): AsyncIterable<string> {
+  const found = connection.pages('SELECT name FROM pages WHERE account = ?', [pages], namesPerPage)
+  for await (const row of found) yield row.name as string
+}
+
+export async function readPage(
+  connection: Connection,
+  pages: string,
+  name: string,
+): Promise<Uint8Array | undefined> {
+  const [row] = await connection.run('SELECT bytes FROM pages WHERE account = ? AND name = ?', [pages, name])
+  return bytesOf(row?.bytes)
+}
+
+export async function writePage(
+  connection: Connection,
+  pages: string,
+  { name, bytes }: { name: string; bytes: Uint8Array },
+): Promise<void> {
+  await connection.run('INSERT INTO pages (account, name, bytes) VALUES (?, ?, ?)', [
+    pages,
+    name,
+    Buffer.from(bytes),
+  ])
+}
+
+async function copyPages(connection: Connection, from: Partition, to: Partition): Promise<void> {
+  for await (const name of pageNames(connection, pagesOf(from))) {
+    const bytes = await readPage(connection, pagesOf(from), name)
+    if (bytes !== undefined) await writePage(connection, pagesOf(to), { name, bytes })
+  }
+}
+
+export function numberOf(value: unknown): number {
+  return value === null || value === undefined ? 0 : Number(value)
+}
+
+export function bytesOf(value: unknown): Uint8Array | undefined {
+  return value === null || value === undefined ? undefined : (value as Buffer)
+}
+
+export function equal(one: Uint8Array, other: Uint8Array): boolean {
+  return Buffer.compare(one, other) === 0
+}
