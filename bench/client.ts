@@ -59,30 +59,29 @@ export class Client {
     return Object.values(folder.children).flatMap((child) => (child.link ? [new URL(child.link)] : []))
   }
 
-  /** Fills a folder with `count` files by one upload and doubling copies. */
+  /** Fills a folder with `count` files by one upload and copies, doubling up to a thousand at once. */
   async fill(account: Account, folderId: string, count: number): Promise<void> {
-    let have = 0
-    while (have < count) {
-      const folder = (await this.json(
-        'GET',
-        `/contents/${folderId}?pageSize=${Math.min(1000, Math.max(1, count - have))}`,
-        undefined,
-        account.token,
-      )) as { children: Record<string, unknown> }
-      const ids = Object.keys(folder.children)
-      if (ids.length === 0) {
-        const form = new FormData()
-        form.set('token', account.token)
-        form.set('folderId', folderId)
-        form.set('file', new Blob(['a child']), 'child.txt')
-        await fetch(new URL('/uploadfile', this.service.upload), { method: 'POST', body: form })
-        have = 1
-        continue
-      }
-      const some = ids.slice(0, count - have)
+    const form = new FormData()
+    form.set('token', account.token)
+    form.set('folderId', folderId)
+    form.set('file', new Blob(['a child']), 'child.txt')
+    await fetch(new URL('/uploadfile', this.service.upload), { method: 'POST', body: form })
+    let sources = await this.#childIds(account, folderId)
+    for (let have = 1; have < count; ) {
+      if (sources.length < Math.min(1000, have)) sources = await this.#childIds(account, folderId)
+      const some = sources.slice(0, count - have)
       await this.json('POST', '/contents/copy', { contentsId: some.join(','), folderId }, account.token)
       have += some.length
     }
+  }
+
+  /** Of the first page. */
+  async #childIds(account: Account, folderId: string): Promise<string[]> {
+    const path = `/contents/${folderId}?pageSize=1000`
+    const folder = (await this.json('GET', path, undefined, account.token)) as {
+      children: Record<string, unknown>
+    }
+    return Object.keys(folder.children)
   }
 }
 

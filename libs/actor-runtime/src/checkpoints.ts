@@ -25,15 +25,23 @@ interface Cut {
   through: number
   pages: Page[]
   bytes: number
+  /** Of the state, in memory. */
+  weight: number
   startedMs: number
   written: boolean
 }
+
+/** A tail that changed the state's weight by this part of it is slower to read than the state itself, however short its rows are. */
+const weightPart = 16
 
 export class Checkpoints {
   readonly #services: Services
   readonly #hold: JournalHold
   #rootPages: readonly string[]
   #snapshotBytes: number
+  /** Bytes in memory of the state that the snapshot holds. */
+  #snapshotWeight: number
+  readonly #state: AccountState
   readonly #tail: TailRow[]
   #tailBytes: number
   #cut: Cut | undefined
@@ -46,12 +54,20 @@ export class Checkpoints {
   constructor(
     services: Services,
     hold: JournalHold,
-    start: { rootPages: readonly string[]; snapshotBytes: number; tail: readonly TailRow[] },
+    start: {
+      state: AccountState
+      rootPages: readonly string[]
+      snapshotBytes: number
+      snapshotWeight: number
+      tail: readonly TailRow[]
+    },
   ) {
     this.#services = services
     this.#hold = hold
     this.#rootPages = start.rootPages
     this.#snapshotBytes = start.snapshotBytes
+    this.#snapshotWeight = start.snapshotWeight
+    this.#state = start.state
     this.#tail = [...start.tail]
     this.#tailBytes = this.#tail.reduce((sum, row) => sum + row.bytes, 0)
   }
@@ -79,8 +95,11 @@ export class Checkpoints {
   /** At a passivation: reading the tail again would cost more than a checkpoint does now. */
   get worthwhile(): boolean {
     const { checkpointBytesMin } = this.#services.limits
+    const grown = Math.abs(this.#state.bytes - this.#snapshotWeight)
     return (
-      this.#tailBytes >= Math.max(checkpointBytesMin / 4, this.#snapshotBytes / 4) || this.#tail.length >= 256
+      this.#tailBytes >= Math.max(checkpointBytesMin / 4, this.#snapshotBytes / 4) ||
+      this.#tail.length >= 256 ||
+      grown >= Math.max(checkpointBytesMin, this.#state.bytes / weightPart)
     )
   }
 
@@ -105,7 +124,8 @@ export class Checkpoints {
     const name = (page: number) => `${this.#hold.epoch}-${n}-${page}`
     const pages = state.checkpoint().map((bytes, page) => ({ name: name(page), bytes }))
     const bytes = pages.reduce((sum, page) => sum + page.bytes.length, 0)
-    this.#cut = { through, pages, bytes, startedMs: this.#services.clock.monotonic(), written: false }
+    const startedMs = this.#services.clock.monotonic()
+    this.#cut = { through, pages, bytes, weight: state.bytes, startedMs, written: false }
   }
 
   /** Writes the pages of the cut; to be called once its row is durable. @returns whether they are durable. */
@@ -162,6 +182,7 @@ export class Checkpoints {
     }
     this.#rootPages = cut.pages.map((page) => page.name)
     this.#snapshotBytes = cut.bytes
+    this.#snapshotWeight = cut.weight
     this.#cut = undefined
     this.#failures = 0
     this.#retryAtMs = 0

@@ -15,6 +15,8 @@ export interface Recovered {
   state: AccountState
   rootPages: readonly string[]
   snapshotBytes: number
+  /** Bytes in memory of the state that the snapshot holds. */
+  snapshotWeight: number
   tail: TailRow[]
 }
 
@@ -24,6 +26,7 @@ export async function recover(services: Services, hold: JournalHold): Promise<Re
   const pages = root === undefined ? [] : await readPages(services, hold, root)
   const { states, clock, timers, limits } = services
   const state = root === undefined ? states.empty(hold.account) : states.load(hold.account, pages)
+  const snapshotWeight = state.bytes
   const tail: TailRow[] = []
   let seq = root?.through ?? 0
   let turnEndsMs = clock.monotonic() + limits.turnMs
@@ -38,7 +41,7 @@ export async function recover(services: Services, hold: JournalHold): Promise<Re
   }
   if (seq !== hold.head) throw damaged(hold, `the rows end at ${seq} of ${hold.head}`)
   const snapshotBytes = pages.reduce((sum, page) => sum + page.length, 0)
-  return { state, rootPages: root?.pages ?? [], snapshotBytes, tail }
+  return { state, rootPages: root?.pages ?? [], snapshotBytes, snapshotWeight, tail }
 }
 
 /** A bounded number at a time. */

@@ -7,6 +7,7 @@ import { Keyring, mintRequestId } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Blob, Item } from '@holdfast/wire'
 import t from 'tap'
 import { AccountHost, RoutedAccountClient } from '../src/index.ts'
+import type { RuntimeLimits } from '../src/limits.ts'
 
 const ring = new Keyring(Buffer.alloc(32, 7))
 const none = { storage: undefined, contents: undefined, traffic: undefined }
@@ -24,7 +25,7 @@ type Who = NonNullable<NonNullable<AccountRequest['caller']>['who']>
 type Operation = NonNullable<AccountRequest['operation']>
 
 /** One life of the process. */
-async function live(path: string) {
+async function live(path: string, limits: Partial<RuntimeLimits> = { checkpointBytesMin: 4096 }) {
   const store = await LevelMetadataStore.open({ path })
   const bus = new MemoryBus()
   const faults: object[] = []
@@ -36,7 +37,7 @@ async function live(path: string) {
     states,
     mailer: { send: async () => {} },
     sweepMs: 100,
-    limits: { checkpointBytesMin: 4096 },
+    limits,
     log: { info() {}, warn: (facts) => void faults.push(facts), error: (facts) => void faults.push(facts) },
   })
   host.start()
@@ -162,6 +163,27 @@ t.test('deleting gives references back, copies share them, an expired folder goe
   while ((await references()) > 0) await new Promise((resolve) => setTimeout(resolve, 50))
   t.strictSame((await rootOf(life, account)).children, [])
   t.strictSame(life.faults, [])
+  await life.end({ cleanly: true })
+})
+
+t.test('an account leaves with a checkpoint when a short tail made much', async (t) => {
+  const path = t.testdir()
+  let life = await live(path, {})
+  const account = ring.ids.account('eu-par')
+  const folderId = String(itemOf(await life.ask(account, upload('first'))).parentFolder)
+  const sources = [{ contentId: folderId, manifest: undefined }]
+  const doubling: Operation = {
+    $case: 'copyContents',
+    value: { sources, folderId, skipUnreadable: false },
+  }
+  for (let times = 0; times < 10; times++) await life.ask(account, doubling)
+  const root = await rootOf(life, account)
+  await life.end({ cleanly: true })
+  life = await live(path)
+  const hold = await life.store.journals.acquire(account, { owner: 'test' })
+  t.not(hold.root, undefined)
+  await life.store.journals.release(hold)
+  t.strictSame(await rootOf(life, account), root)
   await life.end({ cleanly: true })
 })
 

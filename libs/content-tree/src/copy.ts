@@ -10,7 +10,7 @@ import type { TreeSettings } from './contract.ts'
 import { NewIds } from './new-ids.ts'
 import type { Tree } from './tree.ts'
 
-/** Ids of a large copy, made in slices while it was decided. Nothing but a memory: replay makes the same ones. */
+/** Ids of a copy, made in slices while it was decided. Nothing but a memory: replay makes the same ones. */
 export interface PreparedIds {
   seed: Uint8Array
   codeStart: number

@@ -1,7 +1,7 @@
 /** Every bound of an account's state, with its reason. The plan's limits (contents, storage) come from the settings. */
 
-/** An account is held in memory as a whole: about 250 bytes a content. */
-export const contentsMax = 1_000_000
+/** An account is held in memory as a whole, about 250 bytes a content: a million, and some for the folders around it. */
+export const contentsMax = 1_048_576
 /** Folders below the root. Walks upward are bounded by it. */
 export const treeDepthMax = 128
 export const idsPerListMax = 1_000

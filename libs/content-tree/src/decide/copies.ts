@@ -6,7 +6,7 @@ import { contentsMax, treeDepthMax } from '../limits.ts'
 import { isList, isName } from './check.ts'
 import { type Deciding, inSlices, Refused, type Result, refuse } from './deciding.ts'
 
-/** Copies beyond this make their ids in slices, so many at a time: about two milliseconds each. */
+/** Ids of copies are made in slices, so many at a time: about two milliseconds each. */
 const idsPerSlice = 256
 
 interface Measured {
@@ -17,7 +17,7 @@ interface Measured {
   leftOut: string[]
 }
 
-/** @param prepared takes the ids of a large copy, for when it is applied. */
+/** @param prepared takes the ids of the copies, for when they are applied. */
 export function copyContents(
   deciding: Deciding,
   command: CopyContents,
@@ -82,22 +82,20 @@ function* copied(
 ): Generator<void, Outcome> {
   const contents = sum(sizes)
   const made = deciding.newIds()
+  const ids: string[] = []
+  const codes: string[] = []
+  while (ids.length < contents) {
+    const some = made.both(Math.min(idsPerSlice, contents - ids.length))
+    ids.push(...some.ids)
+    codes.push(...some.codes)
+    if (ids.length < contents) yield
+  }
+  prepared({ seed: deciding.context.seed, codeStart: deciding.context.codes.next, ids, codes })
   const pairs: string[] = []
   let start = 0
   for (const [index, source] of event.sources.entries()) {
-    pairs.push(source.contentId, made.idAt(start))
+    pairs.push(source.contentId, ids[start] as string)
     start += sizes[index] as number
-  }
-  if (contents > idsPerSlice) {
-    const ids: string[] = []
-    const codes: string[] = []
-    while (ids.length < contents) {
-      const some = made.both(Math.min(idsPerSlice, contents - ids.length))
-      ids.push(...some.ids)
-      codes.push(...some.codes)
-      yield
-    }
-    prepared({ seed: deciding.context.seed, codeStart: deciding.context.codes.next, ids, codes })
   }
   const result = () => copiesOf(deciding, pairs)
   return deciding.changed([{ $case: 'contentsCopied', value: event }], result, { uses, codesUsed: contents })
