@@ -1,7 +1,8 @@
 /** The checker of the fault suite finds what it is there for: each kind of broken promise in a history made by hand. */
 import t from 'tap'
+import { Seeded } from '../long/seeded.ts'
 import { check } from './faults/checker.ts'
-import { History, type Look, type MadeItem, type SeenItem } from './faults/history.ts'
+import { type Board, History, type Look, type MadeItem, type SeenItem } from './faults/history.ts'
 import { contradictionsOf } from './faults/register.ts'
 
 const account = 'a'
@@ -142,4 +143,87 @@ t.test('values of a register contradict when each would have to be the older one
   t.match(contradictionsOf([first, late], reads), [{ value: '0', other: '3' }])
   t.strictSame(contradictionsOf([first, late], [{ value: '0', asked: 3, answered: 4 }]), [])
   t.match(contradictionsOf([first, two], [{ value: '2', asked: 0, answered: 1 }]), [{ kind: 'never' }])
+})
+
+type Plant = 'nothing' | 'a dropped change' | 'an old look'
+
+/** A correct store: every operation happens at a moment between its asking and its answer, or never when it has none. Then what is planted. */
+function storedHistory(seed: number, plant: Plant): History {
+  const random = new Seeded(seed)
+  const history = new History()
+  const board = { name: 'board', account, id: 'id of board', writes: [] as Board['writes'] }
+  history.boards.push(board)
+  const happenings: { at: number; happen: (state: Map<string, SeenItem>) => void }[] = []
+  const states: { at: number; items: SeenItem[] }[] = []
+  const dropped = 5 + random.below(30)
+  const change = (number: number, happen: (state: Map<string, SeenItem>) => void) => {
+    const asked = number * 10 + random.below(10)
+    const at = asked + 1 + random.below(30)
+    const answered = random.chance(0.15) ? never : at + 1 + random.below(30)
+    const isDropped =
+      answered === never ? random.chance(0.5) : plant === 'a dropped change' && number === dropped
+    if (!isDropped) happenings.push({ at, happen })
+    return { asked, answered }
+  }
+  for (let number = 0; number < 40; number++) {
+    if (number === dropped || random.chance(0.5)) {
+      // The dropped one must be missed: it makes something that nobody touches afterwards.
+      const name = `item ${number}`
+      const made = change(number, (state) => state.set(name, seen(name)))
+      const id = made.answered === never ? undefined : `id of ${name}`
+      history.items.push({ name, account, made, file: undefined, id, removed: undefined })
+    } else {
+      const value = `text ${number}`
+      const { asked, answered } = change(number, (state) =>
+        state.set('board', seen('board', { description: value })),
+      )
+      board.writes.push({ value, asked, answered })
+    }
+  }
+  const state = new Map([['board', seen('board')]])
+  states.push({ at: -1, items: [...state.values()] })
+  for (const { at, happen } of happenings.sort((one, other) => one.at - other.at)) {
+    happen(state)
+    states.push({ at, items: [...state.values()] })
+  }
+  const stateAt = (moment: number) => states.findLast(({ at }) => at <= moment)?.items ?? []
+  for (let number = 0; number < 40; number++) {
+    const asked = number * 10 + random.below(10)
+    const at = asked + random.below(5)
+    history.looks.push(look([asked, at + random.below(5)], stateAt(at)))
+  }
+  if (plant === 'an old look') history.looks.push(look([600, 601], stateAt(150)))
+  history.looks.push(look([900, 901], stateAt(890), true))
+  return history
+}
+
+t.test('histories of a correct store have no faults, whatever their order', async (t) => {
+  for (let seed = 1; seed <= 200; seed++) {
+    const { lost, stale, wrongBytes, other } = check(storedHistory(seed, 'nothing'))
+    t.strictSame(
+      { lost, stale, wrongBytes, other },
+      { lost: [], stale: [], wrongBytes: [], other: [] },
+      `seed ${seed}`,
+    )
+  }
+})
+
+t.test('an acknowledged change that the store drops is found', async (t) => {
+  let found = 0
+  let planted = 0
+  for (let seed = 1; seed <= 200; seed++) {
+    const history = storedHistory(seed, 'a dropped change')
+    // The dropped one may have been without an answer anyway.
+    const kept = new Set(history.looks.at(-1)?.items.map(({ name }) => name))
+    if (history.items.every(({ name, made }) => kept.has(name) || made.answered === never)) continue
+    planted++
+    if (check(history).lost.length > 0) found++
+  }
+  t.ok(planted > 100, `${planted} planted`)
+  t.equal(found, planted)
+})
+
+t.test('a look at an old state is found', async (t) => {
+  for (let seed = 1; seed <= 200; seed++)
+    t.ok(check(storedHistory(seed, 'an old look')).stale.length > 0, `seed ${seed}`)
 })

@@ -4,6 +4,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { SmallDisk } from './faults/small-disk.ts'
 
 const main = fileURLToPath(new URL('../../infra/cluster/main.ts', import.meta.url))
 
@@ -18,12 +19,20 @@ export interface ClusterRegion {
 
 export class LocalCluster {
   readonly dataDir: string
+  /** By the storage node whose data directory it is. */
+  readonly smallDisks = new Map<string, SmallDisk>()
   readonly #env: Record<string, string>
 
   /** Ready when it resolves. */
-  static async start(settings: Record<string, string> = {}): Promise<LocalCluster> {
-    const cluster = new LocalCluster(await mkdtemp(join(tmpdir(), 'holdfast-cluster-')), settings)
+  static async start({
+    smallDisk,
+  }: {
+    smallDisk?: { node: string; mebibytes: number }
+  } = {}): Promise<LocalCluster> {
+    const cluster = new LocalCluster(await mkdtemp(join(tmpdir(), 'holdfast-cluster-')))
     try {
+      const disk = smallDisk && SmallDisk.mount(join(cluster.dataDir, smallDisk.node), smallDisk)
+      if (smallDisk && disk) cluster.smallDisks.set(smallDisk.node, disk)
       await cluster.#run('--detach')
     } catch (error) {
       await cluster.stop()
@@ -32,7 +41,7 @@ export class LocalCluster {
     return cluster
   }
 
-  private constructor(dataDir: string, settings: Record<string, string>) {
+  private constructor(dataDir: string) {
     this.dataDir = dataDir
     this.#env = {
       HOLDFAST_DATA_DIR: dataDir,
@@ -41,7 +50,6 @@ export class LocalCluster {
       HOLDFAST_DOWNLOAD_PORT: '0',
       HOLDFAST_ADMIN_PORT: '0',
       HOLDFAST_RATE_LIMITS: 'off',
-      ...settings,
     }
   }
 
@@ -63,6 +71,7 @@ export class LocalCluster {
   /** Ends it and removes the directory. */
   async stop(): Promise<void> {
     await this.#run('--stop').catch(() => {})
+    for (const disk of this.smallDisks.values()) disk.unmount()
     await rm(this.dataDir, { recursive: true, force: true, maxRetries: 5 })
   }
 

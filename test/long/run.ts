@@ -1,10 +1,12 @@
 /**
- * The long suites, in full: `npm run test:long -- [--rounds 200] [--states 5000] [--seed N] [--drains 0.1] [--gib 2]`. Prints what was tried and found; the exit code says
- * whether every promise was kept. `npm test` runs a short form of each.
+ * The long suites, in full: `npm run test:long -- [--rounds 200] [--states 5000] [--seed N] [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>]
+ * [--only states|crash|large|cluster]`. Prints what was tried and found; the exit code says whether every promise was kept. `npm test` runs a short form of each.
  */
 import assert from 'node:assert/strict'
 import { parseArgs } from 'node:util'
 import { searchCrashStates, statesUntilLieIsFound } from '../../libs/chunk-store/test/support/crash-search.ts'
+import { faults } from '../cluster/faults/faults.ts'
+import { faultsOf, runFaultSuite, tableOf } from '../cluster/faults/run-faults.ts'
 import { crashRounds } from './crash.ts'
 import { largeTransfers } from './large.ts'
 
@@ -14,6 +16,10 @@ const { values: options } = parseArgs({
     states: { type: 'string', default: '5000' },
     drains: { type: 'string', default: '0.1' },
     gib: { type: 'string', default: '2' },
+    // Of the cluster: how often each fault, and which ones: those whose names hold the words.
+    runs: { type: 'string', default: '5' },
+    fault: { type: 'string', default: '' },
+    only: { type: 'string' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000_000) },
   },
 })
@@ -22,7 +28,7 @@ const seed = Number(options.seed)
 let passed = 0
 let failed = 0
 
-await suite(`crash states of the chunk store: ${options.states}, --seed ${seed}`, async () => {
+await suite('states', `crash states of the chunk store: ${options.states}, --seed ${seed}`, async () => {
   const { tried, histories, violations } = await searchCrashStates(
     seed,
     Number(options.states),
@@ -36,7 +42,7 @@ await suite(`crash states of the chunk store: ${options.states}, --seed ${seed}`
     `  planted fault       acknowledging before the sync: found after ${found} states`,
   ].join('\n')
 })
-await suite(`kill -9 under load: ${options.rounds} rounds, --seed ${seed}`, async () =>
+await suite('crash', `kill -9 under load: ${options.rounds} rounds, --seed ${seed}`, async () =>
   describe(
     await crashRounds({
       rounds: Number(options.rounds),
@@ -44,18 +50,33 @@ await suite(`kill -9 under load: ${options.rounds} rounds, --seed ${seed}`, asyn
       drains: Number(options.drains),
       report: console.log,
     }),
-  ))
-await suite(`large files: 4 × ${options.gib} GiB`, async () => {
+  ),
+)
+await suite('large', `large files: 4 × ${options.gib} GiB`, async () => {
   const { uploadMs, downloadMs, peakRssBytes } = await largeTransfers({
     files: 4,
     bytesEach: Math.round(Number(options.gib) * 2 ** 30) + 1,
   })
   return `  ${Math.round(uploadMs)} ms up, ${Math.round(downloadMs)} ms down, all whole\n  peak memory         ${peakRssBytes} bytes`
 })
+await suite('cluster', `faults of a cluster: each ${options.runs} times, --seed ${seed}`, async () => {
+  const rows = await runFaultSuite({
+    faults: faults.filter(({ name }) => name.includes(options.fault)),
+    runs: Number(options.runs),
+    seed,
+    long: true,
+    filesMax: 100,
+    report: console.log,
+  })
+  const table = tableOf(rows)
+  assert.deepEqual(rows.flatMap(faultsOf), [], table)
+  return table
+})
 console.log(`\n${passed} passed, ${failed} failed`)
 process.exitCode = failed === 0 ? 0 : 1
 
-async function suite(title: string, run: () => Promise<string>): Promise<void> {
+async function suite(name: string, title: string, run: () => Promise<string>): Promise<void> {
+  if ((options.only ?? name) !== name) return
   console.log(`\n${title}`)
   const started = performance.now()
   try {

@@ -325,8 +325,13 @@ export class Load {
   }
 
   async #download(place: Place, { at, random }: Call): Promise<void> {
-    const files = [...place.links.keys()].filter(({ removed }) => removed === undefined)
-    if (files.length > 0) await this.#read(place, { item: random.pick(files), by: this.#regionAt(at) })
+    const by = this.#regionAt(at)
+    // What was uploaded in the other region a moment ago may not have come yet: who works at home does not depend on it.
+    const atHome = by.code === place.person.region
+    const files = [...place.links]
+      .filter(([{ removed }, link]) => removed === undefined && (!atHome || link.startsWith(by.download)))
+      .map(([item]) => item)
+    if (files.length > 0) await this.#read(place, { item: random.pick(files), by })
   }
 
   /** @returns whether there was an answer */

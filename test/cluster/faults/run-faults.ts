@@ -1,11 +1,12 @@
 /** Each fault while people work, then the history held against the promises; and the table of what was found. */
-import type { LocalCluster } from '../local-cluster.ts'
+import { LocalCluster } from '../local-cluster.ts'
 import { check, type Verdict } from './checker.ts'
-import type { Fault } from './faults.ts'
+import type { Fault } from './fault.ts'
 import { History } from './history.ts'
-import { Load } from './load.ts'
+import { type Kind, Load } from './load.ts'
 import { arrive, type Person } from './people.ts'
 import { Stage } from './stage.ts'
+import { smallNode } from './storage-faults.ts'
 
 export interface FaultRow extends Omit<Verdict, 'unknown'> {
   fault: string
@@ -19,10 +20,11 @@ export interface FaultRow extends Omit<Verdict, 'unknown'> {
   tookMs: number
   /** It was not over in time, or could not be carried out. */
   failed: string[]
+  /** Why this machine cannot do it. */
+  skipped: string | undefined
 }
 
 export interface FaultOptions {
-  cluster: LocalCluster
   faults: readonly Fault[]
   runs: number
   seed: number
@@ -33,11 +35,24 @@ export interface FaultOptions {
 }
 
 const peopleEach = 3
+const allKinds: readonly Kind[] = ['change', 'look', 'upload', 'download']
 const warmMs = 1_500
 const coolMs = 1_000
 
-export async function runFaults(options: FaultOptions): Promise<FaultRow[]> {
-  const { cluster, faults, runs, report } = options
+/** On a cluster of its own. @throws Error when that cannot be started */
+export async function runFaultSuite(options: FaultOptions): Promise<FaultRow[]> {
+  const cluster = await LocalCluster.start({
+    smallDisk: { node: smallNode, mebibytes: options.long ? 2_048 : 512 },
+  })
+  try {
+    return await runFaults(cluster, options)
+  } finally {
+    await cluster.stop()
+  }
+}
+
+async function runFaults(cluster: LocalCluster, options: FaultOptions): Promise<FaultRow[]> {
+  const { faults, runs, report } = options
   const regions = await cluster.regions()
   const people = await Promise.all(
     regions.flatMap((region) => Array.from({ length: peopleEach }, () => arrive(region))),
@@ -52,6 +67,8 @@ export async function runFaults(options: FaultOptions): Promise<FaultRow[]> {
       const history = new History()
       const load = new Load({ people, regions, history, seed: seed++, doubled: fault.doubled ?? false })
       const stage = new Stage({ cluster, regions, people, long: options.long, load })
+      row.skipped = fault.impossible?.(stage)
+      if (row.skipped !== undefined) break
       const startedMs = performance.now()
       await runOne(fault, { stage, row, filesMax: options.filesMax })
       row.tookMs += performance.now() - startedMs
@@ -85,7 +102,7 @@ async function runOne(
     const loadedMs = performance.now()
     await fault.run(stage)
     const since = fault.recovers === 'itself' ? stage.beganMs : stage.endedMs
-    await stage.untilServed(people, { since: Math.max(since, stage.endedMs), kinds: fault.kinds })
+    await stage.untilServed(people, { since: Math.max(since, stage.endedMs), kinds: fault.kinds ?? allKinds })
     const touched = people.filter((person) => fault.touches(person, stage))
     await stage.pause(coolMs)
     row.recoveryMs = Math.max(row.recoveryMs, ...touched.map(({ id }) => recoveryOf(stage, { id, since })))
@@ -140,6 +157,7 @@ function emptyRow(fault: string, runs: number): FaultRow {
     recoveryMs: 0,
     tookMs: 0,
     failed: [],
+    skipped: undefined,
   }
 }
 
@@ -173,7 +191,7 @@ export function tableOf(rows: readonly FaultRow[]): string {
   const cells = rows.map((row) =>
     [
       row.fault,
-      row.runs,
+      row.skipped === undefined ? row.runs : 'skipped',
       row.operations,
       row.acknowledged,
       `${row.unknown.happened} / ${row.unknown.absent}`,
@@ -200,6 +218,7 @@ export function tableOf(rows: readonly FaultRow[]): string {
 }
 
 function lineOf(row: FaultRow): string {
+  if (row.skipped !== undefined) return `${row.fault}: skipped, ${row.skipped}`
   return `${row.fault}: recovered after ${seconds(row.recoveryMs)}, untouched accounts out for ${seconds(row.untouchedOutMs)} at most; took ${seconds(row.tookMs)}${row.failed.map((reason) => `; ${reason}`).join('')}`
 }
 

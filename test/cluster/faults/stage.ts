@@ -1,12 +1,19 @@
 /** What a fault works with: the processes of a running cluster, and whom it may touch. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { Placement } from '@holdfast/placement'
 import { tell } from '../../../infra/cluster/control.ts'
+import { type Plan, planOf } from '../../../infra/cluster/plan.ts'
 import { sleep } from '../../acceptance/world.ts'
 import type { ClusterRegion, LocalCluster } from '../local-cluster.ts'
 import type { Kind, Load } from './load.ts'
-import type { Person } from './people.ts'
+import { dataOf, type Person } from './people.ts'
+import type { SmallDisk } from './small-disk.ts'
+
+const comingAndGoing = fileURLToPath(new URL('coming-and-going.ts', import.meta.url))
 
 export class Stage {
   readonly cluster: LocalCluster
@@ -93,6 +100,71 @@ export class Stage {
   namesOf(role: string, region: string): string[] {
     const { processes } = this.regions.find(({ code }) => code === region) as ClusterRegion
     return processes.filter((process) => process.role === role).map(({ name }) => name)
+  }
+
+  /** Where a region's nats-server listens. */
+  async natsOf(region: string): Promise<string> {
+    const { regions } = await this.#plan()
+    return `127.0.0.1:${regions.find(({ code }) => code === region)?.natsPort}`
+  }
+
+  /** Another actor host beside this one that joins and leaves, again and again. @returns ends it and says how often it came */
+  async comeAndGo(beside: string, name: string): Promise<{ end: () => Promise<number> }> {
+    const { processes } = await this.#plan()
+    const settings = processes.find((process) => process.name === beside)?.settings
+    const child = spawn(process.execPath, [comingAndGoing], {
+      env: { ...process.env, ...settings, HOLDFAST_NODE_NAME: name, HOLDFAST_ADMIN_PORT: '0' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    let times = 0
+    child.stdout.on('data', () => {
+      times++
+    })
+    const ended = once(child, 'exit')
+    await Promise.race([once(child.stdout, 'data'), ended])
+    return {
+      end: async () => {
+        child.kill('SIGTERM')
+        const [code] = await ended
+        if (code !== 0) throw new Error(`${name} ended with ${code}`)
+        return times
+      },
+    }
+  }
+
+  /** The disk of this node, if it has a small one of its own. */
+  smallDisk(name: string): SmallDisk | undefined {
+    return this.cluster.smallDisks.get(name)
+  }
+
+  async blobsOf(name: string): Promise<number> {
+    return (await this.#statusOf(name)).store?.blobs ?? 0
+  }
+
+  async allGroupsFull(): Promise<boolean> {
+    const statuses = await Promise.all(
+      this.regions.map(({ code }) => this.#statusOf(this.namesOf('api', code)[0] as string)),
+    )
+    return statuses.every(({ cluster }) => cluster.placementGroups.every(({ full }) => full))
+  }
+
+  async until(what: string, holds: () => Promise<boolean>, withinMs = 90_000): Promise<void> {
+    const until = performance.now() + withinMs
+    while (!(await holds().catch(() => false))) {
+      if (performance.now() > until) throw new Error(`not within ${withinMs} ms: ${what}`)
+      await sleep(200)
+    }
+  }
+
+  #statusOf(
+    name: string,
+  ): Promise<{ cluster: { placementGroups: { full: boolean }[] }; store?: { blobs: number } }> {
+    const process = this.regions.flatMap(({ processes }) => processes).find((one) => one.name === name)
+    return dataOf(`${process?.admin}/admin/status`, {})
+  }
+
+  #plan(): Promise<Plan> {
+    return planOf(this.cluster.dataDir, {})
   }
 
   /** Activations that were found to be of the past when they wrote, since the logs began. */

@@ -1,0 +1,23 @@
+/**
+ * An actor host that joins, serves and leaves for as long as it lives: a process of its own, started with an actor host's settings.
+ * It says on its output how often it has come.
+ */
+import { readFileSync } from 'node:fs'
+import { startActorHost } from '@holdfast/actor-host'
+import { createLog } from '@holdfast/http-kit'
+import { readClusterConfig } from '@holdfast/process'
+
+const { config, secrets } = readClusterConfig(process.env, {
+  readSecret: (path) => readFileSync(path, 'utf8'),
+})
+const log = createLog({ level: 'silent' })
+let ending = false
+process.on('SIGTERM', () => {
+  ending = true
+})
+for (let time = 1; !ending; time++) {
+  const host = await startActorHost({ config, secrets, settings: [], log })
+  console.log(time)
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  await host.close()
+}
