@@ -12,9 +12,23 @@ export function cpuSeconds(pids: readonly number[]): number {
   for (const pid of withChildren(pids)) {
     const stat = readProc(pid, 'stat')
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    ticks += Number(fields[11] ?? 0) + Number(fields[12] ?? 0)
+    // Its own in user and kernel mode, then that of children that have ended.
+    for (const field of fields.slice(11, 15)) ticks += Number(field)
   }
   return ticks / ticksPerSecond
+}
+
+/** CPU seconds that this machine has spent or not been given (another guest's), all cores together. */
+export function machineCpuSeconds(): number {
+  const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = readFileSync(
+    '/proc/stat',
+    'latin1',
+  )
+    .slice(0, 200)
+    .split(/\s+/, 9)
+    .slice(1)
+    .map(Number)
+  return (user + nice + system + irq + softirq + steal) / ticksPerSecond
 }
 
 /** MiB at the peak since `resetPeak`. */
@@ -142,6 +156,14 @@ export async function startCluster(dataDirectory: string): Promise<Service> {
   }
 }
 
+const repository = join(import.meta.dirname, '..')
+
+/** What `npm start` runs, with its flags. */
+function npmStarts(): string[] {
+  const { scripts } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8'))
+  return (scripts.start as string).replace('exec node ', '').split(' ')
+}
+
 /** The embedded service in a process of its own, on fresh data. */
 export async function startEmbedded(
   dataDirectory: string,
@@ -149,8 +171,8 @@ export async function startEmbedded(
 ): Promise<Service> {
   const [api, upload, download, admin] = await Promise.all([freePort(), freePort(), freePort(), freePort()])
   const start = () =>
-    spawn(process.execPath, ['apps/standalone/src/main.ts'], {
-      cwd: join(import.meta.dirname, '..'),
+    spawn(process.execPath, npmStarts(), {
+      cwd: repository,
       stdio: ['ignore', 'ignore', 'inherit'],
       env: {
         ...process.env,

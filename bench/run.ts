@@ -8,6 +8,7 @@
  *   --only TEXT    scenarios whose name contains the text; several times: any of them
  *   --rounds N     interleaved rounds (3)
  *   --json FILE    writes the results
+ *   --profile DIR  writes profiles of the service's threads there and shows where the time went; rates are lower then
  *   --data DIR     where fresh data lives (a real disk, not a tmpfs)
  *   --api URL --upload URL --admin URL [--pids N,N]   measures a running service
  */
@@ -20,6 +21,7 @@ import { Client } from './client.ts'
 import { Payloads } from './payload.ts'
 import {
   cpuSeconds,
+  machineCpuSeconds,
   peakMiB,
   resetPeak,
   type Service,
@@ -28,6 +30,7 @@ import {
   startReference,
   writtenBytes,
 } from './processes.ts'
+import { profiling, whereTimeGoes } from './profile.ts'
 import {
   type Baseline,
   type Beside,
@@ -51,6 +54,7 @@ const { values } = parseArgs({
     only: { type: 'string', multiple: true, default: [''] },
     rounds: { type: 'string' },
     json: { type: 'string' },
+    profile: { type: 'string' },
     data: { type: 'string', default: join(import.meta.dirname, '..', 'data') },
     api: { type: 'string' },
     upload: { type: 'string' },
@@ -109,6 +113,8 @@ const machine = {
   node: process.version,
 }
 console.log(table(results))
+if (values.profile) console.log(whereTimeGoes(values.profile))
+console.log(`measured in ${(performance.now() / 1000).toFixed(0)} s`)
 if (values.json) {
   const report = { commit, machine, mode: service.mode, quick, rounds, results }
   writeFileSync(values.json, JSON.stringify(report, null, 2))
@@ -156,6 +162,7 @@ async function measured(scenario: Scenario): Promise<Result> {
     }
     const all: Round[] = []
     for (let round = 0; round < (scenario.rounds ?? rounds); round++) {
+      const load = otherLoad([...reference.pids, process.pid, ...pids])
       const references = await besides()
       resetPeak(pids)
       const pidBefore = pids[0]
@@ -171,6 +178,7 @@ async function measured(scenario: Scenario): Promise<Result> {
         cpuSecondsByKind: mapped(kinds, (of, kind) => cpuSeconds(of) - (cpuByKindBefore[kind] ?? 0)),
         peakMiB: peakMiB(pids),
         writtenBytes: writtenBytes(pids) - writtenBefore,
+        otherLoad: load(),
       })
     }
     const figures = all.map((round) => figureOf(scenario.unit, round.measured).toFixed(1))
@@ -179,6 +187,14 @@ async function measured(scenario: Scenario): Promise<Result> {
   } finally {
     await own?.stop()
   }
+}
+
+/** @returns tells which part of the machine's CPU time others had since: neither the bench nor what it measures. */
+function otherLoad(ours: readonly number[]): () => number {
+  const others = () => machineCpuSeconds() - cpuSeconds(ours)
+  const from = performance.now()
+  const before = others()
+  return () => Math.max(0, (others() - before) / ((performance.now() - from) / 1000) / cpus().length)
 }
 
 function mapped<In, Out>(of: Record<string, In>, map: (value: In, key: string) => Out): Record<string, Out> {
@@ -196,7 +212,9 @@ function ownService(): Promise<Service> {
 
 async function target(): Promise<Service> {
   if (values.cluster) return startCluster(directory)
-  if (values.api === undefined) return startEmbedded(directory)
+  const { profile } = values
+  if (values.api === undefined)
+    return startEmbedded(directory, profile === undefined ? {} : { NODE_OPTIONS: profiling(profile) })
   return {
     api: new URL(values.api),
     upload: new URL(values.upload ?? values.api),
