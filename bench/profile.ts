@@ -59,7 +59,7 @@ function sharesOf({ nodes, samples, timeDeltas }: CpuProfile) {
       const part = file?.[1] ?? file?.[3]
       if (part !== undefined)
         return { part, name: `${part} ${file?.[2] ?? file?.[4]}:${(lineNumber ?? 0) + 1} ${functionName}` }
-      if (functionName.startsWith('(')) return { part: functionName, name: functionName }
+      if (/^\((?!root)/.test(functionName)) return { part: functionName, name: functionName }
     }
     return { part: 'node', name: 'node' }
   }

@@ -7,6 +7,7 @@ import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
+import { FormMemory } from './form-scanner.ts'
 import { RecentPermits } from './recent-permits.ts'
 import { RunningUploads } from './running-uploads.ts'
 import { upload } from './upload.ts'
@@ -48,6 +49,7 @@ export interface UploadParts extends UploadDeps {
   present: ItemPresenter
   running: RunningUploads
   permits: RecentPermits
+  forms: FormMemory
   /** 32 bytes: what a client's key becomes a guest account with. */
   idempotencySecret: Uint8Array
 }
@@ -77,6 +79,7 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
       perNetworkMax: settings.uploadsPerNetworkMax ?? uploadsPerNetworkMaxDefault,
     }),
     permits: new RecentPermits(deps.clock),
+    forms: new FormMemory(),
     idempotencySecret: keyring.derive('idempotency'),
   }
 

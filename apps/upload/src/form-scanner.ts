@@ -13,6 +13,7 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { Refusal } from '@holdfast/http-kit'
+import { RecentMap } from '@holdfast/kernel'
 import { type Disposition, parseDisposition } from './content-disposition.ts'
 
 export type FormEvent =
@@ -21,9 +22,10 @@ export type FormEvent =
   | { kind: 'data'; bytes: Buffer }
   | { kind: 'part end' }
 
-export interface PartHead extends Disposition {
+/** Shared by all parts with the same head. */
+export interface PartHead extends Readonly<Disposition> {
   /** Content-Type as sent; undefined without one. */
-  type: string | undefined
+  readonly type: string | undefined
 }
 
 /** Forms of browsers and tools have a handful. */
@@ -38,7 +40,42 @@ const cr = 0x0d
 
 type State = 'preamble' | 'after delimiter' | 'headers' | 'body' | 'epilogue'
 
+/** What is remembered of forms: their delimiters, and part heads of up to so many bytes; 1 MiB in all. */
+const delimitersMax = 256
+const headsMax = 2_048
+const rememberedHeadBytesMax = 256
+
+/** What the forms of one client have in common is read once: the delimiter by its request's type, a part's head by its bytes. */
+export class FormMemory {
+  readonly #delimiters = new RecentMap<string, Buffer>({ max: delimitersMax })
+  readonly #heads = new RecentMap<string, PartHead>({ max: headsMax })
+
+  /** @throws Refusal error-body */
+  delimiterOf(contentType: string | undefined): Buffer {
+    const type = contentType ?? ''
+    let delimiter = this.#delimiters.get(type)
+    if (delimiter === undefined) {
+      delimiter = Buffer.from(`\r\n--${boundaryOf(type)}`, 'latin1')
+      if (type.length <= rememberedHeadBytesMax) this.#delimiters.set(type, delimiter)
+    }
+    return delimiter
+  }
+
+  /** @throws Refusal error-body */
+  headOf(block: Buffer): PartHead {
+    if (block.length > rememberedHeadBytesMax) return partHead(block)
+    const name = block.toString('latin1')
+    let head = this.#heads.get(name)
+    if (head === undefined) {
+      head = partHead(block)
+      this.#heads.set(name, head)
+    }
+    return head
+  }
+}
+
 export class FormScanner {
+  readonly #memory: FormMemory
   readonly #delimiter: Buffer
   #state: State = 'preamble'
   /** What of earlier chunks is not decided yet. The first boundary needs no line break before it: pretend there was one. */
@@ -47,8 +84,9 @@ export class FormScanner {
   #surroundBytes = 0
 
   /** @param contentType of the request. @throws Refusal error-body when it is no form, or one without a usable boundary. */
-  constructor(contentType: string | undefined) {
-    this.#delimiter = Buffer.from(`\r\n--${boundaryOf(contentType)}`, 'latin1')
+  constructor(contentType: string | undefined, memory: FormMemory = new FormMemory()) {
+    this.#memory = memory
+    this.#delimiter = memory.delimiterOf(contentType)
   }
 
   /** @throws Refusal error-body when the form is malformed or has too many or too large parts. */
@@ -83,7 +121,7 @@ export class FormScanner {
             return this.#hold(bytes, at)
           }
           if (end - at > partHeaderBytesMax || ++this.#parts > partsMax) throw new Refusal('error-body')
-          yield { kind: 'part', part: partHead(bytes.subarray(at, end)) }
+          yield { kind: 'part', part: this.#memory.headOf(bytes.subarray(at, end)) }
           this.#state = 'body'
           at = end
           break
@@ -136,10 +174,10 @@ export class FormScanner {
   }
 }
 
-function boundaryOf(contentType: string | undefined): string {
+function boundaryOf(contentType: string): string {
   const [, quoted, plain] =
     /^\s*multipart\/form-data\b.*?;\s*boundary\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]+))/is.exec(
-      contentType ?? '',
+      contentType,
     ) ?? []
   const boundary = quoted?.replace(/\\(.)/gs, '$1') ?? plain
   if (boundary === undefined || boundary === '' || boundary.length > 200) throw new Refusal('error-body')

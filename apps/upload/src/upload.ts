@@ -73,7 +73,9 @@ class IncomingUpload {
     const { headers } = this.#request
     const key = idempotencyKeyOf(this.#request)
     const scanner =
-      headers['content-type'] === undefined ? undefined : new FormScanner(headers['content-type'])
+      headers['content-type'] === undefined
+        ? undefined
+        : new FormScanner(headers['content-type'], this.#parts.forms)
     this.#form = new UploadForm(headerToken(this.#request))
     if (headers.expect !== undefined) {
       await this.#checkEarly()

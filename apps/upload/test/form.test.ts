@@ -9,7 +9,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { parseDisposition } from '../src/content-disposition.ts'
 import { fileType } from '../src/file-type.ts'
-import { FormScanner } from '../src/form-scanner.ts'
+import { FormMemory, FormScanner } from '../src/form-scanner.ts'
 import { requestBytes } from '../src/request-bytes.ts'
 
 interface Part {
@@ -19,9 +19,12 @@ interface Part {
   body: Buffer
 }
 
+/** One for all, as a host has it: what one form taught must not change how another is read. */
+const memory = new FormMemory()
+
 /** All parts of a body that arrives in pieces of these sizes, taken in turn. */
 function scan(boundary: string, body: Buffer, sizes: number[] = [body.length || 1]): Part[] {
-  const scanner = new FormScanner(`multipart/form-data; boundary="${boundary}"`)
+  const scanner = new FormScanner(`multipart/form-data; boundary="${boundary}"`, memory)
   const parts: (Part & { pieces: Buffer[] })[] = []
   for (let at = 0, turn = 0; at < body.length; turn++) {
     const size = sizes[turn % sizes.length] as number

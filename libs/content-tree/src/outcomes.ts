@@ -41,7 +41,7 @@ export class Outcomes {
 
   /** Keeps an outcome and forgets what is over its bound by then. */
   keep(outcome: KeptOutcome): void {
-    this.#windowOf(outcome.requestId).add(outcome)
+    this.#windowOf(outcome.requestId).add(withOwnMemory(outcome))
     for (const window of [this.#minted, this.#keyed])
       for (const forgotten of window.forget(outcome.timeMs))
         this.#floorMs = Math.max(this.#floorMs, requestTime(forgotten.requestId) ?? 0)
@@ -55,7 +55,7 @@ export class Outcomes {
 
   restore(outcomes: readonly KeptOutcome[], floorMs: number): void {
     this.#floorMs = floorMs
-    for (const outcome of outcomes) this.#windowOf(outcome.requestId).add(outcome)
+    for (const outcome of outcomes) this.#windowOf(outcome.requestId).add(withOwnMemory(outcome))
   }
 
   #windowOf(requestId: Uint8Array): Window {
@@ -96,6 +96,20 @@ class Window {
 
   all(): Iterable<KeptOutcome> {
     return this.#outcomes.values()
+  }
+}
+
+/** Its bytes in memory of their own: as they come they are short views that keep a pool, or the whole message, alive. */
+function withOwnMemory({ requestId, reply, ids, ...rest }: KeptOutcome): KeptOutcome {
+  const memory = Buffer.allocUnsafeSlow(requestId.length + reply.length + ids.length)
+  memory.set(requestId)
+  memory.set(reply, requestId.length)
+  memory.set(ids, requestId.length + reply.length)
+  return {
+    ...rest,
+    requestId: memory.subarray(0, requestId.length),
+    reply: memory.subarray(requestId.length, requestId.length + reply.length),
+    ids: memory.subarray(requestId.length + reply.length),
   }
 }
 

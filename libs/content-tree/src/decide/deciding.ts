@@ -122,7 +122,7 @@ export class Deciding {
     extra: { uses?: Blob[]; codesUsed?: number; legacyCodesUsed?: number } = {},
   ): Outcome {
     const known = typeof result === 'function' ? undefined : { result }
-    const encoded = known === undefined ? undefined : Buffer.from(Reply.encode(known).finish())
+    const encoded = known === undefined ? undefined : asBuffer(Reply.encode(known).finish())
     const change: Change = {
       requestId: Buffer.from(this.request.requestId),
       timeMs: Math.floor(this.context.nowMs),
@@ -240,4 +240,8 @@ export class Deciding {
     if (access === 'unknown') return { kind: 'needs', verdicts: reading.tries.open }
     return refuse(accessRefusal(access))
   }
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 }
