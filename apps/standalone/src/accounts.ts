@@ -2,6 +2,7 @@
 import {
   type AccountClient,
   AccountHost,
+  type AccountMoments,
   type HostMetrics,
   RoutedAccountClient,
 } from '@holdfast/actor-runtime'
@@ -31,6 +32,7 @@ export interface AccountsParts {
 
 export interface Accounts {
   client: AccountClient
+  moments: AccountMoments
   active(): number
   close(): Promise<void>
 }
@@ -77,6 +79,7 @@ export function startAccounts(parts: AccountsParts): Accounts {
       local: { hostId, ask: (message) => host.ask(message) },
       clock,
     }),
+    moments: host,
     active: () => host.activeAccounts,
     async close() {
       await host.close({ drainMs: restMs })

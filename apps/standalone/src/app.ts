@@ -138,6 +138,7 @@ export async function startStandalone({
     config,
     urls,
     accounts: accounts.client,
+    moments: accounts.moments,
     blobs,
     lookups,
     keyring,

@@ -1,5 +1,5 @@
 /** The HTTP hosts of this process. */
-import type { AccountClient } from '@holdfast/actor-runtime'
+import type { AccountClient, AccountMoments } from '@holdfast/actor-runtime'
 import { createApi } from '@holdfast/api'
 import type { BlobStore } from '@holdfast/blob-store'
 import { drainOnClose, ItemPresenter, type RateLimits } from '@holdfast/http-kit'
@@ -18,6 +18,7 @@ export interface HostParts {
   config: Config
   urls: Listening['urls']
   accounts: AccountClient
+  moments: AccountMoments
   blobs: BlobStore
   lookups: LookupStore
   keyring: Keyring

@@ -1,7 +1,7 @@
 /** Builds the download host out of its parts. */
 import { createSecretKey } from 'node:crypto'
-import type { Capability, CapabilityKey } from '@holdfast/access'
-import type { AccountClient } from '@holdfast/actor-runtime'
+import type { CapabilityKey } from '@holdfast/access'
+import type { AccountClient, AccountMoments } from '@holdfast/actor-runtime'
 import type { BlobStore } from '@holdfast/blob-store'
 import { createHttpHost, drainOnClose, type RateLimits } from '@holdfast/http-kit'
 import { type Clock, type Keyring, RecentMap } from '@holdfast/kernel'
@@ -10,13 +10,15 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { Archives } from './archives.ts'
 import { type DirectLinkParams, directLink } from './direct-link.ts'
-import { download } from './download.ts'
+import { download, type Grant } from './download.ts'
 import { DownloadReports, type Traffic } from './download-reports.ts'
 import { RecentAnswers } from './recent-answers.ts'
 import { trafficCounter } from './traffic-counter.ts'
 
 export interface DownloadsDeps {
   accounts: AccountClient
+  /** Where the accounts are in this process. */
+  moments?: AccountMoments
   blobs: BlobStore
   keyring: Keyring
   clock: Clock
@@ -31,11 +33,12 @@ export interface DownloadsDeps {
 /** What the handlers work with. */
 export interface DownloadParts {
   accounts: AccountClient
+  moments: AccountMoments | undefined
   blobs: BlobStore
   keyring: Keyring
   capabilityKey: CapabilityKey
-  /** Those that were verified lately, by their text. */
-  capabilities: RecentMap<string, Capability>
+  /** Capabilities that were verified lately, by their text. */
+  grants: RecentMap<string, Grant>
   clock: Clock
   limits: RateLimits
   recent: RecentAnswers
@@ -46,7 +49,7 @@ export interface DownloadParts {
 
 const drainMsDefault = 30_000
 /** Some 500 bytes each; one serves a folder, for whoever listed it. */
-const capabilitiesMax = 4_096
+const grantsMax = 4_096
 
 /**
  * The host of downloads, direct links and archives; the caller listens.
@@ -68,10 +71,11 @@ export function createDownloads(deps: DownloadsDeps): FastifyInstance {
   const bytesSent = trafficCounter(deps.metrics)
   const parts: DownloadParts = {
     accounts,
+    moments: deps.moments,
     blobs,
     keyring,
     capabilityKey: createSecretKey(keyring.derive('capability')),
-    capabilities: new RecentMap({ max: capabilitiesMax }),
+    grants: new RecentMap({ max: grantsMax }),
     clock,
     limits,
     recent: new RecentAnswers(clock),

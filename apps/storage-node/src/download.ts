@@ -48,12 +48,15 @@ async function open(
     } as const
     return (await askAccount(parts, question, ['file'])).value
   }
-  const asked = (who: Who) =>
-    isOwners(who) ? ask(who) : parts.recent.get(questionOf(content.contentId, who, password), () => ask(who))
-
+  const { contentId, accountId } = content
   const grant = grantOf(parts, request)
   if (grant !== undefined) {
-    const granted = await unlessRefused(asked(grant))
+    const question = `${contentId} ${grant.question} ${password ?? ''}`
+    const granted = await unlessRefused(
+      grant.isOwners
+        ? parts.recent.ofOwner(question, parts.moments?.momentOf(accountId), () => ask(grant.who))
+        : parts.recent.ofVisitor(question, () => ask(grant.who)),
+    )
     if (!(granted instanceof Refusal)) return granted
   }
   const token = tokenOf(request)
@@ -72,7 +75,11 @@ async function open(
     const opened = owner === undefined || owner === 'no token' ? undefined : await unlessRefused(ask(owner))
     if (opened !== undefined && !(opened instanceof Refusal)) return opened
   }
-  const visited = await unlessRefused(asked({ $case: 'visitor', value: { accountId: '' } }))
+  const visited = await unlessRefused(
+    parts.recent.ofVisitor(`${contentId}  ${password ?? ''}`, () =>
+      ask({ $case: 'visitor', value: { accountId: '' } }),
+    ),
+  )
   if (!(visited instanceof Refusal)) return visited
   if (visited.status === 'error-passwordWrong') await parts.limits.takeGuess(request, 'password')
   throw visited
@@ -92,24 +99,35 @@ async function unlessRefused(answer: Promise<FileView>): Promise<FileView | Refu
   }
 }
 
+/** What a verified capability gives. */
+export interface Grant {
+  /** Unix seconds. */
+  ends: number
+  who: Who
+  isOwners: boolean
+  /** Tells it from others in remembered questions. */
+  question: string
+}
+
 /** The verified capability of the link, if it has one that still holds. */
-function grantOf(parts: DownloadParts, request: FastifyRequest): Who | undefined {
+function grantOf(parts: DownloadParts, request: FastifyRequest): Grant | undefined {
   const { c } = request.query as Record<string, unknown>
   if (typeof c !== 'string') return undefined
   const now = Math.floor(parts.clock.now() / 1000)
-  const known = parts.capabilities.get(c)
-  const capability =
-    known !== undefined && now < known.ends ? known : verifyCapability(parts.capabilityKey, c, now)
+  const known = parts.grants.get(c)
+  if (known !== undefined && now < known.ends) return known
+  const capability = verifyCapability(parts.capabilityKey, c, now)
   if (capability === undefined) return undefined
-  parts.capabilities.set(c, capability)
-  return {
-    $case: 'grant',
-    value: {
-      folderId: capability.folderId,
-      ownerTokenCounter: capability.ownerTokenCounter,
-      passwordVersion: Buffer.from(capability.passwordVersion),
-    },
+  const { ends, folderId, ownerTokenCounter } = capability
+  const passwordVersion = Buffer.from(capability.passwordVersion)
+  const grant: Grant = {
+    ends,
+    who: { $case: 'grant', value: { folderId, ownerTokenCounter, passwordVersion } },
+    isOwners: ownerTokenCounter !== undefined,
+    question: `${folderId} ${passwordVersion.toString('hex')} ${ownerTokenCounter ?? ''}`,
   }
+  parts.grants.set(c, grant)
+  return grant
 }
 
 /** The bearer, when the token is one of this account; undefined when it is another's, which gives nothing here. */
@@ -117,16 +135,6 @@ function ownerOf(token: string, accountId: string): Who | undefined | 'no token'
   const parsed = parseToken(token)
   if (parsed === undefined) return 'no token'
   return parsed.account === accountId ? { $case: 'bearer', value: { token: parsed.bytes } } : undefined
-}
-
-function isOwners(who: Who): boolean {
-  return who.$case === 'grant' && who.value.ownerTokenCounter !== undefined
-}
-
-function questionOf(contentId: string, who: Who, password: string | undefined): string {
-  const grant =
-    who.$case === 'grant' ? `${who.value.folderId} ${who.value.passwordVersion.toString('hex')}` : ''
-  return `${contentId} ${grant} ${password ?? ''}`
 }
 
 /** @throws Refusal error-password when it was sent twice, or is longer than any password. */

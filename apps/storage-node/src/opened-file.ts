@@ -1,5 +1,5 @@
 /** A file that its account opened for somebody, as a representation. */
-import type { BlobName, BlobStore } from '@holdfast/blob-store'
+import { type BlobName, type BlobStore, readsWhole } from '@holdfast/blob-store'
 import type { Item } from '@holdfast/wire'
 import type { Representation } from './representation.ts'
 import { fileHeaders } from './safe-headers.ts'
@@ -18,5 +18,6 @@ export function openedFile(blobs: BlobStore, item: Item): Representation {
     modifiedSeconds: item.modTime,
     headers: fileHeaders(item.name, item.mimetype),
     read: (range, signal) => storedBytes(blobs, name, range, signal),
+    ...(readsWhole(blobs) ? { readWhole: (range) => blobs.readWhole(name, range) } : {}),
   }
 }

@@ -1,6 +1,6 @@
 /** Answers GET and HEAD for something that has a size, an ETag and bytes: conditions, ranges, and the pump. */
 import { randomUUID } from 'node:crypto'
-import { Refusal } from '@holdfast/http-kit'
+import { Refusal, takeOver } from '@holdfast/http-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { evaluate, rangeHolds } from './conditions.ts'
 import { type ByteRange, parseRanges } from './ranges.ts'
@@ -18,6 +18,8 @@ export interface Representation {
   ignoresRange?: boolean
   /** The bytes start … end (exclusive); a piece is the consumer's only until it asks for the next one. */
   read(range: ByteRange, signal: AbortSignal): AsyncIterable<Uint8Array>
+  /** The same bytes in one piece, nobody's to change; undefined when there are too many for that. */
+  readWhole?(range: ByteRange): Promise<Uint8Array | undefined>
 }
 
 export interface ServeObserver {
@@ -34,18 +36,10 @@ export async function serve(
   representation: Representation,
   observer: ServeObserver,
 ): Promise<FastifyReply> {
-  const { size, etag, modifiedSeconds } = representation
-  const validators = {
-    etag,
-    'accept-ranges': 'bytes',
-    'cache-control': 'private, no-cache',
-    ...(modifiedSeconds === undefined
-      ? {}
-      : { 'last-modified': new Date(modifiedSeconds * 1000).toUTCString() }),
-  }
+  const { size } = representation
   const verdict = evaluate(request.headers, representation)
   if (verdict === 'failed') throw new Refusal('error-precondition')
-  if (verdict === 'not modified') return reply.code(304).headers(validators).send()
+  if (verdict === 'not modified') return reply.code(304).headers(validatorsOf(representation)).send()
 
   const ranged = representation.ignoresRange !== true && rangeHolds(request.headers, representation)
   const ranges = ranged ? parseRanges(request.headers.range, size) : undefined
@@ -54,51 +48,74 @@ export async function serve(
     throw new Refusal('error-range')
   }
   const plan = planOf(representation, ranges)
-  if (request.method === 'HEAD') {
-    return reply.code(plan.code).headers(validators).headers(plan.headers).send()
+  if (request.method === 'HEAD') return reply.code(plan.code).headers(plan.headers).send()
+  const whole = plan.single && (await representation.readWhole?.(plan.single))
+  if (whole) {
+    if (plan.fromStart) observer.begun()
+    takeOver(request, reply, plan).end(whole, () => observer.sent(whole.length))
+    return reply
   }
   const body = new ResponseBody(plan.open, (bytes) => observer.sent(bytes))
   await body.ready()
   if (plan.fromStart) observer.begun()
-  return reply.code(plan.code).headers(validators).headers(plan.headers).send(body)
+  body
+    .sendTo(takeOver(request, reply, plan))
+    .catch((error: unknown) => request.log.warn({ err: error, requestId: request.id }, 'an answer was cut'))
+  return reply
+}
+
+function validatorsOf({ etag, modifiedSeconds }: Representation): Record<string, string> {
+  const validators = { etag, 'accept-ranges': 'bytes', 'cache-control': 'private, no-cache' }
+  return modifiedSeconds === undefined
+    ? validators
+    : { ...validators, 'last-modified': new Date(modifiedSeconds * 1000).toUTCString() }
 }
 
 interface Plan {
   code: 200 | 206
   headers: Record<string, string>
   fromStart: boolean
+  /** When that is all. */
+  single?: ByteRange
   open(signal: AbortSignal): AsyncIterable<Uint8Array>
 }
 
 function planOf(representation: Representation, ranges: ByteRange[] | undefined): Plan {
-  const { size, headers } = representation
+  const { size } = representation
+  const headers = { ...validatorsOf(representation), ...representation.headers }
   const [first, second] = ranges ?? []
   if (first === undefined) {
+    const all = { start: 0, end: size }
+    headers['content-length'] = String(size)
     return {
       code: 200,
-      headers: { ...headers, 'content-length': String(size) },
+      headers,
       fromStart: true,
-      open: (signal) => representation.read({ start: 0, end: size }, signal),
+      single: all,
+      open: (signal) => representation.read(all, signal),
     }
   }
   if (second === undefined) {
+    headers['content-length'] = String(first.end - first.start)
+    headers['content-range'] = contentRange(first, size)
     return {
       code: 206,
-      headers: {
-        ...headers,
-        'content-length': String(first.end - first.start),
-        'content-range': contentRange(first, size),
-      },
+      headers,
       fromStart: first.start === 0,
+      single: first,
       open: (signal) => representation.read(first, signal),
     }
   }
-  return multipartPlan(representation, ranges as ByteRange[])
+  return multipartPlan(representation, headers, ranges as ByteRange[])
 }
 
 /** `multipart/byteranges`, RFC 9110 §14.6. */
-function multipartPlan(representation: Representation, ranges: ByteRange[]): Plan {
-  const { size, headers } = representation
+function multipartPlan(
+  representation: Representation,
+  headers: Record<string, string>,
+  ranges: ByteRange[],
+): Plan {
+  const { size } = representation
   const boundary = randomUUID()
   const heads = ranges.map((range) =>
     Buffer.from(

@@ -1,11 +1,9 @@
 /**
- * Bytes on their way to a client: pulled from their source piece by piece, each given to the socket before the next is asked for.
- *
- * Looks like a stream to fastify, which ends it when the client goes; but it is its own pump, because a piece of the store is ours only until
- * the next is asked for, and a plain pipe would ask too early. A source that fails cuts the connection: a body is whole or visibly broken.
+ * Bytes on their way to a client: pulled from their source piece by piece, each given to the socket before the next is asked for, as a piece of
+ * the store is ours only until then. No stream around them: the pump writes to the response itself. When the client goes the source ends at once;
+ * a source that fails cuts the connection: a body is whole or visibly broken.
  */
 import type { ServerResponse } from 'node:http'
-import { Readable } from 'node:stream'
 
 /** What a reader must take. */
 export interface Pace {
@@ -18,14 +16,15 @@ export interface Pace {
 /** 874 bytes a second is slower than any network that is of use, and each slow reader holds a buffer. */
 const slowest: Pace = { progressBytes: 256 * 1024, progressMs: 300_000 }
 
-export class ResponseBody extends Readable {
+export class ResponseBody {
   readonly #source: AsyncIterator<Uint8Array>
   readonly #stop = new AbortController()
   readonly #onBytes: (count: number) => void
   readonly #pace: Pace
-  #first: Promise<IteratorResult<Uint8Array>> | undefined
-  /** The source has given all it had: nobody need be told to stop. */
-  #exhausted = false
+  #first: IteratorResult<Uint8Array> | undefined
+  /** The source has given all it had, or failed: nobody need be told to stop. */
+  #ended = false
+  #reject: ((error: Error) => void) | undefined
 
   /**
    * @param open makes the source; its signal says that nobody wants the bytes any more.
@@ -36,7 +35,6 @@ export class ResponseBody extends Readable {
     onBytes: (count: number) => void,
     pace: Pace = slowest,
   ) {
-    super({ autoDestroy: true })
     this.#pace = pace
     this.#source = open(this.#stop.signal)[Symbol.asyncIterator]()
     this.#onBytes = onBytes
@@ -44,68 +42,94 @@ export class ResponseBody extends Readable {
 
   /** Resolves when the first bytes are there: until then a fault can still be answered properly. Rejects with that fault. */
   async ready(): Promise<void> {
-    this.#first = this.#source.next()
+    this.#first = await this.#next()
+  }
+
+  /** Nobody wants the bytes: frees the source. */
+  cancel(): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#stop.abort()
+    // Not awaited: a source that waits for its disk must not hold up the end of a connection that is gone.
+    Promise.resolve(this.#source.return?.()).catch(() => undefined)
+  }
+
+  /**
+   * Writes the body and ends the response; resolves then, or when the client is gone.
+   * @throws what the source threw, or that the reader was too slow: the connection is cut.
+   */
+  async sendTo(response: ServerResponse): Promise<void> {
+    const slow = new SlowReader(this.#pace, () => this.#reject?.(new Error('the reader is too slow')))
+    let gone = response.destroyed
+    const leave = () => {
+      gone = true
+      this.cancel()
+      this.#reject?.(new Error('the client is gone'))
+    }
+    response.once('close', leave)
     try {
-      await this.#first
+      if (gone) return
+      let next = this.#first ?? (await this.#next())
+      for (; !next.done; next = await this.#next()) {
+        slow.expect(next.value.length)
+        gone = !(await this.#write(response, next.value)) || gone
+        if (gone) break
+        this.#onBytes(next.value.length)
+      }
+      if (!gone) response.end()
     } catch (error) {
-      this.destroy()
+      response.destroy()
+      if (!gone) throw error
+    } finally {
+      this.cancel()
+      slow.stop()
+      response.off('close', leave)
+    }
+  }
+
+  async #next(): Promise<IteratorResult<Uint8Array>> {
+    try {
+      const next = await this.#source.next()
+      if (next.done) this.#ended = true
+      return next
+    } catch (error) {
+      this.#ended = true
       throw error
     }
   }
 
-  override pipe<T extends NodeJS.WritableStream>(destination: T): T {
-    this.#pump(destination as unknown as ServerResponse).then(
-      () => {
-        this.push(null)
-        this.resume()
-      },
-      (error: Error) => this.destroy(error),
-    )
-    return destination
-  }
-
-  override _read(): void {
-    // Nobody reads from here: the pump writes.
-  }
-
-  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
-    if (!this.#exhausted) this.#stop.abort()
-    // Not awaited: a source that waits for its disk must not hold up the end of a connection that is gone.
-    Promise.resolve(this.#source.return?.()).catch(() => undefined)
-    done(error)
-  }
-
-  async #pump(response: ServerResponse): Promise<void> {
-    const { progressBytes, progressMs } = this.#pace
-    const guard = setTimeout(() => this.destroy(new Error('the reader is too slow')), progressMs)
-    guard.unref()
-    try {
-      let next = await (this.#first ?? this.#source.next())
-      for (; !next.done; next = await this.#source.next()) {
-        for (let at = 0; at < next.value.length; at += progressBytes) {
-          const part = next.value.subarray(at, at + progressBytes)
-          await this.#write(response, part)
-          guard.refresh()
-          this.#onBytes(part.length)
-        }
-      }
-      this.#exhausted = true
-      if (!this.destroyed) response.end()
-    } finally {
-      clearTimeout(guard)
-    }
-  }
-
-  #write(response: ServerResponse, part: Uint8Array): Promise<void> {
+  /** False when the client did not take it. */
+  #write(response: ServerResponse, piece: Uint8Array): Promise<boolean> {
     return new Promise((resolve, reject) => {
-      if (this.destroyed) return reject(new Error('the response has ended'))
-      const ended = () => reject(new Error('the response has ended'))
-      this.once('close', ended)
-      response.write(part, (error) => {
-        this.off('close', ended)
-        if (error) reject(error)
-        else resolve()
-      })
+      this.#reject = reject
+      response.write(piece, (error) => resolve(!error))
     })
+  }
+}
+
+/** Tells of a reader that took less than it must. One timer a body. */
+class SlowReader {
+  readonly #pace: Pace
+  readonly #timer: NodeJS.Timeout
+  /** Times that the piece under way may take in all. */
+  #left = 0
+
+  constructor(pace: Pace, drop: () => void) {
+    this.#pace = pace
+    this.#timer = setTimeout(() => {
+      if (this.#left-- > 0) this.#timer.refresh()
+      else drop()
+    }, pace.progressMs)
+    this.#timer.unref()
+  }
+
+  /** A piece of so many bytes is to be taken from now on. */
+  expect(bytes: number): void {
+    this.#left = Math.ceil(bytes / this.#pace.progressBytes) - 1
+    this.#timer.refresh()
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
   }
 }

@@ -183,43 +183,73 @@ t.test('any name goes through a header and comes out the same', async (t) => {
   )
 })
 
-t.test("visitors' answers are shared for moments, owners' and refusals never kept", async (t) => {
-  let now = 0
-  const recent = new RecentAnswers({ now: () => now, monotonic: () => now })
-  let asked = 0
-  const answer =
-    (isOwner = false) =>
-    async (): Promise<FileView> => {
-      asked += 1
-      return { item: undefined, isOwner }
-    }
-  await Promise.all([recent.get('a', answer()), recent.get('a', answer())])
-  await recent.get('a', answer())
-  t.equal(asked, 1)
-  now = 3_000
-  await recent.get('a', answer())
-  t.equal(asked, 2, 'not longer than promised')
-  await recent.get('b', answer(true))
-  await recent.get('b', answer(true))
-  t.equal(asked, 4)
-  for (let at = 0; at < 2; at++) {
-    await t.rejects(
-      recent.get('c', async () => {
+t.test(
+  "visitors' answers are shared for moments, refusals and what turns out to be an owner's never kept",
+  async (t) => {
+    let now = 0
+    const recent = new RecentAnswers({ now: () => now, monotonic: () => now })
+    let asked = 0
+    const answer =
+      (isOwner = false) =>
+      async (): Promise<FileView> => {
         asked += 1
-        throw new Error('refused')
-      }),
-    )
-  }
-  t.equal(asked, 6)
-  // What is answered late was asked early.
-  const late = Promise.withResolvers<FileView>()
-  const waiting = recent.get('d', () => late.promise)
-  now += 2_600
-  late.resolve({ item: undefined, isOwner: false })
-  await waiting
-  await recent.get('d', answer())
-  t.equal(asked, 7)
-})
+        return { item: undefined, isOwner }
+      }
+    await Promise.all([recent.ofVisitor('a', answer()), recent.ofVisitor('a', answer())])
+    await recent.ofVisitor('a', answer())
+    t.equal(asked, 1)
+    now = 3_000
+    await recent.ofVisitor('a', answer())
+    t.equal(asked, 2, 'not longer than promised')
+    await recent.ofVisitor('b', answer(true))
+    await recent.ofVisitor('b', answer(true))
+    t.equal(asked, 4)
+    for (let at = 0; at < 2; at++) {
+      await t.rejects(
+        recent.ofVisitor('c', async () => {
+          asked += 1
+          throw new Error('refused')
+        }),
+      )
+    }
+    t.equal(asked, 6)
+    // What is answered late was asked early.
+    const late = Promise.withResolvers<FileView>()
+    const waiting = recent.ofVisitor('d', () => late.promise)
+    now += 2_600
+    late.resolve({ item: undefined, isOwner: false })
+    await waiting
+    await recent.ofVisitor('d', answer())
+    t.equal(asked, 7)
+  },
+)
+
+t.test(
+  "an owner's answer holds while his account is unchanged, and is asked for where that is not known",
+  async (t) => {
+    let now = 0
+    const recent = new RecentAnswers({ now: () => now, monotonic: () => now })
+    let asked = 0
+    const answer = async (): Promise<FileView> => {
+      asked += 1
+      return { item: undefined, isOwner: true }
+    }
+    const moments = [{}, {}]
+    await recent.ofOwner('a', undefined, answer)
+    await recent.ofOwner('a', undefined, answer)
+    t.equal(asked, 2)
+    await Promise.all([recent.ofOwner('a', moments[0], answer), recent.ofOwner('a', moments[0], answer)])
+    await recent.ofOwner('a', moments[0], answer)
+    t.equal(asked, 3)
+    await recent.ofOwner('a', moments[1], answer)
+    t.equal(asked, 4, 'the account was changed')
+    await recent.ofOwner('a', undefined, answer)
+    t.equal(asked, 5, 'the account left')
+    now += 3_000
+    await recent.ofOwner('a', moments[1], answer)
+    t.equal(asked, 6, 'for moments only')
+  },
+)
 
 t.test('a reader that takes nothing is dropped, one that takes a little is not', async (t) => {
   const ended = Promise.withResolvers<Error | undefined>()
@@ -234,12 +264,9 @@ t.test('a reader that takes nothing is dropped, one that takes a little is not',
   }
   const pace = { progressBytes: 1024, progressMs: 200 }
   const server = createServer((asked, response) => {
-    const body = new ResponseBody(asked.url === '/some' ? some : endless, () => {}, pace)
-    body.on('error', (error) => {
-      ended.resolve(error)
-      response.destroy()
-    })
-    body.pipe(response)
+    new ResponseBody(asked.url === '/some' ? some : endless, () => {}, pace)
+      .sendTo(response)
+      .catch(ended.resolve)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -253,4 +280,60 @@ t.test('a reader that takes nothing is dropped, one that takes a little is not',
   socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
   t.match(await ended.promise, { message: 'the reader is too slow' })
   socket.destroy()
+})
+
+t.test(
+  'a client that goes ends the source at once, whether it is being written to or waited for',
+  async (t) => {
+    for (const waits of [false, true]) {
+      const begun = Promise.withResolvers<void>()
+      const freed = Promise.withResolvers<void>()
+      const sent = Promise.withResolvers<void>()
+      async function* source(signal: AbortSignal) {
+        try {
+          for (let at = 0; ; at++) {
+            if (at === 1) begun.resolve()
+            if (at === 1 && waits) await once(signal, 'abort')
+            if (signal.aborted) return
+            yield Buffer.alloc(256 * 1024)
+          }
+        } finally {
+          freed.resolve()
+        }
+      }
+      const server = createServer((_, response) => {
+        new ResponseBody(source, () => {}).sendTo(response).then(sent.resolve, sent.reject)
+      })
+      server.listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+      socket.on('error', () => {})
+      socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+      await begun.promise
+      socket.destroy()
+      await Promise.all([freed.promise, sent.promise])
+      t.pass(waits ? 'while the source was waited for' : 'while the socket was full')
+      server.close()
+    }
+  },
+)
+
+t.test('a source that fails cuts the connection', async (t) => {
+  const failed = Promise.withResolvers<unknown>()
+  async function* source() {
+    yield Buffer.alloc(10)
+    throw new Error('damaged')
+  }
+  const server = createServer((_, response) => {
+    response.writeHead(200, { 'content-length': 20 })
+    new ResponseBody(source, () => {}).sendTo(response).catch(failed.resolve)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const answer = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`).catch(
+    () => undefined,
+  )
+  await t.rejects(answer?.arrayBuffer() ?? Promise.reject(new Error('no head')))
+  t.match(await failed.promise, { message: 'damaged' })
 })

@@ -67,6 +67,11 @@ export class AccountActor {
     return this.#activation?.nextDue
   }
 
+  /** See `AccountMoments`. */
+  get moment(): object | undefined {
+    return this.#activation?.moment
+  }
+
   /** May leave: nobody waits. */
   get quiet(): boolean {
     return this.#underWay === undefined && this.#inHand === 0 && this.#activation?.quiet === true

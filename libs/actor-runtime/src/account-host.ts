@@ -14,6 +14,7 @@ import { AccountActor, type ActorHost } from './account-actor.ts'
 import { Ailments } from './ailments.ts'
 import { type Answer, Ask, decodedAnswer, encodedAnswer, encodeReply } from './ask.ts'
 import { CodeLeases } from './code-leases.ts'
+import type { AccountMoments } from './contract.ts'
 import { DueAccounts } from './due-accounts.ts'
 import { defaultLimits, type RuntimeLimits } from './limits.ts'
 import { dueOf } from './lookup-rows.ts'
@@ -61,7 +62,7 @@ const tickRetrySeconds = 5
 /** Timers are read again when those that were forgotten come this near. */
 const horizonMarginSeconds = 60
 
-export class AccountHost {
+export class AccountHost implements AccountMoments {
   readonly #services: Services
   /** What actors see of this host. */
   readonly #actorHost: ActorHost
@@ -157,6 +158,11 @@ export class AccountHost {
     let count = 0
     for (const actor of this.#actors.values()) if (actor.active) count++
     return count
+  }
+
+  /** See `AccountMoments`. */
+  momentOf(account: string): object | undefined {
+    return this.#actors.get(account)?.moment
   }
 
   // ---- requests

@@ -71,6 +71,7 @@ export class Activation {
   #ailing = false
   #loss: Loss | undefined
 
+  #moment = {}
   #effectsSeen = 0
   #owed = 0
   #finished: number[] = []
@@ -157,6 +158,16 @@ export class Activation {
 
   get nextDue(): number | undefined {
     return this.#state.nextDue()
+  }
+
+  /**
+   * Another object after every decided change, before anybody is told of it. Undefined where a stale owner could be asked: there only a
+   * question through the mailbox is confirmed.
+   */
+  get moment(): object | undefined {
+    return this.#services.journal.capabilities.exclusive && this.#loss === undefined
+      ? this.#moment
+      : undefined
   }
 
   /** Nothing is being decided, flushed or checkpointed. */
@@ -361,6 +372,7 @@ export class Activation {
     const entry = this.#entryOf(change)
     const keys = uses.map((blob) => referenceKey(blob, this.#hold.account))
     let answer: Answer
+    this.#moment = {}
     try {
       this.#state.apply(change)
       answer = reply()
@@ -504,6 +516,7 @@ export class Activation {
       codeStart: 0,
       operation: 0,
     }
+    this.#moment = {}
     this.#state.apply(change)
     batch.add(this.#entryOf(change))
   }

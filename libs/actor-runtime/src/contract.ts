@@ -15,3 +15,12 @@ export interface AccountClient {
     options: { timeoutMs?: number; signal?: AbortSignal },
   ): Promise<AccountReply>
 }
+
+/** Where the only host of all accounts is in this process: tells whether an account's answer would still be the same. */
+export interface AccountMoments {
+  /**
+   * An object that stays the same one as long as nothing about the account was changed; undefined when that is not known here. Fetched before a
+   * question and found again later, it says that the answer holds still, as far as it does not depend on the clock.
+   */
+  momentOf(accountId: string): object | undefined
+}

@@ -1,6 +1,6 @@
 export { RoutedAccountClient, type RoutedAccountClientOptions } from './account-client.ts'
 export { AccountHost, type AccountHostOptions } from './account-host.ts'
-export type { AccountClient } from './contract.ts'
+export type { AccountClient, AccountMoments } from './contract.ts'
 export { AccountsUnavailable } from './errors.ts'
 export { defaultLimits, type RuntimeLimits } from './limits.ts'
 export { type HostMetrics, noMetrics, type RuntimeLog, silentLog } from './observer.ts'

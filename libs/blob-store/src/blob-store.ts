@@ -42,6 +42,20 @@ export interface BlobStore {
   close(): Promise<void>
 }
 
+/** A speed-up that some stores have: small blobs need no iteration. */
+export interface WholeReads {
+  /**
+   * The bytes `start` … `end` in one piece, checked like those of `read`. They are shared: nobody may change them.
+   * @returns undefined when the blob is not small: `read` it.
+   * @throws BlobFault `NOT_FOUND`, `CORRUPT`, `IO`.
+   */
+  readWhole(blob: BlobName, range: { start: number; end: number }): Promise<Uint8Array | undefined>
+}
+
+export function readsWhole(store: BlobStore): store is BlobStore & WholeReads {
+  return 'readWhole' in store
+}
+
 export interface BlobStage {
   /** 16 bytes; becomes the incarnation. */
   readonly uploadId: Uint8Array

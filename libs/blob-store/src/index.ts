@@ -1,5 +1,13 @@
 export { type BlobDigest, BlobDigester, blobIdBytes, digestOf, incarnationBytes } from './blob-digest.ts'
-export type { BlobFacts, BlobName, BlobStage, BlobStore, BlobStoreUsage } from './blob-store.ts'
+export {
+  type BlobFacts,
+  type BlobName,
+  type BlobStage,
+  type BlobStore,
+  type BlobStoreUsage,
+  readsWhole,
+  type WholeReads,
+} from './blob-store.ts'
 export { type Collected, Collector, type CollectorOptions } from './collector.ts'
 export { BlobFault, type BlobFaultCode } from './errors.ts'
 export { MemoryBlobStore, type MemoryBlobStoreOptions } from './memory-blob-store.ts'

@@ -17,6 +17,7 @@ import {
   type Pulled,
   type StageOptions,
   tombstoneRetentionMsDefault,
+  type WholeReads,
 } from '@holdfast/blob-store'
 import { type Clock, RecentMap, systemClock } from '@holdfast/kernel'
 import { Ballast } from './ballast.ts'
@@ -111,7 +112,7 @@ const compactSoonMs = 200
 /** Upload ids drawn at once: one call for randomness, and memory that is let go as one. */
 const uploadIdsSlabBytes = 64 * incarnationBytes
 
-export class ChunkStore implements NodeStore {
+export class ChunkStore implements NodeStore, WholeReads {
   readonly #options: Required<
     Omit<
       ChunkStoreOptions,
@@ -346,11 +347,8 @@ export class ChunkStore implements NodeStore {
     const entry = await this.#rows.acquire(blob.id)
     let lease: Lease | undefined
     try {
-      const copy = find(entry, blob.incarnation)
-      if (copy === undefined) throw new BlobFault('NOT_FOUND', `no copy of ${entry.id.toString('hex')}`)
+      const copy = copyOf(entry, blob, range)
       const { start, end } = range
-      if (!(0 <= start && start <= end && end <= copy.size))
-        throw new RangeError(`bytes ${start}..${end} of a blob of ${copy.size}`)
       if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
       lease = new Lease(copy, this.#extents, () => this.#compactLater())
       if (copy.inlineOffset === undefined) {
@@ -373,6 +371,28 @@ export class ChunkStore implements NodeStore {
     const entry = await this.#rows.acquire(blob.id)
     try {
       const intent = new PinIntent(this.#writerParts, entry, blob.incarnation, ttlMs)
+  async readWhole(
+    blob: BlobName,
+    { start, end }: { start: number; end: number },
+  ): Promise<Uint8Array | undefined> {
+    this.#assertOpen()
+    const found = this.#rows.acquire(blob.id)
+    const entry = found instanceof Promise ? await found : found
+    let lease: Lease | undefined
+    try {
+      const copy = copyOf(entry, blob, { start, end })
+      if (copy.inlineOffset === undefined) return undefined
+      const hot = this.#reader.hot(copy)
+      if (hot !== undefined) return hot.subarray(start, end)
+      lease = new Lease(copy, this.#extents, () => this.#compactLater())
+      const bytes = await this.#reader.inline(entry, lease)
+      return bytes.subarray(start, end)
+    } finally {
+      lease?.release()
+      this.#rows.release(entry)
+    }
+  }
+
       this.#writer.submit(intent)
       return await intent.done
     } finally {
@@ -738,4 +758,14 @@ function find(entry: RowEntry, incarnation: Uint8Array): Copy | undefined {
 function blobNamed(name: string): BlobName {
   const bytes = Buffer.from(name, 'latin1')
   return { id: bytes.subarray(0, blobIdBytes), incarnation: bytes.subarray(blobIdBytes) }
+}
+
+/** @throws BlobFault `NOT_FOUND`. */
+function copyOf(entry: RowEntry, { incarnation }: BlobName, range: { start: number; end: number }): Copy {
+  const copy = find(entry, incarnation)
+  if (copy === undefined) throw new BlobFault('NOT_FOUND', `no copy of ${entry.id.toString('hex')}`)
+  const { start, end } = range
+  if (!(0 <= start && start <= end && end <= copy.size))
+    throw new RangeError(`bytes ${start}..${end} of a blob of ${copy.size}`)
+  return copy
 }

@@ -1,6 +1,6 @@
 /**
  * Reading with every byte checked. While the consumer has one buffer the next one is read: two buffers a reader, of
- * 1 MiB while few read and 256 KiB when many do. A range reads the 64 KiB chunks it touches, and the record's header for their
+ * 1 MiB as long as there are such and 256 KiB when many read. A range reads the 64 KiB chunks it touches, and the record's header for their
  * checksums unless that is remembered.
  *
  * A reader holds the extents of its blob, so they are not reused under it, however slow it is. Compaction hands a resting reader
@@ -24,12 +24,13 @@ import { asBuffer } from './numbers.ts'
 import type { Copy, RowEntry } from './rows.ts'
 import { alignedBytes } from './slots.ts'
 
-/** Payload bytes of one read while many read, and while few do. */
+/** Payload bytes of one read: large while there are large buffers to be had and so much is wanted, else small. */
 const readBytesSmall = 256 * 1024
 const readBytesLarge = recordBytesMax
-const fewReaders = 4
-/** Buffers kept for the next reader; 2 a reader. */
-const idleBuffersMax = 16
+/** Large buffers there are at most, in use or idle. Two a reader, or one where one read gives all. */
+const largeBuffersMax = 16
+/** Small ones kept for the next reader. Fresh memory for each read would cost more than the read. */
+const idleSmallMax = 64
 /** Headers remembered for ranges: 64 bytes of checksums and some 200 of keys each. */
 const rememberedHeadersMax = 8192
 
@@ -148,7 +149,9 @@ export class Reader {
   readonly #parts: ReaderParts
   readonly #hot: LRUCache<Copy, Buffer>
   readonly #headers = new LRUCache<string, Uint32Array>({ max: rememberedHeadersMax })
-  readonly #buffers: Buffer[][] = [[], []]
+  readonly #idleSmall: Buffer[] = []
+  readonly #idleLarge: Buffer[] = []
+  #largeMade = 0
   active = 0
   /** For metrics. */
   hotReads = 0
@@ -166,13 +169,17 @@ export class Reader {
     this.#hot.delete(copy)
   }
 
+  /** A small blob out of memory. */
+  hot(copy: Copy): Buffer | undefined {
+    const hot = this.#hot.get(copy)
+    if (hot !== undefined) this.hotReads++
+    return hot
+  }
+
   /** A blob packed into a group record, whole and checked. The caller must not change the bytes. */
   async inline(entry: RowEntry, lease: Lease): Promise<Buffer> {
-    const hot = this.#hot.get(lease.copy)
-    if (hot !== undefined) {
-      this.hotReads++
-      return hot
-    }
+    const hot = this.hot(lease.copy)
+    if (hot !== undefined) return hot
     lease.begin()
     try {
       const { copy } = lease
@@ -193,13 +200,14 @@ export class Reader {
   ): AsyncGenerator<Uint8Array, void, undefined> {
     if (start === end) return
     this.active++
-    const size = this.active <= fewReaders ? readBytesLarge : readBytesSmall
     let position = start
     let reading: Promise<Filled> | undefined
     const readNext = () => {
-      const piece = this.#pieceAt(lease.copy, position, end, size)
-      position = piece.record.position + piece.to
-      const filled = this.#fill(entry, lease, piece, size)
+      const record = this.#recordAt(lease.copy, position)
+      const buffer = this.#takeBuffer(end - position)
+      const piece = pieceOf(record, position, end, buffer.length - blockBytes)
+      position = record.position + piece.to
+      const filled = this.#fill(entry, lease, piece, buffer)
       filled.catch(() => {}) // seen by whoever awaits it, or by nobody when the reader has gone
       return filled
     }
@@ -213,12 +221,12 @@ export class Reader {
           if (signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
           yield bytes.subarray(Math.max(0, start - first), Math.min(bytes.length, end - first))
         } finally {
-          this.#giveBuffer(buffer, size)
+          this.#giveBuffer(buffer)
         }
       }
     } finally {
       this.active--
-      reading?.then(({ buffer }) => this.#giveBuffer(buffer, size)).catch(() => {})
+      reading?.then(({ buffer }) => this.#giveBuffer(buffer)).catch(() => {})
     }
   }
 
@@ -245,14 +253,6 @@ export class Reader {
     throw this.#damaged(entry, copy, `extent ${extent.number} at ${offset}`)
   }
 
-  #pieceAt(copy: Copy, position: number, end: number, size: number): Piece {
-    const record = this.#recordAt(copy, position)
-    const from = Math.floor((position - record.position) / chunkBytes) * chunkBytes
-    const wanted = Math.min(record.payloadBytes, end - record.position)
-    const to = Math.min(record.payloadBytes, from + size, Math.ceil(wanted / chunkBytes) * chunkBytes)
-    return { record, from, to }
-  }
-
   #recordAt(copy: Copy, position: number): Record {
     let first = 0
     for (const run of copy.runs) {
@@ -274,8 +274,7 @@ export class Reader {
     throw new BlobFault('CORRUPT', `no record for byte ${position}`)
   }
 
-  async #fill(entry: RowEntry, lease: Lease, piece: Piece, size: number): Promise<Filled> {
-    const buffer = this.#takeBuffer(size)
+  async #fill(entry: RowEntry, lease: Lease, piece: Piece, buffer: Buffer): Promise<Filled> {
     const { copy } = lease
     lease.begin()
     try {
@@ -284,12 +283,12 @@ export class Reader {
         (await this.#readPiece(copy, piece, buffer, true))
       if (bytes !== undefined) return { buffer, bytes, position: piece.record.position + piece.from }
     } catch (error) {
-      this.#giveBuffer(buffer, size)
+      this.#giveBuffer(buffer)
       throw faultOf(error, `reading extent ${piece.record.extent.number}`)
     } finally {
       lease.end()
     }
-    this.#giveBuffer(buffer, size)
+    this.#giveBuffer(buffer)
     const { extent, offset } = piece.record
     throw this.#damaged(entry, copy, `extent ${extent.number} at ${offset}`)
   }
@@ -327,14 +326,30 @@ export class Reader {
     return fault
   }
 
-  #takeBuffer(size: number): Buffer {
-    return this.#buffers[size === readBytesLarge ? 1 : 0]?.pop() ?? Buffer.allocUnsafeSlow(blockBytes + size)
+  /** For a header block and what of so many bytes one read takes. */
+  #takeBuffer(wanted: number): Buffer {
+    if (wanted > readBytesSmall) {
+      const idle = this.#idleLarge.pop()
+      if (idle !== undefined) return idle
+      if (this.#largeMade < largeBuffersMax) {
+        this.#largeMade++
+        return Buffer.allocUnsafeSlow(blockBytes + readBytesLarge)
+      }
+    }
+    return this.#idleSmall.pop() ?? Buffer.allocUnsafeSlow(blockBytes + readBytesSmall)
   }
 
-  #giveBuffer(buffer: Buffer, size: number): void {
-    const idle = this.#buffers[size === readBytesLarge ? 1 : 0]
-    if (idle !== undefined && idle.length < idleBuffersMax) idle.push(buffer)
+  #giveBuffer(buffer: Buffer): void {
+    if (buffer.length > blockBytes + readBytesSmall) this.#idleLarge.push(buffer)
+    else if (this.#idleSmall.length < idleSmallMax) this.#idleSmall.push(buffer)
   }
+}
+
+function pieceOf(record: Record, position: number, end: number, size: number): Piece {
+  const from = Math.floor((position - record.position) / chunkBytes) * chunkBytes
+  const wanted = Math.min(record.payloadBytes, end - record.position)
+  const to = Math.min(record.payloadBytes, from + size, Math.ceil(wanted / chunkBytes) * chunkBytes)
+  return { record, from, to }
 }
 
 interface Filled {

@@ -58,13 +58,26 @@ export function parseJson(text: string): Fields {
 /** Fields of a query or a form. Broken percent escapes stay as they are. */
 export function parseForm(text: string): Fields {
   const fields: Fields = Object.create(null)
-  for (const [name, value] of new URLSearchParams(text)) {
+  for (const [name, value] of plainForm.test(text) ? plainPairs(text) : new URLSearchParams(text)) {
     const before = Object.hasOwn(fields, name) ? fields[name] : undefined
-    if (before === undefined) define(fields, name, value)
+    // Without a prototype every name is an own property.
+    if (before === undefined) fields[name] = value
     else if (before instanceof Repeated) (before.values as string[]).push(value)
     else define(fields, name, new Repeated([before as string, value]))
   }
   return fields
+}
+
+/** Nothing in it stands for something else. */
+const plainForm = /^[\w.~&=-]*$/
+
+function plainPairs(text: string): [string, string][] {
+  const pairs: [string, string][] = []
+  for (const pair of text === '' ? [] : text.split('&')) {
+    const equals = pair.indexOf('=')
+    if (pair !== '') pairs.push(equals < 0 ? [pair, ''] : [pair.slice(0, equals), pair.slice(equals + 1)])
+  }
+  return pairs
 }
 
 function define(fields: Fields, name: string, value: unknown) {

@@ -32,8 +32,11 @@ export type GuessKind = 'token' | 'code' | 'password'
 
 /** Budgets per endpoint, per address (IPv6 by /64) and per account, bans, and budgets of guesses. Off: every method lets pass. */
 export interface RateLimits {
-  /** Draws on the address' budget of the endpoint and sets the RateLimit headers. @throws Refusal error-rateLimit */
-  takeAddress(request: FastifyRequest, endpoint: string): Promise<void>
+  /**
+   * Draws on the address' budget of the endpoint and sets the RateLimit headers. Undefined: it is there, nothing has to be waited for.
+   * @throws Refusal error-rateLimit, by the promise
+   */
+  takeAddress(request: FastifyRequest, endpoint: string): Promise<void> | undefined
   /** Likewise for the account, once the token was accepted. @throws Refusal error-rateLimit */
   takeAccount(request: FastifyRequest, endpoint: string, accountId: string): Promise<void>
   /** A refused token, an unknown share code or a wrong password. @throws Refusal error-rateLimit when that budget is spent */

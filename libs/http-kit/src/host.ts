@@ -73,10 +73,30 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   app.decorateRequest('rateLimit', null)
   const paths = new KnownPaths()
   app.addHook('onRoute', (route) => paths.add(route.method, route.url))
-  app.addHook('onRequest', (request, reply) => admit(request, reply))
+  // No promise where nothing has to be waited for: that is nearly every request.
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.headers(commonHeaders(request.id, options.cors))
+    if (options.cors && request.method === 'OPTIONS') {
+      void reply.code(204).headers(preflightHeaders).send()
+      return
+    }
+    if (request.raw.httpVersion === '1.1' && request.raw.headers.host === undefined) {
+      throw new Refusal('error-host')
+    }
+    const { url, config } = request.routeOptions
+    const allowed = paths.allowed(request, url)
+    const known = !request.is404 && allowed === undefined
+    const endpoint = known ? config.endpoint : 'unknown'
+    const taken = endpoint === undefined ? undefined : options.limits.takeAddress(request, endpoint)
+    if (known && taken === undefined) {
+      normaliseContentType(request.raw)
+      done()
+      return
+    }
+    enter(request, reply, { taken, known, allowed }).then(() => done(), done)
+  })
   app.addHook('onSend', (request, reply, payload, done) => {
-    showRateLimit(request, reply)
-    if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store')
+    finishHeaders(request, reply)
     done(null, payload)
   })
   app.setErrorHandler((error, request, reply) => answerError(error, request, reply))
@@ -86,23 +106,22 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   measure(app, options)
   return app
 
-  async function admit(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> {
-    reply.headers(commonHeaders(request.id, options.cors))
-    if (options.cors && request.method === 'OPTIONS') return reply.code(204).headers(preflightHeaders).send()
-    if (request.raw.httpVersion === '1.1' && request.raw.headers.host === undefined) {
-      throw new Refusal('error-host')
-    }
-    const allowed = paths.allowed(request)
-    const known = !request.is404 && allowed === undefined
-    const endpoint = known ? request.routeOptions.config.endpoint : 'unknown'
-    if (endpoint !== undefined) await options.limits.takeAddress(request, endpoint)
+  async function enter(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    {
+      taken,
+      known,
+      allowed,
+    }: { taken: Promise<void> | undefined; known: boolean; allowed: string[] | undefined },
+  ): Promise<void> {
+    await taken
     if (allowed !== undefined && allowed.length > 0) {
       reply.header('allow', allowed.join(', '))
       throw new Refusal('error-method')
     }
     if (!known) throw new Refusal('error-notFound')
     normaliseContentType(request.raw)
-    return undefined
   }
 }
 
@@ -172,6 +191,25 @@ function commonHeaders(requestId: string, cors: boolean): Record<string, string>
     'referrer-policy': 'no-referrer',
     ...(cors ? corsHeaders : {}),
   }
+}
+
+/**
+ * Takes the answer out of fastify's hands: for bodies with a pump of their own, which need no stream around them. The head has all headers that
+ * were set; the caller writes the body to what is returned, and ends it.
+ */
+export function takeOver(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { code, headers }: { code: number; headers: Record<string, string> },
+): ServerResponse {
+  finishHeaders(request, reply)
+  reply.hijack()
+  return reply.raw.writeHead(code, { ...(reply.getHeaders() as Record<string, string>), ...headers })
+}
+
+function finishHeaders(request: FastifyRequest, reply: FastifyReply) {
+  showRateLimit(request, reply)
+  if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store')
 }
 
 function showRateLimit(request: FastifyRequest, reply: FastifyReply) {

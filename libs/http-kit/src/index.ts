@@ -23,7 +23,7 @@ export type {
   RateLimits,
 } from './contract.ts'
 export { drainOnClose } from './drain.ts'
-export { clientAddress, createHttpHost, JsonText, ok, okText } from './host.ts'
+export { clientAddress, createHttpHost, JsonText, ok, okText, takeOver } from './host.ts'
 export { createLog, pathOf } from './log.ts'
 export { booleanOf, integerOf, parametersOf, refined } from './parameters.ts'
 export {

@@ -5,9 +5,12 @@ import { pathOf } from './log.ts'
 export class KnownPaths {
   readonly #methods = new Map<string, Set<string>>()
   readonly #patterns: { pattern: RegExp; methods: Set<string> }[] = []
+  /** Routes with parameters, and whether a path of its own could be taken for one of theirs. */
+  readonly #shadowing = new Map<string, boolean>()
 
   add(method: string | string[], url: string) {
     if (url === '*' || url === '/*') return
+    this.#shadowing.clear()
     let methods = this.#methods.get(url)
     if (methods === undefined) {
       methods = new Set()
@@ -20,10 +23,11 @@ export class KnownPaths {
   /**
    * The methods of this request's path, when its own is not among them; undefined when the request may go on to its route.
    * Empty for an unknown path.
+   * @param url of the route the request came to.
    */
-  allowed(request: FastifyRequest): string[] | undefined {
-    const route = request.is404 ? undefined : request.routeOptions.url
-    if (route !== undefined && !isPattern(route)) return undefined
+  allowed(request: FastifyRequest, url: string | undefined): string[] | undefined {
+    const route = request.is404 ? undefined : url
+    if (route !== undefined && !this.#shadows(route)) return undefined
     const path = pathOf(request.url).replace(/(?<=.)\/$/, '')
     // A path of its own (`/contents/copy`) is not the parameter of another (`/contents/:contentId`).
     const own = this.#methods.get(path)
@@ -34,6 +38,18 @@ export class KnownPaths {
       if (pattern.test(path)) for (const method of these) methods.add(method)
     }
     return [...methods].sort()
+  }
+
+  /** Could a request for a path of its own have come to this route? */
+  #shadows(route: string): boolean {
+    let shadows = this.#shadowing.get(route)
+    if (shadows === undefined) {
+      const pattern = isPattern(route) ? patternOf(route) : undefined
+      shadows =
+        pattern !== undefined && this.#methods.keys().some((path) => !isPattern(path) && pattern.test(path))
+      this.#shadowing.set(route, shadows)
+    }
+    return shadows
   }
 }
 

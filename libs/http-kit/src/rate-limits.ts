@@ -80,14 +80,19 @@ export class CountingRateLimits implements RateLimits {
     this.#policies = policies
   }
 
-  async takeAddress(request: FastifyRequest, endpoint: string): Promise<void> {
-    if (this.#off) return
-    const address = normalAddress(request.ip)
-    this.#refuseBanned(networkOf(address))
-    const budget = this.#policies.endpoints[endpoint] ?? this.#policies.standard
-    const counted = this.#count(`a ${endpoint} `, address, budget, 1)
-    this.#show(request, 'address', budget, counted)
-    if (counted.count > counted.quota) this.#exceeded(address, counted)
+  takeAddress(request: FastifyRequest, endpoint: string): Promise<void> | undefined {
+    if (this.#off) return undefined
+    try {
+      const address = normalAddress(request.ip)
+      this.#refuseBanned(networkOf(address))
+      const budget = this.#policies.endpoints[endpoint] ?? this.#policies.standard
+      const counted = this.#count(`a ${endpoint} `, address, budget, 1)
+      this.#show(request, 'address', budget, counted)
+      if (counted.count > counted.quota) this.#exceeded(address, counted)
+      return undefined
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 
   async takeAccount(request: FastifyRequest, endpoint: string, accountId: string): Promise<void> {
