@@ -366,11 +366,6 @@ export class ChunkStore implements NodeStore, WholeReads {
     }
   }
 
-  async pin(blob: BlobName, { ttlMs }: { ttlMs: number }): Promise<boolean> {
-    this.#assertOpen()
-    const entry = await this.#rows.acquire(blob.id)
-    try {
-      const intent = new PinIntent(this.#writerParts, entry, blob.incarnation, ttlMs)
   async readWhole(
     blob: BlobName,
     { start, end }: { start: number; end: number },
@@ -393,6 +388,11 @@ export class ChunkStore implements NodeStore, WholeReads {
     }
   }
 
+  async pin(blob: BlobName, { ttlMs }: { ttlMs: number }): Promise<boolean> {
+    this.#assertOpen()
+    const entry = await this.#rows.acquire(blob.id)
+    try {
+      const intent = new PinIntent(this.#writerParts, entry, blob.incarnation, ttlMs)
       this.#writer.submit(intent)
       return await intent.done
     } finally {
