@@ -103,9 +103,7 @@ try {
   rmSync(directory, { recursive: true, force: true })
 }
 
-const commit = execFileSync('git', ['describe', '--always', '--dirty', '--abbrev=40'], {
-  encoding: 'utf8',
-}).trim()
+const commit = commitOf(import.meta.dirname)
 const machine = {
   cpu: cpus()[0]?.model,
   cores: cpus().length,
@@ -195,6 +193,18 @@ function otherLoad(ours: readonly number[]): () => number {
   const from = performance.now()
   const before = others()
   return () => Math.max(0, (others() - before) / ((performance.now() - from) / 1000) / cpus().length)
+}
+
+/** `-dirty` behind it where files differ from it. */
+function commitOf(cwd: string): string {
+  try {
+    return execFileSync('git', ['describe', '--always', '--dirty', '--abbrev=40'], {
+      cwd,
+      encoding: 'utf8',
+    }).trim()
+  } catch {
+    return 'not known: no repository'
+  }
 }
 
 function mapped<In, Out>(of: Record<string, In>, map: (value: In, key: string) => Out): Record<string, Out> {

@@ -46,26 +46,17 @@ export function scenarios(quick: boolean): Scenario[] {
   return [
     upload('upload 4 KiB × 32', { bytes: 4 * KiB, connections: 32 }),
     upload('upload 1 MiB × 16', { bytes: MiB, connections: 16 }),
-    upload(`upload ${four} MiB × 4`, { bytes: four * MiB, connections: 4, requests: quick ? 4 : 8 }),
+    upload(`upload ${four} MiB × 4`, { bytes: four * MiB, connections: 4 }),
     {
-      ...upload(`upload ${large} MiB × 4, fresh service`, {
-        bytes: large * MiB,
-        connections: 4,
-        requests: quick ? 4 : 8,
-      }),
+      ...upload(`upload ${large} MiB × 4, fresh service`, { bytes: large * MiB, connections: 4 }),
       own: true,
       rounds: 1,
     },
-    upload(`upload ${large} MiB × 1`, { bytes: large * MiB, connections: 1, requests: 2 }),
+    upload(`upload ${large} MiB × 1`, { bytes: large * MiB, connections: 1 }),
     download('download 4 KiB × 32', { bytes: 4 * KiB, connections: 32, files: 256 }),
     download('download 1 MiB × 16', { bytes: MiB, connections: 16, files: 64 }),
-    download(`download ${four} MiB × 4`, {
-      bytes: four * MiB,
-      connections: 4,
-      files: 4,
-      requests: quick ? 8 : 16,
-    }),
-    download(`download ${large} MiB × 1`, { bytes: large * MiB, connections: 1, files: 1, requests: 4 }),
+    download(`download ${four} MiB × 4`, { bytes: four * MiB, connections: 4, files: 4 }),
+    download(`download ${large} MiB × 1`, { bytes: large * MiB, connections: 1, files: 1 }),
     ranges(`64 KiB ranges of ${large} MiB × 32`, large * MiB),
     folderCreation('createFolder, one account × 32', 1),
     folderCreation('createFolder, 32 accounts × 32', 32),
@@ -77,14 +68,13 @@ export function scenarios(quick: boolean): Scenario[] {
   ]
 }
 
-function upload(name: string, size: { bytes: number; connections: number; requests?: number }): Scenario {
+function upload(name: string, size: { bytes: number; connections: number }): Scenario {
   const unit = size.bytes < 64 * KiB ? 'requests' : 'bytes'
   function options(bench: Bench, url: URL, path: string, fields: Record<string, string>): LoopOptions {
     return {
       url,
       connections: size.connections,
       seconds: bench.seconds,
-      ...(size.requests ? { requests: size.requests, seconds: 120 } : {}),
       pieces: () => bench.payloads.upload(url, path, fields, size.bytes),
       payloadBytes: size.bytes,
     }
@@ -116,17 +106,11 @@ async function ask(bench: Bench, path: string): Promise<number> {
   return Number(await (await fetch(new URL(path, bench.reference.http))).text())
 }
 
-function download(
-  name: string,
-  size: { bytes: number; connections: number; files: number; requests?: number },
-): Scenario {
+function download(name: string, size: { bytes: number; connections: number; files: number }): Scenario {
   const unit = size.bytes < 64 * KiB ? 'requests' : 'bytes'
-  const common = (
-    bench: Bench,
-  ): Pick<LoopOptions, 'connections' | 'seconds' | 'requests' | 'payloadBytes'> => ({
+  const common = (bench: Bench): Pick<LoopOptions, 'connections' | 'seconds' | 'payloadBytes'> => ({
     connections: size.connections,
-    seconds: size.requests ? 120 : bench.seconds,
-    ...(size.requests ? { requests: size.requests } : {}),
+    seconds: bench.seconds,
     payloadBytes: 'answer',
   })
   return {
@@ -330,8 +314,7 @@ function zip(files: number): Scenario {
         loop({
           url,
           connections: 1,
-          seconds: 120,
-          requests: 2,
+          seconds: bench.seconds,
           pieces: () => [get(url)],
           payloadBytes: 'answer',
         })
@@ -339,7 +322,7 @@ function zip(files: number): Scenario {
     references: {
       'node:http': (bench) => {
         const request = get(new URL(`/bytes/${files * 64 * KiB}`, bench.reference.http))
-        const options = { connections: 1, seconds: 120, requests: 2, payloadBytes: 'answer' as const }
+        const options = { connections: 1, seconds: bench.seconds, payloadBytes: 'answer' as const }
         return loop({ ...options, url: bench.reference.http, pieces: () => [request] })
       },
     },
@@ -393,7 +376,7 @@ function activation(contents: number): Scenario {
       'node:http': (bench) => {
         const request = get(new URL('/listing', bench.reference.http))
         const { http: url } = bench.reference
-        const options = { url, connections: 1, seconds: 1, requests: 100, payloadBytes: 0 }
+        const options = { url, connections: 1, seconds: bench.seconds, payloadBytes: 0 }
         return loop({ ...options, pieces: () => [request] })
       },
     },
