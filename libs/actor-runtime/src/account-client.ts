@@ -20,6 +20,10 @@ export interface RoutedAccountClientOptions {
   hostOf: (accountId: string) => string | undefined
   /** The host in this very process, if there is one: it is asked without the bus. */
   local?: LocalHost
+  /** Told when `hostOf` may say another host than before: whoever waits for one that is not named any more asks the new one. */
+  onHostsChanged?: (listener: () => void) => void
+  /** Told of a host whose process is gone, as far as the bus knows. */
+  onGone?: (host: string) => void
   clock?: Clock
   timers?: Timers
   randomness?: Randomness
@@ -42,11 +46,21 @@ export class RoutedAccountClient implements AccountClient {
   readonly #clock: Clock
   readonly #timers: Timers
   readonly #randomness: Randomness
+  readonly #onGone: (host: string) => void
+  /** Who waits for which host; undefined where hosts never change. */
+  readonly #waiting: Set<{ account: string; host: string; moved: AbortController }> | undefined
 
-  constructor({ bus, hostOf, local, clock, timers, randomness }: RoutedAccountClientOptions) {
+  constructor(options: RoutedAccountClientOptions) {
+    const { bus, hostOf, local, onHostsChanged, onGone = () => {}, clock, timers, randomness } = options
     this.#bus = bus
     this.#hostOf = hostOf
     this.#local = local
+    this.#onGone = onGone
+    const waiting = onHostsChanged && new Set<{ account: string; host: string; moved: AbortController }>()
+    this.#waiting = waiting
+    onHostsChanged?.(() => {
+      for (const { account, host, moved } of waiting ?? []) if (hostOf(account) !== host) moved.abort()
+    })
     this.#clock = clock ?? systemClock
     this.#timers = timers ?? systemTimers
     this.#randomness = randomness ?? systemRandomness()
@@ -66,7 +80,9 @@ export class RoutedAccountClient implements AccountClient {
       if (leftMs <= 0) break
       const host = hint ?? this.#hostOf(request.accountId)
       const tried =
-        host === undefined ? undefined : await this.#ask(host, message, { timeoutMs: leftMs, signal })
+        host === undefined
+          ? undefined
+          : await this.#askWhileThere(host, request.accountId, message, { timeoutMs: leftMs, signal })
       if (tried?.kind === 'answer') return tried.reply
       hint = tried?.host
       cause = tried?.cause ?? cause
@@ -86,6 +102,28 @@ export class RoutedAccountClient implements AccountClient {
     await pause(this.#timers, Math.max(1, Math.min(ms, endsMs - this.#clock.monotonic())))
   }
 
+  /** A host that fell silent is waited for only until another one is named in its place. */
+  async #askWhileThere(
+    host: string,
+    account: string,
+    message: Uint8Array,
+    { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal | undefined },
+  ): Promise<Attempt> {
+    if (this.#waiting === undefined) return this.#ask(host, message, { timeoutMs, signal })
+    const moved = new AbortController()
+    const waiting = { account, host, moved }
+    const either = signal === undefined ? moved.signal : AbortSignal.any([signal, moved.signal])
+    this.#waiting.add(waiting)
+    try {
+      return await this.#ask(host, message, { timeoutMs, signal: either })
+    } catch (error) {
+      if (moved.signal.aborted && signal?.aborted !== true) return { kind: 'again', cause: error }
+      throw error
+    } finally {
+      this.#waiting.delete(waiting)
+    }
+  }
+
   async #ask(
     host: string,
     message: Uint8Array,
@@ -101,6 +139,7 @@ export class RoutedAccountClient implements AccountClient {
       const code = (error as { code?: string }).code
       if (code === 'BUSY')
         throw new AccountsUnavailable('too many requests under way', { overloaded: true, cause: error })
+      if (code === 'NO_RESPONDERS') this.#onGone(host)
       if (code === 'NO_RESPONDERS' || code === 'TIMEOUT') return { kind: 'again', cause: error }
       if (code === 'CLOSED') throw new AccountsUnavailable('the bus is closed', { cause: error })
       throw error

@@ -11,6 +11,7 @@ export class AccountRoutes {
   readonly #ids: IdCodec
   readonly #placements = new Map<string, Placement>()
   readonly #subscription: Subscription
+  readonly #listeners: (() => void)[] = []
 
   constructor({
     membership,
@@ -20,7 +21,10 @@ export class AccountRoutes {
     this.#membership = membership
     this.#regions = regions
     this.#ids = ids
-    this.#subscription = membership.onChange(() => this.refresh())
+    this.#subscription = membership.onChange(() => {
+      this.refresh()
+      for (const listener of this.#listeners) listener()
+    })
   }
 
   /** Undefined when no ready host is known in the region that serves the account. */
@@ -36,6 +40,11 @@ export class AccountRoutes {
     return this.#placementOf(serving)
       .ranked(account, { limit: 2 })
       .find((host) => host !== id)
+  }
+
+  /** Told when hosts came or went. */
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener)
   }
 
   /** To be called when one's own readiness changed, of which nobody is told. */

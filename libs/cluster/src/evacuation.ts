@@ -62,10 +62,10 @@ export async function evacuate(cluster: ClusterPart, code: string, { fenced }: {
   await regions.refresh()
   const known = regions.homeOf(birth)
   if (known.serving === birth) {
-    const alive = membership
-      .beats()
-      .filter(({ region, roles }) => region === birth && roles.includes('actor-host'))
-    if (alive.length > 0) throw new Refusal('error-regionAlive')
+    const hosts = () =>
+      membership.beats().filter(({ region, roles }) => region === birth && roles.includes('actor-host'))
+    await Promise.all(hosts().map(({ id }) => membership.doubt(id)))
+    if (hosts().length > 0) throw new Refusal('error-regionAlive')
     const majority = Math.floor(config.regions.length / 2) + 1
     const others = regions.answering.filter((region) => region !== birth)
     if (!fenced && others.length < majority) throw new Refusal('error-notFenced')

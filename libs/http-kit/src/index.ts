@@ -22,6 +22,7 @@ export type {
   RateLimitShown,
   RateLimits,
 } from './contract.ts'
+export type { ToldCounts } from './counter-table.ts'
 export { drainOnClose } from './drain.ts'
 export { clientAddress, createHttpHost, JsonText, ok, okText, takeOver } from './host.ts'
 export { createLog, pathOf } from './log.ts'

@@ -7,7 +7,7 @@ import type { FastifyRequest } from 'fastify'
 import { networkOf, normalAddress, outerNetworkOf } from './addresses.ts'
 import { type Ban, Bans } from './bans.ts'
 import type { GuessKind, RateLimits } from './contract.ts'
-import { type Counted, CounterTable } from './counter-table.ts'
+import { type Counted, CounterTable, type ToldCounts } from './counter-table.ts'
 import { Refusal } from './refusals.ts'
 
 export interface Budget {
@@ -73,11 +73,18 @@ export class CountingRateLimits implements RateLimits {
   readonly #policies: RateLimitPolicies
   readonly #tables = new Map<number, CounterTable>()
   readonly #bans = new Bans()
+  readonly #windowsMs: ReadonlySet<number>
 
   constructor({ mode, clock, policies = defaultPolicies }: RateLimitsOptions) {
     this.#off = mode === 'off'
     this.#clock = clock
     this.#policies = policies
+    const { standard, endpoints, accounts, guesses } = policies
+    this.#windowsMs = new Set(
+      [standard, ...[endpoints, accounts, guesses].flatMap((named) => Object.values(named))].map(
+        ({ windowSeconds }) => windowSeconds * 1000,
+      ),
+    )
   }
 
   takeAddress(request: FastifyRequest, endpoint: string): Promise<void> | undefined {
@@ -122,6 +129,20 @@ export class CountingRateLimits implements RateLimits {
     if (!this.#off) this.#bans.take(bans, this.#clock.now())
   }
 
+  /** What was counted since the last call of counters near their quota, to be told to other frontends. */
+  countNews(): ToldCounts[] {
+    return [...this.#tables.values()]
+      .map((table) => table.news(this.#clock.now()))
+      .filter(({ counts }) => counts.length > 0)
+  }
+
+  /** What another frontend has counted. */
+  takeCounts(from: string, told: ToldCounts): void {
+    // Tables come with the first count here; windows that no budget has are nobody's word.
+    if (!this.#off && this.#windowsMs.has(told.windowMs))
+      this.#table(told.windowMs).take(from, told, this.#clock.now())
+  }
+
   /** @param address an address or a network as `bans` names it. */
   liftBan(address: string): boolean {
     return this.#bans.lift(address) || this.#bans.lift(networkOf(normalAddress(address)))
@@ -146,14 +167,20 @@ export class CountingRateLimits implements RateLimits {
 
   #count(prefix: string, key: string, budget: Budget, points: number): Counted {
     const windowMs = budget.windowSeconds * 1000
-    const table = this.#tables.get(windowMs) ?? new CounterTable({ windowMs, keysMax })
-    this.#tables.set(windowMs, table)
-    return table.add(prefix + networkOf(key), {
+    return this.#table(windowMs).add(prefix + networkOf(key), {
       outerKey: prefix + outerNetworkOf(key),
       quota: budget.quota,
       points,
       nowMs: this.#clock.now(),
+      // Each frontend bans by what it refused itself, and tells the ban.
+      shared: budget !== this.#policies.excess,
     })
+  }
+
+  #table(windowMs: number): CounterTable {
+    const table = this.#tables.get(windowMs) ?? new CounterTable({ windowMs, keysMax })
+    this.#tables.set(windowMs, table)
+    return table
   }
 
   #exceeded(address: string, counted: Counted): never {

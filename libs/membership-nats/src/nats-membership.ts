@@ -5,6 +5,10 @@
  * trusted. A view also hears itself; when it does not, its own link is what broke (or the process was paused), and nobody is
  * buried until it hears itself again. A newcomer is greeted by everybody's next heartbeat at once, so its view is whole
  * after a round trip.
+ *
+ * A process that died has nobody left who serves what it served, which the server says at once; one that is paused has not. So whoever asked a
+ * member in vain may doubt it (`doubt`): it is asked for a sign of life, buried when nobody serves that, and the others are told to ask for
+ * themselves.
  */
 import { randomBytes } from 'node:crypto'
 import type { Bus } from '@holdfast/bus'
@@ -58,6 +62,10 @@ interface Heard {
 type Listener = (members: readonly Member[]) => void
 
 const roles: readonly MemberRole[] = ['standalone', 'api', 'upload', 'actor-host', 'storage-node', 'web']
+/** Members that somebody found gone; everybody asks for himself. */
+const doubtsSubject = 'doubts'
+/** Whoever is gone is answered for at once. */
+const doubtMs = 1_000
 /** Greetings for newcomers are told together. */
 const greetMs = 20
 
@@ -74,6 +82,9 @@ export class NatsMembership implements Membership {
   readonly #listeners = new Set<Listener>()
   readonly #heard = new Map<string, Heard>()
   readonly #timer: NodeJS.Timeout
+  readonly #doubted = new Set<string>()
+  readonly #doubts: Subscription
+  readonly #alive: Subscription
   #greeting: NodeJS.Timeout | undefined
   #subscription: Subscription
   #sequence = 0
@@ -95,6 +106,11 @@ export class NatsMembership implements Membership {
     this.#incarnation = incarnationAt(this.#clock.now())
     this.#ownHeardMs = this.#clock.monotonic()
     this.#subscription = this.#bus.subscribe('members.>', (message) => this.#hear(message))
+    this.#alive = this.#bus.serve(aliveSubject(this.#facts.id), async () => new Uint8Array())
+    this.#doubts = this.#bus.subscribe(
+      doubtsSubject,
+      (message) => void this.doubt(Buffer.from(message).toString()),
+    )
     this.#timer = setInterval(() => this.#beat(), this.#intervalMs)
     this.announce()
   }
@@ -130,6 +146,27 @@ export class NatsMembership implements Membership {
     return { close: () => void this.#listeners.delete(own) }
   }
 
+  /**
+   * Somebody asked this member in vain, or wants to know. It is buried at once when its process is gone; silence alone proves nothing.
+   * Resolves when that is known; never rejects.
+   */
+  async doubt(id: string): Promise<void> {
+    const known = this.#heard.get(id)
+    if (known === undefined || this.#closed || this.#doubted.has(id)) return
+    this.#doubted.add(id)
+    try {
+      await this.#bus.request(aliveSubject(id), new Uint8Array(), { timeoutMs: doubtMs })
+    } catch (fault) {
+      const same = this.#heard.get(id)?.beat.incarnation.equals(known.beat.incarnation) === true
+      if ((fault as { code?: string }).code !== 'NO_RESPONDERS' || !same || !this.#hearsItself()) return
+      this.#heard.delete(id)
+      this.#changed()
+      this.#bus.publish(doubtsSubject, Buffer.from(id))
+    } finally {
+      this.#doubted.delete(id)
+    }
+  }
+
   async close(): Promise<void> {
     this.#end()
     this.#publish({ leaving: true })
@@ -147,6 +184,8 @@ export class NatsMembership implements Membership {
     clearTimeout(this.#greeting)
     this.#listeners.clear()
     this.#subscription.close()
+    this.#alive.close()
+    this.#doubts.close()
     this.#heard.clear()
   }
 
@@ -218,12 +257,17 @@ export class NatsMembership implements Membership {
 
   #bury(): void {
     const nowMs = this.#clock.monotonic()
-    if (nowMs - this.#ownHeardMs > 2 * this.#intervalMs) return
+    if (!this.#hearsItself()) return
     for (const [id, { heardMs }] of this.#heard) {
       if (nowMs - heardMs <= this.#deadMs) continue
       this.#heard.delete(id)
       this.#changed()
     }
+  }
+
+  /** Otherwise its own link is what broke. */
+  #hearsItself(): boolean {
+    return this.#clock.monotonic() - this.#ownHeardMs <= 2 * this.#intervalMs
   }
 
   #changed(): void {
@@ -277,6 +321,10 @@ function incarnationAt(nowMs: number): Buffer {
   const bytes = randomBytes(16)
   bytes.writeUIntBE(nowMs, 0, 6)
   return bytes
+}
+
+function aliveSubject(id: string): string {
+  return `alive.${subjectToken(id)}`
 }
 
 /** A token of a subject has no dots, blanks or wildcards. */

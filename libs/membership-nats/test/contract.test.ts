@@ -23,6 +23,10 @@ function gathered(bus: NatsBus, gathering: string): NatsBus {
     publish: (subject: string, message: Uint8Array) => bus.publish(inside(subject), message),
     subscribe: (subject: string, handler: (message: Uint8Array) => void) =>
       bus.subscribe(inside(subject), handler),
+    request: (subject: string, message: Uint8Array, options: { timeoutMs: number }) =>
+      bus.request(inside(subject), message, options),
+    serve: (subject: string, handler: (message: Uint8Array) => Promise<Uint8Array>) =>
+      bus.serve(inside(subject), handler),
   } as NatsBus
 }
 
@@ -63,6 +67,7 @@ t.test('a member cut off from the bus buries nobody, and does so once it hears i
   let now = 0
   const clock = { now: () => Date.now(), monotonic: () => now }
   const bus = {
+    ...inner,
     publish: (subject: string, message: Uint8Array) => void (cut || inner.publish(subject, message)),
     subscribe: (subject: string, handler: (message: Uint8Array) => void) =>
       inner.subscribe(subject, (message) => void (cut || handler(message))),
@@ -80,6 +85,35 @@ t.test('a member cut off from the bus buries nobody, and does so once it hears i
   cut = false
   await until('alone', () => one.members().length === 1)
 })
+
+t.test(
+  'a member whose process is gone is buried by all once one asked it in vain; a silent one is not',
+  async (t) => {
+    const gathering = crypto.randomUUID()
+    const patient = { intervalMs: 40, deadMs: 60_000 }
+    const join = async (id: string) => {
+      const real = await NatsBus.connect({ servers: [`127.0.0.1:${port}`], name: id })
+      const membership = new NatsMembership({ bus: gathered(real, gathering), facts: facts(id), ...patient })
+      return { real, membership }
+    }
+    const [one, two, gone] = await Promise.all(['one', 'two', 'gone'].map(join))
+    if (one === undefined || two === undefined || gone === undefined) throw new Error('three join')
+    t.teardown(async () => {
+      for (const { membership } of [one, two]) await membership.close()
+      for (const { real } of [one, two, gone]) await real.close()
+    })
+    await until('all', () => [one, two].every(({ membership }) => membership.members().length === 3))
+    await one.membership.doubt('gone')
+    await one.membership.doubt('nobody')
+    t.equal(one.membership.members().length, 3, 'it answers')
+    gone.membership.die()
+    await gone.real.close()
+    void one.membership.doubt('gone')
+    const startedMs = performance.now()
+    await until('it is buried', () => [one, two].every(({ membership }) => membership.members().length === 2))
+    t.ok(performance.now() - startedMs < 2_000)
+  },
+)
 
 t.test('readiness is told as a change, words of an earlier life and rubbish are not heard', async (t) => {
   const real = await connect(t, 'ready')

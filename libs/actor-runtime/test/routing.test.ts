@@ -1,0 +1,86 @@
+/** How a caller comes from a host that fell silent, or is gone, to the one that has the account now. */
+import { MemoryBus } from '@holdfast/bus'
+import { mintRequestId } from '@holdfast/kernel'
+import { AccountReply, AccountRequest } from '@holdfast/wire'
+import t from 'tap'
+import { RoutedAccountClient } from '../src/index.ts'
+import { subjectOf } from '../src/subjects.ts'
+import { ManualTime, settled, statusOf } from './world.ts'
+
+const account = '4b6f7c1e-0000-4000-8000-000000000001'
+
+function asked(): Omit<AccountRequest, 'deadlineMs'> {
+  const operation = { $case: 'getAccount' as const, value: {} }
+  const caller = { who: { $case: 'operator' as const, value: {} } }
+  return { accountId: account, requestId: mintRequestId(Date.now()), caller, tierNeeded: '', operation }
+}
+
+const answer = AccountReply.encode({
+  result: { $case: 'refusal', value: { status: 'error-token' } },
+}).finish()
+
+function routed(bus: MemoryBus) {
+  const time = new ManualTime()
+  const listeners: (() => void)[] = []
+  const gone: string[] = []
+  let host = 'silent'
+  const client = new RoutedAccountClient({
+    bus,
+    hostOf: () => host,
+    onHostsChanged: (listener) => listeners.push(listener),
+    onGone: (id) => gone.push(id),
+    clock: time,
+    timers: time,
+  })
+  const name = (id: string) => {
+    host = id
+    for (const listener of listeners) listener()
+  }
+  return { client, time, gone, name }
+}
+
+t.test('a silent host is waited for until another one is named, not until the deadline', async (t) => {
+  const bus = new MemoryBus()
+  const requests: AccountRequest[] = []
+  bus.serve(subjectOf('silent'), (message) => {
+    requests.push(AccountRequest.decode(message))
+    return new Promise(() => {})
+  })
+  bus.serve(subjectOf('next'), async (message) => {
+    requests.push(AccountRequest.decode(message))
+    return answer
+  })
+  const { client, time, name } = routed(bus)
+  const call = client.call(asked(), { timeoutMs: 15_000 })
+  await settled()
+  name('silent')
+  await settled()
+  t.equal(requests.length, 1, 'as long as it is named it is waited for')
+  name('next')
+  await settled()
+  await time.advance(50)
+  t.equal(statusOf(await call), 'error-token')
+  t.equal(requests.length, 2)
+  t.strictSame(requests[0]?.requestId, requests[1]?.requestId)
+})
+
+t.test('whoever is cancelled is not asked again elsewhere', async (t) => {
+  const bus = new MemoryBus()
+  bus.serve(subjectOf('silent'), () => new Promise(() => {}))
+  const { client, name } = routed(bus)
+  const caller = new AbortController()
+  const call = client.call(asked(), { signal: caller.signal })
+  await settled()
+  caller.abort()
+  name('next')
+  await t.rejects(call)
+})
+
+t.test('a host that nobody answers for is told of', async (t) => {
+  const { client, time, gone } = routed(new MemoryBus())
+  const call = client.call(asked(), { timeoutMs: 10 }).catch(() => {})
+  await settled()
+  await time.advance(20)
+  await call
+  t.ok(gone.length > 0 && gone.every((id) => id === 'silent'))
+})
