@@ -42,6 +42,8 @@ export function wrapped(
   }
   return {
     empty: (account) => wrap(states.empty(account)),
-    load: (account, pages) => wrap(states.load(account, pages)),
+    *load(account, pages) {
+      return wrap(yield* states.load(account, pages))
+    },
   }
 }

@@ -230,7 +230,7 @@ export class Activation {
 
   async #lastCheckpoint(): Promise<void> {
     if (this.#checkpoints.worthwhile && !this.#checkpoints.underWay) {
-      this.#checkpoints.cut(this.#state, this.#hold.head)
+      await this.#turnAway(() => this.#checkpoints.cut(this.#hold.head))
       if (await this.#checkpoints.writePages()) await this.#checkpoints.setRoot()
     }
     await this.#checkpoints.removed()
@@ -471,7 +471,7 @@ export class Activation {
       while (this.#loss === undefined) {
         if (this.#checkpoints.ready) await this.#checkpoints.setRoot()
         else if (this.#hasWork) await this.#write(this.#seal())
-        else if (this.#checkpoints.due) this.#cutCheckpoint()
+        else if (this.#mayCut) await this.#cutCheckpoint()
         else break
         this.#stalled = false
         this.#pump()
@@ -549,8 +549,9 @@ export class Activation {
     const { account } = this.#hold
     const startedMs = clock.monotonic()
     // The state is what this row makes, and nothing else yet: the moment to cut.
-    const cut = this.#checkpoints.due
-    if (cut) this.#checkpoints.cut(this.#state, this.#hold.head + 1)
+    const cut = this.#mayCut
+    if (cut) await this.#turnAway(() => this.#checkpoints.cut(this.#hold.head + 1))
+    if (this.#loss !== undefined) return
     const row = encodeRow(batch.entries)
     const pages = batch.pages
     for (const page of pages) {
@@ -731,9 +732,14 @@ export class Activation {
   }
 
   /** With nothing tentative the state is what the last row made. */
-  #cutCheckpoint(): void {
-    this.#checkpoints.cut(this.#state, this.#hold.head)
+  async #cutCheckpoint(): Promise<void> {
+    await this.#turnAway(() => this.#checkpoints.cut(this.#hold.head))
     void this.#writeCheckpoint()
+  }
+
+  /** A cut takes the turn: not while a decision in slices has it. */
+  get #mayCut(): boolean {
+    return this.#checkpoints.due && !this.#turnHeld
   }
 
   async #writeCheckpoint(): Promise<void> {

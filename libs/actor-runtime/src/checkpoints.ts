@@ -1,8 +1,8 @@
 /**
  * Checkpoints of one activation: when one is due, its pages, its root, and what may go afterwards.
  *
- * A checkpoint is cut at one row, synchronously, so all its pages show the same state. Its pages are written while the
- * account goes on; their names (`<epoch>-<n>-<page>`) are used once. It takes effect when its root is set, fenced, which
+ * A checkpoint is cut at one row, in slices in which the account decides nothing, so all its pages show the same state. Its
+ * pages are written while the account goes on; their names (`<epoch>-<n>-<page>`) are used once. It takes effect when its root is set, fenced, which
  * the flush pipeline does between two appends. Only then rows and pages behind it are removed, by exact name. A root whose
  * setting failed or is unknown is set again with the same content; until it holds, nothing is removed.
  */
@@ -12,7 +12,7 @@ import { CheckpointRoot } from '@holdfast/wire'
 import { digestOf, type Page } from './flush-row.ts'
 import type { Services } from './services.ts'
 import { forEachAtMost } from './slots.ts'
-import { backoffMs } from './timers.ts'
+import { backoffMs, inTurns } from './timers.ts'
 
 export interface TailRow {
   seq: number
@@ -118,14 +118,18 @@ export class Checkpoints {
     return this.#cut?.written === true && this.#services.clock.monotonic() >= this.#retryAtMs
   }
 
-  /** Cuts the state, which must be what the rows up to `through` make; that row may still be on its way. */
-  cut(state: AccountState, through: number): void {
+  /**
+   * Cuts the state, which must be what the rows up to `through` make, and stay so until this resolves; that row may still be on its way.
+   */
+  async cut(through: number): Promise<void> {
+    const { clock, timers, limits } = this.#services
+    const startedMs = clock.monotonic()
     const n = this.#count++
     const name = (page: number) => `${this.#hold.epoch}-${n}-${page}`
-    const pages = state.checkpoint().map((bytes, page) => ({ name: name(page), bytes }))
+    const cut = await inTurns(this.#state.checkpoint(), { clock, timers, turnMs: limits.turnMs })
+    const pages = cut.map((bytes, page) => ({ name: name(page), bytes }))
     const bytes = pages.reduce((sum, page) => sum + page.bytes.length, 0)
-    const startedMs = this.#services.clock.monotonic()
-    this.#cut = { through, pages, bytes, weight: state.bytes, startedMs, written: false }
+    this.#cut = { through, pages, bytes, weight: this.#state.bytes, startedMs, written: false }
   }
 
   /** Writes the pages of the cut; to be called once its row is durable. @returns whether they are durable. */

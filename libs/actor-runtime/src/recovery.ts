@@ -10,6 +10,7 @@ import { CheckpointRoot } from '@holdfast/wire'
 import type { TailRow } from './checkpoints.ts'
 import { decodeRow, digestOf } from './flush-row.ts'
 import type { Services } from './services.ts'
+import { inTurns } from './timers.ts'
 
 export interface Recovered {
   state: AccountState
@@ -25,7 +26,9 @@ export async function recover(services: Services, hold: JournalHold): Promise<Re
   const root = hold.root && CheckpointRoot.decode(hold.root)
   const pages = root === undefined ? [] : await readPages(services, hold, root)
   const { states, clock, timers, limits } = services
-  const state = root === undefined ? states.empty(hold.account) : states.load(hold.account, pages)
+  const turns = { clock, timers, turnMs: limits.turnMs }
+  const state =
+    root === undefined ? states.empty(hold.account) : await inTurns(states.load(hold.account, pages), turns)
   const snapshotWeight = state.bytes
   const tail: TailRow[] = []
   let seq = root?.through ?? 0

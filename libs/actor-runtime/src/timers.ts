@@ -1,4 +1,6 @@
 /** Waiting as a parameter, beside kernel's `Clock`: tests and the simulation decide when it ends. */
+import type { Clock } from '@holdfast/kernel'
+
 export interface Timers {
   /** Runs once after the delay. @returns cancels it. */
   after(ms: number, run: () => void): () => void
@@ -13,6 +15,21 @@ export const systemTimers: Timers = {
     return () => clearTimeout(timer)
   },
   turn: () => new Promise((resolve) => setImmediate(resolve)),
+}
+
+/** Runs slices to their end; the loop turns whenever they took `turnMs`. */
+export async function inTurns<Result>(
+  steps: Generator<void, Result>,
+  { timers, clock, turnMs }: { timers: Timers; clock: Pick<Clock, 'monotonic'>; turnMs: number },
+): Promise<Result> {
+  let endsMs = clock.monotonic() + turnMs
+  for (;;) {
+    const step = steps.next()
+    if (step.done === true) return step.value
+    if (clock.monotonic() < endsMs) continue
+    await timers.turn()
+    endsMs = clock.monotonic() + turnMs
+  }
 }
 
 export function pause(timers: Timers, ms: number): Promise<void> {

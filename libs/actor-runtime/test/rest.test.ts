@@ -427,6 +427,30 @@ t.test('checkpoints are cut at one row while the account goes on', async (t) => 
 })
 
 t.test(
+  'a checkpoint that takes its time is of one row all the same, and the others wait for it',
+  async (t) => {
+    const world = new World()
+    t.teardown(() => world.close())
+    const limits = { tailFlushesMax: 2, turnMs: 0 }
+    const host = world.host('one', { limits })
+    await world.create()
+    for (let at = 0; at < 5; at++) {
+      const asked = Array.from({ length: 8 }, (_, n) => world.folder(`${at}-${n}`))
+      await asked[0]
+      asked.push(world.folder(`${at}-late`))
+      await Promise.all(asked)
+    }
+    const names = await world.names()
+    t.equal(names.length, 45)
+    world.kill(host)
+    world.host('two', { limits })
+    world.hostId = 'two'
+    t.strictSame(await world.names(), names)
+    t.strictSame(world.warnings, [])
+  },
+)
+
+t.test(
   'a checkpoint that cannot be written or set is tried again; until then the tail grows to its bound',
   async (t) => {
     const world = new World()

@@ -56,7 +56,8 @@ export class TinyStates implements AccountStates {
     })
   }
 
-  load(account: string, pages: readonly Uint8Array[]): TinyState {
+  *load(account: string, pages: readonly Uint8Array[]): Generator<void, TinyState> {
+    yield
     return this.#state(account, JSON.parse(Buffer.concat(pages).toString()) as Facts)
   }
 }
@@ -99,7 +100,9 @@ export class TinyState implements AccountState {
     }
   }
 
-  checkpoint(): Uint8Array[] {
+  *checkpoint(): Generator<void, Uint8Array[]> {
+    // What were applied between the slices would show.
+    for (let slice = 0; slice < 3; slice++) yield
     const bytes = Buffer.from(JSON.stringify(this.#facts))
     const pages: Uint8Array[] = []
     for (let at = 0; at < bytes.length; at += pageBytes) pages.push(bytes.subarray(at, at + pageBytes))

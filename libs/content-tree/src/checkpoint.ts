@@ -3,7 +3,7 @@
  *
  * Rows are renumbered into the canonical order of the columns (see checkpoint.proto), so equal states make equal pages whatever rows
  * they lie in. Numbers are little-endian, as in the memory of every machine that Node runs on. Loading sets whole columns: no work for a
- * row beyond its name, its place in the index and its neighbours.
+ * row beyond its name, its place in the index and its neighbours. Both yield about every millisecond.
  */
 import {
   type BlobColumns,
@@ -16,6 +16,7 @@ import {
 import { Account } from './account.ts'
 import { none } from './columns.ts'
 import { isTier } from './facts.ts'
+import { rowsPerSlice } from './limits.ts'
 import { loadContents } from './load.ts'
 import type { Tree } from './tree.ts'
 
@@ -23,7 +24,8 @@ import type { Tree } from './tree.ts'
 const pageBytesTarget = 160 * 1024
 const version = 1
 
-export function checkpointPages(account: Account): Uint8Array[] {
+/** The state must not change until the last step. */
+export function* checkpointPages(account: Account): Generator<void, Uint8Array[]> {
   const pages = new Pages()
   if (account.facts === undefined) return pages.end()
   const { facts, effects, outcomes, tree } = account
@@ -32,16 +34,21 @@ export function checkpointPages(account: Account): Uint8Array[] {
     nextEffect: effects.next,
     outcomeFloorMs: outcomes.floorMs,
   }
-  const order = canonicalOrder(tree)
+  const order = yield* canonicalOrder(tree)
   for (const verifier of order.passwords.keys()) pages.add('passwords', verifier, 60)
-  writeBlobs(tree, order, pages)
-  writeContents(tree, order, pages)
-  for (const [row, place] of order.places) writeNotes(tree, { row, place }, pages)
-  for (const outcome of outcomes.all())
-    pages.add('outcomes', outcome, 60 + outcome.reply.length + outcome.ids.length)
+  yield* writeBlobs(tree, order, pages)
+  yield* writeContents(tree, order, pages)
+  yield* writeNotes(tree, order, pages)
+  for (const outcome of outcomes.all()) {
+    const cut = pages.add('outcomes', outcome, 60 + outcome.reply.length + outcome.ids.length)
+    if (cut) yield
+  }
   for (const [source, sequence] of account.sources)
     pages.add('sources', { source: Buffer.from(source, 'hex'), sequence }, 40)
-  for (const effect of effects.kept()) pages.add('effects', effect, effectBytes(effect))
+  for (const effect of effects.kept()) {
+    const cut = pages.add('effects', effect, effectBytes(effect))
+    if (cut) yield
+  }
   return pages.end()
 }
 
@@ -56,19 +63,22 @@ class Pages {
   #bytes = 0
   readonly #done: Uint8Array[] = []
 
+  /** @returns whether that filled a page. */
   add<List extends 'passwords' | 'notes' | 'links' | 'outcomes' | 'sources' | 'effects'>(
     list: List,
     entry: CheckpointPage[List][number],
     bytes: number,
-  ): void {
+  ): boolean {
     ;(this.page[list] as (typeof entry)[]).push(entry)
-    this.grow(bytes)
+    return this.grow(bytes)
   }
 
   /** To be called after something of that size was put into the page. */
-  grow(bytes: number): void {
+  grow(bytes: number): boolean {
     this.#bytes += bytes
-    if (this.#bytes >= pageBytesTarget) this.cut()
+    const full = this.#bytes >= pageBytesTarget
+    if (full) this.cut()
+    return full
   }
 
   get room(): number {
@@ -103,42 +113,56 @@ function blankPage(): CheckpointPage {
 }
 
 interface Canonical {
-  /** Row → place, in the order of places. */
-  places: Map<number, number>
-  blobs: Map<number, number>
+  /** Rows in the order of their places, and the place of each row. */
+  rows: Uint32Array
+  places: Uint32Array
+  /** The same of blobs. */
+  blobRows: number[]
+  blobPlaces: Uint32Array
   passwords: Map<PasswordVerifier, number>
 }
 
-function canonicalOrder(tree: Tree): Canonical {
-  const order: Canonical = { places: new Map(), blobs: new Map(), passwords: new Map() }
-  const { places, blobs, passwords } = order
+function* canonicalOrder(tree: Tree): Generator<void, Canonical> {
+  const { contents, blobs } = tree
+  const rows = new Uint32Array(contents.count)
+  const places = new Uint32Array(contents.parent.length)
+  const blobRows: number[] = []
+  const blobPlaces = new Uint32Array(blobs.columns.uses.length).fill(none)
+  const passwords = new Map<PasswordVerifier, number>()
+  let end = 0
+  const put = (row: number) => {
+    places[row] = end
+    rows[end++] = row
+  }
   for (const top of [tree.root, tree.bin, ...tree.garbage]) {
     const open = [top]
     for (let folder = open.pop(); folder !== undefined; folder = open.pop()) {
-      places.set(folder, places.size)
+      put(folder)
       const password = tree.passwordOf(folder)
       if (password !== undefined && !passwords.has(password)) passwords.set(password, passwords.size)
       for (const file of tree.fileRows(folder)) {
-        places.set(file, places.size)
+        put(file)
         const blob = tree.blobRowOf(file)
-        if (!blobs.has(blob)) blobs.set(blob, blobs.size)
+        if (blobPlaces[blob] === none) blobPlaces[blob] = blobRows.push(blob) - 1
+        if (end % rowsPerSlice === 0) yield
       }
       open.push(...[...tree.folderRows(folder)].reverse())
+      if (end % rowsPerSlice === 0) yield
     }
   }
-  for (const [, blob] of tree.blobs.releases()) blobs.set(blob, blobs.size)
-  return order
+  for (const [, blob] of blobs.releases()) blobPlaces[blob] = blobRows.push(blob) - 1
+  return { rows, places, blobRows, blobPlaces, passwords }
 }
 
 const blobBytes = 48 + 16 + 8 + 4 + 4 + 8
 
-function writeBlobs(tree: Tree, order: Canonical, pages: Pages): void {
-  const rows = [...order.blobs.keys()]
+function* writeBlobs(tree: Tree, { blobRows: rows }: Canonical, pages: Pages): Generator<void> {
   for (let at = 0; at < rows.length; ) {
     const count = Math.min(rows.length - at, Math.max(1, Math.ceil(pages.room / blobBytes)))
     pages.page.blobs = blobColumns(tree, rows.slice(at, at + count))
     pages.grow(count * blobBytes)
     at += count
+    yield
   }
 }
 
@@ -165,7 +189,7 @@ function blobColumns({ blobs }: Tree, rows: number[]): BlobColumns {
 const contentBytesMax = 80 + 1_020 + 255
 const contentBytes = 80
 
-function writeContents(tree: Tree, order: Canonical, pages: Pages): void {
+function* writeContents(tree: Tree, order: Canonical, pages: Pages): Generator<void> {
   let rows: number[] = []
   let bytes = 0
   const write = () => {
@@ -174,12 +198,14 @@ function writeContents(tree: Tree, order: Canonical, pages: Pages): void {
     bytes = 0
     pages.cut()
   }
-  for (const row of order.places.keys()) {
+  for (const row of order.rows) {
     rows.push(row)
     bytes +=
       contentBytes +
       3 * ((tree.contents.names[row] as string).length + (tree.contents.mimetypes[row] as string).length)
-    if (bytes + contentBytesMax >= pages.room) write()
+    if (bytes + contentBytesMax < pages.room) continue
+    write()
+    yield
   }
   if (rows.length > 0) write()
 }
@@ -198,7 +224,7 @@ function contentColumns(tree: Tree, rows: number[], order: Canonical): ContentCo
     parents: bytesOf(
       Uint32Array.from(rows, (row) => {
         const parent = tree.parentOf(row)
-        return parent === none ? none : (order.places.get(parent) as number)
+        return parent === none ? none : (order.places[parent] as number)
       }),
     ),
     createTimes: bytesOf(Float64Array.from(rows, (row) => contents.created[row] as number)),
@@ -243,25 +269,29 @@ function flagsOf(tree: Tree, row: number): number {
 }
 
 function linkOf(tree: Tree, row: number, order: Canonical): number {
-  if (!tree.isFolder(row)) return order.blobs.get(tree.blobRowOf(row)) as number
+  if (!tree.isFolder(row)) return order.blobPlaces[tree.blobRowOf(row)] as number
   const password = tree.passwordOf(row)
   return password === undefined ? 0 : 1 + (order.passwords.get(password) as number)
 }
 
-function writeNotes(tree: Tree, { row, place }: { row: number; place: number }, pages: Pages): void {
-  const recycled = tree.recycled.get(row)
-  const note: ContentNote = {
-    row: place,
-    description: tree.descriptions.get(row),
-    tags: tree.tags.get(row),
-    recycledTime: recycled?.time,
-    recycledFrom: recycled?.from,
-  }
-  if (note.description !== undefined || note.tags !== undefined || recycled !== undefined)
-    pages.add('notes', note, 60 + 3 * ((note.description?.length ?? 0) + (note.tags?.length ?? 0)))
-  for (const link of tree.directLinks.get(row) ?? []) {
-    const entry: LinkNote = { row: place, link }
-    pages.add('links', entry, JSON.stringify(link).length)
+function* writeNotes(tree: Tree, { rows }: Canonical, pages: Pages): Generator<void> {
+  for (let place = 0; place < rows.length; place++) {
+    if (place % rowsPerSlice === rowsPerSlice - 1) yield
+    const row = rows[place] as number
+    const recycled = tree.recycled.get(row)
+    const note: ContentNote = {
+      row: place,
+      description: tree.descriptions.get(row),
+      tags: tree.tags.get(row),
+      recycledTime: recycled?.time,
+      recycledFrom: recycled?.from,
+    }
+    if (note.description !== undefined || note.tags !== undefined || recycled !== undefined)
+      pages.add('notes', note, 60 + 3 * ((note.description?.length ?? 0) + (note.tags?.length ?? 0)))
+    for (const link of tree.directLinks.get(row) ?? []) {
+      const entry: LinkNote = { row: place, link }
+      pages.add('links', entry, JSON.stringify(link).length)
+    }
   }
 }
 
@@ -270,12 +300,16 @@ function bytesOf(column: Float64Array | Uint32Array | Uint16Array): Buffer {
 }
 
 /** @throws Error when the pages are not whole, or of another account. */
-export function loadPages(accountId: string, pages: readonly Uint8Array[]): Account {
+export function* loadPages(accountId: string, pages: readonly Uint8Array[]): Generator<void, Account> {
   const account = new Account(accountId)
-  const decoded = pages.map((page) => CheckpointPage.decode(page))
-  for (const page of decoded)
+  const decoded: CheckpointPage[] = []
+  for (const bytes of pages) {
+    const page = CheckpointPage.decode(bytes)
     if (page.version !== version)
       throw new Error(`checkpoint page of version ${page.version}, not ${version}`)
+    decoded.push(page)
+    yield
+  }
   const facts = decoded[0]?.account
   if (facts === undefined) {
     if (decoded.some((page) => page.contents !== undefined))
@@ -293,7 +327,7 @@ export function loadPages(accountId: string, pages: readonly Uint8Array[]): Acco
     limitContents: facts.limitContents,
     limitStorage: facts.limitStorage,
   }
-  loadContents(account.tree, decoded)
+  yield* loadContents(account.tree, decoded)
   account.effects.next = nextEffect
   for (const effect of decoded.flatMap((page) => page.effects)) account.effects.restore(effect)
   account.outcomes.restore(

@@ -74,8 +74,11 @@ export interface AccountState {
   decide(request: AccountRequest, context: DecideContext): Outcome
   /** Applies a decided or replayed change. Deterministic; takes time in proportion to what it touches. */
   apply(change: Change): void
-  /** The state as immutable bytes, cut now; `load` makes an equal state of them. Pages are at most 256 KiB. */
-  checkpoint(): Uint8Array[]
+  /**
+   * The state as immutable bytes; `load` makes an equal state of them. Pages are at most 256 KiB. Long work: run it in slices like
+   * those of a decision; nothing may be applied before the last one.
+   */
+  checkpoint(): Generator<void, Uint8Array[]>
   /**
    * Effects that are not done yet, oldest first. A blob taken into use again takes its pending release back.
    * @param after only those with a greater number, without touching what is not asked for; default all.
@@ -91,5 +94,6 @@ export interface AccountState {
 
 export interface AccountStates {
   empty(accountId: string): AccountState
-  load(accountId: string, pages: readonly Uint8Array[]): AccountState
+  /** In slices. @throws Error when the pages are not whole, or of another account. */
+  load(accountId: string, pages: readonly Uint8Array[]): Generator<void, AccountState>
 }

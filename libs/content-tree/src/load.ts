@@ -3,13 +3,21 @@ import type { CheckpointPage, ContentColumns } from '@holdfast/wire'
 import { none, setColumn } from './columns.ts'
 import type { Tree } from './tree.ts'
 
-export function loadContents(tree: Tree, pages: readonly CheckpointPage[]): void {
+export function* loadContents(tree: Tree, pages: readonly CheckpointPage[]): Generator<void, void> {
   reserve(tree, pages)
   const passwords = pages.flatMap((page) => page.passwords)
-  for (const { blobs } of pages) if (blobs !== undefined) tree.blobs.load(blobs)
+  for (const { blobs } of pages) {
+    if (blobs === undefined) continue
+    tree.blobs.load(blobs)
+    yield
+  }
   const rows = new Loader(tree, passwords)
-  for (const { contents } of pages) if (contents !== undefined) rows.load(contents)
-  rows.end()
+  for (const { contents } of pages) {
+    if (contents === undefined) continue
+    rows.load(contents)
+    yield
+  }
+  tree.restored()
   for (const note of pages.flatMap((page) => page.notes)) {
     if (note.description !== undefined) tree.setText(tree.descriptions, note.row, note.description)
     if (note.tags !== undefined) tree.setText(tree.tags, note.row, note.tags)
@@ -77,9 +85,5 @@ class Loader {
       const password = link === 0 ? undefined : this.#passwords[link - 1]
       this.#tree.restoreFolder(row, { name, parent, flags: flag, expiry, password })
     }
-  }
-
-  end(): void {
-    this.#tree.restored()
   }
 }

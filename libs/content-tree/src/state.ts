@@ -11,7 +11,9 @@ import { nextDue } from './decide/tick.ts'
 export function createAccountStates(settings: TreeSettings): AccountStates {
   return {
     empty: (accountId) => new State(new Account(accountId), settings),
-    load: (accountId, pages) => new State(loadPages(accountId, pages), settings),
+    *load(accountId, pages) {
+      return new State(yield* loadPages(accountId, pages), settings)
+    },
   }
 }
 
@@ -48,7 +50,7 @@ class State implements AccountState {
     this.#prepared = undefined
   }
 
-  checkpoint(): Uint8Array[] {
+  checkpoint(): Generator<void, Uint8Array[]> {
     return checkpointPages(this.#account)
   }
 

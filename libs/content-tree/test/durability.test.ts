@@ -2,7 +2,7 @@
 import { requestIdOfKey } from '@holdfast/kernel'
 import { type Blob, Change, CheckpointPage, type Effect } from '@holdfast/wire'
 import t from 'tap'
-import { blobOf, equal, operator, passwordOf, system, visitor, World } from './world.ts'
+import { blobOf, equal, operator, pagesOf, passwordOf, restored, system, visitor, World } from './world.ts'
 
 const releases = (world: World) =>
   [...world.state.effects()].filter((effect) => effect.effect?.$case === 'blobReleased')
@@ -58,7 +58,7 @@ t.test('large answers are made again', async (t) => {
     t.equal(first.change?.outcome.length, 0, what)
     t.same(world.ask(operator, ask, { requestId }).result, first.result, what)
     const state = world.state
-    world.state = world.states.load(world.id, state.checkpoint())
+    world.state = restored(world, pagesOf(state))
     t.same(world.ask(operator, ask, { requestId }).result, first.result, `${what}, after a load`)
     world.state = state
   }
@@ -219,7 +219,7 @@ t.test('a use that comes before a release is done takes it back', async (t) => {
   world.settle()
   t.equal([...world.state.effects()].length, 0)
   t.match(add(world, root, blob).outcome, { uses: [blob] })
-  t.ok(equal(world.replayed().checkpoint(), world.state.checkpoint()))
+  t.ok(equal(pagesOf(world.replayed()), pagesOf(world.state)))
 })
 
 t.test('effects come oldest first and end by their numbers', async (t) => {
@@ -252,7 +252,7 @@ t.test('effects come oldest first and end by their numbers', async (t) => {
     [...world.state.effects()].map((effect) => effect.number),
     [numbers[0], numbers[3], numbers[4]],
   )
-  const loaded = world.states.load(world.id, world.state.checkpoint())
+  const loaded = restored(world, pagesOf(world.state))
   t.same([...loaded.effects()], [...world.state.effects()])
 })
 
@@ -294,7 +294,7 @@ t.test('a report counts once per source', async (t) => {
         trafficWeb: 0,
       },
     })
-  const sources = world.state.checkpoint().flatMap((page) => CheckpointPage.decode(page).sources)
+  const sources = pagesOf(world.state).flatMap((page) => CheckpointPage.decode(page).sources)
   t.equal(sources.length, 256, 'a bounded number of sources')
 })
 
@@ -317,8 +317,8 @@ t.test('a large folder goes at once and is swept bit by bit, the same way after 
   t.ok(world.account().fileCount < 7_000, 'counted out at once')
   t.equal(world.status(operator, { readContent: { contentId: folder } }), 'error-notFound')
   t.equal(world.state.nextDue(), 0, 'more to sweep')
-  const half = world.states.load(world.id, world.state.checkpoint())
-  t.ok(equal(half.checkpoint(), world.state.checkpoint()))
+  const half = restored(world, pagesOf(world.state))
+  t.ok(equal(pagesOf(half), pagesOf(world.state)))
   let ticks = 0
   for (; world.state.nextDue() === 0; ticks++) {
     const { change } = world.ask(system, { tick: {} })
@@ -326,13 +326,13 @@ t.test('a large folder goes at once and is swept bit by bit, the same way after 
     half.apply(change)
   }
   t.ok(ticks >= 1 && ticks < 10, `${ticks} ticks`)
-  t.ok(equal(half.checkpoint(), world.state.checkpoint()))
-  t.ok(equal(world.replayed().checkpoint(), world.state.checkpoint()))
+  t.ok(equal(pagesOf(half), pagesOf(world.state)))
+  t.ok(equal(pagesOf(world.replayed()), pagesOf(world.state)))
 })
 
 t.test('a checkpoint loads into an equal state, in pages of bounded size', async (t) => {
   const world = new World()
-  t.same(world.states.load(world.id, world.state.checkpoint()).exists, false, 'before the account')
+  t.same(restored(world, pagesOf(world.state)).exists, false, 'before the account')
   const root = world.create({ tier: 'premium', email: 'ann@example.org' })
   world.ask(operator, {
     setAccount: { recycleBin: true, limitContents: 50_000, limitStorage: 1e15, premiumType: 'gift' },
@@ -380,15 +380,15 @@ t.test('a checkpoint loads into an equal state, in pages of bounded size', async
       trafficWeb: 2,
     },
   })
-  const pages = world.state.checkpoint()
+  const pages = pagesOf(world.state)
   t.ok(pages.length > 4)
   t.ok(
     pages.every((page) => page.length <= 256 * 1024),
     `${Math.max(...pages.map((page) => page.length))}`,
   )
-  const loaded = world.states.load(world.id, pages)
-  t.ok(equal(loaded.checkpoint(), pages))
-  t.ok(equal(world.replayed().checkpoint(), pages))
+  const loaded = restored(world, pages)
+  t.ok(equal(pagesOf(loaded), pages))
+  t.ok(equal(pagesOf(world.replayed()), pages))
   t.equal(loaded.nextDue(), world.state.nextDue())
   t.ok(Math.abs(loaded.bytes - world.state.bytes) < world.state.bytes)
   const account = world.account()
@@ -396,12 +396,9 @@ t.test('a checkpoint loads into an equal state, in pages of bounded size', async
   world.state = loaded
   t.same(world.account(), account)
   t.same(world.read(operator, root, { maxDepth: 3, pageSize: 1000 }), read)
-  t.throws(() => world.states.load(new World({ account: 9 }).id, pages), /a checkpoint of account/)
+  t.throws(() => restored(new World({ account: 9 }), pages), /a checkpoint of account/)
   t.throws(
-    () =>
-      world.states.load(world.id, [
-        CheckpointPage.encode(CheckpointPage.fromPartial({ version: 2 })).finish(),
-      ]),
+    () => restored(world, [CheckpointPage.encode(CheckpointPage.fromPartial({ version: 2 })).finish()]),
     /version 2/,
   )
 })

@@ -15,7 +15,9 @@ import {
   equal,
   firstPage,
   operator,
+  pagesOf,
   passwordOf,
+  restored,
   sent,
   system,
   visitor,
@@ -253,7 +255,7 @@ class Run {
         world.settle()
         break
       case 'reload':
-        world.state = world.states.load(world.id, world.state.checkpoint())
+        world.state = restored(world, pagesOf(world.state))
         break
       case 'list':
         world.status(operator, {
@@ -457,13 +459,9 @@ class Run {
           'what is gone',
         )
     const replayed = world.replayed()
-    const pages = world.state.checkpoint()
-    same(equal(replayed.checkpoint(), pages), true, 'replay gives the live state')
-    same(
-      equal(world.states.load(world.id, pages).checkpoint(), pages),
-      true,
-      'a checkpoint gives the live state',
-    )
+    const pages = pagesOf(world.state)
+    same(equal(pagesOf(replayed), pages), true, 'replay gives the live state')
+    same(equal(pagesOf(restored(world, pages)), pages), true, 'a checkpoint gives the live state')
     same(replayed.nextDue(), world.state.nextDue(), 'what is due')
     const released = [...world.state.effects()].flatMap(({ effect }) =>
       effect?.$case === 'blobReleased' ? [effect.value.blob?.size ?? -1] : [],

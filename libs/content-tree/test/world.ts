@@ -259,6 +259,23 @@ function hashOf(password: string, salt: Buffer): Buffer {
   return createHash('sha256').update(salt).update(password).digest()
 }
 
+/** The checkpoint of a state. */
+export function pagesOf(state: AccountState): Uint8Array[] {
+  return ended(state.checkpoint())
+}
+
+/** The state of a checkpoint. */
+export function restored(world: World, pages: readonly Uint8Array[]): AccountState {
+  return ended(world.states.load(world.id, pages))
+}
+
+function ended<Result>(steps: Generator<void, Result>): Result {
+  for (;;) {
+    const step = steps.next()
+    if (step.done === true) return step.value
+  }
+}
+
 /** Whether two checkpoints are the same bytes: equal states make equal pages. */
 export function equal(one: readonly Uint8Array[], other: readonly Uint8Array[]): boolean {
   return Buffer.concat(one).equals(Buffer.concat(other))
