@@ -257,8 +257,8 @@ export interface RowEntry {
 /** Most rows have no deletion under way. */
 const noCopies: readonly Copy[] = []
 
-/** Rows kept although nobody uses them, in two generations. A row is about 500 bytes. */
-const generationRows = 8_192
+/** Rows kept although nobody uses them, in two generations. A row is about a KiB, which the collector walks. */
+const generationRows = 4_096
 /** One row that stays keeps those of its slab. */
 const idsSlabBytes = 64 * blobIdBytes
 

@@ -1,5 +1,5 @@
 /** Ids and share codes of new content: derived from a change's seed and code counter, so that replay makes the same ones. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { AccountId } from '@holdfast/kernel'
 import type { TreeSettings } from './contract.ts'
 
@@ -46,9 +46,10 @@ export class NewIds {
 
   /** SHA-256 of (seed ‖ index, 4 bytes big-endian). */
   #random(index: number): Uint8Array {
-    const bytes = Buffer.alloc(4)
-    bytes.writeUInt32BE(index)
-    return createHash('sha256').update(this.#seed).update(bytes).digest()
+    const bytes = Buffer.allocUnsafe(this.#seed.length + 4)
+    bytes.set(this.#seed)
+    bytes.writeUInt32BE(index, this.#seed.length)
+    return hash('sha256', bytes, 'buffer')
   }
 
   code(): string {
