@@ -90,7 +90,12 @@ export class OneProcess {
         ...options.upload,
       },
     })
-    this.downloads = createDownloads({ ...shared, trustProxy: 1, drainMs: options.drainMs ?? 30_000 })
+    this.downloads = createDownloads({
+      ...shared,
+      moments: this.#host,
+      trustProxy: 1,
+      drainMs: options.drainMs ?? 30_000,
+    })
   }
 
   get uploadPort(): number {

@@ -5,6 +5,7 @@ import type { AccountClient, AccountMoments } from '@holdfast/actor-runtime'
 import type { BlobStore } from '@holdfast/blob-store'
 import { createHttpHost, drainOnClose, type RateLimits } from '@holdfast/http-kit'
 import { type Clock, type Keyring, RecentMap } from '@holdfast/kernel'
+import type { FileView } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -13,6 +14,7 @@ import { type DirectLinkParams, directLink } from './direct-link.ts'
 import { download, type Grant } from './download.ts'
 import { DownloadReports, type Traffic } from './download-reports.ts'
 import { RecentAnswers } from './recent-answers.ts'
+import type { Representation } from './representation.ts'
 import { trafficCounter } from './traffic-counter.ts'
 
 export interface DownloadsDeps {
@@ -42,6 +44,8 @@ export interface DownloadParts {
   clock: Clock
   limits: RateLimits
   recent: RecentAnswers
+  /** What the accounts' answers led to. */
+  opened: WeakMap<FileView, Representation>
   reports: DownloadReports
   archives: Archives
   sent(accountId: string, traffic: Traffic, bytes: number): void
@@ -79,6 +83,7 @@ export function createDownloads(deps: DownloadsDeps): FastifyInstance {
     clock,
     limits,
     recent: new RecentAnswers(clock),
+    opened: new WeakMap(),
     reports,
     archives: new Archives({ blobs, clock }),
     sent(accountId, traffic, bytes) {

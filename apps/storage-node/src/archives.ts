@@ -13,7 +13,7 @@ import type { Clock } from '@holdfast/kernel'
 import type { Manifest } from '@holdfast/wire'
 import { layOutInSlices, type ZipLayout } from '@holdfast/zip-layout'
 import type { ByteRange } from './ranges.ts'
-import type { Representation } from './representation.ts'
+import { type Representation, validatorsOf } from './representation.ts'
 import { fileHeaders } from './safe-headers.ts'
 import { storedBytes } from './stored-bytes.ts'
 
@@ -101,10 +101,11 @@ export class Archives {
 
   #archive(kept: Kept, request: ArchiveRequest, { whole = false } = {}): Archive {
     const { layout, name } = kept
+    const current = { etag: `"zip-${layout.digest}"`, modifiedSeconds: undefined }
     return {
+      ...current,
       size: layout.size,
-      etag: `"zip-${layout.digest}"`,
-      modifiedSeconds: undefined,
+      validators: validatorsOf(current),
       headers: fileHeaders(`${name}.zip`, 'application/zip'),
       ...(whole ? { ignoresRange: true } : {}),
       begun: () => this.#keep(kept, request),

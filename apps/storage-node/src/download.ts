@@ -26,7 +26,10 @@ export async function download(
   if (accountId === undefined) throw new Refusal('error-notFound')
   const view = await open(parts, request, { accountId, contentId })
   if (view.item === undefined) throw new Refusal('error-notFound')
-  return serve(request, reply, openedFile(parts.blobs, view.item), {
+  // An answer that is remembered is made ready once.
+  const file = parts.opened.get(view) ?? openedFile(parts.blobs, view.item)
+  parts.opened.set(view, file)
+  return serve(request, reply, file, {
     begun: () => parts.reports.countDownload(accountId, contentId),
     sent: (bytes) => parts.sent(accountId, 'web', bytes),
   })

@@ -1,7 +1,7 @@
 /** A file that its account opened for somebody, as a representation. */
 import { type BlobName, type BlobStore, readsWhole } from '@holdfast/blob-store'
 import type { Item } from '@holdfast/wire'
-import type { Representation } from './representation.ts'
+import { type Representation, validatorsOf } from './representation.ts'
 import { fileHeaders } from './safe-headers.ts'
 import { storedBytes } from './stored-bytes.ts'
 
@@ -11,11 +11,15 @@ export function openedFile(blobs: BlobStore, item: Item): Representation {
   if (blob === undefined) throw new Error(`${item.id} was opened without a blob`)
   const { id, incarnation, placementGroup } = blob
   const name: BlobName = { id, incarnation, placementGroup }
-  return {
-    size: blob.size,
+  const current = {
     // The BLAKE3: an md5 can be forged, and would poison caches.
     etag: `"${Buffer.from(blob.id).toString('hex', 16)}"`,
     modifiedSeconds: item.modTime,
+  }
+  return {
+    ...current,
+    size: blob.size,
+    validators: validatorsOf(current),
     headers: fileHeaders(item.name, item.mimetype),
     read: (range, signal) => storedBytes(blobs, name, range, signal),
     ...(readsWhole(blobs) ? { readWhole: (range) => blobs.readWhole(name, range) } : {}),

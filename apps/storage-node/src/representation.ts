@@ -12,6 +12,8 @@ export interface Representation {
   etag: string
   /** Unix seconds; undefined: no Last-Modified. */
   modifiedSeconds: number | undefined
+  /** What an answer without a body has, too: `validatorsOf`. */
+  validators: Record<string, string>
   /** Content-Type, Content-Disposition and what else belongs to the bytes. */
   headers: Record<string, string>
   /** A range would continue something else: all is sent. */
@@ -39,7 +41,7 @@ export async function serve(
   const { size } = representation
   const verdict = evaluate(request.headers, representation)
   if (verdict === 'failed') throw new Refusal('error-precondition')
-  if (verdict === 'not modified') return reply.code(304).headers(validatorsOf(representation)).send()
+  if (verdict === 'not modified') return reply.code(304).headers(representation.validators).send()
 
   const ranged = representation.ignoresRange !== true && rangeHolds(request.headers, representation)
   const ranges = ranged ? parseRanges(request.headers.range, size) : undefined
@@ -64,7 +66,11 @@ export async function serve(
   return reply
 }
 
-function validatorsOf({ etag, modifiedSeconds }: Representation): Record<string, string> {
+/** The headers by which a client tells later whether what it has is current. */
+export function validatorsOf({
+  etag,
+  modifiedSeconds,
+}: Pick<Representation, 'etag' | 'modifiedSeconds'>): Record<string, string> {
   const validators = { etag, 'accept-ranges': 'bytes', 'cache-control': 'private, no-cache' }
   return modifiedSeconds === undefined
     ? validators
@@ -82,7 +88,7 @@ interface Plan {
 
 function planOf(representation: Representation, ranges: ByteRange[] | undefined): Plan {
   const { size } = representation
-  const headers = { ...validatorsOf(representation), ...representation.headers }
+  const headers = { ...representation.validators, ...representation.headers }
   const [first, second] = ranges ?? []
   if (first === undefined) {
     const all = { start: 0, end: size }

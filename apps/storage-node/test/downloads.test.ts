@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http'
+import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http'
 import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { signCapability } from '@holdfast/access'
@@ -436,6 +436,34 @@ t.test('a reader that is slow holds little, one that goes frees all at once', as
   t.ok(pulled < 16 * 1024 * 1024, `${pulled} bytes are on their way`)
   socket.destroy()
   t.equal(await freed.promise, true, 'the signal says that nobody wants them')
+})
+
+t.test('the last small segment of a body does not wait for an acknowledgement', async (t) => {
+  const blobs = new TestStore()
+  blobs.reading = async function* (source) {
+    for await (const bytes of source) {
+      yield bytes.subarray(0, 5_000)
+      yield bytes.subarray(5_000)
+    }
+  }
+  const process = await start(t, { blobs })
+  const { token } = await process.newAccount()
+  const file = await addFile(process, token, { bytes: randomBytes(5_010) })
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.teardown(() => agent.destroy())
+  const times: number[] = []
+  for (let at = 0; at < 40; at++) {
+    const begunMs = performance.now()
+    const outgoing = request({ port: process.downloadPort, path: `/download/${file.id}/x`, agent })
+    outgoing.end()
+    const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+    let bytes = 0
+    for await (const chunk of response) bytes += (chunk as Buffer).length
+    t.equal(bytes, 5_010)
+    times.push(performance.now() - begunMs)
+  }
+  // A client acknowledges late once a connection is some packets old: each answer would then take 40 ms.
+  t.ok(Math.min(...times.slice(20)) < 30, `${times.slice(20).map(Math.round)} ms`)
 })
 
 t.test('a close lets what runs end, within its time', async (t) => {
