@@ -254,6 +254,19 @@ function search(children: number): Scenario {
   })
 }
 
+/** A page's worth of bytes from memory, one request at a time: what a connection and its kernel cost. */
+function readyListing(bench: Bench): Promise<Measured> {
+  const { http: url } = bench.reference
+  const request = get(new URL('/listing', url))
+  return loop({
+    url,
+    connections: 1,
+    seconds: bench.seconds,
+    pieces: () => [request],
+    payloadBytes: 'answer',
+  })
+}
+
 /** One request at a time; the figure is the median of its time. */
 function timed(name: string, prepare: (bench: Bench) => Promise<(n: number) => Buffer>): Scenario {
   const options = (bench: Bench, url: URL, request: (n: number) => Buffer): LoopOptions => ({
@@ -271,12 +284,7 @@ function timed(name: string, prepare: (bench: Bench) => Promise<(n: number) => B
       await loop({ ...options(bench, bench.service.api, request), seconds: 10, requests: 3 })
       return () => loop(options(bench, bench.service.api, request))
     },
-    references: {
-      'node:http': (bench) => {
-        const request = get(new URL('/listing', bench.reference.http))
-        return loop(options(bench, bench.reference.http, () => request))
-      },
-    },
+    references: { 'node:http': readyListing },
   }
 }
 
@@ -291,7 +299,7 @@ function copy(children: number): Scenario {
       return () =>
         loop({ url, connections: 1, seconds: 120, requests: 3, pieces: () => [request], payloadBytes: 0 })
     },
-    references: {},
+    references: { 'node:http': readyListing },
   }
 }
 
@@ -372,14 +380,7 @@ function activation(contents: number): Scenario {
         }
       }
     },
-    references: {
-      'node:http': (bench) => {
-        const request = get(new URL('/listing', bench.reference.http))
-        const { http: url } = bench.reference
-        const options = { url, connections: 1, seconds: bench.seconds, payloadBytes: 0 }
-        return loop({ ...options, pieces: () => [request] })
-      },
-    },
+    references: { 'node:http': readyListing },
   }
 }
 
