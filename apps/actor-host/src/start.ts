@@ -70,6 +70,7 @@ export async function startActorHost({ config, secrets, settings, log }: StartOp
     }),
     hostOf: cluster.routes.hostOf,
     predecessorOf: cluster.routes.predecessorOf,
+    replicaOf: cluster.replicaOf,
     sweepMs: config.expirySweepMs,
     limits: { memoryBytesMax: config.accountMemoryBytes },
     clock,

@@ -1,5 +1,5 @@
 /** What the operator can say. Each command knows its words, its options and its calls; help is made of the same table. */
-import type { Call } from './admin-client.ts'
+import { AdminRefusal, type Call } from './admin-client.ts'
 
 export interface Command {
   /** Words that name it. */
@@ -204,8 +204,18 @@ function whole(others: string[], run: Step['run']): Step {
   return { about: '', run }
 }
 
+/** A call that only a cluster takes. */
 function post(path: string, body: object = {}): Step['run'] {
-  return async (call) => json(await call('POST', path, body))
+  return async (call) => {
+    try {
+      return json(await call('POST', path, body))
+    } catch (error) {
+      // Such calls are known to the processes of a cluster alone.
+      if (error instanceof AdminRefusal && error.status === 'error-notFound')
+        throw new AdminRefusal('error-noCluster')
+      throw error
+    }
+  }
 }
 
 function oneName(words: string[], run: (name: string) => Step['run']): Step[] {

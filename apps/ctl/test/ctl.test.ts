@@ -47,6 +47,13 @@ t.test('against a running service', async (t) => {
     },
   )
 
+  t.test('what only a cluster can do is refused', async (t) => {
+    for (const words of ['region evacuate eu-par', 'node drain one', 'node remove one', 'node return one'])
+      t.match(await run(words), { code: 1, err: 'this service is no cluster' })
+    t.equal((await run('node drain')).code, 2)
+    t.equal((await run('node drain one two')).code, 2)
+  })
+
   t.test('limits are set one by one, and go back to the tier’s', async (t) => {
     await run(`account tier ${id} standard`)
     const limits = async (words: string) =>

@@ -6,11 +6,12 @@
  */
 import type { Bus, Subscription } from '@holdfast/bus'
 import type { AccountStates } from '@holdfast/content-tree'
-import type { JournalStore, LookupStore } from '@holdfast/journal'
+import type { JournalReplica, JournalStore, LookupStore } from '@holdfast/journal'
 import { type Clock, isUuid, systemClock } from '@holdfast/kernel'
 import { type AccountReply, AccountRequest, type Blob } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { AccountActor, type ActorHost } from './account-actor.ts'
+import { AccountReplicas } from './account-replicas.ts'
 import { Ailments } from './ailments.ts'
 import { type Answer, Ask, decodedAnswer, encodedAnswer, encodeReply } from './ask.ts'
 import { CodeLeases } from './code-leases.ts'
@@ -24,7 +25,7 @@ import { type Randomness, systemRandomness } from './randomness.ts'
 import { RequestJoiner } from './request-parts.ts'
 import type { Services, SignInMailer } from './services.ts'
 import { forEachAtMost, Slots } from './slots.ts'
-import { partSubjectOf, releaseSubjectOf, subjectOf } from './subjects.ts'
+import { partSubjectOf, releaseSubjectOf, replicaSubjectOf, subjectOf } from './subjects.ts'
 import { Pauses, pause, systemTimers, type Timers } from './timers.ts'
 
 export interface AccountHostOptions {
@@ -41,6 +42,8 @@ export interface AccountHostOptions {
   hostOf?: (accountId: string) => string | undefined
   /** The host that has the account if it was placed there until lately: it is asked to let go before it is fenced. Default: nobody is asked. */
   predecessorOf?: (accountId: string) => string | undefined
+  /** Copies of journals that others write, for downloads while their homes are out of reach. Default: there are none. */
+  replicaOf?: (accountId: string) => Promise<JournalReplica | undefined>
   /** Between looks for due timers (HOLDFAST_EXPIRY_SWEEP_SECONDS), milliseconds. Default 2,000. */
   sweepMs?: number
   limits?: Partial<RuntimeLimits>
@@ -72,6 +75,7 @@ export class AccountHost implements AccountMoments {
   readonly #predecessorOf: ((accountId: string) => string | undefined) | undefined
   readonly #sweepMs: number
   readonly #joiner: RequestJoiner
+  readonly #replicas: AccountReplicas | undefined
   /** Least recently used first. */
   readonly #actors = new Map<string, AccountActor>()
   readonly #due: DueAccounts
@@ -117,6 +121,7 @@ export class AccountHost implements AccountMoments {
       onBlobReleased: options.onBlobReleased ?? (() => {}),
       onDue: (account, due) => this.#due.set(account, due),
     }
+    this.#replicas = options.replicaOf && new AccountReplicas(this.#services, options.replicaOf)
     this.#actorHost = {
       services: this.#services,
       ailments: new Ailments({ clock, randomness, limits }),
@@ -139,6 +144,9 @@ export class AccountHost implements AccountMoments {
       this.#bus.serve(partSubjectOf(hostId), (message) => this.#handlePart(message)),
       this.#bus.serve(releaseSubjectOf(hostId), (message) => this.#letGo(Buffer.from(message).toString())),
     )
+    const replicas = this.#replicas
+    if (replicas !== undefined)
+      this.#subscriptions.push(this.#bus.serve(replicaSubjectOf(hostId), (message) => replicas.ask(message)))
     codes.prepare()
     legacyCodes.prepare()
     this.#every('tidy', tidyMs, () => this.#tidy())

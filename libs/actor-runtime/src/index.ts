@@ -1,5 +1,6 @@
 export { RoutedAccountClient, type RoutedAccountClientOptions } from './account-client.ts'
 export { AccountHost, type AccountHostOptions } from './account-host.ts'
+export { replicaOperations } from './account-replicas.ts'
 export type { AccountClient, AccountMoments } from './contract.ts'
 export { AccountsUnavailable } from './errors.ts'
 export { defaultLimits, type RuntimeLimits } from './limits.ts'
@@ -7,4 +8,5 @@ export { type HostMetrics, noMetrics, type RuntimeLog, silentLog } from './obser
 export { checkByScrypt, type PasswordCheck } from './password-checks.ts'
 export { type Randomness, systemRandomness } from './randomness.ts'
 export type { SignInMailer } from './services.ts'
+export { replicaSubjectOf } from './subjects.ts'
 export { systemTimers, type Timers } from './timers.ts'

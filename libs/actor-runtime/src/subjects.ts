@@ -8,6 +8,11 @@ export function releaseSubjectOf(hostId: string): string {
   return `accounts.${hostId}.release`
 }
 
+/** Where a host is asked to answer from a copy of a journal that others write. */
+export function replicaSubjectOf(hostId: string): string {
+  return `accounts.${hostId}.replica`
+}
+
 /** Parts of requests that are larger than a message of the bus. */
 export function partSubjectOf(hostId: string): string {
   return `accounts.${hostId}.parts`

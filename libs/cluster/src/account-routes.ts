@@ -42,6 +42,18 @@ export class AccountRoutes {
       .find((host) => host !== id)
   }
 
+  /**
+   * A host that has a copy of the account's journal, when no ready host is known in the region that serves it; undefined while one is,
+   * or nobody has.
+   */
+  readonly replicaHostOf = (account: string): string | undefined => {
+    const birth = this.#ids.birthRegion(account as AccountId)
+    const { serving } = this.#regions.homeOf(birth)
+    if (this.#placementOf(serving).hostOf(account) !== undefined) return undefined
+    const other = this.#regions.keepersOf(birth).find((region) => region !== serving)
+    return other && this.#placementOf(other).hostOf(account)
+  }
+
   /** Told when hosts came or went. */
   onChange(listener: () => void): void {
     this.#listeners.push(listener)

@@ -7,7 +7,7 @@ import { type AccountClient, RoutedAccountClient } from '@holdfast/actor-runtime
 import { processMetrics, Readiness } from '@holdfast/admin'
 import { NatsBus } from '@holdfast/bus-nats'
 import { type CountingRateLimits, createRateLimits } from '@holdfast/http-kit'
-import type { JournalStore, LookupStore } from '@holdfast/journal'
+import type { JournalReplica, JournalStore, LookupStore } from '@holdfast/journal'
 import type { Taken } from '@holdfast/journal-cassandra'
 import { type AccountId, type Clock, type Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
 import type { MemberRole } from '@holdfast/membership'
@@ -24,6 +24,7 @@ import { NodeOrders } from './node-orders.ts'
 import { RegionMap } from './region-map.ts'
 import { RegionalJournals } from './regional-journals.ts'
 import { RegionalLookups } from './regional-lookups.ts'
+import { ReplicaReads } from './replica-reads.ts'
 import { SharedBans } from './shared-bans.ts'
 import { SharedCounts } from './shared-counts.ts'
 import { StoragePeers } from './storage-peers.ts'
@@ -70,6 +71,8 @@ export interface ClusterPart {
   readonly directUrlOf: (contentId: string) => string | undefined
   /** Opens all accounts born in a region in the term of its home; for actor hosts of a region that keeps their journals. */
   takeAll(birth: RegionCode, term: number): AsyncIterable<Taken | { account: string; fault: unknown }>
+  /** The journal of an account as it arrived here; for actor hosts. */
+  replicaOf(account: string): Promise<JournalReplica | undefined>
   /** From here on others send work, or do so no more. Told at once. */
   setPhase(phase: Readiness['phase']): void
   /** Leaves: others are told first. */
@@ -201,11 +204,16 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     regions,
     membership,
     routes,
-    accounts: new RoutedAccountClient({
+    accounts: new ReplicaReads({
+      accounts: new RoutedAccountClient({
+        bus,
+        hostOf: routes.hostOf,
+        onHostsChanged: (listener) => routes.onChange(listener),
+        onGone: (host) => void membership.doubt(host),
+        clock,
+      }),
       bus,
-      hostOf: routes.hostOf,
-      onHostsChanged: (listener) => routes.onChange(listener),
-      onGone: (host) => void membership.doubt(host),
+      replicaHostOf: routes.replicaHostOf,
       clock,
     }),
     peers,
@@ -219,6 +227,8 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
       if (home === undefined) throw new Error(`the journals of ${birth} are not kept in ${region}`)
       return home.journals.takeAll(term, { pagesNamedBy })
     },
+    replicaOf: async (account) =>
+      metadata.homes.get(keyring.ids.birthRegion(account as AccountId))?.journals.replica(account),
     serversOf: (number) => holders.serversOf(number),
     directUrlOf(contentId) {
       const account = keyring.ids.accountOf(contentId)

@@ -9,7 +9,7 @@
 import { JournalFault, type LookupStore } from '@holdfast/journal'
 import type { Clock, RegionCode } from '@holdfast/kernel'
 import { RegionMapEntry } from '@holdfast/wire/cluster'
-import { backupOf } from './metadata.ts'
+import { backupOf, homeRegions } from './metadata.ts'
 
 export interface Home {
   serving: RegionCode
@@ -62,6 +62,11 @@ export class RegionMap {
     const { regions } = this.#options
     // No account was ever born in a region that the installation lacks: whoever asks for one is told so by the first.
     return { serving: regions.includes(birth) ? birth : (regions[0] as RegionCode), term: 1 }
+  }
+
+  /** The regions that keep the journals of accounts born in this one. */
+  keepersOf(birth: RegionCode): RegionCode[] {
+    return homeRegions(this.#options.regions, birth)
   }
 
   /** Its homes have moved: what it decided is decided elsewhere. */

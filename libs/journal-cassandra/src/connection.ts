@@ -31,6 +31,8 @@ export class Connection {
   }
 
   static async open(options: CassandraOptions): Promise<Connection> {
+    const current = await openCurrent(options)
+    if (current !== undefined) return new Connection(current)
     await makeKeyspace(options)
     const client = newClient(options, options.keyspace)
     try {
@@ -126,6 +128,19 @@ function newClient(options: CassandraOptions, keyspace?: string): cassandra.Clie
       reconnection: new cassandra.policies.reconnection.ExponentialReconnectionPolicy(100, 5_000, false),
     },
   })
+}
+
+/** Where everything is made already nothing is changed, so a start needs nobody outside of its own data centre. */
+async function openCurrent(options: CassandraOptions): Promise<cassandra.Client | undefined> {
+  const client = newClient(options, options.keyspace)
+  try {
+    await client.connect()
+    if ((await schemaVersion(client)) >= migrations.length) return client
+  } catch {
+    // Whatever it was, the way through the making of the tables tells.
+  }
+  await client.shutdown()
+  return undefined
 }
 
 async function makeKeyspace(options: CassandraOptions): Promise<void> {

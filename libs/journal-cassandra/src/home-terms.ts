@@ -148,7 +148,7 @@ export async function* storedRows(
 }
 
 /** Those behind `after` that follow from each other and are what was written. */
-async function* rowsUpToGap(
+export async function* rowsUpToGap(
   connection: Connection,
   partition: Partition,
   after: number,

@@ -15,6 +15,7 @@ import {
   firstChain,
   JournalFault,
   type JournalHold,
+  type JournalReplica,
   type JournalRow,
   type JournalStore,
   rowChecksum,
@@ -32,6 +33,7 @@ import {
   pageNames,
   pagesOf,
   readPage,
+  rowsUpToGap,
   statics,
   storedRows,
   takeOver,
@@ -196,6 +198,26 @@ export class CassandraJournalStore implements JournalStore {
     if (refused) throw fenced(hold, refused)
     hold.head = seq
     hold.chain = checksum
+  }
+
+  /**
+   * The account as far as it has arrived in this data centre, whoever serves it: for reading alone, and it may be old. Rows end at the first
+   * gap. Undefined when nothing has arrived.
+   */
+  async replica(account: string): Promise<JournalReplica | undefined> {
+    const found = await termBefore(this.#connection, { account, term: this.#termOf(account) + 1 })
+    if (found === undefined) return undefined
+    const partition = { account, term: found.term }
+    const through = numberOf(found.row.root_through)
+    const rows: JournalRow[] = []
+    for await (const { seq, bytes } of rowsUpToGap(this.#connection, partition, through))
+      rows.push({ seq, bytes })
+    return {
+      root: bytesOf(found.row.root),
+      through,
+      rows,
+      page: (name) => readPage(this.#connection, pagesOf(partition), name),
+    }
   }
 
   async head(account: string): Promise<{ epoch: number; head: number; chain: Uint8Array }> {

@@ -1,5 +1,5 @@
 export { JournalFault, type JournalFaultCode } from './errors.ts'
-export type { JournalHold, JournalRow, JournalStore } from './journal-store.ts'
+export type { JournalHold, JournalReplica, JournalRow, JournalStore } from './journal-store.ts'
 export {
   assertAccount,
   assertChange,

@@ -85,6 +85,16 @@ export interface JournalHold {
   readonly previousOwner: string | undefined
 }
 
+/** A copy of an account's journal that somebody else writes. */
+export interface JournalReplica {
+  readonly root: Uint8Array | undefined
+  /** Of the root; 0 without one. */
+  readonly through: number
+  /** Those behind the root, without a gap; at most what a tail is bounded to. */
+  readonly rows: readonly JournalRow[]
+  page(name: string): Promise<Uint8Array | undefined>
+}
+
 export interface JournalRow {
   seq: number
   bytes: Uint8Array

@@ -1,0 +1,93 @@
+/**
+ * Downloads of accounts whose home is out of reach, answered from the journal as it arrived here: who may read what is decided by the
+ * same rules on a state that may be old. Nothing is changed, nothing else is answered, and no promise about the newest change is made: whoever
+ * asks knows that the home cannot be asked.
+ */
+import type { AccountState } from '@holdfast/content-tree'
+import { firstChain, type JournalHold, type JournalReplica, type JournalStore } from '@holdfast/journal'
+import { type AccountReply, AccountRequest } from '@holdfast/wire'
+import { LRUCache } from 'lru-cache'
+import { encodeReply } from './ask.ts'
+import { recover } from './recovery.ts'
+import type { Services } from './services.ts'
+import { Slots } from './slots.ts'
+
+/** What is answered; all of it leads to bytes. */
+export const replicaOperations: ReadonlySet<string> = new Set(['openFile', 'openDirectLink'])
+
+/** How long a state is kept: as long as a visitor's answer may be remembered. */
+const keptMs = 3_000
+const keptMax = 16
+const readsAtOnceMax = 4
+
+export class AccountReplicas {
+  readonly #services: Services
+  readonly #replicaOf: (account: string) => Promise<JournalReplica | undefined>
+  readonly #slots = new Slots(readsAtOnceMax)
+  readonly #states: LRUCache<string, Promise<AccountState | undefined>>
+
+  constructor(services: Services, replicaOf: (account: string) => Promise<JournalReplica | undefined>) {
+    this.#services = services
+    this.#replicaOf = replicaOf
+    this.#states = new LRUCache({
+      max: keptMax,
+      ttl: keptMs,
+      ttlResolution: 0,
+      perf: { now: () => services.clock.monotonic() + 1 },
+    })
+  }
+
+  /** @param message an encoded request. Resolves with the encoded reply: `unavailable` for whatever cannot be answered here. */
+  async ask(message: Uint8Array): Promise<Uint8Array> {
+    const request = AccountRequest.decode(message)
+    try {
+      const reply = await this.#decide(request)
+      if (reply !== undefined) return encodeReply(reply)
+    } catch (error) {
+      const { accountId: account } = request
+      this.#services.log.warn({ account, err: error }, 'a copy of an account could not be read')
+    }
+    return encodeReply({ result: { $case: 'unavailable', value: { overloaded: false } } })
+  }
+
+  async #decide(request: AccountRequest): Promise<AccountReply | undefined> {
+    if (!replicaOperations.has(request.operation?.$case ?? '')) return undefined
+    const state = await this.#stateOf(request.accountId)
+    if (state?.exists !== true) return undefined
+    const none = { next: 0, end: 0 }
+    const outcome = state.decide(request, {
+      nowMs: this.#services.clock.now(),
+      seed: this.#services.randomness.bytes(16),
+      codes: none,
+      legacyCodes: none,
+      verdict: () => undefined,
+    })
+    return outcome.kind === 'reply' ? outcome.reply : undefined
+  }
+
+  #stateOf(account: string): Promise<AccountState | undefined> {
+    const known = this.#states.get(account)
+    if (known !== undefined) return known
+    const reading = this.#slots.run(() => this.#read(account))
+    this.#states.set(account, reading)
+    reading.catch(() => this.#states.delete(account))
+    return reading
+  }
+
+  async #read(account: string): Promise<AccountState | undefined> {
+    const replica = await this.#replicaOf(account)
+    if (replica === undefined) return undefined
+    const { root, through, rows, page } = replica
+    const head = rows.at(-1)?.seq ?? through
+    const hold: JournalHold = { account, epoch: 0, head, chain: firstChain, root, previousOwner: undefined }
+    const journal: Pick<JournalStore, 'rows' | 'page' | 'head'> = {
+      async *rows() {
+        yield* rows
+      },
+      page: (_, name) => page(name),
+      head: async () => ({ epoch: 0, head, chain: firstChain }),
+    }
+    // Reading back needs no more of a journal than that.
+    return (await recover({ ...this.#services, journal: journal as JournalStore }, hold)).state
+  }
+}

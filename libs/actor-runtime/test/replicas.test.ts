@@ -1,0 +1,102 @@
+/** Downloads while the home of an account is out of reach: the real core on a copy of a journal. */
+import { randomBytes } from 'node:crypto'
+import { MemoryBus } from '@holdfast/bus'
+import { createAccountStates } from '@holdfast/content-tree'
+import type { JournalReplica } from '@holdfast/journal'
+import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
+import { Keyring, mintRequestId } from '@holdfast/kernel'
+import { AccountReply, AccountRequest, CheckpointRoot } from '@holdfast/wire'
+import t from 'tap'
+import { AccountHost, type AccountHostOptions, RoutedAccountClient, replicaSubjectOf } from '../src/index.ts'
+
+const ring = new Keyring(Buffer.alloc(32, 7))
+const none = { storage: undefined, contents: undefined, traffic: undefined }
+const states = createAccountStates({
+  ids: ring.ids,
+  codes: ring.codes,
+  legacyCodes: ring.legacyCodes,
+  tokens: ring.tokens,
+  limits: { guest: none, standard: none, premium: none },
+  openListing: false,
+  directLinksPremium: false,
+})
+type Operation = NonNullable<AccountRequest['operation']>
+
+const bus = new MemoryBus()
+const medium = new MemoryMedium()
+const journal = new MemoryJournalStore(medium)
+
+function host(hostId: string, more: Partial<AccountHostOptions> = {}): AccountHost {
+  const made = new AccountHost({
+    hostId,
+    bus,
+    journal,
+    lookups: new MemoryLookupStore(medium),
+    states,
+    mailer: { send: async () => {} },
+    limits: { checkpointBytesMin: 4096 },
+    ...more,
+  })
+  made.start()
+  return made
+}
+
+function request(accountId: string, operation: Operation): AccountRequest {
+  return {
+    accountId,
+    requestId: mintRequestId(Date.now()),
+    deadlineMs: Date.now() + 10_000,
+    caller: { who: { $case: 'visitor', value: { accountId: '' } } },
+    tierNeeded: '',
+    operation,
+  }
+}
+
+function file(name: string): Operation {
+  const blob = { id: randomBytes(48), incarnation: randomBytes(16), size: 1000, crc32: 1, placementGroup: 0 }
+  return { $case: 'addFile', value: { name, mimetype: 'text/plain', blob, createAccount: { tokenKeyId: 1 } } }
+}
+
+async function replicaOf(account: string): Promise<JournalReplica> {
+  const hold = await journal.acquire(account, { owner: 'replication' })
+  const through = hold.root === undefined ? 0 : CheckpointRoot.decode(hold.root).through
+  const rows = await Array.fromAsync(journal.rows(hold, through))
+  return { root: hold.root, through, rows, page: (name) => journal.page(account, name) }
+}
+
+async function asked(account: string, operation: Operation): Promise<AccountReply> {
+  const message = AccountRequest.encode(request(account, operation)).finish()
+  return AccountReply.decode(await bus.request(replicaSubjectOf('far'), message, { timeoutMs: 5_000 }))
+}
+
+t.test('what a visitor may read is read, by the same rules, and nothing else is answered', async (t) => {
+  const home = host('home')
+  const client = new RoutedAccountClient({ bus, hostOf: () => 'home' })
+  const account = ring.ids.account('na-nyc')
+  const made = await client.call(
+    { ...request(account, file('kept.txt')), caller: { who: { $case: 'operator', value: {} } } },
+    {},
+  )
+  const item = made.result?.$case === 'content' ? made.result.value.item : undefined
+  if (item === undefined) throw new Error(`no item: ${JSON.stringify(made)}`)
+  await home.close({ drainMs: 0 })
+  let arrived = true
+  const far = host('far', {
+    hostOf: () => 'home',
+    replicaOf: async (id) => (arrived ? replicaOf(id) : undefined),
+  })
+  t.teardown(() => far.close({ drainMs: 0 }))
+
+  const read = await asked(account, { $case: 'openFile', value: { contentId: item.id } })
+  t.equal(read.result?.$case, 'file')
+  const other = await asked(account, { $case: 'openFile', value: { contentId: ring.ids.content(account) } })
+  t.match(other.result, { $case: 'refusal', value: { status: 'error-notFound' } })
+  t.equal((await asked(account, { $case: 'getAccount', value: {} })).result?.$case, 'unavailable')
+  t.equal((await asked(account, file('new.txt'))).result?.$case, 'unavailable')
+  arrived = false
+  const unknown = await asked(ring.ids.account('na-nyc'), {
+    $case: 'openFile',
+    value: { contentId: item.id },
+  })
+  t.equal(unknown.result?.$case, 'unavailable', 'what did not arrive is no absence')
+})

@@ -1,0 +1,315 @@
+/**
+ * What an operator does about a cluster, with `ctl` as he says it: a region that is lost and given up, a storage node that is emptied, and
+ * one that is gone for good. One start serves all of it.
+ */
+import { ctl } from '@holdfast/ctl'
+import t from 'tap'
+import { type ClusterRegion, LocalCluster } from './local-cluster.ts'
+
+t.setTimeout(900_000)
+
+const cluster = await LocalCluster.start()
+t.teardown(() => cluster.stop())
+const [home, other] = (await cluster.regions()) as [ClusterRegion, ClusterRegion]
+
+async function run(...words: string[]): Promise<{ code: number; out: string; err: string }> {
+  const out: string[] = []
+  const err: string[] = []
+  const code = await ctl([...words, '--admin', home.admin], {
+    env: {},
+    readSecret: () => '',
+    print: (line) => out.push(line),
+    complain: (line) => err.push(line),
+  })
+  return { code, out: out.join('\n'), err: err.join('\n') }
+}
+
+async function said<T>(...words: string[]): Promise<T> {
+  const { code, out, err } = await run(...words)
+  if (code !== 0) throw new Error(`ctl ${words.join(' ')}: ${err}`)
+  return JSON.parse(out) as T
+}
+
+interface Status {
+  cluster: {
+    regions: { code: string; serving: string; term: number; actorHosts: number }[]
+    nodes: { id: string; role: string; ready: boolean; placementGroups?: number; accounts?: number }[]
+    placementGroups: { number: number; region: string; members: string[]; remote: string[]; full: boolean }[]
+    replication: { full: boolean; says: string }
+  }
+}
+
+const status = async () => (await said<Status>('status')).cluster
+
+interface Uploaded {
+  id: string
+  link: string
+  guestToken: string
+  parentFolder: string
+}
+
+async function upload(host: string, content: string): Promise<Uploaded> {
+  const form = new FormData()
+  form.append('file', new Blob([content]), 'a.txt')
+  return dataOf(await fetch(`${host}/uploadfile`, { method: 'POST', body: form }))
+}
+
+async function dataOf<T>(answer: Response): Promise<T> {
+  const { status, data } = (await answer.json()) as { status: string; data: T }
+  if (status !== 'ok') throw new Error(`answered with ${status}`)
+  return data
+}
+
+async function makeFolder(api: string, { guestToken, parentFolder }: Uploaded): Promise<boolean> {
+  const answer = await fetch(`${api}/contents/createFolder`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${guestToken}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ parentFolderId: parentFolder }),
+    signal: AbortSignal.timeout(20_000),
+  })
+  return answer.ok
+}
+
+async function folderCount(api: string, { guestToken }: Uploaded): Promise<number> {
+  const get = async <T>(id: string): Promise<T> =>
+    dataOf(await fetch(`${api}/accounts/${id}`, { headers: { authorization: `Bearer ${guestToken}` } }))
+  const { id } = await get<{ id: string }>('getid')
+  return (await get<{ statsCurrent: { folderCount: number } }>(id)).statsCurrent.folderCount
+}
+
+async function until(what: string, holds: () => Promise<boolean>, patienceMs = 60_000): Promise<number> {
+  const startedMs = performance.now()
+  let fault: unknown
+  for (;;) {
+    try {
+      if (await holds()) return Math.round(performance.now() - startedMs)
+    } catch (error) {
+      fault = error
+    }
+    if (performance.now() - startedMs > patienceMs)
+      throw new Error(`${what}: not within ${patienceMs} ms`, { cause: fault })
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+}
+
+/** Links name the download host of the region they were made in: asked at another one. */
+function linkAt(region: ClusterRegion, link: string): string {
+  const { pathname, search } = new URL(link)
+  return `${region.download}${pathname}${search}`
+}
+
+const serversOf = (region: ClusterRegion) => region.processes.filter(({ admin }) => admin === null)
+const oursOf = (region: ClusterRegion) => region.processes.filter(({ admin }) => admin !== null)
+
+t.test(
+  'status tells regions, hosts with their accounts, and that every placement group is whole',
+  async (t) => {
+    await until('whole', async () => (await status()).replication.full)
+    const { regions, nodes, replication } = await status()
+    t.match(regions, [
+      { code: 'eu-par', serving: 'eu-par', term: 1, actorHosts: 2 },
+      { code: 'na-nyc', serving: 'na-nyc', term: 1, actorHosts: 2 },
+    ])
+    t.equal(nodes.length, 12)
+    t.match(replication.says, /^all \d placement groups have every copy$/)
+  },
+)
+
+t.test('a region is lost: others do not notice; given up, its accounts go on elsewhere', async (t) => {
+  const near = await Promise.all([1, 2, 3].map((at) => upload(home.upload, `near ${at}`)))
+  const far = await Promise.all([1, 2, 3, 4].map((at) => upload(other.upload, `far ${at}`)))
+  for (const one of far) t.ok(await makeFolder(other.api, one))
+  const counts = await Promise.all(far.map((one) => folderCount(other.api, one)))
+  await until('the copies are in the other region', async () => {
+    const { placementGroups } = await status()
+    return placementGroups.every(({ full }) => full)
+  })
+  t.match(
+    (await run('region', 'evacuate', other.code, '--fenced')).err,
+    'actor hosts of the region are alive',
+  )
+
+  // Paused first, so that they are there again with all they had in memory.
+  const paused = oursOf(other).filter(({ role }) => role === 'actor-host')
+  const pids = new Map(
+    await Promise.all(other.processes.map(async ({ name }) => [name, await cluster.pidOf(name)] as const)),
+  )
+  const signal = (name: string, what: NodeJS.Signals) => process.kill(pids.get(name) as number, what)
+  for (const { name } of other.processes) signal(name, 'SIGSTOP')
+
+  let longestMs = 0
+  let probing = true
+  const probes = Promise.all(
+    near.map(async (one) => {
+      while (probing) {
+        const startedMs = performance.now()
+        t.ok(await makeFolder(home.api, one), 'an account of the other region is changed')
+        longestMs = Math.max(longestMs, performance.now() - startedMs)
+        await new Promise((resolve) => setTimeout(resolve, 100))
+      }
+    }),
+  )
+  await until('the loss is seen', async () => (await status()).regions[1]?.actorHosts === 0)
+  for (const [at, one] of far.entries())
+    await until('files of the lost region are read here', async () => {
+      return (await (await fetch(linkAt(home, one.link))).text()) === `far ${at + 1}`
+    })
+  t.match((await run('region', 'evacuate', other.code)).err, 'repeat with --fenced')
+  const told = await said<Record<string, unknown>>('region', 'evacuate', other.code, '--fenced')
+  t.comment(JSON.stringify(told))
+  t.match(told, {
+    region: other.code,
+    serving: home.code,
+    term: 2,
+    moved: true,
+    failures: [],
+    regionsThatKnow: [home.code],
+  })
+  t.ok((told.accounts as number) >= far.length)
+
+  for (const [at, one] of far.entries()) {
+    const ms = await until('an account of the lost region is changed', () => makeFolder(home.api, one))
+    t.comment(`account ${at}: changed after ${ms} ms`)
+    t.equal(
+      await folderCount(home.api, one),
+      (counts[at] as number) + 1,
+      'nothing that had arrived is missing',
+    )
+    t.equal(await (await fetch(linkAt(home, one.link))).text(), `far ${at + 1}`, 'its file is read here')
+  }
+  probing = false
+  await probes
+  t.comment(`longest wait of an account of the other region: ${Math.round(longestMs)} ms`)
+  t.ok(longestMs < 5_000)
+
+  for (const role of ['actor-host', 'api', 'storage-node']) {
+    const { name = '' } = oursOf(home).find((process) => process.role === role) ?? {}
+    process.kill(await cluster.pidOf(name), 'SIGKILL')
+    await cluster.restart(name)
+  }
+  for (const one of [...near, ...far])
+    await until('accounts go on after a restart without the other region', () => makeFolder(home.api, one))
+
+  // The old hosts wake up with all accounts in memory.
+  for (const { name } of serversOf(other)) signal(name, 'SIGCONT')
+  for (const { name } of oursOf(other)) signal(name, 'SIGCONT')
+  let acknowledged = 0
+  const deadline = performance.now() + 20_000
+  while (performance.now() < deadline)
+    for (const one of far) if (await makeFolder(other.api, one).catch(() => false)) acknowledged++
+  t.comment(`${acknowledged} changes were acknowledged by the frontend of the region that came back`)
+  await until('they serve nothing', async () => {
+    const hosts = (await status()).nodes.filter(({ id }) => paused.some(({ name }) => name === id))
+    return hosts.length === paused.length && hosts.every(({ accounts }) => accounts === 0)
+  })
+  let seen = 0
+  for (const [at, one] of far.entries())
+    seen += (await folderCount(home.api, one)) - (counts[at] as number) - 2
+  t.ok(seen >= acknowledged, `${seen} of ${acknowledged} changes are seen`)
+  for (const { name } of oursOf(other)) await cluster.restart(name)
+  for (const one of far) t.equal(await folderCount(other.api, one), await folderCount(home.api, one))
+  const born = await upload(other.upload, 'born there')
+  t.ok(await makeFolder(other.api, born), 'an account born there now')
+  t.match((await status()).regions[1], { serving: home.code, term: 2, actorHosts: 2 })
+  const again = await said<Record<string, unknown>>('region', 'evacuate', other.code)
+  t.match(again, { moved: false, term: 2, lostRows: 0 })
+})
+
+/** Changes the accounts over and over, one after the other, while `work` runs. @returns how long the longest one took, ms */
+async function longestWhile(
+  files: readonly Uploaded[],
+  work: () => Promise<void>,
+): Promise<{ ms: number; refused: number }> {
+  let working = true
+  let ms = 0
+  let refused = 0
+  const asking = Promise.all(
+    files.map(async (file) => {
+      while (working) {
+        const startedMs = performance.now()
+        if (!(await makeFolder(home.api, file))) refused++
+        ms = Math.max(ms, performance.now() - startedMs)
+      }
+    }),
+  )
+  await work()
+  working = false
+  await asking
+  return { ms: Math.round(ms), refused }
+}
+
+t.test('an actor host that is stopped, killed or paused costs its callers moments', async (t) => {
+  const files = await Promise.all([1, 2, 3, 4, 5, 6].map((at) => upload(home.upload, `moved ${at}`)))
+  const [first = '', second = ''] = oursOf(home)
+    .filter(({ role }) => role === 'actor-host')
+    .map(({ name }) => name)
+  const wait = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+  const told: Record<string, number> = {}
+  for (const how of ['SIGTERM', 'SIGKILL', 'SIGSTOP'] as const) {
+    const pid = await cluster.pidOf(first)
+    const { ms, refused } = await longestWhile(files, async () => {
+      await wait(1_000)
+      process.kill(pid, how)
+      await wait(8_000)
+    })
+    told[how] = ms
+    t.equal(refused, 0, `${how}: every change is made`)
+    if (how === 'SIGSTOP') process.kill(pid, 'SIGCONT')
+    else await cluster.restart(first)
+    await until('both hosts serve', async () => {
+      const { nodes } = await status()
+      return [first, second].every((name) => nodes.find(({ id }) => id === name)?.ready === true)
+    })
+  }
+  t.comment(`longest wait: ${JSON.stringify(told)} ms`)
+  t.ok((told.SIGTERM ?? 0) < 3_000)
+  t.ok((told.SIGKILL ?? 0) < 5_000)
+  t.ok((told.SIGSTOP ?? 0) < 10_000, 'less than a deadline')
+})
+
+t.test('a storage node is emptied, and may be stopped for good', async (t) => {
+  const files = await Promise.all([1, 2, 3].map((at) => upload(home.upload, `drained ${at}`)))
+  const [node = ''] = oursOf(home)
+    .filter(({ role }) => role === 'storage-node')
+    .map(({ name }) => name)
+  await said('node', 'drain', node)
+  const ms = await until(
+    'it is in no group',
+    async () => {
+      const { nodes, replication } = await status()
+      return nodes.find(({ id }) => id === node)?.placementGroups === 0 && replication.full
+    },
+    120_000,
+  )
+  t.comment(`empty after ${ms} ms; ${(await status()).replication.says}`)
+  process.kill(await cluster.pidOf(node), 'SIGTERM')
+  for (const [at, { link }] of files.entries()) t.equal(await (await fetch(link)).text(), `drained ${at + 1}`)
+  t.equal(await (await fetch((await upload(home.upload, 'without it')).link)).text(), 'without it')
+  await cluster.restart(node)
+  await said('node', 'return', node)
+  await until(
+    'it takes part again',
+    async () => {
+      const { nodes, replication } = await status()
+      return (nodes.find(({ id }) => id === node)?.placementGroups ?? 0) > 0 && replication.full
+    },
+    120_000,
+  )
+})
+
+t.test('a storage node is killed for good: all placement groups come back to full replication', async (t) => {
+  const files = await Promise.all([1, 2, 3].map((at) => upload(home.upload, `rebuilt ${at}`)))
+  const [, node = ''] = oursOf(home)
+    .filter(({ role }) => role === 'storage-node')
+    .map(({ name }) => name)
+  process.kill(await cluster.pidOf(node), 'SIGKILL')
+  await until('the loss is seen', async () => !(await status()).replication.full)
+  t.comment((await status()).replication.says)
+  await said('node', 'remove', node)
+  const ms = await until('full again', async () => (await status()).replication.full, 120_000)
+  const { placementGroups, replication } = await status()
+  t.comment(`full after ${ms} ms: ${replication.says}`)
+  t.notOk(placementGroups.some(({ members, remote }) => [...members, ...remote].includes(node)))
+  for (const [at, { link }] of files.entries()) t.equal(await (await fetch(link)).text(), `rebuilt ${at + 1}`)
+  t.equal(await (await fetch((await upload(home.upload, 'after it')).link)).text(), 'after it')
+})
