@@ -14,6 +14,8 @@ if (port === null) throw new Error('the catalogue runs in a worker thread')
 const path = workerData.path as string
 /** Enough for a manifest, a log and a memtable on its way out. */
 const roomToOpenBytes = 512 * 1024
+/** Written to tables of 8 MiB, of which six may wait. By default they are of 64 MiB: memory that grows for 80,000 uploads, and slow to insert into. */
+const memtableMemoryBudget = 32 * 1024 * 1024
 let db = make()
 /** A write failed. RocksDB then takes nothing more until it is opened anew, but it can be read. */
 let refusesWrites = false
@@ -94,6 +96,8 @@ function make(): RocksLevel {
     compression: false,
     walCompression: false,
     cacheSize: 32 * 1024 * 1024,
+    compaction: 'level',
+    memtableMemoryBudget,
   })
 }
 

@@ -7,6 +7,8 @@ declare module '@nxtedition/rocksdb' {
     compression?: boolean
     walCompression?: boolean
     cacheSize?: number
+    compaction?: 'level' | 'universal'
+    /** Only together with `compaction`. */
     memtableMemoryBudget?: number
     parallelism?: number
     infoLogLevel?: string
