@@ -1,7 +1,7 @@
-import type { BlobName, BlobStore } from '@holdfast/blob-store'
+import { type BlobName, type BlobStore, readsWhole } from '@holdfast/blob-store'
 import type { ByteRange } from './ranges.ts'
 
-/** The bytes of a blob, and a fault instead of too few or too many: what was announced is what is sent. */
+/** The bytes of a blob, nobody's to change, and a fault instead of too few or too many: what was announced is what is sent. */
 export async function* storedBytes(
   blobs: BlobStore,
   blob: BlobName,
@@ -9,6 +9,11 @@ export async function* storedBytes(
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   if (range.start === range.end) return
+  const whole = readsWhole(blobs) ? await blobs.readWhole(blob, range) : undefined
+  if (whole !== undefined) {
+    yield whole
+    return
+  }
   let missing = range.end - range.start
   for await (const bytes of blobs.read(blob, range, { signal })) {
     missing -= bytes.length
