@@ -170,8 +170,11 @@ function pump(source: Socket, target: Socket, direction: Direction): void {
 async function written(target: Socket, part: Buffer): Promise<void> {
   if (target.destroyed || target.write(part)) return
   await new Promise<void>((resolve) => {
-    target.once('drain', resolve)
-    target.once('close', () => resolve())
+    const go = () => {
+      target.off('drain', go).off('close', go)
+      resolve()
+    }
+    target.on('drain', go).on('close', go)
   })
 }
 
