@@ -11,6 +11,8 @@ export interface Fault {
   kinds?: readonly Kind[]
   /** Whether the cluster gets over it by itself, or when it is repaired: from then on recovery counts. */
   recovers: 'itself' | 'repaired'
+  /** Nobody is touched who asks in his own region; who asks in the other one has to recover. */
+  touchesAbroad?: boolean
   /** Clients send every change twice, at once, by two frontends. */
   doubled?: boolean
   /** Why this machine cannot do it; undefined: it can. */

@@ -14,6 +14,7 @@ function cut(what: string, ways: readonly Way[], times = 1): Fault {
   return {
     name: `the link between the regions ${what}`,
     touches: nobody,
+    touchesAbroad: true,
     recovers: 'repaired',
     async run(stage) {
       const eachMs = times > 1 ? 1_000 : stage.long ? 30_000 : 6_000

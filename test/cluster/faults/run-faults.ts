@@ -16,7 +16,8 @@ export interface FaultRow extends Omit<Verdict, 'unknown'> {
   fenced: number
   /** The longest that somebody whom the fault does not touch had no success, ms. */
   untouchedOutMs: number
-  recoveryMs: number
+  /** Until the first change that the last one of those who were touched asked for was acknowledged. */
+  recoveryMs: number | undefined
   tookMs: number
   /** It was not over in time, or could not be carried out. */
   failed: string[]
@@ -73,6 +74,10 @@ async function runFaults(cluster: LocalCluster, options: FaultOptions): Promise<
       await runOne(fault, { stage, row, filesMax: options.filesMax })
       row.tookMs += performance.now() - startedMs
       histories.push({ row, history, load })
+      const { operations, lost, stale, wrongBytes, other } = check(history)
+      const broken = [...lost, ...stale, ...wrongBytes, ...other]
+      report(`${fault.name}: ${operations} operations, ${broken.length} broken promises`)
+      for (const promise of broken.slice(0, 5)) report(`  ${promise}`)
     }
     report(lineOf(row))
   }
@@ -105,7 +110,13 @@ async function runOne(
     await stage.untilServed(people, { since: Math.max(since, stage.endedMs), kinds: fault.kinds ?? allKinds })
     const touched = people.filter((person) => fault.touches(person, stage))
     await stage.pause(coolMs)
-    row.recoveryMs = Math.max(row.recoveryMs, ...touched.map(({ id }) => recoveryOf(stage, { id, since })))
+    const recovering = fault.touchesAbroad ? people : touched
+    if (fault.touchesAbroad) await stage.untilServed(people, { since, kinds: ['change'], abroad: true })
+    for (const person of recovering) {
+      const notBy = fault.touchesAbroad ? person.region : undefined
+      const servedMs = stage.firstSuccess(person.id, { kind: 'change', since, notBy }) ?? Infinity
+      row.recoveryMs = Math.max(row.recoveryMs ?? 0, servedMs - since)
+    }
     const untouched = people.filter((person) => !touched.includes(person))
     row.untouchedOutMs = Math.max(
       row.untouchedOutMs,
@@ -121,11 +132,6 @@ async function runOne(
     row.failed.push((error as Error).message)
   }
   row.fenced += (await stage.fencedWrites()) - fencedBefore
-}
-
-/** Until the first change that was asked for since then was acknowledged. */
-function recoveryOf(stage: Stage, { id, since }: { id: string; since: number }): number {
-  return (stage.firstSuccess(id, { kind: 'change', since }) ?? Infinity) - since
 }
 
 /** The longest time in which nothing was answered well by the frontends of the account's region. */
@@ -154,7 +160,7 @@ function emptyRow(fault: string, runs: number): FaultRow {
     other: [],
     fenced: 0,
     untouchedOutMs: 0,
-    recoveryMs: 0,
+    recoveryMs: undefined,
     tookMs: 0,
     failed: [],
     skipped: undefined,
@@ -222,6 +228,6 @@ function lineOf(row: FaultRow): string {
   return `${row.fault}: recovered after ${seconds(row.recoveryMs)}, untouched accounts out for ${seconds(row.untouchedOutMs)} at most; took ${seconds(row.tookMs)}${row.failed.map((reason) => `; ${reason}`).join('')}`
 }
 
-function seconds(ms: number): string {
-  return `${(ms / 1_000).toFixed(1)} s`
+function seconds(ms: number | undefined): string {
+  return ms === undefined ? '–' : `${(ms / 1_000).toFixed(1)} s`
 }

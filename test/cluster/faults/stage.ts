@@ -66,16 +66,24 @@ export class Stage {
     return sleep(ms)
   }
 
-  /** Resolves when each of these people had a success of each kind with a call asked after this moment. */
+  /** Resolves when each of these people had a success of each kind with a call asked after this moment, in the other region if `abroad`. */
   async untilServed(
     people: readonly Person[],
-    { since, kinds, withinMs = 90_000 }: { since: number; kinds: readonly Kind[]; withinMs?: number },
+    {
+      since,
+      kinds,
+      abroad = false,
+      withinMs = 90_000,
+    }: { since: number; kinds: readonly Kind[]; abroad?: boolean; withinMs?: number },
   ): Promise<void> {
     const until = performance.now() + withinMs
     for (;;) {
       const waiting = people.flatMap(({ id, region }) =>
         kinds
-          .filter((kind) => this.firstSuccess(id, { kind, since }) === undefined)
+          .filter(
+            (kind) =>
+              this.firstSuccess(id, { kind, since, notBy: abroad ? region : undefined }) === undefined,
+          )
           .map((kind) => `${kind} of ${id} (${region})`),
       )
       if (waiting.length === 0) return
@@ -85,10 +93,17 @@ export class Stage {
     }
   }
 
-  /** When the first call asked since then was answered well. */
-  firstSuccess(account: string, { kind, since }: { kind: Kind; since: number }): number | undefined {
+  /** When the first call asked since then was answered well; by a client that asks in the other region. */
+  firstSuccess(
+    account: string,
+    { kind, since, notBy }: { kind: Kind; since: number; notBy?: string | undefined },
+  ): number | undefined {
     return this.load.successes.find(
-      (success) => success.account === account && success.kind === kind && success.asked >= since,
+      (success) =>
+        success.account === account &&
+        success.kind === kind &&
+        success.asked >= since &&
+        success.by !== notBy,
     )?.answered
   }
 
@@ -141,6 +156,10 @@ export class Stage {
     return (await this.#statusOf(name)).store?.blobs ?? 0
   }
 
+  async isReady(name: string): Promise<boolean> {
+    return (await this.#statusOf(name)).ready
+  }
+
   async allGroupsFull(): Promise<boolean> {
     const statuses = await Promise.all(
       this.regions.map(({ code }) => this.#statusOf(this.namesOf('api', code)[0] as string)),
@@ -156,9 +175,11 @@ export class Stage {
     }
   }
 
-  #statusOf(
-    name: string,
-  ): Promise<{ cluster: { placementGroups: { full: boolean }[] }; store?: { blobs: number } }> {
+  #statusOf(name: string): Promise<{
+    ready: boolean
+    cluster: { placementGroups: { full: boolean }[] }
+    store?: { blobs: number }
+  }> {
     const process = this.regions.flatMap(({ processes }) => processes).find((one) => one.name === name)
     return dataOf(`${process?.admin}/admin/status`, {})
   }
