@@ -14,7 +14,8 @@ export class Ballast {
   readonly #directory: string
   readonly #bytes: number
   readonly #log: Log
-  #held = false
+  /** Undefined: there may be some of it, from before the start or from a try that failed. */
+  #held: boolean | undefined
   #busy: Promise<void> | undefined
 
   /** @param bytes a multiple of 1 MiB; 0: none. */
@@ -27,13 +28,13 @@ export class Ballast {
 
   /** Takes the space unless it is taken. Failing is no harm: it is tried again. */
   take(): Promise<void> {
-    if (!this.#held && this.#bytes > 0) this.#busy ??= this.#during(() => this.#fill())
+    if (this.#held !== true && this.#bytes > 0) this.#busy ??= this.#during(() => this.#fill())
     return this.#busy ?? Promise.resolve()
   }
 
   /** Gives the space back, for what must be written now. */
   release(): Promise<void> {
-    if (this.#held) this.#busy ??= this.#during(() => this.#empty())
+    if (this.#held !== false) this.#busy ??= this.#during(() => this.#empty())
     return this.#busy ?? Promise.resolve()
   }
 
@@ -53,6 +54,7 @@ export class Ballast {
   }
 
   async #fill(): Promise<void> {
+    this.#held = undefined
     const file = await this.#disk.open(this.#path, { create: true })
     try {
       const size = await file.size()
@@ -72,6 +74,11 @@ export class Ballast {
   }
 
   get #path(): string {
-    return join(this.#directory, 'ballast')
+    return ballastPath(this.#directory)
   }
+}
+
+/** @param directory of the store. */
+export function ballastPath(directory: string): string {
+  return join(directory, 'ballast')
 }

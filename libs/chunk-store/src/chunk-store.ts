@@ -20,7 +20,7 @@ import {
   type WholeReads,
 } from '@holdfast/blob-store'
 import { type Clock, RecentMap, systemClock } from '@holdfast/kernel'
-import { Ballast } from './ballast.ts'
+import { Ballast, ballastPath } from './ballast.ts'
 import type { Catalogue } from './catalogue.ts'
 import { Compactor } from './compactor.ts'
 import { Crc32Combiner } from './crc32-combine.ts'
@@ -75,7 +75,7 @@ export interface ChunkStoreOptions {
    * catalogue and whatever else lives on the disk. Default 3 GiB, or 5 % of a smaller disk.
    */
   lowWaterBytes?: number
-  /** Space taken beforehand and given back when somebody else has filled the disk, so that deletions can be written. Default 32 MiB. */
+  /** Space taken beforehand and given back when somebody else has filled the disk, so that deletions can be written. Default 32 MiB, or a quarter of the low-water mark. */
   ballastBytes?: number
   /** Emptied extents kept for reuse, which spares the device work; others give their space back. Default 2. */
   freeExtentsMax?: number
@@ -168,19 +168,46 @@ export class ChunkStore implements NodeStore, WholeReads {
     const randomFill = machine.randomFill ?? randomFillSync
     const directory = join(options.path, 'extents')
     await disk.makeDirectory(directory)
-    // Opening the catalogue takes the lock; nothing was looked at before.
-    const catalogue = await (machine.catalogue ?? (() => openRocksCatalogue(options.path, log)))()
-    try {
-      const files = new ExtentFiles(disk, directory)
-      const surveyed = await survey({ catalogue, disk, directory, files, log, randomFill })
-      const space = await disk.space(directory)
-      const store = new ChunkStore(options, { disk, catalogue, files, surveyed, space, machine, log })
-      await store.#recover(surveyed)
-      return store
-    } catch (error) {
-      await catalogue.close().catch(() => {})
-      throw error
+    const start = async (anew: boolean) => {
+      const openCatalogue = machine.catalogue ?? (() => openRocksCatalogue(options.path, log, { anew }))
+      const catalogue = await openCatalogue().catch(async (error: Partial<BlobFault>) => {
+        if (error.code !== 'FULL') throw error
+        await disk.remove(ballastPath(options.path))
+        return openCatalogue()
+      })
+      let store: ChunkStore | undefined
+      try {
+        const files = new ExtentFiles(disk, directory)
+        const surveyed = await survey({ catalogue, disk, directory, files, log, randomFill })
+        const space = await disk.space(directory)
+        store = new ChunkStore(options, { disk, catalogue, files, surveyed, space, machine, log })
+        await store.#recover(surveyed)
+        return store
+      } catch (error) {
+        if (store !== undefined) await store.#abandon()
+        await catalogue.close().catch(() => {})
+        throw error
+      }
     }
+    // Opening the catalogue takes the lock; nothing was looked at before.
+    try {
+      return await start(false)
+    } catch (error) {
+      if ((error as BlobFault).code !== 'CORRUPT') throw error
+      log.error(
+        { error: (error as Error).message },
+        'the catalogue is damaged; it is rebuilt from the extents',
+      )
+      return start(true)
+    }
+  }
+
+  /** It was never opened for anybody. */
+  async #abandon(): Promise<void> {
+    clearInterval(this.#sweeper)
+    await this.#history.close()
+    await this.#hashing.close()
+    await this.#files.closeAll()
   }
 
   private constructor(
@@ -197,6 +224,7 @@ export class ChunkStore implements NodeStore, WholeReads {
   ) {
     const { disk, catalogue, files, surveyed, space, machine, log } = parts
     const { facts } = surveyed
+    this.#lowWaterBytes = options.lowWaterBytes ?? Math.min(3 * GiB, Math.floor(space.totalBytes / 20))
     this.#options = {
       path: options.path,
       extentBytes: Math.max(4 * MiB, alignUp(options.extentBytes ?? GiB, blockBytes)),
@@ -206,9 +234,8 @@ export class ChunkStore implements NodeStore, WholeReads {
       stagesMax: options.stagesMax ?? 1024,
       stageIdleMs: options.stageIdleMs ?? 3_600_000,
       freeExtentsMax: options.freeExtentsMax ?? 2,
-      ballastBytes: alignUp(options.ballastBytes ?? 32 * MiB, MiB),
+      ballastBytes: alignUp(options.ballastBytes ?? Math.min(32 * MiB, this.#lowWaterBytes / 4), MiB),
     }
-    this.#lowWaterBytes = options.lowWaterBytes ?? Math.min(3 * GiB, Math.floor(space.totalBytes / 20))
     this.#clock = options.clock ?? systemClock
     this.#log = log
     this.#randomFill = machine.randomFill ?? randomFillSync
@@ -281,8 +308,9 @@ export class ChunkStore implements NodeStore, WholeReads {
       blobOf: (incarnation) => this.#blobOf(incarnation),
       moved: (_entry, old, copy, from) => this.#moved(old, copy, from),
       freeExtentsMax: this.#options.freeExtentsMax,
-      pause: () => this.#yieldDevice(),
       now: () => this.#clock.monotonic(),
+      hasRoom: () => this.#room() > 2 * this.#options.ballastBytes,
+      pause: () => this.#yieldDevice(),
     })
     this.#slots = new SlotPool(Math.floor(this.#options.uploadMemoryBytes / slotBytes), this.#after)
     this.#hashing = (machine.hashing ?? ((memory) => new WorkerHashing(memory, options.hashThreadsMax)))(
@@ -450,15 +478,24 @@ export class ChunkStore implements NodeStore, WholeReads {
     this.#assertOpen()
     const entry = await this.#rows.acquire(blob.id)
     try {
-      const intent = new DeleteIntent(this.#writerParts, entry, blob.incarnation, (copy) => {
-        this.#reader.forget(copy)
-        this.#compactLater()
-      })
-      this.#writer.submit(intent)
-      return await intent.done
+      return await this.#delete(entry, blob.incarnation)
+    } catch (error) {
+      if ((error as BlobFault).code !== 'FULL') throw error
+      // Somebody took the last byte. What is kept for this, and given back for nothing else, lets it be written.
+      await this.#ballast.release()
+      return await this.#delete(entry, blob.incarnation)
     } finally {
       this.#rows.release(entry)
     }
+  }
+
+  #delete(entry: RowEntry, incarnation: Uint8Array): Promise<'deleted' | 'pinned'> {
+    const intent = new DeleteIntent(this.#writerParts, entry, incarnation, (copy) => {
+      this.#reader.forget(copy)
+      this.#compactLater()
+    })
+    this.#writer.submit(intent)
+    return intent.done
   }
 
   async *inventory(options: { groups?: readonly number[] } = {}): AsyncGenerator<BlobFacts, void, undefined> {
@@ -500,6 +537,7 @@ export class ChunkStore implements NodeStore, WholeReads {
   /** Frees and compacts what can be now, and waits for it. @returns bytes of the extents that were freed. */
   async compact(): Promise<{ freedBytes: number; movedBytes: number }> {
     this.#assertOpen()
+    this.#sealWhenShort()
     const { freedBytes, movedBytes } = this.#compactor
     await this.#compactor.settle()
     return {
@@ -675,7 +713,7 @@ export class ChunkStore implements NodeStore, WholeReads {
 
   /** A write or sync failed: what is in it stays readable and is moved away, uploads that wrote to it are lost. */
   #failed(extent: Extent): void {
-    if (extent.failure?.code === 'FULL') void this.#ballast.release()
+    if (extent.failure?.code === 'FULL') this.#space = { ...this.#space, freeBytes: 0 } // at once, for uploads under way
     if (extent.state === 'free') return // it was not begun; whoever wanted it is told
     this.#log.error(
       { extent: extent.number, error: extent.failure?.message },
@@ -707,8 +745,18 @@ export class ChunkStore implements NodeStore, WholeReads {
     if (this.#closing !== undefined || !this.#background) return
     this.#compactSoon ??= setTimeout(() => {
       this.#compactSoon = undefined
+      this.#sealWhenShort()
       this.#compactor.kick()
     }, compactSoonMs).unref()
+  }
+
+  /** Of a disk that is nearly full the open extent may hold most of the space that can be had back, and nothing would ever fill it up. */
+  #sealWhenShort(): void {
+    const { current } = this.#extents
+    if (current === undefined || this.#room() - this.#lowWaterBytes >= this.#options.extentBytes) return
+    const deadBytes = current.frontier - current.liveBytes
+    if (deadBytes >= this.#options.extentStepBytes && deadBytes > current.liveBytes)
+      this.#extents.seal(current)
   }
 
   /** Compaction takes a small share of the device while anybody else wants it. */
@@ -737,8 +785,7 @@ export class ChunkStore implements NodeStore, WholeReads {
       .space(join(this.#options.path, 'extents'))
       .then(({ freeBytes }) => {
         this.#space = { freeBytes, at: this.#clock.monotonic(), placedBytes }
-        if (freeBytes < MiB) void this.#ballast.release()
-        else if (freeBytes > this.#lowWaterBytes + 2 * this.#options.ballastBytes) void this.#ballast.take()
+        if (freeBytes > this.#lowWaterBytes + 2 * this.#options.ballastBytes) void this.#ballast.take()
       })
       .finally(() => {
         this.#measuring = undefined

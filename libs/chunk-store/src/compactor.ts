@@ -43,6 +43,8 @@ export interface CompactorParts {
   freeExtentsMax: number
   /** Monotonic milliseconds. */
   now(): number
+  /** Is there room to move anything? What is kept for deletions and the catalogue is not for that. */
+  hasRoom(): boolean
   /** Lets uploads and readers have the device; resolves when the next MiB may be moved. */
   pause(): Promise<void>
 }
@@ -103,7 +105,12 @@ export class Compactor {
   /** What can be freed first; then what a write failed on, then what has the least that lives. */
   #next(): Extent | undefined {
     const candidates = [...this.#parts.extents.all.values()].filter(
-      (extent) => extent.state === 'sealed' && !this.#rests(extent) && wanted(extent) && !blocked(extent),
+      (extent) =>
+        extent.state === 'sealed' &&
+        !this.#rests(extent) &&
+        wanted(extent) &&
+        !blocked(extent) &&
+        (extent.liveBytes === 0 || this.#parts.hasRoom()),
     )
     return candidates.sort((a, b) => Number(b.suspect) - Number(a.suspect) || a.liveBytes - b.liveBytes)[0]
   }

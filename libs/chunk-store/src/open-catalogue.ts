@@ -10,11 +10,16 @@ import { RocksCatalogue } from './rocks-catalogue.ts'
  * Opens the newest catalogue of the store, whose lock is the lock of the store. One that cannot be read, or whose first
  * batch was never finished, is given up for an empty one with the next number, to be filled from the extents.
  *
+ * @param anew gives up also one that could be opened: something in it turned out to be damaged.
  * @throws BlobFault `UNAVAILABLE` when it is in use.
  */
-export async function openRocksCatalogue(path: string, log: Log): Promise<Catalogue> {
+export async function openRocksCatalogue(
+  path: string,
+  log: Log,
+  { anew = false }: { anew?: boolean } = {},
+): Promise<Catalogue> {
   const numbers = (await readdir(path)).map(catalogueNumber).filter((number) => number !== undefined)
-  let number = Math.max(1, ...numbers)
+  let number = Math.max(1, ...numbers) + (anew ? 1 : 0)
   const catalogue = await openUsable(
     () => join(path, name(number)),
     () => number++,

@@ -44,7 +44,7 @@ export class RocksCatalogue implements Catalogue {
 
   /**
    * @throws BlobFault `UNAVAILABLE` when another process (or store of this one) holds it, `CORRUPT` when RocksDB cannot
-   *   read it, `IO` otherwise.
+   *   read it, `FULL` when there is no room to open it, `IO` otherwise.
    */
   static async open(path: string): Promise<RocksCatalogue> {
     const catalogue = new RocksCatalogue(path)
@@ -115,7 +115,7 @@ export class RocksCatalogue implements Catalogue {
     const waiter = this.#waiting.get(answer.number)
     this.#waiting.delete(answer.number)
     if (answer.error === undefined) waiter?.resolve(answer)
-    else waiter?.reject(new BlobFault('IO', `the catalogue: ${answer.error}`))
+    else waiter?.reject(faultOf(answer.error))
   }
 
   #end(error: Error): void {
@@ -127,9 +127,17 @@ export class RocksCatalogue implements Catalogue {
 
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never
 
+function faultOf(error: string): BlobFault {
+  const message = `the catalogue: ${error}`
+  if (/no space left|quota exceeded/i.test(error)) return new BlobFault('FULL', message)
+  return new BlobFault(/corruption|checksum mismatch/i.test(error) ? 'CORRUPT' : 'IO', message)
+}
+
 function translate(error: Error, path: string): Error {
   const { message } = error
-  if (/lock/i.test(message))
+  if ((error as Partial<BlobFault>).code === 'FULL') return error
+  if (/\block\b/i.test(message))
+    // not a block's checksum
     return new BlobFault('UNAVAILABLE', `${path} is in use by another process`, { cause: error })
   if (/corrupt|checksum|bad |missing|malformed|no such file|not found/i.test(message))
     return new BlobFault('CORRUPT', `${path} cannot be read: ${message}`, { cause: error })

@@ -1,0 +1,165 @@
+/** A real file system that runs full: by uploads, and by others to the last byte while everything is under way. */
+import { randomBytes } from 'node:crypto'
+import { rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type BlobFacts, BlobFault } from '@holdfast/blob-store'
+import { get, put } from '@holdfast/blob-store/testing'
+import t, { type Test } from 'tap'
+import { Filler, onSmallDisk } from '../../../test/support/small-disk.ts'
+import { ChunkStore } from '../src/index.ts'
+
+const MiB = 1024 * 1024
+const options = {
+  extentBytes: 16 * MiB,
+  extentStepBytes: 4 * MiB,
+  uploadMemoryBytes: 8 * MiB,
+  lowWaterBytes: 24 * MiB,
+  ballastBytes: 8 * MiB,
+}
+
+const disk = await onSmallDisk(t, { file: import.meta.url, bytes: 224 * MiB })
+if (disk !== undefined) {
+  const filler = new Filler(disk)
+  let stores = 0
+  const world = async (t: { teardown(undo: () => unknown): void }) => {
+    const path = join(disk, `store-${stores++}`)
+    const store = await ChunkStore.open({ path, ...options })
+    t.teardown(async () => {
+      await filler.empty()
+      await store.close()
+      await rm(path, { recursive: true })
+    })
+    return { path, store, kept: new Map<BlobFacts, Buffer>() }
+  }
+
+  t.test(
+    'uploads fill it: they are refused, reads and deletions go on, and what is deleted makes room',
+    async (t) => {
+      const { path, store, kept } = await world(t)
+      await fill(store, kept)
+      t.ok((await store.usage()).freeBytes < 2 * MiB)
+      t.equal(store.counters().failedGroups, 0, 'refused before the disk did it')
+      for (const [facts, bytes] of kept) t.ok(bytes.equals(await get(store, facts)))
+      const gone = [...kept.keys()].filter((_, n) => n % 3 !== 0)
+      for (const facts of gone) {
+        t.equal(await store.delete(facts), 'deleted')
+        kept.delete(facts)
+      }
+      const wanted = kept.size + gone.length / 2
+      await eventually(async () => {
+        await fill(store, kept)
+        if (kept.size < wanted) throw new BlobFault('FULL', `${kept.size} of ${wanted} uploads fit`)
+      })
+      await store.close()
+      await isAllThere(t, path, kept)
+    },
+  )
+
+  t.test(
+    'others take the last byte: uploads are refused, reads and deletions go on, and uploads come back by themselves',
+    async (t) => {
+      const { path, store, kept } = await world(t)
+      for (let n = 0; n < 60; n++) {
+        const bytes = randomBytes(n % 2 === 0 ? 2_000 : 300_000)
+        kept.set(await put(store, bytes, { pinMs: 0 }), bytes)
+      }
+      for (let round = 0; round < 3; round++) {
+        // In the middle of uploads, so that the disk refuses writes of all kinds.
+        const uploads = Array.from({ length: 8 }, () => uploadInSteps(store, kept))
+        await filler.fill()
+        await Promise.all(uploads)
+        await t.rejects(put(store, randomBytes(1000)), { code: 'FULL' })
+        for (const [facts, bytes] of kept) if (!bytes.equals(await get(store, facts))) t.fail('another byte')
+        const gone = [...kept.keys()].slice(0, 10)
+        for (const facts of gone) {
+          t.equal(await store.delete(facts), 'deleted', 'also with no byte left')
+          kept.delete(facts)
+        }
+        t.equal(await store.stat(gone[0] as BlobFacts), undefined)
+        await filler.empty()
+        await eventually(async () => {
+          const bytes = randomBytes(MiB)
+          kept.set(await put(store, bytes, { pinMs: 0 }), bytes)
+        })
+        await eventually(async () => {
+          await store.usage() // looks at the disk, as metrics do
+          const { size } = await stat(join(path, 'ballast')).catch(() => ({ size: 0 }))
+          if (size < options.ballastBytes) throw new BlobFault('FULL', `the ballast is ${size} bytes`)
+        })
+      }
+      await store.close()
+      await isAllThere(t, path, kept)
+    },
+  )
+
+  t.test('a start on a full disk serves what is there, and takes deletions', async (t) => {
+    const { path, store, kept } = await world(t)
+    for (let n = 0; n < 20; n++) {
+      const bytes = randomBytes(100_000)
+      kept.set(await put(store, bytes, { pinMs: 0 }), bytes)
+    }
+    await store.close()
+    await filler.fill()
+    const again = await ChunkStore.open({ path, ...options })
+    t.teardown(() => again.close())
+    for (const [facts, bytes] of kept) t.ok(bytes.equals(await get(again, facts)))
+    await t.rejects(put(again, randomBytes(1000)), { code: 'FULL' })
+    const [first] = kept.keys()
+    t.equal(await again.delete(first as BlobFacts), 'deleted')
+    await filler.empty()
+    await eventually(() => put(again, randomBytes(1000)))
+  })
+}
+
+/** Uploads until the store refuses. */
+async function fill(store: ChunkStore, kept: Map<BlobFacts, Buffer>): Promise<void> {
+  try {
+    for (;;) {
+      const bytes = randomBytes(700_000)
+      kept.set(await put(store, bytes, { pinMs: 0 }), bytes)
+    }
+  } catch (error) {
+    if ((error as BlobFault).code !== 'FULL') throw error
+  }
+}
+
+/** Uploads until the first refusal; what was acknowledged is kept. */
+async function uploadInSteps(store: ChunkStore, kept: Map<BlobFacts, Buffer>): Promise<void> {
+  try {
+    for (;;) {
+      const bytes = randomBytes(400_000)
+      const stage = await store.stage()
+      for (let at = 0; at < bytes.length; at += 50_000) {
+        await stage.write(bytes.subarray(at, at + 50_000))
+        await new Promise(setImmediate)
+      }
+      kept.set(await stage.commit({ pinMs: 0 }), bytes)
+    }
+  } catch (error) {
+    if ((error as BlobFault).code !== 'FULL') throw error
+  }
+}
+
+async function isAllThere(t: Test, path: string, kept: ReadonlyMap<BlobFacts, Buffer>): Promise<void> {
+  const store = await ChunkStore.open({ path, ...options })
+  try {
+    for (const [facts, bytes] of kept) if (!bytes.equals(await get(store, facts))) t.fail('something is lost')
+    t.ok((await store.usage()).blobs >= kept.size, `${kept.size} blobs, all of them whole`)
+  } finally {
+    await store.close()
+  }
+}
+
+/** What is refused as FULL is tried again until it is not; nothing but time is given to it. */
+async function eventually(work: () => Promise<unknown>): Promise<void> {
+  const deadline = performance.now() + 30_000
+  for (;;) {
+    try {
+      await work()
+      return
+    } catch (error) {
+      if ((error as BlobFault).code !== 'FULL' || performance.now() > deadline) throw error
+    }
+    await new Promise((later) => setTimeout(later, 50))
+  }
+}

@@ -1,0 +1,93 @@
+/**
+ * A file system of a few MiB, to be filled to its last byte: a tmpfs in a mount namespace of its own, so that it is gone with the process
+ * that used it, however that ends. A test file calls `onSmallDisk` and is run once more in there.
+ */
+
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { type FileHandle, open, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Test } from 'tap'
+
+const variable = 'HOLDFAST_TEST_SMALL_DISK'
+const MiB = 1024 * 1024
+
+/**
+ * The directory of the small disk, or undefined in the first run of the file, which then does nothing but wait for the second.
+ * @param file the test's `import.meta.url`
+ */
+export async function onSmallDisk(
+  t: Test,
+  { file, bytes }: { file: string; bytes: number },
+): Promise<string | undefined> {
+  const directory = process.env[variable]
+  if (directory !== undefined) return directory
+  const unshare = [...(process.getuid?.() === 0 ? [] : ['--map-root-user']), '--mount']
+  const mounts = 'mount -t tmpfs -o size="$0" small "$1" && shift && exec "$@"'
+  const inside = (path: string, command: string[]) => [
+    ...unshare,
+    'sh',
+    '-c',
+    mounts,
+    `${bytes}`,
+    path,
+    ...command,
+  ]
+  const path = mkdtempSync(join(tmpdir(), 'holdfast-small-disk-'))
+  t.teardown(() => rmSync(path, { recursive: true, force: true }))
+  if (spawnSync('unshare', inside(path, ['true'])).status !== 0) {
+    t.plan(0, 'this machine lets nobody mount a file system of his own')
+    return undefined
+  }
+  const env = { ...process.env, [variable]: path }
+  const command = inside(path, [process.execPath, ...process.execArgv, fileURLToPath(file)])
+  await t.spawn('unshare', command, { env }, 'on a disk of its own')
+  return undefined
+}
+
+/** Takes space, as a log file or another service would. */
+export class Filler {
+  readonly #path: string
+  #file: FileHandle | undefined
+  #bytes = 0
+
+  constructor(directory: string) {
+    this.#path = join(directory, 'filler')
+  }
+
+  /** Takes all that is left, to the last byte. */
+  async fill(): Promise<void> {
+    this.#file ??= await open(this.#path, 'a')
+    for (let block = MiB; block >= 1; block = block === MiB ? 4096 : block === 4096 ? 1 : 0)
+      while (await this.#grow(block));
+  }
+
+  /** @returns false when so much is not there. */
+  async #grow(bytes: number): Promise<boolean> {
+    try {
+      const { bytesWritten } = (await this.#file?.write(
+        Buffer.alloc(bytes, 0x55),
+        0,
+        bytes,
+        this.#bytes,
+      )) ?? {
+        bytesWritten: 0,
+      }
+      this.#bytes += bytesWritten
+      return bytesWritten === bytes
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOSPC') return false
+      throw error
+    }
+  }
+
+  /** Gives everything back. */
+  async empty(): Promise<void> {
+    await this.#file?.close()
+    this.#file = undefined
+    this.#bytes = 0
+    await rm(this.#path, { force: true })
+  }
+}
