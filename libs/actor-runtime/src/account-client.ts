@@ -13,6 +13,8 @@ import { backoffMs, pause, systemTimers, type Timers } from './timers.ts'
 /** Of a call that names none: longer than any healthy answer takes, shorter than clients' patience. */
 const timeoutMsDefault = 15_000
 const retry = { firstMs: 20, maxMs: 1000 }
+/** A host that died has nobody left to say so to those whom it was answering: they ask after this. Most answers take a few milliseconds. */
+const doubtAfterMs = 500
 
 export interface RoutedAccountClientOptions {
   bus: Bus
@@ -22,8 +24,8 @@ export interface RoutedAccountClientOptions {
   local?: LocalHost
   /** Told when `hostOf` may say another host than before: whoever waits for one that is not named any more asks the new one. */
   onHostsChanged?: (listener: () => void) => void
-  /** Told of a host whose process is gone, as far as the bus knows. */
-  onGone?: (host: string) => void
+  /** Told of a host that has not answered for a while, or that nobody answers for: it may be gone. */
+  onSilent?: (host: string) => void
   clock?: Clock
   timers?: Timers
   randomness?: Randomness
@@ -46,16 +48,16 @@ export class RoutedAccountClient implements AccountClient {
   readonly #clock: Clock
   readonly #timers: Timers
   readonly #randomness: Randomness
-  readonly #onGone: (host: string) => void
+  readonly #onSilent: (host: string) => void
   /** Who waits for which host; undefined where hosts never change. */
   readonly #waiting: Set<{ account: string; host: string; moved: AbortController }> | undefined
 
   constructor(options: RoutedAccountClientOptions) {
-    const { bus, hostOf, local, onHostsChanged, onGone = () => {}, clock, timers, randomness } = options
+    const { bus, hostOf, local, onHostsChanged, onSilent = () => {}, clock, timers, randomness } = options
     this.#bus = bus
     this.#hostOf = hostOf
     this.#local = local
-    this.#onGone = onGone
+    this.#onSilent = onSilent
     const waiting = onHostsChanged && new Set<{ account: string; host: string; moved: AbortController }>()
     this.#waiting = waiting
     onHostsChanged?.(() => {
@@ -114,12 +116,14 @@ export class RoutedAccountClient implements AccountClient {
     const waiting = { account, host, moved }
     const either = signal === undefined ? moved.signal : AbortSignal.any([signal, moved.signal])
     this.#waiting.add(waiting)
+    const cancelDoubt = this.#timers.after(doubtAfterMs, () => this.#onSilent(host))
     try {
       return await this.#ask(host, message, { timeoutMs, signal: either })
     } catch (error) {
       if (moved.signal.aborted && signal?.aborted !== true) return { kind: 'again', cause: error }
       throw error
     } finally {
+      cancelDoubt()
       this.#waiting.delete(waiting)
     }
   }
@@ -139,7 +143,7 @@ export class RoutedAccountClient implements AccountClient {
       const code = (error as { code?: string }).code
       if (code === 'BUSY')
         throw new AccountsUnavailable('too many requests under way', { overloaded: true, cause: error })
-      if (code === 'NO_RESPONDERS') this.#onGone(host)
+      if (code === 'NO_RESPONDERS') this.#onSilent(host)
       if (code === 'NO_RESPONDERS' || code === 'TIMEOUT') return { kind: 'again', cause: error }
       if (code === 'CLOSED') throw new AccountsUnavailable('the bus is closed', { cause: error })
       throw error

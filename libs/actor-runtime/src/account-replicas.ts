@@ -62,7 +62,9 @@ export class AccountReplicas {
       legacyCodes: none,
       verdict: () => undefined,
     })
-    return outcome.kind === 'reply' ? outcome.reply : undefined
+    // What is refused may only not have arrived.
+    const answered = outcome.kind === 'reply' && outcome.reply.result?.$case !== 'refusal'
+    return answered ? outcome.reply : undefined
   }
 
   #stateOf(account: string): Promise<AccountState | undefined> {

@@ -28,7 +28,7 @@ function routed(bus: MemoryBus) {
     bus,
     hostOf: () => host,
     onHostsChanged: (listener) => listeners.push(listener),
-    onGone: (id) => gone.push(id),
+    onSilent: (id) => gone.push(id),
     clock: time,
     timers: time,
   })
@@ -50,9 +50,12 @@ t.test('a silent host is waited for until another one is named, not until the de
     requests.push(AccountRequest.decode(message))
     return answer
   })
-  const { client, time, name } = routed(bus)
+  const { client, time, gone, name } = routed(bus)
   const call = client.call(asked(), { timeoutMs: 15_000 })
   await settled()
+  t.strictSame(gone, [])
+  await time.advance(600)
+  t.strictSame(gone, ['silent'], 'it may be dead')
   name('silent')
   await settled()
   t.equal(requests.length, 1, 'as long as it is named it is waited for')

@@ -209,7 +209,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
         bus,
         hostOf: routes.hostOf,
         onHostsChanged: (listener) => routes.onChange(listener),
-        onGone: (host) => void membership.doubt(host),
+        onSilent: (host) => void membership.doubt(host),
         clock,
       }),
       bus,

@@ -338,9 +338,13 @@ export class CassandraJournalStore implements JournalStore {
     const before = await termBefore(this.#connection, { account, term })
     if (before?.term !== from) return undefined
     const partition = [account, term]
-    if (!isOpen((await this.#connection.serialRead(statics, partition))[0], term))
-      await this.release(await this.acquire(account, { owner: 'evacuation' }))
-    const [row] = await this.#connection.serialRead(statics, partition)
+    let [row] = await this.#connection.serialRead(statics, partition)
+    if (!isOpen(row, term)) {
+      await this.#openOnce(account)
+      row = (await this.#connection.serialRead(statics, partition))[0]
+      if (!isOpen(row, term))
+        throw new JournalFault('UNAVAILABLE', `${account} is being opened by somebody else`)
+    }
     const root = bytesOf(row?.root)
     for (const name of root === undefined ? [] : pagesNamedBy(root))
       if ((await readPage(this.#connection, pagesOf({ account, term }), name)) === undefined)
@@ -352,6 +356,15 @@ export class CassandraJournalStore implements JournalStore {
       cut: numberOf(row?.cut),
       known: numberOf(before.row.head),
       changedMs: Math.floor(numberOf(micros) / 1000),
+    }
+  }
+
+  /** A host that comes upon the account at the same time opens it as well, and fences us. */
+  async #openOnce(account: string): Promise<void> {
+    try {
+      await this.release(await this.acquire(account, { owner: 'evacuation' }))
+    } catch (error) {
+      if (!(error instanceof JournalFault) || error.code !== 'FENCED') throw error
     }
   }
 

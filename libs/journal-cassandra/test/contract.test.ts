@@ -157,6 +157,20 @@ t.test('a home that moves', async (t) => {
     t.same(await rowsOf(journals, newest), rows)
   })
 
+  await t.test('an evacuation and hosts that open the same accounts do not hinder each other', async (t) => {
+    for (let at = 0; at < 8; at++) await written(`busy-${at}`, ['one', 'two'])
+    const journals = await successor(t)
+    const taking = Array.fromAsync(journals.takeAll(2))
+    const opening = Promise.all(
+      Array.from({ length: 8 }, (_, at) => journals.acquire(`busy-${at}`, { owner: 'host' })),
+    )
+    t.same(
+      (await taking).filter((one) => 'fault' in one),
+      [],
+    )
+    for (const hold of await opening) t.equal(hold.head, 2)
+  })
+
   await t.test('a later move takes over from the newest term that was opened', async (t) => {
     await written('twice', ['one'])
     const second = await successor(t)
@@ -166,7 +180,19 @@ t.test('a home that moves', async (t) => {
     const accounts: string[] = []
     for await (const { account } of fourth.takeAll(4)) accounts.push(account)
     t.same([...new Set(accounts)].sort(), [...accounts].sort(), 'each account once')
-    t.same([...accounts].sort(), ['gap', 'goes-on', 'raced', 'twice'])
+    t.same([...accounts].sort(), [
+      ...Array.from({ length: 8 }, (_, at) => `busy-${at}`),
+      'gap',
+      'goes-on',
+      'raced',
+      'twice',
+    ])
+    t.match(
+      await fourth.replica('gap'),
+      { rows: [{ seq: 1 }, { seq: 2 }] },
+      'a copy is read as far as it is whole',
+    )
+    t.equal(await fourth.replica('nobody'), undefined)
   })
 
   await t.test('a host that learns of the next term is fenced at once', async (t) => {
