@@ -19,14 +19,21 @@ export const storageFaults: readonly Fault[] = [
       stage.smallDisk(smallNode) === undefined ? 'nobody may mount a file system here' : undefined,
     async run(stage) {
       const disk = stage.smallDisk(smallNode)
+      const filled = async () => {
+        disk?.fill()
+        return !(await stage.isReady(smallNode))
+      }
       disk?.fill()
       stage.began()
       try {
-        await stage.pause(stage.long ? 20_000 : 6_000)
+        // It gives its own reserve back first, and that is filled, too.
+        await stage.until(`${smallNode} says that it takes nothing more`, filled)
+        await stage.pause(stage.long ? 20_000 : 3_000)
       } finally {
         disk?.free()
         stage.ended()
       }
+      await stage.until(`${smallNode} takes uploads again by itself`, () => stage.isReady(smallNode))
     },
   },
   {
