@@ -74,7 +74,7 @@ const bench: Bench = {
   reference,
   client: new Client(service),
   payloads: new Payloads(),
-  seconds: quick ? 0.7 : 4,
+  seconds: quick ? 0.6 : 4,
   quick,
 }
 const baselineFile = join(import.meta.dirname, `baseline-${service.mode}${quick ? '-quick' : ''}.json`)
