@@ -17,7 +17,7 @@ const slowest: Pace = { progressBytes: 64 * 1024, progressMs: 60_000, lookEveryM
 const chunksAheadMax = 2
 
 /** Chunks that have this memory to themselves; shorter ones cost the collector little, and may lie in a pool. */
-const ownMemoryBytesMin = 16 * 1024
+const ownMemoryBytesMin = 4 * 1024
 
 /**
  * The chunks of the body; a chunk is gone once the next one is asked for. Time in which we are not waiting for the client does not count against him. Stopping early leaves the

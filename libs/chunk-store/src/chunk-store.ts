@@ -93,7 +93,7 @@ export interface ChunkStoreOptions {
 export interface ChunkStoreMachine {
   disk: Disk
   catalogue: () => Promise<Catalogue>
-  hashing: (memory: SharedArrayBuffer) => Hashing
+  hashing: (memory: WebAssembly.Memory) => Hashing
   /** Fills with random bytes, and returns it. */
   randomFill: (bytes: Buffer) => Buffer
   /** Runs once after the delay. */

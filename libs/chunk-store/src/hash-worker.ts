@@ -1,19 +1,50 @@
-/** Hashes slots of the shared memory; answers every request in its order. */
+/** Hashes slots of the shared memory, for the thread that started this one. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { digestRequest, dropRequest, type HashRequest, IdHasher } from './hashing.ts'
+import { HashLanes } from './hash-lanes.ts'
+import { type HashRequest, type HashWorkerData, laneCount } from './hashing.ts'
 
-const memory = Buffer.from(workerData as SharedArrayBuffer)
-const hashers = new Map<number, IdHasher>()
+/**
+ * How long bytes wait for those of other uploads: a lane that is left empty costs as much as a full one. An upload waits so long once, at its
+ * end; until then others of its slots are filled.
+ */
+const patienceMs = 8
 
-parentPort?.on('message', ([stream, start, bytes]: HashRequest) => {
-  const hasher = hashers.get(stream) ?? new IdHasher()
-  if (start >= 0) {
-    hashers.set(stream, hasher)
-    hasher.update(memory.subarray(start, start + bytes))
-    parentPort?.postMessage(0)
-    return
-  }
-  hashers.delete(stream)
-  if (start === digestRequest) parentPort?.postMessage(hasher.digest())
-  else if (start === dropRequest) parentPort?.postMessage(0)
+const { memory, streams } = workerData as HashWorkerData
+const lanes = new HashLanes(memory)
+let next: NodeJS.Immediate | undefined
+let waiting = false
+
+parentPort?.on('message', (request: HashRequest) => {
+  lanes.ask(request)
+  plan()
 })
+
+function plan(): void {
+  const answers = lanes.answers()
+  if (answers.length > 0) parentPort?.postMessage(answers)
+  const since = lanes.waitingSince
+  if (since === undefined || next !== undefined) return
+  const waitMs = isFull() ? 0 : since + patienceMs - performance.now()
+  if (waitMs <= 0) next = setImmediate(work)
+  else if (!waiting) {
+    waiting = true
+    setTimeout(again, waitMs)
+  }
+}
+
+/** Every lane that could be used will be. */
+function isFull(): boolean {
+  return lanes.ready >= Math.min(laneCount, Atomics.load(streams, 0))
+}
+
+function again(): void {
+  waiting = false
+  plan()
+}
+
+/** One step, then what has arrived meanwhile. */
+function work(): void {
+  next = undefined
+  lanes.step()
+  plan()
+}

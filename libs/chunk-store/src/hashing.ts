@@ -1,6 +1,7 @@
 /**
  * Digests of uploads while they stream. md5 is the slowest thing on the path, so it runs in worker threads, which read the
- * very slots that the device reads. One upload stays with one worker; several uploads use several.
+ * very slots that the device reads. One upload stays with one worker; four share one, which costs little more than one alone; more use
+ * several.
  */
 import { createHash } from 'node:crypto'
 import { availableParallelism } from 'node:os'
@@ -30,6 +31,17 @@ export interface HashStream {
 export type HashRequest = [stream: number, start: number, bytes: number]
 export const digestRequest = -1
 export const dropRequest = -2
+/** One for each request, in order within the stream: the digest, or 0. They come several at a time. */
+export type HashAnswer = [stream: number, digest: Uint8Array | 0]
+
+export interface HashWorkerData {
+  memory: WebAssembly.Memory
+  /** One number: streams that this worker has now, also those whose first bytes are still to come. */
+  streams: Int32Array
+}
+
+/** Streams that a hash worker takes side by side. */
+export const laneCount = 4
 
 /** Both hashes of a blob id side by side. */
 export class IdHasher {
@@ -50,8 +62,8 @@ export class IdHasher {
 export class InlineHashing implements Hashing {
   readonly #memory: Buffer
 
-  constructor(memory: SharedArrayBuffer) {
-    this.#memory = Buffer.from(memory)
+  constructor(memory: WebAssembly.Memory) {
+    this.#memory = Buffer.from(memory.buffer)
   }
 
   open(): HashStream {
@@ -71,30 +83,33 @@ export class InlineHashing implements Hashing {
 }
 
 export class WorkerHashing implements Hashing {
-  readonly #memory: SharedArrayBuffer
+  readonly #memory: WebAssembly.Memory
   readonly #workersMax: number
   readonly #workers: HashWorker[] = []
   #streams = 0
 
-  constructor(memory: SharedArrayBuffer, workersMax = availableParallelism()) {
+  constructor(memory: WebAssembly.Memory, workersMax = availableParallelism()) {
     this.#memory = memory
     this.#workersMax = workersMax
   }
 
   open(): HashStream {
-    return new WorkerHashStream(this.#leastBusy(), ++this.#streams)
+    return new WorkerHashStream(this.#worker(), ++this.#streams)
   }
 
   async close(): Promise<void> {
     await Promise.all(this.#workers.map((worker) => worker.close()))
   }
 
-  /** An idle worker, or a new one as long as more are allowed, or the one with the fewest uploads. */
-  #leastBusy(): HashWorker {
-    const [least] = this.#workers
+  /** The fullest worker with a free lane, or a new one as long as more are allowed, or the one with the fewest uploads. */
+  #worker(): HashWorker {
+    const working = this.#workers
       .filter(({ failure }) => failure === undefined)
-      .sort((a, b) => a.streams - b.streams)
-    if (least !== undefined && (least.streams === 0 || this.#workers.length >= this.#workersMax)) return least
+      .sort((a, b) => b.streams - a.streams)
+    const least = working.at(-1)
+    const free = working.find(({ streams }) => streams < laneCount)
+    if (free !== undefined) return free
+    if (least !== undefined && this.#workers.length >= this.#workersMax) return least
     const worker = new HashWorker(this.#memory)
     this.#workers.push(worker)
     return worker
@@ -103,64 +118,81 @@ export class WorkerHashing implements Hashing {
 
 class WorkerHashStream implements HashStream {
   readonly #worker: HashWorker
-  readonly #stream: number
+  readonly #name: number
   #open = true
 
-  constructor(worker: HashWorker, stream: number) {
+  constructor(worker: HashWorker, name: number) {
     this.#worker = worker
-    this.#stream = stream
-    worker.streams++
+    this.#name = name
+    worker.open(name)
   }
 
   update(start: number, bytes: number, done: (error?: Error) => void): void {
-    this.#worker.ask([this.#stream, start, bytes], (_, error) => done(error))
+    this.#worker.ask([this.#name, start, bytes], (_, error) => done(error))
   }
 
   digest(): Promise<Buffer> {
+    this.#open = false
     return new Promise((resolve, reject) => {
-      this.#worker.ask([this.#stream, digestRequest, 0], (digest, error) => {
+      this.#worker.ask([this.#name, digestRequest, 0], (digest, error) => {
+        this.#worker.end(this.#name)
         if (digest !== undefined) resolve(Buffer.from(digest))
         else reject(error ?? new Error('no digest'))
       })
-      this.#end()
     })
   }
 
   drop(): void {
     if (!this.#open) return
-    this.#worker.ask([this.#stream, dropRequest, 0], () => {})
-    this.#end()
-  }
-
-  #end(): void {
-    if (this.#open) this.#worker.streams--
     this.#open = false
+    this.#worker.ask([this.#name, dropRequest, 0], () => this.#worker.end(this.#name))
   }
 }
 
+type Answered = (digest: Uint8Array | undefined, error?: Error) => void
+
 class HashWorker {
   readonly #worker: Worker
-  /** In the order of the requests, which is that of the answers. */
-  readonly #waiting: ((digest: Uint8Array | undefined, error?: Error) => void)[] = []
-  streams = 0
+  /** By stream, in the order of the requests, which is that of the answers. */
+  readonly #waiting = new Map<number, Answered[]>()
+  readonly #streams = new Int32Array(new SharedArrayBuffer(4))
+  #waitingCount = 0
   failure: Error | undefined
 
-  constructor(memory: SharedArrayBuffer) {
-    this.#worker = new Worker(new URL('./hash-worker.ts', import.meta.url), { workerData: memory })
+  constructor(memory: WebAssembly.Memory) {
+    const workerData: HashWorkerData = { memory, streams: this.#streams }
+    this.#worker = new Worker(new URL('./hash-worker.ts', import.meta.url), { workerData })
     this.#worker.unref()
-    this.#worker.on('message', (digest: Uint8Array | 0) => {
-      const answered = this.#waiting.shift()
-      if (this.#waiting.length === 0) this.#worker.unref()
-      answered?.(digest === 0 ? undefined : digest)
+    this.#worker.on('message', (answers: HashAnswer[]) => {
+      for (const answer of answers) this.#answer(answer)
     })
     this.#worker.on('error', (error) => this.#fail(error))
     this.#worker.on('exit', () => this.#fail(new Error('the hash worker ended')))
   }
 
-  ask(request: HashRequest, answered: (digest: Uint8Array | undefined, error?: Error) => void): void {
+  /** Uploads that it has under way. */
+  get streams(): number {
+    return this.#waiting.size
+  }
+
+  open(stream: number): void {
+    this.#waiting.set(stream, [])
+    this.#count()
+  }
+
+  end(stream: number): void {
+    this.#waiting.delete(stream)
+    this.#count()
+  }
+
+  #count(): void {
+    Atomics.store(this.#streams, 0, this.#waiting.size)
+  }
+
+  ask(request: HashRequest, answered: Answered): void {
     if (this.failure === undefined) {
-      if (this.#waiting.length === 0) this.#worker.ref() // the process stays while somebody waits for a digest
-      this.#waiting.push(answered)
+      if (this.#waitingCount++ === 0) this.#worker.ref() // the process stays while somebody waits for a digest
+      this.#waiting.get(request[0])?.push(answered)
       this.#worker.postMessage(request)
     } else answered(undefined, this.failure)
   }
@@ -169,8 +201,16 @@ class HashWorker {
     await this.#worker.terminate()
   }
 
+  #answer([stream, digest]: HashAnswer): void {
+    const answered = this.#waiting.get(stream)?.shift()
+    if (--this.#waitingCount === 0) this.#worker.unref()
+    answered?.(digest === 0 ? undefined : digest)
+  }
+
   #fail(cause: unknown): void {
     this.failure ??= new BlobFault('IO', 'a hash worker failed', { cause })
-    for (const answered of this.#waiting.splice(0)) answered(undefined, this.failure)
+    const waiting = [...this.#waiting.values()].flat()
+    this.#waiting.clear()
+    for (const answered of waiting) answered(undefined, this.failure)
   }
 }

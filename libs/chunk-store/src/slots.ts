@@ -29,7 +29,8 @@ export function alignedBytes(bytes: number): Buffer {
 }
 
 export class SlotPool {
-  readonly memory: SharedArrayBuffer
+  /** Shared. */
+  readonly memory: WebAssembly.Memory
   readonly #free: Slot[] = []
   /** In line; a slot given back goes to the first. */
   readonly #waiting: ((slot: Slot | undefined) => void)[] = []
@@ -42,8 +43,7 @@ export class SlotPool {
   constructor(slots: number, after: After = setTimeout) {
     this.#after = after
     const pages = Math.ceil((slots * slotBytes) / pageBytes)
-    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true })
-    this.memory = memory.buffer as unknown as SharedArrayBuffer
+    this.memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true })
     for (let n = slots - 1; n >= 0; n--) this.#free.push(this.#slot(n * slotBytes))
   }
 
@@ -109,8 +109,8 @@ export class SlotPool {
   #slot(start: number): Slot {
     return {
       start,
-      all: Buffer.from(this.memory, start, slotBytes),
-      payload: Buffer.from(this.memory, start + blockBytes, recordBytesMax),
+      all: Buffer.from(this.memory.buffer, start, slotBytes),
+      payload: Buffer.from(this.memory.buffer, start + blockBytes, recordBytesMax),
     }
   }
 }

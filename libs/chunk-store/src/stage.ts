@@ -110,7 +110,8 @@ export class ChunkStage implements PlacedStage, SlotHolder {
     if (!this.#bulk && this.size <= inlineBytesMax) return this.#putAside(bytes)
     this.#bulk = true
     this.#assertRoom()
-    const rest = this.#filling === undefined && this.#asideBytes === 0 ? this.#fill(bytes) : bytes
+    this.#hash ??= this.#parts.hashing.open() // now: whoever hashes for others waits for this upload's bytes, too
+    const rest = this.#filling === undefined && this.#fillAside() ? this.#fill(bytes) : bytes
     if (rest === undefined) return undefined
     this.#putAside(rest)
     if (this.#filling === undefined) {
@@ -215,23 +216,28 @@ export class ChunkStage implements PlacedStage, SlotHolder {
     for (;;) {
       if (this.#fault !== undefined) throw this.#fault
       if (this.#slot !== undefined && this.#slotBytes === recordBytesMax) await this.#writeOut()
-      const part = this.#aside[0]
-      if (part === undefined) return
-      if (this.#slot === undefined) {
-        this.#inLine = true
-        const slot = await this.#parts.slots.take(() => this.#fault !== undefined)
-        this.#inLine = false
-        if (slot === undefined) throw this.#lost()
-        this.#takeSlot(slot)
+      if (this.#fillAside()) return
+      if (this.#slot !== undefined) continue
+      this.#inLine = true
+      const slot = await this.#parts.slots.take(() => this.#fault !== undefined)
+      this.#inLine = false
+      if (slot === undefined) throw this.#lost()
+      this.#takeSlot(slot)
+    }
+  }
+
+  /** Puts what was set aside into slots as long as that needs no waiting. @returns whether nothing is left of it. */
+  #fillAside(): boolean {
+    for (let part = this.#aside[0]; part !== undefined; part = this.#aside[0]) {
+      const rest = this.#fill(part)
+      this.#asideBytes -= part.length - (rest?.length ?? 0)
+      if (rest !== undefined) {
+        this.#aside[0] = rest as Buffer
+        return false
       }
       this.#aside.shift()
-      this.#asideBytes -= part.length
-      const rest = this.#fill(part)
-      if (rest !== undefined && rest.length > 0) {
-        this.#aside.unshift(rest as Buffer)
-        this.#asideBytes += rest.length
-      }
     }
+    return true
   }
 
   #takeSlot(slot: Slot | undefined): boolean {
@@ -281,8 +287,8 @@ export class ChunkStage implements PlacedStage, SlotHolder {
       this.#settled?.()
       if (this.#state === 'ended') this.#letExtentsGo()
     }
-    this.#hash ??= this.#parts.hashing.open()
-    this.#hash.update(slot.start + blockBytes, payloadBytes, (error) => {
+    const hash = this.#hash as HashStream
+    hash.update(slot.start + blockBytes, payloadBytes, (error) => {
       if (error !== undefined) this.lose(error as BlobFault)
       release()
     })

@@ -4,4 +4,11 @@ declare namespace WebAssembly {
     constructor(descriptor: { initial: number; maximum?: number; shared?: boolean })
     readonly buffer: ArrayBuffer
   }
+  class Module {
+    constructor(bytes: Uint8Array)
+  }
+  class Instance {
+    constructor(module: Module, imports: Record<string, Record<string, Memory>>)
+    readonly exports: Record<string, unknown>
+  }
 }
