@@ -29,6 +29,7 @@ export function wrapped(
     return {
       decide,
       apply: (change) => state.apply(change),
+      applying: (change) => state.applying(change),
       checkpoint: () => state.checkpoint(),
       effects: (after) => state.effects(after),
       nextDue: () => state.nextDue(),

@@ -32,7 +32,7 @@ import { keyOf } from './password-checks.ts'
 import { PendingEffects } from './pending-effects.ts'
 import { type Recovered, recover, sweepPages } from './recovery.ts'
 import type { Services } from './services.ts'
-import { backoffMs, Pauses } from './timers.ts'
+import { backoffMs, inTurns, Pauses } from './timers.ts'
 
 /** Why an activation ended other than by passivation. */
 export type Loss = 'fenced' | 'unavailable' | 'bug'
@@ -47,6 +47,8 @@ const retireRoundsMax = 4
 
 /** Faults that no repeat mends. */
 const final = new Set<unknown>(['FENCED', 'CORRUPT', 'TOO_LARGE', 'CLOSED'])
+
+type Decided = Extract<Outcome, { kind: 'change' }>
 
 export class Activation {
   readonly #services: Services
@@ -358,6 +360,7 @@ export class Activation {
         const step = running.next()
         if (!step.done) await timers.turn()
         else if (step.value.kind === 'slices') running = step.value.steps
+        else if (step.value.kind === 'change') return await this.#commitInTurns(ask, step.value)
         else return this.#take(ask, step.value, shown)
       }
       running.return({ kind: 'needs' })
@@ -368,13 +371,25 @@ export class Activation {
   }
 
   /** Applies a decided change; from here on it is in the next flush or the state is dropped. */
-  #commit(ask: Ask, { change, uses, reply }: Extract<Outcome, { kind: 'change' }>): void {
+  #commit(ask: Ask, outcome: Decided): void {
+    const steps = this.#committing(ask, outcome)
+    while (steps.next().done !== true);
+  }
+
+  /** The same for a large change, in slices. It keeps the turn: nobody sees a part of it, and no checkpoint is cut in between. */
+  #commitInTurns(ask: Ask, outcome: Decided): Promise<void> {
+    const { clock, timers, limits } = this.#services
+    return inTurns(this.#committing(ask, outcome), { clock, timers, turnMs: limits.turnMs })
+  }
+
+  *#committing(ask: Ask, { change, uses, reply }: Decided): Generator<void, void> {
     const entry = this.#entryOf(change)
     const keys = uses.map((blob) => referenceKey(blob, this.#hold.account))
     let answer: Answer
     this.#moment = {}
     try {
-      this.#state.apply(change)
+      yield* this.#state.applying(change)
+      if (this.#loss !== undefined) return this.#sendAway(ask)
       answer = reply()
     } catch (error) {
       this.#bug(ask, error)

@@ -36,7 +36,7 @@ export async function recover(services: Services, hold: JournalHold): Promise<Re
   for await (const row of services.journal.rows(hold, seq)) {
     if (row.seq !== ++seq) throw damaged(hold, `row ${row.seq} came where ${seq} was due`)
     const read = await decodeRow(row.bytes, (name, digest) => readPage(services, hold, name, digest))
-    for (const change of read.changes) state.apply(change)
+    for (const change of read.changes) await inTurns(state.applying(change), turns)
     tail.push({ seq, bytes: row.bytes.length, pages: read.pages })
     if (clock.monotonic() < turnEndsMs) continue
     await timers.turn()

@@ -234,6 +234,12 @@ export class TinyState implements AccountState {
     return { result: { $case: 'items', value: { items } } }
   }
 
+  /** What were asked or applied between the slices would show. */
+  *applying(change: Change): Generator<void, void> {
+    for (let slice = 0; slice < 3; slice++) yield
+    this.apply(change)
+  }
+
   apply(change: Change): void {
     this.#states.applied++
     for (const { event } of change.events) this.#applyEvent(event)

@@ -29,17 +29,17 @@ import { isKept, recipeBytes, recipeIds } from './operations.ts'
 export const rootName = 'root'
 export const binName = 'recyclebin'
 
-/** @param prepared ids made while the change was decided; made again when absent. */
-export function applyChange(
+/** Yields within large copies. @param prepared ids made while the change was decided; made again when absent. */
+export function* applyChange(
   account: Account,
   change: Change,
   { settings, prepared }: { settings: TreeSettings; prepared: PreparedIds | undefined },
-): void {
+): Generator<void, void> {
   const recipe: string[] = []
   for (const { event } of change.events) {
     if (event === undefined) throw new Error('an event of a kind this version does not know')
     if (event.$case === 'contentsCopied')
-      recipe.push(...applyCopy(account, event.value, { settings, change, prepared }))
+      recipe.push(...(yield* applyCopy(account, event.value, { settings, change, prepared })))
     else {
       applyEvent(account, event)
       recipe.push(...recipeIds(event))

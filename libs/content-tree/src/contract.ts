@@ -74,6 +74,8 @@ export interface AccountState {
   decide(request: AccountRequest, context: DecideContext): Outcome
   /** Applies a decided or replayed change. Deterministic; takes time in proportion to what it touches. */
   apply(change: Change): void
+  /** The same in slices. Nothing may be asked or applied before the last one; what was begun and not ended is lost whole. */
+  applying(change: Change): Generator<void, void>
   /**
    * The state as immutable bytes; `load` makes an equal state of them. Pages are at most 256 KiB. Long work: run it in slices like
    * those of a decision; nothing may be applied before the last one.

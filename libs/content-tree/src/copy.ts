@@ -18,6 +18,9 @@ export interface PreparedIds {
   codes: string[]
 }
 
+/** Copies planned or made before other accounts come to their right: a few milliseconds. */
+const copiesPerSlice = 1_024
+
 interface Planned {
   /** Place in the plan; -1: the destination. */
   parent: number
@@ -34,7 +37,7 @@ interface Planned {
 }
 
 /** @returns for each source its id and that of its copy. */
-export function applyCopy(
+export function* applyCopy(
   account: Account,
   event: ContentsCopied,
   {
@@ -42,14 +45,15 @@ export function applyCopy(
     change,
     prepared,
   }: { settings: TreeSettings; change: Change; prepared: PreparedIds | undefined },
-): string[] {
+): Generator<void, string[]> {
   const { tree, effects } = account
   const plan: Planned[] = []
   const starts: number[] = []
   const leftOut = new Set(event.leftOut.map((id) => account.row(id)))
   for (const source of event.sources) {
     starts.push(plan.length)
-    if (source.manifest === undefined) planOwn(tree, account.row(source.contentId), { plan, leftOut, event })
+    if (source.manifest === undefined)
+      yield* planOwn(tree, account.row(source.contentId), { plan, leftOut, event })
     else planForeign(source.manifest, { plan, event })
   }
   const { ids, codes } = idsOf(account, plan.length, { settings, change, prepared })
@@ -65,6 +69,7 @@ export function applyCopy(
         time: event.time,
       }),
     )
+    if (place % copiesPerSlice === copiesPerSlice - 1) yield
   }
   tree.setModTime(destination, event.time)
   effects.addCodes(codes.map((code, place) => ({ code, id: ids[place] as string })))
@@ -91,17 +96,20 @@ function idsOf(
   return new NewIds(settings, from).both(count)
 }
 
-function planOwn(
+function* planOwn(
   tree: Tree,
   top: number,
   { plan, leftOut, event }: { plan: Planned[]; leftOut: Set<number>; event: ContentsCopied },
-): void {
+): Generator<void, void> {
   const open = [{ row: top, parent: -1 }]
   for (let at = open.pop(); at !== undefined; at = open.pop()) {
     const place = plan.length
     plan.push(ownEntry(tree, at.row, { parent: at.parent, event }))
     if (!tree.isFolder(at.row)) continue
-    for (const file of tree.fileRows(at.row)) plan.push(ownEntry(tree, file, { parent: place, event }))
+    for (const file of tree.fileRows(at.row)) {
+      plan.push(ownEntry(tree, file, { parent: place, event }))
+      if (plan.length % copiesPerSlice === 0) yield
+    }
     const below = [...tree.folderRows(at.row)].filter((folder) => !leftOut.has(folder))
     open.push(...below.reverse().map((row) => ({ row, parent: place })))
   }

@@ -46,7 +46,12 @@ class State implements AccountState {
   }
 
   apply(change: Change): void {
-    applyChange(this.#account, change, { settings: this.#settings, prepared: this.#prepared })
+    const steps = this.applying(change)
+    while (steps.next().done !== true);
+  }
+
+  *applying(change: Change): Generator<void, void> {
+    yield* applyChange(this.#account, change, { settings: this.#settings, prepared: this.#prepared })
     this.#prepared = undefined
   }
 
