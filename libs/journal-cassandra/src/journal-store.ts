@@ -7,6 +7,8 @@
  *
  * Where another data centre would take over, nothing is deleted before that one has what takes its place.
  */
+import { randomInt } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import {
   assertAccount,
   assertPage,
@@ -43,6 +45,9 @@ import {
 
 /** Raises whose outcome stayed unknown, under contention or a failing node, before the store counts as unavailable. */
 const acquireAttemptsMax = 4
+/** An opener that was overtaken waits up to so long, twice as long each time, until somebody has opened the account. */
+const overtakenWaitMs = 100
+const overtakenDoublingsMax = 5
 const accountsPerPage = 1_000
 /** Accounts that an evacuation opens at one time. */
 const takenAtOnce = 16
@@ -96,7 +101,7 @@ export class CassandraJournalStore implements JournalStore {
   async #acquire(account: string, { owner }: { owner: string }): Promise<JournalHold> {
     const term = this.#termOf(account)
     const partition = [account, term]
-    for (;;) {
+    for (let overtaken = 0; ; ) {
       const [before] = await this.#connection.serialRead(statics, partition)
       const epoch = isBegun(before) ? numberOf(before.epoch) : firstEpochOf(term)
       const refused = isBegun(before)
@@ -107,8 +112,11 @@ export class CassandraJournalStore implements JournalStore {
         term > 1 &&
         !isOpen(before, term) &&
         !(await takeOver(this.#connection, { account, term }, epoch + 1))
-      )
+      ) {
+        // Openers that raise each other's epochs at once would never let one end.
+        await delay(randomInt(overtakenWaitMs * 2 ** Math.min(overtaken++, overtakenDoublingsMax)))
         continue
+      }
       // Only now is nobody else able to append: what is read from here on is what holds.
       const [now] = await this.#connection.serialRead(statics, partition)
       if (now === undefined || numberOf(now.epoch) !== epoch + 1) continue
