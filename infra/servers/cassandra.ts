@@ -31,11 +31,14 @@ export async function startCassandra(options: CassandraOptions): Promise<ServerP
   writeFileSync(join(configuration, 'cassandra.yaml'), yaml(options))
   writeFileSync(join(configuration, 'cassandra-rackdc.properties'), `dc=${options.dataCentre}\nrack=r1\n`)
   writeFileSync(join(configuration, 'logback.xml'), logback(options.directory))
-  const server = startProcess(java(), javaArguments(options, configuration), { log, cwd: options.directory })
   const address = { host: options.host, port: options.nativePort ?? 9042 }
   // An OPTIONS frame of the native protocol (version 4, opcode 5) is answered by SUPPORTED (opcode 6) as soon as clients are served.
   const optionsFrame = Buffer.from([4, 0, 0, 0, 5, 0, 0, 0, 0])
-  await whenReady(server, () => ask(address, optionsFrame, (bytes) => bytes[4] === 6), {
+  const serves = () => ask(address, optionsFrame, (bytes) => bytes[4] === 6)
+  if (await serves())
+    throw new Error(`a Cassandra that is not ours answers on ${address.host}:${address.port}; end it first`)
+  const server = startProcess(java(), javaArguments(options, configuration), { log, cwd: options.directory })
+  await whenReady(server, serves, {
     timeoutMs: 180_000,
     what: `Cassandra on ${options.host}`,
     log,
