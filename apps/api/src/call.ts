@@ -36,6 +36,7 @@ export class Call {
   readonly signedIn: SignedIn | undefined
   /** Derived from the Idempotency-Key; undefined without one. */
   readonly keyRequestId: Buffer | undefined
+  #passwordGuessed = false
 
   constructor(options: {
     parts: ApiParts
@@ -68,6 +69,13 @@ export class Call {
   /** True when the client asks for what was made, RFC 7240. */
   get wantsRepresentation(): boolean {
     return /(?:^|[,;\s])return\s*=\s*"?representation\b/i.test(String(this.request.headers.prefer ?? ''))
+  }
+
+  /** Draws on the address' budget once, however often this request's password met a lock. */
+  async takePasswordGuess(): Promise<void> {
+    if (this.#passwordGuessed) return
+    this.#passwordGuessed = true
+    await this.parts.limits.takeGuess(this.request, 'password')
   }
 
   /** Token and tier, nothing else. */
@@ -174,7 +182,7 @@ export class Call {
       this.parts.tokens.forget(this.signedIn?.token)
       await this.parts.limits.takeGuess(this.request, 'token')
     }
-    if (status === 'error-passwordWrong') await this.parts.limits.takeGuess(this.request, 'password')
+    if (status === 'error-passwordWrong') await this.takePasswordGuess()
     throw new Refusal(status)
   }
 }

@@ -6,7 +6,7 @@ import { type Call, viewOf } from './call.ts'
 import { readerPassword } from './schemas.ts'
 
 export const pageSizeMax = 1_000
-/** The last page that can be asked for; far behind the end of any folder. */
+/** The last page an account can be asked for; far behind the end of any folder, so that all later ones are as empty. */
 export const pageMax = 0xffffffff
 
 const sortFields = {
@@ -58,15 +58,19 @@ export async function readListing(call: Call, name: string, query: Static<typeof
   const view = viewOf(await call.askOf(contentId, { $case: 'readContent', value: request }), 'content')
   const { item } = view
   if (item === undefined) throw new Error('the account answered without an item')
-  // A wrong password shows in the locked children as well; each such answer is a guess.
-  if (request.password !== undefined && metWrongPassword(item)) {
-    await call.parts.limits.takeGuess(call.request, 'password')
-  }
+  // What a password does not open shows in the listing of the folder above as well.
+  if (request.password !== undefined && isLocked(item) && !isOpened(item)) await call.takePasswordGuess()
   const { nowSeconds } = call
   const data = call.parts.present.text({ ...view, item }, { nowSeconds, tokenCounter: view.tokenCounter })
-  return okText(data, view.page && presentPage(view.page))
+  return okText(data, view.page && presentPage({ ...view.page, page: query.page }))
 }
 
-function metWrongPassword(item: Item): boolean {
-  return item.passwordStatus === 'passwordWrong' || item.children.some(metWrongPassword)
+/** Something here stayed closed to the password. */
+function isLocked(item: Item): boolean {
+  return item.isFolder && ((item.password && !item.canAccess) || item.children.some(isLocked))
+}
+
+/** The password opened something: it is no guess for the rest. */
+function isOpened(item: Item): boolean {
+  return item.isFolder && ((item.password && item.canAccess) || item.children.some(isOpened))
 }

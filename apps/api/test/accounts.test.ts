@@ -1,6 +1,6 @@
 import { AccountsUnavailable } from '@holdfast/actor-runtime'
 import t from 'tap'
-import { world } from './world.ts'
+import { sha256, world } from './world.ts'
 
 t.test('a guest account is made at once, whatever form an empty body has', async (t) => {
   const { ask } = world(t)
@@ -142,6 +142,38 @@ t.test('wrong guesses are counted, right ones are not heard once they are spent'
     { code: 200 },
     'a known token is heard',
   )
+})
+
+t.test('a password is guessed at the folder above as well, and one request is one guess', async (t) => {
+  const many = { quota: 10_000, windowSeconds: 600 }
+  const { ask, guest, folder } = world(t, {
+    limits: {
+      standard: many,
+      endpoints: {},
+      accounts: {},
+      guesses: { token: many, code: many, password: { quota: 4, windowSeconds: 600 } },
+      excess: many,
+    },
+  })
+  const owner = await guest()
+  const { id: above } = await folder(owner, owner.rootFolder, { public: true })
+  const { id: below } = await folder(owner, above)
+  const locked = await ask('PUT', `/contents/${below}/update`, {
+    token: owner.token,
+    body: { attribute: 'password', attributeValue: 'geheim' },
+  })
+  t.equal(locked.code, 200)
+  const visit = async (text: string, path = `/contents/${above}?maxdepth=3&`) =>
+    (await ask('GET', `${path}password=${sha256(text)}`, { token: visitor.token })).code
+  const visitor = await guest('premium')
+  for (let at = 0; at < 10; at++) t.equal(await visit('geheim'), 200, 'a right one is no guess')
+  t.equal(await visit('one'), 200)
+  t.equal(await visit('two'), 200)
+  const search = `/contents/search?contentId=${below}&searchedString=a&`
+  t.equal(await visit('three', search), 401)
+  t.equal(await visit('four', search), 401)
+  t.equal(await visit('five', search), 429)
+  t.equal(await visit('six'), 429)
 })
 
 t.test('an account has a budget of its own, that forged tokens cannot spend', async (t) => {

@@ -97,10 +97,17 @@ export function webPages(parts: PageParts): (app: FastifyInstance) => Promise<vo
     if (password !== undefined) await parts.limits.checkGuess(request, 'password')
     try {
       const contentId = await contentNamed(parts, name)
-      return await readAsVisitor(parts, { contentId, password, query: listingQueryOf(request.query) })
+      const query = listingQueryOf(request.query)
+      // The kept password goes only where one is asked for: locked folders below would tell whether it opens them, uncounted.
+      const open = await readAsVisitor(parts, { contentId, password: undefined, query }).catch(onlyLocked)
+      return open ?? (await readAsVisitor(parts, { contentId, password, query }))
     } catch (error) {
       if (refusalOf(error).status === 'error-notFound') await parts.limits.takeGuess(request, 'code')
       throw error
     }
   }
+}
+
+function onlyLocked(error: unknown): undefined {
+  if (refusalOf(error).status !== 'error-passwordRequired') throw error
 }

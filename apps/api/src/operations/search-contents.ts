@@ -42,7 +42,7 @@ export function searchContents(app: FastifyInstance, parts: ApiParts) {
       // What lies behind a password shows by its hits: every try on another's folder counts as a guess.
       if (password !== undefined && !call.owns(contentId)) {
         await call.authenticate()
-        await call.parts.limits.takeGuess(call.request, 'password')
+        await call.takePasswordGuess()
       }
       const result = await call.askOf(contentId, {
         $case: 'searchContents',
@@ -58,7 +58,7 @@ export function searchContents(app: FastifyInstance, parts: ApiParts) {
       })
       const view = viewOf(result, 'search')
       const hits = presentHits(view.hits)
-      return view.page === undefined ? ok(hits) : ok(hits, presentPage(view.page))
+      return view.page === undefined ? ok(hits) : ok(hits, presentPage({ ...view.page, page: input.page }))
     },
   })
 }
