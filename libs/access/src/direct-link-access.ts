@@ -64,7 +64,7 @@ function covers(pattern: string, domain: string): boolean {
 }
 
 /**
- * Lower case, punycode, without port, closing dot, a leading `*.`, or scheme and path around it; undefined when nothing is left.
+ * Lower case, punycode, without port, closing dot, a leading `*.` or `.`, or scheme and path around it; undefined when nothing is left.
  * Owners paste addresses as well as names.
  */
 export function normalDomain(text: string): string | undefined {
@@ -72,7 +72,7 @@ export function normalDomain(text: string): string | undefined {
     .trim()
     .replace(/^[a-z][a-z0-9+.-]*:\/\//i, '')
     .replace(/[/?#].*$/s, '')
-    .replace(/^\*\./, '')
+    .replace(/^\*?\./, '')
   const bare = host.startsWith('[') ? host.replace(/\](?::\d*)?$/, ']') : host.replace(/:\d*$/, '')
   const ascii = domainToASCII(bare.replace(/\.$/, ''))
   return ascii === '' ? undefined : ascii

@@ -104,6 +104,9 @@ t.test('direct links: expiry, addresses, domains', async (t) => {
   t.equal(at({ domainsAllowed: ['example.org'] }), 'forbidden', 'a request that names no domain')
   t.equal(at({ domainsAllowed: ['example.org'] }, { domain: 'example.org' }), 'open')
   t.equal(at({ domainsAllowed: ['Example.ORG:8080'] }, { domain: 'cdn.example.org' }), 'open')
+  t.equal(at({ domainsAllowed: ['.example.org'] }, { domain: 'cdn.example.org' }), 'open')
+  t.equal(at({ domainsAllowed: ['.example.org'] }, { domain: 'badexample.org' }), 'forbidden')
+  t.equal(at({ domainsBlocked: ['.example.org'] }, { domain: 'example.org' }), 'forbidden')
   t.equal(at({ domainsAllowed: ['example.org'] }, { domain: 'badexample.org' }), 'forbidden')
   t.equal(at({ domainsAllowed: ['bücher.example'] }, { domain: 'xn--bcher-kva.example' }), 'open')
   t.equal(at({ domainsBlocked: ['example.org'] }), 'open', 'a request that names no domain')
@@ -201,6 +204,8 @@ t.test('a range holds exactly the addresses that share its prefix', async () => 
 t.test('domains are compared in one form', async (t) => {
   t.equal(normalDomain('https://Example.org:8443/path?x#y'), 'example.org')
   t.equal(normalDomain('*.example.org.'), 'example.org')
+  t.equal(normalDomain('https://.Example.org:8443/path'), 'example.org')
+  t.equal(normalDomain('.'), undefined)
   t.equal(normalDomain('[2001:DB8::1]:80'), '[2001:db8::1]')
   t.equal(normalDomain(''), undefined)
   t.equal(normalDomain('   '), undefined)
