@@ -2,9 +2,10 @@
  * What somebody may read, remembered for moments, so that a file that many fetch does not ask its account every time.
  *
  * For visitors the lifetime is the guarantee that a change of access holds after three seconds: it counts from when the question was sent, as the
- * answer may have been true only then. An owner's answer holds no longer than the account is unchanged (his token dies at once), so it is kept only
+ * answer may have been true only then. An expiry is no change, it was known: an answer is not used from that second on, by this host's clock. An owner's answer holds no longer than the account is unchanged (his token dies at once), so it is kept only
  * where the account is in this process. Refusals are never kept.
  */
+import { isOver } from '@holdfast/access'
 import type { Clock } from '@holdfast/kernel'
 import type { FileView } from '@holdfast/wire'
 
@@ -29,9 +30,14 @@ export class RecentAnswers {
   }
 
   /** The recent answer to this question, or that of `ask`. Questions asked at one time share it, faults and refusals too. */
-  ofVisitor(question: string, ask: () => Promise<FileView>): Promise<FileView> {
+  async ofVisitor(question: string, ask: () => Promise<FileView>): Promise<FileView> {
     const known = this.#known(question)
-    if (known !== undefined) return known.view
+    if (known !== undefined) {
+      const view = await known.view
+      if (!isOver(view.ends, this.#clock.now() / 1000)) return view
+      this.#forget(question, known)
+      return ask()
+    }
     const answer = this.#remember(question, undefined, ask)
     answer.view.then(
       (view) => view.isOwner && this.#forget(question, answer),

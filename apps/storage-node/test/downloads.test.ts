@@ -285,6 +285,26 @@ t.test('whoever may read may download, at the time of the download', async (t) =
   t.equal(process.keyring.ids.accountOf(item.id), id)
 })
 
+t.test('visitors get nothing from the second of an expiry on, wherever above the file it is', async (t) => {
+  const process = await start(t)
+  const { token, root } = await process.newAccount()
+  const add = async (parentFolderId: string) => {
+    const value = CreateFolder.fromPartial({ parentFolderId, isPublic: true })
+    return (await process.ask(token, 'content', { $case: 'createFolder', value })).item?.id ?? ''
+  }
+  const above = await add(root)
+  const folderId = await add(above)
+  const item = await addFile(process, token, { bytes: Buffer.from('while it lasts'), folderId })
+  const path = `/download/${item.id}/a`
+  const expiry = Math.floor(Date.now() / 1000) + 2
+  await update(process, token, above, { $case: 'expiry', value: { expiry, deleteAfterExpiry: false } })
+  t.equal((await get(process, path)).code, 200)
+  await delay(expiry * 1000 - 300 - Date.now())
+  t.equal((await get(process, path)).code, 200, 'remembered')
+  while (Date.now() < expiry * 1000) await delay(1)
+  t.same(statusOf(await get(process, path)), [404, 'error-notFound'])
+})
+
 t.test('downloads and traffic are counted once, and reports survive lost answers', async (t) => {
   const losses = ['the question', 'the answer']
   const process = await OneProcess.start({

@@ -224,6 +224,37 @@ t.test(
   },
 )
 
+t.test("a visitor's answer ends at the second of the expiry, also for who waits for it", async (t) => {
+  let now = 1_000_000
+  const recent = new RecentAnswers({ now: () => now, monotonic: () => now })
+  let asked = 0
+  const answer = (ends?: number) => async (): Promise<FileView> => {
+    asked += 1
+    return { item: undefined, isOwner: false, ends }
+  }
+  await recent.ofVisitor('a', answer(1_001))
+  now = 1_000_999
+  await recent.ofVisitor('a', answer())
+  t.equal(asked, 1)
+  now = 1_001_000
+  await t.rejects(
+    recent.ofVisitor('a', () => Promise.reject(new Error('refused'))),
+    { message: 'refused' },
+  )
+  await recent.ofVisitor('a', answer(1_005))
+  t.equal(asked, 2)
+  await recent.ofVisitor('a', answer())
+  t.equal(asked, 2, 'a later expiry')
+
+  const late = Promise.withResolvers<FileView>()
+  const first = recent.ofVisitor('b', () => late.promise)
+  const second = recent.ofVisitor('b', () => Promise.reject(new Error('refused')))
+  now = 1_002_000
+  late.resolve({ item: undefined, isOwner: false, ends: 1_002 })
+  await first
+  await t.rejects(second, { message: 'refused' })
+})
+
 t.test(
   "an owner's answer holds while his account is unchanged, and is asked for where that is not known",
   async (t) => {

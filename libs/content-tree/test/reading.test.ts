@@ -455,6 +455,37 @@ t.test('search goes down, newest first, and leaves out itself', async (t) => {
   t.same(search(visitor, { contentId: below.id }), [], 'a public folder below a private one opens by itself')
 })
 
+t.test('a file opened for a visitor says when the first folder above it ends', async (t) => {
+  const world = new World()
+  const root = world.create()
+  const above = world.folder(root, { isPublic: true })
+  const folder = world.folder(above.id, { isPublic: true })
+  const file = world.file(folder.id)
+  const ends = (who: Who, more: object = {}) => {
+    const { result } = world.ask(who, { openFile: { contentId: file.id, ...more } })
+    return result?.$case === 'file' ? result.value.ends : result
+  }
+  const expiry = (id: string, seconds: number) =>
+    set(world, id, {
+      $case: 'expiry',
+      value: { expiry: world.now + seconds, deleteAfterExpiry: false },
+    })
+  const owner = world.bearer()
+  t.equal(ends(visitor), undefined)
+  expiry(folder.id, 100)
+  t.equal(ends(visitor), world.now + 100)
+  expiry(above.id, 50)
+  t.equal(ends(visitor), world.now + 50)
+  expiry(above.id, 200)
+  t.equal(ends(visitor), world.now + 100)
+  t.equal(ends(owner), undefined)
+  password(world, folder.id, 'secret')
+  t.equal(ends(visitor, { password: sent('secret') }), world.now + 100)
+  const grant = { folderId: folder.id, passwordVersion: passwordOf('secret').salt }
+  t.equal(ends({ $case: 'grant', value: { ...grant, ownerTokenCounter: undefined } }), world.now + 100)
+  t.equal(ends({ $case: 'grant', value: { ...grant, ownerTokenCounter: 0 } }), undefined)
+})
+
 t.test('a file follows its folder; a capability follows what it was given for', async (t) => {
   const world = new World()
   const root = world.create()

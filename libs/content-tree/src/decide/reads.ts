@@ -86,7 +86,13 @@ export function openFile(deciding: Deciding, query: OpenFile): Outcome {
   const reading = deciding.reading(query.password)
   const closed = deciding.closed(reading, row)
   if (closed !== undefined) return closed
-  return answer({ $case: 'file', value: { item: reading.item(row), isOwner: reading.isOwner } })
+  return answer({ $case: 'file', value: fileView(reading, row) })
+}
+
+function fileView(reading: Reading, row: number): FileView {
+  const { tree, isOwner } = reading
+  const ends = isOwner ? undefined : tree.endsOf(tree.parentOf(row))
+  return { item: reading.item(row), isOwner, ends }
 }
 
 /**
@@ -99,14 +105,13 @@ function grantedTo(deciding: Deciding, row: number): FileView | undefined {
   if (grant === undefined || tree.idOf(tree.parentOf(row)) !== grant.folderId) return undefined
   if (grant.ownerTokenCounter !== undefined) {
     if (grant.ownerTokenCounter !== account.known.tokenCounter) return undefined
-    return { item: deciding.owners().item(row), isOwner: true }
+    return fileView(deciding.owners(), row)
   }
   const password = tree.passwordOf(tree.parentOf(row))
   if (password === undefined || !password.salt.equals(grant.passwordVersion)) return undefined
   const reading = deciding.reading(undefined, false)
   reading.tries.accept(password)
-  const open = reading.accessToContent(row) === 'open'
-  return open ? { item: reading.item(row), isOwner: false } : undefined
+  return reading.accessToContent(row) === 'open' ? fileView(reading, row) : undefined
 }
 
 /** An access path of its own: only deletion, the bin and an expiry above close it, and its own restrictions. */

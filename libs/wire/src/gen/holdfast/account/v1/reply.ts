@@ -150,6 +150,8 @@ export interface FileView {
     | undefined;
   /** The reader is the owner: visitors' answers may be cached for up to 3 s, owners' not. */
   isOwner: boolean;
+  /** Unix seconds: the earliest expiry of the folders above it. A visitor's answer is not used from this second on; absent: none, or the owner's. */
+  ends?: number | undefined;
 }
 
 /** A folder direct link opened: what the archive holds, at one version of the tree. */
@@ -1549,7 +1551,7 @@ export const SearchHit: MessageFns<SearchHit> = {
 };
 
 function createBaseFileView(): FileView {
-  return { item: undefined, isOwner: false };
+  return { item: undefined, isOwner: false, ends: undefined };
 }
 
 export const FileView: MessageFns<FileView> = {
@@ -1559,6 +1561,9 @@ export const FileView: MessageFns<FileView> = {
     }
     if (message.isOwner !== false) {
       writer.uint32(16).bool(message.isOwner);
+    }
+    if (message.ends !== undefined) {
+      writer.uint32(24).int64(message.ends);
     }
     return writer;
   },
@@ -1592,6 +1597,14 @@ export const FileView: MessageFns<FileView> = {
             message.isOwner = reader.bool();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.ends = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1611,6 +1624,7 @@ export const FileView: MessageFns<FileView> = {
     const message = createBaseFileView();
     message.item = (object.item !== undefined && object.item !== null) ? Item.fromPartial(object.item) : undefined;
     message.isOwner = object.isOwner ?? false;
+    message.ends = object.ends ?? undefined;
     return message;
   },
 };
