@@ -1,4 +1,4 @@
-import type { Refusal } from '@holdfast/http-kit'
+import { type Refusal, unavailableRetrySeconds } from '@holdfast/http-kit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
 import type { Readiness } from './readiness.ts'
@@ -19,9 +19,13 @@ export function healthRoutes(host: FastifyInstance, { readiness, metrics, refusa
 
   host.get<{ Querystring: Record<string, unknown> }>('/readyz', async (request, answer) => {
     const { ready, checks } = await readiness.report()
-    const data =
-      Object.hasOwn(request.query, 'verbose') && refusalFor(request) === undefined ? { checks } : {}
-    return ready ? { status: 'ok', data } : answer.code(503).send({ status: 'error-unavailable', data })
+    const verbose = Object.hasOwn(request.query, 'verbose') && refusalFor(request) === undefined
+    if (ready) return { status: 'ok', data: verbose ? { checks } : {} }
+    // Not thrown: probes are many, and none of them is a fault to log.
+    return answer
+      .code(503)
+      .header('retry-after', String(unavailableRetrySeconds))
+      .send({ status: 'error-unavailable', ...(verbose && { data: { checks } }) })
   })
 
   host.get('/metrics', async (request, answer) => {

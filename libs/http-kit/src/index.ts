@@ -42,5 +42,5 @@ export {
   defaultPolicies,
   type RateLimitPolicies,
 } from './rate-limits.ts'
-export { httpCodeOf, Refusal, refusalOf } from './refusals.ts'
+export { httpCodeOf, Refusal, refusalOf, unavailableRetrySeconds } from './refusals.ts'
 export { bearerOf, oneToken, tokenOf } from './token-transport.ts'

@@ -45,7 +45,7 @@ export class Refusal extends Error {
 }
 
 /** Seconds after which a part that was out of reach may be back. */
-const unavailableRetrySeconds = 2
+export const unavailableRetrySeconds = 2
 
 /**
  * What an exception is to the client. Refusals stay, faults go by their category, what fastify found in the request by its code;

@@ -1,0 +1,51 @@
+import { createRateLimits } from '@holdfast/http-kit'
+import { systemClock } from '@holdfast/kernel'
+import { pino } from 'pino'
+import { Registry } from 'prom-client'
+import t from 'tap'
+import { createAdminHost } from '../src/host.ts'
+import { type Phase, Readiness } from '../src/readiness.ts'
+
+t.test('who should send nothing here is told when to ask again, and only the operator why', async (t) => {
+  let broken = false
+  const readiness = new Readiness({
+    store: async () => {
+      if (broken) throw new Error('a disk is gone')
+    },
+  })
+  const host = createAdminHost({
+    log: pino({ level: 'silent' }),
+    metrics: new Registry(),
+    limits: createRateLimits({ mode: 'off', clock: systemClock }),
+    readiness,
+    adminToken: undefined,
+    operations: {
+      status: async () => ({}),
+      collect: async () => ({}),
+      settings: () => [],
+      bans: () => [],
+      liftBan: () => false,
+    },
+  })
+  t.teardown(() => host.close())
+  const ask = async (path: string, remoteAddress = '192.0.2.1') => {
+    const { statusCode, headers, body } = await host.inject({ url: path, remoteAddress })
+    return { code: statusCode, retryAfter: headers['retry-after'], body: JSON.parse(body) }
+  }
+  const unready = { code: 503, retryAfter: '2', body: { status: 'error-unavailable' } }
+  const inPhase = (phase: Phase) => {
+    readiness.phase = phase
+    return ask('/readyz')
+  }
+  t.same(await inPhase('starting'), unready)
+  t.same(await inPhase('draining'), unready)
+  t.same(await ask('/readyz?verbose'), unready)
+  t.same(await ask('/readyz?verbose', '127.0.0.1'), {
+    ...unready,
+    body: { ...unready.body, data: { checks: { phase: 'draining', store: 'ok' } } },
+  })
+  const ready = { code: 200, retryAfter: undefined, body: { status: 'ok', data: {} } }
+  t.same(await inPhase('ready'), ready)
+  broken = true
+  t.same(await ask('/readyz'), unready)
+})
