@@ -1,7 +1,8 @@
 /** The data directory: made if need be, writable, and held by this process alone. */
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LevelMetadataStore } from '@holdfast/journal-level'
+import { makeDirectories } from '@holdfast/kernel'
 import { StartFault } from '@holdfast/process'
 import type { Logger } from 'pino'
 
@@ -14,7 +15,7 @@ export interface DataDir {
 /** @throws StartFault DATA_UNUSABLE */
 export async function prepareDataDir(path: string): Promise<DataDir> {
   try {
-    await mkdir(path, { recursive: true, mode: 0o700 })
+    await makeDirectories(path)
     await checkWritable(path)
   } catch (error) {
     const reason = (error as Error).message

@@ -100,6 +100,18 @@ t.test('a directory in use, and a port in use, are told by message and exit code
   t.equal(await first.ended, 0)
 })
 
+t.test(
+  'a directory that nobody can make ends the start, by message and exit code',
+  {
+    skip: process.platform === 'linux' ? false : 'there is no /proc',
+  },
+  async (t) => {
+    const service = await startProcess('/proc/holdfast/data')
+    t.equal(await service.ended, 73)
+    t.match(service.stderr(), /does not start: the data directory \/proc\/holdfast\/data .*HOLDFAST_DATA_DIR/)
+  },
+)
+
 t.test('kill -9 loses nothing that was answered', async (t) => {
   const dir = dataDir(t)
   const first = await startProcess(dir)

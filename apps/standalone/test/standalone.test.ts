@@ -55,7 +55,9 @@ t.test('a data directory is one process’s alone, and said to be held', async (
 
 t.test('a directory that cannot be one is refused in words', async (t) => {
   const files = t.testdir({ file: 'not a directory' })
-  await t.rejects(startHere(join(files, 'file')), { code: 'DATA_UNUSABLE', message: /HOLDFAST_DATA_DIR/ })
+  const refusal = { code: 'DATA_UNUSABLE', message: /HOLDFAST_DATA_DIR/ }
+  await t.rejects(startHere(join(files, 'file')), refusal)
+  await t.rejects(startHere(join(files, 'file', 'below')), refusal)
 })
 
 t.test('a taken port is named with its setting, and nothing stays open or locked', async (t) => {

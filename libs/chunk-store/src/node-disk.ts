@@ -15,9 +15,10 @@ import {
   read as readFd,
   write as writeFd,
 } from 'node:fs'
-import { mkdir, open, readdir, rm, statfs } from 'node:fs/promises'
+import { open, readdir, rm, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { makeDirectories } from '@holdfast/kernel'
 import type { Disk, DiskFile } from './disk.ts'
 import { alignedBytes } from './slots.ts'
 
@@ -37,7 +38,7 @@ export class NodeDisk implements Disk {
   }
 
   async makeDirectory(path: string): Promise<void> {
-    const first = await mkdir(path, { recursive: true, mode: 0o700 })
+    const first = await makeDirectories(path)
     if (first === undefined) return
     for (let made = path; made.length >= first.length; made = dirname(made))
       await this.syncDirectory(dirname(made))

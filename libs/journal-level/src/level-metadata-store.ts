@@ -1,9 +1,10 @@
 /** One LevelDB that holds the journals and the lookups of an installation in one process. */
 import { randomBytes } from 'node:crypto'
-import { mkdir, open, readFile, writeFile } from 'node:fs/promises'
+import { open, readFile, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { JournalFault, type JournalStore, type LookupStore } from '@holdfast/journal'
+import { makeDirectories } from '@holdfast/kernel'
 import {
   decodeNumber,
   decodeSmall,
@@ -216,7 +217,7 @@ function numberRow(key: Uint8Array, number: number): RowChange {
 
 /** Makes the directory and syncs all that were made, so that a power cut does not take them. */
 async function makeDurably(path: string): Promise<void> {
-  const first = await mkdir(path, { recursive: true, mode: 0o700 })
+  const first = await makeDirectories(path)
   if (first === undefined) return
   for (let at = path; at.length >= first.length; at = dirname(at)) await syncDirectory(at)
   await syncDirectory(dirname(first))

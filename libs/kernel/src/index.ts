@@ -1,4 +1,5 @@
 export { type Clock, systemClock } from './clock.ts'
+export { makeDirectories } from './directories.ts'
 export { Fault, type FaultCategory } from './errors.ts'
 export {
   type AccountId,

@@ -1,3 +1,5 @@
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
 import fc from 'fast-check'
 import t from 'tap'
 import {
@@ -5,6 +7,7 @@ import {
   isShareCode,
   isUuid,
   Keyring,
+  makeDirectories,
   mintRequestId,
   parseToken,
   RecentMap,
@@ -169,4 +172,17 @@ t.test('a recent map gives back what was put, and has at least the latest half o
       return [...latest].every((key) => map.get(key) === key * 2)
     }),
   )
+})
+
+t.test('directories are made as far as they are missing, for their owner alone', async (t) => {
+  const root = t.testdir({ file: 'not a directory', open: {} })
+  const path = join(root, 'open', 'a', 'b')
+  t.equal(await makeDirectories(path), join(root, 'open', 'a'))
+  t.equal(await makeDirectories(path), undefined)
+  for (const made of [path, join(root, 'open', 'a')]) t.equal(statSync(made).mode & 0o777, 0o700)
+  const together = Array.from({ length: 8 }, () => makeDirectories(join(root, 'open', 'c', 'd', 'e')))
+  await Promise.all(together)
+  t.ok(statSync(join(root, 'open', 'c', 'd', 'e')).isDirectory())
+  await t.rejects(makeDirectories(join(root, 'file')), { code: 'EEXIST' })
+  await t.rejects(makeDirectories(join(root, 'file', 'below')), { code: 'EEXIST' })
 })

@@ -1,7 +1,7 @@
 /** Mails as files, for installations without a relay, and for tests: `<folder>/<time>-<id>.eml`, in order of name, whole or not there. */
-import { mkdir, open, rename, unlink } from 'node:fs/promises'
+import { open, rename, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Clock } from '@holdfast/kernel'
+import { type Clock, makeDirectories } from '@holdfast/kernel'
 import nodemailer from 'nodemailer'
 import { MailFault } from './errors.ts'
 import type { Mailer, SignInMail } from './mailer.ts'
@@ -31,7 +31,7 @@ export class OutboxMailer implements Mailer {
 
   /** Makes the folder, readable by its owner alone: what lies in it opens accounts. */
   static async open(options: OutboxOptions): Promise<OutboxMailer> {
-    await mkdir(options.folder, { recursive: true, mode: 0o700 })
+    await makeDirectories(options.folder)
     return new OutboxMailer(options)
   }
 

@@ -1,0 +1,32 @@
+import { mkdir, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+
+/**
+ * Makes a directory, readable by its owner alone, and whatever is missing above it. Step by step: the recursive `mkdir` of Node 24
+ * never returns where the kernel answers ENOENT below an existing directory, as in /proc.
+ * @returns the outermost directory that was made; undefined: all were there.
+ * @throws the error of the file system.
+ */
+export async function makeDirectories(path: string): Promise<string | undefined> {
+  if (await isDirectory(path)) return undefined
+  const parent = dirname(path)
+  const first = parent === path ? undefined : await makeDirectories(parent)
+  try {
+    await mkdir(path, { mode: 0o700 })
+  } catch (error) {
+    const madeByAnother = (error as NodeJS.ErrnoException).code === 'EEXIST' && (await isDirectory(path))
+    if (!madeByAnother) throw error
+    return first
+  }
+  return first ?? path
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isDirectory()
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ENOTDIR') return false
+    throw error
+  }
+}
