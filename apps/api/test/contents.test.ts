@@ -108,6 +108,10 @@ t.test('a listing pages, sorts, filters and descends', async (t) => {
   t.same(await names('?contentname=A.TXT'), [])
   t.equal((await list('?pageSize=5000')).metadata.pageSize, 1000)
   t.same(await names('?page=9'), [])
+  t.match(await list('?page=99999999999'), {
+    data: { children: {} },
+    metadata: { page: 99_999_999_999, totalCount: 4, hasNextPage: false },
+  })
   const deep = await list('?maxdepth=4')
   t.match(deep.data.children[below.id], { childrenCount: 1 })
   t.equal(Object.keys(deep.data.children[below.id].children).length, 1)
