@@ -1,4 +1,4 @@
-// Makes node_modules match package-lock.json; a no-op of some milliseconds when it does. Plain JavaScript for Node 18
+// Makes node_modules match package-lock.json; a no-op of some milliseconds when it does. Plain JavaScript for Node 20
 // and later: it runs on whatever Node the machine has, before the project's own Node 24 is there.
 //
 //   --dev    also the tools for tests and checks
