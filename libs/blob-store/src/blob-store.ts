@@ -95,7 +95,7 @@ export interface BlobStoreUsage {
   /** Bytes of live blobs, as stored. */
   liveBytes: number
   blobs: number
-  /** Bytes the store occupies on disk, dead and free space included. */
+  /** Bytes the store occupies on disk, those of deleted blobs and of files kept for later ones included. */
   diskBytes: number
   /** Bytes that can still be written. */
   freeBytes: number

@@ -53,6 +53,11 @@ export class Ballast {
     }
   }
 
+  /** What it occupies on disk. */
+  allocatedBytes(): Promise<number> {
+    return this.#disk.allocatedBytes(this.#path)
+  }
+
   async #fill(): Promise<void> {
     this.#held = undefined
     const file = await this.#disk.open(this.#path, { create: true })

@@ -518,9 +518,8 @@ export class ChunkStore implements NodeStore, WholeReads {
     await this.#measure()
     let stagedBytes = 0
     for (const stage of this.#stages) stagedBytes += stage.size
-    let diskBytes = await this.#catalogue.diskBytes()
-    for (const extent of this.#extents.all.values())
-      diskBytes += extent.state === 'free' ? extent.fileBytes : Math.min(extent.fileBytes, extent.frontier)
+    let diskBytes = (await this.#catalogue.diskBytes()) + (await this.#ballast.allocatedBytes())
+    for (const extent of this.#extents.all.values()) diskBytes += await extent.allocatedBytes()
     const { liveBytes, blobs } = this.#ledger.facts
     const freeBytes = Math.max(0, this.#room() - this.#lowWaterBytes)
     return {

@@ -13,6 +13,8 @@ export interface Disk {
    */
   open(path: string, options: { create: boolean }): Promise<DiskFile>
   remove(path: string): Promise<void>
+  /** Bytes the file occupies, holes left out; 0 when it is missing. */
+  allocatedBytes(path: string): Promise<number>
   /** Makes the entries of a directory durable. */
   syncDirectory(path: string): Promise<void>
   /** Bytes that can still be taken on the file system that holds this path, and its size. */

@@ -46,6 +46,8 @@ export class Extent implements ExtentRow {
   #synced = 0
   #syncing: Promise<void> | undefined
   #nextSync: Promise<void> | undefined
+  /** Undefined once something changed. */
+  #allocatedBytes: Promise<number> | undefined
 
   constructor(number: number, files: ExtentFiles) {
     this.number = number
@@ -68,6 +70,8 @@ export class Extent implements ExtentRow {
       this.#written++
     } catch (error) {
       throw this.#fail(error)
+    } finally {
+      this.#allocatedBytes = undefined
     }
   }
 
@@ -96,6 +100,20 @@ export class Extent implements ExtentRow {
       this.fileBytes = bytes
     } catch (error) {
       throw this.#fail(error)
+    } finally {
+      this.#allocatedBytes = undefined
+    }
+  }
+
+  /** What the file occupies on disk, holes left out; the disk is asked again once the file changed. */
+  async allocatedBytes(): Promise<number> {
+    const allocated = this.#allocatedBytes ?? this.#files.allocatedBytes(this)
+    this.#allocatedBytes = allocated
+    try {
+      return await allocated
+    } catch (error) {
+      if (this.#allocatedBytes === allocated) this.#allocatedBytes = undefined
+      throw faultOf(error, `extent ${this.number}`)
     }
   }
 
@@ -129,6 +147,7 @@ export class Extent implements ExtentRow {
       )
       .finally(() => {
         this.#syncing = undefined
+        this.#allocatedBytes = undefined
       })
     return this.#syncing
   }
@@ -178,6 +197,10 @@ export class ExtentFiles {
     } finally {
       held.users--
     }
+  }
+
+  allocatedBytes(extent: Extent): Promise<number> {
+    return this.#disk.allocatedBytes(this.path(extent))
   }
 
   async remove(extent: Extent): Promise<void> {

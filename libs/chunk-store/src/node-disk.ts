@@ -15,7 +15,7 @@ import {
   read as readFd,
   write as writeFd,
 } from 'node:fs'
-import { open, readdir, rm, statfs } from 'node:fs/promises'
+import { open, readdir, rm, stat, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { makeDirectories } from '@holdfast/kernel'
@@ -66,6 +66,15 @@ export class NodeDisk implements Disk {
 
   async remove(path: string): Promise<void> {
     await rm(path, { force: true, recursive: true })
+  }
+
+  async allocatedBytes(path: string): Promise<number> {
+    try {
+      return (await stat(path)).blocks * 512
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0
+      throw error
+    }
   }
 
   async syncDirectory(path: string): Promise<void> {

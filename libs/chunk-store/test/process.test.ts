@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -10,7 +10,7 @@ import t from 'tap'
 import { ChunkStore } from '../src/index.ts'
 import { content, realOptions } from './support/crash-history.ts'
 
-const _MiB = 1024 * 1024
+const MiB = 1024 * 1024
 const rounds = Number(process.env.HOLDFAST_KILL_ROUNDS ?? 2)
 
 t.test('kill -9 at any moment loses nothing that was acknowledged, and leaves no stages', async (t) => {
@@ -58,6 +58,13 @@ t.test('kill -9 at any moment loses nothing that was acknowledged, and leaves no
   }
 })
 
+function occupiedBytes(path: string): number {
+  let bytes = 0
+  for (const entry of readdirSync(path, { recursive: true, withFileTypes: true }))
+    if (entry.isFile()) bytes += statSync(join(entry.parentPath, entry.name)).blocks * 512
+  return bytes
+}
+
 async function readUntil(
   child: ChildProcess,
   wanted: number,
@@ -75,6 +82,26 @@ async function readUntil(
   }
   await exited
 }
+
+t.test(
+  'bytes on disk are what the files occupy: holes behind the last record of a killed process are none',
+  async (t) => {
+    const path = t.testdir()
+    const killed = fileURLToPath(new URL('./support/killed-process.ts', import.meta.url))
+    const child = spawn(process.execPath, [killed, path], { stdio: ['ignore', 'pipe', 'inherit'] })
+    await readUntil(child, 3, new Map(), new Set())
+    const extents = join(path, 'extents')
+    for (const name of readdirSync(extents)) truncateSync(join(extents, name), realOptions.extentBytes)
+    const store = await ChunkStore.open({ path, ...realOptions })
+    const { diskBytes } = await store.usage()
+    const occupied = occupiedBytes(path)
+    t.ok(Math.abs(diskBytes - occupied) < MiB, `${diskBytes} for ${occupied}`)
+    await put(store, Buffer.alloc(5 * MiB, 7))
+    const grown = (await store.usage()).diskBytes - diskBytes
+    t.ok(grown >= 5 * MiB, `${grown} more after an upload`)
+    await store.close()
+  },
+)
 
 t.test('a second store in the same directory is refused before it touches anything', async (t) => {
   const path = t.testdir()

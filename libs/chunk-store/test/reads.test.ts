@@ -31,6 +31,7 @@ function watched(disk: Disk, reads: number[]): Disk {
     list: (path) => disk.list(path),
     open: async (path, options) => file(await disk.open(path, options)),
     remove: (path) => disk.remove(path),
+    allocatedBytes: (path) => disk.allocatedBytes(path),
     syncDirectory: (path) => disk.syncDirectory(path),
     space: (path) => disk.space(path),
   }

@@ -94,6 +94,7 @@ export class CrashMachine {
         await this.#change({ kind: 'remove', path, position: 0, bytes: Buffer.alloc(0) })
         this.#files.delete(path)
       },
+      allocatedBytes: async (path) => this.#files.get(path)?.bytes.length ?? 0,
       syncDirectory: (path) => this.#sync(path),
       space: async () => ({ freeBytes: this.freeBytes, totalBytes: 1e12 }),
     }
