@@ -71,11 +71,13 @@ export class HashLanes {
       this.#ready.push(stream)
   }
 
-  /** Hashes up to the end of a request, in every lane. */
+  /** Hashes up to the end of a request, in every lane; nothing when nothing is ready. */
   step(): void {
     const lanes = this.#ready
       .splice(0, laneCount)
       .map((stream) => ({ stream, part: stream.parts[0] as Part }))
+    // Those for whom this step was planned may have been dropped meanwhile.
+    if (lanes.length === 0) return
     for (const { stream, part } of lanes) this.#fillBlock(stream, part)
     const blocks = Math.min(...lanes.map(({ part }) => Math.floor((part.end - part.at) / md5BlockBytes)))
     for (let left = blocks * md5BlockBytes; left > 0; left -= sliceBytes)

@@ -48,7 +48,7 @@ t.test('a stream has the same id whatever it shares its lanes with and however i
       }
       for (const turn of turns) {
         if (turn < streams.length) ask(turn)
-        else if (lanes.ready > 0) lanes.step()
+        else lanes.step()
         hear()
       }
       while (ended.includes(false)) for (let n = 0; n < streams.length; n++) ask(n)
@@ -64,6 +64,19 @@ t.test('a stream has the same id whatever it shares its lanes with and however i
     }),
     { numRuns: 300 },
   )
+})
+
+t.test('a step that was planned for a stream which is dropped then does nothing', (t) => {
+  const lanes = new HashLanes(memoryOf(random))
+  lanes.ask([1, 0, 100_000])
+  lanes.ask([1, dropRequest, 0])
+  lanes.step()
+  t.same(lanes.answers(), [
+    [1, 0],
+    [1, 0],
+  ])
+  t.equal(lanes.waitingSince, undefined)
+  t.end()
 })
 
 t.test('every length of a last block', async (t) => {
