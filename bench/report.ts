@@ -174,7 +174,7 @@ export interface Baseline {
 /** How far a scenario may be from the baseline before it counts as a regression: the noise of a shared machine. */
 const tolerated = {
   /** CPU time by the reference's: the most robust figure, other load moves both alike. */
-  cost: 1.5,
+  cost: 2,
   /** Rate by the reference's: for what waits without burning. */
   ratio: 0.5,
   /** Under more of other load than that rates are not compared: the scheduler treats a short reference better than the service. */
