@@ -240,7 +240,8 @@ export class Archives {
     while (!signal.aborted) {
       for (const file of layout.files(progress.at, end)) {
         if (signal.aborted) return
-        await this.#blobs.pin(blobNameOf(blobNames, file), { ttlMs: pinMs })
+        // One that fails is tried again in the next turn, while its last pin still holds, and ends none of the others'.
+        await this.#blobs.pin(blobNameOf(blobNames, file), { ttlMs: pinMs }).catch(() => false)
       }
       await delay(pinMs / 2, undefined, { signal, ref: false })
     }
