@@ -1,8 +1,8 @@
 /** Starts what is measured and reads its cost from the kernel: CPU seconds and peak resident memory of process trees. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { freePorts } from '../infra/servers/ports.ts'
 
 const ticksPerSecond = 100
 
@@ -84,15 +84,6 @@ function readProc(pid: number, file: string): string {
   }
 }
 
-export async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return address.port
-}
-
 export interface Service {
   api: URL
   upload: URL
@@ -169,7 +160,7 @@ export async function startEmbedded(
   dataDirectory: string,
   env: Record<string, string> = {},
 ): Promise<Service> {
-  const [api, upload, download, admin] = await Promise.all([freePort(), freePort(), freePort(), freePort()])
+  const [api, upload, download, admin] = await freePorts(4)
   const start = () =>
     spawn(process.execPath, npmStarts(), {
       cwd: repository,

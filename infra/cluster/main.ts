@@ -16,6 +16,7 @@ import { mkdirSync, openSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { endOf } from '../servers/server.ts'
 import { cassandraJars, java, natsServer } from '../servers/tools.ts'
 import { serveCommands, tell } from './control.ts'
 import { endLeftovers } from './leftovers.ts'
@@ -120,7 +121,7 @@ async function detach(): Promise<void> {
   })
   await new Promise<void>((resolve, reject) => {
     child.once('message', () => resolve())
-    child.once('exit', (code) => reject(new Error(`it ended at its start (${code}); its log is ${path}`)))
+    child.once('exit', (code) => reject(new Error(`it ended at its start (${code}); ${endOf(path)}`)))
   })
   child.removeAllListeners()
   if (child.connected) child.disconnect()

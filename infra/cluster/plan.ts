@@ -4,8 +4,8 @@
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
+import { closed, freePorts, listening } from '../servers/ports.ts'
 import type { Link } from './wan.ts'
 
 export type Role = 'cassandra' | 'nats' | 'actor-host' | 'storage-node' | 'upload' | 'api'
@@ -49,6 +49,8 @@ const counts: [role: Role, short: string, count: number][] = [
 const publicPorts = { API: 8080, UPLOAD: 8081, DOWNLOAD: 8082, ADMIN: 8090 }
 /** The next region's public ports are that much higher. */
 const portStep = 100
+/** More than all processes listen on. */
+const portCount = 64
 
 /** @param env settings that the operator gave; those that say where things are decide where the first region is. */
 export async function planOf(dataDir: string, env: Record<string, string>): Promise<Plan> {
@@ -62,10 +64,15 @@ export async function planOf(dataDir: string, env: Record<string, string>): Prom
 async function newPlan(dataDir: string, env: Record<string, string>): Promise<Plan> {
   const host = env.HOLDFAST_BIND || '127.0.0.1'
   const network = await freeNetwork()
-  const ports = await FreePorts.take(64, host)
+  const ports = await freePorts(portCount, host)
+  const nextPort = () => {
+    const port = ports.pop()
+    if (port === undefined) throw new Error('too few ports were taken')
+    return port
+  }
   const publicPort = (name: keyof typeof publicPorts, at: number) => {
     const first = Number(env[`HOLDFAST_${name}_PORT`] || publicPorts[name])
-    return first === 0 ? ports.next() : first + at * portStep
+    return first === 0 ? nextPort() : first + at * portStep
   }
   const url = (port: number) => `http://${host}:${port}`
   const placed = regionCodes.map((code, at) => {
@@ -82,8 +89,8 @@ async function newPlan(dataDir: string, env: Record<string, string>): Promise<Pl
       download: (at === 0 && env.HOLDFAST_PUBLIC_DOWNLOAD_URL) || url(own.download),
       admin: url(own.admin),
       cassandra: `127.0.${network}.${at + 1}`,
-      natsPort: ports.next(),
-      gatewayPort: ports.next(),
+      natsPort: nextPort(),
+      gatewayPort: nextPort(),
     }
     return { region, own }
   })
@@ -102,7 +109,7 @@ async function newPlan(dataDir: string, env: Record<string, string>): Promise<Pl
     const ours = counts.flatMap(([role, short, count]) =>
       Array.from({ length: count }, (_, at): PlannedProcess => {
         const name = `${code}-${short}-${at + 1}`
-        const admin = role === 'api' ? own.admin : ports.next()
+        const admin = role === 'api' ? own.admin : nextPort()
         return {
           name,
           role,
@@ -116,14 +123,14 @@ async function newPlan(dataDir: string, env: Record<string, string>): Promise<Pl
             HOLDFAST_DATA_DIR: role === 'storage-node' ? join(dataDir, name) : dataDir,
             HOLDFAST_API_PORT: String(own.api),
             HOLDFAST_UPLOAD_PORT: String(own.upload),
-            HOLDFAST_DOWNLOAD_PORT: String(role === 'storage-node' ? ports.next() : own.download),
+            HOLDFAST_DOWNLOAD_PORT: String(role === 'storage-node' ? nextPort() : own.download),
             HOLDFAST_ADMIN_PORT: String(admin),
             HOLDFAST_PUBLIC_API_URL: region.api,
             HOLDFAST_PUBLIC_UPLOAD_URL: region.upload,
             HOLDFAST_PUBLIC_DOWNLOAD_URL: region.download,
             HOLDFAST_PUBLIC_WEB_URL: env.HOLDFAST_PUBLIC_WEB_URL || region.api,
             ...(role === 'storage-node'
-              ? { HOLDFAST_CONTROL_PORT: String(ports.next()), HOLDFAST_BYTES_PORT: String(ports.next()) }
+              ? { HOLDFAST_CONTROL_PORT: String(nextPort()), HOLDFAST_BYTES_PORT: String(nextPort()) }
               : {}),
           },
         }
@@ -181,38 +188,4 @@ async function freeNetwork(): Promise<number> {
     if (taken.every((server) => server !== undefined)) return network
   }
   throw new Error('no addresses of 127.0.0.0/8 are free for Cassandra (ports 7000 and 9042)')
-}
-
-class FreePorts {
-  readonly #ports: number[]
-
-  private constructor(ports: number[]) {
-    this.#ports = ports
-  }
-
-  /** All different: they are held together before they are let go. */
-  static async take(count: number, host: string): Promise<FreePorts> {
-    const servers = await Promise.all(Array.from({ length: count }, () => listening({ host, port: 0 })))
-    const ports = servers.map((server) => (server.address() as { port: number }).port)
-    await Promise.all(servers.map(closed))
-    return new FreePorts(ports)
-  }
-
-  next(): number {
-    const port = this.#ports.pop()
-    if (port === undefined) throw new Error('too few ports were taken')
-    return port
-  }
-}
-
-function listening(address: { host: string; port: number }): Promise<Server> {
-  return new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen(address, () => resolve(server))
-  })
-}
-
-function closed(server: Server): Promise<void> {
-  return new Promise((resolve) => server.close(() => resolve()))
 }

@@ -6,7 +6,7 @@ import { openMetadata } from '@holdfast/cluster'
 import { readClusterConfig } from '@holdfast/process'
 import { startCassandra } from '../servers/cassandra.ts'
 import { startNats } from '../servers/nats.ts'
-import { type ServerProcess, startProcess } from '../servers/server.ts'
+import { endOf, type ServerProcess, startProcess } from '../servers/server.ts'
 import { recordRunning } from './leftovers.ts'
 import {
   linksOf,
@@ -214,9 +214,9 @@ export class Supervisor {
       )
       await answer?.arrayBuffer()
       if (answer?.ok) return
-      if (dead) throw new Error(`${name} ended at its start; its log is ${log}`)
+      if (dead) throw new Error(`${name} ended at its start; ${endOf(log)}`)
       if (performance.now() > until)
-        throw new Error(`${name} was not ready within ${readyMs} ms; its log is ${log}`)
+        throw new Error(`${name} was not ready within ${readyMs} ms; ${endOf(log)}`)
       await new Promise((resolve) => setTimeout(resolve, 100))
     }
   }

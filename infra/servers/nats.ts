@@ -28,7 +28,7 @@ export async function startNats(options: NatsOptions): Promise<ServerProcess> {
     server,
     () => ask({ host, port: options.port }, undefined, (bytes) => bytes.toString().startsWith('INFO')),
     {
-      timeoutMs: 10_000,
+      timeoutMs: 60_000,
       what: 'nats-server',
       log,
     },

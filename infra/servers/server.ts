@@ -1,7 +1,7 @@
 /** A server process of somebody else's that we run: started, watched, stopped by its own id. */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { openSync } from 'node:fs'
-import { connect, createServer } from 'node:net'
+import { openSync, readFileSync } from 'node:fs'
+import { connect } from 'node:net'
 
 export interface ServerProcess {
   readonly pid: number
@@ -44,6 +44,20 @@ export function startProcess(
   }
 }
 
+/** A log's name and its last lines, for an error's message: by the time somebody reads it the file may be gone. */
+export function endOf(log: string): string {
+  let text = ''
+  try {
+    text = readFileSync(log, 'utf8')
+  } catch {
+    // No log, no lines of it.
+  }
+  const lines = text.trimEnd().split('\n').slice(-15)
+  return [`its log is ${log}, which ends with`, ...lines.map((line) => `  ${line.slice(0, 1_000)}`)].join(
+    '\n',
+  )
+}
+
 /** Waits until `probe` says yes, the process ends, or the time is over. */
 export async function whenReady(
   server: ServerProcess,
@@ -56,10 +70,10 @@ export async function whenReady(
   })
   const until = Date.now() + options.timeoutMs
   while (!(await probe())) {
-    if (dead) throw new Error(`${options.what} ended while it started; see ${options.log}`)
+    if (dead) throw new Error(`${options.what} ended while it started; ${endOf(options.log)}`)
     if (Date.now() > until) {
       await server.stop('SIGKILL')
-      throw new Error(`${options.what} was not ready within ${options.timeoutMs} ms; see ${options.log}`)
+      throw new Error(`${options.what} was not ready within ${options.timeoutMs} ms; ${endOf(options.log)}`)
     }
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
@@ -82,16 +96,4 @@ export function ask(
     socket.on('error', () => end(false))
     socket.on('timeout', () => end(false))
   })
-}
-
-export async function freePort(host = '127.0.0.1'): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(0, host, resolve)
-  })
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  if (address === null || typeof address === 'string') throw new Error('the system gave no port')
-  return address.port
 }

@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { freePorts } from './free-ports.ts'
+import { freePorts } from '../../infra/servers/ports.ts'
 
 const repository = fileURLToPath(new URL('../../', import.meta.url))
 export const standaloneMain = join(repository, 'apps/standalone/src/main.ts')

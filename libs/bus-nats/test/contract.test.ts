@@ -2,7 +2,7 @@ import type { Bus } from '@holdfast/bus'
 import { busContract } from '@holdfast/bus/testing'
 import t, { type Test } from 'tap'
 import { startNats } from '../../../infra/servers/nats.ts'
-import { freePort } from '../../../infra/servers/server.ts'
+import { freePort } from '../../../infra/servers/ports.ts'
 import { NatsBus } from '../src/index.ts'
 
 const port = await freePort()

@@ -5,7 +5,7 @@ import { systemClock } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import { startNats } from '../../../infra/servers/nats.ts'
-import { freePorts } from '../../../test/support/free-ports.ts'
+import { freePorts } from '../../../infra/servers/ports.ts'
 import { SharedCounts } from '../src/index.ts'
 
 const quota = 40

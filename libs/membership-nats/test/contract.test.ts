@@ -3,7 +3,7 @@ import type { MemberFacts, Membership } from '@holdfast/membership'
 import { membershipContract } from '@holdfast/membership/testing'
 import t, { type Test } from 'tap'
 import { startNats } from '../../../infra/servers/nats.ts'
-import { freePort } from '../../../infra/servers/server.ts'
+import { freePort } from '../../../infra/servers/ports.ts'
 import { NatsMembership, type NatsMembershipOptions } from '../src/index.ts'
 
 const port = await freePort()
