@@ -15,6 +15,11 @@ const timeoutMsDefault = 15_000
 const retry = { firstMs: 20, maxMs: 1000 }
 /** A host that died has nobody left to say so to those whom it was answering: they ask after this. Most answers take a few milliseconds. */
 const doubtAfterMs = 500
+/**
+ * A host that only another one names may be one that fell silent, of which that one has not heard yet. It is waited for this long, the next
+ * time twice as long; asked again under the same request id it does nothing twice.
+ */
+const hearsayMs = 1_000
 
 export interface RoutedAccountClientOptions {
   bus: Bus
@@ -76,15 +81,22 @@ export class RoutedAccountClient implements AccountClient {
     const endsMs = this.#clock.monotonic() + timeoutMs
     const message = AccountRequest.encode({ ...request, deadlineMs }).finish()
     let hint: string | undefined
+    let hearsays = 0
     let cause: unknown
     for (let attempt = 0; ; attempt++) {
       const leftMs = endsMs - this.#clock.monotonic()
       if (leftMs <= 0) break
       const host = hint ?? this.#hostOf(request.accountId)
+      const hearsay = hint !== undefined && hint !== this.#hostOf(request.accountId)
+      const patienceMs = hearsay ? hearsayMs * 2 ** hearsays++ : undefined
       const tried =
         host === undefined
           ? undefined
-          : await this.#askWhileThere(host, request.accountId, message, { timeoutMs: leftMs, signal })
+          : await this.#askWhileThere(host, request.accountId, message, {
+              timeoutMs: leftMs,
+              patienceMs,
+              signal,
+            })
       if (tried?.kind === 'answer') return tried.reply
       hint = tried?.host
       cause = tried?.cause ?? cause
@@ -109,7 +121,11 @@ export class RoutedAccountClient implements AccountClient {
     host: string,
     account: string,
     message: Uint8Array,
-    { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal | undefined },
+    {
+      timeoutMs,
+      patienceMs,
+      signal,
+    }: { timeoutMs: number; patienceMs: number | undefined; signal: AbortSignal | undefined },
   ): Promise<Attempt> {
     if (this.#waiting === undefined) return this.#ask(host, message, { timeoutMs, signal })
     const moved = new AbortController()
@@ -117,6 +133,8 @@ export class RoutedAccountClient implements AccountClient {
     const either = signal === undefined ? moved.signal : AbortSignal.any([signal, moved.signal])
     this.#waiting.add(waiting)
     const cancelDoubt = this.#timers.after(doubtAfterMs, () => this.#onSilent(host))
+    const cancelPatience =
+      patienceMs === undefined ? () => {} : this.#timers.after(patienceMs, () => moved.abort())
     try {
       return await this.#ask(host, message, { timeoutMs, signal: either })
     } catch (error) {
@@ -124,6 +142,7 @@ export class RoutedAccountClient implements AccountClient {
       throw error
     } finally {
       cancelDoubt()
+      cancelPatience()
       this.#waiting.delete(waiting)
     }
   }

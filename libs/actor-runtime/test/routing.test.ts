@@ -67,6 +67,31 @@ t.test('a silent host is waited for until another one is named, not until the de
   t.strictSame(requests[0]?.requestId, requests[1]?.requestId)
 })
 
+t.test('a silent host that only the next one still names does not hold a caller', async (t) => {
+  const bus = new MemoryBus()
+  let waited = 0
+  bus.serve(subjectOf('silent'), () => {
+    waited++
+    return new Promise(() => {})
+  })
+  let heard = false
+  const toldOf = AccountReply.encode({ result: { $case: 'moved', value: { host: 'silent' } } }).finish()
+  bus.serve(subjectOf('next'), async () => (heard ? answer : toldOf))
+  const { client, time, name } = routed(bus)
+  const call = client.call(asked(), { timeoutMs: 15_000 })
+  await settled()
+  name('next')
+  await settled()
+  await time.advance(50)
+  t.equal(waited, 2, 'sent back to it')
+  // Nothing changes for this process any more: the silent host left its view before.
+  heard = true
+  await time.advance(1_000)
+  await settled()
+  await time.advance(100)
+  t.equal(statusOf(await Promise.race([call, time.advance(1).then(() => undefined)])), 'error-token')
+})
+
 t.test('whoever is cancelled is not asked again elsewhere', async (t) => {
   const bus = new MemoryBus()
   bus.serve(subjectOf('silent'), () => new Promise(() => {}))
