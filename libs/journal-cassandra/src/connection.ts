@@ -1,7 +1,8 @@
 /** One region's connection: local quorum for data, local serial for fences, everything prepared, idempotence said truly. */
-import { JournalFault } from '@holdfast/journal'
 import cassandra from 'cassandra-driver'
+import { faultOf } from './driver-faults.ts'
 import { migrations } from './migrations.ts'
+import { isCurrent, makeKeyspace, migrate, type SchemaOptions } from './schema.ts'
 
 const { consistencies } = cassandra.types
 
@@ -15,6 +16,8 @@ export interface CassandraOptions {
   replication: Record<string, number>
   /** Milliseconds a request may take before its outcome counts as unknown. */
   requestTimeoutMs?: number
+  /** The schema; default: the one of these stores. */
+  migrations?: readonly (readonly string[])[]
 }
 
 export type Row = cassandra.types.Row
@@ -31,13 +34,22 @@ export class Connection {
   }
 
   static async open(options: CassandraOptions): Promise<Connection> {
-    const current = await openCurrent(options)
+    const schema = { migrations, ...options }
+    const current = await openCurrent(schema)
     if (current !== undefined) return new Connection(current)
-    await makeKeyspace(options)
+    const unbound = newClient(options)
+    try {
+      await unbound.connect()
+      await makeKeyspace(unbound, schema)
+    } catch (error) {
+      throw faultOf(error)
+    } finally {
+      await unbound.shutdown()
+    }
     const client = newClient(options, options.keyspace)
     try {
       await client.connect()
-      await migrate(client)
+      await migrate(client, schema)
     } catch (error) {
       await client.shutdown()
       throw faultOf(error)
@@ -131,96 +143,14 @@ function newClient(options: CassandraOptions, keyspace?: string): cassandra.Clie
 }
 
 /** Where everything is made already nothing is changed, so a start needs nobody outside of its own data centre. */
-async function openCurrent(options: CassandraOptions): Promise<cassandra.Client | undefined> {
+async function openCurrent(options: CassandraOptions & SchemaOptions): Promise<cassandra.Client | undefined> {
   const client = newClient(options, options.keyspace)
   try {
     await client.connect()
-    if ((await schemaVersion(client)) >= migrations.length) return client
+    if (await isCurrent(client, options)) return client
   } catch {
     // Whatever it was, the way through the making of the tables tells.
   }
   await client.shutdown()
   return undefined
-}
-
-async function makeKeyspace(options: CassandraOptions): Promise<void> {
-  const client = newClient(options)
-  const replication = Object.entries(options.replication)
-    .map(([dataCentre, replicas]) => `'${dataCentre}': ${replicas}`)
-    .join(', ')
-  try {
-    await client.connect()
-    await client.execute(
-      `CREATE KEYSPACE IF NOT EXISTS ${options.keyspace} WITH replication = {'class': 'NetworkTopologyStrategy', ${replication}}`,
-      [],
-      { prepare: false },
-    )
-    await client.execute(
-      `CREATE TABLE IF NOT EXISTS ${options.keyspace}.schema_state (key text PRIMARY KEY, value text)`,
-      [],
-      { prepare: false },
-    )
-  } catch (error) {
-    throw faultOf(error)
-  } finally {
-    await client.shutdown()
-  }
-}
-
-/** Runs what is missing, as the one leader; everybody else waits for it. */
-async function migrate(client: cassandra.Client): Promise<void> {
-  const me = String(cassandra.types.TimeUuid.now())
-  for (;;) {
-    const version = await schemaVersion(client)
-    if (version >= migrations.length) return
-    const claimed = await client.execute(
-      `INSERT INTO schema_state (key, value) VALUES ('migration-leader', ?) IF NOT EXISTS USING TTL 60`,
-      [me],
-    )
-    if (!claimed.wasApplied()) {
-      await new Promise((resolve) => setTimeout(resolve, 250))
-      continue
-    }
-    for (let next = await schemaVersion(client); next < migrations.length; next++) {
-      for (const statement of migrations[next] ?? []) await client.execute(statement, [], { prepare: false })
-      await client.execute(`INSERT INTO schema_state (key, value) VALUES ('version', ?)`, [String(next + 1)])
-    }
-    await client.execute(`DELETE FROM schema_state WHERE key = 'migration-leader' IF value = ?`, [me])
-  }
-}
-
-async function schemaVersion(client: cassandra.Client): Promise<number> {
-  const row = (await client.execute(`SELECT value FROM schema_state WHERE key = 'version'`)).first()
-  return row === null ? 0 : Number(row.value)
-}
-
-/**
- * What a driver error leaves open. A coordinator that had too few replicas wrote nothing; everything after a request was sent — a
- * time-out, a broken connection — may have happened.
- */
-export function faultOf(error: unknown): Error {
-  if (error instanceof JournalFault || error instanceof RangeError) return error
-  const { message } = error as Error
-  const { responseErrorCodes } = cassandra.types
-  if (error instanceof cassandra.errors.ResponseError) {
-    const untouched: number[] = [
-      responseErrorCodes.unavailableException,
-      responseErrorCodes.overloaded,
-      responseErrorCodes.isBootstrapping,
-      responseErrorCodes.readTimeout,
-    ]
-    if (untouched.includes(error.code)) return new JournalFault('UNAVAILABLE', message, { cause: error })
-  }
-  if (error instanceof cassandra.errors.NoHostAvailableError && neverSent(error))
-    return new JournalFault('UNAVAILABLE', message, { cause: error })
-  return new JournalFault('UNKNOWN', message, { cause: error })
-}
-
-function neverSent(error: cassandra.errors.NoHostAvailableError): boolean {
-  return Object.values(
-    (error.innerErrors ?? {}) as Record<string, Error & { requestNotWritten?: boolean; code?: string }>,
-  ).every(
-    (inner) =>
-      inner.requestNotWritten === true || inner.code === 'ECONNREFUSED' || inner.code === 'ETIMEDOUT',
-  )
 }

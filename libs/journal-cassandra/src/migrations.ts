@@ -1,9 +1,4 @@
-/**
- * The schema, by numbered migrations. A statement once released is never changed; a new need is a new migration.
- *
- * One leader runs them: the row `migration-leader` of `schema_state` is claimed by a lightweight transaction and freed by its time to live, so that
- * processes that start together do not make tables at the same time.
- */
+/** The schema, by numbered migrations. A statement once released is never changed; a new need is a new migration. `schema.ts` runs them. */
 export const migrations: readonly (readonly string[])[] = [
   [
     // One partition an account and home term. The statics are the fence; rows are flushes.

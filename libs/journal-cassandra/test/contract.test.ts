@@ -27,14 +27,15 @@ function connect(
   })
 }
 
+let shared: CassandraMetadataStore
+t.teardown(() => shared?.close())
+
 t.test('processes that start together make the schema once', async (t) => {
-  const stores = await Promise.all([connect(), connect(), connect()])
-  for (const store of stores) await store.close()
+  const [first, ...others] = await Promise.all([connect(), connect(), connect(), connect()])
+  for (const store of others) await store.close()
+  shared = first
   t.pass()
 })
-
-const shared = await connect()
-t.teardown(() => shared.close())
 
 async function open(t: Test) {
   const reopen = async () => {

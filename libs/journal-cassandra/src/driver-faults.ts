@@ -1,0 +1,34 @@
+/** What the driver's errors mean. */
+import { JournalFault } from '@holdfast/journal'
+import cassandra from 'cassandra-driver'
+
+/**
+ * What a driver error leaves open. A coordinator that had too few replicas wrote nothing; everything after a request was sent — a
+ * time-out, a broken connection — may have happened.
+ */
+export function faultOf(error: unknown): Error {
+  if (error instanceof JournalFault || error instanceof RangeError) return error
+  const { message } = error as Error
+  const { responseErrorCodes } = cassandra.types
+  if (error instanceof cassandra.errors.ResponseError) {
+    const untouched: number[] = [
+      responseErrorCodes.unavailableException,
+      responseErrorCodes.overloaded,
+      responseErrorCodes.isBootstrapping,
+      responseErrorCodes.readTimeout,
+    ]
+    if (untouched.includes(error.code)) return new JournalFault('UNAVAILABLE', message, { cause: error })
+  }
+  if (error instanceof cassandra.errors.NoHostAvailableError && neverSent(error))
+    return new JournalFault('UNAVAILABLE', message, { cause: error })
+  return new JournalFault('UNKNOWN', message, { cause: error })
+}
+
+function neverSent(error: cassandra.errors.NoHostAvailableError): boolean {
+  return Object.values(
+    (error.innerErrors ?? {}) as Record<string, Error & { requestNotWritten?: boolean; code?: string }>,
+  ).every(
+    (inner) =>
+      inner.requestNotWritten === true || inner.code === 'ECONNREFUSED' || inner.code === 'ETIMEDOUT',
+  )
+}
