@@ -10,8 +10,7 @@ import { setTimeout as delay, setImmediate as immediate } from 'node:timers/prom
 import type { BlobStore } from '@holdfast/blob-store'
 import { Refusal } from '@holdfast/http-kit'
 import type { Clock } from '@holdfast/kernel'
-import type { Manifest } from '@holdfast/wire'
-import { layOutInSlices, type ZipLayout } from '@holdfast/zip-layout'
+import { blobNameBytes, bytesOf, type FolderLayout, FolderLayouts, type FolderNow } from './folder-layouts.ts'
 import type { ByteRange } from './ranges.ts'
 import { type Representation, validatorsOf } from './representation.ts'
 import { fileHeaders } from './safe-headers.ts'
@@ -24,19 +23,15 @@ const keptBytesMax = 256 * 1024 * 1024
 const runningBytesMax = 1024 * 1024 * 1024
 /** Who began which archive: some 200 bytes each. */
 const viewersMax = 10_000
-/** Layouts being made at a time … */
-const makingMax = 4
-/** … and entries of all manifests that are held for that, about 500 bytes each. */
-const heldEntriesMax = 2_000_000
 /** Blobs of a running response are kept from deletion so long, and again before it is over. */
 const pinMs = 10 * 60 * 1000
+/** A pin that failed is tried again so much later. */
+const pinRetryMs = 500
 /** Entries looked at between two turns of the loop. */
 const sliceEntries = 4_096
 /** Headers and small files are sent together in blocks. */
 const blockBytes = 128 * 1024
 const smallBytes = 32 * 1024
-/** md5, BLAKE3, incarnation, placement group. */
-const nameBytes = 68
 
 export interface ArchiveRequest {
   /** Names the link. */
@@ -53,10 +48,7 @@ export interface Archive extends Representation {
 }
 
 interface Kept {
-  layout: ZipLayout
-  /** 64 bytes for each entry of the tree; zeros for folders. */
-  blobNames: Buffer
-  name: string
+  laid: FolderLayout
   /** Monotonic time at which it was begun last. */
   keptMs: number
 }
@@ -64,24 +56,23 @@ interface Kept {
 export class Archives {
   readonly #blobs: BlobStore
   readonly #clock: Clock
+  readonly #layouts: FolderLayouts
   readonly #kept = new Map<string, Kept>()
   readonly #begunBy = new Map<string, string>()
-  readonly #waiting: (() => void)[] = []
   /** Layouts that responses are being read from, and by how many. */
-  readonly #running = new Map<Kept, number>()
+  readonly #running = new Map<FolderLayout, number>()
   #keptBytes = 0
   #runningBytes = 0
-  #heldEntries = 0
-  #making = 0
 
   constructor({ blobs, clock }: { blobs: BlobStore; clock: Clock }) {
     this.#blobs = blobs
     this.#clock = clock
+    this.#layouts = new FolderLayouts(clock)
   }
 
-  /** @throws Refusal error-unavailable while too much is being made or sent. */
-  async open(manifest: Manifest, request: ArchiveRequest): Promise<Archive> {
-    const current = this.#known(await this.#make(manifest), request)
+  /** @throws Refusal error-unavailable while too much is being made or sent; what asking for the manifest throws. */
+  async open(now: FolderNow, request: ArchiveRequest): Promise<Archive> {
+    const current = this.#known(await this.#layouts.of(now), request)
     const begunBefore = this.#continued(request)
     if (begunBefore === undefined || begunBefore.layout.digest === current.layout.digest) {
       return this.#archive(current, request)
@@ -91,16 +82,16 @@ export class Archives {
   }
 
   /** The layout this request means to continue, if it was kept. */
-  #continued({ link, viewer, range, ifRange }: ArchiveRequest): Kept | undefined {
+  #continued({ link, viewer, range, ifRange }: ArchiveRequest): FolderLayout | undefined {
     if (range === undefined || /^\s*bytes\s*=\s*0*-?\s*$/.test(range)) return undefined
     const named = typeof ifRange === 'string' ? /^"zip-([0-9a-f]+)"$/.exec(ifRange.trim())?.[1] : undefined
     const digest = ifRange === undefined ? this.#begunBy.get(`${link} ${viewer}`) : named
     const kept = digest === undefined ? undefined : this.#kept.get(`${link} ${digest}`)
-    return kept === undefined || this.#clock.monotonic() - kept.keptMs > keptMs ? undefined : kept
+    return kept === undefined || this.#clock.monotonic() - kept.keptMs > keptMs ? undefined : kept.laid
   }
 
-  #archive(kept: Kept, request: ArchiveRequest, { whole = false } = {}): Archive {
-    const { layout, name } = kept
+  #archive(laid: FolderLayout, request: ArchiveRequest, { whole = false } = {}): Archive {
+    const { layout, name } = laid
     const current = { etag: `"zip-${layout.digest}"`, modifiedSeconds: undefined }
     return {
       ...current,
@@ -108,14 +99,15 @@ export class Archives {
       validators: validatorsOf(current),
       headers: fileHeaders(`${name}.zip`, 'application/zip'),
       ...(whole ? { ignoresRange: true } : {}),
-      begun: () => this.#keep(kept, request),
-      read: (range, signal) => this.#read(kept, range, signal),
+      begun: () => this.#keep(laid, request),
+      read: (range, signal) => this.#read(laid, range, signal),
     }
   }
 
   /** The kept one when it is the same, so that a folder many fetch is held once. */
-  #known(made: Kept, { link }: ArchiveRequest): Kept {
-    const known = this.#kept.get(`${link} ${made.layout.digest}`) ?? made
+  #known(current: FolderLayout, { link }: ArchiveRequest): FolderLayout {
+    const kept = this.#kept.get(`${link} ${current.layout.digest}`)?.laid
+    const known = kept?.blobNames.equals(current.blobNames) ? kept : current
     if (
       this.#runningBytes + bytesOf(known) > runningBytesMax &&
       this.#running.size > 0 &&
@@ -126,56 +118,17 @@ export class Archives {
     return known
   }
 
-  async #make(manifest: Manifest): Promise<Kept> {
-    const { entries } = manifest
-    if (this.#heldEntries > 0 && this.#heldEntries + entries.length > heldEntriesMax) {
-      throw new Refusal('error-unavailable', { retryAfter: 2 })
-    }
-    this.#heldEntries += entries.length
-    await this.#enter()
-    try {
-      const steps = layOutInSlices(entries)
-      let step = steps.next()
-      for (; !step.done; step = steps.next()) await immediate()
-      const blobNames = Buffer.alloc(entries.length * nameBytes)
-      for (const [index, { blob }] of entries.entries()) {
-        if (index % sliceEntries === sliceEntries - 1) await immediate()
-        if (blob === undefined) continue
-        blobNames.set(blob.id, index * nameBytes)
-        blobNames.set(blob.incarnation, index * nameBytes + 48)
-        blobNames.writeUInt32LE(blob.placementGroup, index * nameBytes + 64)
-      }
-      return { layout: step.value, blobNames, name: entries[0]?.name ?? 'archive', keptMs: 0 }
-    } finally {
-      this.#heldEntries -= entries.length
-      this.#leave()
-    }
-  }
-
-  async #enter(): Promise<void> {
-    if (this.#making < makingMax) this.#making += 1
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve))
-  }
-
-  /** The place goes straight to who waits longest. */
-  #leave(): void {
-    const next = this.#waiting.shift()
-    if (next === undefined) this.#making -= 1
-    else next()
-  }
-
-  #keep(kept: Kept, { link, viewer }: ArchiveRequest): void {
+  #keep(laid: FolderLayout, { link, viewer }: ArchiveRequest): void {
     this.#begunBy.delete(`${link} ${viewer}`)
-    this.#begunBy.set(`${link} ${viewer}`, kept.layout.digest)
+    this.#begunBy.set(`${link} ${viewer}`, laid.layout.digest)
     for (const [oldest] of this.#begunBy) {
       if (this.#begunBy.size <= viewersMax) break
       this.#begunBy.delete(oldest)
     }
-    const key = `${link} ${kept.layout.digest}`
+    const key = `${link} ${laid.layout.digest}`
     this.#drop(key)
-    kept.keptMs = this.#clock.monotonic()
-    this.#kept.set(key, kept)
-    this.#keptBytes += bytesOf(kept)
+    this.#kept.set(key, { laid, keptMs: this.#clock.monotonic() })
+    this.#keptBytes += bytesOf(laid)
     for (const [oldest] of this.#kept) {
       if (this.#keptBytes <= keptBytesMax) break
       this.#drop(oldest)
@@ -186,43 +139,43 @@ export class Archives {
     const kept = this.#kept.get(key)
     if (kept === undefined) return
     this.#kept.delete(key)
-    this.#keptBytes -= bytesOf(kept)
+    this.#keptBytes -= bytesOf(kept.laid)
   }
 
-  async *#read(kept: Kept, range: ByteRange, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  async *#read(laid: FolderLayout, range: ByteRange, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     const running = new AbortController()
-    this.#hold(kept)
+    this.#hold(laid)
     const progress = { at: range.start }
-    void this.#keepPinned(kept, { progress, end: range.end, signal: running.signal }).catch(() => undefined)
+    void this.#keepPinned(laid, { progress, end: range.end, signal: running.signal }).catch(() => undefined)
     try {
-      for await (const bytes of inBlocks(this.#pieces(kept, range, signal))) {
+      for await (const bytes of inBlocks(this.#pieces(laid, range, signal))) {
         yield bytes
         progress.at += bytes.length
       }
     } finally {
       running.abort()
-      this.#release(kept)
+      this.#release(laid)
     }
   }
 
-  #hold(kept: Kept): void {
-    const readers = this.#running.get(kept) ?? 0
-    this.#running.set(kept, readers + 1)
-    if (readers === 0) this.#runningBytes += bytesOf(kept)
+  #hold(laid: FolderLayout): void {
+    const readers = this.#running.get(laid) ?? 0
+    this.#running.set(laid, readers + 1)
+    if (readers === 0) this.#runningBytes += bytesOf(laid)
   }
 
-  #release(kept: Kept): void {
-    const readers = (this.#running.get(kept) ?? 1) - 1
+  #release(laid: FolderLayout): void {
+    const readers = (this.#running.get(laid) ?? 1) - 1
     if (readers > 0) {
-      this.#running.set(kept, readers)
+      this.#running.set(laid, readers)
       return
     }
-    this.#running.delete(kept)
-    this.#runningBytes -= bytesOf(kept)
+    this.#running.delete(laid)
+    this.#runningBytes -= bytesOf(laid)
   }
 
   async *#pieces(
-    { layout, blobNames }: Kept,
+    { layout, blobNames }: FolderLayout,
     range: ByteRange,
     signal: AbortSignal,
   ): AsyncGenerator<Uint8Array> {
@@ -234,22 +187,33 @@ export class Archives {
 
   /** Pins what is still to be sent, again and again while the response runs. A blob that is gone makes its read fail, which cuts the response. */
   async #keepPinned(
-    { layout, blobNames }: Kept,
+    { layout, blobNames }: FolderLayout,
     { progress, end, signal }: { progress: { at: number }; end: number; signal: AbortSignal },
   ): Promise<void> {
     while (!signal.aborted) {
-      for (const file of layout.files(progress.at, end)) {
-        if (signal.aborted) return
-        // One that fails is tried again in the next turn, while its last pin still holds, and ends none of the others'.
-        await this.#blobs.pin(blobNameOf(blobNames, file), { ttlMs: pinMs }).catch(() => false)
+      const againMs = this.#clock.monotonic() + pinMs / 2
+      let failed = await this.#pin(layout.files(progress.at, end), blobNames, signal)
+      while (failed.length > 0 && this.#clock.monotonic() < againMs) {
+        await delay(pinRetryMs, undefined, { signal, ref: false })
+        failed = await this.#pin(failed, blobNames, signal)
       }
-      await delay(pinMs / 2, undefined, { signal, ref: false })
+      await delay(Math.max(0, againMs - this.#clock.monotonic()), undefined, { signal, ref: false })
     }
+  }
+
+  /** @returns those whose pin failed; they end none of the others'. */
+  async #pin(files: Iterable<number>, blobNames: Buffer, signal: AbortSignal): Promise<number[]> {
+    const failed: number[] = []
+    for (const file of files) {
+      if (signal.aborted) break
+      await this.#blobs.pin(blobNameOf(blobNames, file), { ttlMs: pinMs }).catch(() => failed.push(file))
+    }
+    return failed
   }
 }
 
 function blobNameOf(blobNames: Buffer, entry: number) {
-  const at = entry * nameBytes
+  const at = entry * blobNameBytes
   return {
     id: blobNames.subarray(at, at + 48),
     incarnation: blobNames.subarray(at + 48, at + 64),
@@ -257,21 +221,18 @@ function blobNameOf(blobNames: Buffer, entry: number) {
   }
 }
 
-function bytesOf({ layout, blobNames }: Kept): number {
-  return layout.bytes + blobNames.length
-}
-
 /** Is every content of the kept archive among these? */
-async function contains(current: Buffer, { layout, blobNames }: Kept): Promise<boolean> {
+async function contains(current: Buffer, { layout, blobNames }: FolderLayout): Promise<boolean> {
   const there = new Set<string>()
-  for (let at = 0; at < current.length; at += nameBytes) {
-    if (at % (sliceEntries * nameBytes) === (sliceEntries - 1) * nameBytes) await immediate()
-    there.add(current.toString('latin1', at, at + nameBytes))
+  for (let at = 0; at < current.length; at += blobNameBytes) {
+    if (at % (sliceEntries * blobNameBytes) === (sliceEntries - 1) * blobNameBytes) await immediate()
+    there.add(current.toString('latin1', at, at + blobNameBytes))
   }
   let looked = 0
   for (const file of layout.files()) {
     if (++looked % sliceEntries === 0) await immediate()
-    if (!there.has(blobNames.toString('latin1', file * nameBytes, (file + 1) * nameBytes))) return false
+    if (!there.has(blobNames.toString('latin1', file * blobNameBytes, (file + 1) * blobNameBytes)))
+      return false
   }
   return true
 }

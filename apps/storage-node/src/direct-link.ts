@@ -1,14 +1,15 @@
 /**
  * `GET /direct/<content id>/<link id>/<name>`: a file, or a folder as a ZIP archive, for whoever the link's restrictions let pass.
  *
- * The account is asked for every request and nothing is remembered: a changed link holds for every request that starts after the answer.
+ * The account is asked for every request, and no answer is remembered: a changed link holds for every request that starts after the answer.
  */
 import { clientAddress, httpCodeOf, Refusal } from '@holdfast/http-kit'
 import { type AccountId, isUuid } from '@holdfast/kernel'
-import type { Item, Manifest } from '@holdfast/wire'
+import type { ArchiveView, FileView, Item } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { DownloadParts } from './app.ts'
 import { askAccount } from './ask-account.ts'
+import type { FolderNow } from './folder-layouts.ts'
 import { openedFile } from './opened-file.ts'
 import { serve } from './representation.ts'
 
@@ -26,13 +27,19 @@ export async function directLink(
   const linkId = request.params.linkId.toLowerCase()
   const accountId = parts.keyring.ids.accountOf(contentId)
   if (accountId === undefined || !isUuid(linkId)) throw new Refusal('error-notFound')
-  const opened = await open(parts, request, reply, { accountId, contentId, linkId })
+  const link = { accountId, contentId, linkId }
+  const opened = await open(parts, request, reply, link)
   const sent = (bytes: number) => parts.sent(accountId, 'direct', bytes)
-  if ('item' in opened) {
+  if (opened.$case === 'file') {
     const begun = () => parts.reports.countDownload(accountId, contentId)
-    return serve(request, reply, openedFile(parts.blobs, opened.item), { begun, sent })
+    return serve(request, reply, openedFile(parts.blobs, itemOf(opened.value)), { begun, sent })
   }
-  const archive = await parts.archives.open(opened.manifest, {
+  const now: FolderNow = {
+    folder: contentId,
+    version: opened.value.version,
+    take: async () => archiveOf(await ask(parts, request, link, { versionOnly: false })),
+  }
+  const archive = await parts.archives.open(now, {
     link: `${contentId}/${linkId}`,
     viewer: clientAddress(request),
     range: request.headers.range,
@@ -41,41 +48,66 @@ export async function directLink(
   return serve(request, reply, archive, { begun: () => archive.begun(), sent })
 }
 
+interface Link {
+  accountId: AccountId
+  contentId: string
+  linkId: string
+}
+
+type Opened = { $case: 'file'; value: FileView } | { $case: 'archive'; value: ArchiveView }
+
 async function open(
   parts: DownloadParts,
   request: FastifyRequest,
   reply: FastifyReply,
-  link: { accountId: AccountId; contentId: string; linkId: string },
-): Promise<{ item: Item } | { manifest: Manifest }> {
-  const credentials = basicCredentials(request.headers.authorization)
-  if (credentials !== undefined) await parts.limits.checkGuess(request, 'password')
-  const operation = {
-    contentId: link.contentId,
-    linkId: link.linkId,
-    sourceIp: clientAddress(request),
-    domain: embeddingDomain(request),
-    ...credentials,
-  }
+  link: Link,
+): Promise<Opened> {
+  const guesses = basicCredentials(request.headers.authorization) !== undefined
+  if (guesses) await parts.limits.checkGuess(request, 'password')
   try {
-    const opened = await askAccount(
-      parts,
-      {
-        accountId: link.accountId,
-        who: { $case: 'visitor', value: { accountId: '' } },
-        operation: { $case: 'openDirectLink', value: operation },
-      },
-      ['file', 'archive'],
-    )
-    if (opened.$case === 'file' && opened.value.item !== undefined) return { item: opened.value.item }
-    if (opened.$case === 'archive' && opened.value.manifest !== undefined)
-      return { manifest: opened.value.manifest }
+    return await ask(parts, request, link, { versionOnly: true })
   } catch (error) {
     if (!(error instanceof Refusal) || httpCodeOf(error.status) !== 401) throw error
-    if (credentials !== undefined) await parts.limits.takeGuess(request, 'password')
+    if (guesses) await parts.limits.takeGuess(request, 'password')
     reply.header('www-authenticate', 'Basic realm="direct link", charset="UTF-8"')
     throw error
   }
-  throw new Refusal('error-notFound')
+}
+
+/** @throws Refusal what the account says. */
+function ask(
+  parts: DownloadParts,
+  request: FastifyRequest,
+  { accountId, contentId, linkId }: Link,
+  { versionOnly }: { versionOnly: boolean },
+): Promise<Opened> {
+  const operation = {
+    contentId,
+    linkId,
+    sourceIp: clientAddress(request),
+    domain: embeddingDomain(request),
+    ...basicCredentials(request.headers.authorization),
+    versionOnly,
+  }
+  return askAccount(
+    parts,
+    {
+      accountId,
+      who: { $case: 'visitor', value: { accountId: '' } },
+      operation: { $case: 'openDirectLink', value: operation },
+    },
+    ['file', 'archive'],
+  )
+}
+
+function itemOf({ item }: FileView): Item {
+  if (item === undefined) throw new Refusal('error-notFound')
+  return item
+}
+
+function archiveOf(opened: Opened): ArchiveView {
+  if (opened.$case !== 'archive') throw new Refusal('error-notFound')
+  return opened.value
 }
 
 function basicCredentials(header: string | undefined): { user: string; password: string } | undefined {

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http'
 import { join } from 'node:path'
+import type { AccountClient } from '@holdfast/actor-runtime'
 import { type BlobStore, MemoryBlobStore } from '@holdfast/blob-store'
 import { CreateFolder, DeleteContents, DirectLink, type Item, UpdateContent } from '@holdfast/wire'
 import t, { type Test } from 'tap'
@@ -295,29 +296,75 @@ async function unpacks(t: Test, archive: Buffer): Promise<boolean> {
   return /No errors detected/.test(execFileSync('unzip', ['-t', file], { encoding: 'utf8' }))
 }
 
-t.test('a running archive pins what it will still send', async (t) => {
-  class WatchedStore extends MemoryBlobStore {
-    readonly pinned = new Set<string>()
-    gate: Promise<void> | undefined
-    override pin(...[blob, options]: Parameters<BlobStore['pin']>): Promise<boolean> {
-      this.pinned.add(Buffer.from(blob.id).toString('hex'))
-      return super.pin(blob, options)
-    }
-    override async *read(...args: Parameters<BlobStore['read']>): AsyncGenerator<Uint8Array> {
-      await this.gate
-      yield* super.read(...args)
-    }
+/** Tells which blobs were pinned; reads wait for `gate`. */
+class WatchedStore extends MemoryBlobStore {
+  readonly pinned = new Set<string>()
+  gate: Promise<void> | undefined
+  /** Pins of this blob that are still to fail. */
+  failing = { id: '', times: 0 }
+  override pin(...[blob, options]: Parameters<BlobStore['pin']>): Promise<boolean> {
+    const id = Buffer.from(blob.id).toString('hex')
+    if (id === this.failing.id && this.failing.times-- > 0) return Promise.reject(new Error('not now'))
+    this.pinned.add(id)
+    return super.pin(blob, options)
   }
-  const blobs = new WatchedStore()
-  const { process, token, root } = await start(t, { blobs })
-  const { top, files } = await someFolder(process, token, root)
-  const path = await putLink(process, token, top)
-  const gate = Promise.withResolvers<void>()
-  blobs.gate = gate.promise
-  const running = get(process, path)
-  const expected = files.filter(({ size }) => size > 0).map(({ blob }) => blob?.id.toString('hex') ?? '')
-  while (!expected.every((id) => blobs.pinned.has(id))) await new Promise(setImmediate)
-  t.pass('before the first of them is read')
-  gate.resolve()
-  t.ok(await unpacks(t, (await running).body))
+  override async *read(...args: Parameters<BlobStore['read']>): AsyncGenerator<Uint8Array> {
+    await this.gate
+    yield* super.read(...args)
+  }
+}
+
+for (const times of [0, 2]) {
+  const name = times === 0 ? '' : ', also that whose pin failed'
+  t.test(`a running archive pins what it will still send${name}`, async (t) => {
+    const blobs = new WatchedStore()
+    const { process, token, root } = await start(t, { blobs })
+    const { top, files } = await someFolder(process, token, root)
+    const path = await putLink(process, token, top)
+    const gate = Promise.withResolvers<void>()
+    blobs.gate = gate.promise
+    const expected = files.filter(({ size }) => size > 0).map(({ blob }) => blob?.id.toString('hex') ?? '')
+    blobs.failing = { id: expected[0] ?? '', times }
+    const running = get(process, path)
+    const givenUpMs = Date.now() + 60_000
+    while (!expected.every((id) => blobs.pinned.has(id)) && Date.now() < givenUpMs)
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    t.same(
+      expected.filter((id) => !blobs.pinned.has(id)),
+      [],
+      'before the first of them is read',
+    )
+    gate.resolve()
+    t.ok(await unpacks(t, (await running).body))
+  })
+}
+
+t.test('a folder is laid out once for all who ask for it, until it changes', async (t) => {
+  let manifests = 0
+  const accounts = (real: AccountClient): AccountClient => ({
+    call(...[request, options]) {
+      const { operation } = request
+      if (operation?.$case === 'openDirectLink' && !operation.value.versionOnly) manifests++
+      return real.call(request, options)
+    },
+  })
+  const { process, token, root } = await start(t, { accounts })
+  const { top, sub } = await someFolder(process, token, root)
+  const paths = [await putLink(process, token, top), await putLink(process, token, top)]
+  const asked = async () => {
+    const answers = await Promise.all([...paths, ...paths].map((path) => get(process, path)))
+    const tags = new Set(answers.map(({ headers }) => headers.etag))
+    t.equal(tags.size, 1)
+    return [...tags][0]
+  }
+  const before = await asked()
+  t.equal(manifests, 1)
+  await get(process, paths[0] ?? '', { range: 'bytes=100-' })
+  await addFile(process, token, root, 'elsewhere', Buffer.from('elsewhere'))
+  t.equal(await asked(), before)
+  t.equal(manifests, 1, 'later, in ranges, and after changes elsewhere')
+  await addFile(process, token, sub, 'new', Buffer.from('new'))
+  const after = await asked()
+  t.not(after, before)
+  t.equal(manifests, 2)
 })

@@ -14,6 +14,8 @@ export class Account {
   readonly outcomes = new Outcomes()
   /** Reporting process (hex) → last sequence, longest silent first. */
   readonly sources = new Map<string, number>()
+  /** Tells this state in memory from every other of the account: 16 bytes, the seed of the first decision that asked. */
+  #instance: Buffer | undefined
 
   constructor(id: string) {
     this.id = id
@@ -21,6 +23,14 @@ export class Account {
 
   get bytes(): number {
     return 4_096 + this.tree.bytes + this.effects.bytes + this.outcomes.bytes + this.sources.size * 100
+  }
+
+  /** Names what a folder holds, now and in this state alone: 24 bytes. */
+  versionOf(folder: number, seed: Uint8Array): Buffer {
+    this.#instance ??= Buffer.from(seed)
+    const change = Buffer.alloc(8)
+    change.writeDoubleBE(this.tree.changeOf(folder))
+    return Buffer.concat([this.#instance, change])
   }
 
   /** @throws Error when the account was not created yet. */

@@ -161,6 +161,8 @@ export class FolderTable extends Table {
   deleteAfterExpiry = u8()
   /** Its expiry fired and it stays. */
   closed = u8()
+  /** Number of the last change of what an archive of it would hold; not saved. */
+  changed = f64()
   /** Unix seconds; 0: none. */
   expiry = f64()
   /** 1 + row of the password; 0: none. */
@@ -183,6 +185,7 @@ export class FolderTable extends Table {
       isPublic: { type: 'u8', width: 1 },
       deleteAfterExpiry: { type: 'u8', width: 1 },
       closed: { type: 'u8', width: 1 },
+      changed: { type: 'f64', width: 1 },
       expiry: { type: 'f64', width: 1 },
       password: one,
     })

@@ -44,6 +44,8 @@ export const orderBytesMax = 8 * 1024 * 1024
 export const orderedFolderMin = 64
 /** Rows looked at before long work lets others run: about a millisecond. */
 export const rowsPerSlice = 4_096
+/** Entries of a manifest made or encoded in one go: a few milliseconds. */
+export const manifestEntriesPerSlice = 1_024
 
 /** The last second of the year 9999; larger values are milliseconds by mistake. */
 export const timeMax = 253_402_300_799

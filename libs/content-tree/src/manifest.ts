@@ -1,7 +1,7 @@
 /** A tree as a flat list in pre-order: for copies into other accounts and for archives. */
 import { accessRefusal } from '@holdfast/access'
-import type { Manifest, ManifestEntry } from '@holdfast/wire'
-import { rowsPerSlice } from './limits.ts'
+import { Manifest, type ManifestEntry } from '@holdfast/wire'
+import { manifestEntriesPerSlice } from './limits.ts'
 import type { Reading } from './reading.ts'
 import type { Tree } from './tree.ts'
 
@@ -25,9 +25,10 @@ export function* manifestOf(
       at = { row: at.row, place: entries.length }
       entries.push(entryOf(tree, at.row, parent))
     }
+    if (entries.length % manifestEntriesPerSlice === 0) yield
     for (const file of tree.fileRows(at.row)) {
       entries.push(entryOf(tree, file, at.place))
-      if (entries.length % rowsPerSlice === 0) yield
+      if (entries.length % manifestEntriesPerSlice === 0) yield
     }
     const below: { row: number; place: number }[] = []
     for (const folder of tree.folderRows(at.row)) {
@@ -38,6 +39,17 @@ export function* manifestOf(
     open.push(...below.reverse())
   }
   return { entries }
+}
+
+/** The manifest, encoded in pages. Yields between pages. */
+export function* pagesOf({ entries }: Manifest): Generator<void, Buffer[]> {
+  const pages: Buffer[] = []
+  for (let at = 0; at < entries.length; at += manifestEntriesPerSlice) {
+    if (at > 0) yield
+    const page = Manifest.encode({ entries: entries.slice(at, at + manifestEntriesPerSlice) }).finish()
+    pages.push(Buffer.from(page.buffer, page.byteOffset, page.length))
+  }
+  return pages
 }
 
 /** Expired folders are never taken; a visitor takes what opens to him, and leaves or stumbles over the rest. */

@@ -69,6 +69,7 @@ export class Tree {
   readonly #key = new Uint32Array(4)
   readonly #mimetypes = new Map<string, string>()
   #textBytes = 0
+  #changes = 0
 
   constructor() {
     this.#index = new WordIndex(this.contents.ids, { words: 4, hashWord: 0 })
@@ -236,6 +237,14 @@ export class Tree {
     }
   }
 
+  /**
+   * Another number after each change of what lies in the folder, at any depth, and of names, times and expiries there and of its own.
+   * It means nothing to another tree, also not to one made of this one's checkpoint.
+   */
+  changeOf(folder: number): number {
+    return this.folders.changed[this.#folder(folder)] as number
+  }
+
   *fileRows(folder: number): Generator<number> {
     const { next } = this.contents
     let row = this.folders.firstFile[this.#folder(folder)] as number
@@ -298,6 +307,7 @@ export class Tree {
       this.#textBytes += textBytes(name) - textBytes(this.contents.names[row] as string)
       this.contents.names[row] = name
     })
+    this.#touch(row)
   }
 
   addDownloads(row: number, count: number): void {
@@ -313,6 +323,7 @@ export class Tree {
 
   setModTime(row: number, seconds: number): void {
     this.contents.modified[row] = seconds
+    this.#touch(row)
   }
 
   setPublic(folder: number, isPublic: boolean): void {
@@ -335,6 +346,7 @@ export class Tree {
     if (expiry !== undefined) this.#startTimer(folder, expiry)
     this.folders.deleteAfterExpiry[this.#folder(folder)] = expiry !== undefined && deleteAfterExpiry ? 1 : 0
     this.#counted(folder, 1)
+    this.#touch(folder)
   }
 
   /** Its expiry fired and it stays; it keeps the expiry, which closes it to visitors. */
@@ -560,14 +572,23 @@ export class Tree {
       : (['firstFile', 'lastFile', 'fileCount'] as const)
   }
 
+  /** The row, or what lies in it, is not what it was: for all folders that show it. */
+  #touch(row: number): void {
+    this.#changes++
+    for (let at = this.isFolder(row) ? row : this.parentOf(row); at !== none; at = this.parentOf(at))
+      this.folders.changed[this.contents.link[at] as number] = this.#changes
+  }
+
   #addToTotals(parent: number, row: number, sign: 1 | -1): void {
     const { files, folders, bytes } = this.totalsOf(row)
-    const { filesBelow, foldersBelow, bytesBelow } = this.folders
+    const { filesBelow, foldersBelow, bytesBelow, changed } = this.folders
+    this.#changes++
     for (let at = parent; at !== none; at = this.parentOf(at)) {
       const folder = this.contents.link[at] as number
       filesBelow[folder] = (filesBelow[folder] as number) + sign * files
       foldersBelow[folder] = (foldersBelow[folder] as number) + sign * folders
       bytesBelow[folder] = (bytesBelow[folder] as number) + sign * bytes
+      changed[folder] = this.#changes
     }
   }
 

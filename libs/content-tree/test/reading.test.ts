@@ -1,6 +1,14 @@
 /** Queries: listings, search, files, manifests, direct links, and who is shown what. */
 import { createHash } from 'node:crypto'
-import { type ContentView, type DirectLink, type Item, SortField } from '@holdfast/wire'
+import {
+  type AccountReply,
+  type ContentView,
+  type DirectLink,
+  type Item,
+  Manifest,
+  type ManifestEntry,
+  SortField,
+} from '@holdfast/wire'
 import t from 'tap'
 import { blobOf, firstPage, operator, passwordOf, sent, system, visitor, type Who, World } from './world.ts'
 
@@ -624,19 +632,14 @@ t.test('a direct link is an access path of its own', async (t) => {
   const fileLink = make(file.id)
   const folderLink = make(folder.id)
   t.match(open(file.id, fileLink), { $case: 'file', value: { isOwner: false, item: { id: file.id } } })
-  t.match(open(folder.id, folderLink), {
-    $case: 'archive',
-    value: {
-      manifest: {
-        entries: [
-          { name: 'top', parent: 0 },
-          { name: 'file.txt', parent: 0 },
-          { name: 'inner', parent: 0 },
-          { name: 'deep', parent: 2 },
-        ],
-      },
-    },
-  })
+  const archive = open(folder.id, folderLink)
+  t.match(archive, { $case: 'archive', value: { ends: undefined, entries: 4 } })
+  t.match(entriesOf(archive), [
+    { name: 'top', parent: 0 },
+    { name: 'file.txt', parent: 0 },
+    { name: 'inner', parent: 0 },
+    { name: 'deep', parent: 2 },
+  ])
   t.match(open(file.id, folderLink), { value: { status: 'error-notFound' } }, "another content's link")
   t.match(open(world.id, fileLink), { value: { status: 'error-notFound' } })
   t.match(open(file.id, make(file.id, { sourceIpsAllowed: ['10.0.0.2'] })), {
@@ -656,3 +659,62 @@ t.test('a direct link is an access path of its own', async (t) => {
   world.nowMs += 5000
   t.match(open(file.id, fileLink), { value: { status: 'error-notFound' } }, 'under an expired folder')
 })
+
+function entriesOf(result: NonNullable<AccountReply['result']>): ManifestEntry[] {
+  if (result.$case !== 'archive') throw new Error(`no archive: ${JSON.stringify(result)}`)
+  return result.value.pages.flatMap((page) => Manifest.decode(page).entries)
+}
+
+t.test(
+  'an archive has another version whenever its manifest is another, and ends when time makes it so',
+  async (t) => {
+    const world = new World()
+    const root = world.create()
+    world.ask(operator, { setAccount: { tier: 'premium' } })
+    const top = world.folder(root, { name: 'top' })
+    const inner = world.folder(top.id, { name: 'inner' })
+    const file = world.file(inner.id, 'deep')
+    const elsewhere = world.folder(root, { name: 'elsewhere' })
+    const { result: made } = world.ask(operator, { putDirectLink: { contentId: top.id, link } })
+    const linkId = made.$case === 'directLink' ? (made.value.link?.id ?? '') : ''
+    const open = (more: object = {}) => {
+      const { result } = world.ask(visitor, {
+        openDirectLink: { contentId: top.id, linkId, sourceIp: '10.0.0.1', domain: '', ...more },
+      })
+      if (result.$case !== 'archive') throw new Error(JSON.stringify(result))
+      return { ...result.value, version: result.value.version.toString('hex') }
+    }
+    let { version } = open()
+    const same = (what: string) => t.equal(open({ versionOnly: true }).version, version, what)
+    const another = (what: string) => {
+      const now = open({ versionOnly: true })
+      t.not(now.version, version, what)
+      t.same(now.pages, [])
+      t.equal(open().version, now.version, 'the manifest comes with the same')
+      version = now.version
+    }
+    world.file(elsewhere.id, 'stranger')
+    same('a file elsewhere')
+    set(world, file.id, { $case: 'tags', value: 'more' })
+    same('what is in no archive')
+    set(world, file.id, { $case: 'name', value: 'renamed' })
+    another('renamed')
+    set(world, file.id, { $case: 'modTime', value: 1 })
+    another('the time of a file')
+    set(world, inner.id, { $case: 'modTime', value: 1 })
+    another('the time of a folder')
+    const added = world.file(inner.id, 'added')
+    another('added')
+    world.ask(operator, { moveContents: { contentIds: [added.id], folderId: elsewhere.id } })
+    another('moved away')
+    world.ask(operator, { deleteContents: { contentIds: [file.id] } })
+    another('deleted')
+    expire(world, inner.id, 5)
+    another('an expiry')
+    t.equal(open().ends, Math.floor(world.nowMs / 1000) + 5)
+    world.nowMs += 5000
+    t.match(open(), { entries: 1, ends: undefined }, 'over')
+    world.folder(top.id, { name: 'new' })
+    another('a folder')
+  },
+)

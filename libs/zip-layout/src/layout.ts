@@ -269,16 +269,26 @@ class PackedNames {
   readonly #packed: Buffer
   readonly #ends: Float64Array
 
-  constructor(names: readonly string[]) {
-    this.#ends = new Float64Array(names.length)
+  private constructor(packed: Buffer, ends: Float64Array) {
+    this.#packed = packed
+    this.#ends = ends
+  }
+
+  static *of(names: readonly string[]): Generator<void, PackedNames> {
+    const ends = new Float64Array(names.length)
     let bytes = 0
     for (const [index, name] of names.entries()) {
+      if (index % sliceEntries === 0) yield
       bytes += Buffer.byteLength(name)
-      this.#ends[index] = bytes
+      ends[index] = bytes
     }
-    this.#packed = Buffer.allocUnsafeSlow(bytes)
+    const packed = Buffer.allocUnsafeSlow(bytes)
     let at = 0
-    for (const name of names) at += this.#packed.write(name, at)
+    for (const [index, name] of names.entries()) {
+      if (index % sliceEntries === 0) yield
+      at += packed.write(name, at)
+    }
+    return new PackedNames(packed, ends)
   }
 
   get bytes(): number {
@@ -322,7 +332,7 @@ function* namesOf(tree: readonly TreeEntry[]): Generator<void, PackedNames> {
     handled = 0
     yield
   }
-  return new PackedNames(names)
+  return yield* PackedNames.of(names)
 }
 
 /** Everything of an entry that shapes the archive. */

@@ -16,7 +16,7 @@ import type { Outcome } from '../contract.ts'
 import { idsPerListMax, itemsPerAnswerMax, pageSizeMax, searchPageSizeMax } from '../limits.ts'
 import { listing } from '../listing.ts'
 import { sortFields } from '../listing-order.ts'
-import { manifestOf, readableOnly } from '../manifest.ts'
+import { manifestOf, pagesOf, readableOnly } from '../manifest.ts'
 import type { Reading } from '../reading.ts'
 import { search } from '../search.ts'
 import { answer, type Deciding, done, inSlices, Refused, refuse } from './deciding.ts'
@@ -131,13 +131,23 @@ export function openDirectLink(deciding: Deciding, query: OpenDirectLink): Outco
   if (access !== 'open') return refuse(`error-${access}`)
   if (!tree.isFolder(row))
     return answer({ $case: 'file', value: { item: deciding.owners().item(row), isOwner: false } })
-  return inSlices(archive(deciding, row))
+  const version = deciding.account.versionOf(row, deciding.context.seed)
+  if (!query.versionOnly) return inSlices(archive(deciding, row, version))
+  return answer({ $case: 'archive', value: { version, ends: undefined, pages: [], entries: 0 } })
 }
 
-function* archive(deciding: Deciding, row: number): Generator<void, Outcome> {
-  const manifest = yield* manifestOf(deciding.tree, row, readableOnly(deciding.owners(), true))
+function* archive(deciding: Deciding, row: number, version: Buffer): Generator<void, Outcome> {
+  const { tree, now } = deciding
+  const readable = readableOnly(deciding.owners(), true)
+  let ends: number | undefined
+  const manifest = yield* manifestOf(tree, row, (folder) => {
+    const over = tree.expiryOf(folder)
+    if (over !== undefined && over > now) ends = Math.min(over, ends ?? over)
+    return readable(folder)
+  })
   if ('refuse' in manifest) return refuse(manifest.refuse)
-  return answer({ $case: 'archive', value: { manifest } })
+  const pages = yield* pagesOf(manifest)
+  return answer({ $case: 'archive', value: { version, ends, pages, entries: manifest.entries.length } })
 }
 
 export function takeManifest(deciding: Deciding, query: TakeManifest): Outcome {

@@ -156,8 +156,19 @@ export interface FileView {
 
 /** A folder direct link opened: what the archive holds, at one version of the tree. */
 export interface ArchiveView {
-  /** Pre-order; entry 0 is the folder itself. */
-  manifest: Manifest | undefined;
+  /** Names what the folder holds: where versions are equal the manifests are, until the earlier one ends. */
+  version: Buffer;
+  /** Unix seconds: from then on a folder below is over, and the manifest another one. Absent: time alone changes nothing. */
+  ends?:
+    | number
+    | undefined;
+  /**
+   * One manifest in pages that are encoded Manifests, so that nobody makes or reads it in one go. Pre-order over all pages;
+   * entry 0 is the folder itself. None when the version alone was asked for.
+   */
+  pages: Buffer[];
+  /** In all pages. */
+  entries: number;
 }
 
 export interface ManifestView {
@@ -1630,13 +1641,22 @@ export const FileView: MessageFns<FileView> = {
 };
 
 function createBaseArchiveView(): ArchiveView {
-  return { manifest: undefined };
+  return { version: Buffer.alloc(0), ends: undefined, pages: [], entries: 0 };
 }
 
 export const ArchiveView: MessageFns<ArchiveView> = {
   encode(message: ArchiveView, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.manifest !== undefined) {
-      Manifest.encode(message.manifest, writer.uint32(10).fork()).join();
+    if (message.version.length !== 0) {
+      writer.uint32(18).bytes(message.version);
+    }
+    if (message.ends !== undefined) {
+      writer.uint32(24).int64(message.ends);
+    }
+    for (const v of message.pages) {
+      writer.uint32(34).bytes(v!);
+    }
+    if (message.entries !== 0) {
+      writer.uint32(40).uint32(message.entries);
     }
     return writer;
   },
@@ -1654,12 +1674,36 @@ export const ArchiveView: MessageFns<ArchiveView> = {
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
+          case 2: {
+            if (tag !== 18) {
               break;
             }
 
-            message.manifest = Manifest.decode(reader, reader.uint32());
+            message.version = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.ends = longToNumber(reader.int64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.pages.push(Buffer.from(reader.bytes()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.entries = reader.uint32();
             continue;
           }
         }
@@ -1679,9 +1723,10 @@ export const ArchiveView: MessageFns<ArchiveView> = {
   },
   fromPartial<I extends Exact<DeepPartial<ArchiveView>, I>>(object: I): ArchiveView {
     const message = createBaseArchiveView();
-    message.manifest = (object.manifest !== undefined && object.manifest !== null)
-      ? Manifest.fromPartial(object.manifest)
-      : undefined;
+    message.version = object.version ?? Buffer.alloc(0);
+    message.ends = object.ends ?? undefined;
+    message.pages = object.pages?.map((e) => e) || [];
+    message.entries = object.entries ?? 0;
     return message;
   },
 };

@@ -187,7 +187,11 @@ export interface OpenDirectLink {
   domain: string;
   /** Basic credentials as sent. */
   user?: string | undefined;
-  password?: string | undefined;
+  password?:
+    | string
+    | undefined;
+  /** Of a folder: say whether the link opens and the version, without the manifest. */
+  versionOnly: boolean;
 }
 
 /** Everything a copy of these contents needs, access filtered, at one version. */
@@ -1867,7 +1871,15 @@ export const OpenFile: MessageFns<OpenFile> = {
 };
 
 function createBaseOpenDirectLink(): OpenDirectLink {
-  return { contentId: "", linkId: "", sourceIp: "", domain: "", user: undefined, password: undefined };
+  return {
+    contentId: "",
+    linkId: "",
+    sourceIp: "",
+    domain: "",
+    user: undefined,
+    password: undefined,
+    versionOnly: false,
+  };
 }
 
 export const OpenDirectLink: MessageFns<OpenDirectLink> = {
@@ -1889,6 +1901,9 @@ export const OpenDirectLink: MessageFns<OpenDirectLink> = {
     }
     if (message.password !== undefined) {
       writer.uint32(50).string(message.password);
+    }
+    if (message.versionOnly !== false) {
+      writer.uint32(56).bool(message.versionOnly);
     }
     return writer;
   },
@@ -1954,6 +1969,14 @@ export const OpenDirectLink: MessageFns<OpenDirectLink> = {
             message.password = reader.string();
             continue;
           }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.versionOnly = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1977,6 +2000,7 @@ export const OpenDirectLink: MessageFns<OpenDirectLink> = {
     message.domain = object.domain ?? "";
     message.user = object.user ?? undefined;
     message.password = object.password ?? undefined;
+    message.versionOnly = object.versionOnly ?? false;
     return message;
   },
 };

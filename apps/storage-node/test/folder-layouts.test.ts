@@ -1,0 +1,92 @@
+import { Refusal } from '@holdfast/http-kit'
+import type { Clock } from '@holdfast/kernel'
+import { type ArchiveView, Manifest } from '@holdfast/wire'
+import t from 'tap'
+import { FolderLayouts, type FolderNow } from '../src/folder-layouts.ts'
+
+const version = (text: string) => Buffer.from(text)
+
+function viewOf(name: string, { ends, said = name }: { ends?: number; said?: string } = {}): ArchiveView {
+  const entries = [{ parent: 0, isFolder: true, name }]
+  const page = Buffer.from(Manifest.encode(Manifest.fromPartial({ entries })).finish())
+  return { version: version(said), ends, pages: [page], entries: entries.length }
+}
+
+class Clocked implements Clock {
+  nowMs = 1_000_000
+  now = () => this.nowMs
+  monotonic = () => this.nowMs
+}
+
+/** Asks whose answers the test gives, in the order in which they were asked for. */
+class Account {
+  readonly asked: PromiseWithResolvers<ArchiveView>[] = []
+  now(said: string, folder = 'folder'): FolderNow {
+    const take = () => {
+      const answer = Promise.withResolvers<ArchiveView>()
+      this.asked.push(answer)
+      return answer.promise
+    }
+    return { folder, version: version(said), take }
+  }
+}
+
+t.test('a manifest is asked for once by all who want one version', async (t) => {
+  const layouts = new FolderLayouts(new Clocked())
+  const account = new Account()
+  const all = [layouts.of(account.now('v1')), layouts.of(account.now('v1')), layouts.of(account.now('v1'))]
+  const other = layouts.of(account.now('v1', 'other'))
+  t.equal(account.asked.length, 2)
+  account.asked[0]?.resolve(viewOf('v1'))
+  account.asked[1]?.resolve(viewOf('other', { said: 'v1' }))
+  const [first, ...rest] = await Promise.all(all)
+  for (const laid of rest) t.equal(laid, first)
+  t.equal((await other).name, 'other')
+  t.equal(await layouts.of(account.now('v1')), first, 'later too')
+  t.equal(account.asked.length, 2)
+  const changed = layouts.of(account.now('v2'))
+  t.equal(account.asked.length, 3)
+  account.asked[2]?.resolve(viewOf('v3'))
+  t.equal((await changed).name, 'v3')
+  t.equal((await layouts.of(account.now('v3'))).name, 'v3', 'it was newer than asked for')
+  t.equal(account.asked.length, 3)
+})
+
+t.test(
+  'a link that closes to one does not close to those who wait with him; a fault is everybody’s',
+  async (t) => {
+    const layouts = new FolderLayouts(new Clocked())
+    const account = new Account()
+    const leader = layouts.of(account.now('v1'))
+    const follower = layouts.of(account.now('v1'))
+    account.asked[0]?.reject(new Refusal('error-notFound'))
+    await t.rejects(leader, { status: 'error-notFound' })
+    while (account.asked.length < 2) await new Promise(setImmediate)
+    account.asked[1]?.resolve(viewOf('v1'))
+    t.equal((await follower).name, 'v1')
+
+    const faulty = [layouts.of(account.now('v2')), layouts.of(account.now('v2'))]
+    account.asked[2]?.reject(new Refusal('error-unavailable'))
+    for (const one of faulty) await t.rejects(one, { status: 'error-unavailable' })
+    t.equal(account.asked.length, 3)
+  },
+)
+
+t.test('a layout ends with the first folder in it that is over', async (t) => {
+  const clock = new Clocked()
+  const layouts = new FolderLayouts(clock)
+  const account = new Account()
+  const ends = clock.nowMs / 1000 + 5
+  const first = layouts.of(account.now('v1'))
+  account.asked[0]?.resolve(viewOf('v1', { ends }))
+  await first
+  clock.nowMs += 4_999
+  t.equal(await layouts.of(account.now('v1')), await first)
+  clock.nowMs += 1
+  const next = layouts.of(account.now('v1'))
+  t.equal(account.asked.length, 2)
+  const waits = layouts.of(account.now('v1'))
+  account.asked[1]?.resolve(viewOf('again', { said: 'v1' }))
+  t.equal(await next, await waits)
+  t.not(await next, await first)
+})
