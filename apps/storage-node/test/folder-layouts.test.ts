@@ -60,14 +60,14 @@ t.test(
     const leader = layouts.of(account.now('v1'))
     const follower = layouts.of(account.now('v1'))
     account.asked[0]?.reject(new Refusal('error-notFound'))
-    await t.rejects(leader, { status: 'error-notFound' })
+    await t.rejects(leader, new Refusal('error-notFound'))
     while (account.asked.length < 2) await new Promise(setImmediate)
     account.asked[1]?.resolve(viewOf('v1'))
     t.equal((await follower).name, 'v1')
 
     const faulty = [layouts.of(account.now('v2')), layouts.of(account.now('v2'))]
     account.asked[2]?.reject(new Refusal('error-unavailable'))
-    for (const one of faulty) await t.rejects(one, { status: 'error-unavailable' })
+    for (const one of faulty) await t.rejects(one, new Refusal('error-unavailable'))
     t.equal(account.asked.length, 3)
   },
 )
