@@ -214,6 +214,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
       }),
       bus,
       replicaHostOf: routes.replicaHostOf,
+      onHostsChanged: (listener) => routes.onChange(listener),
       clock,
     }),
     peers,

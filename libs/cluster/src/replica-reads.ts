@@ -17,6 +17,8 @@ export interface ReplicaReadsOptions {
   bus: Bus
   /** A host with a copy, when the home is out of reach; undefined while it is not. */
   replicaHostOf: (account: string) => string | undefined
+  /** Told when `replicaHostOf` may say something else than before. */
+  onHostsChanged: (listener: () => void) => void
   clock: Clock
 }
 
@@ -25,17 +27,45 @@ const timeoutMsDefault = 15_000
 export class ReplicaReads implements AccountClient {
   readonly #options: ReplicaReadsOptions
 
+  /** Downloads that wait for a home. */
+  readonly #waiting = new Set<{ account: string; lost: AbortController }>()
+
   constructor(options: ReplicaReadsOptions) {
     this.#options = options
+    options.onHostsChanged(() => {
+      for (const { account, lost } of this.#waiting)
+        if (options.replicaHostOf(account) !== undefined) lost.abort()
+    })
   }
 
-  call(
+  async call(
     request: Omit<AccountRequest, 'deadlineMs'>,
     options: { timeoutMs?: number; signal?: AbortSignal } = {},
   ): Promise<AccountReply> {
     const { accounts, replicaHostOf } = this.#options
-    const host = replicaOperations.has(request.operation?.$case ?? '') && replicaHostOf(request.accountId)
-    return host ? this.#ask(host, request, options) : accounts.call(request, options)
+    if (!replicaOperations.has(request.operation?.$case ?? '')) return accounts.call(request, options)
+    const host = replicaHostOf(request.accountId)
+    return host === undefined ? this.#askHomeWhileThere(request, options) : this.#ask(host, request, options)
+  }
+
+  /** A home that is lost while it is asked is not waited for. */
+  async #askHomeWhileThere(
+    request: Omit<AccountRequest, 'deadlineMs'>,
+    options: { timeoutMs?: number; signal?: AbortSignal },
+  ): Promise<AccountReply> {
+    const lost = new AbortController()
+    const waiting = { account: request.accountId, lost }
+    const signal = options.signal === undefined ? lost.signal : AbortSignal.any([options.signal, lost.signal])
+    this.#waiting.add(waiting)
+    try {
+      return await this.#options.accounts.call(request, { ...options, signal })
+    } catch (error) {
+      const host = this.#options.replicaHostOf(request.accountId)
+      if (!lost.signal.aborted || options.signal?.aborted || host === undefined) throw error
+      return this.#ask(host, request, options)
+    } finally {
+      this.#waiting.delete(waiting)
+    }
   }
 
   async #ask(

@@ -1,0 +1,90 @@
+/** Downloads go on from a copy when the home is out of reach, also when it gets lost while it is asked. */
+import { type AccountClient, AccountsUnavailable, replicaSubjectOf } from '@holdfast/actor-runtime'
+import { MemoryBus } from '@holdfast/bus'
+import { mintRequestId, systemClock } from '@holdfast/kernel'
+import { AccountReply, type AccountRequest } from '@holdfast/wire'
+import t from 'tap'
+import { ReplicaReads } from '../src/replica-reads.ts'
+
+const caller = { who: { $case: 'operator' as const, value: {} } }
+
+function asked(operation: NonNullable<AccountRequest['operation']>): Omit<AccountRequest, 'deadlineMs'> {
+  return {
+    accountId: '4b6f7c1e-0000-4000-8000-000000000001',
+    requestId: mintRequestId(Date.now()),
+    caller,
+    tierNeeded: '',
+    operation,
+  }
+}
+
+const download = asked({
+  $case: 'openFile',
+  value: {} as Extract<AccountRequest['operation'], { $case: 'openFile' }>['value'],
+})
+const statusOf = ({ result }: AccountReply) => (result?.$case === 'refusal' ? result.value.status : undefined)
+const refusal = (status: string): AccountReply => ({ result: { $case: 'refusal', value: { status } } })
+
+/** A home that answers when it is told to, and gives up only when it is cancelled. */
+function world() {
+  const answer = Promise.withResolvers<AccountReply>()
+  const home: AccountClient = {
+    call: (_, { signal }) =>
+      Promise.race([
+        answer.promise,
+        new Promise<AccountReply>((_, reject) =>
+          signal?.addEventListener('abort', () => reject(new AccountsUnavailable('cancelled'))),
+        ),
+      ]),
+  }
+  const bus = new MemoryBus()
+  bus.serve(replicaSubjectOf('keeper'), async () => AccountReply.encode(refusal('error-expired')).finish())
+  let host: string | undefined
+  let tell = () => {}
+  const reads = new ReplicaReads({
+    accounts: home,
+    bus,
+    replicaHostOf: () => host,
+    onHostsChanged: (listener) => {
+      tell = listener
+    },
+    clock: systemClock,
+  })
+  const change = (now: string | undefined) => {
+    host = now
+    tell()
+  }
+  return { reads, change, answer }
+}
+
+t.test('a home that is lost while it is asked is not waited for until the deadline', async (t) => {
+  const { reads, change } = world()
+  const call = reads.call(download)
+  change('keeper')
+  t.equal(statusOf(await call), 'error-expired', 'a copy answers')
+})
+
+t.test('a change that leaves the home in reach changes nothing', async (t) => {
+  const { reads, change, answer } = world()
+  const call = reads.call(download)
+  change(undefined)
+  answer.resolve(refusal('error-notFound'))
+  t.equal(statusOf(await call), 'error-notFound', 'the home answers')
+})
+
+t.test('what only the home may answer waits for it', async (t) => {
+  const { reads, change, answer } = world()
+  const call = reads.call(asked({ $case: 'getAccount', value: {} }))
+  change('keeper')
+  answer.resolve(refusal('error-notFound'))
+  t.equal(statusOf(await call), 'error-notFound')
+})
+
+t.test('whoever gave up is not answered from a copy', async (t) => {
+  const { reads, change } = world()
+  const caller = new AbortController()
+  const call = reads.call(download, { signal: caller.signal })
+  caller.abort()
+  change('keeper')
+  await t.rejects(call)
+})
