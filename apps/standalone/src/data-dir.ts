@@ -6,6 +6,9 @@ import { makeDirectories } from '@holdfast/kernel'
 import { StartFault } from '@holdfast/process'
 import type { Logger } from 'pino'
 
+/** Opening the metadata store again takes some 6 MiB; the rest is for what is deleted on a full disk. */
+const ballastBytes = 16 * 1024 * 1024
+
 export interface DataDir {
   metadata: string
   blobs: string
@@ -41,7 +44,9 @@ export async function openMetadata(dir: DataDir, log: Logger): Promise<LevelMeta
   try {
     return await LevelMetadataStore.open({
       path: dir.metadata,
+      ballastBytes,
       onFailure: (fault) => log.error({ err: fault }, 'the metadata store takes no more writes'),
+      onReopened: () => log.info('the metadata store takes writes again'),
     })
   } catch (error) {
     const { message, code } = error as Error & { code?: string }

@@ -7,8 +7,8 @@
  *
  * Fault model: a batch that failed may be in the log or not, and a later sync that succeeds proves nothing about it (the
  * kernel drops dirty pages after reporting an error once). So the first failure is the last write: those in the batch
- * get `UNKNOWN`, those behind it and all that comes later `UNAVAILABLE`, until the store is opened again and LevelDB has
- * decided from the log what there is.
+ * get `UNKNOWN`, those behind it and all that comes later `UNAVAILABLE`, until LevelDB was opened again and has
+ * decided from the log what there is. Places taken before that are dead.
  */
 import { JournalFault } from '@holdfast/journal'
 
@@ -96,6 +96,12 @@ export class GroupWriter {
   async flushed(): Promise<void> {
     await this.#last
     this.#assertTakes()
+  }
+
+  /** After a failure, when LevelDB was opened again: takes writes again, in batches from this number on. */
+  resume({ nextBatch }: { nextBatch: number }): void {
+    this.#nextBatch = nextBatch
+    this.#failure = undefined
   }
 
   /** Takes nothing new, writes what was issued. */
@@ -190,6 +196,8 @@ class QueuedPlace implements Place {
   changes: RowChange[] | undefined
   fact: Fact | undefined
   bytes = 0
+  /** Why nothing can go here any more. */
+  #over: JournalFault | undefined
 
   constructor(reserve: (bytes: number) => void) {
     this.#reserve = reserve
@@ -207,6 +215,7 @@ class QueuedPlace implements Place {
 
   write(changes: RowChange[], fact?: Fact): Promise<void> {
     const bytes = changes.reduce((sum, change) => sum + bytesOf(change), 0)
+    if (this.#over !== undefined) throw this.#over
     this.#reserve(bytes)
     this.bytes = bytes
     this.changes = changes
@@ -222,6 +231,7 @@ class QueuedPlace implements Place {
   }
 
   settle(fault: JournalFault | undefined): void {
+    this.#over = fault
     if (fault === undefined) this.#written.resolve()
     else if (this.changes !== undefined) this.#written.reject(fault)
     this.#settled.resolve()

@@ -53,6 +53,11 @@ export class LevelJournals implements JournalStore {
     this.#cells = new TentativeCells(load, { max: parts.cachedAccounts })
   }
 
+  /** What is held in memory of the rows is read again. */
+  forget(): void {
+    this.#cells.forget()
+  }
+
   async acquire(account: string, { owner }: { owner: string }): Promise<JournalHold> {
     assertAccount(account)
     if (Buffer.byteLength(owner) > maxOwnerBytes)

@@ -33,6 +33,11 @@ export class LevelLookups implements LookupStore {
     this.#counters = new TentativeCells(load, { max: cachedCounters })
   }
 
+  /** What is held in memory of the rows is read again. */
+  forget(): void {
+    this.#counters.forget()
+  }
+
   async write(changes: readonly LookupChange[]): Promise<void> {
     for (const change of changes) assertChange(change)
     const written = slicesOf(changes).map((slice) => this.#writer.write(slice.map(rowChange)))

@@ -1,10 +1,12 @@
 /** One LevelDB that holds the journals and the lookups of an installation in one process. */
 import { randomBytes } from 'node:crypto'
-import { open, readFile, writeFile } from 'node:fs/promises'
+import { open, readFile, statfs, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { JournalFault, type JournalStore, type LookupStore } from '@holdfast/journal'
 import { makeDirectories } from '@holdfast/kernel'
+import { Ballast } from './ballast.ts'
 import {
   decodeNumber,
   decodeSmall,
@@ -26,38 +28,82 @@ export interface LevelMetadataStoreOptions {
   path: string
   /** Accounts whose static facts are kept in memory, some 300 bytes each; others are read again. Default 20,000. */
   cachedAccounts?: number
-  /** Told once when a write failed and nothing is written any more until the store is opened again. */
+  /**
+   * Told when a write failed and nothing is written any more: until there is space again when that was missing (`onReopened`), else until the
+   * store is opened again.
+   */
   onFailure?: (fault: JournalFault) => void
+  onReopened?: () => void
+  /** Space kept in a file beside the rows for the time when the disk is full, bytes, a multiple of 1 MiB. Default 0. */
+  ballastBytes?: number
+  /** How often a store whose disk is full looks for space, ms. Default 1,000. */
+  reopenEveryMs?: number
   /** Stands between the store and the disk, for tests: fails or delays a batch instead of committing it. */
   commit?: (changes: RowChange[], commit: () => Promise<void>) => Promise<void>
 }
 
+/** What opening LevelDB again may write: its log as a table, and the logs and lists of a new start. */
+const reopenBytes = 6 * 1024 * 1024
+/** How often a ballast that is not there is tried again. */
+const ballastEveryMs = 10_000
+
 export class LevelMetadataStore {
   readonly journals: JournalStore
   readonly lookups: LookupStore
-  /**
-   * Acknowledged batches that are known to be lost, over the whole life of the store. Above 0 no lookup may be concluded absent from the
-   * fact that it is not found: whoever deletes because a reference is missing must not.
-   */
-  readonly lostBatches: number
+  readonly #journals: LevelJournals
+  readonly #lookups: LevelLookups
+  readonly #options: LevelMetadataStoreOptions
+  readonly #path: string
+  readonly #store: Uint8Array
   readonly #rows: Rows
   readonly #writer: GroupWriter
-  readonly #witness: Witness
+  readonly #suspicions: Suspicions
+  readonly #ballast: Ballast
+  readonly #closing = new AbortController()
+  /** Looking for space, or for a ballast. */
+  #caring: Promise<void> = Promise.resolve()
+  #witness: Witness
+  #lostBatches: number
+  /** The message of the fault that was told last, while it lasts. */
+  #told: string | undefined
 
-  private constructor(parts: {
-    rows: Rows
-    writer: GroupWriter
-    witness: Witness
-    suspicions: Suspicions
-    lostBatches: number
-    cachedAccounts: number
-  }) {
-    this.journals = new LevelJournals(parts)
-    this.lookups = new LevelLookups(parts)
-    this.lostBatches = parts.lostBatches
-    this.#rows = parts.rows
-    this.#writer = parts.writer
-    this.#witness = parts.witness
+  private constructor(
+    options: LevelMetadataStoreOptions,
+    parts: { rows: Rows; store: Uint8Array; witness: Witness; found: Inspected },
+  ) {
+    const { rows, store, witness, found } = parts
+    const { suspicions } = found
+    this.#options = options
+    this.#path = resolve(options.path)
+    this.#rows = rows
+    this.#store = store
+    this.#witness = witness
+    this.#suspicions = suspicions
+    this.#lostBatches = found.lostBatches
+    const writer = new GroupWriter(
+      {
+        commit: (changes) => {
+          const commit = () => rows.commit(changes)
+          return options.commit?.(changes, commit) ?? commit()
+        },
+        seal: markerOf,
+        witness: (batch, facts) => this.#witness.note(batch, facts),
+        onFailure: (fault) => this.#failed(fault),
+      },
+      found,
+    )
+    this.#writer = writer
+    this.#journals = new LevelJournals({
+      rows,
+      writer,
+      suspicions,
+      cachedAccounts: options.cachedAccounts ?? 20_000,
+    })
+    this.#lookups = new LevelLookups({ rows, writer, suspicions })
+    this.journals = this.#journals
+    this.lookups = this.#lookups
+    this.#ballast = new Ballast(join(this.#path, 'ballast'), options.ballastBytes ?? 0)
+    this.#caring = this.#keepBallast()
   }
 
   /**
@@ -74,41 +120,108 @@ export class LevelMetadataStore {
       const store = await identify(rows)
       const found = await inspect(rows, { path, store })
       const witness = await Witness.begin(path, store)
-      const writer = new GroupWriter(
-        {
-          commit: (changes) => {
-            const commit = () => rows.commit(changes)
-            return options.commit?.(changes, commit) ?? commit()
-          },
-          seal: markerOf,
-          witness: (batch, facts) => witness.note(batch, facts),
-          onFailure: options.onFailure ?? (() => {}),
-        },
-        found,
-      )
-      return new LevelMetadataStore({
-        rows,
-        writer,
-        witness,
-        cachedAccounts: options.cachedAccounts ?? 20_000,
-        ...found,
-      })
+      return new LevelMetadataStore(options, { rows, store, witness, found })
     } catch (error) {
       await rows.close()
       throw error
     }
   }
 
-  /** Why nothing is written any more, undefined while all is well. */
+  /**
+   * Acknowledged batches that are known to be lost, over the whole life of the store. Above 0 no lookup may be concluded absent from the
+   * fact that it is not found: whoever deletes because a reference is missing must not.
+   */
+  get lostBatches(): number {
+    return this.#lostBatches
+  }
+
+  /** Why nothing is written now, undefined while all is well. */
   get failure(): JournalFault | undefined {
     return this.#writer.failure
   }
 
   /** Writes what is queued, then lets go of the directory. Everything else is refused as `CLOSED`. */
   async close(): Promise<void> {
+    this.#closing.abort()
+    await this.#caring
     await this.#writer.close()
     await this.#witness.close()
     await this.#rows.close()
+  }
+
+  #failed(fault: JournalFault): void {
+    this.#tell(fault)
+    if (!isOutOfSpace(fault.cause)) return
+    const writable = this.#waitForSpace().then(() => this.#keepBallast())
+    this.#caring = Promise.all([this.#caring, writable]).then(() => {})
+  }
+
+  #tell(fault: JournalFault): void {
+    if (this.#told === fault.message) return
+    this.#told = fault.message
+    this.#options.onFailure?.(fault)
+  }
+
+  /** Never rejects; ends when writes go on, or the store is closed. */
+  async #waitForSpace(): Promise<void> {
+    await this.#ballast.release()
+    while (!this.#closing.signal.aborted) {
+      if ((await freeBytes(this.#path)) >= reopenBytes && (await this.#reopened())) return
+      await this.#pause(this.#options.reopenEveryMs ?? 1_000)
+    }
+  }
+
+  /**
+   * As a start of the process would do it: LevelDB decides from its log what there is and writes that into a table anew, the witness is compared,
+   * and what was decided in memory beyond it is forgotten.
+   */
+  async #reopened(): Promise<boolean> {
+    try {
+      await this.#rows.reopen()
+      const found = await inspect(this.#rows, { path: this.#path, store: this.#store })
+      await this.#witness.close()
+      this.#witness = await Witness.begin(this.#path, this.#store)
+      for (const fact of found.suspicions) this.#suspicions.add(fact)
+      this.#lostBatches = found.lostBatches
+      this.#journals.forget()
+      this.#lookups.forget()
+      this.#writer.resume(found)
+    } catch (error) {
+      this.#tell(error as JournalFault)
+      return false
+    }
+    this.#told = undefined
+    this.#options.onReopened?.()
+    return true
+  }
+
+  /** Takes the ballast when there is room for more than that. Never rejects. */
+  async #keepBallast(): Promise<void> {
+    const { ballastBytes = 0 } = this.#options
+    while (!this.#closing.signal.aborted && this.failure === undefined) {
+      if ((await freeBytes(this.#path)) >= 4 * ballastBytes && (await this.#ballast.take())) return
+      await this.#pause(ballastEveryMs)
+    }
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await delay(ms, undefined, { signal: this.#closing.signal, ref: false }).catch(() => {})
+  }
+}
+
+function isOutOfSpace(cause: unknown): boolean {
+  const { code, message } = (cause ?? {}) as { code?: string; message?: string }
+  return (
+    code === 'ENOSPC' || code === 'EDQUOT' || /No space left on device|quota exceeded/i.test(message ?? '')
+  )
+}
+
+async function freeBytes(path: string): Promise<number> {
+  try {
+    const { bavail, bsize } = await statfs(path)
+    return bavail * bsize
+  } catch {
+    return 0
   }
 }
 
@@ -150,11 +263,17 @@ async function identify(rows: Rows): Promise<Uint8Array> {
   return name
 }
 
+interface Inspected {
+  suspicions: Suspicions
+  lostBatches: number
+  nextBatch: number
+}
+
 /**
  * Compares what the witness saw with what there is, and keeps for good what is missing. Opening moved LevelDB's log into tables, so what was
  * compared once need not be again: only batches behind the last comparison are judged.
  */
-async function inspect(rows: Rows, { path, store }: { path: string; store: Uint8Array }) {
+async function inspect(rows: Rows, { path, store }: { path: string; store: Uint8Array }): Promise<Inspected> {
   const checked = await numberAt(rows, keys.meta('checked'))
   const marked = await markedBatches(rows)
   const seen = (await readWitness(path, store)).filter(({ batch }) => batch > checked)

@@ -22,41 +22,50 @@ interface Properties {
 }
 
 export class Rows {
-  readonly #level: Level<Uint8Array, Uint8Array>
+  readonly #path: string
+  #level: Level<Uint8Array, Uint8Array>
+  #reopening: Promise<void> | undefined
+  #closed = false
 
-  private constructor(level: Level<Uint8Array, Uint8Array>) {
+  private constructor(path: string, level: Level<Uint8Array, Uint8Array>) {
+    this.#path = path
     this.#level = level
   }
 
   /** @throws JournalFault `UNAVAILABLE` when somebody holds it, `CORRUPT` when it cannot be read. */
   static async open(path: string): Promise<Rows> {
-    const level = new Level<Uint8Array, Uint8Array>(path, {
-      keyEncoding: 'view',
-      valueEncoding: 'view',
-      compression: false,
-    })
+    return new Rows(path, await openLevel(path))
+  }
+
+  /**
+   * Closes it and opens it again, after a write failed: LevelDB takes no other until then. Reads wait; an iteration under way ends with
+   * `UNAVAILABLE`, and so do reads after a try that failed, until the next one.
+   *
+   * @throws JournalFault as `open` does.
+   */
+  async reopen(): Promise<void> {
+    const reopened = Promise.withResolvers<void>()
+    this.#reopening = reopened.promise
     try {
-      await level.open()
-    } catch (error) {
-      throw faultOf((error as Error).cause ?? error)
+      await this.#level.close()
+      this.#level = await openLevel(this.#path)
+    } finally {
+      this.#reopening = undefined
+      reopened.resolve()
     }
-    const properties = level as unknown as Properties
-    const live = () => liveTables(properties.getProperty('leveldb.sstables'))
-    const damaged = await damagedTables(path, live)
-    if (damaged.length === 0) return new Rows(level)
-    await level.close()
-    throw new JournalFault('CORRUPT', `the metadata store ${path}: ${damaged.join(', ')}`)
   }
 
   async get(key: Uint8Array): Promise<Uint8Array | undefined> {
+    await this.#reopening
     try {
       return await this.#level.get(key)
     } catch (error) {
-      throw faultOf(error)
+      throw this.#faultOf(error)
     }
   }
 
   async *scan(range: KeyRange, { limit }: { limit?: number } = {}): AsyncGenerator<[Uint8Array, Uint8Array]> {
+    await this.#reopening
     const iterator = this.#iterator(range, limit)
     try {
       for (;;) {
@@ -65,7 +74,7 @@ export class Rows {
         yield* entries
       }
     } catch (error) {
-      throw faultOf(error)
+      throw this.#faultOf(error)
     } finally {
       await iterator.close()
     }
@@ -75,7 +84,7 @@ export class Rows {
     try {
       return this.#level.iterator({ ...range, limit, highWaterMarkBytes: readAheadBytes })
     } catch (error) {
-      throw faultOf(error)
+      throw this.#faultOf(error)
     }
   }
 
@@ -85,8 +94,37 @@ export class Rows {
   }
 
   async close(): Promise<void> {
+    this.#closed = true
     await this.#level.close()
   }
+
+  #faultOf(error: unknown): JournalFault {
+    const fault = faultOf(error)
+    const { code } = error as { code?: string }
+    if (code !== 'LEVEL_DATABASE_NOT_OPEN' && code !== 'LEVEL_ITERATOR_NOT_OPEN') return fault
+    return this.#closed
+      ? new JournalFault('CLOSED', 'the metadata store is closed', { cause: error })
+      : new JournalFault('UNAVAILABLE', 'the metadata store is being opened again', { cause: error })
+  }
+}
+
+async function openLevel(path: string): Promise<Level<Uint8Array, Uint8Array>> {
+  const level = new Level<Uint8Array, Uint8Array>(path, {
+    keyEncoding: 'view',
+    valueEncoding: 'view',
+    compression: false,
+  })
+  try {
+    await level.open()
+  } catch (error) {
+    throw faultOf((error as Error).cause ?? error)
+  }
+  const properties = level as unknown as Properties
+  const live = () => liveTables(properties.getProperty('leveldb.sstables'))
+  const damaged = await damagedTables(path, live)
+  if (damaged.length === 0) return level
+  await level.close()
+  throw new JournalFault('CORRUPT', `the metadata store ${path}: ${damaged.join(', ')}`)
 }
 
 function faultOf(error: unknown): JournalFault {
@@ -94,9 +132,6 @@ function faultOf(error: unknown): JournalFault {
   const { code, message } = error as { code?: string; message?: string }
   if (code === 'LEVEL_CORRUPTION') {
     return new JournalFault('CORRUPT', `the metadata store: ${message}`, { cause: error })
-  }
-  if (code === 'LEVEL_DATABASE_NOT_OPEN' || code === 'LEVEL_ITERATOR_NOT_OPEN') {
-    return new JournalFault('CLOSED', 'the metadata store is closed', { cause: error })
   }
   return new JournalFault('UNAVAILABLE', `the metadata store: ${message ?? String(error)}`, { cause: error })
 }

@@ -4,7 +4,7 @@
  * A check ("is this still the newest epoch?") and the write that relies on it must see one value, though the write becomes
  * durable much later. So the decision is made against a cell in memory, changed in the same step in which the write is queued. A cell
  * with queued writes is never dropped; one without any equals its row and may be. After a failed write the cells are ahead of
- * the rows; the store then takes no decision any more.
+ * the rows; the store then takes no decision any more until they are forgotten.
  */
 export class TentativeCells<T> {
   readonly #load: (key: string) => Promise<T>
@@ -29,6 +29,11 @@ export class TentativeCells<T> {
     this.#cells.delete(key)
     this.#cells.set(key, cell)
     return decision(cell)
+  }
+
+  /** All are read again. To be called when no write is queued any more, and none of those that were can still be. */
+  forget(): void {
+    this.#cells.clear()
   }
 
   #decideLater<R>(key: string, decision: (cell: Cell<T>) => R): Promise<R> {
