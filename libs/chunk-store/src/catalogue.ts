@@ -4,6 +4,8 @@
  * one that was synced.
  */
 export interface Catalogue {
+  /** Rows of it cannot be read, or it takes none, because of damage. The next start rebuilds it. */
+  readonly damage?: Error | undefined
   /** The values of these keys, in their order. */
   get(keys: readonly Buffer[]): Promise<(Buffer | undefined)[]>
   /** One atomic batch. With `sync`, it and all before it are durable when it resolves. */

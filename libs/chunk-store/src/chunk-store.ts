@@ -33,6 +33,7 @@ import { type Log, silentLog } from './log.ts'
 import { NodeDisk } from './node-disk.ts'
 import { alignUp } from './numbers.ts'
 import { openRocksCatalogue } from './open-catalogue.ts'
+import { endMarkBytes, endMarkKey, OrderlyEnd } from './orderly-end.ts'
 import { Pins } from './pins.ts'
 import { Lease, Reader } from './reader.ts'
 import { type Recovered, Recovery, survey } from './recovery.ts'
@@ -106,8 +107,6 @@ const freshSpaceMs = 500
 /** Outcomes of uploads that are remembered beyond their copies' rows, 250 bytes each. */
 const outcomesMax = 16_384
 const noteBytesMax = 64 * 1024
-/** There while the store is closed, after an orderly end. */
-const cleanKey = Buffer.from('mclean')
 const compactSoonMs = 200
 /** Upload ids drawn at once: one call for randomness, and memory that is let go as one. */
 const uploadIdsSlabBytes = 64 * incarnationBytes
@@ -125,6 +124,7 @@ export class ChunkStore implements NodeStore, WholeReads {
   readonly #disk: Disk
   readonly #catalogue: Catalogue
   readonly #files: ExtentFiles
+  readonly #end: OrderlyEnd
   readonly #ballast: Ballast
   readonly #extents: ExtentTable
   readonly #rows: Rows
@@ -178,9 +178,10 @@ export class ChunkStore implements NodeStore, WholeReads {
       let store: ChunkStore | undefined
       try {
         const files = new ExtentFiles(disk, directory)
-        const surveyed = await survey({ catalogue, disk, directory, files, log, randomFill })
+        const end = new OrderlyEnd(disk, options.path)
+        const surveyed = await survey({ catalogue, disk, directory, files, end, log, randomFill })
         const space = await disk.space(directory)
-        store = new ChunkStore(options, { disk, catalogue, files, surveyed, space, machine, log })
+        store = new ChunkStore(options, { disk, catalogue, files, end, surveyed, space, machine, log })
         await store.#recover(surveyed)
         return store
       } catch (error) {
@@ -216,13 +217,14 @@ export class ChunkStore implements NodeStore, WholeReads {
       disk: Disk
       catalogue: Catalogue
       files: ExtentFiles
+      end: OrderlyEnd
       surveyed: Awaited<ReturnType<typeof survey>>
       space: { freeBytes: number; totalBytes: number }
       machine: Partial<ChunkStoreMachine>
       log: Log
     },
   ) {
-    const { disk, catalogue, files, surveyed, space, machine, log } = parts
+    const { disk, catalogue, files, end, surveyed, space, machine, log } = parts
     const { facts } = surveyed
     this.#lowWaterBytes = options.lowWaterBytes ?? Math.min(3 * GiB, Math.floor(space.totalBytes / 20))
     this.#options = {
@@ -244,6 +246,7 @@ export class ChunkStore implements NodeStore, WholeReads {
     this.#disk = disk
     this.#catalogue = catalogue
     this.#files = files
+    this.#end = end
     this.#ballast = new Ballast(disk, options.path, this.#options.ballastBytes, log)
     this.#space = { freeBytes: space.freeBytes, at: this.#clock.monotonic(), placedBytes: 0 }
     this.#extents = new ExtentTable({
@@ -527,7 +530,7 @@ export class ChunkStore implements NodeStore, WholeReads {
       blobs,
       diskBytes,
       freeBytes,
-      writable: freeBytes > 0 && this.#ledger.broken === undefined,
+      writable: freeBytes > 0 && this.#ledger.broken === undefined && this.#catalogue.damage === undefined,
       openStages: this.#stages.size,
       stagedBytes,
     }
@@ -607,9 +610,18 @@ export class ChunkStore implements NodeStore, WholeReads {
       current.state = 'paused' // nothing is on its way: the next start may go on behind the frontier
       this.#ledger.touchExtent(current)
     }
-    this.#ledger.note(cleanKey, Buffer.from([1]))
+    const mark = this.#randomFill(Buffer.alloc(endMarkBytes))
+    this.#ledger.note(endMarkKey, mark)
     try {
       await this.#ledger.close()
+      await this.#end
+        .mark(mark)
+        .catch((error: Error) =>
+          this.#log.warn(
+            { error: error.message },
+            'the end could not be marked; the next start looks closer',
+          ),
+        )
     } finally {
       await this.#hashing.close()
       await this.#files.closeAll()
@@ -625,11 +637,11 @@ export class ChunkStore implements NodeStore, WholeReads {
       extentOf: (run) => this.#extents.get(run),
       log: this.#log,
     })
-    const [clean] = await this.#catalogue.get([cleanKey])
+    await this.#end.unmark()
     this.recovered = await recovery.run(surveyed)
     // Positions of before may be of entries that are lost: they are handed out no more.
-    if (clean === undefined || surveyed.audit) this.#ledger.beginLife(this.#randomFill(Buffer.alloc(16)))
-    this.#ledger.note(cleanKey, undefined)
+    if (!surveyed.inOrder || surveyed.audit) this.#ledger.beginLife(this.#randomFill(Buffer.alloc(16)))
+    this.#ledger.note(endMarkKey, undefined)
     this.#ledger.telling = true
     this.#resume()
     await this.#ledger.flush()

@@ -4,7 +4,7 @@ import { BlobFault } from '@holdfast/blob-store'
 import type { Catalogue } from './catalogue.ts'
 import { readStoreFacts } from './ledger.ts'
 import type { Log } from './log.ts'
-import { RocksCatalogue } from './rocks-catalogue.ts'
+import { isMarkedDamaged, RocksCatalogue } from './rocks-catalogue.ts'
 
 /**
  * Opens the newest catalogue of the store, whose lock is the lock of the store. One that cannot be read, or whose first
@@ -31,19 +31,29 @@ export async function openRocksCatalogue(
 }
 
 async function openUsable(pathOf: () => string, giveUp: () => void, log: Log): Promise<Catalogue> {
+  let catalogue: RocksCatalogue | undefined
   try {
-    const catalogue = await RocksCatalogue.open(pathOf())
-    const facts = await readStoreFacts(catalogue)
-    const [row] = await catalogue.scan(Buffer.alloc(0), { limit: 1 })
-    if (facts !== undefined || row === undefined) return catalogue
-    await catalogue.close()
+    catalogue = await RocksCatalogue.open(pathOf(), log)
+    if (await isWhole(catalogue, pathOf())) return catalogue
     log.error({ path: pathOf() }, 'the catalogue is of another version or not finished; it is rebuilt')
   } catch (error) {
-    if (!(error instanceof BlobFault) || error.code !== 'CORRUPT') throw error
+    if (!(error instanceof BlobFault) || error.code !== 'CORRUPT') {
+      await catalogue?.close().catch(() => {})
+      throw error
+    }
     log.error({ path: pathOf(), error: error.message }, 'the catalogue is damaged; it is rebuilt')
   }
+  await catalogue?.close().catch(() => {})
   giveUp()
-  return RocksCatalogue.open(pathOf())
+  return RocksCatalogue.open(pathOf(), log)
+}
+
+/** @throws BlobFault `CORRUPT` also for damage that an earlier run came upon. */
+async function isWhole(catalogue: RocksCatalogue, path: string): Promise<boolean> {
+  if (await isMarkedDamaged(path)) throw new BlobFault('CORRUPT', `${path} was found damaged before`)
+  if ((await readStoreFacts(catalogue)) !== undefined) return true
+  const [row] = await catalogue.scan(Buffer.alloc(0), { limit: 1 })
+  return row === undefined
 }
 
 function name(number: number): string {

@@ -5,6 +5,9 @@
  * one whose header shows a generation it has not heard of. Those are scanned to their ends, and their group records applied
  * in the order of their sequence. A commit counts only if every byte of its blob verifies. Without a catalogue all extents
  * are scanned. What was read is synced first, so that nothing is believed that another crash could take back.
+ *
+ * That moment may be any: also one long before the end, when RocksDB gave up a part of its log that had rotted. What was called
+ * paused then is scanned as what was open, unless `OrderlyEnd` says that this is the catalogue of the last end.
  */
 import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
@@ -25,6 +28,7 @@ import {
 import { type Ledger, readStoreFacts, type StoreFacts } from './ledger.ts'
 import type { Log } from './log.ts'
 import { alignUp } from './numbers.ts'
+import { endMarkKey, type OrderlyEnd } from './orderly-end.ts'
 import {
   blobPrefix,
   type Copy,
@@ -47,6 +51,8 @@ export interface Surveyed {
   /** The catalogue cannot be believed as it is: counts are made anew, and rows that point nowhere go. */
   audit: boolean
   fresh: boolean
+  /** The catalogue is the whole one of an orderly end. */
+  inOrder: boolean
 }
 
 /** Looks at the catalogue and at the headers of all extents; changes nothing. */
@@ -55,11 +61,13 @@ export async function survey(parts: {
   disk: Disk
   directory: string
   files: ExtentFiles
+  end: OrderlyEnd
   log: Log
   randomFill: (bytes: Buffer) => Buffer
 }): Promise<Surveyed> {
-  const { catalogue, disk, directory, files, log, randomFill } = parts
+  const { catalogue, disk, directory, files, end, log, randomFill } = parts
   const known = await readStoreFacts(catalogue)
+  const [endMark] = await catalogue.get([endMarkKey])
   const rows = new Map<number, ExtentRow>()
   if (known !== undefined)
     for (const { key, value } of await catalogue.scan(extentPrefix, { limit: 1_000_000 }))
@@ -80,6 +88,7 @@ export async function survey(parts: {
     scans: [],
     audit: known === undefined,
     fresh: sizes.size === 0,
+    inOrder: await end.wasMarked(endMark),
   }
   for (const number of new Set([...rows.keys(), ...sizes.keys()])) {
     const extent = new Extent(number, files)
@@ -127,6 +136,9 @@ function adopt(
     extent.state = 'free' // its opening was not finished
   } else if (row.state === 'open') {
     result.scans.push({ extent, from: row.scanFrom })
+  } else if (row.state === 'paused' && !result.inOrder) {
+    extent.state = 'open'
+    result.scans.push({ extent, from: row.frontier })
   }
 }
 

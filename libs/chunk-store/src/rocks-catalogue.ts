@@ -1,8 +1,9 @@
-import { readdir, stat } from 'node:fs/promises'
+import { open, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { BlobFault } from '@holdfast/blob-store'
 import { behindPrefix, type Catalogue, type CatalogueChange, type CatalogueRow } from './catalogue.ts'
+import type { Log } from './log.ts'
 import { asBuffer } from './numbers.ts'
 import { pack, unpack } from './packed.ts'
 
@@ -24,16 +25,31 @@ export interface CatalogueAnswer {
 
 type Waiter = { resolve: (answer: CatalogueAnswer) => void; reject: (error: Error) => void }
 
-/** The catalogue in RocksDB, in a thread of its own. Opening it takes the directory's exclusive lock. */
+/** A file in the directory of a catalogue that is given up at the next start. */
+const damageMark = 'damaged'
+
+/** Did a run that had it open come upon damage? */
+export async function isMarkedDamaged(path: string): Promise<boolean> {
+  return (await readdir(path)).includes(damageMark)
+}
+
+/**
+ * The catalogue in RocksDB, in a thread of its own. Opening it takes the directory's exclusive lock. Tables are checked when they are read,
+ * which may be long after the start: damage is marked then, so that the next start makes a new catalogue from the extents.
+ */
 export class RocksCatalogue implements Catalogue {
+  damage: BlobFault | undefined
   readonly #path: string
+  readonly #log: Log
+  #marking: Promise<void> | undefined
   readonly #worker: Worker
   readonly #waiting = new Map<number, Waiter>()
   #numbers = 0
   #ended: Error | undefined
 
-  private constructor(path: string) {
+  private constructor(path: string, log: Log) {
     this.#path = path
+    this.#log = log
     this.#worker = new Worker(new URL('./catalogue-worker.ts', import.meta.url), { workerData: { path } })
     this.#worker.on('message', (answer: CatalogueAnswer) => this.#settle(answer))
     this.#worker.on('error', (error) =>
@@ -46,8 +62,8 @@ export class RocksCatalogue implements Catalogue {
    * @throws BlobFault `UNAVAILABLE` when another process (or store of this one) holds it, `CORRUPT` when RocksDB cannot
    *   read it, `FULL` when there is no room to open it, `IO` otherwise.
    */
-  static async open(path: string): Promise<RocksCatalogue> {
-    const catalogue = new RocksCatalogue(path)
+  static async open(path: string, log: Log): Promise<RocksCatalogue> {
+    const catalogue = new RocksCatalogue(path, log)
     const opened = new Promise<CatalogueAnswer>((resolve, reject) => {
       catalogue.#waiting.set(0, { resolve, reject })
     })
@@ -98,8 +114,12 @@ export class RocksCatalogue implements Catalogue {
 
   async close(): Promise<void> {
     if (this.#ended !== undefined) return
-    await this.#ask({ kind: 'close' })
-    await this.#worker.terminate()
+    try {
+      await this.#ask({ kind: 'close' })
+    } finally {
+      await this.#worker.terminate()
+      await this.#marking
+    }
   }
 
   #ask(request: DistributiveOmit<CatalogueRequest, 'number'>): Promise<CatalogueAnswer> {
@@ -114,8 +134,32 @@ export class RocksCatalogue implements Catalogue {
   #settle(answer: CatalogueAnswer): void {
     const waiter = this.#waiting.get(answer.number)
     this.#waiting.delete(answer.number)
-    if (answer.error === undefined) waiter?.resolve(answer)
-    else waiter?.reject(faultOf(answer.error))
+    if (answer.error === undefined) {
+      waiter?.resolve(answer)
+      return
+    }
+    const fault = faultOf(answer.error)
+    if (fault.code === 'CORRUPT' && answer.number > 0) this.#noteDamage(fault)
+    waiter?.reject(fault)
+  }
+
+  #noteDamage(fault: BlobFault): void {
+    if (this.damage !== undefined) return
+    this.damage = fault
+    this.#log.error(
+      { error: fault.message },
+      'the catalogue is damaged; the next start rebuilds it from the extents',
+    )
+    this.#marking = this.#markDamaged().catch((error: Error) =>
+      this.#log.error({ error: error.message }, 'the damaged catalogue could not be marked'),
+    )
+  }
+
+  async #markDamaged(): Promise<void> {
+    await using mark = await open(join(this.#path, damageMark), 'w', 0o600)
+    await mark.sync()
+    await using directory = await open(this.#path, 'r')
+    await directory.sync()
   }
 
   #end(error: Error): void {

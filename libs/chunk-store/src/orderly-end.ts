@@ -1,0 +1,62 @@
+/**
+ * How a start knows that the catalogue is the one of the last orderly end, whole. RocksDB drops what follows a damaged entry of its
+ * own log without a word: the catalogue is then that of an earlier moment, perhaps of an earlier end, which calls the open extent
+ * `paused` although a later run wrote on in it. So each end draws a mark, writes it to the catalogue with its last batch, and then
+ * to a file beside it; a start removes the file before anything else is written. Only where both are there and the same
+ * was the end in order and is what it tells still true.
+ */
+import { join } from 'node:path'
+import type { Disk } from './disk.ts'
+import { blockBytes } from './format.ts'
+import { alignedBytes } from './slots.ts'
+
+/** Random, so that no other end has the same. */
+export const endMarkBytes = 16
+/** Of the mark in the catalogue, there while the store is closed. */
+export const endMarkKey = Buffer.from('mclean')
+
+export class OrderlyEnd {
+  readonly #disk: Disk
+  readonly #directory: string
+  readonly #path: string
+
+  /** @param directory of the store. */
+  constructor(disk: Disk, directory: string) {
+    this.#disk = disk
+    this.#directory = directory
+    this.#path = join(directory, 'orderly-end')
+  }
+
+  /** @param mark the catalogue's, if it has one. */
+  async wasMarked(mark: Buffer | undefined): Promise<boolean> {
+    if (mark?.length !== endMarkBytes) return false
+    if (!(await this.#disk.list(this.#directory)).includes('orderly-end')) return false
+    const file = await this.#disk.open(this.#path, { create: false })
+    try {
+      const block = alignedBytes(blockBytes)
+      return (await file.read(block, 0)) === blockBytes && block.subarray(0, endMarkBytes).equals(mark)
+    } finally {
+      await file.close()
+    }
+  }
+
+  /** Once the catalogue has the mark, synced, and nothing more is written. */
+  async mark(mark: Buffer): Promise<void> {
+    const block = alignedBytes(blockBytes)
+    block.set(mark)
+    const file = await this.#disk.open(this.#path, { create: true })
+    try {
+      await file.write(block, 0)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await this.#disk.syncDirectory(this.#directory)
+  }
+
+  /** Before anything is written. Durable when it resolves. */
+  async unmark(): Promise<void> {
+    await this.#disk.remove(this.#path)
+    await this.#disk.syncDirectory(this.#directory)
+  }
+}

@@ -1,0 +1,199 @@
+/**
+ * One flipped bit in each kind of file of a store, met by the next start: what is read is right or refused, and nothing is missing
+ * without a word. Of a store that was closed, catalogue and extents tell the same; of one that was killed, the newest commits
+ * may stand in their extent alone.
+ */
+import { randomBytes } from 'node:crypto'
+import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { BlobFacts, BlobFault, BlobName, LogPosition } from '@holdfast/blob-store'
+import { get, put } from '@holdfast/blob-store/testing'
+import t from 'tap'
+import { InlineHashing } from '../src/hashing.ts'
+import { ChunkStore } from '../src/index.ts'
+import { silentLog } from '../src/log.ts'
+import { openRocksCatalogue } from '../src/open-catalogue.ts'
+import { isMarkedDamaged, RocksCatalogue } from '../src/rocks-catalogue.ts'
+import { realOptions } from './support/crash-history.ts'
+
+interface Image {
+  path: string
+  kept: Map<BlobFacts, Buffer>
+  gone: BlobFacts[]
+  /** Of the log, as it was handed out before the flip. */
+  position: LogPosition
+}
+
+function openStore(path: string): Promise<ChunkStore> {
+  const hashing = (memory: WebAssembly.Memory) => new InlineHashing(memory)
+  return ChunkStore.open({ path, ...realOptions }, { hashing, background: false })
+}
+
+async function positionOf(store: ChunkStore): Promise<LogPosition> {
+  const pulled = await store.pull({ limit: 1 }) // syncs the log
+  return pulled.kind === 'unknown position' ? pulled.now : pulled.through
+}
+
+async function makeImages(dir: string): Promise<Record<'closed' | 'killed', Image>> {
+  const path = join(dir, 'store')
+  const kept = new Map<BlobFacts, Buffer>()
+  const gone: BlobFacts[] = []
+  const load = async (store: ChunkStore) => {
+    for (const size of [0, 300, 5_000, 66_000, 1_300_000]) {
+      const bytes = randomBytes(size)
+      kept.set(await put(store, bytes, { pinMs: 0 }), bytes)
+      const dead = await put(store, randomBytes(size + 1), { pinMs: 0 })
+      await store.delete(dead)
+      gone.push(dead)
+    }
+    return positionOf(store)
+  }
+  const copy = (name: string, position: LogPosition): Image => {
+    cpSync(path, join(dir, name), { recursive: true })
+    return { path: join(dir, name), kept: new Map(kept), gone: [...gone], position }
+  }
+  let store = await openStore(path)
+  await load(store)
+  await store.close()
+  store = await openStore(path) // RocksDB's log becomes a table
+  const position = await load(store)
+  await store.close()
+  const closed = copy('closed', position)
+  store = await openStore(path)
+  const killed = copy('killed', await load(store))
+  await store.close()
+  return { closed, killed }
+}
+
+function filesOf(path: string): string[] {
+  const all = readdirSync(path, { recursive: true, encoding: 'utf8' })
+  return all.filter((name) => statSync(join(path, name)).isFile() && statSync(join(path, name)).size > 0)
+}
+
+/** A copy of the image in which one bit of one file is another. */
+function flipped(image: Image, into: string, file: string, at: number): Image {
+  cpSync(image.path, into, { recursive: true })
+  const bytes = readFileSync(join(into, file))
+  bytes[at] = (bytes[at] ?? 0) ^ 0x10
+  writeFileSync(join(into, file), bytes)
+  return { ...image, path: into }
+}
+
+interface Looked {
+  wrong: string[]
+  /** Blobs that are not there, or are there again. */
+  missing: number
+  refused: number
+}
+
+const right: Looked = { wrong: [], missing: 0, refused: 0 }
+
+async function lookAt({ path, kept, gone, position }: Image): Promise<Looked> {
+  const looked: Looked = { wrong: [], missing: 0, refused: 0 }
+  const store = await openStore(path)
+  try {
+    for (const [facts, bytes] of kept)
+      try {
+        if (!bytes.equals(await get(store, facts)))
+          looked.wrong.push(`other bytes of a blob of ${facts.size}`)
+      } catch (error) {
+        const { code } = error as BlobFault
+        if (code === 'NOT_FOUND') looked.missing++
+        else if (code === 'CORRUPT') looked.refused++
+        else looked.wrong.push(`reading: ${(error as Error).stack}`)
+      }
+    for (const facts of gone) if ((await store.stat(facts)) !== undefined) looked.missing++
+    const news = await put(store, randomBytes(99))
+    const pulled = await store.pull({ after: position, limit: 10 })
+    const told = pulled.kind === 'unknown position' || pulled.entries.some(({ copy }) => isCopy(copy, news))
+    if (!told) looked.wrong.push('a position of the log was given out twice')
+  } finally {
+    await store.close()
+  }
+  return looked
+}
+
+function isCopy(one: BlobName, other: BlobName): boolean {
+  return Buffer.from(one.incarnation).equals(Buffer.from(other.incarnation))
+}
+
+t.test('a flipped bit in a file of a store is noticed or does no harm', async (t) => {
+  const dir = t.testdir()
+  const { closed, killed } = await makeImages(dir)
+  const into = join(dir, 'flipped')
+
+  for (const [name, image] of Object.entries({ closed, killed }))
+    await t.test(`in the log of the catalogue, of a store that was ${name}: the extents know`, async (t) => {
+      const logs = filesOf(image.path).filter((file) => file.endsWith('.log'))
+      t.equal(logs.length, 1)
+      const [log = ''] = logs
+      const { size } = statSync(join(image.path, log))
+      for (const share of [0, 0.02, 0.3, 0.7, 0.99]) {
+        const at = Math.floor(share * size)
+        const looked = await lookAt(flipped(image, into, log, at))
+        t.same(looked, right, `byte ${at} of ${size}`)
+        rmSync(into, { recursive: true })
+      }
+    })
+
+  await t.test('in a table of the catalogue: at once, or after the start that follows', async (t) => {
+    for (const file of filesOf(closed.path).filter((file) => file.endsWith('.sst'))) {
+      const { size } = statSync(join(closed.path, file))
+      for (const share of [0.02, 0.4, 0.99]) {
+        const at = Math.floor(share * size)
+        const rotten = flipped(closed, into, file, at)
+        const { refused: _, ...rest } = await lookAt(rotten)
+        t.same(rest, { wrong: [], missing: 0 }, `byte ${at} of ${size}`)
+        t.same(await lookAt(rotten), right, 'after the next start')
+        rmSync(into, { recursive: true })
+      }
+    }
+  })
+
+  await t.test('in any other file', async (t) => {
+    for (const file of filesOf(closed.path).filter((file) => !/(log|sst)$/.test(file))) {
+      const { size } = statSync(join(closed.path, file))
+      const { wrong, missing } = await lookAt(flipped(closed, into, file, Math.floor(0.3 * size)))
+      t.same({ wrong, missing }, { wrong: [], missing: 0 }, file)
+      rmSync(into, { recursive: true })
+    }
+  })
+})
+
+t.test(
+  'damage that is met when a row is read is marked, and the next start leaves that catalogue',
+  async (t) => {
+    const dir = t.testdir({ 'catalogue-1': {} })
+    const path = join(dir, 'catalogue-1')
+    const rows = Array.from({ length: 200 }, (_, n) => ({
+      key: Buffer.from(`b${1000 + n}`),
+      value: randomBytes(60),
+    }))
+    let catalogue = await RocksCatalogue.open(path, silentLog)
+    await catalogue.apply(rows, { sync: true })
+    await catalogue.close()
+    catalogue = await RocksCatalogue.open(path, silentLog) // RocksDB's log becomes a table
+    await catalogue.close()
+    const [table = ''] = filesOf(path).filter((file) => file.endsWith('.sst'))
+    const bytes = readFileSync(join(path, table))
+    bytes[1000] = (bytes[1000] ?? 0) ^ 0x10
+    writeFileSync(join(path, table), bytes)
+
+    catalogue = await RocksCatalogue.open(path, silentLog)
+    t.same(await catalogue.get([Buffer.from('b1199')]), [rows[199]?.value], 'what is whole is read')
+    t.equal(catalogue.damage, undefined)
+    await t.rejects(catalogue.get([Buffer.from('b1000')]), { code: 'CORRUPT' })
+    t.match(catalogue.damage, { code: 'CORRUPT' })
+    await t.rejects(
+      openRocksCatalogue(dir, silentLog),
+      { code: 'UNAVAILABLE' },
+      'its lock is still the lock of the store',
+    )
+    await catalogue.close()
+    t.ok(await isMarkedDamaged(path))
+    const next = await openRocksCatalogue(dir, silentLog)
+    t.same(await next.get([Buffer.from('b1199')]), [undefined], 'to be filled from the extents')
+    t.same(readdirSync(dir), ['catalogue-2'])
+    await next.close()
+  },
+)
