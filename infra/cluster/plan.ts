@@ -46,6 +46,8 @@ const counts: [role: Role, short: string, count: number][] = [
   ['upload', 'upload', 1],
   ['api', 'api', 1],
 ]
+/** Upload frontends are storage nodes too where HOLDFAST_UPLOAD_STORES says so. */
+const mayStore: readonly Role[] = ['storage-node', 'upload']
 const publicPorts = { API: 8080, UPLOAD: 8081, DOWNLOAD: 8082, ADMIN: 8090 }
 /** The next region's public ports are that much higher. */
 const portStep = 100
@@ -120,7 +122,7 @@ async function newPlan(dataDir: string, env: Record<string, string>): Promise<Pl
             HOLDFAST_NODE_NAME: name,
             HOLDFAST_REGION: code,
             HOLDFAST_NATS_SERVERS: `127.0.0.1:${region.natsPort}`,
-            HOLDFAST_DATA_DIR: role === 'storage-node' ? join(dataDir, name) : dataDir,
+            HOLDFAST_DATA_DIR: mayStore.includes(role) ? join(dataDir, name) : dataDir,
             HOLDFAST_API_PORT: String(own.api),
             HOLDFAST_UPLOAD_PORT: String(own.upload),
             HOLDFAST_DOWNLOAD_PORT: String(role === 'storage-node' ? nextPort() : own.download),
@@ -129,7 +131,7 @@ async function newPlan(dataDir: string, env: Record<string, string>): Promise<Pl
             HOLDFAST_PUBLIC_UPLOAD_URL: region.upload,
             HOLDFAST_PUBLIC_DOWNLOAD_URL: region.download,
             HOLDFAST_PUBLIC_WEB_URL: env.HOLDFAST_PUBLIC_WEB_URL || region.api,
-            ...(role === 'storage-node'
+            ...(mayStore.includes(role)
               ? { HOLDFAST_CONTROL_PORT: String(nextPort()), HOLDFAST_BYTES_PORT: String(nextPort()) }
               : {}),
           },
@@ -154,7 +156,8 @@ export function linksOf({ regions, processes }: Plan): Link[] {
       .flatMap((other): Link[] => {
         const way = { from: other.code, to: region.code }
         const nodes = processes.filter(
-          ({ role, region: code }) => role === 'storage-node' && code === region.code,
+          ({ settings, region: code }) =>
+            settings.HOLDFAST_CONTROL_PORT !== undefined && code === region.code,
         )
         const ports = nodes.flatMap(({ settings }) => [
           settings.HOLDFAST_CONTROL_PORT,

@@ -4,6 +4,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { Plan } from '../../infra/cluster/plan.ts'
 import { SmallDisk } from './faults/small-disk.ts'
 
 const main = fileURLToPath(new URL('../../infra/cluster/main.ts', import.meta.url))
@@ -57,6 +58,19 @@ export class LocalCluster {
     return JSON.parse(await readFile(join(this.dataDir, 'cluster.json'), 'utf8')).regions
   }
 
+  /** `host:port` by data centre. */
+  async cassandraAddresses(): Promise<ReadonlyMap<string, string>> {
+    const { regions } = await this.#plan()
+    return new Map(regions.map(({ code, cassandra }) => [code, `${cassandra}:9042`]))
+  }
+
+  /** Of a process, as it was started with them. */
+  async settingsOf(name: string): Promise<Record<string, string>> {
+    const planned = (await this.#plan()).processes.find((process) => process.name === name)
+    if (planned === undefined) throw new Error(`there is no process ${name}`)
+    return { HOLDFAST_RATE_LIMITS: 'off', ...planned.settings }
+  }
+
   async pidOf(name: string): Promise<number> {
     const all = (await this.regions()).flatMap(({ processes }) => processes)
     const pid = all.find((process) => process.name === name)?.pid
@@ -73,6 +87,10 @@ export class LocalCluster {
     await this.#run('--stop').catch(() => {})
     for (const disk of this.smallDisks.values()) disk.unmount()
     await rm(this.dataDir, { recursive: true, force: true, maxRetries: 5 })
+  }
+
+  async #plan(): Promise<Plan> {
+    return JSON.parse(await readFile(join(this.dataDir, 'plan.json'), 'utf8')) as Plan
   }
 
   async #run(...words: string[]): Promise<void> {

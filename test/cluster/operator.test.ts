@@ -2,8 +2,13 @@
  * What an operator does about a cluster, with `ctl` as he says it: a region that is lost and given up, a storage node that is emptied, and
  * one that is gone for good. One start serves all of it.
  */
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { ctl } from '@holdfast/ctl'
+import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
 import t from 'tap'
+import { freePorts } from '../../infra/servers/ports.ts'
+import { startProcess } from '../../infra/servers/server.ts'
 import { type ClusterRegion, LocalCluster } from './local-cluster.ts'
 
 t.setTimeout(900_000)
@@ -140,6 +145,22 @@ t.test(
     t.match(replication.says, /^all \d placement groups have every copy$/)
   },
 )
+
+t.test('processes of both data centres that start together change the schema once', async (t) => {
+  const contactPoints = await cluster.cassandraAddresses()
+  const open = (dataCentre: string) =>
+    CassandraMetadataStore.open({
+      contactPoints: [contactPoints.get(dataCentre) as string],
+      dataCentre,
+      keyspace: 'changed_once',
+      replication: { [home.code]: 1, [other.code]: 1 },
+      // Neither can be done twice.
+      migrations: [['CREATE TABLE one (key text PRIMARY KEY)'], ['ALTER TABLE one ADD more text']],
+    })
+  const starting = Array.from({ length: 6 }, (_, at) => open(at % 2 === 0 ? home.code : other.code))
+  for (const store of await Promise.all(starting)) await store.close()
+  t.pass()
+})
 
 t.test('a region is lost: others do not notice; given up, its accounts go on elsewhere', async (t) => {
   const near = await Promise.all([1, 2, 3].map((at) => upload(home.upload, `near ${at}`)))
@@ -337,4 +358,56 @@ t.test('a storage node is killed for good: all placement groups come back to ful
   t.notOk(placementGroups.some(({ members, remote }) => [...members, ...remote].includes(node)))
   for (const [at, { link }] of files.entries()) t.equal(await (await fetch(link)).text(), `rebuilt ${at + 1}`)
   t.equal(await (await fetch((await upload(home.upload, 'after it')).link)).text(), 'after it')
+})
+
+t.test('an upload frontend that is a storage node too keeps the first copy; others follow', async (t) => {
+  const name = `${home.code}-upload-2`
+  const planned = await cluster.settingsOf(`${home.code}-upload-1`)
+  const names = ['UPLOAD', 'DOWNLOAD', 'ADMIN', 'CONTROL', 'BYTES']
+  const ports = await freePorts(names.length)
+  const settings = {
+    ...planned,
+    ...Object.fromEntries(names.map((port, at) => [`HOLDFAST_${port}_PORT`, String(ports[at])])),
+    HOLDFAST_NODE_NAME: name,
+    HOLDFAST_DATA_DIR: join(cluster.dataDir, name),
+    HOLDFAST_PUBLIC_UPLOAD_URL: '',
+    HOLDFAST_PUBLIC_DOWNLOAD_URL: '',
+    HOLDFAST_UPLOAD_STORES: 'on',
+  }
+  const main = fileURLToPath(new URL('../../apps/upload/src/main.ts', import.meta.url))
+  const log = join(cluster.dataDir, 'logs', `${name}.log`)
+  const frontend = startProcess(process.execPath, [main], {
+    log,
+    cwd: cluster.dataDir,
+    env: { PATH: process.env.PATH ?? '', ...settings },
+  })
+  t.teardown(() => frontend.stop('SIGKILL'))
+  const [uploads, downloads, admin] = ports.map((port) => `http://127.0.0.1:${port}`) as [
+    string,
+    string,
+    string,
+  ]
+  await until(
+    'it takes part',
+    async () => {
+      const { nodes, replication } = await status()
+      return (nodes.find(({ id }) => id === name)?.placementGroups ?? 0) > 0 && replication.full
+    },
+    120_000,
+  )
+  t.equal((await fetch(`${admin}/readyz`)).status, 200)
+  const blobs = async () => {
+    const { store } = await dataOf<{ store: { blobs: number } }>(await fetch(`${admin}/admin/status`))
+    return store.blobs
+  }
+  const before = await blobs()
+  const file = (await upload(uploads, 'kept here')) as Uploaded & { servers: string[] }
+  t.equal(await blobs(), before + 1, 'its own copy is there when it is acknowledged')
+  t.ok(file.servers.includes(name))
+  t.equal(await (await fetch(file.link)).text(), 'kept here')
+  t.match(file.link, downloads)
+  await until('the copies are everywhere', async () => (await status()).replication.full)
+  await frontend.stop('SIGTERM')
+  t.equal(await (await fetch(linkAt(home, file.link))).text(), 'kept here', 'others have it')
+  t.equal(await (await fetch(linkAt(other, file.link))).text(), 'kept here', 'in the other region too')
 })

@@ -1,16 +1,30 @@
-/** `npm run config`: every setting with the value in force, its default and its meaning. Exits 78 when one is wrong. */
+/**
+ * `npm run config`: every setting with the value in force, its default and its meaning. Exits 78 when one is wrong. With `-- --cluster` those
+ * of a process of a cluster.
+ */
 import { readFileSync } from 'node:fs'
-import { describeSettings, readConfig, SettingsFault } from '@holdfast/process'
+import { parseArgs } from 'node:util'
+import {
+  clusterSettings,
+  describeSettings,
+  readClusterConfig,
+  readConfig,
+  SettingsFault,
+  settings,
+} from '@holdfast/process'
 
 const env = process.env
+const { values: options } = parseArgs({ options: { cluster: { type: 'boolean', default: false } } })
+const shown = options.cluster ? { ...settings, ...clusterSettings } : settings
+const read = options.cluster ? readClusterConfig : readConfig
 
-for (const { name, value, fallback, meaning } of describeSettings(env)) {
+for (const { name, value, fallback, meaning } of describeSettings(env, shown)) {
   const origin = value === fallback ? 'default' : `default: ${fallback || 'none'}`
   console.log(`${name}=${value}\n    ${meaning} (${origin})`)
 }
 
 try {
-  readConfig(env, { readSecret: (path) => readFileSync(path, 'utf8') })
+  read(env, { readSecret: (path) => readFileSync(path, 'utf8') })
 } catch (error) {
   if (!(error instanceof SettingsFault)) throw error
   console.error(`\n${error.message}`)

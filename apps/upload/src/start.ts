@@ -1,6 +1,7 @@
 /**
  * An upload frontend of a cluster. Beside the uploads it gives out its region's public downloads: links lead here, and the bytes come from
- * the nearest node that has them; when that one dies, the next goes on at the very byte. It holds nothing.
+ * the nearest node that has them; when that one dies, the next goes on at the very byte. It holds nothing, unless it is told to be a storage
+ * node too: then the first copy of what it takes is on its own disk.
  */
 import type { BlobStore } from '@holdfast/blob-store'
 import { clusterBlobs, joinCluster, startAdmin, tokenKeyId } from '@holdfast/cluster'
@@ -14,7 +15,7 @@ import {
   urlOf,
 } from '@holdfast/process'
 import { ClientCountries } from '@holdfast/regions'
-import { createDownloads } from '@holdfast/storage-node'
+import { createDownloads, StorageRole } from '@holdfast/storage-node'
 import type { Logger } from 'pino'
 import { createUpload } from './app.ts'
 import { UploadPlaces } from './upload-places.ts'
@@ -41,8 +42,27 @@ export async function startUpload({ config, secrets, settings, log }: StartOptio
     download: downloadUrl,
     admin: urlOf(adminHost, ports.admin),
   }
-  const cluster = await joinCluster({ config, secrets, role: 'upload', addresses, log })
+  const storage = config.uploadStores ? await StorageRole.open({ config, secrets, log }) : undefined
+  opened.defer(() => storage?.close())
+  let draining = false
+  const cluster = await joinCluster({
+    config,
+    secrets,
+    role: 'upload',
+    log,
+    ...(storage === undefined
+      ? { addresses }
+      : {
+          addresses: { ...addresses, ...storage.addresses },
+          moreRoles: ['storage-node'],
+          // As a node it is ready before there are groups for its uploads: they are made of nodes that are.
+          report: () => ({ ...storage.word, ready: storage.ailment === undefined && !draining }),
+          onGroup: (group) => storage.learn(group),
+        }),
+  })
   opened.defer(() => cluster.close())
+  opened.defer(() => storage?.stop())
+  await storage?.join(cluster)
   const { map: groups } = cluster.groups
   const stores = new Map(config.regions.map((code) => [code, clusterBlobs(cluster, { region: code })]))
   opened.defer(async () => {
@@ -66,7 +86,13 @@ export async function startUpload({ config, secrets, settings, log }: StartOptio
     isHealthy: takesUploads,
     blobsOf,
   })
-  const admin = await startAdmin(cluster, { role: 'upload', port: ports.admin, settings, accounts: false })
+  const admin = await startAdmin(cluster, {
+    role: 'upload',
+    port: ports.admin,
+    settings,
+    accounts: false,
+    ...(storage === undefined ? {} : { status: () => storage.status() }),
+  })
   opened.defer(() => admin.close())
 
   const hosts = {
@@ -92,6 +118,7 @@ export async function startUpload({ config, secrets, settings, log }: StartOptio
   })
   for (const name of ['upload', 'download'] as const)
     await listen(hosts[name], { name, host, port: ports[name] })
+  await storage?.start()
   // Groups are planned once storage nodes are there, seconds after the first start.
   const awaiting = setInterval(() => {
     if (!config.regions.some(takesUploads)) return
@@ -105,6 +132,7 @@ export async function startUpload({ config, secrets, settings, log }: StartOptio
     addresses,
     async close() {
       clearInterval(awaiting)
+      draining = true
       cluster.setPhase('draining')
       await running.disposeAsync()
     },

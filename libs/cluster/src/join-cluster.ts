@@ -33,12 +33,14 @@ export interface JoinOptions {
   config: ClusterConfig
   secrets: ClusterSecrets
   role: Extract<MemberRole, 'api' | 'upload' | 'actor-host' | 'storage-node'>
+  /** What the process is besides. */
+  moreRoles?: readonly MemberRole[]
   /** Where others, people included, reach this process; the admin host among them. */
   addresses: Record<string, string>
   log: Logger
   load?: () => number
-  /** What heartbeats say besides `ready`. */
-  report?: () => Omit<Report, 'ready'>
+  /** What heartbeats say; without `ready` they say the phase of the process. */
+  report?: () => Partial<Report>
   onGroup?: GroupRowsOptions['onGroup']
   clock?: Clock
 }
@@ -66,7 +68,7 @@ export interface ClusterPart {
   readonly bans: SharedBans
   readonly readiness: Readiness
   /** Names of the nodes that hold a group's files, nearest healthy first. */
-  readonly serversOf: (placementGroup: number) => readonly string[]
+  readonly serversOf: (placementGroup: number, createdMs: number) => readonly string[]
   /** Public downloads of the region that serves the content's account, so that a direct link reads the same wherever it is shown. */
   readonly directUrlOf: (contentId: string) => string | undefined
   /** Opens all accounts born in a region in the term of its home; for actor hosts of a region that keeps their journals. */
@@ -139,8 +141,9 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const membership = new NatsMembership({
     bus,
     facts: { id, role, region, addresses },
+    moreRoles: options.moreRoles ?? [],
     load: options.load ?? (() => 0),
-    report: () => ({ ...options.report?.(), ready: readiness.phase === 'ready' }),
+    report: () => ({ ready: readiness.phase === 'ready', ...options.report?.() }),
     clock,
     onListenerError: warn('a listener of the membership failed'),
   })
@@ -230,7 +233,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     },
     replicaOf: async (account) =>
       metadata.homes.get(keyring.ids.birthRegion(account as AccountId))?.journals.replica(account),
-    serversOf: (number) => holders.serversOf(number),
+    serversOf: (number, createdMs) => holders.serversOf(number, createdMs),
     directUrlOf(contentId) {
       const account = keyring.ids.accountOf(contentId)
       const home = account && regions.homeOf(keyring.ids.birthRegion(account)).serving
@@ -269,9 +272,11 @@ export function clusterBlobs(
   cluster: ClusterPart,
   { region = cluster.config.region }: { region?: RegionCode } = {},
 ): ReplicatedBlobStore {
-  const { groups, peers, clock, log } = cluster
+  const { config, groups, peers, clock, log } = cluster
+  const localNode = region === config.region ? peers.localId : undefined
   return new ReplicatedBlobStore({
     region,
+    ...(localNode === undefined ? {} : { localNode }),
     groups: groups.map,
     peers,
     refreshGroups: groups.refresh,

@@ -28,6 +28,11 @@ export class StoragePeers implements Peers {
     this.#local = local
   }
 
+  /** Undefined when this process has no storage role. */
+  get localId(): string | undefined {
+    return this.#local?.id
+  }
+
   /** A node that fell silent is still reached where it was last. */
   node(id: string): StorageNode | undefined {
     if (id === this.#local?.id) return this.#local.node

@@ -41,6 +41,8 @@ export interface NatsMembershipOptions {
   /** Takes NATS patterns. Stays open. */
   bus: Bus
   facts: MemberFacts
+  /** What it is besides the role that its facts name. */
+  moreRoles?: readonly MemberRole[]
   load?: () => number
   report?: () => Report
   /** Default 1,000. */
@@ -72,6 +74,7 @@ const greetMs = 20
 export class NatsMembership implements Membership {
   readonly #bus: Bus
   readonly #facts: MemberFacts
+  readonly #moreRoles: readonly MemberRole[]
   readonly #load: () => number
   readonly #report: () => Report
   readonly #intervalMs: number
@@ -97,6 +100,7 @@ export class NatsMembership implements Membership {
     assertFacts(options.facts)
     this.#bus = options.bus
     this.#facts = structuredClone(options.facts)
+    this.#moreRoles = options.moreRoles ?? []
     this.#load = options.load ?? (() => 0)
     this.#report = options.report ?? (() => ({ ready: true }))
     this.#intervalMs = options.intervalMs ?? 1_000
@@ -208,7 +212,7 @@ export class NatsMembership implements Membership {
     const { ready, freeBytes = 0, accounts = 0, lagMs = 0, ...others } = this.#report()
     return {
       id,
-      roles: [role],
+      roles: [role, ...this.#moreRoles],
       region,
       incarnation: this.#incarnation,
       sequence: this.#sequence,
@@ -312,8 +316,8 @@ function isNewer(beat: Heartbeat, known: Heartbeat): boolean {
 }
 
 /** Everything whose change is told; load is not. */
-function saysOf({ roles: [role], region, addresses, ready, incarnation }: Heartbeat): string {
-  return JSON.stringify([role, region, addresses, ready, incarnation.toString('hex')])
+function saysOf({ roles, region, addresses, ready, incarnation }: Heartbeat): string {
+  return JSON.stringify([roles, region, addresses, ready, incarnation.toString('hex')])
 }
 
 /** 16 bytes that sort by when the life began. */

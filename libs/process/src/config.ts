@@ -189,6 +189,11 @@ export const clusterSettings = {
     meaning:
       'A storage node that is silent for so long counts as lost, and its copies are made anew elsewhere, seconds.',
   }),
+  HOLDFAST_UPLOAD_STORES: onOff({
+    fallback: 'off',
+    meaning:
+      '`on` makes an upload frontend a storage node too: the first copy of what it takes is on its own disk, without a network between.',
+  }),
   HOLDFAST_INTERNAL_BIND: address(
     '127.0.0.1',
     'Address of the listeners between nodes; peers reach them under it. On the cluster’s own network.',
@@ -211,6 +216,8 @@ export interface ClusterConfig extends Config {
   natsServers: readonly Endpoint[]
   cassandra: { nodes: Partial<Record<RegionCode, Endpoint[]>>; replicas: number }
   nodeLostMs: number
+  /** An upload frontend plays the storage role too. */
+  uploadStores: boolean
   internal: { host: string; control: number; bytes: number }
 }
 
@@ -239,6 +246,7 @@ export function readClusterConfig(
     natsServers: values.HOLDFAST_NATS_SERVERS,
     cassandra: { nodes: values.HOLDFAST_CASSANDRA, replicas: values.HOLDFAST_CASSANDRA_REPLICAS },
     nodeLostMs: values.HOLDFAST_NODE_LOST_SECONDS * 1000,
+    uploadStores: values.HOLDFAST_UPLOAD_STORES,
     internal: {
       host: values.HOLDFAST_INTERNAL_BIND,
       control: values.HOLDFAST_CONTROL_PORT,
@@ -259,8 +267,13 @@ function clusterFits(values: Partial<ClusterValues>): string[] {
   for (const region of all)
     if (!nodes[region]) faults.push(`HOLDFAST_CASSANDRA names no node of the region ${region}`)
   if (values.HOLDFAST_CLUSTER_SECRET === undefined) faults.push('HOLDFAST_CLUSTER_SECRET is not set')
-  return faults
+  const ofUploads = values.HOLDFAST_UPLOAD_STORES ? uploadPortNames : []
+  return [...faults, ...portsDiffer(values, [...ofUploads, ...storagePortNames])]
 }
+
+const storagePortNames = ['HOLDFAST_CONTROL_PORT', 'HOLDFAST_BYTES_PORT'] as const
+/** What an upload frontend listens on besides. */
+const uploadPortNames = ['HOLDFAST_UPLOAD_PORT', 'HOLDFAST_DOWNLOAD_PORT', 'HOLDFAST_ADMIN_PORT'] as const
 
 /** The environment as one frozen value. Nothing in it is secret. */
 export interface Config {
@@ -315,7 +328,11 @@ export function readConfig(
   env: Environment,
   { readSecret }: { readSecret: (path: string) => string },
 ): { config: Config; secrets: Secrets } {
-  const values = readSettings(settings, env, { prefix: 'HOLDFAST_', readSecret, check: portsDiffer })
+  const values = readSettings(settings, env, {
+    prefix: 'HOLDFAST_',
+    readSecret,
+    check: (read) => portsDiffer(read, portNames),
+  })
   return { config: deepFreeze(configOf(values)), secrets: Object.freeze(secretsOf(values)) }
 }
 
@@ -352,9 +369,12 @@ const portNames = [
   'HOLDFAST_ADMIN_PORT',
 ] as const
 
-function portsDiffer(values: Partial<Values>): string[] {
-  return portNames.flatMap((name, index) => {
-    const earlier = portNames.slice(0, index).find((other) => values[other] === values[name])
+function portsDiffer<Name extends string>(
+  values: Partial<Record<Name, unknown>>,
+  names: readonly Name[],
+): string[] {
+  return names.flatMap((name, index) => {
+    const earlier = names.slice(0, index).find((other) => values[other] === values[name])
     return earlier !== undefined && values[name] ? [`${name} is ${values[name]}, which ${earlier} takes`] : []
   })
 }

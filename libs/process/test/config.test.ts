@@ -1,5 +1,5 @@
 import t from 'tap'
-import { describeSettings, readConfig, settings } from '../src/config.ts'
+import { describeSettings, readClusterConfig, readConfig, settings } from '../src/config.ts'
 import { SettingsFault } from '../src/settings.ts'
 
 const noFiles = { readSecret: () => '' }
@@ -124,3 +124,26 @@ t.test(
 function fail(path: string): never {
   throw new Error(`no such file: ${path}`)
 }
+
+t.test('an upload frontend stores when it is told to, on ports of its own', async (t) => {
+  const env = { HOLDFAST_NODE_NAME: 'upload-1', HOLDFAST_CLUSTER_SECRET: 'secret-of-a-cluster' }
+  const faults = (more: Record<string, string>): readonly string[] => {
+    try {
+      readClusterConfig({ ...env, ...more }, noFiles)
+      return []
+    } catch (error) {
+      return (error as SettingsFault).faults
+    }
+  }
+  t.equal(readClusterConfig(env, noFiles).config.uploadStores, false)
+  const stores = { HOLDFAST_UPLOAD_STORES: 'on' }
+  t.equal(readClusterConfig({ ...env, ...stores }, noFiles).config.uploadStores, true)
+  t.match(faults({ HOLDFAST_UPLOAD_STORES: 'yes' }), [/HOLDFAST_UPLOAD_STORES/])
+  t.same(faults({ HOLDFAST_BYTES_PORT: '8091' }), [
+    'HOLDFAST_BYTES_PORT is 8091, which HOLDFAST_CONTROL_PORT takes',
+  ])
+  t.same(faults({ HOLDFAST_CONTROL_PORT: '8081' }), [], 'nobody else listens there')
+  t.same(faults({ ...stores, HOLDFAST_CONTROL_PORT: '8081' }), [
+    'HOLDFAST_CONTROL_PORT is 8081, which HOLDFAST_UPLOAD_PORT takes',
+  ])
+})

@@ -1,0 +1,151 @@
+/**
+ * The storage role of a process: its own store behind the rules of its placement groups, served to frontends and other nodes. A storage node
+ * does little else; an upload frontend may play it too, and then writes the first replica without a network between.
+ *
+ * It comes in two steps with the joining of the cluster between them: what is told there holds the addresses and the node's word, and
+ * what the node does needs the cluster.
+ */
+import { join } from 'node:path'
+import { storeMetrics } from '@holdfast/admin'
+import { type BlobStoreServer, serveBlobStore } from '@holdfast/blob-store-grpc'
+import type { ChunkStore } from '@holdfast/chunk-store'
+import type { ClusterPart } from '@holdfast/cluster'
+import { type Clock, systemClock } from '@holdfast/kernel'
+import { type ClusterConfig, type ClusterSecrets, chosenPorts, urlOf } from '@holdfast/process'
+import { NodeGroups, type PlacementGroup } from '@holdfast/replication'
+import type { Logger } from 'pino'
+import { type NodeWord, openNode, type RunningNode } from './node.ts'
+import { openNodeStore } from './node-store.ts'
+import { replicationMetrics } from './replication-metrics.ts'
+
+/** How often heartbeats learn of space and lag, ms. */
+const lookMs = 1_000
+
+export interface StorageRoleOptions {
+  config: ClusterConfig
+  secrets: ClusterSecrets
+  log: Logger
+  clock?: Clock
+}
+
+export class StorageRole {
+  /** Where other nodes and frontends reach it. */
+  readonly addresses: { control: string; bytes: string }
+  readonly #options: StorageRoleOptions
+  readonly #store: ChunkStore
+  readonly #ports: { control: number; bytes: number }
+  #groups: NodeGroups | undefined
+  #running: RunningNode | undefined
+  #server: BlobStoreServer | undefined
+  #looking: NodeJS.Timeout | undefined
+  #word: NodeWord = { freeBytes: 0, lagMs: 0, suspect: false, coveredMs: {}, draining: false }
+  #ailment: string | undefined = 'starting'
+
+  /** Opens the store. @throws StartFault DATA_LOCKED, DATA_UNUSABLE */
+  static async open(options: StorageRoleOptions): Promise<StorageRole> {
+    const { config, log, clock = systemClock } = options
+    const path = join(config.dataDir, 'blobs')
+    const store = await openNodeStore({ path, config: config.store, clock, log })
+    try {
+      const { host, control, bytes } = config.internal
+      return new StorageRole(options, store, await chosenPorts({ control, bytes }, host))
+    } catch (error) {
+      await store.close()
+      throw error
+    }
+  }
+
+  private constructor(
+    options: StorageRoleOptions,
+    store: ChunkStore,
+    ports: { control: number; bytes: number },
+  ) {
+    const { host } = options.config.internal
+    this.#options = options
+    this.#store = store
+    this.#ports = ports
+    this.addresses = { control: `${host}:${ports.control}`, bytes: urlOf(host, ports.bytes) }
+  }
+
+  /** What heartbeats say. */
+  get word(): NodeWord {
+    return this.#word
+  }
+
+  /** Why it takes no uploads or is not to be trusted, as of the last look; undefined when all is well. */
+  get ailment(): string | undefined {
+    return this.#ailment
+  }
+
+  /** The node, once it has joined. */
+  get node(): RunningNode {
+    if (this.#running === undefined) throw new Error('the storage role has not joined yet')
+    return this.#running
+  }
+
+  /** Takes a version of a group that was heard of; those from before the joining are read there. */
+  async learn(group: PlacementGroup): Promise<void> {
+    await this.#groups?.learn(group)
+  }
+
+  /** Serves others when it resolves. @throws StartFault PORT_TAKEN */
+  async join(cluster: ClusterPart): Promise<void> {
+    const { config, secrets } = this.#options
+    const groups = await NodeGroups.open({
+      nodeId: config.nodeName,
+      notes: this.#store,
+      lookUp: async (number) => {
+        await cluster.groups.refresh()
+        return cluster.groups.map.get(number)
+      },
+    })
+    this.#groups = groups
+    for (const group of cluster.groups.map.all()) await groups.learn(group)
+    this.#running = await openNode(cluster, { store: this.#store, groups })
+    this.#server = await serveBlobStore(this.#running.node, {
+      secret: secrets.clusterSecret,
+      host: config.internal.host,
+      controlPort: this.#ports.control,
+      bytesPort: this.#ports.bytes,
+    })
+    storeMetrics(cluster.metrics, this.#store)
+    replicationMetrics(cluster.metrics, this.#running.replicator)
+  }
+
+  /** Begins to follow others, to scrub, to collect. @param looked told after each look at its health; the first is over when it resolves */
+  async start(looked: () => void = () => {}): Promise<void> {
+    const { log } = this.#options
+    const { node } = this
+    const look = async () => {
+      this.#word = await node.word()
+      const ailment = await node.ailment()
+      if (ailment !== undefined && ailment !== this.#ailment)
+        log.warn({ reason: ailment }, 'the node takes no uploads')
+      this.#ailment = ailment
+      looked()
+    }
+    await look()
+    this.#looking = setInterval(
+      () => void look().catch((error: unknown) => log.warn({ err: error }, 'the store does not answer')),
+      lookMs,
+    )
+    node.start()
+  }
+
+  /** For the admin host. */
+  async status() {
+    return { store: await this.#store.usage(), replication: await this.node.replicator.lag() }
+  }
+
+  /** Ends what others ask of it, within the drain time; the store stays open. Before the cluster is left. */
+  async stop(): Promise<void> {
+    clearInterval(this.#looking)
+    await this.#server?.close({ drainMs: this.#options.config.drainMs })
+    await this.#running?.close()
+  }
+
+  /** Closes the store, as the last one. */
+  async close(): Promise<void> {
+    await this.#store.close()
+  }
+}
