@@ -221,7 +221,7 @@ export class Supervisor {
     }
   }
 
-  /** Once, before anybody needs them: data centres that see each other agree on one schema. */
+  /** Once, before ten processes wait for them and keep the machine busy meanwhile. */
   async #makeTables(): Promise<void> {
     const until = performance.now() + readyMs
     for (const { settings } of this.#of(['actor-host'])) {

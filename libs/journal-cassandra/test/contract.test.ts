@@ -14,7 +14,7 @@ t.teardown(() => server.stop('SIGKILL'))
 function connect(
   options: { keyspace?: string } & Pick<
     Parameters<typeof CassandraMetadataStore.open>[0],
-    'termOf' | 'backup'
+    'termOf' | 'backup' | 'migrations'
   > = {},
 ): Promise<CassandraMetadataStore> {
   return CassandraMetadataStore.open({
@@ -45,6 +45,17 @@ async function open(t: Test) {
   }
   return { store: shared, reopen }
 }
+
+t.test('a leader of the schema that was overtaken goes no further', async (t) => {
+  const startedMs = performance.now()
+  const overtaken = "UPDATE schema_state USING TTL 3 SET value = 'another' WHERE key = 'migration-leader'"
+  const store = await connect({
+    keyspace: 'overtaken',
+    migrations: [[overtaken], ['CREATE TABLE once (key text PRIMARY KEY)']],
+  })
+  await store.close()
+  t.ok(performance.now() - startedMs > 2_000, 'what is left is made when nobody else leads')
+})
 
 t.test('journals in Cassandra', async (t) => {
   journalStoreContract({
