@@ -88,6 +88,17 @@ async function makeFolder(api: string, { guestToken, parentFolder }: Uploaded): 
   return status === 'ok'
 }
 
+async function accountOf({ guestToken }: Uploaded): Promise<string> {
+  const answer = await fetch(`${home.api}/accounts/getid`, {
+    headers: { authorization: `Bearer ${guestToken}` },
+  })
+  return (await dataOf<{ id: string }>(answer)).id
+}
+
+async function shown(api: string, { id, guestToken }: Uploaded): Promise<{ serverSelected: string }> {
+  return dataOf(await fetch(`${api}/contents/${id}`, { headers: { authorization: `Bearer ${guestToken}` } }))
+}
+
 async function folderCount(api: string, { guestToken }: Uploaded): Promise<number> {
   const get = async <T>(id: string): Promise<T> =>
     dataOf(await fetch(`${api}/accounts/${id}`, { headers: { authorization: `Bearer ${guestToken}` } }))
@@ -167,7 +178,11 @@ t.test('a region is lost: others do not notice; given up, its accounts go on els
   const far = await Promise.all([1, 2, 3, 4].map((at) => upload(other.upload, `far ${at}`)))
   for (const one of far) t.ok(await makeFolder(other.api, one))
   const counts = await Promise.all(far.map((one) => folderCount(other.api, one)))
-  await copiedTo(home)
+  await Promise.all([copiedTo(home), copiedTo(other)])
+  const [viewed] = near as [Uploaded]
+  await said('account', 'tier', await accountOf(viewed), 'premium')
+  for (const { code, api } of [home, other])
+    t.match((await shown(api, viewed)).serverSelected, code, 'a node near the viewer is named')
   t.match(
     (await run('region', 'evacuate', other.code, '--fenced')).err,
     'actor hosts of the region are alive',

@@ -16,9 +16,11 @@ export interface ApiDeps {
   metrics: Registry
   clock: Clock
   /** Names of the nodes that hold a placement group's files now, nearest first. */
-  serversOf: (placementGroup: number) => readonly string[]
+  serversOf: (placementGroup: number, createdMs: number) => readonly string[]
   /** Origin of a content's direct links; without it that of all downloads. */
   directUrlOf?: (contentId: string) => string | undefined
+  /** Origin of a region's upload host where its name does not follow from our own; undefined when none is known. */
+  uploadUrlOf?: (region: RegionCode) => string | undefined
   settings: ApiSettings
 }
 

@@ -12,11 +12,18 @@ export const regionNames: Record<RegionCode, string> = {
   'sa-sao': 'South America (Sao Paulo)',
 }
 
-/** `upload-<region>` under the domain of the upload host; an upload host without a domain serves all regions itself. */
-export function regionalUploadUrl(uploadUrl: string, region: RegionCode): string {
+/**
+ * `upload-<region>` under the domain of the upload host. Without a domain it is what `uploadUrlOf` knows of the region, else the upload host,
+ * which serves all regions itself.
+ */
+export function regionalUploadUrl(
+  uploadUrl: string,
+  region: RegionCode,
+  uploadUrlOf: (region: RegionCode) => string | undefined = () => undefined,
+): string {
   const url = new URL(uploadUrl)
   const isAddress = url.hostname.startsWith('[') || /^[\d.]+$/.test(url.hostname)
-  if (isAddress || !url.hostname.includes('.')) return uploadUrl
+  if (isAddress || !url.hostname.includes('.')) return uploadUrlOf(region) ?? uploadUrl
   const domain = url.hostname.replace(/^upload\./, '')
   const port = url.port === '' ? '' : `:${url.port}`
   return `${url.protocol}//upload-${region}.${domain}${port}`

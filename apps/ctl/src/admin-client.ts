@@ -31,7 +31,7 @@ const reasons: Record<string, string> = {
   'error-notFenced':
     'too few other regions can be told: make sure that the region is off or cut off from its users, then repeat with --fenced',
   'error-noCluster': 'this service is no cluster',
-  'error-node': 'no such storage node',
+  'error-node': 'no storage node of this name lives or is known: ctl status names them',
   'error-nodeAlive': 'the node is alive and holds placement groups: drain it first',
   'error-internal': 'the service failed at it: its log says why',
 }

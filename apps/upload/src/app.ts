@@ -21,7 +21,7 @@ export interface UploadDeps {
   metrics: Registry
   limits: RateLimits
   /** Names of the nodes that hold a placement group's files now, nearest first. */
-  serversOf: (placementGroup: number) => readonly string[]
+  serversOf: (placementGroup: number, createdMs: number) => readonly string[]
   /** Where an upload goes and a guest of it is born, by the host it was sent to and whom it is from; default: `blobs` and the settings' region. */
   placeOf?: (request: FastifyRequest) => { region: RegionCode; blobs: BlobStore }
   settings: UploadSettings

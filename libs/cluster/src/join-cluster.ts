@@ -69,6 +69,8 @@ export interface ClusterPart {
   readonly readiness: Readiness
   /** Names of the nodes that hold a group's files, nearest healthy first. */
   readonly serversOf: (placementGroup: number, createdMs: number) => readonly string[]
+  /** Public upload host of a region, as one of its processes says; undefined when none is heard. */
+  readonly uploadUrlOf: (region: RegionCode) => string | undefined
   /** Public downloads of the region that serves the content's account, so that a direct link reads the same wherever it is shown. */
   readonly directUrlOf: (contentId: string) => string | undefined
   /** Opens all accounts born in a region in the term of its home; for actor hosts of a region that keeps their journals. */
@@ -234,6 +236,9 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     replicaOf: async (account) =>
       metadata.homes.get(keyring.ids.birthRegion(account as AccountId))?.journals.replica(account),
     serversOf: (number, createdMs) => holders.serversOf(number, createdMs),
+    uploadUrlOf: (code) =>
+      membership.beats().find((beat) => beat.region === code && beat.roles.includes('upload'))?.addresses
+        .upload,
     directUrlOf(contentId) {
       const account = keyring.ids.accountOf(contentId)
       const home = account && regions.homeOf(keyring.ids.birthRegion(account)).serving

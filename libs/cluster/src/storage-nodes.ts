@@ -28,9 +28,10 @@ export async function removeNode(cluster: ClusterPart, node: string) {
   return { node, order: 'removed', groups }
 }
 
-/** An ordinary node again, that gets groups as a new one would. @throws Refusal `error-node` when nothing was decided about it. */
+/** An ordinary node again, that gets groups as a new one would. Nothing changes for one that is. @throws Refusal `error-node` when nobody knows it. */
 export async function returnNode(cluster: ClusterPart, node: string) {
-  if (cluster.nodes.of(node) === undefined) throw new Refusal('error-node')
+  const isOrdinary = isAlive(cluster, node) || groupsOf(cluster, node).length > 0
+  if (cluster.nodes.of(node) === undefined && !isOrdinary) throw new Refusal('error-node')
   await cluster.nodes.set(node, undefined)
   return { node, order: null, groups: groupsOf(cluster, node) }
 }

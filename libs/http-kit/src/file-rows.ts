@@ -11,8 +11,13 @@ export interface RowFacts {
   downloadUrl: string
   /** `?c=…` or empty. */
   capability: string
-  serversOf: (placementGroup: number) => readonly string[]
+  /** @param createdMs no later than this the copies were made, Unix ms */
+  serversOf: (placementGroup: number, createdMs: number) => readonly string[]
+  nowSeconds: number
 }
+
+/** The nodes that hold files older than this are asked for once a page and group: copies take seconds. */
+const settledSeconds = 60
 
 const plainJson = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
 const plainUrl = /^[A-Za-z0-9_.!~*'()-]*$/
@@ -23,7 +28,14 @@ export function fileRows(files: FileColumns, facts: RowFacts): string[] {
   const md5s = files.md5s.toString('hex')
   const codes = files.codes.toString('latin1')
   const mimetypes = files.mimetypes.map(quoted)
-  const servers = new Map<number, string>()
+  const settled = facts.nowSeconds - settledSeconds
+  const settledServers = new Map<number, string>()
+  const serversAt = (group: number, created: number) => {
+    if (created > settled) return serversText(facts.serversOf(group, copiesMadeBy(created)))
+    const known = settledServers.get(group) ?? serversText(facts.serversOf(group, copiesMadeBy(settled)))
+    settledServers.set(group, known)
+    return known
+  }
   const parent = `,"parentFolder":${quoted(facts.folderId)}`
   const viewer = `,"isOwner":${facts.isOwner},"canAccess":true`
   const link = `,"link":${quoted(`${facts.downloadUrl}/download/`).slice(0, -1)}`
@@ -35,9 +47,8 @@ export function fileRows(files: FileColumns, facts: RowFacts): string[] {
     const name = files.names.slice(nameAt, nameEnd)
     nameAt = nameEnd
     const group = files.placementGroups.readUInt32LE(row * 4)
-    const holders = servers.get(group) ?? serversText(facts.serversOf(group))
-    servers.set(group, holders)
     const created = files.createTimes.readDoubleLE(row * 8)
+    const holders = serversAt(group, created)
     const modified = files.modTimes.readDoubleLE(row * 8)
     const size = files.sizes.readDoubleLE(row * 8)
     const md5 = md5s.slice(row * 32, row * 32 + 32)
@@ -62,6 +73,11 @@ function quoted(text: string): string {
 
 function inUrl(name: string): string {
   return plainUrl.test(name) ? name : encodeURIComponent(name)
+}
+
+/** A file's copies are there before the file is: by the end of its second, Unix ms. */
+export function copiesMadeBy(createTime: number): number {
+  return (createTime + 1) * 1_000
 }
 
 /** Share codes have 8 characters, 6 on legacy folders, none on what predates them; the rest is zeros. */

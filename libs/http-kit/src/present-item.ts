@@ -8,7 +8,7 @@ import { createSecretKey } from 'node:crypto'
 import { type CapabilityKey, signCapability } from '@holdfast/access'
 import { RecentMap } from '@holdfast/kernel'
 import type { ContentView, DirectLink, FileColumns, Item } from '@holdfast/wire'
-import { fileRows } from './file-rows.ts'
+import { copiesMadeBy, fileRows } from './file-rows.ts'
 
 /** What an installation fixes for all answers. */
 export interface PresentSettings {
@@ -16,8 +16,8 @@ export interface PresentSettings {
   downloadUrl: string
   /** Origin of a content's direct links, the same whoever is asked; without it, or when none is known: `downloadUrl`. */
   directUrlOf?: (contentId: string) => string | undefined
-  /** Names of the nodes that hold a placement group's files now, nearest first. */
-  serversOf: (placementGroup: number) => readonly string[]
+  /** Names of the nodes that hold a placement group's files now, nearest first; of files whose copies were made by `createdMs`, Unix ms. */
+  serversOf: (placementGroup: number, createdMs: number) => readonly string[]
   /** keyring.derive('capability'). */
   capabilityKey: Uint8Array
 }
@@ -94,7 +94,8 @@ export class ItemPresenter {
   }
 
   #file(item: Item, view: PresentView, capability: string): ItemShape {
-    const servers = view.servers ?? this.#settings.serversOf(item.blob?.placementGroup ?? 0)
+    const servers =
+      view.servers ?? this.#settings.serversOf(item.blob?.placementGroup ?? 0, copiesMadeBy(item.createTime))
     const shape: ItemShape = { id: item.id, type: 'file', name: item.name }
     if (item.parentFolder !== undefined) shape.parentFolder = item.parentFolder
     if (item.parentFolderCode !== undefined) shape.parentFolderCode = item.parentFolderCode
@@ -154,7 +155,8 @@ export class ItemPresenter {
   ): string[] {
     const { downloadUrl, serversOf } = this.#settings
     const capability = this.#capability(item.id, item, view)
-    const facts = { folderId: item.id, isOwner: item.isOwner, downloadUrl, capability, serversOf }
+    const { nowSeconds } = view
+    const facts = { folderId: item.id, isOwner: item.isOwner, downloadUrl, capability, serversOf, nowSeconds }
     const rows = fileRows(files, facts)
     if (places.length === 0) return rows
     const members: string[] = []

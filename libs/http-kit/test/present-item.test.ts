@@ -160,6 +160,8 @@ t.test('files that came as columns read like items, in their places', async (t) 
     file({
       id: id(n),
       name,
+      // Old ones, and some that were made just now.
+      createTime: n < 3 ? now - 1_000 * n - 100 : now - n,
       code: n === 0 ? undefined : n === 1 ? 'AbCd12' : `AbCd123${n}`,
       isOwner: true,
       modTime: -5,
@@ -178,7 +180,11 @@ t.test('files that came as columns read like items, in their places', async (t) 
   const others = [folder({ id: id(100), isOwner: true }), file({ id: id(101), isOwner: true, tags: 'a,b' })]
   const present = new ItemPresenter({
     downloadUrl: 'https://dl.example/"x"',
-    serversOf: (group) => Array.from({ length: group }, (_, n) => `store${n}`),
+    // A third node has what was made up to 5 seconds ago.
+    serversOf: (group, createdMs) => [
+      ...Array.from({ length: group }, (_, n) => `store${n}`),
+      ...(createdMs <= (now - 5) * 1_000 ? ['far'] : []),
+    ],
     capabilityKey,
   })
   const view = { nowSeconds: now, tokenCounter: 3 }
@@ -203,6 +209,12 @@ t.test('files that came as columns read like items, in their places', async (t) 
     t.equal(tags, 'c')
   }
   t.equal(JSON.stringify(JSON.parse(text([], [])).children), asItems(files))
+  const servers = Object.values(JSON.parse(text([], [])).children as Record<string, { servers: string[] }>)
+  t.same(
+    servers.map((shape) => shape.servers.includes('far')),
+    files.map(({ createTime }) => createTime < now - 5),
+    'a node is named for the files it has',
+  )
   const empty = present.text({ item: folder(), files: FileColumns.fromPartial({}), places: [] }, view)
   t.same(JSON.parse(empty).children, {})
   const whole = { item: folder({ children: files }), files: undefined, places: [] }

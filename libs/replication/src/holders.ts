@@ -48,10 +48,10 @@ export class Holders {
 
   /**
    * Nodes that hold the group's copies, nearest healthy first; at least one as long as the group is known.
-   * @param createdMs of the copy. Without it, or for one made so lately that no mark can cover it: the members of the home region that are alive,
+   * @param createdMs the copies were made by then, Unix ms. When no mark covers that yet: the members of the home region that are alive,
    *   which are those that take uploads.
    */
-  serversOf(placementGroup: number, createdMs?: number): string[] {
+  serversOf(placementGroup: number, createdMs: number): string[] {
     const { groups, peers, region, localNode } = this.#options
     const group = groups.get(placementGroup)
     if (group === undefined) return []
@@ -66,9 +66,9 @@ export class Holders {
   }
 
   /** Its marks cover the copy at every home member but itself: copies start there. */
-  #holds(id: string, group: PlacementGroup, createdMs: number | undefined): boolean {
+  #holds(id: string, group: PlacementGroup, createdMs: number): boolean {
     const report = this.#reports.get(id)
-    if (createdMs === undefined || report === undefined) return false
+    if (report === undefined) return false
     const others = group.members.filter((other) => other !== id)
     return others.every((other) => (report.coveredMs.get(other) ?? 0) - this.#options.skewMs >= createdMs)
   }

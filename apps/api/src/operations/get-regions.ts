@@ -22,7 +22,7 @@ export function getRegions(app: FastifyInstance, parts: ApiParts) {
       const regions = parts.settings.regions.map((code) => ({
         code,
         name: regionNames[code],
-        uploadUrl: regionalUploadUrl(parts.settings.urls.upload, code),
+        uploadUrl: regionalUploadUrl(parts.settings.urls.upload, code, parts.uploadUrlOf),
       }))
       return ok({ regions })
     },
