@@ -1,7 +1,7 @@
 /**
  * The bytes, by HTTP/1.1:
  *
- *   PUT /stages/<upload id>             body: the blob; answers `{id, size, crc32}` of what has come
+ *   PUT /stages/<upload id>             body: the blob, proven in the trailer; answers `{id, size, crc32}` of what has come
  *   GET /blobs/<id>/<incarnation>       with `Range: bytes=a-b`; the trailers say how it ended
  *
  * A body that fails on its way ends with the trailer `holdfast-fault`, so that "corrupt" does not look like "gone"; the trailer
@@ -10,12 +10,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { BlobFault, type BlobName } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
-import type { ClusterSecret } from './cluster-secret.ts'
+import { type ClusterSecret, sentContent } from './cluster-secret.ts'
 import { faultKey, faultOf, httpStatusOfFault } from './faults.ts'
 import type { OpenStages } from './open-stages.ts'
 import type { ServedStore } from './serve-blob-store.ts'
 
 export const crcKey = 'holdfast-crc32'
+export const proofKey = 'holdfast-proof'
 /** A reader that takes nothing for so long is dropped: it holds buffers and, in the store, space. */
 const readerIdleMs = 120_000
 /** How long the body of a refused upload is read and thrown away. */
@@ -36,7 +37,8 @@ export class ByteRoutes {
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
       const { method = '', url: path = '' } = request
-      if (!this.#secret.verify({ method, path }, request.headers.authorization)) {
+      const content = request.headers.range ?? ''
+      if (!this.#secret.verify({ method, path, content }, request.headers.authorization)) {
         response.writeHead(401, { connection: 'close' }).end()
         return
       }
@@ -67,6 +69,10 @@ export class ByteRoutes {
       }
       const { id, size, crc32 } = await stage.seal()
       touch()
+      const sent = { method: 'PUT', path: request.url ?? '', content: sentContent({ size, crc32 }) }
+      const proof = request.trailers[proofKey]
+      if (!this.#secret.verify(sent, proof))
+        throw new BlobFault('CORRUPT', 'these are not the bytes that the sender proves')
       response.setHeader('content-type', 'application/json')
       response.end(JSON.stringify({ id: Buffer.from(id).toString('hex'), size, crc32 }))
     } catch (error) {

@@ -1,8 +1,13 @@
 /**
- * How the processes of a cluster know each other: HMAC-SHA-256 with the cluster's secret over what is asked for and when.
+ * How the processes of a cluster know each other: HMAC-SHA-256 with the cluster's secret over all that is asked for, and when.
  *
- * It proves that the caller knows the secret; it hides nothing and does not cover bodies, so it is for networks that only the cluster is on.
- * A proof that was overheard can be repeated for a minute; what it repeats are reads, and writes that are idempotent by name.
+ * Against whom: somebody who overhears the cluster's network, or gets to its ports, and does not know the secret. He can ask for nothing of
+ * his own, as a proof holds for one message, one range or one upload. What he overheard he can repeat for a minute: reads of what he
+ * has heard already, and writes that are idempotent by name. An upload's bytes are proven at their end, by their
+ * number and CRC-32; a copy from node to node is proven by its name, which is its digest.
+ *
+ * Not against somebody who changes what is on its way, or answers in a node's place: answers are not proven, and nothing is hidden.
+ * Where that is to be feared, these listeners belong on an encrypted network.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
@@ -17,6 +22,8 @@ export interface CallProof {
   method: string
   /** Path of the URL, or the full name of the gRPC method. */
   path: string
+  /** What else says what is asked for: the message, the range, or what has been sent. Default: nothing. */
+  content?: string | Uint8Array
 }
 
 export class ClusterSecret {
@@ -47,7 +54,12 @@ export class ClusterSecret {
     return timingSafeEqual(given, this.#sum(call, atMs)) && fresh
   }
 
-  #sum({ method, path }: CallProof, atMs: number): Buffer {
-    return createHmac('sha256', this.#key).update(`${atMs}\n${method}\n${path}`).digest()
+  #sum({ method, path, content = '' }: CallProof, atMs: number): Buffer {
+    return createHmac('sha256', this.#key).update(`${atMs}\n${method}\n${path}\n`).update(content).digest()
   }
+}
+
+/** What proves the bytes of an upload, at their end. */
+export function sentContent({ size, crc32 }: { size: number; crc32: number }): string {
+  return `${size} bytes, ${crc32}`
 }

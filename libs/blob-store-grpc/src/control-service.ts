@@ -7,13 +7,14 @@ import {
   status,
 } from '@grpc/grpc-js'
 import { BlobFault, type LogPosition, type Placement, type Pulled } from '@holdfast/blob-store'
-import type {
-  InventoryRequest,
-  InventoryResponse,
-  LogEntry,
-  PullRequest,
-  PullResponse,
-  StorageServiceServer,
+import {
+  type InventoryRequest,
+  type InventoryResponse,
+  type LogEntry,
+  type PullRequest,
+  type PullResponse,
+  type StorageServiceServer,
+  StorageServiceService,
 } from '@holdfast/wire/storage'
 import type { ClusterSecret } from './cluster-secret.ts'
 import { contentId, factsOf, messageOf, nameOf, uploadIdOf } from './copies.ts'
@@ -27,12 +28,13 @@ export interface ServiceParts {
   secret: ClusterSecret
 }
 
+const received = new WeakMap<object, Buffer>()
 /** Copies in one message of an inventory. */
 const inventoryBatch = 1000
 
 export function controlService({ store, stages, secret }: ServiceParts): StorageServiceServer {
   const unary =
-    <Q, A>(answer: (request: Q, signal: AbortSignal) => Promise<A>) =>
+    <Q extends object, A>(answer: (request: Q, signal: AbortSignal) => Promise<A>) =>
     (call: ServerUnaryCall<Q, A>, done: sendUnaryData<A>) => {
       if (!isProven(secret, call)) return done(unproven)
       const stop = new AbortController()
@@ -160,9 +162,29 @@ function drained(call: ServerWritableStream<InventoryRequest, InventoryResponse>
 
 const unproven = { code: status.UNAUTHENTICATED, details: 'the caller does not prove the cluster secret' }
 
-function isProven(secret: ClusterSecret, call: { metadata: Metadata; getPath(): string }): boolean {
+/** The service, whose messages are kept as they came for as long as they are there: the proof is of those bytes. */
+export const controlDefinition = Object.fromEntries(
+  Object.entries(StorageServiceService).map(([name, method]) => [
+    name,
+    {
+      ...method,
+      requestDeserialize(bytes: Buffer) {
+        const message = method.requestDeserialize(bytes)
+        received.set(message, bytes)
+        return message
+      },
+    },
+  ]),
+) as typeof StorageServiceService
+
+function isProven(
+  secret: ClusterSecret,
+  call: { request: object; metadata: Metadata; getPath(): string },
+): boolean {
   const [header] = call.metadata.get('authorization')
-  return secret.verify({ method: 'grpc', path: call.getPath() }, header?.toString())
+  const content = received.get(call.request)
+  if (content === undefined) return false
+  return secret.verify({ method: 'grpc', path: call.getPath(), content }, header?.toString())
 }
 
 function refusal(error: unknown): { code: status; details: string; metadata: Metadata } {

@@ -189,9 +189,14 @@ export class RemoteBlobStore implements StorageNode {
   async *inventory({ groups = [] }: { groups?: readonly number[] } = {}): AsyncIterable<BlobFacts> {
     this.#assertOpen()
     const end = this.#beginCall(() => call.cancel())
-    const call = this.#control.inventory(
-      { placementGroups: [...groups] },
-      this.#proof(StorageServiceService.inventory.path),
+    const { path, requestSerialize, responseDeserialize } = StorageServiceService.inventory
+    const message = requestSerialize({ placementGroups: [...groups] })
+    const call = this.#control.makeServerStreamRequest(
+      path,
+      asItIs,
+      responseDeserialize,
+      message,
+      this.#proof(path, message),
     )
     try {
       for await (const { copies } of call as AsyncIterable<{ copies: Parameters<typeof factsOf>[0][] }>)
@@ -308,21 +313,22 @@ export class RemoteBlobStore implements StorageNode {
         else reject(this.#faultOf(error, { changes }))
       }
       const { path, requestSerialize, responseDeserialize } = StorageServiceService[method]
+      const message = (requestSerialize as (request: RequestOf<M>) => Buffer)(request)
       const call = this.#control.makeUnaryRequest(
         path,
-        requestSerialize as (request: RequestOf<M>) => Buffer,
+        asItIs,
         responseDeserialize as unknown as (bytes: Buffer) => ResponseOf<M>,
-        request,
-        this.#proof(path),
+        message,
+        this.#proof(path, message),
         { deadline: Date.now() + Math.max(1, timeoutMs) },
         done,
       )
     })
   }
 
-  #proof(path: string): Metadata {
+  #proof(path: string, message: Buffer): Metadata {
     const metadata = new Metadata()
-    metadata.set('authorization', this.#secret.prove({ method: 'grpc', path }))
+    metadata.set('authorization', this.#secret.prove({ method: 'grpc', path, content: message }))
     return metadata
   }
 
@@ -359,6 +365,9 @@ export class RemoteBlobStore implements StorageNode {
 }
 
 const commitAttempts = 3
+
+/** A message is serialized before its proof is made. */
+const asItIs = (message: Buffer) => message
 
 type RequestOf<M extends Method> = Parameters<(typeof StorageServiceService)[M]['requestSerialize']>[0]
 type ResponseOf<M extends Method> = ReturnType<(typeof StorageServiceService)[M]['responseDeserialize']>

@@ -25,12 +25,10 @@ export async function* readBytes(
   line: ByteLine & { signal?: AbortSignal | undefined; isClosed(): boolean },
 ): AsyncGenerator<Uint8Array> {
   const path = `/blobs/${hex(blob.id)}/${hex(blob.incarnation)}`
+  const range = `bytes=${start}-${end - 1}`
   const request = httpRequest(line.url + path, {
     agent: line.agent,
-    headers: {
-      range: `bytes=${start}-${end - 1}`,
-      authorization: line.secret.prove({ method: 'GET', path }),
-    },
+    headers: { range, authorization: line.secret.prove({ method: 'GET', path, content: range }) },
   })
   const cancel = () => request.destroy(new BlobFault('CANCELLED', 'the reader gave up'))
   const release = line.beginStream(() => request.destroy(new BlobFault('CLOSED', 'the store is closed')))

@@ -8,6 +8,8 @@ import {
   type SealedContent,
 } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
+import { proofKey } from './byte-routes.ts'
+import { sentContent } from './cluster-secret.ts'
 import { type ByteLine, refusalOf } from './remote-bytes.ts'
 
 export interface RemoteStageParts extends ByteLine {
@@ -74,11 +76,15 @@ export class RemoteStage implements PlacedStage {
   #connected(): ClientRequest {
     if (this.#request !== undefined) return this.#request
     const { node, url, agent, secret, progressTimeoutMs } = this.#parts
-    const path = `/stages/${Buffer.from(this.uploadId).toString('hex')}`
+    const path = this.#path
     const request = httpRequest(url + path, {
       agent,
       method: 'PUT',
-      headers: { authorization: secret.prove({ method: 'PUT', path }), 'transfer-encoding': 'chunked' },
+      headers: {
+        authorization: secret.prove({ method: 'PUT', path }),
+        'transfer-encoding': 'chunked',
+        trailer: proofKey,
+      },
     })
     this.#request = request
     this.#release = this.#parts.beginStream(() =>
@@ -99,6 +105,10 @@ export class RemoteStage implements PlacedStage {
     return request
   }
 
+  get #path(): string {
+    return `/stages/${Buffer.from(this.uploadId).toString('hex')}`
+  }
+
   #taken(request: ClientRequest): void {
     if (this.#room === undefined || request.writableLength > bufferedBytesMax / 2) return
     this.#room.resolve()
@@ -110,11 +120,13 @@ export class RemoteStage implements PlacedStage {
     if (this.#state !== 'open') throw new BlobFault('CLOSED', 'the upload has ended')
     const request = this.#connected()
     this.#state = 'sealed'
-    const { node, sealTimeoutMs } = this.#parts
+    const { node, secret, sealTimeoutMs } = this.#parts
     const patience = setTimeout(() => {
       request.destroy(new BlobFault('UNAVAILABLE', `${node} did not take all bytes in ${sealTimeoutMs} ms`))
     }, sealTimeoutMs)
     try {
+      const content = sentContent({ size: this.bytesWritten, crc32: this.#crc32 })
+      request.addTrailers({ [proofKey]: secret.prove({ method: 'PUT', path: this.#path, content }) })
       request.end()
       return await (this.#outcome as Promise<SealedContent>)
     } catch (error) {

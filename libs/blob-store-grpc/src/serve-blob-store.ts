@@ -8,10 +8,9 @@ import type { AddressInfo, Socket } from 'node:net'
 import { Server, ServerCredentials } from '@grpc/grpc-js'
 import type { PlacedBlobStore, ReplicationSource, StorageNode } from '@holdfast/blob-store'
 import { type Clock, systemClock } from '@holdfast/kernel'
-import { StorageServiceService } from '@holdfast/wire/storage'
 import { ByteRoutes } from './byte-routes.ts'
 import { ClusterSecret } from './cluster-secret.ts'
-import { controlService } from './control-service.ts'
+import { controlDefinition, controlService } from './control-service.ts'
 import { OpenStages } from './open-stages.ts'
 
 /** Without `copyFrom` the node cannot be asked to copy from others. */
@@ -76,7 +75,7 @@ export async function serveBlobStore(
     'grpc.keepalive_permit_without_calls': 1,
     'grpc.http2.min_ping_interval_without_data_ms': 5_000,
   })
-  control.addService(StorageServiceService, controlService({ store, stages, secret }))
+  control.addService(controlDefinition, controlService({ store, stages, secret }))
   let controlPort: number
   try {
     controlPort = await bind(control, `${bracketed(host)}:${options.controlPort ?? 0}`)

@@ -1,9 +1,13 @@
 /** What goes wrong between nodes, and what the caller is told. */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
 import { createServer, type Socket } from 'node:net'
+import { Client, credentials, Metadata, status } from '@grpc/grpc-js'
 import { type BlobFacts, BlobFault, type BlobName, MemoryBlobStore } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
+import { systemClock } from '@holdfast/kernel'
+import { StorageServiceService } from '@holdfast/wire/storage'
 import t, { type Test } from 'tap'
 import { ClusterSecret } from '../src/cluster-secret.ts'
 import { RemoteBlobStore, type ServedStore, serveBlobStore } from '../src/index.ts'
@@ -11,6 +15,8 @@ import { RemoteBlobStore, type ServedStore, serveBlobStore } from '../src/index.
 const secret = 'a secret of this test'
 const MiB = 1024 * 1024
 const pinned = { pinMs: 60_000 }
+const asItIs = (message: Buffer) => message
+const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
 
 async function served(t: Test, store: ServedStore, options: Partial<{ progressTimeoutMs: number }> = {}) {
   const server = await serveBlobStore(store, { secret })
@@ -53,6 +59,60 @@ t.test('a proof holds for one call and one minute', async (t) => {
   now += 61_000
   t.notOk(key.verify(call, proof))
   t.throws(() => new ClusterSecret('short', clock), RangeError)
+})
+
+t.test('what was proven for one message, range or upload is good for no other', async (t) => {
+  const store = new MemoryBlobStore()
+  const [one, other] = [await put(store, Buffer.from('one')), await put(store, Buffer.from('another'))]
+  const { server, remote } = await served(t, store)
+  const key = new ClusterSecret(secret, systemClock)
+
+  const { path, requestSerialize, responseDeserialize } = StorageServiceService.delete
+  const named = ({ id, incarnation }: BlobName) =>
+    requestSerialize({ id: Buffer.from(id), incarnation: Buffer.from(incarnation) })
+  const client = new Client(server.control, credentials.createInsecure())
+  t.teardown(() => client.close())
+  const metadata = new Metadata()
+  metadata.set('authorization', key.prove({ method: 'grpc', path, content: named(one) }))
+  const deleted = (message: Buffer) =>
+    new Promise((resolve, reject) => {
+      client.makeUnaryRequest(path, asItIs, responseDeserialize, message, metadata, (error, answer) =>
+        error === null ? resolve(answer) : reject(error),
+      )
+    })
+  await t.rejects(deleted(named(other)), { code: status.UNAUTHENTICATED })
+  t.ok(await store.stat(other))
+  t.same(await deleted(named(one)), { deleted: false }, 'it is asked, and keeps what is pinned')
+
+  const blob = `/blobs/${hex(other.id)}/${hex(other.incarnation)}`
+  const authorization = key.prove({ method: 'GET', path: blob, content: 'bytes=0-0' })
+  const part = async (range: string) =>
+    (await fetch(server.bytes + blob, { headers: { range, authorization } })).status
+  t.equal(await part('bytes=0-6'), 401)
+  t.equal(await part('bytes=0-0'), 200)
+
+  for (const [what, trailers] of [
+    [
+      'other bytes',
+      (path: string) => ({ 'holdfast-proof': key.prove({ method: 'PUT', path, content: '4 bytes, 1' }) }),
+    ],
+    ['no proof', () => ({})],
+  ] as const) {
+    const uploadId = randomBytes(16)
+    await remote.stage({ uploadId })
+    const path = `/stages/${hex(uploadId)}`
+    const sending = request(server.bytes + path, {
+      method: 'PUT',
+      headers: { authorization: key.prove({ method: 'PUT', path }), 'transfer-encoding': 'chunked' },
+    })
+    sending.addTrailers(trailers(path))
+    sending.end('evil')
+    const [answer] = (await once(sending, 'response')) as [IncomingMessage]
+    answer.resume()
+    t.match(answer.headers, { 'holdfast-fault': 'CORRUPT' }, what)
+    t.equal(await remote.committed(uploadId), undefined)
+    t.equal((await store.usage()).openStages, 0)
+  }
 })
 
 class Broken extends MemoryBlobStore {
