@@ -20,6 +20,8 @@ const doubtAfterMs = 500
  * time twice as long; asked again under the same request id it does nothing twice.
  */
 const hearsayMs = 1_000
+/** Where no host is known, none may come for long: a region is lost. One that restarts alone is back sooner, and clients are told to ask again. */
+const absenceMs = 3_000
 
 export interface RoutedAccountClientOptions {
   bus: Bus
@@ -82,11 +84,14 @@ export class RoutedAccountClient implements AccountClient {
     const message = AccountRequest.encode({ ...request, deadlineMs }).finish()
     let hint: string | undefined
     let hearsays = 0
+    let absentSinceMs: number | undefined
     let cause: unknown
     for (let attempt = 0; ; attempt++) {
       const leftMs = endsMs - this.#clock.monotonic()
       if (leftMs <= 0) break
       const host = hint ?? this.#hostOf(request.accountId)
+      absentSinceMs = host === undefined ? (absentSinceMs ?? this.#clock.monotonic()) : undefined
+      if (absentSinceMs !== undefined && this.#clock.monotonic() - absentSinceMs >= absenceMs) break
       const hearsay = hint !== undefined && hint !== this.#hostOf(request.accountId)
       const patienceMs = hearsay ? hearsayMs * 2 ** hearsays++ : undefined
       const tried =
@@ -106,9 +111,9 @@ export class RoutedAccountClient implements AccountClient {
       await this.#pause(attempt, endsMs)
       if (signal?.aborted) throw signal.reason
     }
-    throw new AccountsUnavailable(`no answer for account ${request.accountId} within ${timeoutMs} ms`, {
-      cause,
-    })
+    const what =
+      absentSinceMs === undefined ? `within ${timeoutMs} ms` : 'and no host that serves it is known'
+    throw new AccountsUnavailable(`no answer for account ${request.accountId} ${what}`, { cause })
   }
 
   async #pause(attempt: number, endsMs: number): Promise<void> {

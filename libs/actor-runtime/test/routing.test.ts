@@ -23,7 +23,7 @@ function routed(bus: MemoryBus) {
   const time = new ManualTime()
   const listeners: (() => void)[] = []
   const gone: string[] = []
-  let host = 'silent'
+  let host: string | undefined = 'silent'
   const client = new RoutedAccountClient({
     bus,
     hostOf: () => host,
@@ -32,7 +32,7 @@ function routed(bus: MemoryBus) {
     clock: time,
     timers: time,
   })
-  const name = (id: string) => {
+  const name = (id: string | undefined) => {
     host = id
     for (const listener of listeners) listener()
   }
@@ -91,6 +91,26 @@ t.test('a silent host that only the next one still names does not hold a caller'
   await time.advance(100)
   t.equal(statusOf((await Promise.race([call, time.advance(1)])) as AccountReply), 'error-token')
 })
+
+t.test(
+  'where no host is known a caller is refused soon, but not before one may have restarted',
+  async (t) => {
+    const { client, time, name } = routed(new MemoryBus())
+    name(undefined)
+    let ended = false
+    const call = client.call(asked(), { timeoutMs: 15_000 }).finally(() => {
+      ended = true
+    })
+    call.catch(() => {})
+    const wait = async (ms: number) => {
+      for (let passed = 0; passed < ms; passed += 100) await time.advance(100)
+    }
+    await wait(2_500)
+    t.notOk(ended)
+    await wait(2_000)
+    await t.rejects(call, { message: /no host that serves it is known/ })
+  },
+)
 
 t.test('whoever is cancelled is not asked again elsewhere', async (t) => {
   const bus = new MemoryBus()
