@@ -12,8 +12,9 @@ const kinds: readonly (readonly [kind: string, name: RegExp])[] = [
   ['identity', /^IDENTITY$/],
   ['options', /^OPTIONS-/],
   ['ballast', /^ballast$/],
+  ['end mark', /^orderly-end$/],
 ]
-const ofNoUse = /^(LOCK|LOG.*|lock|ballast of the test)$/
+const ofNoUse = /^(LOCK|LOG.*|lock|damaged|ballast of the test)$/
 
 /** Paths by kind. @throws Error when there is a file of no kind: it has to be thought about */
 export function filesOf(directory: string): Map<string, string[]> {

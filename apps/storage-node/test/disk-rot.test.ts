@@ -1,0 +1,209 @@
+/** Two nodes with their own disks, each reached over the network, and bits that flip on the disk of one of them. */
+import { randomBytes } from 'node:crypto'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type BlobFacts, BlobFault, type LogPosition, type StorageNode } from '@holdfast/blob-store'
+import { get, put } from '@holdfast/blob-store/testing'
+import { type BlobStoreServer, RemoteBlobStore, serveBlobStore } from '@holdfast/blob-store-grpc'
+import { ChunkStore } from '@holdfast/chunk-store'
+import { systemClock } from '@holdfast/kernel'
+import {
+  GroupMap,
+  LocalNode,
+  NodeGroups,
+  type Peers,
+  ReplicatedBlobStore,
+  type Scrubbed,
+  Scrubber,
+  systemTimers,
+} from '@holdfast/replication'
+import t from 'tap'
+
+const MiB = 1024 * 1024
+const secret = 'a secret of this test'
+const quiet = { warn: () => {}, error: () => {} }
+const group = { number: 1, version: 1, region: 'r1', members: ['a', 'b'], remote: [], writable: true }
+
+interface Running {
+  store: ChunkStore
+  node: LocalNode
+  server: BlobStoreServer
+  remote: RemoteBlobStore
+}
+
+class TwoNodes implements Peers {
+  readonly path: string
+  readonly #rows = new GroupMap()
+  readonly #running = new Map<string, Running>()
+  readonly #silent = new Set<string>()
+
+  constructor(path: string) {
+    this.path = path
+    this.#rows.learn(group)
+  }
+
+  async start(id: string): Promise<void> {
+    const store = await ChunkStore.open({
+      path: join(this.path, id),
+      extentBytes: 16 * MiB,
+      extentStepBytes: 4 * MiB,
+      uploadMemoryBytes: 8 * MiB,
+      lowWaterBytes: MiB,
+      ballastBytes: MiB,
+      cacheBytes: 0, // what is scrubbed is what lies on the disk
+      hashThreadsMax: 1,
+    })
+    const groups = await NodeGroups.open({
+      nodeId: id,
+      notes: store,
+      lookUp: async (number) => this.#rows.get(number),
+    })
+    await groups.learn(group)
+    const node = new LocalNode({ store, groups, peers: this })
+    const server = await serveBlobStore(node, { secret })
+    const { control, bytes } = server
+    const remote = new RemoteBlobStore({ node: id, control, bytes, secret })
+    this.#running.set(id, { store, node, server, remote })
+  }
+
+  async stop(id: string): Promise<void> {
+    const { store, server, remote } = this.running(id)
+    this.#running.delete(id)
+    await remote.close()
+    await server.close({ drainMs: 0 })
+    await store.close()
+  }
+
+  async close(): Promise<void> {
+    for (const id of this.#running.keys()) await this.stop(id)
+  }
+
+  running(id: string): Running {
+    return this.#running.get(id) as Running
+  }
+
+  /** Nobody hears of it, or does again. */
+  silence(id: string, silent: boolean): void {
+    if (silent) this.#silent.add(id)
+    else this.#silent.delete(id)
+  }
+
+  frontend(): ReplicatedBlobStore {
+    return new ReplicatedBlobStore({
+      region: 'r1',
+      groups: this.#rows,
+      peers: this,
+      refreshGroups: async () => {},
+    })
+  }
+
+  scrub(id: string): Promise<Scrubbed> {
+    const { node } = this.running(id)
+    const options = { clock: systemClock, timers: systemTimers, bytesPerSecond: 1e12, log: quiet }
+    return new Scrubber({ node, ...options }).pass()
+  }
+
+  node(id: string): StorageNode | undefined {
+    return this.#silent.has(id) ? undefined : this.#running.get(id)?.remote
+  }
+
+  isAlive(id: string): boolean {
+    return this.node(id) !== undefined
+  }
+
+  regionOf(): string {
+    return 'r1'
+  }
+}
+
+/** One bit of each file of this kind. */
+function flip(directory: string, kind: RegExp, placeIn: (bytes: Buffer) => number): number {
+  const files = readdirSync(directory, { recursive: true, encoding: 'utf8' })
+    .map((name) => join(directory, name))
+    .filter((path) => kind.test(path) && statSync(path).size > 0)
+  for (const path of files) {
+    const bytes = readFileSync(path)
+    const at = placeIn(bytes)
+    if (at < 0) continue
+    bytes[at] = (bytes[at] as number) ^ 0x10
+    writeFileSync(path, bytes, { flag: 'r+' })
+  }
+  return files.length
+}
+
+t.test('what rots on the disk of a node is found, and whole again without a word to anybody', async (t) => {
+  t.teardown(() => nodes.close()) // before the directory goes
+  const nodes = new TwoNodes(t.testdir())
+  await nodes.start('a')
+  await nodes.start('b')
+  const directory = join(nodes.path, 'a')
+  const frontend = nodes.frontend()
+  const blobs = new Map<BlobFacts, Buffer>()
+  for (const size of [5_000, 70_000, 2 * MiB + 7]) {
+    const bytes = randomBytes(size)
+    blobs.set(await put(frontend, bytes, { pinMs: 0 }), bytes)
+  }
+  const isWhole = async (id: string) => {
+    for (const [facts, bytes] of blobs)
+      if (!bytes.equals(await get(nodes.running(id).store, facts, 0, facts.size))) return false
+    return true
+  }
+  t.match(await nodes.scrub('a'), { copies: 3, damaged: 0 })
+
+  await t.test('bytes of blobs in an extent: the replica gives them', async (t) => {
+    for (const bytes of blobs.values())
+      flip(directory, /\.extent$/, (extent) => extent.indexOf(bytes.subarray(0, 64)))
+    nodes.silence('b', true)
+    t.match(await nodes.scrub('a'), { copies: 3, damaged: 3, repaired: 0 }, 'nobody has them')
+    for (const facts of blobs.keys()) {
+      t.match(await nodes.running('a').store.stat(facts), { damaged: true }, 'quarantined')
+      await t.rejects(get(nodes.running('a').remote, facts, 0, facts.size), { code: 'CORRUPT' })
+    }
+    t.ok(await isWhole('b'))
+    nodes.silence('b', false)
+    t.match(await nodes.scrub('a'), { copies: 3, damaged: 3, repaired: 3 })
+    t.ok(await isWhole('a'))
+    t.match(await nodes.scrub('a'), { copies: 3, damaged: 0 })
+  })
+
+  await t.test('the log of the catalogue: the extents tell it all, and followers compare', async (t) => {
+    const before = await positionOf(nodes.running('a').node)
+    await nodes.stop('a')
+    t.ok(flip(directory, /\.log$/, () => 0) > 0)
+    await nodes.start('a')
+    t.match(await nodes.scrub('a'), { copies: 3, damaged: 0, unreadable: 0 })
+    t.ok(await isWhole('a'))
+    const pulled = await nodes.running('a').remote.pull({ after: before, limit: 10 })
+    t.equal(pulled.kind, 'unknown position', 'what it told before may be of entries that it has lost')
+  })
+
+  await t.test('a table of the catalogue: a start makes it anew from the extents', async (t) => {
+    await nodes.stop('a')
+    await nodes.start('a') // RocksDB's log becomes a table
+    await nodes.stop('a')
+    t.ok(flip(directory, /\.sst$/, () => 100) > 0)
+    await nodes.start('a')
+    const scrubbed = await nodes.scrub('a').catch((error: unknown) => error)
+    if (scrubbed instanceof BlobFault) {
+      // The start did not come upon it, the scrub did.
+      t.equal(scrubbed.code, 'CORRUPT')
+      t.equal((await nodes.running('a').store.usage()).writable, false)
+      await nodes
+        .stop('a')
+        .catch((error: BlobFault) => t.equal(error.code, 'CORRUPT', 'it takes no last batch'))
+      await nodes.start('a')
+    }
+    t.match(await nodes.scrub('a'), { copies: 3, damaged: 0, unreadable: 0 })
+    t.equal((await nodes.running('a').store.usage()).writable, true)
+    t.ok(await isWhole('a'))
+  })
+
+  const bytes = randomBytes(100)
+  const facts = await put(frontend, bytes)
+  t.ok(await nodes.running('a').store.stat(facts), 'and it takes uploads as before')
+})
+
+async function positionOf(node: StorageNode): Promise<LogPosition> {
+  const pulled = await node.pull({ limit: 1 })
+  return pulled.kind === 'unknown position' ? pulled.now : pulled.through
+}
