@@ -5,6 +5,7 @@
  * Token and tier are checked by the account in the turn that answers. Only when a parameter is bad they are asked for alone, so
  * that their refusal comes first.
  */
+import { createHmac } from 'node:crypto'
 import { type Fields, parametersOf, Refusal, tokenOf } from '@holdfast/http-kit'
 import { parseToken, requestIdOfKey } from '@holdfast/kernel'
 import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
@@ -60,7 +61,9 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
         ...readQuery(fieldsOf(request.query)),
         ...readBody(fieldsOf(request.body)),
       }))
-      const keyRequestId = await refuseAfterToken(call, () => requestIdOf(request, operation.name))
+      const keyRequestId = await refuseAfterToken(call, () =>
+        requestIdOf(parts, request, { operation: operation.name, input }),
+      )
       if (keyRequestId !== undefined) {
         call = new Call({ parts, request, tier, signedIn, keyRequestId })
       }
@@ -121,10 +124,19 @@ function fieldsOf(value: unknown): Fields {
   return typeof value === 'object' && value !== null ? (value as Fields) : {}
 }
 
-/** A key counts for one operation: the same key sent with another is another request. */
-function requestIdOf(request: FastifyRequest, operation: string): Buffer | undefined {
+/** A key counts for one operation: the same key sent with another is another request. With other parameters it is refused. */
+function requestIdOf(
+  { idempotencySecret }: ApiParts,
+  request: FastifyRequest,
+  { operation, input }: { operation: string; input: object },
+): Buffer | undefined {
   const key = idempotencyKeyOf(request)
-  return key === undefined ? undefined : requestIdOfKey(`${operation} ${key}`)
+  if (key === undefined) return undefined
+  // Keyed, as it is kept and a password may be among the parameters.
+  const asked = createHmac('sha256', idempotencySecret)
+    .update(`asked\0${JSON.stringify(input)}`)
+    .digest()
+  return requestIdOfKey(`${operation} ${key}`, asked)
 }
 
 /** @throws Refusal error-idempotencyKey */

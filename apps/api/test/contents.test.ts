@@ -451,15 +451,24 @@ t.test('the recycle bin shows, restores and empties', async (t) => {
 t.test('a repeated Idempotency-Key has one effect', async (t) => {
   const { ask, guest } = world(t)
   const ann = await guest('premium')
-  const make = (key: string) =>
+  const make = (key: string, folderName = 'once') =>
     ask('POST', '/contents/createFolder', {
       token: ann.token,
-      body: { parentFolderId: ann.rootFolder, folderName: 'once' },
+      body: { parentFolderId: ann.rootFolder, folderName },
       'idempotency-key': key,
     })
   const first = await make('key-1')
   t.equal((await make('key-1')).data.id, first.data.id)
   t.not((await make('key-2')).data.id, first.data.id)
+  const taken = { code: 400, status: 'error-idempotencyKey' }
+  t.match(await make('key-1', 'another'), taken, 'a key is good for one set of parameters')
+  t.equal((await make('key-1')).data.id, first.data.id)
+  const remove = (contentsId: string) =>
+    ask('DELETE', '/contents', { token: ann.token, body: { contentsId }, 'idempotency-key': 'key-1' })
+  const second = await make('key-3')
+  t.match(await remove(second.data.id), { code: 200 }, 'of another operation')
+  t.match(await remove(second.data.id), { code: 200 })
+  t.match(await remove(first.data.id), taken)
   t.match(await make('\u00e9'), { code: 400, status: 'error-idempotencyKey' })
   const listed = await ask('GET', `/contents/${ann.rootFolder}`, { token: ann.token })
   t.equal(listed.data.childrenCount, 2)

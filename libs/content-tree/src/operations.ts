@@ -1,5 +1,5 @@
 /** The operations by name: their field numbers in AccountRequest, and which of them keep an outcome. */
-import { bytesOfUuid, uuidOfBytes } from '@holdfast/kernel'
+import { bytesOfUuid, isRequestId, uuidOfBytes } from '@holdfast/kernel'
 import type { AccountRequest, Change, Event } from '@holdfast/wire'
 
 export type Operation = NonNullable<AccountRequest['operation']>
@@ -30,9 +30,7 @@ const ownMeansOfBeingOnce = new Set([commandNumbers.reportDownloads, commandNumb
 
 /** Whether a change's outcome is kept for a retry. */
 export function isKept(change: Pick<Change, 'requestId' | 'operation'>): boolean {
-  return (
-    change.requestId.length === 16 && change.operation !== 0 && !ownMeansOfBeingOnce.has(change.operation)
-  )
+  return isRequestId(change.requestId) && change.operation !== 0 && !ownMeansOfBeingOnce.has(change.operation)
 }
 
 /** Ids that an answer can be made of again. */

@@ -5,7 +5,7 @@
  * below the floor whose outcome is not kept may have been executed, and is refused. Ids that clients chose have no time; they are
  * kept longer, within bounds of their own.
  */
-import { requestTime } from '@holdfast/kernel'
+import { nameOfRequest, requestTime } from '@holdfast/kernel'
 import type { KeptOutcome } from '@holdfast/wire'
 import {
   keyedOutcomeAgeMsMax,
@@ -114,7 +114,8 @@ function withOwnMemory({ requestId, reply, ids, ...rest }: KeptOutcome): KeptOut
 }
 
 function keyOf(requestId: Uint8Array): string {
-  return Buffer.from(requestId.buffer, requestId.byteOffset, requestId.length).toString('latin1')
+  const name = nameOfRequest(requestId)
+  return Buffer.from(name.buffer, name.byteOffset, name.length).toString('latin1')
 }
 
 function bytesOf(outcome: KeptOutcome): number {

@@ -38,6 +38,10 @@ t.test('a repeated request has one effect and the same answer', async (t) => {
     'error-idempotencyKey',
     'another operation under the same key',
   )
+  const asked = (text: string) => requestIdOfKey('one more', Buffer.from(text))
+  const other = world.ask(world.bearer(), folder, { requestId: asked('question') })
+  t.same(world.ask(world.bearer(), folder, { requestId: asked('question') }).result, other.result)
+  t.equal(world.status(world.bearer(), folder, { requestId: asked('whatever') }), 'error-idempotencyKey')
   t.equal(
     world.status(world.bearer(3), folder, { requestId: folderId }),
     'error-token',

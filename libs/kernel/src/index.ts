@@ -13,6 +13,13 @@ export {
 } from './ids.ts'
 export { Keyring } from './keyring.ts'
 export { RecentMap } from './recent-map.ts'
-export { mintRequestId, requestIdOfKey, requestTime } from './request-ids.ts'
+export {
+  asksTheSame,
+  isRequestId,
+  mintRequestId,
+  nameOfRequest,
+  requestIdOfKey,
+  requestTime,
+} from './request-ids.ts'
 export { isShareCode, ShareCodes } from './share-codes.ts'
 export { parseToken, TokenCodec } from './tokens.ts'

@@ -2,7 +2,7 @@
  * Who may ask what, and in which order the answers come: token, a repeated request's kept outcome, tier, and then the operation with
  * its parameters, existence, ownership and rules.
  */
-import type { AccountId } from '@holdfast/kernel'
+import { type AccountId, asksTheSame } from '@holdfast/kernel'
 import {
   type AccountReply,
   type AccountRequest,
@@ -182,9 +182,10 @@ function decideOperation(
   }
 }
 
-/** The answer of the first time: its bytes, or made again from the ids it was about. */
+/** The answer of the first time: its bytes, or made again from the ids it was about. A key is good for one question. */
 function repeated(deciding: Deciding, kept: KeptOutcome): Outcome {
-  if (kept.operation !== commandNumbers[deciding.operation]) return refuse('error-idempotencyKey')
+  const isSame = asksTheSame(kept.requestId, deciding.request.requestId)
+  if (!isSame || kept.operation !== commandNumbers[deciding.operation]) return refuse('error-idempotencyKey')
   if (!deciding.viewer.isOwner && !createsAccount(deciding.request.operation as Operation))
     return refuse('error-notOwner')
   if (kept.reply.length > 0) return { kind: 'reply', reply: replyOf(kept.reply) }

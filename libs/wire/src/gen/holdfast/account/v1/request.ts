@@ -35,7 +35,8 @@ export interface AccountRequest {
   accountId: string;
   /**
    * One effect per id: 16 bytes, the first 6 big-endian milliseconds (minted by the frontend);
-   * ids derived from a client's Idempotency-Key start with six 0xff bytes and are followed by 10 bytes of its hash.
+   * ids derived from a client's Idempotency-Key start with six 0xff bytes, followed by 10 bytes of its hash and, to notice a
+   * key that is used again for something else, 8 bytes of a digest of what was asked for.
    */
   requestId: Buffer;
   /** Unix milliseconds; past it nobody waits for the answer. */
