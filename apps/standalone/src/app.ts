@@ -5,7 +5,14 @@
  * Order of the start: metadata store (its lock is the data directory's) → keys → bytes → accounts → HTTP hosts → collector.
  * The end is the reverse: unready, stop accepting, let what runs end, bring the accounts out of memory, close the stores.
  */
-import { accountMetrics, createAdminHost, processMetrics, Readiness, storeMetrics } from '@holdfast/admin'
+import {
+  accountMetrics,
+  collectorMetrics,
+  createAdminHost,
+  processMetrics,
+  Readiness,
+  storeMetrics,
+} from '@holdfast/admin'
 import { createRateLimits, drainOnClose } from '@holdfast/http-kit'
 import { systemClock } from '@holdfast/kernel'
 import {
@@ -64,6 +71,7 @@ export async function startStandalone({
   storeMetrics(metrics, blobs)
   const collector = createCollector({ config: config.collect, blobs, metadata, clock, log })
   opened.defer(() => collector.close())
+  collectorMetrics(metrics, { collector, clock })
 
   const { urls, ports, host, adminHost } = await listeningOf(config)
   const mailer = await openMailer({ config, secrets, folder: dir.outbox, clock })
@@ -105,6 +113,7 @@ export async function startStandalone({
     dataDir: config.dataDir,
     accounts: { ...figures(), active: accounts.active() },
     store: await blobs.usage(),
+    collecting: collector.standstill ?? 'goes on',
     lostBatches: metadata.lostBatches,
   })
   const admin = createAdminHost({

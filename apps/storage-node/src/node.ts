@@ -27,6 +27,7 @@ export interface RunningNode {
   /** The node's bytes for the public; what it lacks comes from others. */
   readonly blobs: ReadThroughStore
   readonly replicator: Replicator
+  readonly collector: Collector
   /** Why it takes no uploads or is not to be trusted; undefined when all is well. */
   ailment(): Promise<string | undefined>
   word(): Promise<NodeWord>
@@ -76,10 +77,13 @@ export async function openNode(
     log,
   })
   const scrubber = new Scrubber({ node, clock, timers: systemTimers, log })
-  const collecting = serveCollecting(cluster, async (options) => {
-    const collected = await collector.collect(options)
-    const { liveBytes, blobs, diskBytes, freeBytes } = await store.usage()
-    return { ...collected, liveBytes, blobs, diskBytes, freeBytes }
+  const collecting = serveCollecting(cluster, {
+    async collect(options) {
+      const collected = await collector.collect(options)
+      const { liveBytes, blobs, diskBytes, freeBytes } = await store.usage()
+      return { ...collected, liveBytes, blobs, diskBytes, freeBytes }
+    },
+    standstill: () => collector.standstill,
   })
   const progress = serveGroupWords(cluster, () => groupProgress({ node, replicator, clock }))
   const draining = new Draining(cluster, node)
@@ -91,6 +95,7 @@ export async function openNode(
     node,
     blobs: new ReadThroughStore({ node, region, groups: cluster.groups.map, peers, referenced, log }),
     replicator,
+    collector,
     async ailment() {
       if (scrubber.suspect !== undefined) return scrubber.suspect
       return (await store.usage()).writable ? undefined : 'not writable: the disk is full or failed'

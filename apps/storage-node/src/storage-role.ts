@@ -6,7 +6,7 @@
  * what the node does needs the cluster.
  */
 import { join } from 'node:path'
-import { storeMetrics } from '@holdfast/admin'
+import { collectorMetrics, storeMetrics } from '@holdfast/admin'
 import { type BlobStoreServer, serveBlobStore } from '@holdfast/blob-store-grpc'
 import type { ChunkStore } from '@holdfast/chunk-store'
 import type { ClusterPart } from '@holdfast/cluster'
@@ -110,6 +110,7 @@ export class StorageRole {
     })
     storeMetrics(cluster.metrics, this.#store)
     replicationMetrics(cluster.metrics, this.#running.replicator)
+    collectorMetrics(cluster.metrics, { collector: this.#running.collector, clock: cluster.clock })
   }
 
   /** Begins to follow others, to scrub, to collect. @param looked told after each look at its health; the first is over when it resolves */

@@ -1,4 +1,5 @@
 export { type AccountFigures, accountMetrics } from './account-metrics.ts'
+export { collectorMetrics } from './collector-metrics.ts'
 export { type AdminParts, createAdminHost } from './host.ts'
 export { processMetrics } from './metrics.ts'
 export type { NewAccountParts } from './new-account.ts'

@@ -48,6 +48,13 @@ export interface Collected {
   held?: string
 }
 
+/** Nothing without reference goes until a pass comes to its end again. It costs space and nothing else. */
+export interface Standstill {
+  reason: string
+  /** When the first of the passes in a row that did not end began, Unix ms. */
+  sinceMs: number
+}
+
 /** Condemned copies that are remembered; those past it are condemned by a later pass. */
 const condemnedMax = 1_000_000
 
@@ -64,9 +71,15 @@ export class Collector {
   #timer: NodeJS.Timeout | undefined
   #running: Promise<unknown> = Promise.resolve()
   #closed = false
+  #standstill: Standstill | undefined
 
   constructor(options: CollectorOptions) {
     this.#options = options
+  }
+
+  /** Why the last pass did not come to its end; undefined: it did, or there was none yet. */
+  get standstill(): Standstill | undefined {
+    return this.#standstill
   }
 
   /** Passes from now on, the first after one period. */
@@ -118,9 +131,12 @@ export class Collector {
 
   async #walk({ graceMs, all }: { graceMs: number; all: boolean }): Promise<Collected> {
     const collected: Collected = { examined: 0, deleted: 0, freedBytes: 0, waiting: 0, pinned: 0 }
-    const held = this.#options.distrust()
-    if (held !== undefined) return { ...collected, held }
     const startedMs = this.#options.clock.now()
+    const held = this.#options.distrust()
+    if (held !== undefined) {
+      this.#standStill(held, startedMs)
+      return { ...collected, held }
+    }
     const known = all ? () => false : this.#knownCopies()
     this.#released.clear()
     this.#forgot = false
@@ -131,10 +147,16 @@ export class Collector {
       }
     } catch (error) {
       this.#forgot = true
+      this.#standStill((error as Error).message, startedMs)
       throw error
     }
+    this.#standstill = undefined
     this.#seenUntilMs = startedMs - marginMs
     return collected
+  }
+
+  #standStill(reason: string, nowMs: number): void {
+    this.#standstill = { reason, sinceMs: this.#standstill?.sinceMs ?? nowMs }
   }
 
   /** Tells what need not be looked at: seen with a reference before, and not released since. */

@@ -110,10 +110,16 @@ t.test('nothing goes while the references cannot be trusted, and the answer says
   const { clock, blobs, collector, store } = world({ distrust: () => reason })
   const blob = await store('x')
   clock.ms += 1
+  const sinceMs = clock.ms
   t.match(await collector.collect({ graceMs: 0 }), { deleted: 0, held: 'acknowledged rows are missing' })
   t.ok(await blobs.stat(blob))
+  clock.ms += hour
+  reason = 'still missing'
+  await collector.collect({ graceMs: 0 })
+  t.same(collector.standstill, { reason: 'still missing', sinceMs }, 'since the first pass that found it')
   reason = undefined
   t.match(await collector.collect({ graceMs: 0 }), { deleted: 1 })
+  t.equal(collector.standstill, undefined)
 })
 
 t.test(
@@ -159,6 +165,7 @@ t.test('a store that fails during a pass loses nothing, and the next one does th
   const remove = blobs.delete.bind(blobs)
   blobs.delete = () => Promise.reject(new Error('planted'))
   await t.rejects(collector.collect({ graceMs: 0 }), { message: 'planted' })
+  t.match(collector.standstill, { reason: 'planted' })
   blobs.delete = remove
   t.match(await collector.collect({ graceMs: 0 }), { deleted: 1 })
 })

@@ -1,6 +1,7 @@
 /** The cluster as one process sees it, and how far the copies are. */
 import type { Subscription } from '@holdfast/bus'
 import { nodesOf, type PlacementGroup, writeQuorum } from '@holdfast/replication'
+import { collectingStatus } from './collecting.ts'
 import type { ClusterPart } from './join-cluster.ts'
 
 /** What a storage node says of a group it holds. */
@@ -26,7 +27,7 @@ export function serveGroupWords(
 
 export async function clusterStatus(cluster: ClusterPart) {
   const { membership, groups, peers, config, regions, nodes: orders } = cluster
-  const words = await groupWords(cluster)
+  const [words, collecting] = await Promise.all([groupWords(cluster), collectingStatus(cluster)])
   const all = groups.map.all()
   const nodes = membership.beats().map((beat) => ({
     id: beat.id,
@@ -67,6 +68,7 @@ export async function clusterStatus(cluster: ClusterPart) {
       full: told.every(({ full }) => full),
       says: summary(told),
     },
+    collecting,
   }
 }
 

@@ -1,5 +1,6 @@
-/** The operator's pass over all storage nodes: each is asked on the bus, and told what it did. */
-import type { Subscription } from '@holdfast/bus'
+/** Collecting on all storage nodes, as the operator sees it: each is asked on the bus for a pass, and whether its own come to their ends. */
+import type { Standstill } from '@holdfast/blob-store'
+import type { Bus, Subscription } from '@holdfast/bus'
 import { Fault } from '@holdfast/kernel'
 import type { ClusterPart } from './join-cluster.ts'
 
@@ -9,8 +10,15 @@ type Options = { graceMs?: number }
 /** A large node looks at its copies for minutes. */
 const collectMs = 9 * 60_000
 
+/** Status does not wait for a node that does not answer. */
+const askMs = 2_000
+
 function subjectOf(node: string): string {
   return `collect.${node}`
+}
+
+function standstillSubjectOf(node: string): string {
+  return `standstill.${node}`
 }
 
 export class CollectFault extends Fault {
@@ -21,10 +29,13 @@ export class CollectFault extends Fault {
 
 /** Lets this node be asked. */
 export function serveCollecting(
-  { bus, config, log }: ClusterPart,
-  collect: (options: Options) => Promise<Figures>,
+  { bus, config, log }: Pick<ClusterPart, 'log'> & { bus: Bus; config: { nodeName: string } },
+  {
+    collect,
+    standstill,
+  }: { collect: (options: Options) => Promise<Figures>; standstill: () => Standstill | undefined },
 ): Subscription {
-  return bus.serve(subjectOf(config.nodeName), async (message) => {
+  const passes = bus.serve(subjectOf(config.nodeName), async (message) => {
     try {
       return told({ figures: await collect(JSON.parse(Buffer.from(message).toString()) as Options) })
     } catch (error) {
@@ -32,6 +43,43 @@ export function serveCollecting(
       return told({ fault: (error as Error).message })
     }
   })
+  const standstills = bus.serve(standstillSubjectOf(config.nodeName), async () =>
+    Buffer.from(JSON.stringify({ standstill: standstill() })),
+  )
+  return {
+    close() {
+      passes.close()
+      standstills.close()
+    },
+  }
+}
+
+/** Of the nodes that answer: whether what nobody refers to is freed, and if not, where, since when and why. */
+export async function collectingStatus({
+  bus,
+  peers,
+}: {
+  bus: Bus
+  peers: { beats(): readonly { id: string }[] }
+}): Promise<{
+  goesOn: boolean
+  says: string
+}> {
+  const asked = peers.beats().map(async ({ id }) => {
+    try {
+      const answer = await bus.request(standstillSubjectOf(id), new Uint8Array(), { timeoutMs: askMs })
+      const { standstill } = JSON.parse(Buffer.from(answer).toString()) as { standstill?: Standstill }
+      return standstill && { id, ...standstill }
+    } catch {
+      return undefined
+    }
+  })
+  const still = (await Promise.all(asked)).filter((node) => node !== undefined)
+  if (still.length === 0) return { goesOn: true, says: 'goes on' }
+  const nodes = still.map(({ id }) => id).join(', ')
+  const since = new Date(Math.min(...still.map(({ sinceMs }) => sinceMs))).toISOString()
+  const reasons = [...new Set(still.map(({ reason }) => reason))].join('; ')
+  return { goesOn: false, says: `stands still on ${nodes} since ${since}: ${reasons}` }
 }
 
 /**

@@ -105,12 +105,28 @@ export class RegionalLookups implements LookupStore {
   async *#scanAll(prefix: string, options: { after?: string; limit?: number }): AsyncIterable<LookupRow> {
     const seen = new Set<string>()
     for (const region of [this.#region, ...this.#others()])
-      for await (const row of this.#of(region).scan(prefix, options)) {
+      for await (const row of this.#scanIn(region, prefix, options)) {
         if (seen.has(row.key)) continue
         seen.add(row.key)
         yield row
         if (seen.size === options.limit) return
       }
+  }
+
+  /** A fault names the region: operators read why nothing is collected. */
+  async *#scanIn(
+    region: RegionCode,
+    prefix: string,
+    options: { after?: string; limit?: number },
+  ): AsyncIterable<LookupRow> {
+    try {
+      yield* this.#of(region).scan(prefix, options)
+    } catch (error) {
+      if (!(error instanceof JournalFault)) throw error
+      throw new JournalFault(error.code, `the references in ${region} cannot be read: ${error.message}`, {
+        cause: error,
+      })
+    }
   }
 
   claim(key: string, value: Uint8Array): Promise<Uint8Array> {
