@@ -22,8 +22,8 @@ export interface CallProof {
   method: string
   /** Path of the URL, or the full name of the gRPC method. */
   path: string
-  /** What else says what is asked for: the message, the range, or what has been sent. Default: nothing. */
-  content?: string | Uint8Array
+  /** What else says what is asked for: the message's digest, the range, or what has been sent. Default: nothing. */
+  content?: string
 }
 
 export class ClusterSecret {

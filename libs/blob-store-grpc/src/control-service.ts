@@ -1,22 +1,20 @@
-/** The gRPC side: every call proves the secret, then asks the store; what the store throws is named in the trailer. */
+/** The gRPC side: every call asks the store; what the store throws is named in the trailer. */
 import {
   Metadata,
   type ServerUnaryCall,
   type ServerWritableStream,
   type sendUnaryData,
-  status,
+  type status,
 } from '@grpc/grpc-js'
 import { BlobFault, type LogPosition, type Placement, type Pulled } from '@holdfast/blob-store'
-import {
-  type InventoryRequest,
-  type InventoryResponse,
-  type LogEntry,
-  type PullRequest,
-  type PullResponse,
-  type StorageServiceServer,
-  StorageServiceService,
+import type {
+  InventoryRequest,
+  InventoryResponse,
+  LogEntry,
+  PullRequest,
+  PullResponse,
+  StorageServiceServer,
 } from '@holdfast/wire/storage'
-import type { ClusterSecret } from './cluster-secret.ts'
 import { contentId, factsOf, messageOf, nameOf, uploadIdOf } from './copies.ts'
 import { faultKey, faultOf, grpcStatusOf } from './faults.ts'
 import type { OpenStages } from './open-stages.ts'
@@ -25,18 +23,15 @@ import type { ServedStore } from './serve-blob-store.ts'
 export interface ServiceParts {
   store: ServedStore
   stages: OpenStages
-  secret: ClusterSecret
 }
 
-const received = new WeakMap<object, Buffer>()
 /** Copies in one message of an inventory. */
 const inventoryBatch = 1000
 
-export function controlService({ store, stages, secret }: ServiceParts): StorageServiceServer {
+export function controlService({ store, stages }: ServiceParts): StorageServiceServer {
   const unary =
     <Q extends object, A>(answer: (request: Q, signal: AbortSignal) => Promise<A>) =>
     (call: ServerUnaryCall<Q, A>, done: sendUnaryData<A>) => {
-      if (!isProven(secret, call)) return done(unproven)
       const stop = new AbortController()
       call.once('cancelled', () => stop.abort())
       answer(call.request, stop.signal).then(
@@ -111,7 +106,7 @@ export function controlService({ store, stages, secret }: ServiceParts): Storage
     deleted: unary(async (request) => ({ deletedMs: await store.deletedMs(nameOf(request)) })),
 
     inventory: (call) => {
-      void sendInventory(store, secret, call)
+      void sendInventory(store, call)
     },
 
     usage: unary(async () => store.usage()),
@@ -120,13 +115,8 @@ export function controlService({ store, stages, secret }: ServiceParts): Storage
 
 async function sendInventory(
   store: ServedStore,
-  secret: ClusterSecret,
   call: ServerWritableStream<InventoryRequest, InventoryResponse>,
 ): Promise<void> {
-  if (!isProven(secret, call)) {
-    call.emit('error', unproven)
-    return
-  }
   try {
     const groups = call.request.placementGroups
     let batch: InventoryResponse = { copies: [] }
@@ -158,33 +148,6 @@ function drained(call: ServerWritableStream<InventoryRequest, InventoryResponse>
     call.once('drain', room)
     call.once('cancelled', ended)
   })
-}
-
-const unproven = { code: status.UNAUTHENTICATED, details: 'the caller does not prove the cluster secret' }
-
-/** The service, whose messages are kept as they came for as long as they are there: the proof is of those bytes. */
-export const controlDefinition = Object.fromEntries(
-  Object.entries(StorageServiceService).map(([name, method]) => [
-    name,
-    {
-      ...method,
-      requestDeserialize(bytes: Buffer) {
-        const message = method.requestDeserialize(bytes)
-        received.set(message, bytes)
-        return message
-      },
-    },
-  ]),
-) as typeof StorageServiceService
-
-function isProven(
-  secret: ClusterSecret,
-  call: { request: object; metadata: Metadata; getPath(): string },
-): boolean {
-  const [header] = call.metadata.get('authorization')
-  const content = received.get(call.request)
-  if (content === undefined) return false
-  return secret.verify({ method: 'grpc', path: call.getPath(), content }, header?.toString())
 }
 
 function refusal(error: unknown): { code: status; details: string; metadata: Metadata } {

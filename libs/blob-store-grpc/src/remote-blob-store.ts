@@ -19,6 +19,7 @@ import { type PullResponse, StorageServiceClient, StorageServiceService } from '
 import { ClusterSecret } from './cluster-secret.ts'
 import { factsOf, messageOf, nameOf } from './copies.ts'
 import { faultOfCall } from './faults.ts'
+import { proveCall } from './proven-calls.ts'
 import { readBytes } from './remote-bytes.ts'
 import { RemoteStage } from './remote-stage.ts'
 
@@ -328,7 +329,7 @@ export class RemoteBlobStore implements StorageNode {
 
   #proof(path: string, message: Buffer): Metadata {
     const metadata = new Metadata()
-    metadata.set('authorization', this.#secret.prove({ method: 'grpc', path, content: message }))
+    proveCall(metadata, { secret: this.#secret, path, message })
     return metadata
   }
 

@@ -4,14 +4,16 @@
  */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import { type AddressInfo, createServer as createListener, type Socket } from 'node:net'
 import { Server, ServerCredentials } from '@grpc/grpc-js'
 import type { PlacedBlobStore, ReplicationSource, StorageNode } from '@holdfast/blob-store'
 import { type Clock, systemClock } from '@holdfast/kernel'
 import { ByteRoutes } from './byte-routes.ts'
+import { Callers } from './callers.ts'
 import { ClusterSecret } from './cluster-secret.ts'
-import { controlDefinition, controlService } from './control-service.ts'
+import { controlService } from './control-service.ts'
 import { OpenStages } from './open-stages.ts'
+import { provenCalls, provenDefinition } from './proven-calls.ts'
 
 /** Without `copyFrom` the node cannot be asked to copy from others. */
 export type ServedStore = PlacedBlobStore & ReplicationSource & Partial<Pick<StorageNode, 'copyFrom'>>
@@ -43,8 +45,12 @@ const connectionsMax = 4096
 const headersTimeoutMs = 10_000
 /** Longer than clients keep idle connections, so that they end first. */
 const keepAliveMs = 75_000
-/** A pull's answer of 10,000 entries is 1.3 MB. */
-const messageBytesMax = 4 * 1024 * 1024
+/** Each process of the cluster has one for its calls. */
+const callersMax = 1024
+/** As many as a peer has under way by default (`inFlightMax`). */
+const callsMax = 1024
+/** What is asked is short: the longest names the placement groups of two nodes, some bytes each. Answers are longer. */
+const requestBytesMax = 64 * 1024
 
 /** Serves the store; resolves when both listeners take calls. */
 export async function serveBlobStore(
@@ -70,15 +76,31 @@ export async function serveBlobStore(
   bytes.listen(options.bytesPort ?? 0, host)
   await once(bytes, 'listening')
 
+  const callers = new Callers()
   const control = new Server({
-    'grpc.max_receive_message_length': messageBytesMax,
+    'grpc.max_receive_message_length': requestBytesMax,
+    'grpc.max_concurrent_streams': callsMax,
     'grpc.keepalive_permit_without_calls': 1,
     'grpc.http2.min_ping_interval_without_data_ms': 5_000,
+    interceptors: [
+      provenCalls({
+        secret,
+        onProven: (peer) => callers.proven(peer),
+        onRefused: (peer) => callers.refused(peer),
+      }),
+    ],
   })
-  control.addService(controlDefinition, controlService({ store, stages, secret }))
-  let controlPort: number
+  control.addService(provenDefinition, controlService({ store, stages }))
+  // Its connections are ours: the library bounds neither how many there are, nor how long one may be silent.
+  const injector = control.createConnectionInjector(ServerCredentials.createInsecure())
+  const calls = createListener({ noDelay: true }, (socket) => {
+    callers.add(socket)
+    injector.injectConnection(socket)
+  })
+  calls.maxConnections = callersMax
   try {
-    controlPort = await bind(control, `${bracketed(host)}:${options.controlPort ?? 0}`)
+    calls.listen(options.controlPort ?? 0, host)
+    await once(calls, 'listening')
   } catch (error) {
     bytes.close()
     throw error
@@ -91,12 +113,13 @@ export async function serveBlobStore(
   })
   let closing: Promise<void> | undefined
   return {
-    control: `${bracketed(host)}:${controlPort}`,
+    control: `${bracketed(host)}:${(calls.address() as AddressInfo).port}`,
     bytes: `http://${bracketed(host)}:${(bytes.address() as AddressInfo).port}`,
     close({ drainMs = 5_000 } = {}) {
       closing ??= (async () => {
         const ended = Promise.all([
           new Promise((resolve) => bytes.close(resolve)),
+          new Promise((resolve) => calls.close(resolve)),
           new Promise((resolve) => control.tryShutdown(resolve)),
         ])
         bytes.closeIdleConnections()
@@ -111,15 +134,6 @@ export async function serveBlobStore(
       return closing
     },
   }
-}
-
-function bind(server: Server, address: string): Promise<number> {
-  return new Promise((resolve, reject) => {
-    server.bindAsync(address, ServerCredentials.createInsecure(), (error, port) => {
-      if (error !== null) reject(error)
-      else resolve(port)
-    })
-  })
 }
 
 function bracketed(host: string): string {

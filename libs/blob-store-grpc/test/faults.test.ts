@@ -2,7 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
-import { createServer, type Socket } from 'node:net'
+import { type ClientHttp2Session, connect as connectHttp2, type IncomingHttpHeaders } from 'node:http2'
+import { connect, createServer, type Socket } from 'node:net'
 import { Client, credentials, Metadata, status } from '@grpc/grpc-js'
 import { type BlobFacts, BlobFault, type BlobName, MemoryBlobStore } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
@@ -11,6 +12,7 @@ import { StorageServiceService } from '@holdfast/wire/storage'
 import t, { type Test } from 'tap'
 import { ClusterSecret } from '../src/cluster-secret.ts'
 import { RemoteBlobStore, type ServedStore, serveBlobStore } from '../src/index.ts'
+import { proveCall } from '../src/proven-calls.ts'
 
 const secret = 'a secret of this test'
 const MiB = 1024 * 1024
@@ -73,7 +75,7 @@ t.test('what was proven for one message, range or upload is good for no other', 
   const client = new Client(server.control, credentials.createInsecure())
   t.teardown(() => client.close())
   const metadata = new Metadata()
-  metadata.set('authorization', key.prove({ method: 'grpc', path, content: named(one) }))
+  proveCall(metadata, { secret: key, path, message: named(one) })
   const deleted = (message: Buffer) =>
     new Promise((resolve, reject) => {
       client.makeUnaryRequest(path, asItIs, responseDeserialize, message, metadata, (error, answer) =>
@@ -113,6 +115,62 @@ t.test('what was proven for one message, range or upload is good for no other', 
     t.equal(await remote.committed(uploadId), undefined)
     t.equal((await store.usage()).openStages, 0)
   }
+})
+
+t.test('a stranger is refused before a byte of his message is taken, and is not kept', async (t) => {
+  const { server, remote } = await served(t, new MemoryBlobStore())
+  const { path, requestSerialize } = StorageServiceService.find
+  const open = () => {
+    const session = connectHttp2(`http://${server.control}`).on('error', () => undefined)
+    t.teardown(() => session.destroy())
+    return session
+  }
+  const announced = (bytes: number) => {
+    const head = Buffer.alloc(5)
+    head.writeUInt32BE(bytes, 1)
+    return head
+  }
+  /** The headers of the answer to a message that is announced and never comes. */
+  const begun = async (session: ClientHttp2Session, bytes: number, proof: Metadata) => {
+    const stream = session.request({
+      ':method': 'POST',
+      ':path': path,
+      'content-type': 'application/grpc',
+      te: 'trailers',
+      ...proof.toHttp2Headers(),
+    })
+    stream.on('error', () => undefined)
+    stream.write(announced(bytes))
+    const [headers] = (await once(stream, 'response')) as [IncomingHttpHeaders]
+    return Number(headers['grpc-status'])
+  }
+
+  const session = open()
+  const ended = once(session, 'close')
+  const answers = await Promise.all(
+    Array.from({ length: 300 }, () => begun(session, 4_000_000, new Metadata())),
+  )
+  t.same(new Set(answers), new Set([status.UNAUTHENTICATED]), 'none had to end his message')
+  await ended
+  t.pass('his connection ends')
+
+  const proof = new Metadata()
+  const message = requestSerialize({ id: Buffer.alloc(48) })
+  proveCall(proof, { secret: new ClusterSecret(secret, systemClock), path, message })
+  t.equal(await begun(open(), 100_000, proof), status.RESOURCE_EXHAUSTED, 'nor is so much taken from a peer')
+
+  await remote.find(Buffer.alloc(48))
+  const sockets: Socket[] = []
+  t.teardown(() => sockets.map((socket) => socket.destroy()))
+  const [host, port] = server.control.split(':') as [string, string]
+  for (let n = 0; n <= 64; n++) {
+    const socket = connect(Number(port), host).on('error', () => undefined)
+    sockets.push(socket.resume())
+    await once(socket, 'connect')
+  }
+  await once(sockets[0] as Socket, 'close')
+  t.equal(sockets.at(-1)?.closed, false, 'of those who say nothing the oldest goes')
+  t.same(await remote.find(Buffer.alloc(48)), [], 'and peers stay')
 })
 
 class Broken extends MemoryBlobStore {

@@ -1,0 +1,90 @@
+/**
+ * Who calls is known by his headers, before a byte of his message is taken: a message that is read first lets anybody fill memory with
+ * halves of messages. The proof covers the message's digest, which stands in the headers beside it; the message is held to it when it
+ * is there.
+ */
+import { createHash } from 'node:crypto'
+import {
+  type Metadata,
+  ServerInterceptingCall,
+  type ServerInterceptingCallInterface,
+  type ServerInterceptor,
+  status,
+} from '@grpc/grpc-js'
+import { StorageServiceService } from '@holdfast/wire/storage'
+import type { ClusterSecret } from './cluster-secret.ts'
+
+/** SHA-256 of the message, base64url. */
+const digestKey = 'holdfast-content'
+const unproven = { code: status.UNAUTHENTICATED, details: 'the caller does not prove the cluster secret' }
+
+/** A message and the bytes it came as, which its proof is of. */
+interface Received {
+  message: unknown
+  bytes: Buffer
+}
+
+/** Sets what the interceptor asks for. */
+export function proveCall(
+  metadata: Metadata,
+  { secret, path, message }: { secret: ClusterSecret; path: string; message: Uint8Array },
+): void {
+  const content = digestOf(message)
+  metadata.set(digestKey, content)
+  metadata.set('authorization', secret.prove({ method: 'grpc', path, content }))
+}
+
+/** The service as the interceptor wants it: what is read is the message with its bytes. */
+export const provenDefinition = Object.fromEntries(
+  Object.entries(StorageServiceService).map(([name, method]) => [
+    name,
+    {
+      ...method,
+      requestDeserialize: (bytes: Buffer): Received => ({ message: method.requestDeserialize(bytes), bytes }),
+    },
+  ]),
+) as unknown as typeof StorageServiceService
+
+/** Handlers behind it see proven calls alone. Peers are told as `ServerInterceptingCall.getPeer` says them. */
+export function provenCalls({
+  secret,
+  onProven,
+  onRefused,
+}: {
+  secret: ClusterSecret
+  onProven: (peer: string) => void
+  onRefused: (peer: string) => void
+}): ServerInterceptor {
+  return ({ path }, call: ServerInterceptingCallInterface) => {
+    let digest: string | undefined
+    const refuse = () => {
+      call.sendStatus(unproven)
+      onRefused(call.getPeer())
+    }
+    return new ServerInterceptingCall(call, {
+      start: (next) =>
+        next({
+          onReceiveMetadata(metadata, go) {
+            digest = textOf(metadata, digestKey)
+            const proof = { method: 'grpc', path, content: digest ?? '' }
+            if (digest === undefined || !secret.verify(proof, textOf(metadata, 'authorization')))
+              return refuse()
+            onProven(call.getPeer())
+            go(metadata)
+          },
+          onReceiveMessage({ message, bytes }: Received, go) {
+            if (digestOf(bytes) === digest) go(message)
+            else refuse()
+          },
+        }),
+    })
+  }
+}
+
+function textOf(metadata: Metadata, key: string): string | undefined {
+  return metadata.get(key)[0]?.toString()
+}
+
+function digestOf(message: Uint8Array): string {
+  return createHash('sha256').update(message).digest('base64url')
+}
