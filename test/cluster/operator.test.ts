@@ -277,6 +277,39 @@ t.test('a region is lost: others do not notice; given up, its accounts go on els
   t.comment(`rows behind the cut: ${again.lostRows}`)
 })
 
+t.test('a region that is back serves its accounts at home again, and no change is lost', async (t) => {
+  const files = await Promise.all([1, 2].map((at) => upload(other.upload, `back ${at}`)))
+  const before = await Promise.all(files.map((file) => folderCount(home.api, file)))
+  let returning = true
+  const changing = Promise.all(
+    files.map(async (file, at) => {
+      let made = 0
+      let open = 0
+      for (let turn = at; returning; turn++) {
+        const region = turn % 2 === 0 ? home : other
+        if (await makeFolder(region.api, file).catch(() => false)) made++
+        else open++
+        await new Promise((resolve) => setTimeout(resolve, 50))
+      }
+      return { made, open }
+    }),
+  )
+  const told = await said<Record<string, unknown>>('region', 'return', other.code)
+  returning = false
+  const changes = await changing
+  t.comment(`changes meanwhile: ${JSON.stringify(changes)}; ${JSON.stringify(told)}`)
+  t.match(told, { serving: other.code, term: 3, moved: true, lostRows: 0, cutShort: [], failures: [] })
+  for (const [at, { made, open }] of changes.entries()) {
+    const file = files[at] as Uploaded
+    const seen = (await folderCount(other.api, file)) - (before[at] as number)
+    t.ok(made > 0 && seen >= made && seen <= made + open, `${seen} of ${made}, ${open} without an answer`)
+    t.equal(await folderCount(home.api, file), (before[at] as number) + seen)
+  }
+  t.match((await status()).regions[1], { serving: other.code, term: 3 })
+  t.notOk('handedOver' in ((await status()).regions[1] as object), 'nobody is asked any more')
+  t.match(await said('region', 'return', other.code), { moved: false, term: 3 })
+})
+
 /** Changes the accounts over and over, one after the other, while `work` runs. @returns how long the longest one took, ms */
 async function longestWhile(
   files: readonly Uploaded[],

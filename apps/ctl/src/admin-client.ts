@@ -28,6 +28,9 @@ const reasons: Record<string, string> = {
   'error-rateLimit': 'too many wrong tokens: wait a minute',
   'error-region': 'no such region, or no other one keeps its journals',
   'error-regionAlive': 'actor hosts of the region are alive: stop them first',
+  'error-regionHome': 'its accounts were never served elsewhere',
+  'error-regionAway':
+    'the region has no actor hosts yet, or the one that serves its accounts cannot be asked for them: once both are there repeat it, or, when that one is off or cut off, with --fenced',
   'error-notFenced':
     'too few other regions can be told: make sure that the region is off or cut off from its users, then repeat with --fenced',
   'error-noCluster': 'this service is no cluster',

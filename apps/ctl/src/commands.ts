@@ -155,6 +155,17 @@ export const commands: readonly Command[] = [
       ),
   },
   {
+    words: 'region return',
+    usage: '<code> [--fenced]',
+    meaning:
+      'Serves the accounts of a region that was given up at home again; nothing is lost while the region that serves them now lives. --fenced is your word that that one is off or cut off: what has arrived counts then.',
+    options: { fenced: 'boolean' },
+    plan: (words, { fenced }) =>
+      oneName(words, (region) =>
+        post(`/admin/regions/${encodeURIComponent(region)}/return`, { fenced: fenced === true }),
+      ),
+  },
+  {
     words: 'node drain',
     usage: '<name>',
     meaning:

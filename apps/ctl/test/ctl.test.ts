@@ -48,7 +48,13 @@ t.test('against a running service', async (t) => {
   )
 
   t.test('what only a cluster can do is refused', async (t) => {
-    for (const words of ['region evacuate eu-par', 'node drain one', 'node remove one', 'node return one'])
+    for (const words of [
+      'region evacuate eu-par',
+      'region return eu-par',
+      'node drain one',
+      'node remove one',
+      'node return one',
+    ])
       t.match(await run(words), { code: 1, err: 'this service is no cluster' })
     t.equal((await run('node drain')).code, 2)
     t.equal((await run('node drain one two')).code, 2)

@@ -21,6 +21,8 @@ export interface OperationParts {
 export interface ClusterOperations {
   /** Gives a region up. @param fenced the operator's word that it is off or isolated. */
   evacuate: (region: string, options: { fenced: boolean }) => Promise<object>
+  /** Serves a region's accounts at home again. @param fenced the operator's word that the region that serves them now is off or isolated. */
+  returnHome: (region: string, options: { fenced: boolean }) => Promise<object>
   drainNode: (node: string) => Promise<object>
   removeNode: (node: string) => Promise<object>
   returnNode: (node: string) => Promise<object>
@@ -51,14 +53,17 @@ export function operationRoutes(host: FastifyInstance, parts: OperationParts): v
 }
 
 function clusterRoutes(host: FastifyInstance, cluster: ClusterOperations): void {
-  host.post<{ Params: { region: string }; Body: unknown }>(
-    '/admin/regions/:region/evacuate',
-    async (request) => {
-      const { fenced = false } = objectOf(request.body, 'body')
-      if (typeof fenced !== 'boolean') throw new Refusal('error-fenced')
-      return { status: 'ok', data: await cluster.evacuate(request.params.region, { fenced }) }
-    },
-  )
+  const onRegion = (path: string, act: (region: string, options: { fenced: boolean }) => Promise<object>) =>
+    host.post<{ Params: { region: string }; Body: unknown }>(
+      `/admin/regions/:region/${path}`,
+      async (request) => {
+        const { fenced = false } = objectOf(request.body, 'body')
+        if (typeof fenced !== 'boolean') throw new Refusal('error-fenced')
+        return { status: 'ok', data: await act(request.params.region, { fenced }) }
+      },
+    )
+  onRegion('evacuate', cluster.evacuate)
+  onRegion('return', cluster.returnHome)
   const onNode = (path: string, act: (node: string) => Promise<object>) =>
     host.post<{ Params: { node: string } }>(`/admin/nodes/:node/${path}`, async (request) => {
       return { status: 'ok', data: await act(request.params.node) }

@@ -5,7 +5,7 @@ import { listen, type SettingDescription } from '@holdfast/process'
 import type { FastifyInstance } from 'fastify'
 import { clusterStatus } from './cluster-status.ts'
 import { collectEverywhere } from './collecting.ts'
-import { evacuate } from './evacuation.ts'
+import { evacuate, returnHome } from './evacuation.ts'
 import { type ClusterPart, tokenKeyId, version } from './join-cluster.ts'
 import { drainNode, removeNode, returnNode } from './storage-nodes.ts'
 
@@ -54,6 +54,7 @@ export async function startAdmin(
       liftBan: (network) => bans.lift(network),
       cluster: {
         evacuate: (region, options) => evacuate(cluster, region, options),
+        returnHome: (region, options) => returnHome(cluster, region, options),
         drainNode: (node) => drainNode(cluster, node),
         removeNode: (node) => removeNode(cluster, node),
         returnNode: (node) => returnNode(cluster, node),

@@ -1,10 +1,15 @@
 /**
+ * Moves the homes of a region's accounts.
+ *
  * Gives a region up: the homes of its accounts move to the region that keeps their journals too, under the next term.
  *
  * The old region cannot be stopped from here. What fences it is the term: the successor writes to other partitions, the old hosts refuse as
  * soon as they hear of the term from any region, and one that starts hears it before it serves. Whatever they acknowledge until then,
  * and what they acknowledged before without its reaching the successor, is lost; so it takes the operator's word that the region is off or
  * isolated, unless more than half of all regions, without it, can be told.
+ *
+ * And back, while the one that serves them lives: then nothing is lost. Each account is closed there before it is opened here, by whoever
+ * asks for it first, and in the end by a pass over all of them; until then what was not opened yet is asked of both.
  */
 import type { Subscription } from '@holdfast/bus'
 import { Refusal } from '@holdfast/http-kit'
@@ -28,6 +33,11 @@ export interface TakenOver {
 }
 
 const namedMax = 100
+/**
+ * Nobody makes an account any more where homes were, when this has passed: a host reads the region map again after 15 s at most, and whoever
+ * asked it has given up after as much.
+ */
+const settleMsDefault = 30_000
 /** Looking at every account takes its time. */
 const takeMs = 9 * 60_000
 
@@ -42,7 +52,7 @@ export function serveTakeover(cluster: ClusterPart): Subscription {
     try {
       const { birth } = JSON.parse(Buffer.from(message).toString()) as { birth: RegionCode }
       await regions.refresh()
-      return told({ taken: await summed(cluster.takeAll(birth, regions.homeOf(birth).term)) })
+      return told({ taken: await summed(cluster.takeAll(birth)) })
     } catch (error) {
       log.warn({ err: error }, 'the accounts of a region could not be taken over')
       return told({ fault: (error as Error).message })
@@ -56,16 +66,13 @@ export function serveTakeover(cluster: ClusterPart): Subscription {
  *   `error-notFenced` when too few regions can be told and the operator did not give his word.
  */
 export async function evacuate(cluster: ClusterPart, code: string, { fenced }: { fenced: boolean }) {
-  const { config, regions, membership, bus } = cluster
+  const { config, regions, bus } = cluster
   const birth = config.regions.find((region) => region === code)
   if (birth === undefined || backupOf(config.regions, birth) === undefined) throw new Refusal('error-region')
   await regions.refresh()
   const known = regions.homeOf(birth)
   if (known.serving === birth) {
-    const hosts = () =>
-      membership.beats().filter(({ region, roles }) => region === birth && roles.includes('actor-host'))
-    await Promise.all(hosts().map(({ id }) => membership.doubt(id)))
-    if (hosts().length > 0) throw new Refusal('error-regionAlive')
+    await assertSilent(cluster, birth)
     const majority = Math.floor(config.regions.length / 2) + 1
     const others = regions.answering.filter((region) => region !== birth)
     if (!fenced && others.length < majority) throw new Refusal('error-notFenced')
@@ -81,6 +88,63 @@ export async function evacuate(cluster: ClusterPart, code: string, { fenced }: {
     ...(await taken(cluster, birth, home.serving)),
     files: filesOf(cluster, birth),
   }
+}
+
+/**
+ * Serves the accounts of a region at home again.
+ * @param options.fenced the operator's word that the region that serves them now is off or isolated: what has arrived counts then.
+ * @returns what moved. Safe to repeat: it goes on with what could not be taken over.
+ * @throws Refusal `error-region` no such region, or nobody else keeps its journals; `error-regionHome` when its accounts were never
+ *   served elsewhere; `error-regionAway` while it has no actor hosts, or the one that serves its accounts cannot be asked for them; `error-regionAlive` with `fenced`, while that one's actor hosts are heard.
+ */
+export async function returnHome(
+  cluster: ClusterPart,
+  code: string,
+  { fenced, settleMs = settleMsDefault }: { fenced: boolean; settleMs?: number },
+) {
+  const { config, regions, bus } = cluster
+  const birth = config.regions.find((region) => region === code)
+  const other = birth && backupOf(config.regions, birth)
+  if (birth === undefined || other === undefined) throw new Refusal('error-region')
+  await regions.refresh()
+  const known = regions.homeOf(birth)
+  if (known.term === 1) throw new Refusal('error-regionHome')
+  if (known.serving !== birth || known.handedOver) await assertReturnable(cluster, { birth, other, fenced })
+  const { home, heard } = await regions.moveHome(birth, { to: birth, handedOver: !fenced })
+  const change = new Uint8Array()
+  bus.publish('regions.changed', change)
+  if (home.handedOver && fenced) await regions.endHandover(birth)
+  else if (home.handedOver) await new Promise((resolve) => setTimeout(resolve, settleMs))
+  const found = await taken(cluster, birth, birth)
+  if (home.handedOver && found.failures.length === 0) await regions.endHandover(birth)
+  bus.publish('regions.changed', change)
+  return {
+    region: birth,
+    serving: home.serving,
+    term: home.term,
+    moved: known.serving !== birth,
+    regionsThatKnow: heard,
+    ...found,
+  }
+}
+
+async function assertReturnable(
+  cluster: ClusterPart,
+  { birth, other, fenced }: { birth: RegionCode; other: RegionCode; fenced: boolean },
+): Promise<void> {
+  if (hostsOf(cluster, birth).length === 0) throw new Refusal('error-regionAway')
+  if (!fenced && !cluster.regions.answering.includes(other)) throw new Refusal('error-regionAway')
+  if (fenced) await assertSilent(cluster, other)
+}
+
+/** @throws Refusal `error-regionAlive` */
+async function assertSilent(cluster: ClusterPart, region: RegionCode): Promise<void> {
+  await Promise.all(hostsOf(cluster, region).map(({ id }) => cluster.membership.doubt(id)))
+  if (hostsOf(cluster, region).length > 0) throw new Refusal('error-regionAlive')
+}
+
+function hostsOf({ membership }: ClusterPart, code: RegionCode) {
+  return membership.beats().filter(({ region, roles }) => region === code && roles.includes('actor-host'))
 }
 
 async function taken({ bus }: ClusterPart, birth: RegionCode, serving: RegionCode): Promise<TakenOver> {

@@ -21,7 +21,7 @@ import { pagesNamedBy } from './evacuation.ts'
 import { GroupRows, type GroupRowsOptions } from './group-rows.ts'
 import { openMetadata } from './metadata.ts'
 import { NodeOrders } from './node-orders.ts'
-import { RegionMap } from './region-map.ts'
+import { type Home, RegionMap } from './region-map.ts'
 import { RegionalJournals } from './regional-journals.ts'
 import { RegionalLookups } from './regional-lookups.ts'
 import { ReplicaReads } from './replica-reads.ts'
@@ -74,7 +74,7 @@ export interface ClusterPart {
   /** Public downloads of the region that serves the content's account, so that a direct link reads the same wherever it is shown. */
   readonly directUrlOf: (contentId: string) => string | undefined
   /** Opens all accounts born in a region in the term of its home; for actor hosts of a region that keeps their journals. */
-  takeAll(birth: RegionCode, term: number): AsyncIterable<Taken | { account: string; fault: unknown }>
+  takeAll(birth: RegionCode): AsyncIterable<Taken | { account: string; fault: unknown }>
   /** The journal of an account as it arrived here; for actor hosts. */
   replicaOf(account: string): Promise<JournalReplica | undefined>
   /** From here on others send work, or do so no more. Told at once. */
@@ -105,10 +105,11 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   opened.defer(() => bus.close())
 
   // The term of an account comes with the region map, which is itself read from here.
-  let termOf = (_account: string) => 1
+  let homeOf = (_account: string): Home => ({ serving: region, term: 1 })
   const metadata = await openMetadata(config, {
     journals: role === 'actor-host',
-    termOf: (account) => termOf(account),
+    termOf: (account) => homeOf(account).term,
+    handedOver: (account) => homeOf(account).handedOver === true,
   })
   opened.defer(() => metadata.close())
   const lookups = new RegionalLookups({
@@ -132,7 +133,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     void regions.refresh().catch(warn('the region map cannot be read; the last one counts'))
   const homesChanged = bus.subscribe('regions.changed', learnHomes)
   opened.defer(() => homesChanged.close())
-  termOf = (account) => regions.homeOf(keyring.ids.birthRegion(account as AccountId)).term
+  homeOf = (account) => regions.homeOf(keyring.ids.birthRegion(account as AccountId))
 
   const readiness = new Readiness({
     nats: async () => {
@@ -228,10 +229,11 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     limits,
     bans,
     readiness,
-    takeAll(birth, term) {
+    takeAll(birth) {
       const home = metadata.homes.get(birth)
       if (home === undefined) throw new Error(`the journals of ${birth} are not kept in ${region}`)
-      return home.journals.takeAll(term, { pagesNamedBy })
+      const { term, handedOver = false } = regions.homeOf(birth)
+      return home.journals.takeAll(term, { pagesNamedBy, handedOver })
     },
     replicaOf: async (account) =>
       metadata.homes.get(keyring.ids.birthRegion(account as AccountId))?.journals.replica(account),

@@ -18,11 +18,20 @@ const claimed = ['email', 'setting', 'pg', 'region']
 
 /**
  * @param options.journals whether journals are needed. @param options.termOf the home term of an account.
+ * @param options.handedOver whether the region that served it in the term before is asked for it.
  * @throws JournalFault when this region's own data centre cannot be reached.
  */
 export async function openMetadata(
   config: Pick<ClusterConfig, 'region' | 'regions' | 'cassandra'>,
-  { journals, termOf }: { journals: boolean; termOf: (account: string) => number },
+  {
+    journals,
+    termOf,
+    handedOver,
+  }: {
+    journals: boolean
+    termOf: (account: string) => number
+    handedOver?: (account: string) => boolean
+  },
 ): Promise<MetadataConnections> {
   const opened: { close(): Promise<void> }[] = []
   const open = (region: RegionCode, keyspace: string, kept: readonly RegionCode[], more: object) => {
@@ -61,7 +70,7 @@ export async function openMetadata(
       const [other] = kept.filter((region) => region !== config.region)
       const backup = other && late(other, keyspaceOf(birth), kept, {})
       const backedUp = backup === undefined ? {} : { backup: () => backup.now }
-      homes.set(birth, await own(keyspaceOf(birth), kept, { termOf, ...backedUp }))
+      homes.set(birth, await own(keyspaceOf(birth), kept, { termOf, handedOver, ...backedUp }))
     }
     return { lookups, homes, close: () => closeAll(opened) }
   } catch (error) {

@@ -3,8 +3,9 @@
  * changed. Without a row a region serves its own, in term 1. For routing the map is a hint; in the partition key of journals the term is a
  * fact, and only ever rises.
  *
- * Every region keeps all rows, and they are read from all that answer: a region that was given up learns it from any other. Who takes
- * over follows from the installation alone, so no two rows of one term ever differ.
+ * Every region keeps all rows, and they are read from all that answer: a region that was given up learns it from any other. The region and the
+ * one that keeps its journals too take turns, so who serves a term follows from its number; the row is claimed there first, so
+ * no two rows of one term ever differ.
  */
 import { JournalFault, type LookupStore } from '@holdfast/journal'
 import type { Clock, RegionCode } from '@holdfast/kernel'
@@ -14,6 +15,8 @@ import { backupOf, homeRegions } from './metadata.ts'
 export interface Home {
   serving: RegionCode
   term: number
+  /** The region of the term before lives, and is asked for every account that was not opened yet. */
+  handedOver?: true
 }
 
 export interface RegionMapOptions {
@@ -25,6 +28,11 @@ export interface RegionMapOptions {
   clock: Clock
   /** Told when this region's rows cannot be read: what was known stays. */
   onFault: (error: unknown) => void
+}
+
+interface MoveOptions {
+  to?: RegionCode | undefined
+  handedOver?: boolean
 }
 
 const rereadMs = 5_000
@@ -124,29 +132,50 @@ export class RegionMap {
   }
 
   /**
-   * Moves the homes of a region to the one that keeps its journals too. Safe to repeat.
+   * Moves the homes of a region to the one that keeps its journals too, or back. Safe to repeat.
+   * @param options.to default: the one that keeps its journals too. @param options.handedOver the region that serves them lives.
    * @returns the home that holds now, and the regions that have the row.
    * @throws JournalFault `UNAVAILABLE` when the successor cannot take it; RangeError when there is none.
    */
-  async moveHome(birth: RegionCode): Promise<{ home: Home; heard: RegionCode[] }> {
-    const { regions, stores } = this.#options
-    const serving = backupOf(regions, birth)
-    if (serving === undefined) throw new RangeError(`nobody keeps the journals of ${birth} but itself`)
+  async moveHome(
+    birth: RegionCode,
+    { to = backupOf(this.#options.regions, birth), handedOver = false }: MoveOptions = {},
+  ): Promise<{ home: Home; heard: RegionCode[] }> {
+    if (to === undefined) throw new RangeError(`nobody keeps the journals of ${birth} but itself`)
     await this.refresh()
     const known = this.homeOf(birth)
-    const home = known.serving === birth ? { serving, term: known.term + 1 } : known
-    const row = RegionMapEntry.encode({ region: birth, ...home }).finish()
-    const heard: RegionCode[] = []
-    const claim = async (region: RegionCode) => {
-      await stores.get(region)?.claim(`region/${birth}/${padded(home.term)}`, row)
-      heard.push(region)
-    }
-    await claim(home.serving)
+    if (known.serving === to) return this.#claim(birth, known, rowKey(birth, known))
+    const home = { serving: to, term: known.term + 1, ...(handedOver ? { handedOver } : {}) }
+    return this.#claim(birth, home as Home, rowKey(birth, home))
+  }
+
+  /** Everything was handed over: nobody is asked any more. */
+  async endHandover(birth: RegionCode): Promise<Home> {
+    const { serving, term } = this.homeOf(birth)
+    const home = { serving, term }
+    return (await this.#claim(birth, home, `${rowKey(birth, home)}/done`)).home
+  }
+
+  /** The region that serves decides which row it is; the others get that one. */
+  async #claim(birth: RegionCode, wanted: Home, key: string): Promise<{ home: Home; heard: RegionCode[] }> {
+    const { regions, stores } = this.#options
+    const heard = [wanted.serving]
+    const written = RegionMapEntry.encode({ region: birth, handedOver: false, ...wanted }).finish()
+    const row = (await stores.get(wanted.serving)?.claim(key, written)) ?? written
     await Promise.all(
-      regions.filter((region) => region !== home.serving).map((region) => claim(region).catch(() => {})),
+      regions
+        .filter((region) => region !== wanted.serving)
+        .map(async (region) => {
+          try {
+            await stores.get(region)?.claim(key, row)
+            heard.push(region)
+          } catch {
+            // It learns it from any other.
+          }
+        }),
     )
-    this.#learn(birth, home)
-    return { home, heard: regions.filter((region) => heard.includes(region)) }
+    this.#learn(birth, homeOfRow(row))
+    return { home: this.homeOf(birth), heard: regions.filter((region) => heard.includes(region)) }
   }
 
   close(): void {
@@ -158,17 +187,21 @@ export class RegionMap {
     const store = stores.get(region)
     if (store === undefined) throw new JournalFault('UNAVAILABLE', `no way to the lookups of ${region}`)
     for (const birth of regions)
-      for await (const { value } of store.scan(`region/${birth}/`)) {
-        const { serving, term } = RegionMapEntry.decode(value)
-        this.#learn(birth, { serving: serving as RegionCode, term })
-      }
+      for await (const { value } of store.scan(`region/${birth}/`)) this.#learn(birth, homeOfRow(value))
   }
 
   #learn(birth: RegionCode, home: Home): void {
-    if (home.term > this.homeOf(birth).term) this.#homes.set(birth, home)
+    const known = this.homeOf(birth)
+    const ended = home.term === known.term && known.handedOver && !home.handedOver
+    if (home.term > known.term || ended) this.#homes.set(birth, home)
   }
 }
 
-function padded(term: number): string {
-  return String(term).padStart(10, '0')
+function homeOfRow(row: Uint8Array): Home {
+  const { serving, term, handedOver } = RegionMapEntry.decode(row)
+  return { serving: serving as RegionCode, term, ...(handedOver ? { handedOver } : {}) }
+}
+
+function rowKey(birth: RegionCode, { term }: { term: number }): string {
+  return `region/${birth}/${String(term).padStart(10, '0')}`
 }

@@ -7,11 +7,13 @@
  * the other regions by replication; a route that is missed here is asked for elsewhere before it is denied, references are read from
  * all regions. What the accounts of a region have to do next (`wake/`, `active/`) stays with their journals.
  *
- * A region that cannot be reached is a fault, never an absence. What a region decided whose homes have moved is decided by its successor.
+ * A region that cannot be reached is a fault, never an absence. What a region decided whose homes have moved is decided by its successor, and
+ * by itself again when they are back: then the other is asked first, whose rows may not all have arrived.
  */
 import { createHash } from 'node:crypto'
 import { JournalFault, type LookupChange, type LookupRow, type LookupStore } from '@holdfast/journal'
 import { type AccountId, type IdCodec, type RegionCode, regionCodes } from '@holdfast/kernel'
+import type { RegionMap } from './region-map.ts'
 
 export interface RegionalLookupsOptions {
   region: RegionCode
@@ -41,7 +43,7 @@ export class RegionalLookups implements LookupStore {
   readonly #stores: ReadonlyMap<RegionCode, LookupStore>
   readonly #homes: ReadonlyMap<RegionCode, LookupStore>
   #birthRegion: ((account: AccountId) => RegionCode) | undefined
-  #servingOf: (region: RegionCode) => RegionCode = (region) => region
+  #map: Pick<RegionMap, 'homeOf' | 'keepersOf'> | undefined
 
   constructor({ region, regions, stores, homes = new Map() }: RegionalLookupsOptions) {
     this.#region = region
@@ -56,8 +58,8 @@ export class RegionalLookups implements LookupStore {
   }
 
   /** Where homes have moved: what a region decided is decided by its successor, and its routes are as known as they will be. */
-  useHomes(homes: { homeOf(region: RegionCode): { serving: RegionCode } }): void {
-    this.#servingOf = (region) => homes.homeOf(region).serving
+  useHomes(map: Pick<RegionMap, 'homeOf' | 'keepersOf'>): void {
+    this.#map = map
   }
 
   async write(changes: readonly LookupChange[]): Promise<void> {
@@ -71,7 +73,7 @@ export class RegionalLookups implements LookupStore {
 
   async get(key: string): Promise<Uint8Array | undefined> {
     if (fixedKinds.has(kindOf(key))) return this.#getFixed(key)
-    const found = await this.#storeOf(key).get(key)
+    const found = (await this.#storeOf(key).get(key)) ?? (await this.#decidedMeanwhile(key))
     if (found !== undefined || !routeKinds.has(kindOf(key))) return found
     for (const region of this.#others()) {
       if (this.#servingOf(region) !== region) continue
@@ -129,8 +131,19 @@ export class RegionalLookups implements LookupStore {
     }
   }
 
-  claim(key: string, value: Uint8Array): Promise<Uint8Array> {
-    return this.#storeOf(key).claim(key, value)
+  async claim(key: string, value: Uint8Array): Promise<Uint8Array> {
+    const copy = Buffer.from(value)
+    return this.#storeOf(key).claim(key, (await this.#decidedMeanwhile(key)) ?? copy)
+  }
+
+  /** What was claimed elsewhere while the region that decides was given up. */
+  async #decidedMeanwhile(key: string): Promise<Uint8Array | undefined> {
+    if (kindOf(key) !== 'email') return undefined
+    const region = this.#regionOfHash(key)
+    const { serving = region, term = 1 } = this.#map?.homeOf(region) ?? {}
+    if (term === 1 || serving !== region) return undefined
+    const other = this.#map?.keepersOf(region).find((keeper) => keeper !== region)
+    return other && this.#of(other).get(key)
   }
 
   /** Codes come from this region's range; any other counter is this region's alone. */
@@ -165,12 +178,18 @@ export class RegionalLookups implements LookupStore {
   }
 
   #deciding(kind: string, key: string): RegionCode {
-    const { length } = this.#regions
     if (kind === 'setting') return this.#servingOf(this.#regions[0] as RegionCode)
     if (kind === 'pg') return key.split('/')[1] as RegionCode
-    if (kind !== 'email') return this.#region
+    return kind === 'email' ? this.#servingOf(this.#regionOfHash(key)) : this.#region
+  }
+
+  #regionOfHash(key: string): RegionCode {
     const [first = 0, second = 0] = createHash('sha256').update(key).digest()
-    return this.#servingOf(this.#regions[(first * 256 + second) % length] as RegionCode)
+    return this.#regions[(first * 256 + second) % this.#regions.length] as RegionCode
+  }
+
+  #servingOf(region: RegionCode): RegionCode {
+    return this.#map?.homeOf(region).serving ?? region
   }
 
   #homeOf(account: string): LookupStore {

@@ -150,6 +150,53 @@ t.test('the homes of a lost region move to its backup, and all that can be reach
   t.strictSame((await mapAt('na-nyc', stores, t)).homeOf('na-nyc'), moved, 'it learns it when it is back')
 })
 
+t.test('homes go back under the next term; of two ways back one is taken by all', async (t) => {
+  const { stores } = world()
+  const maps = await Promise.all(regions.map((region) => mapAt(region, stores, t)))
+  const [paris, york, tokyo] = maps as [RegionMap, RegionMap, RegionMap]
+  await paris.moveHome('na-nyc')
+  await york.refresh()
+  const ways = await Promise.all([
+    york.moveHome('na-nyc', { to: 'na-nyc', handedOver: true }),
+    paris.moveHome('na-nyc', { to: 'na-nyc', handedOver: false }),
+  ])
+  t.strictSame(ways[0].home, ways[1].home)
+  await tokyo.refresh()
+  t.strictSame(tokyo.homeOf('na-nyc'), ways[0].home)
+  t.match(tokyo.homeOf('na-nyc'), { serving: 'na-nyc', term: 3 })
+
+  await paris.moveHome('na-nyc')
+  const handed = { serving: 'na-nyc', term: 5, handedOver: true }
+  t.strictSame((await york.moveHome('na-nyc', { to: 'na-nyc', handedOver: true })).home, handed)
+  await tokyo.refresh()
+  t.strictSame(tokyo.homeOf('na-nyc'), handed)
+  const ended = { serving: 'na-nyc', term: 5 }
+  t.strictSame(await york.endHandover('na-nyc'), ended)
+  for (const map of [paris, tokyo]) {
+    await map.refresh()
+    t.strictSame(map.homeOf('na-nyc'), ended)
+  }
+  t.strictSame((await york.moveHome('na-nyc', { to: 'na-nyc', handedOver: true })).home, ended, 'again')
+})
+
+t.test(
+  'an address that was claimed while its region was given up stays claimed when it is back',
+  async (t) => {
+    const { stores, at } = world()
+    const map = await mapAt('eu-par', stores, t)
+    const lookups = at('eu-par')
+    lookups.useHomes(map)
+    const keys = Array.from({ length: 40 }, (_, number) => `email/${number}@example.org`)
+    await map.moveHome('na-nyc')
+    for (const key of keys) await lookups.claim(key, Buffer.from('meanwhile'))
+    await map.moveHome('na-nyc', { to: 'na-nyc', handedOver: true })
+    for (const key of keys) {
+      t.equal(Buffer.from((await lookups.get(key)) ?? []).toString(), 'meanwhile')
+      t.equal(Buffer.from(await lookups.claim(key, Buffer.from('back'))).toString(), 'meanwhile')
+    }
+  },
+)
+
 t.test('a region that hears no other does not take itself for what it was', async (t) => {
   const { stores } = world()
   const alone = new Map(stores).set('na-nyc', away).set('ap-tyo', away)

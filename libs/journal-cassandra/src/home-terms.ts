@@ -6,11 +6,17 @@
  * begins with is the newest earlier term as this data centre has it: the root with its pages, and the rows behind it up to the
  * first gap, for batches arrive in any order. That cut is noted. What reaches the older partition later stays there.
  *
+ * Where the region that served the account before lives, it is asked instead: its data centre closes the partition of the term before, by
+ * raising the epoch to the last one of that term, above which nobody opens it. What it holds then is all that was ever acknowledged, and
+ * is taken over whole. What was not opened in that term is looked for in the one before, where it was served, and so on;
+ * keepers take turns, so every other term was served here.
+ *
  * Every write is conditional on the epoch of the opener, and the partition counts as open only with its cut, the last thing that is
  * written: one that broke off, or was overtaken, is begun again by the next.
  */
-import { firstChain, rowChecksum } from '@holdfast/journal'
+import { firstChain, JournalFault, rowChecksum } from '@holdfast/journal'
 import type { Connection, Row, Statement } from './connection.ts'
+import { CassandraLookupStore } from './lookup-store.ts'
 
 export const statics =
   'SELECT epoch, head, chain, owner, root, root_through, cut FROM journal WHERE account = ? AND term = ? LIMIT 1'
@@ -31,6 +37,11 @@ export interface Partition {
 
 export function firstEpochOf(term: number): number {
   return epochsPerTerm * (term - 1)
+}
+
+/** The epoch of a partition that was handed over: for ever, as the next one is of the next term. */
+export function lastEpochOf(term: number): number {
+  return epochsPerTerm * term - 1
 }
 
 export function isBegun(row: Row | undefined): row is Row {
@@ -54,16 +65,63 @@ export async function termBefore(
   return undefined
 }
 
+/** What an account was in its last term, and where that can be read. */
+export interface Earlier {
+  connection: Connection
+  term: number
+  row: Row
+}
+
+/**
+ * The newest term before this one that the account was opened in, each asked where it was served.
+ * @param keepers.other the region that served the term before. @param keepers.close nothing is written to what was looked at any more.
+ */
+export async function servedBefore(
+  keepers: { own: Connection; other: Connection; close: boolean },
+  { account, term }: Partition,
+): Promise<Earlier | undefined> {
+  for (let earlier = term - 1; earlier > 0; earlier--) {
+    const connection = (term - earlier) % 2 === 1 ? keepers.other : keepers.own
+    const partition = { account, term: earlier }
+    const row = keepers.close
+      ? await closed(connection, partition)
+      : (await connection.serialRead(statics, [account, earlier]))[0]
+    if (isOpen(row, earlier)) return { connection, term: earlier, row }
+  }
+  return undefined
+}
+
+/** @returns what it was when it was closed. */
+async function closed(connection: Connection, { account, term }: Partition): Promise<Row | undefined> {
+  const last = lastEpochOf(term)
+  for (;;) {
+    const [row] = await connection.serialRead(statics, [account, term])
+    if (isBegun(row) && numberOf(row.epoch) === last) return row
+    const refused = await connection.conditional([
+      {
+        query: 'UPDATE journal SET epoch = ?, owner = null WHERE account = ? AND term = ? IF epoch = ?',
+        params: [BigInt(last), account, term, isBegun(row) ? row.epoch : null],
+      },
+    ])
+    if (refused === undefined) return row
+  }
+}
+
 /**
  * Opens a partition that was begun.
- * @returns false when a newer epoch does it.
+ * @param other the data centre that served the term before, when it hands the account over. Without it what has arrived here counts.
+ * @returns false when a newer epoch does it. @throws JournalFault `CORRUPT` when what is handed over has a gap.
  */
 export async function takeOver(
   connection: Connection,
   { account, term }: Partition,
-  epoch: number,
+  { epoch, other }: { epoch: number; other?: Connection | undefined },
 ): Promise<boolean> {
-  const before = await termBefore(connection, { account, term })
+  const arrived = other === undefined ? await termBefore(connection, { account, term }) : undefined
+  const before =
+    other === undefined
+      ? arrived && { ...arrived, connection }
+      : await servedBefore({ own: connection, other, close: true }, { account, term })
   const through = numberOf(before?.row.root_through)
   const fence = (set: string, params: unknown[]): Statement => ({
     query: `UPDATE journal SET ${set} WHERE account = ? AND term = ? IF epoch = ? AND cut = null`,
@@ -73,7 +131,7 @@ export async function takeOver(
   let chain =
     before !== undefined && numberOf(before.row.head) === through ? bytesOf(before.row.chain) : undefined
   if (before !== undefined) {
-    await copyPages(connection, { account, term: before.term }, { account, term })
+    await copyPages(before, connection, { account, term })
     let batch: Statement[] = []
     let bytes = 0
     const put = () => {
@@ -83,7 +141,7 @@ export async function takeOver(
       if (written.length === 0) return undefined
       return connection.conditional([fence('root_through = ?', [BigInt(through)]), ...written])
     }
-    for await (const row of rowsUpToGap(connection, { account, term: before.term }, through)) {
+    for await (const row of rowsUpToGap(before.connection, { account, term: before.term }, through)) {
       head = row.seq
       chain = row.checksum
       batch.push(insertRow({ account, term }, row))
@@ -91,6 +149,12 @@ export async function takeOver(
       if ((batch.length >= rowsAtOnce || bytes >= bytesAtOnce) && (await put()) !== undefined) return false
     }
     if ((await put()) !== undefined) return false
+    const whole = Math.max(numberOf(before.row.head), through)
+    if (other !== undefined && head < whole)
+      throw new JournalFault(
+        'CORRUPT',
+        `journal of ${account}: row ${head + 1} of ${whole} is not handed over`,
+      )
   }
   const root = before?.row.root ?? null
   const facts = [BigInt(head), Buffer.from(chain ?? firstChain), root, BigInt(through), BigInt(head)]
@@ -195,10 +259,20 @@ export async function writePage(
   ])
 }
 
-async function copyPages(connection: Connection, from: Partition, to: Partition): Promise<void> {
-  for await (const name of pageNames(connection, pagesOf(from))) {
-    const bytes = await readPage(connection, pagesOf(from), name)
+async function copyPages(from: Earlier, connection: Connection, to: Partition): Promise<void> {
+  const pages = pagesOf({ account: to.account, term: from.term })
+  for await (const name of pageNames(from.connection, pages)) {
+    const bytes = await readPage(from.connection, pages, name)
     if (bytes !== undefined) await writePage(connection, pagesOf(to), { name, bytes })
+  }
+}
+
+/** What an account has to do next goes with it: without these rows nobody would wake it. */
+export async function copyNotes(from: Connection, to: Connection, account: string): Promise<void> {
+  const there = new CassandraLookupStore(from)
+  for (const key of [`wake/${account}`, `active/${account}`]) {
+    const value = await there.get(key)
+    if (value !== undefined) await new CassandraLookupStore(to).write([{ put: key, value }])
   }
 }
 

@@ -16,6 +16,11 @@ export interface MetadataStoreOptions {
    * before it has what takes its place. Default: there is none.
    */
   backup?: () => CassandraMetadataStore | undefined
+  /**
+   * Whether the backup served the account in the term before and lives: everything is asked of it then, and it acknowledges nothing
+   * more. Default: it does not, and what has arrived here counts.
+   */
+  handedOver?: (account: string) => boolean
 }
 
 /** Journals and lookups of one region's data centre. */
@@ -24,14 +29,21 @@ export class CassandraMetadataStore {
   readonly lookups: CassandraLookupStore
   readonly #connection: Connection
 
-  private constructor(connection: Connection, { termOf = () => 1, claimed, backup }: MetadataStoreOptions) {
+  private constructor(
+    connection: Connection,
+    { termOf = () => 1, claimed, backup, handedOver }: MetadataStoreOptions,
+  ) {
     this.#connection = connection
     const backedUpBy = () => {
       const other = backup?.()
       if (other === undefined) throw new JournalFault('UNAVAILABLE', 'the backup cannot be reached')
       return other.#connection
     }
-    this.journals = new CassandraJournalStore(connection, termOf, backup && backedUpBy)
+    this.journals = new CassandraJournalStore(connection, {
+      termOf,
+      backup: backup && backedUpBy,
+      handedOver,
+    })
     this.lookups = new CassandraLookupStore(connection, claimed)
   }
 

@@ -25,17 +25,21 @@ import {
 import type { Connection, Row } from './connection.ts'
 import {
   bytesOf,
+  copyNotes,
+  type Earlier,
   equal,
   firstEpochOf,
   insertRow,
   isBegun,
   isOpen,
+  lastEpochOf,
   numberOf,
   type Partition,
   pageNames,
   pagesOf,
   readPage,
   rowsUpToGap,
+  servedBefore,
   statics,
   storedRows,
   takeOver,
@@ -71,17 +75,31 @@ export class CassandraJournalStore implements JournalStore {
   readonly #connection: Connection
   readonly #termOf: (account: string) => number
   readonly #backup: (() => Connection) | undefined
+  readonly #handedOver: (account: string) => boolean
   readonly #released = new WeakSet<JournalHold>()
   readonly #terms = new WeakMap<JournalHold, number>()
 
   /**
    * @param termOf the home term of an account: how often its home has moved, from 1.
    * @param backup the data centre that would take over; throws while it is out of reach. Without it there is none.
+   * @param handedOver whether that one served the account in the term before, and is asked for it.
    */
-  constructor(connection: Connection, termOf: (account: string) => number, backup?: () => Connection) {
+  constructor(
+    connection: Connection,
+    {
+      termOf,
+      backup,
+      handedOver = () => false,
+    }: {
+      termOf: (account: string) => number
+      backup?: (() => Connection) | undefined
+      handedOver?: ((account: string) => boolean) | undefined
+    },
+  ) {
     this.#connection = connection
     this.#termOf = termOf
     this.#backup = backup
+    this.#handedOver = handedOver
   }
 
   async acquire(account: string, options: { owner: string }): Promise<JournalHold> {
@@ -104,15 +122,13 @@ export class CassandraJournalStore implements JournalStore {
     for (let overtaken = 0; ; ) {
       const [before] = await this.#connection.serialRead(statics, partition)
       const epoch = isBegun(before) ? numberOf(before.epoch) : firstEpochOf(term)
+      if (epoch === lastEpochOf(term))
+        throw new JournalFault('FENCED', `${account} was handed over in term ${term}`)
       const refused = isBegun(before)
         ? await this.#raise(partition, epoch, owner)
         : await this.#begin(partition, epoch, owner)
       if (refused) continue
-      if (
-        term > 1 &&
-        !isOpen(before, term) &&
-        !(await takeOver(this.#connection, { account, term }, epoch + 1))
-      ) {
+      if (term > 1 && !isOpen(before, term) && !(await this.#takeOver({ account, term }, epoch + 1))) {
         // Openers that raise each other's epochs at once would never let one end.
         await delay(randomInt(overtakenWaitMs * 2 ** Math.min(overtaken++, overtakenDoublingsMax)))
         continue
@@ -131,6 +147,24 @@ export class CassandraJournalStore implements JournalStore {
       this.#terms.set(hold, term)
       return hold
     }
+  }
+
+  async #takeOver(partition: Partition, epoch: number): Promise<boolean> {
+    const other = this.#otherOf(partition.account)
+    if (other !== undefined) await copyNotes(other, this.#connection, partition.account)
+    return takeOver(this.#connection, partition, { epoch, other })
+  }
+
+  /** Whoever hands the account over. @throws JournalFault `UNAVAILABLE` while it is out of reach */
+  #otherOf(account: string): Connection | undefined {
+    return this.#handedOver(account) ? this.#backup?.() : undefined
+  }
+
+  async #before(partition: Partition): Promise<Earlier | undefined> {
+    const other = this.#otherOf(partition.account)
+    if (other !== undefined) return servedBefore({ own: this.#connection, other, close: false }, partition)
+    const found = await termBefore(this.#connection, partition)
+    return found && { ...found, connection: this.#connection }
   }
 
   #begin([account, term]: unknown[], epoch: number, owner: string): Promise<Row | undefined> {
@@ -232,7 +266,7 @@ export class CassandraJournalStore implements JournalStore {
     const term = this.#termOf(account)
     const [now] = await this.#connection.serialRead(statics, [account, term])
     // An account that was not opened in this term yet is the one of the term before.
-    const row = isOpen(now, term) ? now : (await termBefore(this.#connection, { account, term }))?.row
+    const row = isOpen(now, term) ? now : (await this.#before({ account, term }))?.row
     return {
       epoch: numberOf(row?.epoch),
       head: numberOf(row?.head),
@@ -315,21 +349,22 @@ export class CassandraJournalStore implements JournalStore {
 
   /**
    * Opens every account of earlier terms that nobody opened since its home moved, a few at one time, and tells what was taken over.
-   * @param term the one that holds now. Accounts that cannot be opened, or lack a page that their root names, come with the fault.
+   * @param term the one that holds now. @param handedOver by the region that served the term before. Accounts that cannot be opened, or lack a page that their root names, come with the fault.
    */
   async *takeAll(
     term: number,
-    { pagesNamedBy = () => [] }: { pagesNamedBy?: (root: Uint8Array) => readonly string[] } = {},
+    {
+      pagesNamedBy = () => [],
+      handedOver = false,
+    }: { pagesNamedBy?: (root: Uint8Array) => readonly string[]; handedOver?: boolean } = {},
   ): AsyncIterable<Taken | { account: string; fault: unknown }> {
-    const found = this.#connection.pages('SELECT DISTINCT account, term FROM journal', [], accountsPerPage)
     let batch: Promise<Taken | { account: string; fault: unknown } | undefined>[] = []
-    for await (const row of found) {
-      const account = row.account as string
-      if (numberOf(row.term) >= term) continue
+    for await (const { account, from } of this.#known(term, handedOver ? this.#backup?.() : undefined)) {
       batch.push(
-        this.#taken({ account, term }, { from: numberOf(row.term), pagesNamedBy }).catch(
-          (fault: unknown) => ({ account, fault }),
-        ),
+        this.#taken({ account, term }, { from, pagesNamedBy }).catch((fault: unknown) => ({
+          account,
+          fault,
+        })),
       )
       if (batch.length < takenAtOnce) continue
       for (const taken of await Promise.all(batch)) if (taken !== undefined) yield taken
@@ -338,12 +373,25 @@ export class CassandraJournalStore implements JournalStore {
     for (const taken of await Promise.all(batch)) if (taken !== undefined) yield taken
   }
 
+  /** Accounts and the earlier terms they are known in. @param other knows more of them, and is asked first */
+  async *#known(term: number, other?: Connection): AsyncIterable<{ account: string; from: number }> {
+    const listed = async function* (connection: Connection) {
+      const found = connection.pages('SELECT DISTINCT account, term FROM journal', [], accountsPerPage)
+      for await (const row of found)
+        if (numberOf(row.term) < term) yield { account: row.account as string, from: numberOf(row.term) }
+    }
+    if (other === undefined) return yield* listed(this.#connection)
+    yield* listed(other)
+    for await (const one of listed(this.#connection))
+      if ((await other.run(statics, [one.account, one.from])).length === 0) yield one
+  }
+
   /** Undefined when the account has a newer term than `from` before this one. */
   async #taken(
     { account, term }: Partition,
     { from, pagesNamedBy }: { from: number; pagesNamedBy: (root: Uint8Array) => readonly string[] },
   ): Promise<Taken | undefined> {
-    const before = await termBefore(this.#connection, { account, term })
+    const before = await this.#before({ account, term })
     if (before?.term !== from) return undefined
     const partition = [account, term]
     let [row] = await this.#connection.serialRead(statics, partition)
@@ -358,7 +406,7 @@ export class CassandraJournalStore implements JournalStore {
       if ((await readPage(this.#connection, pagesOf({ account, term }), name)) === undefined)
         throw corrupt(account, `page ${name} did not arrive`)
     const written = 'SELECT WRITETIME(head) AS micros FROM journal WHERE account = ? AND term = ? LIMIT 1'
-    const [{ micros } = { micros: 0 }] = await this.#connection.run(written, [account, from])
+    const [{ micros } = { micros: 0 }] = await before.connection.run(written, [account, from])
     return {
       account,
       cut: numberOf(row?.cut),

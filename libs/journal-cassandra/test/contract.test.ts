@@ -14,7 +14,7 @@ t.teardown(() => server.stop('SIGKILL'))
 function connect(
   options: { keyspace?: string } & Pick<
     Parameters<typeof CassandraMetadataStore.open>[0],
-    'termOf' | 'backup' | 'migrations'
+    'termOf' | 'backup' | 'handedOver' | 'migrations'
   > = {},
 ): Promise<CassandraMetadataStore> {
   return CassandraMetadataStore.open({
@@ -248,5 +248,115 @@ t.test('a home that moves', async (t) => {
     await journals.deletePages(account, ['old'])
     await journals.trim(hold, 1)
     t.notOk(await journals.page(account, 'old'))
+  })
+})
+
+t.test('a home that is handed back by a region that lives', async (t) => {
+  const rowsOf = async (journals: CassandraMetadataStore['journals'], hold: JournalHold) => {
+    const rows: string[] = []
+    for await (const { bytes } of journals.rows(hold, 0)) rows.push(Buffer.from(bytes).toString())
+    return rows
+  }
+  // Two keyspaces that do not replicate: what is not asked for does not come.
+  const at = async (keyspace: string, term: number, backup?: CassandraMetadataStore) => {
+    const store = await connect({
+      keyspace,
+      termOf: () => term,
+      ...(backup === undefined
+        ? {}
+        : { backup: () => (reachable ? backup : undefined), handedOver: () => true }),
+    })
+    t.teardown(() => store.close())
+    return store
+  }
+  let reachable = true
+  const first = await at('here', 1)
+  const arrived = await at('there', 1)
+  const second = await at('there', 2)
+  const back = await at('here', 3, second)
+  const write = async ({ journals }: CassandraMetadataStore, account: string, rows: string[]) => {
+    const hold = await journals.acquire(account, { owner: 'host' })
+    for (const row of rows) await journals.append(hold, Buffer.from(row))
+    return hold
+  }
+
+  await t.test(
+    'it begins with what the other acknowledged last, which acknowledges nothing more',
+    async (t) => {
+      await write(first, 'moved', ['one', 'two', 'behind the cut'])
+      await write(arrived, 'moved', ['one', 'two'])
+      const held = await write(second, 'moved', ['three'])
+      await second.journals.putPage('moved', 'page', Buffer.from('page'))
+      await second.lookups.write([{ put: 'wake/moved', value: Buffer.from('5') }])
+
+      t.equal((await back.journals.head('moved')).head, 3, 'it is known before it is opened')
+      const hold = await back.journals.acquire('moved', { owner: 'new' })
+      t.same(await rowsOf(back.journals, hold), ['one', 'two', 'three'])
+      t.same(Buffer.from((await back.journals.page('moved', 'page')) ?? []).toString(), 'page')
+      t.same(Buffer.from((await back.lookups.get('wake/moved')) ?? []).toString(), '5', 'and wakes there')
+      await t.rejects(second.journals.append(held, Buffer.from('late')), { code: 'FENCED' })
+      await t.rejects(second.journals.acquire('moved', { owner: 'another' }), { code: 'FENCED' })
+
+      reachable = false
+      await back.journals.append(hold, Buffer.from('four'))
+      const again = await back.journals.acquire('moved', { owner: 'newer' })
+      t.same(
+        await rowsOf(back.journals, again),
+        ['one', 'two', 'three', 'four'],
+        'from then on it stands alone',
+      )
+      reachable = true
+    },
+  )
+
+  await t.test('every change that was acknowledged meanwhile comes along, and no other', async (t) => {
+    await write(arrived, 'raced', [])
+    const held = await second.journals.acquire('raced', { owner: 'host' })
+    const acknowledged: string[] = []
+    const enough = Promise.withResolvers<void>()
+    const writing = (async () => {
+      for (let at = 0; ; at++) {
+        await second.journals.append(held, Buffer.from(`row ${at}`))
+        acknowledged.push(`row ${at}`)
+        if (at === 20) enough.resolve()
+      }
+    })()
+    const ended = writing.catch((fault: unknown) => fault)
+    await enough.promise
+    const hold = await back.journals.acquire('raced', { owner: 'new' })
+    t.match(await ended, { code: 'FENCED' })
+    t.same(await rowsOf(back.journals, hold), acknowledged)
+  })
+
+  await t.test('what was never served there is as it was here; new accounts begin', async (t) => {
+    const held = await write(first, 'stayed', ['one'])
+    t.same(await rowsOf(back.journals, await back.journals.acquire('stayed', { owner: 'new' })), ['one'])
+    await t.rejects(first.journals.append(held, Buffer.from('late')), { code: 'FENCED' })
+    t.equal((await back.journals.acquire('born', { owner: 'new' })).head, 0)
+    await t.rejects(second.journals.acquire('born', { owner: 'late' }), { code: 'FENCED' })
+  })
+
+  await t.test('while the other cannot be asked nothing is taken for absent', async (t) => {
+    await write(second, 'asked', ['one'])
+    reachable = false
+    await t.rejects(back.journals.acquire('asked', { owner: 'new' }), { code: 'UNAVAILABLE' })
+    await t.rejects(back.journals.head('asked'), { code: 'UNAVAILABLE' })
+    reachable = true
+    t.equal((await back.journals.head('asked')).head, 1)
+  })
+
+  await t.test('all are taken, each once', async (t) => {
+    await write(second, 'last', ['one', 'two'])
+    await write(first, 'only here', ['one'])
+    const taken: object[] = []
+    for await (const one of back.journals.takeAll(3, { handedOver: true })) taken.push(one)
+    const accounts = taken.map((one) => (one as { account: string }).account)
+    t.same(accounts.sort(), ['asked', 'born', 'last', 'moved', 'only here', 'raced', 'stayed'])
+    t.notOk(taken.some((one) => 'fault' in one))
+    t.match(
+      taken.find((one) => (one as { account: string }).account === 'last'),
+      { cut: 2, known: 2 },
+    )
+    t.equal((await (await at('here', 3)).journals.head('last')).head, 2, 'and nobody is asked any more')
   })
 })

@@ -60,12 +60,14 @@ export interface PlacementGroup {
   writable: boolean;
 }
 
-/** Row `region/<code>`: who serves the accounts born there. */
+/** Rows `region/<code>/<term>`, and `region/<code>/<term>/done` once everything was handed over: who serves the accounts born there. */
 export interface RegionMapEntry {
   region: string;
   serving: string;
   /** How often the home has moved, from 1; part of every journal's partition key. */
   term: number;
+  /** The region that served them in the term before lives, and is still asked for what it has. */
+  handedOver: boolean;
 }
 
 function createBaseHeartbeat(): Heartbeat {
@@ -592,7 +594,7 @@ export const PlacementGroup: MessageFns<PlacementGroup> = {
 };
 
 function createBaseRegionMapEntry(): RegionMapEntry {
-  return { region: "", serving: "", term: 0 };
+  return { region: "", serving: "", term: 0, handedOver: false };
 }
 
 export const RegionMapEntry: MessageFns<RegionMapEntry> = {
@@ -605,6 +607,9 @@ export const RegionMapEntry: MessageFns<RegionMapEntry> = {
     }
     if (message.term !== 0) {
       writer.uint32(24).uint32(message.term);
+    }
+    if (message.handedOver !== false) {
+      writer.uint32(32).bool(message.handedOver);
     }
     return writer;
   },
@@ -646,6 +651,14 @@ export const RegionMapEntry: MessageFns<RegionMapEntry> = {
             message.term = reader.uint32();
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.handedOver = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -666,6 +679,7 @@ export const RegionMapEntry: MessageFns<RegionMapEntry> = {
     message.region = object.region ?? "";
     message.serving = object.serving ?? "";
     message.term = object.term ?? 0;
+    message.handedOver = object.handedOver ?? false;
     return message;
   },
 };
