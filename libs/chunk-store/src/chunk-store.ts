@@ -20,19 +20,19 @@ import {
   type WholeReads,
 } from '@holdfast/blob-store'
 import { type Clock, RecentMap, systemClock } from '@holdfast/kernel'
-import { Ballast, ballastPath } from './ballast.ts'
+import { ballastPath } from './ballast.ts'
 import type { Catalogue } from './catalogue.ts'
 import { Compactor } from './compactor.ts'
 import { Crc32Combiner } from './crc32-combine.ts'
 import type { Disk } from './disk.ts'
 import { type Extent, ExtentFiles, ExtentTable } from './extents.ts'
-import { blockBytes, chunkBytes, HeaderSeal, type Run } from './format.ts'
+import { chunkBytes, HeaderSeal, type Run } from './format.ts'
 import { type Hashing, WorkerHashing } from './hashing.ts'
 import { factsOf, Ledger } from './ledger.ts'
 import { type Log, silentLog } from './log.ts'
 import { NodeDisk } from './node-disk.ts'
-import { alignUp } from './numbers.ts'
 import { openRocksCatalogue } from './open-catalogue.ts'
+import { boundsOf, type ChunkStoreMachine, type ChunkStoreOptions, type StoreBounds } from './options.ts'
 import { endMarkBytes, endMarkKey, OrderlyEnd } from './orderly-end.ts'
 import { Pins } from './pins.ts'
 import { Lease, Reader } from './reader.ts'
@@ -50,60 +50,10 @@ import {
 } from './rows.ts'
 import { Slab } from './slab.ts'
 import { type After, SlotPool, slotBytes } from './slots.ts'
+import { Space } from './space.ts'
 import { ChunkStage, type StageParts } from './stage.ts'
 import { CommitIntent, DeleteIntent, PinIntent, Writer, type WriterParts } from './writer.ts'
 
-const MiB = 1024 * 1024
-const GiB = 1024 * MiB
-
-export interface ChunkStoreOptions {
-  /** Directory of the store; held exclusively. */
-  path: string
-  /** Capacity of an extent. Default 1 GiB; at least 4 MiB. */
-  extentBytes?: number
-  /** Extents grow by this much at a time. Default 64 MiB. */
-  extentStepBytes?: number
-  /** Memory through which all large uploads pass. Default 32 MiB; at least 8 MiB. */
-  uploadMemoryBytes?: number
-  /** Memory for hot blobs of at most 64 KiB. Default 32 MiB. */
-  cacheBytes?: number
-  /** Uploads open at once; each may hold 64 KiB outside the upload memory. Default 1,024. */
-  stagesMax?: number
-  /** An upload without a sign of life for this long is swept. Default 1 h. */
-  stageIdleMs?: number
-  /**
-   * Free space below which new uploads are refused; below half of it those under way too. It is kept for compaction, the
-   * catalogue and whatever else lives on the disk. Default 3 GiB, or 5 % of a smaller disk.
-   */
-  lowWaterBytes?: number
-  /** Space taken beforehand and given back when somebody else has filled the disk, so that deletions can be written. Default 32 MiB, or a quarter of the low-water mark. */
-  ballastBytes?: number
-  /** Emptied extents kept for reuse, which spares the device work; others give their space back. Default 2. */
-  freeExtentsMax?: number
-  /** Threads for md5 and BLAKE3. Default: one for each core. */
-  hashThreadsMax?: number
-  /** False: write through the page cache. */
-  direct?: boolean
-  /** How long deletions and the replication log are remembered. Default 7 days. */
-  tombstoneRetentionMs?: number
-  log?: Log
-  clock?: Clock
-}
-
-/** What tests put in place of the machine. */
-export interface ChunkStoreMachine {
-  disk: Disk
-  catalogue: () => Promise<Catalogue>
-  hashing: (memory: WebAssembly.Memory) => Hashing
-  /** Fills with random bytes, and returns it. */
-  randomFill: (bytes: Buffer) => Buffer
-  /** Runs once after the delay. */
-  after: After
-  /** False: nothing happens by itself, `sweep` and `compact` are called. */
-  background: boolean
-}
-
-const freshSpaceMs = 500
 /** Outcomes of uploads that are remembered beyond their copies' rows, 250 bytes each. */
 const outcomesMax = 16_384
 const noteBytesMax = 64 * 1024
@@ -112,21 +62,14 @@ const compactSoonMs = 200
 const uploadIdsSlabBytes = 64 * incarnationBytes
 
 export class ChunkStore implements NodeStore, WholeReads {
-  readonly #options: Required<
-    Omit<
-      ChunkStoreOptions,
-      'tombstoneRetentionMs' | 'lowWaterBytes' | 'log' | 'clock' | 'direct' | 'hashThreadsMax'
-    >
-  >
-  readonly #lowWaterBytes: number
+  readonly #bounds: StoreBounds
   readonly #clock: Clock
   readonly #log: Log
-  readonly #disk: Disk
   readonly #catalogue: Catalogue
   readonly #files: ExtentFiles
   readonly #end: OrderlyEnd
-  readonly #ballast: Ballast
   readonly #extents: ExtentTable
+  readonly #space: Space
   readonly #rows: Rows
   readonly #ledger: Ledger
   readonly #pins: Pins
@@ -147,9 +90,6 @@ export class ChunkStore implements NodeStore, WholeReads {
   readonly #sweeper: NodeJS.Timeout
   readonly #background: boolean
   #compactSoon: NodeJS.Timeout | undefined
-  /** As measured at that monotonic moment, when so many bytes had been placed. */
-  #space: { freeBytes: number; at: number; placedBytes: number }
-  #measuring: Promise<void> | undefined
   #closing: Promise<void> | undefined
   /** What the start found beyond the catalogue. */
   recovered: Recovered = { scannedExtents: 0, groups: 0, commits: 0, deletions: 0, dropped: 0 }
@@ -226,39 +166,36 @@ export class ChunkStore implements NodeStore, WholeReads {
   ) {
     const { disk, catalogue, files, end, surveyed, space, machine, log } = parts
     const { facts } = surveyed
-    this.#lowWaterBytes = options.lowWaterBytes ?? Math.min(3 * GiB, Math.floor(space.totalBytes / 20))
-    this.#options = {
-      path: options.path,
-      extentBytes: Math.max(4 * MiB, alignUp(options.extentBytes ?? GiB, blockBytes)),
-      extentStepBytes: alignUp(options.extentStepBytes ?? 64 * MiB, blockBytes),
-      uploadMemoryBytes: Math.max(8 * MiB, options.uploadMemoryBytes ?? 32 * MiB),
-      cacheBytes: options.cacheBytes ?? 32 * MiB,
-      stagesMax: options.stagesMax ?? 1024,
-      stageIdleMs: options.stageIdleMs ?? 3_600_000,
-      freeExtentsMax: options.freeExtentsMax ?? 2,
-      ballastBytes: alignUp(options.ballastBytes ?? Math.min(32 * MiB, this.#lowWaterBytes / 4), MiB),
-    }
+    const bounds = boundsOf(options, space.totalBytes)
+    this.#bounds = bounds
     this.#clock = options.clock ?? systemClock
     this.#log = log
     this.#randomFill = machine.randomFill ?? randomFillSync
     this.#uploadIds = new Slab(uploadIdsSlabBytes, this.#randomFill)
     this.#after = machine.after ?? setTimeout
-    this.#disk = disk
     this.#catalogue = catalogue
     this.#files = files
     this.#end = end
-    this.#ballast = new Ballast(disk, options.path, this.#options.ballastBytes, log)
-    this.#space = { freeBytes: space.freeBytes, at: this.#clock.monotonic(), placedBytes: 0 }
     this.#extents = new ExtentTable({
       files,
-      capacityBytes: this.#options.extentBytes,
-      stepBytes: this.#options.extentStepBytes,
+      capacityBytes: this.#bounds.extentBytes,
+      stepBytes: this.#bounds.extentStepBytes,
       storeId: facts.storeId,
       secret: facts.secret,
       now: () => this.#clock.now(),
       nextGeneration: () => facts.nextGeneration++,
       sequence: () => facts.nextSequence,
       publish: (extent) => this.#publish(extent),
+    })
+    this.#space = new Space({
+      disk,
+      path: options.path,
+      clock: this.#clock,
+      log,
+      extents: this.#extents,
+      freeBytes: space.freeBytes,
+      lowWaterBytes: bounds.lowWaterBytes,
+      ballastBytes: bounds.ballastBytes,
     })
     for (const extent of surveyed.extents) this.#extents.add(extent)
     this.#extents.sealed = (extent) => this.#ledger.touchExtent(extent)
@@ -271,7 +208,7 @@ export class ChunkStore implements NodeStore, WholeReads {
       rows: this.#rows,
       log,
       extentOf,
-      failed: () => this.#spaceChanged(),
+      failed: () => this.#space.changed(),
       now: () => this.#clock.now(),
       after: this.#after,
     })
@@ -296,7 +233,7 @@ export class ChunkStore implements NodeStore, WholeReads {
     this.#reader = new Reader({
       extents: this.#extents,
       seal,
-      cacheBytes: this.#options.cacheBytes,
+      cacheBytes: this.#bounds.cacheBytes,
       damaged: (entry, copy, fault) => this.#quarantine(entry, copy, fault),
       assertOpen: () => this.#assertOpen(),
     })
@@ -310,12 +247,12 @@ export class ChunkStore implements NodeStore, WholeReads {
       log,
       blobOf: (incarnation) => this.#blobOf(incarnation),
       moved: (_entry, old, copy, from) => this.#moved(old, copy, from),
-      freeExtentsMax: this.#options.freeExtentsMax,
+      freeExtentsMax: this.#bounds.freeExtentsMax,
       now: () => this.#clock.monotonic(),
-      hasRoom: () => this.#room() > 2 * this.#options.ballastBytes,
+      hasRoom: () => this.#space.allowsMoves,
       pause: () => this.#yieldDevice(),
     })
-    this.#slots = new SlotPool(Math.floor(this.#options.uploadMemoryBytes / slotBytes), this.#after)
+    this.#slots = new SlotPool(Math.floor(this.#bounds.uploadMemoryBytes / slotBytes), this.#after)
     this.#hashing = (machine.hashing ?? ((memory) => new WorkerHashing(memory, options.hashThreadsMax)))(
       this.#slots.memory,
     )
@@ -326,13 +263,13 @@ export class ChunkStore implements NodeStore, WholeReads {
       extents: this.#extents,
       seal,
       crc: new Crc32Combiner(chunkBytes),
-      assertRoom: () => this.#assertRoom(this.#lowWaterBytes / 2),
+      assertRoom: () => this.#space.assertGoesOn(),
       commit: (stage, blob, body, options) => this.#commit(stage, blob, body, options),
       ended: (stage) => this.#stages.delete(stage),
       released: () => this.#compactLater(),
     }
     this.#background = machine.background ?? true
-    const sweepMs = Math.max(1000, Math.min(30_000, this.#options.stageIdleMs / 4))
+    const sweepMs = Math.max(1000, Math.min(30_000, this.#bounds.stageIdleMs / 4))
     this.#sweeper = setInterval(() => {
       if (!this.#background) return
       this.sweep()
@@ -343,10 +280,10 @@ export class ChunkStore implements NodeStore, WholeReads {
   async stage(options: StageOptions = {}): Promise<PlacedStage> {
     this.#assertOpen()
     if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the upload was aborted before it began')
-    if (this.#stages.size >= this.#options.stagesMax)
+    if (this.#stages.size >= this.#bounds.stagesMax)
       throw new BlobFault('UNAVAILABLE', `${this.#stages.size} uploads are open, no more are allowed`)
-    if (this.#clock.monotonic() - this.#space.at > freshSpaceMs) await this.#measure()
-    this.#assertRoom(this.#lowWaterBytes, options.expectedBytes)
+    await this.#space.freshen()
+    this.#space.assertBegins(options.expectedBytes)
     this.#assertOpen()
     const uploadId =
       options.uploadId === undefined ? this.#uploadIds.take(incarnationBytes) : Buffer.from(options.uploadId)
@@ -485,7 +422,7 @@ export class ChunkStore implements NodeStore, WholeReads {
     } catch (error) {
       if ((error as BlobFault).code !== 'FULL') throw error
       // Somebody took the last byte. What is kept for this, and given back for nothing else, lets it be written.
-      await this.#ballast.release()
+      await this.#space.ballast.release()
       return await this.#delete(entry, blob.incarnation)
     } finally {
       this.#rows.release(entry)
@@ -518,13 +455,13 @@ export class ChunkStore implements NodeStore, WholeReads {
 
   async usage(): Promise<BlobStoreUsage> {
     this.#assertOpen()
-    await this.#measure()
+    await this.#space.measure()
     let stagedBytes = 0
     for (const stage of this.#stages) stagedBytes += stage.size
-    let diskBytes = (await this.#catalogue.diskBytes()) + (await this.#ballast.allocatedBytes())
+    let diskBytes = (await this.#catalogue.diskBytes()) + (await this.#space.ballast.allocatedBytes())
     for (const extent of this.#extents.all.values()) diskBytes += await extent.allocatedBytes()
     const { liveBytes, blobs } = this.#ledger.facts
-    const freeBytes = Math.max(0, this.#room() - this.#lowWaterBytes)
+    const { freeBytes } = this.#space
     return {
       liveBytes,
       blobs,
@@ -555,7 +492,7 @@ export class ChunkStore implements NodeStore, WholeReads {
 
   /** Drops uploads without a sign of life. @returns how many. */
   sweep(): number {
-    const before = this.#clock.monotonic() - this.#options.stageIdleMs
+    const before = this.#clock.monotonic() - this.#bounds.stageIdleMs
     let swept = 0
     for (const stage of this.#stages) {
       if (stage.busy || stage.activeAt >= before) continue
@@ -602,8 +539,7 @@ export class ChunkStore implements NodeStore, WholeReads {
     for (const stage of stages) stage.lose(new BlobFault('CLOSED', 'the chunk store is closed'))
     await this.#compactor.stop()
     await this.#writer.close()
-    await this.#measuring?.catch(() => {})
-    await this.#ballast.settled()
+    await this.#space.settled()
     await Promise.all(stages.map((stage) => stage.quiet()))
     const { current } = this.#extents
     if (current !== undefined && current.failure === undefined) {
@@ -643,31 +579,11 @@ export class ChunkStore implements NodeStore, WholeReads {
     if (!surveyed.inOrder || surveyed.audit) this.#ledger.beginLife(this.#randomFill(Buffer.alloc(16)))
     this.#ledger.note(endMarkKey, undefined)
     this.#ledger.telling = true
-    this.#resume()
+    for (const extent of this.#extents.resume()) this.#ledger.touchExtent(extent)
     await this.#ledger.flush()
-    await this.#measure()
+    await this.#space.measure()
     if (surveyed.scans.length > 0) this.#log.info({ ...this.recovered }, 'the chunk store was recovered')
     this.#compactLater()
-  }
-
-  /** Goes on in the youngest open extent that has room; the others are full or of a lost generation. */
-  #resume(): void {
-    const open = [...this.#extents.all.values()]
-      .filter(({ state }) => state === 'open' || state === 'paused')
-      .sort((a, b) => b.generation - a.generation)
-    for (const [n, extent] of open.entries()) {
-      const frontier = extent.state === 'paused' ? extent.frontier : extent.scanFrom
-      const room = this.#options.extentBytes - frontier
-      this.#ledger.touchExtent(extent)
-      if (n > 0 || room < slotBytes || extent.suspect) {
-        extent.state = 'sealed'
-        continue
-      }
-      extent.state = 'open'
-      extent.frontier = frontier
-      extent.scanFrom = frontier
-      this.#extents.current = extent
-    }
   }
 
   async #publish(extent: Extent): Promise<void> {
@@ -724,7 +640,7 @@ export class ChunkStore implements NodeStore, WholeReads {
 
   /** A write or sync failed: what is in it stays readable and is moved away, uploads that wrote to it are lost. */
   #failed(extent: Extent): void {
-    if (extent.failure?.code === 'FULL') this.#space = { ...this.#space, freeBytes: 0 } // at once, for uploads under way
+    if (extent.failure?.code === 'FULL') this.#space.ranOut()
     if (extent.state === 'free') return // it was not begun; whoever wanted it is told
     this.#log.error(
       { extent: extent.number, error: extent.failure?.message },
@@ -734,14 +650,8 @@ export class ChunkStore implements NodeStore, WholeReads {
     this.#ledger.touchExtent(extent)
     for (const holder of [...extent.holders])
       if (holder instanceof ChunkStage) holder.lose(extent.failure as BlobFault)
-    this.#spaceChanged()
+    this.#space.changed()
     this.#compactLater()
-  }
-
-  /** What is known of the free space is too old to act on. */
-  #spaceChanged(): void {
-    this.#space = { ...this.#space, at: Number.NEGATIVE_INFINITY }
-    void this.#measure().catch(() => {})
   }
 
   #quarantine(entry: RowEntry, copy: Copy, fault: BlobFault): void {
@@ -764,9 +674,9 @@ export class ChunkStore implements NodeStore, WholeReads {
   /** Of a disk that is nearly full the open extent may hold most of the space that can be had back, and nothing would ever fill it up. */
   #sealWhenShort(): void {
     const { current } = this.#extents
-    if (current === undefined || this.#room() - this.#lowWaterBytes >= this.#options.extentBytes) return
+    if (current === undefined || this.#space.freeBytes >= this.#bounds.extentBytes) return
     const deadBytes = current.frontier - current.liveBytes
-    if (deadBytes >= this.#options.extentStepBytes && deadBytes > current.liveBytes)
+    if (deadBytes >= this.#bounds.extentStepBytes && deadBytes > current.liveBytes)
       this.#extents.seal(current)
   }
 
@@ -774,34 +684,6 @@ export class ChunkStore implements NodeStore, WholeReads {
   async #yieldDevice(): Promise<void> {
     const busy = this.#stages.size > 0 || this.#reader.active > 0
     await new Promise<void>((resolve) => (busy ? this.#after(resolve, 5) : setImmediate(resolve)))
-  }
-
-  /** Bytes that could be written if nothing were kept back. */
-  #room(): number {
-    let bytes = this.#space.freeBytes - (this.#extents.placedBytes - this.#space.placedBytes)
-    for (const { state, fileBytes } of this.#extents.all.values()) if (state === 'free') bytes += fileBytes
-    return bytes
-  }
-
-  #assertRoom(lowWaterBytes: number, expectedBytes = 0): void {
-    if (this.#clock.monotonic() - this.#space.at > freshSpaceMs) void this.#measure().catch(() => {})
-    const room = this.#room() - lowWaterBytes
-    if (room <= 0 || expectedBytes > room)
-      throw new BlobFault('FULL', `${expectedBytes} more bytes do not fit: ${Math.max(0, room)} are free`)
-  }
-
-  #measure(): Promise<void> {
-    const { placedBytes } = this.#extents
-    this.#measuring ??= this.#disk
-      .space(join(this.#options.path, 'extents'))
-      .then(({ freeBytes }) => {
-        this.#space = { freeBytes, at: this.#clock.monotonic(), placedBytes }
-        if (freeBytes > this.#lowWaterBytes + 2 * this.#options.ballastBytes) void this.#ballast.take()
-      })
-      .finally(() => {
-        this.#measuring = undefined
-      })
-    return this.#measuring
   }
 
   #assertOpen(): void {

@@ -13,7 +13,7 @@ import type { Disk, DiskFile } from './disk.ts'
 import { encodeExtentHeader, firstRecordOffset } from './format.ts'
 import { alignUp } from './numbers.ts'
 import type { ExtentRow, ExtentState } from './rows.ts'
-import { alignedBytes } from './slots.ts'
+import { alignedBytes, slotBytes } from './slots.ts'
 
 /** Extents whose files are open at once; each takes two descriptors. */
 const openFilesMax = 96
@@ -327,6 +327,29 @@ export class ExtentTable {
     if (extent.groupsInFlight > 0) return
     extent.state = 'sealed'
     this.sealed(extent)
+  }
+
+  /**
+   * After a start: goes on in the youngest open extent that has room; the others are full or of a lost generation.
+   * @returns those that changed.
+   */
+  resume(): Extent[] {
+    const open = [...this.all.values()]
+      .filter(({ state }) => state === 'open' || state === 'paused')
+      .sort((a, b) => b.generation - a.generation)
+    for (const [n, extent] of open.entries()) {
+      const frontier = extent.state === 'paused' ? extent.frontier : extent.scanFrom
+      const room = this.#options.capacityBytes - frontier
+      if (n > 0 || room < slotBytes || extent.suspect) {
+        extent.state = 'sealed'
+        continue
+      }
+      extent.state = 'open'
+      extent.frontier = frontier
+      extent.scanFrom = frontier
+      this.current = extent
+    }
+    return open
   }
 
   add(extent: Extent): void {

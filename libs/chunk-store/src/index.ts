@@ -1,2 +1,3 @@
-export { ChunkStore, type ChunkStoreMachine, type ChunkStoreOptions } from './chunk-store.ts'
+export { ChunkStore } from './chunk-store.ts'
 export type { Log } from './log.ts'
+export type { ChunkStoreMachine, ChunkStoreOptions } from './options.ts'

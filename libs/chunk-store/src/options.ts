@@ -1,0 +1,91 @@
+/** What a store is opened with, and what tests put in place of the machine. */
+import type { Clock } from '@holdfast/kernel'
+import type { Catalogue } from './catalogue.ts'
+import type { Disk } from './disk.ts'
+import { blockBytes } from './format.ts'
+import type { Hashing } from './hashing.ts'
+import type { Log } from './log.ts'
+import { alignUp } from './numbers.ts'
+import type { After } from './slots.ts'
+
+const MiB = 1024 * 1024
+const GiB = 1024 * MiB
+
+export interface ChunkStoreOptions {
+  /** Directory of the store; held exclusively. */
+  path: string
+  /** Capacity of an extent. Default 1 GiB; at least 4 MiB. */
+  extentBytes?: number
+  /** Extents grow by this much at a time. Default 64 MiB. */
+  extentStepBytes?: number
+  /** Memory through which all large uploads pass. Default 32 MiB; at least 8 MiB. */
+  uploadMemoryBytes?: number
+  /** Memory for hot blobs of at most 64 KiB. Default 32 MiB. */
+  cacheBytes?: number
+  /** Uploads open at once; each may hold 64 KiB outside the upload memory. Default 1,024. */
+  stagesMax?: number
+  /** An upload without a sign of life for this long is swept. Default 1 h. */
+  stageIdleMs?: number
+  /**
+   * Free space below which new uploads are refused; below half of it those under way too. It is kept for compaction, the
+   * catalogue and whatever else lives on the disk. Default 3 GiB, or 5 % of a smaller disk.
+   */
+  lowWaterBytes?: number
+  /** Space taken beforehand and given back when somebody else has filled the disk, so that deletions can be written. Default 32 MiB, or a quarter of the low-water mark. */
+  ballastBytes?: number
+  /** Emptied extents kept for reuse, which spares the device work; others give their space back. Default 2. */
+  freeExtentsMax?: number
+  /** Threads for md5 and BLAKE3. Default: one for each core. */
+  hashThreadsMax?: number
+  /** False: write through the page cache. */
+  direct?: boolean
+  /** How long deletions and the replication log are remembered. Default 7 days. */
+  tombstoneRetentionMs?: number
+  log?: Log
+  clock?: Clock
+}
+
+/** What tests put in place of the machine. */
+export interface ChunkStoreMachine {
+  disk: Disk
+  catalogue: () => Promise<Catalogue>
+  hashing: (memory: WebAssembly.Memory) => Hashing
+  /** Fills with random bytes, and returns it. */
+  randomFill: (bytes: Buffer) => Buffer
+  /** Runs once after the delay. */
+  after: After
+  /** False: nothing happens by itself, `sweep` and `compact` are called. */
+  background: boolean
+}
+
+/** The options that are bounds, all of them given and in their ranges. */
+export type StoreBounds = Required<
+  Pick<
+    ChunkStoreOptions,
+    | 'extentBytes'
+    | 'extentStepBytes'
+    | 'uploadMemoryBytes'
+    | 'cacheBytes'
+    | 'stagesMax'
+    | 'stageIdleMs'
+    | 'lowWaterBytes'
+    | 'ballastBytes'
+    | 'freeExtentsMax'
+  >
+>
+
+/** @param diskBytes size of the file system. */
+export function boundsOf(options: ChunkStoreOptions, diskBytes: number): StoreBounds {
+  const lowWaterBytes = options.lowWaterBytes ?? Math.min(3 * GiB, Math.floor(diskBytes / 20))
+  return {
+    extentBytes: Math.max(4 * MiB, alignUp(options.extentBytes ?? GiB, blockBytes)),
+    extentStepBytes: alignUp(options.extentStepBytes ?? 64 * MiB, blockBytes),
+    uploadMemoryBytes: Math.max(8 * MiB, options.uploadMemoryBytes ?? 32 * MiB),
+    cacheBytes: options.cacheBytes ?? 32 * MiB,
+    stagesMax: options.stagesMax ?? 1024,
+    stageIdleMs: options.stageIdleMs ?? 3_600_000,
+    lowWaterBytes,
+    ballastBytes: alignUp(options.ballastBytes ?? Math.min(32 * MiB, lowWaterBytes / 4), MiB),
+    freeExtentsMax: options.freeExtentsMax ?? 2,
+  }
+}

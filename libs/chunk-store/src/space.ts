@@ -1,0 +1,118 @@
+/**
+ * How much can still be written. The disk is asked at most twice a second; in between, what is given to records is taken off. Uploads end at a
+ * low-water mark, so that deletions, compaction, the catalogue and whatever else lives on the disk have room; the ballast is for when somebody else
+ * takes the last byte.
+ */
+import { join } from 'node:path'
+import { BlobFault } from '@holdfast/blob-store'
+import type { Clock } from '@holdfast/kernel'
+import { Ballast } from './ballast.ts'
+import type { Disk } from './disk.ts'
+import type { ExtentTable } from './extents.ts'
+import type { Log } from './log.ts'
+
+const freshMs = 500
+
+export interface SpaceOptions {
+  disk: Disk
+  /** Of the store. */
+  path: string
+  clock: Clock
+  log: Log
+  extents: ExtentTable
+  /** Free on the disk as it was measured last. */
+  freeBytes: number
+  lowWaterBytes: number
+  ballastBytes: number
+}
+
+export class Space {
+  readonly ballast: Ballast
+  readonly #options: SpaceOptions
+  /** As measured at that monotonic moment, when so many bytes had been placed. */
+  #measured: { freeBytes: number; at: number; placedBytes: number }
+  #measuring: Promise<void> | undefined
+
+  constructor(options: SpaceOptions) {
+    const { disk, path, clock, log, extents, freeBytes, ballastBytes } = options
+    this.#options = options
+    this.ballast = new Ballast(disk, path, ballastBytes, log)
+    this.#measured = { freeBytes, at: clock.monotonic(), placedBytes: extents.placedBytes }
+  }
+
+  /** Bytes that could be written if nothing were kept back. */
+  get room(): number {
+    const { extents } = this.#options
+    let bytes = this.#measured.freeBytes - (extents.placedBytes - this.#measured.placedBytes)
+    for (const { state, fileBytes } of extents.all.values()) if (state === 'free') bytes += fileBytes
+    return bytes
+  }
+
+  /** What uploads can take, as far as it is known. */
+  get freeBytes(): number {
+    return Math.max(0, this.room - this.#options.lowWaterBytes)
+  }
+
+  /** Is there room to move anything? What is kept for deletions and the catalogue is not for that. */
+  get allowsMoves(): boolean {
+    return this.room > 2 * this.#options.ballastBytes
+  }
+
+  /** Resolves when what is known is of now, or of half a second ago. */
+  async freshen(): Promise<void> {
+    if (this.#isOld) await this.measure()
+  }
+
+  /** @throws BlobFault `FULL` when a new upload of so many bytes does not fit. */
+  assertBegins(expectedBytes: number | undefined): void {
+    this.#assert(this.#options.lowWaterBytes, expectedBytes)
+  }
+
+  /** @throws BlobFault `FULL` when uploads under way must end, too: below half of the mark. */
+  assertGoesOn(): void {
+    this.#assert(this.#options.lowWaterBytes / 2)
+  }
+
+  measure(): Promise<void> {
+    const { disk, path, clock, extents, lowWaterBytes, ballastBytes } = this.#options
+    const { placedBytes } = extents
+    this.#measuring ??= disk
+      .space(join(path, 'extents'))
+      .then(({ freeBytes }) => {
+        this.#measured = { freeBytes, at: clock.monotonic(), placedBytes }
+        if (freeBytes > lowWaterBytes + 2 * ballastBytes) void this.ballast.take()
+      })
+      .finally(() => {
+        this.#measuring = undefined
+      })
+    return this.#measuring
+  }
+
+  /** What is known is too old to act on. */
+  changed(): void {
+    this.#measured = { ...this.#measured, at: Number.NEGATIVE_INFINITY }
+    void this.measure().catch(() => {})
+  }
+
+  /** A write met the end of the disk: known at once, for uploads under way. */
+  ranOut(): void {
+    this.#measured = { ...this.#measured, freeBytes: 0 }
+  }
+
+  /** Waits for what is under way. */
+  async settled(): Promise<void> {
+    await this.#measuring?.catch(() => {})
+    await this.ballast.settled()
+  }
+
+  get #isOld(): boolean {
+    return this.#options.clock.monotonic() - this.#measured.at > freshMs
+  }
+
+  #assert(keptBytes: number, expectedBytes = 0): void {
+    if (this.#isOld) void this.measure().catch(() => {})
+    const room = this.room - keptBytes
+    if (room <= 0 || expectedBytes > room)
+      throw new BlobFault('FULL', `${expectedBytes} more bytes do not fit: ${Math.max(0, room)} are free`)
+  }
+}
