@@ -1,36 +1,31 @@
-/** How a later command reaches the supervisor that runs: a socket of this user's, named by the data directory. */
+/** How a later command reaches the supervisor that runs: a socket of this user's, which the data directory names. */
 import { createHash } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { createServer, type IncomingMessage, request, type Server } from 'node:http'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
+import { holderOf } from './hold.ts'
 
 export type Command =
   | { do: 'stop' }
   | { do: 'restart'; name: string }
   /** What goes from one region to another stands still, or goes on. */
   | { do: 'link'; from: string; to: string; cut: boolean }
-  | { do: 'ping' }
 
-/** Paths of sockets are short: not in the data directory itself. */
-function socketOf(dataDir: string): string {
+/**
+ * Where commands are taken: paths of sockets are short, so that it is not in the data directory itself.
+ * @param dataDir without links: whoever holds it has this socket
+ */
+export function socketOf(dataDir: string): string {
   const digest = createHash('sha256').update(dataDir).digest('hex').slice(0, 16)
   return join(tmpdir(), `holdfast-${userInfo().uid}-${digest}.sock`)
 }
 
-/** Listening when it resolves. @throws Error when another supervisor has this directory. */
+/** Listening when it resolves. What is there already is of an earlier holder of the directory. */
 export async function serveCommands(
-  dataDir: string,
+  path: string,
   carryOut: (command: Command) => Promise<void>,
 ): Promise<Server> {
-  if (
-    await tell(dataDir, { do: 'ping' }).then(
-      () => true,
-      () => false,
-    )
-  )
-    throw new Error(`a cluster runs in ${dataDir} already: npm run cluster -- --stop ends it`)
-  const path = socketOf(dataDir)
   rmSync(path, { force: true })
   const server = createServer((incoming, answer) => {
     commandOf(incoming)
@@ -52,10 +47,17 @@ async function commandOf(incoming: IncomingMessage): Promise<Command> {
   return JSON.parse(Buffer.concat(parts).toString()) as Command
 }
 
-/** Resolves when it is done. @throws Error with the supervisor's words, or that there is none. */
+/** Nobody takes commands for this directory. */
+export class NotReached extends Error {
+  override readonly name = 'NotReached'
+}
+
+/** Resolves when it is done. @throws NotReached; Error with the supervisor's words */
 export function tell(dataDir: string, command: Command): Promise<void> {
   return new Promise((resolve, reject) => {
-    const asking = request({ socketPath: socketOf(dataDir), method: 'POST' }, (answer) => {
+    const holder = holderOf(dataDir)
+    if (holder === undefined) throw new NotReached(`no cluster runs in ${dataDir}`)
+    const asking = request({ socketPath: holder.socket, method: 'POST', agent: false }, (answer) => {
       let text = ''
       answer.setEncoding('utf8').on('data', (part: string) => {
         text += part
@@ -63,7 +65,16 @@ export function tell(dataDir: string, command: Command): Promise<void> {
       answer.on('error', reject)
       answer.on('end', () => (answer.statusCode === 200 ? resolve() : reject(new Error(text))))
     })
-    asking.on('error', () => reject(new Error(`no cluster runs in ${dataDir}`)))
+    asking.on('error', (cause) =>
+      reject(
+        new NotReached(
+          `the cluster in ${dataDir} (process ${holder.pid}) takes no commands at ${holder.socket}`,
+          {
+            cause,
+          },
+        ),
+      ),
+    )
     asking.end(JSON.stringify(command))
   })
 }

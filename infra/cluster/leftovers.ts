@@ -28,7 +28,7 @@ export function recordRunning(
   renameSync(`${pathIn(dataDir)}.new`, pathIn(dataDir))
 }
 
-/** Ends what is left of an earlier supervisor. @returns the names of those that ran still */
+/** Ends what is left of an earlier supervisor: for who holds the directory, as another one's processes are not left. @returns the names of those that ran still */
 export async function endLeftovers(dataDir: string): Promise<string[]> {
   const left = recorded(dataDir).filter(runs)
   for (const { pid } of left) process.kill(pid, 'SIGKILL')
@@ -48,8 +48,8 @@ function runs({ pid, began }: Recorded): boolean {
   return began !== '' && beganOf(pid) === began
 }
 
-/** Undefined when there is no such process, or it only waits to be collected. */
-function beganOf(pid: number): string | undefined {
+/** When a process began. Undefined when there is no such process, or it only waits to be collected. */
+export function beganOf(pid: number): string | undefined {
   if (process.platform === 'linux') {
     try {
       // Behind the name, which may hold anything: state is the first, the start in ticks since boot the 20th.

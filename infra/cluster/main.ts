@@ -12,13 +12,15 @@
  * every process.
  */
 import { spawn } from 'node:child_process'
-import { mkdirSync, openSync } from 'node:fs'
+import { existsSync, mkdirSync, openSync, realpathSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { exitCodes, StartFault } from '@holdfast/process'
 import { endOf } from '../servers/server.ts'
 import { cassandraJars, java, natsServer } from '../servers/tools.ts'
-import { serveCommands, tell } from './control.ts'
+import { NotReached, serveCommands, socketOf, tell } from './control.ts'
+import { gone, holderOf, holdOf, recordHolder } from './hold.ts'
 import { endLeftovers } from './leftovers.ts'
 import { type Plan, planOf } from './plan.ts'
 import { Supervisor } from './supervisor.ts'
@@ -45,21 +47,41 @@ try {
   else await run()
 } catch (error) {
   console.error(`cluster: ${(error as Error).message}`)
-  process.exitCode = 1
+  process.exitCode = error instanceof StartFault ? exitCodes[error.code] : 1
 }
+// What was being started when it was to stop may wait for something still.
+process.exit()
 
 async function run(): Promise<void> {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  const place = realpathSync(dataDir)
+  const hold = holdOf(place)
+  if (hold === undefined)
+    throw new StartFault(
+      'DATA_LOCKED',
+      `a cluster runs in ${dataDir} already: npm run cluster -- --stop ends it`,
+    )
+  try {
+    recordHolder(place, socketOf(place))
+    await supervise(place)
+  } finally {
+    hold.close()
+  }
+}
+
+/** Runs the cluster until it is told to stop. @param place the data directory, held */
+async function supervise(place: string): Promise<void> {
   const given: Record<string, string> = {}
   for (const [name, value] of Object.entries(env))
     if (name.startsWith('HOLDFAST_') && value) given[name] = value
+  // They block for minutes where something is to be fetched: until then a signal ends this program as any other.
   java()
   natsServer()
   cassandraJars()
-  const plan = await planOf(dataDir, given)
+  const plan = await planOf(place, given)
   const supervisor = new Supervisor({
     plan,
-    dataDir,
+    dataDir: place,
     env: given,
     delayMs: Number(options.delay),
     say: console.error,
@@ -70,7 +92,7 @@ async function run(): Promise<void> {
     return stopping
   }
   const ended = Promise.withResolvers<void>()
-  const control = await serveCommands(dataDir, async (command) => {
+  const control = await serveCommands(socketOf(place), async (command) => {
     if (command.do === 'restart') await supervisor.restart(command.name)
     if (command.do === 'link') supervisor.link(command)
     if (command.do !== 'stop') return
@@ -82,31 +104,45 @@ async function run(): Promise<void> {
       if (stopping === undefined) console.error('The cluster is stopping.')
       stop().then(ended.resolve, ended.reject)
     })
-  const left = await endLeftovers(dataDir)
-  if (left.length > 0) console.error(`Ended what an earlier start left behind: ${left.join(', ')}`)
   try {
-    await supervisor.start()
-    console.log(readyText(plan))
-    // A detached one is told apart from its parent by this alone.
-    process.send?.('ready')
-    if (process.connected) process.disconnect()
+    const left = await endLeftovers(place)
+    if (left.length > 0) console.error(`Ended what an earlier start left behind: ${left.join(', ')}`)
+    await Promise.race([supervisor.start().then(() => ready(plan)), ended.promise])
     await ended.promise
   } catch (error) {
     if (stopping === undefined) throw error
-    await stopping
   } finally {
     await stop()
-    control.close()
+    await new Promise((resolve) => control.close(resolve))
   }
 }
 
-/** @throws Error when nothing runs */
+function ready(plan: Plan): void {
+  console.log(readyText(plan))
+  // A detached one is told apart from its parent by this alone.
+  process.send?.('ready')
+  if (process.connected) process.disconnect()
+}
+
+/** Resolves when the cluster, or what an earlier one left behind, is no more. @throws Error when nothing runs */
 async function stopRunning(): Promise<void> {
+  const hold = existsSync(join(dataDir, 'supervisor.json')) ? holdOf(dataDir) : undefined
+  if (hold !== undefined) {
+    const left = await endLeftovers(dataDir)
+    hold.close()
+    if (left.length === 0) throw new Error(`no cluster runs in ${dataDir}`)
+    return
+  }
+  const holder = holderOf(dataDir)
+  if (holder === undefined) throw new Error(`no cluster runs in ${dataDir}`)
   try {
     await tell(dataDir, { do: 'stop' })
   } catch (error) {
-    if ((await endLeftovers(dataDir)).length === 0) throw error
+    if (!(error instanceof NotReached)) throw error
+    // It takes no commands yet, or its socket was cleaned away.
+    process.kill(holder.pid, 'SIGTERM')
   }
+  await gone(holder)
 }
 
 /** The same program again, on its own; this one ends when that one is ready. */

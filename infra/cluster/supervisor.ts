@@ -50,6 +50,7 @@ const ofThePlan = /^HOLDFAST_(DATA_DIR|REGION|SERVER_NAME|.*_PORT|PUBLIC_.*_URL)
 export class Supervisor {
   readonly #options: SupervisorOptions
   readonly #running = new Map<string, ServerProcess>()
+  readonly #stopping = new AbortController()
   #wan: Wan | undefined
 
   constructor(options: SupervisorOptions) {
@@ -61,11 +62,12 @@ export class Supervisor {
     return join(this.#options.dataDir, 'logs')
   }
 
-  /** Everything runs and is ready when it resolves. @throws Error naming who was not, and its log. */
+  /** Everything runs and is ready when it resolves. @throws Error naming who was not, and its log; or when it is stopped meanwhile */
   async start(): Promise<void> {
     const [servers = [], ...ours] = order
     const { plan, delayMs } = this.#options
     this.#wan = await Wan.open(linksOf(plan), { delayMs })
+    if (this.#stopping.signal.aborted) this.#wan.close()
     await Promise.all(this.#of(servers).map((process) => this.#launch(process)))
     await this.#makeTables()
     for (const roles of ours) await Promise.all(this.#of(roles).map((process) => this.#launch(process)))
@@ -93,7 +95,9 @@ export class Supervisor {
     else this.#wan?.join(from, to)
   }
 
+  /** Nothing is started from now on; what runs, ready or not, has ended when it resolves. */
   async stop(): Promise<void> {
+    this.#stopping.abort(new Error('the cluster is stopping'))
     for (const roles of [...order].reverse())
       await Promise.all(this.#of(roles).map(({ name }) => this.#end(name)))
     this.#wan?.close()
@@ -134,8 +138,12 @@ export class Supervisor {
   }
 
   async #launch(planned: PlannedProcess): Promise<void> {
-    const { name } = planned
+    this.#stopping.signal.throwIfAborted()
     const running = await this.#spawn(planned)
+    if (planned.admin !== null) await this.#ready(planned, running)
+  }
+
+  #started(name: string, running: ServerProcess): void {
     this.#running.set(name, running)
     this.#record()
     void running.ended.then((code) => {
@@ -143,15 +151,17 @@ export class Supervisor {
       this.#running.delete(name)
       this.#options.say(`${name} ended (${code ?? 'by a signal'}); npm run cluster -- --restart ${name}`)
     })
-    if (planned.admin !== null) await this.#ready(planned, running)
   }
 
+  /** It is among those that run from its first moment. */
   async #spawn({ name, role, region: code, settings }: PlannedProcess): Promise<ServerProcess> {
     const { plan, dataDir, env } = this.#options
     const region = plan.regions.find((one) => one.code === code)
     const wan = this.#wan
     if (region === undefined || wan === undefined) throw new Error(`${name} is in no region, or too early`)
     const directory = join(dataDir, name)
+    const started = (running: ServerProcess) => this.#started(name, running)
+    const { signal } = this.#stopping
     if (role === 'cassandra') {
       return startCassandra({
         directory,
@@ -161,6 +171,8 @@ export class Supervisor {
         dataCentre: code,
         // One replica in a region: what is acknowledged must be on its disk.
         commitLogSync: 'batch',
+        started,
+        signal,
       })
     }
     if (role === 'nats') {
@@ -177,10 +189,12 @@ export class Supervisor {
             url: `nats://${gatewayUrl(wan, { from: code, to: other })}`,
           })),
         },
+        started,
+        signal,
       })
     }
     const given = Object.fromEntries(Object.entries(env).filter(([setting]) => !ofThePlan.test(setting)))
-    return startProcess(
+    const running = startProcess(
       process.execPath,
       [
         `--max-old-space-size=${heapMiB[role] ?? heapMiBDefault}`,
@@ -199,6 +213,8 @@ export class Supervisor {
         },
       },
     )
+    started(running)
+    return running
   }
 
   async #ready({ name, admin }: PlannedProcess, running: ServerProcess): Promise<void> {
@@ -227,6 +243,7 @@ export class Supervisor {
     for (const { settings } of this.#of(['actor-host'])) {
       const { config } = readClusterConfig(settings, { readSecret: () => '' })
       for (;;) {
+        this.#stopping.signal.throwIfAborted()
         try {
           const metadata = await openMetadata(config, { journals: true, termOf: () => 1 })
           await metadata.close()

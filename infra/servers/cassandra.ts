@@ -4,10 +4,10 @@
  */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ask, type ServerProcess, startProcess, whenReady } from './server.ts'
+import { ask, type ServerProcess, type StartOptions, startProcess, whenReady } from './server.ts'
 import { cassandraJars, java } from './tools.ts'
 
-export interface CassandraOptions {
+export interface CassandraOptions extends StartOptions {
   directory: string
   /** Address clients and peers find it under; any of 127.0.0.0/8 needs no set-up. */
   host: string
@@ -37,7 +37,9 @@ export async function startCassandra(options: CassandraOptions): Promise<ServerP
   const serves = () => ask(address, optionsFrame, (bytes) => bytes[4] === 6)
   if (await serves())
     throw new Error(`a Cassandra that is not ours answers on ${address.host}:${address.port}; end it first`)
+  options.signal?.throwIfAborted()
   const server = startProcess(java(), javaArguments(options, configuration), { log, cwd: options.directory })
+  options.started?.(server)
   await whenReady(server, serves, {
     timeoutMs: 180_000,
     what: `Cassandra on ${options.host}`,

@@ -1,10 +1,10 @@
 /** One nats-server; with a gateway when regions are to find each other. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ask, type ServerProcess, startProcess, whenReady } from './server.ts'
+import { ask, type ServerProcess, type StartOptions, startProcess, whenReady } from './server.ts'
 import { natsServer } from './tools.ts'
 
-export interface NatsOptions {
+export interface NatsOptions extends StartOptions {
   directory: string
   host?: string
   port: number
@@ -23,7 +23,9 @@ export async function startNats(options: NatsOptions): Promise<ServerProcess> {
   const config = join(options.directory, 'nats.conf')
   const log = join(options.directory, 'nats.log')
   writeFileSync(config, configuration(host, options))
+  options.signal?.throwIfAborted()
   const server = startProcess(natsServer(), ['-c', config], { log })
+  options.started?.(server)
   await whenReady(
     server,
     () => ask({ host, port: options.port }, undefined, (bytes) => bytes.toString().startsWith('INFO')),

@@ -13,6 +13,14 @@ export interface ServerProcess {
   readonly ended: Promise<number | null>
 }
 
+/** Of a start that takes its time. */
+export interface StartOptions {
+  /** Given the process as soon as there is one: long before it is ready. */
+  started?: (server: ServerProcess) => void
+  /** Aborted: no process is started any more. One that was is its owner's to end. */
+  signal?: AbortSignal
+}
+
 export function startProcess(
   command: string,
   args: string[],

@@ -1,0 +1,65 @@
+/**
+ * A data directory has one supervisor at a time, however the directory is spelled. The lock is the system's: it goes when its holder ends,
+ * by whatever. `supervisor.json` beside it says who holds it and where his socket is.
+ */
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { beganOf } from './leftovers.ts'
+
+export interface Holder {
+  pid: number
+  /** Tells him from a later process of the same number. */
+  began: string
+  /** Where he takes commands. */
+  socket: string
+}
+
+export interface Hold {
+  /** Gives the directory up. */
+  close(): void
+}
+
+const busy = 5
+const pollMs = 50
+
+/** @returns undefined while another process holds the directory. @throws Error when the directory cannot be written */
+export function holdOf(dataDir: string): Hold | undefined {
+  // Nothing is kept in it: a transaction of SQLite's is the lock of the system that Node has on every platform.
+  const lock = new DatabaseSync(join(dataDir, 'lock'), { timeout: 0 })
+  try {
+    lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
+    return lock
+  } catch (error) {
+    lock.close()
+    if ((error as { errcode?: number }).errcode === busy) return undefined
+    throw error
+  }
+}
+
+/** Called by who holds the directory. */
+export function recordHolder(dataDir: string, socket: string): void {
+  const holder: Holder = { pid: process.pid, began: beganOf(process.pid) ?? '', socket }
+  const path = join(dataDir, 'supervisor.json')
+  writeFileSync(`${path}.new`, JSON.stringify(holder))
+  renameSync(`${path}.new`, path)
+}
+
+/** The supervisor that runs in this directory. */
+export function holderOf(dataDir: string): Holder | undefined {
+  try {
+    const holder = JSON.parse(readFileSync(join(dataDir, 'supervisor.json'), 'utf8')) as Holder
+    return runs(holder) ? holder : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Resolves when that process is no more. */
+export async function gone(holder: Holder): Promise<void> {
+  while (runs(holder)) await new Promise((resolve) => setTimeout(resolve, pollMs))
+}
+
+function runs({ pid, began }: Holder): boolean {
+  return began !== '' && beganOf(pid) === began
+}
