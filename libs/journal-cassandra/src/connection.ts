@@ -3,6 +3,7 @@ import cassandra from 'cassandra-driver'
 import { faultOf } from './driver-faults.ts'
 import { migrations } from './migrations.ts'
 import { isCurrent, makeKeyspace, migrate, type SchemaOptions } from './schema.ts'
+import { withSteadyControl } from './steady-control.ts'
 
 const { consistencies } = cassandra.types
 
@@ -123,7 +124,7 @@ export class Connection {
 }
 
 function newClient(options: CassandraOptions, keyspace?: string): cassandra.Client {
-  return new cassandra.Client({
+  const client = new cassandra.Client({
     contactPoints: options.contactPoints,
     localDataCenter: options.dataCentre,
     ...(keyspace === undefined ? {} : { keyspace }),
@@ -140,6 +141,7 @@ function newClient(options: CassandraOptions, keyspace?: string): cassandra.Clie
       reconnection: new cassandra.policies.reconnection.ExponentialReconnectionPolicy(100, 5_000, false),
     },
   })
+  return withSteadyControl(client)
 }
 
 /** Where everything is made already nothing is changed, so a start needs nobody outside of its own data centre. */

@@ -1,0 +1,88 @@
+/** The driver's own control connection, with its ways to the network replaced: rounds that overlap, and one that fails. */
+import { EventEmitter, once } from 'node:events'
+import cassandra from 'cassandra-driver'
+import t from 'tap'
+import { withSteadyControl } from '../src/steady-control.ts'
+
+interface Inside {
+  host: EventEmitter | null
+  connection: EventEmitter | null
+  _refresh(): Promise<void>
+  _refreshControlConnection(): Promise<void>
+  _refreshHosts(): Promise<void>
+  _registerToConnectionEvents(): Promise<void>
+}
+
+/** A control connection each of whose rounds waits for its hosts until it is let go. */
+function world({ steady }: { steady: boolean }) {
+  const client = new cassandra.Client({ contactPoints: ['127.0.0.1'], localDataCenter: 'here' })
+  if (steady) withSteadyControl(client)
+  const { controlConnection: control } = client as unknown as { controlConnection: Inside }
+  const steps = new EventEmitter()
+  let rounds = 0
+  control._refreshControlConnection = async () => {
+    rounds++
+    control.host = new EventEmitter()
+    control.connection = Object.assign(new EventEmitter(), { endpointFriendlyName: 'here' })
+  }
+  control._refreshHosts = async () => {
+    const go = once(steps, 'go')
+    steps.emit('waiting')
+    await go
+  }
+  control._registerToConnectionEvents = async () => {}
+  return { control, steps, rounds: () => rounds }
+}
+
+t.test('the driver has the fault that is kept away here', async (t) => {
+  const { control, steps } = world({ steady: false })
+  const waiting = once(steps, 'waiting')
+  const first = control._refresh()
+  await waiting
+  control._refreshControlConnection = () => new Promise(() => {})
+  void control._refresh()
+  // The second one has taken the host away, and finds no other.
+  steps.emit('go')
+  await t.rejects(first, TypeError)
+})
+
+t.test('an event while a round runs makes one more after it', async (t) => {
+  const { control, steps, rounds } = world({ steady: true })
+  const waiting = once(steps, 'waiting')
+  const first = control._refresh()
+  await waiting
+  const others = [control._refresh(), control._refresh()]
+  t.equal(rounds(), 1)
+  const next = once(steps, 'waiting')
+  steps.emit('go')
+  await next
+  t.equal(rounds(), 2)
+  steps.emit('go')
+  await Promise.all([first, ...others])
+  t.equal(rounds(), 2)
+  t.ok(control.host)
+})
+
+t.test('a round that fails ends nothing and is tried again', async (t) => {
+  const { control, steps, rounds } = world({ steady: true })
+  const get = control._refreshControlConnection
+  control._refreshControlConnection = async () => {
+    await get()
+    // As an overlapping round would.
+    control._registerToConnectionEvents = async () => {
+      control.host = null
+    }
+  }
+  const waiting = once(steps, 'waiting')
+  const first = control._refresh()
+  await waiting
+  steps.emit('go')
+  await first
+  t.equal(rounds(), 1)
+  control._refreshControlConnection = get
+  // A timer that holds no process open tries again.
+  const open = setTimeout(() => {}, 60_000)
+  await once(steps, 'waiting')
+  clearTimeout(open)
+  t.equal(rounds(), 2)
+})
