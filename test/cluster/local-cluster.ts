@@ -1,10 +1,12 @@
 /** `npm run cluster` as an operator runs it, on free ports and a data directory of its own. */
 import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Plan } from '../../infra/cluster/plan.ts'
+import { endOf } from '../../infra/servers/server.ts'
 import { SmallDisk } from './faults/small-disk.ts'
 
 const main = fileURLToPath(new URL('../../infra/cluster/main.ts', import.meta.url))
@@ -76,6 +78,14 @@ export class LocalCluster {
     const pid = all.find((process) => process.name === name)?.pid
     if (typeof pid !== 'number') throw new Error(`${name} does not run`)
     return pid
+  }
+
+  /** Processes that should run and do not. */
+  async ended(): Promise<{ name: string; lastWords: string }[]> {
+    const all = (await this.regions()).flatMap(({ processes }) => processes)
+    return all
+      .filter(({ pid }) => pid === null || !existsSync(`/proc/${pid}`))
+      .map(({ name }) => ({ name, lastWords: endOf(join(this.dataDir, 'logs', `${name}.log`)) }))
   }
 
   restart(name: string): Promise<void> {

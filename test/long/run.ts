@@ -18,7 +18,7 @@ const { values: options } = parseArgs({
     gib: { type: 'string', default: '2' },
     // Of the cluster: how often each fault, and which ones: those whose names hold the words.
     runs: { type: 'string', default: '5' },
-    fault: { type: 'string', default: '' },
+    fault: { type: 'string', multiple: true, default: [''] },
     only: { type: 'string' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000_000) },
   },
@@ -61,7 +61,7 @@ await suite('large', `large files: 4 × ${options.gib} GiB`, async () => {
 })
 await suite('cluster', `faults of a cluster: each ${options.runs} times, --seed ${seed}`, async () => {
   const rows = await runFaultSuite({
-    faults: faults.filter(({ name }) => name.includes(options.fault)),
+    faults: faults.filter(({ name }) => options.fault.some((words) => name.includes(words))),
     runs: Number(options.runs),
     seed,
     long: true,

@@ -72,6 +72,10 @@ async function runFaults(cluster: LocalCluster, options: FaultOptions): Promise<
       if (row.skipped !== undefined) break
       const startedMs = performance.now()
       await runOne(fault, { stage, row, filesMax: options.filesMax })
+      for (const ended of await cluster.ended()) {
+        row.failed.push(`${ended.name} ended by itself: ${ended.lastWords}`)
+        await cluster.restart(ended.name)
+      }
       row.tookMs += performance.now() - startedMs
       histories.push({ row, history, load })
       const { operations, lost, stale, wrongBytes, other } = check(history)
