@@ -157,18 +157,23 @@ t.test(
   },
 )
 
+/** Neither can be done twice. */
+const migrations = [['CREATE TABLE one (key text PRIMARY KEY)'], ['ALTER TABLE one ADD more text']]
+
+async function changeTables(dataCentre: string, migrations: string[][]): Promise<CassandraMetadataStore> {
+  return CassandraMetadataStore.open({
+    contactPoints: [(await cluster.cassandraAddresses()).get(dataCentre) as string],
+    dataCentre,
+    keyspace: 'changed_once',
+    replication: { [home.code]: 1, [other.code]: 1 },
+    migrations,
+  })
+}
+
 t.test('processes of both data centres that start together change the schema once', async (t) => {
-  const contactPoints = await cluster.cassandraAddresses()
-  const open = (dataCentre: string) =>
-    CassandraMetadataStore.open({
-      contactPoints: [contactPoints.get(dataCentre) as string],
-      dataCentre,
-      keyspace: 'changed_once',
-      replication: { [home.code]: 1, [other.code]: 1 },
-      // Neither can be done twice.
-      migrations: [['CREATE TABLE one (key text PRIMARY KEY)'], ['ALTER TABLE one ADD more text']],
-    })
-  const starting = Array.from({ length: 6 }, (_, at) => open(at % 2 === 0 ? home.code : other.code))
+  const starting = Array.from({ length: 6 }, (_, at) =>
+    changeTables(at % 2 === 0 ? home.code : other.code, migrations),
+  )
   for (const store of await Promise.all(starting)) await store.close()
   t.pass()
 })
@@ -197,6 +202,11 @@ t.test('a region is lost: others do not notice; given up, its accounts go on els
   )
   const signal = (name: string, what: NodeJS.Signals) => process.kill(pids.get(name) as number, what)
   for (const { name } of other.processes) signal(name, 'SIGSTOP')
+  const schemaStays = t.rejects(
+    changeTables(home.code, [...migrations, ['CREATE TABLE two (key text PRIMARY KEY)']]),
+    { code: /^(UNAVAILABLE|UNKNOWN)$/ },
+    'nobody leads a change of the schema without the other data centre',
+  )
 
   let longestMs = 0
   let probing = true
@@ -251,6 +261,7 @@ t.test('a region is lost: others do not notice; given up, its accounts go on els
   for (const one of [...near, ...far])
     await until('accounts go on after a restart without the other region', () => makeFolder(home.api, one))
 
+  await schemaStays
   // The old hosts wake up with all accounts in memory.
   for (const { name } of serversOf(other)) signal(name, 'SIGCONT')
   for (const { name } of oursOf(other)) signal(name, 'SIGCONT')

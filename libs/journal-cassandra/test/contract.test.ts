@@ -315,7 +315,7 @@ t.test('a home that is handed back by a region that lives', async (t) => {
     const acknowledged: string[] = []
     const enough = Promise.withResolvers<void>()
     const writing = (async () => {
-      for (let at = 0; ; at++) {
+      for (let at = 0; at < 5_000; at++) {
         await second.journals.append(held, Buffer.from(`row ${at}`))
         acknowledged.push(`row ${at}`)
         if (at === 20) enough.resolve()
