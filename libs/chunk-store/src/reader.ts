@@ -203,7 +203,7 @@ export class Reader {
     let position = start
     let reading: Promise<Filled> | undefined
     const readNext = () => {
-      const record = this.#recordAt(lease.copy, position)
+      const record = this.#recordAt(entry, lease.copy, position)
       const buffer = this.#takeBuffer(end - position)
       const piece = pieceOf(record, position, end, buffer.length - blockBytes)
       position = record.position + piece.to
@@ -247,13 +247,13 @@ export class Reader {
       await extent.readUncached(block, from)
       block.copy(bytes, 0, offset - from)
     } catch (error) {
-      throw faultOf(error, `reading extent ${extent.number}`)
+      throw this.#faultOf(error, { entry, copy, extent })
     }
     if (crc32(bytes) === copy.crc32) return bytes
     throw this.#damaged(entry, copy, `extent ${extent.number} at ${offset}`)
   }
 
-  #recordAt(copy: Copy, position: number): Record {
+  #recordAt(entry: RowEntry, copy: Copy, position: number): Record {
     let first = 0
     for (const run of copy.runs) {
       if (position >= first + run.bytes) {
@@ -271,7 +271,7 @@ export class Reader {
         payloadBytes: Math.min(recordBytesMax, run.bytes - index * recordBytesMax),
       }
     }
-    throw new BlobFault('CORRUPT', `no record for byte ${position}`)
+    throw this.#damaged(entry, copy, `no record for byte ${position}`)
   }
 
   async #fill(entry: RowEntry, lease: Lease, piece: Piece, buffer: Buffer): Promise<Filled> {
@@ -284,7 +284,7 @@ export class Reader {
       if (bytes !== undefined) return { buffer, bytes, position: piece.record.position + piece.from }
     } catch (error) {
       this.#giveBuffer(buffer)
-      throw faultOf(error, `reading extent ${piece.record.extent.number}`)
+      throw this.#faultOf(error, { entry, copy, extent: piece.record.extent })
     } finally {
       lease.end()
     }
@@ -317,6 +317,16 @@ export class Reader {
     const header = decodeRecord(block, place, this.#parts.seal)
     if (header === undefined || !belongsTo(header, copy.incarnation, position, payloadBytes)) return undefined
     return header.checksums
+  }
+
+  /** What cannot be read now may be readable later; of a file that is not there nothing is to be expected, so that is damage. */
+  #faultOf(
+    error: unknown,
+    { entry, copy, extent }: { entry: RowEntry; copy: Copy; extent: Extent },
+  ): BlobFault {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT')
+      return this.#damaged(entry, copy, `the file of extent ${extent.number} is missing`)
+    return faultOf(error, `reading extent ${extent.number}`)
   }
 
   #damaged(entry: RowEntry, copy: Copy, where: string): BlobFault {

@@ -77,6 +77,30 @@ t.test('a flipped bit in a record header is damage too', async (t) => {
   await store.close()
 })
 
+t.test('blobs of an extent whose file is gone are damaged, and can be replaced', async (t) => {
+  const machine = machineOn()
+  const store = await openWith(machine)
+  const blobs = new Map<BlobFacts, Buffer>()
+  for (const size of [5000, 2 * MiB]) {
+    const bytes = randomBytes(size)
+    blobs.set(await put(store, bytes, { pinMs: 0 }), bytes)
+  }
+  await store.close()
+  const state = machine.now()
+  t.ok(state.files.delete('/store/extents/00000000.extent'))
+  const again = await openWith(machineOn(state))
+  for (const [facts, bytes] of blobs) {
+    await t.rejects(get(again, facts), { code: 'CORRUPT' })
+    t.match(await again.stat(facts), { damaged: true })
+    const stage = await again.stage({ uploadId: facts.incarnation })
+    for (let at = 0; at < bytes.length; at += MiB) await stage.write(bytes.subarray(at, at + MiB))
+    await stage.commit({ pinMs: 0, asNew: true })
+    t.ok(bytes.equals(await get(again, facts)))
+  }
+  t.match(await again.usage(), { blobs: 2, liveBytes: 2 * MiB + 5000 })
+  await again.close()
+})
+
 t.test(
   'the disk fills up: uploads are refused, reads and deletions go on, and it comes back by itself',
   async (t) => {

@@ -134,8 +134,14 @@ export class CrashMachine {
   /**
    * A state that a power cut right after this event could leave.
    * @param mood how likely something not synced survives, 0..1; in between, writes are torn as well.
+   * @param options.logRots the catalogue's log has rotted somewhere: synced batches are lost too, from any one on.
    */
-  crashAt(event: number, random: () => number, mood: number): DiskState {
+  crashAt(
+    event: number,
+    random: () => number,
+    mood: number,
+    { logRots = false }: { logRots?: boolean } = {},
+  ): DiskState {
     const files = new Map([...this.#base.files].map(([path, bytes]) => [path, Buffer.from(bytes)]))
     const unsynced: Change[] = []
     for (const change of this.#changes) {
@@ -151,12 +157,12 @@ export class CrashMachine {
     }
     for (const change of unsynced) if (change.kind === 'resize') applyTo(files, change, random, mood)
     for (const change of unsynced) if (change.kind !== 'resize') applyTo(files, change, random, mood)
-    return { files, rows: this.#rowsAt(event, random) }
+    return { files, rows: this.#rowsAt(event, random, logRots) }
   }
 
-  #rowsAt(event: number, random: () => number): Map<string, Buffer> {
+  #rowsAt(event: number, random: () => number, logRots: boolean): Map<string, Buffer> {
     const begun = this.#batches.filter((batch) => batch.begun <= event)
-    let count = begun.findLastIndex(({ sync, ended }) => sync && ended <= event) + 1
+    let count = logRots ? 0 : begun.findLastIndex(({ sync, ended }) => sync && ended <= event) + 1
     count += Math.floor(random() * (begun.length - count + 1))
     const rows = new Map(this.#base.rows)
     for (const { changes } of begun.slice(0, count))

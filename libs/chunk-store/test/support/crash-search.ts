@@ -30,13 +30,15 @@ export async function searchCrashStates(
     for (let k = 0; k < states / histories; k++) {
       const event = Math.floor(random() * history.machine.events) + 1
       const mood = [0, 0.5, 0.9, 1][k % 4] as number
-      const state = history.machine.crashAt(event, random, mood)
+      const logRots = k % 5 === 3
+      const state = history.machine.crashAt(event, random, mood, { logRots })
       const lost = k % 5 === 4 // the catalogue's directory as well
       if (lost) state.rows.clear()
-      const broken = await violations(state, history.promises, event, { deletionsHold: true, random })
+      const options = { deletionsHold: true, ghosts: logRots, random }
+      const broken = await violations(state, history.promises, event, options)
       tried++
       if (broken.length > 0) {
-        const where = `seed ${seed + n}, event ${event}, mood ${mood}, catalogue ${lost ? 'lost' : 'kept'}`
+        const where = `seed ${seed + n}, event ${event}, mood ${mood}, catalogue ${lost ? 'lost' : logRots ? 'of an earlier moment' : 'kept'}`
         return { tried, histories: n + 1, violations: [where, ...broken.slice(0, 5)] }
       }
     }
