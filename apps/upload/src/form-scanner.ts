@@ -3,12 +3,12 @@
  *
  * Parsers built on events report a truncated body and its end, skip parts they dislike, and know one of two file names; an upload
  * must be exactly what was sent or an error. So this one is a state machine that its reader pulls: anything but a well-formed form throws, and
- * the bytes of a part are views into the chunk just given. Searching for the boundary is `Buffer.indexOf`, at several GB/s.
+ * the bytes of a part are views into the chunk just given.
  *
  * ```
- * preamble → after delimiter → headers → body ─┐
- *                 ↑    └──── `--` → epilogue    │
- *                 └────────── delimiter ────────┘
+ * start → preamble → after delimiter → headers → body ─┐
+ *   └───────────────→     ↑    └──── `--` → epilogue    │
+ *                         └────────── delimiter ────────┘
  * ```
  */
 import { isUtf8 } from 'node:buffer'
@@ -38,7 +38,15 @@ const paddingBytesMax = 256
 const surroundBytesMax = 64 * 1024
 const cr = 0x0d
 
-type State = 'preamble' | 'after delimiter' | 'headers' | 'body' | 'epilogue'
+type State = 'start' | 'preamble' | 'delimiter' | 'after delimiter' | 'headers' | 'body' | 'epilogue'
+
+/** Every delimiter begins so. */
+const delimiterStart = Buffer.from('\r\n--')
+/** So many of them in one look that are no delimiters, and the rest is searched for the whole. */
+const falseStartsMax = 16
+const lineBreak = Buffer.from('\r\n')
+const nothing = Buffer.alloc(0)
+const partEnd: FormEvent = { kind: 'part end' }
 
 /** What is remembered of forms: their delimiters, and part heads of up to so many bytes; 1 MiB in all. */
 const delimitersMax = 256
@@ -77,9 +85,11 @@ export class FormMemory {
 export class FormScanner {
   readonly #memory: FormMemory
   readonly #delimiter: Buffer
-  #state: State = 'preamble'
-  /** What of earlier chunks is not decided yet. The first boundary needs no line break before it: pretend there was one. */
-  #held: Buffer = Buffer.from('\r\n')
+  #state: State = 'start'
+  /** The chunk, behind what of earlier ones was not decided, and how far it is read. */
+  #bytes: Buffer = nothing
+  #at = 0
+  #held: Buffer = nothing
   #parts = 0
   #surroundBytes = 0
 
@@ -89,47 +99,88 @@ export class FormScanner {
     this.#delimiter = memory.delimiterOf(contentType)
   }
 
-  /** @throws Refusal error-body when the form is malformed or has too many or too large parts. */
-  *feed(chunk: Buffer): Generator<FormEvent> {
-    const bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk])
-    this.#held = Buffer.alloc(0)
-    let at = 0
+  /** Gives a chunk; `next` says what it holds, and must have been asked for all of it before another one comes. */
+  feed(chunk: Buffer): void {
+    this.#at = 0
+    if (this.#state === 'start') this.#begin(chunk)
+    else this.#bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk])
+    this.#held = nothing
+  }
+
+  /**
+   * @returns undefined when another chunk must tell.
+   * @throws Refusal error-body when the form is malformed or has too many or too large parts.
+   */
+  next(): FormEvent | undefined {
     for (;;) {
+      const bytes = this.#bytes
+      const at = this.#at
+      if (at === bytes.length) return undefined
       switch (this.#state) {
         case 'preamble':
         case 'body': {
-          const found = bytes.indexOf(this.#delimiter, at)
+          const found = this.#find(bytes, at)
           const end = found < 0 ? this.#undecided(bytes, at) : found
-          if (this.#state === 'preamble') this.#surround(end - at)
-          else if (end > at) yield { kind: 'data', bytes: bytes.subarray(at, end) }
-          if (found < 0) return this.#hold(bytes, end)
-          if (this.#state === 'body') yield { kind: 'part end' }
-          this.#state = 'after delimiter'
-          at = found + this.#delimiter.length
+          const inBody = this.#state === 'body'
+          if (!inBody) this.#surround(end - at)
+          if (found < 0) this.#hold(end)
+          else {
+            this.#at = inBody ? found : found + this.#delimiter.length
+            this.#state = inBody ? 'delimiter' : 'after delimiter'
+          }
+          if (inBody && end > at) return { kind: 'data', bytes: bytes.subarray(at, end) }
+          if (found < 0) return undefined
           break
         }
+        case 'delimiter':
+          this.#at = at + this.#delimiter.length
+          this.#state = 'after delimiter'
+          return partEnd
         case 'after delimiter': {
           const next = this.#lineEnd(bytes, at)
-          if (next === undefined) return this.#hold(bytes, at)
-          at = next
+          if (next === undefined) return this.#hold(at)
+          this.#at = next
           break
         }
         case 'headers': {
           const end = headersEnd(bytes, at)
           if (end === undefined) {
             if (bytes.length - at > partHeaderBytesMax) throw new Refusal('error-body')
-            return this.#hold(bytes, at)
+            return this.#hold(at)
           }
           if (end - at > partHeaderBytesMax || ++this.#parts > partsMax) throw new Refusal('error-body')
-          yield { kind: 'part', part: this.#memory.headOf(bytes.subarray(at, end)) }
+          this.#at = end
           this.#state = 'body'
-          at = end
-          break
+          return { kind: 'part', part: this.#memory.headOf(bytes.subarray(at, end)) }
         }
         case 'epilogue':
-          return this.#surround(bytes.length - at)
+          this.#at = bytes.length
+          this.#surround(bytes.length - at)
       }
     }
+  }
+
+  /** The first delimiter lacks the line break of the others, as a rule nothing stands before it. */
+  #begin(chunk: Buffer): void {
+    const bytes = this.#delimiter.length - lineBreak.length
+    const isThere = chunk.length >= bytes && this.#delimiter.compare(chunk, 0, bytes, lineBreak.length) === 0
+    this.#state = isThere ? 'after delimiter' : 'preamble'
+    this.#bytes = isThere ? chunk : Buffer.concat([lineBreak, chunk])
+    if (isThere) this.#at = bytes
+  }
+
+  /** Index of the delimiter, -1 without one. Its first four bytes are found three times as fast as all of it. */
+  #find(bytes: Buffer, at: number): number {
+    const delimiter = this.#delimiter
+    let from = at
+    for (let looks = 0; looks < falseStartsMax; looks++) {
+      const start = bytes.indexOf(delimiterStart, from)
+      const end = start + delimiter.length
+      if (start < 0 || end > bytes.length) return -1
+      if (delimiter.compare(bytes, start, end) === 0) return start
+      from = start + 1
+    }
+    return bytes.indexOf(delimiter, from)
   }
 
   /** The body has ended. @throws Refusal error-body unless the form had. */
@@ -163,9 +214,11 @@ export class FormScanner {
     return bytes.length
   }
 
-  #hold(bytes: Buffer, from: number): void {
-    // A copy: the chunk belongs to the socket again once it was fed.
-    if (from < bytes.length) this.#held = Buffer.from(bytes.subarray(from))
+  #hold(from: number): undefined {
+    // A copy: the chunk belongs to the socket again once it was read.
+    if (from < this.#bytes.length) this.#held = Buffer.from(this.#bytes.subarray(from))
+    this.#bytes = nothing
+    this.#at = 0
   }
 
   #surround(bytes: number): void {

@@ -96,7 +96,8 @@ class IncomingUpload {
   async #readForm(scanner: FormScanner): Promise<void> {
     let stage: BlobStage | undefined
     for await (const chunk of requestBytes(this.#request.raw)) {
-      for (const event of scanner.feed(chunk)) {
+      scanner.feed(chunk)
+      for (let event = scanner.next(); event !== undefined; event = scanner.next()) {
         switch (event.kind) {
           case 'part':
             stage = undefined

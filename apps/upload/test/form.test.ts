@@ -30,7 +30,8 @@ function scan(boundary: string, body: Buffer, sizes: number[] = [body.length || 
     const size = sizes[turn % sizes.length] as number
     // The scanner must not keep views of a chunk.
     const chunk = Buffer.from(body.subarray(at, at + size))
-    for (const event of scanner.feed(chunk)) {
+    scanner.feed(chunk)
+    for (let event = scanner.next(); event !== undefined; event = scanner.next()) {
       if (event.kind === 'part') parts.push({ ...event.part, pieces: [], body: Buffer.alloc(0) })
       if (event.kind === 'data') parts.at(-1)?.pieces.push(Buffer.from(event.bytes))
     }
@@ -148,6 +149,23 @@ function byName(
 ): number {
   return `${a.name}`.localeCompare(`${b.name}`) || Buffer.compare(a.body, b.body)
 }
+
+t.test('a body full of what begins a delimiter is a body', async (t) => {
+  for (const start of ['\r\n--', `\r\n--${boundary.slice(0, -1)}`]) {
+    const body = Buffer.from(start.repeat(100))
+    const head = 'Content-Disposition: form-data; name="file"; filename="a"'
+    const bytes = write(boundary, [
+      { head, body },
+      { head, body: Buffer.from('more') },
+    ])
+    for (const size of [bytes.length, 100, 7])
+      t.same(
+        scan(boundary, bytes, [size]).map((part) => part.body.toString()),
+        [body.toString(), 'more'],
+        `in pieces of ${size} bytes`,
+      )
+  }
+})
 
 t.test('any other bytes are a form or a refusal, nothing else, however they are cut', async () => {
   const noise = fc.array(

@@ -30,6 +30,7 @@ import {
   recordBytesMax,
 } from './format.ts'
 import type { Hashing, HashStream } from './hashing.ts'
+import { asBuffer } from './numbers.ts'
 import type { Slot, SlotHolder, SlotPool } from './slots.ts'
 
 export interface StageParts {
@@ -183,15 +184,14 @@ export class ChunkStage implements PlacedStage, SlotHolder {
 
   /** Copies into slots as long as that needs no waiting. @returns what did not go in. */
   #fill(bytes: Uint8Array): Uint8Array | undefined {
+    const source = asBuffer(bytes)
     let at = 0
     while (at < bytes.length) {
       if (this.#slot === undefined && !this.#takeSlot(this.#parts.slots.tryTake())) return bytes.subarray(at)
       const slot = this.#slot as unknown as Slot
       const count = Math.min(bytes.length - at, recordBytesMax - this.#slotBytes)
-      slot.payload.set(
-        at === 0 && count === bytes.length ? bytes : bytes.subarray(at, at + count),
-        this.#slotBytes,
-      )
+      // Not `set`: into shared memory that goes byte by byte unless both sides are aligned alike.
+      source.copy(slot.payload, this.#slotBytes, at, at + count)
       this.#slotBytes += count
       at += count
       if (this.#slotBytes < recordBytesMax) continue
