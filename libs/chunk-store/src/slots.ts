@@ -20,6 +20,8 @@ export interface Slot {
   readonly start: number
   readonly all: Buffer
   readonly payload: Buffer
+  /** Copies bytes, at least one, to this place of the payload. */
+  put(bytes: Buffer, at: number): void
 }
 
 /** Private page-aligned memory, zeroed. */
@@ -107,10 +109,17 @@ export class SlotPool {
   }
 
   #slot(start: number): Slot {
+    const payload = Buffer.from(this.memory.buffer, start + blockBytes, recordBytesMax)
     return {
       start,
       all: Buffer.from(this.memory.buffer, start, slotBytes),
-      payload: Buffer.from(this.memory.buffer, start + blockBytes, recordBytesMax),
+      payload,
+      put(bytes, at) {
+        // All but the first byte by memmove. A copy of the whole would be `set`, which goes into shared memory byte by byte
+        // unless both sides are aligned alike: 0.26 instead of 0.04 CPU-s/GiB.
+        payload[at] = bytes[0] as number
+        bytes.copy(payload, at + 1, 1)
+      },
     }
   }
 }

@@ -190,8 +190,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
       if (this.#slot === undefined && !this.#takeSlot(this.#parts.slots.tryTake())) return bytes.subarray(at)
       const slot = this.#slot as unknown as Slot
       const count = Math.min(bytes.length - at, recordBytesMax - this.#slotBytes)
-      // Not `set`: into shared memory that goes byte by byte unless both sides are aligned alike.
-      source.copy(slot.payload, this.#slotBytes, at, at + count)
+      slot.put(source.subarray(at, at + count), this.#slotBytes)
       this.#slotBytes += count
       at += count
       if (this.#slotBytes < recordBytesMax) continue
