@@ -76,7 +76,7 @@ export function startAccounts(parts: AccountsParts): Accounts {
     client: new RoutedAccountClient({
       bus,
       hostOf: () => hostId,
-      local: { hostId, ask: (message) => host.ask(message) },
+      local: { hostId, ask: (message) => host.ask(message), take: (request) => host.take(request) },
       clock,
     }),
     moments: host,

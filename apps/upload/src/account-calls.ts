@@ -33,8 +33,8 @@ export class AccountCalls {
     this.#request = request
   }
 
-  /** Who the token belongs to, on its face. @throws Refusal error-token when it is none */
-  async signedIn(token: string): Promise<SignedIn> {
+  /** Who the token belongs to, on its face; rejects with Refusal error-token when it is none. */
+  signedIn(token: string): SignedIn | Promise<never> {
     const parsed = parseToken(token)
     const accountId = parsed === undefined ? undefined : this.#parts.ids.parseAccount(parsed.account)
     if (parsed !== undefined && accountId !== undefined) return { accountId, bytes: parsed.bytes }
@@ -117,7 +117,8 @@ export class AccountCalls {
         tierNeeded: '',
         operation,
       },
-      {},
+      // All of it was read from UTF-8 or checked, and is not touched any more.
+      { asIs: true },
     )
   }
 

@@ -35,7 +35,7 @@ export async function upload(
     return answerEarly(request, reply, error)
   } finally {
     ended()
-    await incoming.discard()
+    if (incoming.isStaged) await incoming.discard()
   }
 }
 
@@ -54,6 +54,7 @@ class IncomingUpload {
   readonly #place: { region: RegionCode; blobs: BlobStore }
   #form = new UploadForm(undefined)
   #file: StagedFile | undefined
+  #committed = false
   #caller: SignedIn | undefined
   /** The folder that was found to be open to the caller; undefined: none was checked yet. */
   #checkedFolder: string | undefined
@@ -85,10 +86,15 @@ class IncomingUpload {
     if (scanner !== undefined) await this.#readForm(scanner)
     const { file, folderId, modTime } = await this.#checkAll()
     const blob = await file.stage.commit({ pinMs })
-    return this.#add({ name: file.name, type: file.type, blob, folderId, modTime, key })
+    this.#committed = true
+    return await this.#add({ name: file.name, type: file.type, blob, folderId, modTime, key })
   }
 
-  /** Harmless when the stage was committed. */
+  /** Bytes are held that were not committed. */
+  get isStaged(): boolean {
+    return this.#file !== undefined && !this.#committed
+  }
+
   async discard(): Promise<void> {
     await this.#file?.stage.abort()
   }
@@ -122,9 +128,7 @@ class IncomingUpload {
 
   async #beginFile(part: PartHead): Promise<BlobStage> {
     if (this.#file !== undefined || part.fileName === undefined || part.fileName === '') {
-      return await this.#parameters(() => {
-        throw new Refusal('error-file')
-      })
+      throw await this.#badParameter(new Refusal('error-file'))
     }
     await this.#checkEarly()
     const announced = Number(this.#request.headers['content-length'])
@@ -141,9 +145,14 @@ class IncomingUpload {
   async #checkEarly(): Promise<void> {
     const { token } = this.#form
     if (token === undefined) return
-    if (this.#form.namesFolder)
-      await this.#checkFolder(token, await this.#parameters(() => this.#form.folderId))
-    else await this.#authenticate(token)
+    if (!this.#form.namesFolder) return await this.#authenticate(token)
+    let folderId: string | undefined
+    try {
+      folderId = this.#form.folderId
+    } catch (error) {
+      throw await this.#badParameter(error)
+    }
+    await this.#checkFolder(token, folderId)
   }
 
   /** Everything that can be said before the bytes are made durable, in the contract's order. */
@@ -154,24 +163,24 @@ class IncomingUpload {
   }> {
     const { token } = this.#form
     if (token === undefined && this.#form.namesFolder) throw new Refusal('error-token')
-    const parameters = await this.#parameters(() => {
+    const file = this.#file
+    let parameters: { folderId: string | undefined; modTime: number | undefined }
+    try {
       const { folderId, modTime } = this.#form
-      if (this.#file === undefined) throw new Refusal('error-file')
-      return { file: this.#file, folderId, modTime }
-    })
+      parameters = { folderId, modTime }
+      if (file === undefined) throw new Refusal('error-file')
+    } catch (error) {
+      throw await this.#badParameter(error)
+    }
     if (token !== undefined) await this.#checkFolder(token, parameters.folderId)
-    return parameters
+    return { file, ...parameters }
   }
 
   /** A bad parameter is told only to who has a good token, or none. */
-  async #parameters<T>(read: () => T): Promise<T> {
-    try {
-      return read()
-    } catch (error) {
-      const { token } = this.#form
-      if (token !== undefined) await this.#authenticate(token)
-      throw error
-    }
+  async #badParameter(error: unknown): Promise<unknown> {
+    const { token } = this.#form
+    if (token !== undefined) await this.#authenticate(token)
+    return error
   }
 
   async #authenticate(token: string): Promise<void> {

@@ -42,6 +42,22 @@ export interface LocalHost {
   hostId: string
   /** Takes an encoded request. */
   ask(message: Uint8Array): Promise<AccountReply>
+  /** Takes a request that is what decoding would make of it. */
+  take(request: AccountRequest): Promise<AccountReply>
+}
+
+/** A request, encoded once somebody needs it so. */
+interface Question {
+  request: AccountRequest
+  asIs: boolean
+  encoded: Uint8Array | undefined
+}
+
+/** Who waits for which host. */
+interface Waiting {
+  account: string
+  host: string
+  moved: AbortController
 }
 
 type Attempt =
@@ -57,7 +73,7 @@ export class RoutedAccountClient implements AccountClient {
   readonly #randomness: Randomness
   readonly #onSilent: (host: string) => void
   /** Who waits for which host; undefined where hosts never change. */
-  readonly #waiting: Set<{ account: string; host: string; moved: AbortController }> | undefined
+  readonly #waiting: Set<Waiting> | undefined
 
   constructor(options: RoutedAccountClientOptions) {
     const { bus, hostOf, local, onHostsChanged, onSilent = () => {}, clock, timers, randomness } = options
@@ -65,7 +81,7 @@ export class RoutedAccountClient implements AccountClient {
     this.#hostOf = hostOf
     this.#local = local
     this.#onSilent = onSilent
-    const waiting = onHostsChanged && new Set<{ account: string; host: string; moved: AbortController }>()
+    const waiting = onHostsChanged && new Set<Waiting>()
     this.#waiting = waiting
     onHostsChanged?.(() => {
       for (const { account, host, moved } of waiting ?? []) if (hostOf(account) !== host) moved.abort()
@@ -77,11 +93,15 @@ export class RoutedAccountClient implements AccountClient {
 
   async call(
     request: Omit<AccountRequest, 'deadlineMs'>,
-    { timeoutMs = timeoutMsDefault, signal }: { timeoutMs?: number; signal?: AbortSignal } = {},
+    {
+      timeoutMs = timeoutMsDefault,
+      signal,
+      asIs = false,
+    }: { timeoutMs?: number; signal?: AbortSignal; asIs?: boolean } = {},
   ): Promise<AccountReply> {
     const deadlineMs = Math.ceil(this.#clock.now() + timeoutMs)
     const endsMs = this.#clock.monotonic() + timeoutMs
-    const message = AccountRequest.encode({ ...request, deadlineMs }).finish()
+    const question: Question = { request: { ...request, deadlineMs }, asIs, encoded: undefined }
     let hint: string | undefined
     let hearsays = 0
     let absentSinceMs: number | undefined
@@ -97,11 +117,7 @@ export class RoutedAccountClient implements AccountClient {
       const tried =
         host === undefined
           ? undefined
-          : await this.#askWhileThere(host, request.accountId, message, {
-              timeoutMs: leftMs,
-              patienceMs,
-              signal,
-            })
+          : await this.#askWhileThere(host, question, { timeoutMs: leftMs, patienceMs, signal })
       if (tried?.kind === 'answer') return tried.reply
       hint = tried?.host
       cause = tried?.cause ?? cause
@@ -122,47 +138,57 @@ export class RoutedAccountClient implements AccountClient {
   }
 
   /** A host that fell silent is waited for only until another one is named in its place. */
-  async #askWhileThere(
+  #askWhileThere(
     host: string,
-    account: string,
-    message: Uint8Array,
-    {
-      timeoutMs,
-      patienceMs,
-      signal,
-    }: { timeoutMs: number; patienceMs: number | undefined; signal: AbortSignal | undefined },
+    question: Question,
+    wait: { timeoutMs: number; patienceMs: number | undefined; signal: AbortSignal | undefined },
   ): Promise<Attempt> {
-    if (this.#waiting === undefined) return this.#ask(host, message, { timeoutMs, signal })
+    return this.#waiting === undefined
+      ? this.#ask(host, question, wait)
+      : this.#askUntilMoved(host, question, { ...wait, waitingNow: this.#waiting })
+  }
+
+  async #askUntilMoved(
+    host: string,
+    question: Question,
+    wait: {
+      timeoutMs: number
+      patienceMs: number | undefined
+      signal: AbortSignal | undefined
+      waitingNow: Set<Waiting>
+    },
+  ): Promise<Attempt> {
+    const { timeoutMs, patienceMs, signal, waitingNow } = wait
     const moved = new AbortController()
-    const waiting = { account, host, moved }
+    const waiting = { account: question.request.accountId, host, moved }
     const either = signal === undefined ? moved.signal : AbortSignal.any([signal, moved.signal])
-    this.#waiting.add(waiting)
+    waitingNow.add(waiting)
     const cancelDoubt = this.#timers.after(doubtAfterMs, () => this.#onSilent(host))
     const cancelPatience =
       patienceMs === undefined ? () => {} : this.#timers.after(patienceMs, () => moved.abort())
     try {
-      return await this.#ask(host, message, { timeoutMs, signal: either })
+      return await this.#ask(host, question, { timeoutMs, signal: either })
     } catch (error) {
       if (moved.signal.aborted && signal?.aborted !== true) return { kind: 'again', cause: error }
       throw error
     } finally {
       cancelDoubt()
       cancelPatience()
-      this.#waiting.delete(waiting)
+      waitingNow.delete(waiting)
     }
   }
 
   async #ask(
     host: string,
-    message: Uint8Array,
+    question: Question,
     wait: { timeoutMs: number; signal: AbortSignal | undefined },
   ): Promise<Attempt> {
     let reply: AccountReply
     try {
       reply =
         host === this.#local?.hostId
-          ? await this.#askHere(this.#local, message, wait)
-          : AccountReply.decode(await this.#send(host, message, wait))
+          ? await this.#askHere(this.#local, question, wait)
+          : AccountReply.decode(await this.#send(host, encodedOf(question), wait))
     } catch (error) {
       const code = (error as { code?: string }).code
       if (code === 'BUSY')
@@ -182,7 +208,7 @@ export class RoutedAccountClient implements AccountClient {
   /** @throws BusFault `TIMEOUT`, `CANCELLED`, as the bus would. */
   #askHere(
     local: LocalHost,
-    message: Uint8Array,
+    question: Question,
     { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal | undefined },
   ): Promise<AccountReply> {
     return new Promise((resolve, reject) => {
@@ -201,7 +227,8 @@ export class RoutedAccountClient implements AccountClient {
       })
       if (signal?.aborted) return onAbort()
       signal?.addEventListener('abort', onAbort, { once: true })
-      local.ask(message).then((reply) => {
+      const asked = question.asIs ? local.take(question.request) : local.ask(encodedOf(question))
+      asked.then((reply) => {
         end()
         resolve(reply)
       }, reject)
@@ -221,4 +248,9 @@ export class RoutedAccountClient implements AccountClient {
     }
     return answer
   }
+}
+
+function encodedOf(question: Question): Uint8Array {
+  question.encoded ??= AccountRequest.encode(question.request).finish()
+  return question.encoded
 }

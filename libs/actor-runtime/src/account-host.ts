@@ -196,10 +196,19 @@ export class AccountHost implements AccountMoments {
    * Whoever asks bounds his waiting himself.
    */
   ask(message: Uint8Array): Promise<AccountReply> {
+    const request = this.#parse(message)
+    return request === undefined ? Promise.resolve(refusal('error-internal')) : this.#askHere(request)
+  }
+
+  /** The same for a request that is what decoding would make of it; nobody changes it any more. */
+  take(request: AccountRequest): Promise<AccountReply> {
+    const checked = this.#checked(request)
+    return checked === undefined ? Promise.resolve(refusal('error-internal')) : this.#askHere(checked)
+  }
+
+  #askHere(request: AccountRequest): Promise<AccountReply> {
     return new Promise((resolve) => {
-      const request = this.#parse(message)
-      if (request === undefined) resolve(refusal('error-internal'))
-      else if (this.#closing !== undefined)
+      if (this.#closing !== undefined)
         resolve({ result: { $case: 'unavailable', value: { overloaded: false } } })
       else this.#admit(request, (answer) => resolve(decodedAnswer(answer)))
     })
@@ -207,13 +216,17 @@ export class AccountHost implements AccountMoments {
 
   #parse(message: Uint8Array): AccountRequest | undefined {
     try {
-      const request = AccountRequest.decode(message)
-      if (!isUuid(request.accountId)) throw new RangeError('not an account id')
-      return { ...request, accountId: request.accountId.toLowerCase() }
+      return this.#checked(AccountRequest.decode(message))
     } catch (error) {
       this.#services.log.error({ bytes: message.length, err: error }, 'a request cannot be read')
       return undefined
     }
+  }
+
+  #checked(request: AccountRequest): AccountRequest | undefined {
+    if (isUuid(request.accountId)) return { ...request, accountId: request.accountId.toLowerCase() }
+    this.#services.log.error({ account: request.accountId }, 'a request names no account')
+    return undefined
   }
 
   #admit(request: AccountRequest, answered: (answer: Answer) => void): void {

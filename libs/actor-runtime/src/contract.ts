@@ -6,13 +6,15 @@ export interface AccountClient {
    * Asks the account's actor. `moved` and missing responders are retried with the same request id until the deadline;
    * the reply is never `moved`.
    *
+   * @param options.asIs the request is what decoding would make of it, and nobody changes it any more: all fields there or undefined, texts
+   *   well-formed, numbers in range. It need not be encoded then for a host in this process.
    * @throws AccountsUnavailable (`ACCOUNTS_UNAVAILABLE`, → 503) when no answer came in time: the outcome is unknown, a repeat with the same
    *   request id has one effect.
    * @throws AccountsUnavailable with `overloaded` (→ 429) when the account's mailbox is full.
    */
   call(
     request: Omit<AccountRequest, 'deadlineMs'>,
-    options: { timeoutMs?: number; signal?: AbortSignal },
+    options: { timeoutMs?: number; signal?: AbortSignal; asIs?: boolean },
   ): Promise<AccountReply>
 }
 

@@ -44,7 +44,7 @@ async function live(path: string, limits: Partial<RuntimeLimits> = { checkpointB
   const client = new RoutedAccountClient({
     bus,
     hostOf: () => 'one',
-    local: { hostId: 'one', ask: (message) => host.ask(message) },
+    local: { hostId: 'one', ask: (message) => host.ask(message), take: (request) => host.take(request) },
   })
   return {
     store,

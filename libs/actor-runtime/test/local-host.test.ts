@@ -6,12 +6,15 @@ import t from 'tap'
 import { AccountsUnavailable, RoutedAccountClient } from '../src/index.ts'
 import { ManualTime, settled, statusOf, World } from './world.ts'
 
-function askerOf(ask: (message: Uint8Array) => Promise<AccountReply>) {
+function askerOf(
+  ask: (message: Uint8Array) => Promise<AccountReply>,
+  take = (request: AccountRequest) => ask(AccountRequest.encode(request).finish()),
+) {
   const time = new ManualTime()
   const client = new RoutedAccountClient({
     bus: new MemoryBus(),
     hostOf: () => 'here',
-    local: { hostId: 'here', ask },
+    local: { hostId: 'here', ask, take },
     clock: time,
     timers: time,
   })
@@ -37,6 +40,27 @@ t.test('is asked for what a host on the bus would be, and answers the same', asy
   await t.rejects(
     askerOf((message) => host.ask(message)).client.call(request(world.account), { timeoutMs: 0 }),
   )
+})
+
+t.test('takes a request as it is, once, and answers a repeated one as the first', async (t) => {
+  const world = new World()
+  const host = world.host()
+  const encoded = askerOf((message) => host.ask(message)).client
+  const { client } = askerOf(
+    () => Promise.reject(new Error('it was encoded')),
+    (request) => host.take(request),
+  )
+  await world.create()
+  const { result } = await client.call(request(world.account), { asIs: true })
+  const root = result?.$case === 'account' ? result.value.rootFolder : ''
+  const folder = {
+    ...request(world.account.toUpperCase()),
+    operation: { $case: 'createFolder' as const, value: { parentFolderId: root, name: 'Größe' } },
+  }
+  const made = await client.call(folder, { asIs: true })
+  t.equal(statusOf(made), 'ok')
+  t.strictSame(await client.call(folder, { asIs: true }), await encoded.call(folder))
+  await world.close()
 })
 
 t.test(
