@@ -117,6 +117,8 @@ export class FormScanner {
       const at = this.#at
       if (at === bytes.length) return undefined
       switch (this.#state) {
+        case 'start':
+          throw new Error('a form was read before it was fed')
         case 'preamble':
         case 'body': {
           const found = this.#find(bytes, at)
