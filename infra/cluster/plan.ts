@@ -34,6 +34,8 @@ export interface PlannedRegion {
 
 export interface Plan {
   version: 1
+  /** Of all nats-servers. Plans of before have none. */
+  nats?: { user: string; password: string }
   regions: PlannedRegion[]
   processes: PlannedProcess[]
 }
@@ -97,7 +99,10 @@ async function newPlan(dataDir: string, env: Record<string, string>): Promise<Pl
     return { region, own }
   })
   const regions = placed.map(({ region }) => region)
+  const nats = { user: 'holdfast', password: randomBytes(24).toString('base64url') }
   const shared = {
+    HOLDFAST_NATS_USER: nats.user,
+    HOLDFAST_NATS_PASSWORD: nats.password,
     HOLDFAST_REGIONS: regionCodes.join(','),
     HOLDFAST_CASSANDRA: regions.map(({ code, cassandra }) => `${code}=${cassandra}:9042`).join(';'),
     HOLDFAST_CASSANDRA_REPLICAS: '1',
@@ -140,7 +145,7 @@ async function newPlan(dataDir: string, env: Record<string, string>): Promise<Pl
     )
     return [...servers, ...ours]
   })
-  return { version: 1, regions, processes }
+  return { version: 1, nats, regions, processes }
 }
 
 /** Cassandra listens here to peers; they find it at its own address, which the link to its region has. */

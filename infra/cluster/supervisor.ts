@@ -44,8 +44,9 @@ const order: Role[][] = [
 const heapMiB: Partial<Record<Role, number>> = { 'actor-host': 384 }
 const heapMiBDefault = 192
 
-/** Settings that say where something is: the plan's own for each process. */
-const ofThePlan = /^HOLDFAST_(DATA_DIR|REGION|SERVER_NAME|.*_PORT|PUBLIC_.*_URL)$/
+/** Settings that say where something is, and how to get in: the plan's own for each process. */
+const ofThePlan =
+  /^HOLDFAST_(DATA_DIR|REGION|SERVER_NAME|.*_PORT|PUBLIC_.*_URL|NATS_.*|CASSANDRA.*)$/
 
 export class Supervisor {
   readonly #options: SupervisorOptions
@@ -180,13 +181,14 @@ export class Supervisor {
       return startNats({
         directory,
         port: region.natsPort,
+        credentials: plan.nats,
         gateway: {
           name: code,
           port: region.gatewayPort,
-          advertise: others.map((other) => gatewayUrl(wan, { from: other.code, to: region }))[0],
+          advertise: others.map((other) => gatewayAddress(wan, { from: other.code, to: region }))[0],
           others: others.map((other) => ({
             name: other.code,
-            url: `nats://${gatewayUrl(wan, { from: code, to: other })}`,
+            address: gatewayAddress(wan, { from: code, to: other }),
           })),
         },
         started,
@@ -245,7 +247,7 @@ export class Supervisor {
       for (;;) {
         this.#stopping.signal.throwIfAborted()
         try {
-          const metadata = await openMetadata(config, { journals: true, termOf: () => 1 })
+          const metadata = await openMetadata(config, { journals: true, credentials: undefined, termOf: () => 1 })
           await metadata.close()
           break
         } catch (error) {
@@ -268,7 +270,7 @@ export class Supervisor {
 }
 
 /** Where a region finds another one's gateway. */
-function gatewayUrl(wan: Wan, { from, to }: { from: string; to: PlannedRegion }): string {
+function gatewayAddress(wan: Wan, { from, to }: { from: string; to: PlannedRegion }): string {
   const { host, port } = wan.routeOf(from, { host: '127.0.0.1', port: to.gatewayPort })
   return `${host}:${port}`
 }

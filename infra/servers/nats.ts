@@ -1,5 +1,5 @@
 /** One nats-server; with a gateway when regions are to find each other. */
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ask, type ServerProcess, type StartOptions, startProcess, whenReady } from './server.ts'
 import { natsServer } from './tools.ts'
@@ -8,12 +8,16 @@ export interface NatsOptions extends StartOptions {
   directory: string
   host?: string
   port: number
+  /** Without them it takes anyone. Gateways ask each other for them, too. */
+  credentials?: { user: string; password: string } | undefined
+  /** Paths of PEM files: clients are encrypted, and see this certificate. */
+  tls?: { cert: string; key: string }
   /** Joins the regions: own name and port, where others find it when that is elsewhere, and where the others' gateways are. */
   gateway?: {
     name: string
     port: number
     advertise?: string | undefined
-    others: { name: string; url: string }[]
+    others: { name: string; address: string }[]
   }
 }
 
@@ -22,7 +26,8 @@ export async function startNats(options: NatsOptions): Promise<ServerProcess> {
   mkdirSync(options.directory, { recursive: true })
   const config = join(options.directory, 'nats.conf')
   const log = join(options.directory, 'nats.log')
-  writeFileSync(config, configuration(host, options))
+  rmSync(config, { force: true })
+  writeFileSync(config, configuration(host, options), { mode: 0o600 })
   options.signal?.throwIfAborted()
   const server = startProcess(natsServer(), ['-c', config], { log })
   options.started?.(server)
@@ -38,17 +43,31 @@ export async function startNats(options: NatsOptions): Promise<ServerProcess> {
   return server
 }
 
-function configuration(host: string, options: NatsOptions): string {
-  const gateway = options.gateway
-  const lines = [`listen: ${host}:${options.port}`, 'max_payload: 1MB', 'ping_interval: "5s"', 'ping_max: 2']
-  if (gateway)
+function configuration(host: string, { port, credentials, tls, gateway }: NatsOptions): string {
+  const authorization =
+    credentials === undefined
+      ? []
+      : [`authorization { user: "${credentials.user}", password: "${credentials.password}" }`]
+  const lines = [
+    `listen: ${host}:${port}`,
+    'max_payload: 1MB',
+    'ping_interval: "5s"',
+    'ping_max: 2',
+    ...authorization,
+    ...(tls === undefined ? [] : [`tls { cert_file: "${tls.cert}", key_file: "${tls.key}" }`]),
+  ]
+  if (gateway) {
+    const who =
+      credentials && `${encodeURIComponent(credentials.user)}:${encodeURIComponent(credentials.password)}@`
     lines.push(
       'gateway {',
       `  name: ${gateway.name}`,
       `  listen: ${host}:${gateway.port}`,
+      ...authorization,
       ...(gateway.advertise === undefined ? [] : [`  advertise: "${gateway.advertise}"`]),
-      `  gateways: [${gateway.others.map((other) => `{ name: ${other.name}, url: "${other.url}" }`).join(', ')}]`,
+      `  gateways: [${gateway.others.map((other) => `{ name: ${other.name}, url: "nats://${who ?? ''}${other.address}" }`).join(', ')}]`,
       '}',
     )
+  }
   return `${lines.join('\n')}\n`
 }

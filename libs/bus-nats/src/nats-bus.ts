@@ -10,6 +10,8 @@
  * ever and notices within `pingIntervalMs` × 2. While the link is down requests fail at once with `NO_RESPONDERS`-like
  * unavailability instead of being buffered: a buffered command would run after its caller has gone.
  */
+import { setTimeout as delay } from 'node:timers/promises'
+import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 import {
   type Bus,
   BusFault,
@@ -20,12 +22,16 @@ import {
   splitReply,
 } from '@holdfast/bus'
 import {
+  type ConnectionOptions,
   connect,
   createInbox,
+  ErrorCode,
   Events,
   type Msg,
   type NatsConnection,
+  type NatsError,
   type Subscription as NatsSubscription,
+  type TlsOptions,
 } from 'nats'
 
 export interface NatsBusOptions {
@@ -39,12 +45,17 @@ export interface NatsBusOptions {
   onLink?: (up: boolean) => void
   /** Told what a handler threw, for the log. */
   onHandlerError?: (fact: { subject: string; error: unknown }) => void
-  user?: string
-  pass?: string
+  /** Told at the start why no server can be used yet, when that is another reason than the last. */
+  onWaiting?: (error: unknown) => void
+  credentials?: { user: string; password: string } | undefined
+  /** PEM of the authority whose certificates the servers must have. Default: their word is taken, without encryption where they offer none. */
+  tlsCa?: string | undefined
 }
 
 /** Requests of one process that may wait at once; each holds its parts in memory. */
 const inFlightMax = 8192
+/** Between tries to reach a server at the start. */
+const retryMs = 250
 /** Those who serve one subject share its requests; NATS prefers those of the own region. */
 const queue = 'servers'
 
@@ -73,18 +84,29 @@ export class NatsBus implements Bus {
     connection.subscribe(`${this.#inbox}.*`, { callback: (error, message) => this.#answer(error, message) })
   }
 
+  /**
+   * Waits until a server can be reached.
+   * @throws BusFault REFUSED when one is reached and does not take the credentials.
+   */
   static async connect(options: NatsBusOptions): Promise<NatsBus> {
+    const { servers, name, credentials, tlsCa } = options
+    const link: ConnectionOptions = {
+      servers,
+      name,
+      ...(credentials === undefined ? {} : { user: credentials.user, pass: credentials.password }),
+      ...(tlsCa === undefined ? {} : { tls: tlsOf(tlsCa, servers) }),
+    }
+    await admitted(link, options)
     const connection = await connect({
-      servers: options.servers,
-      name: options.name,
+      ...link,
       maxReconnectAttempts: -1,
       reconnectTimeWait: 100,
       reconnectJitter: 100,
       pingInterval: options.pingIntervalMs ?? 5_000,
       maxPingOut: 2,
       waitOnFirstConnect: true,
-      ...(options.user === undefined ? {} : { user: options.user }),
-      ...(options.pass === undefined ? {} : { pass: options.pass }),
+      // Whoever was taken once is told by its readiness when it is no more; a server that is set right takes it again.
+      ignoreAuthErrorAbort: true,
     })
     const bus = new NatsBus(connection, options)
     void bus.#watch(options.onLink)
@@ -255,6 +277,35 @@ export class NatsBus implements Bus {
     if (this.#closing !== undefined) this.#linkLost.resolve()
     for (const waiting of this.#waiting.values())
       waiting.reject(new BusFault('TIMEOUT', 'the link to NATS broke before the answer came'))
+  }
+}
+
+/** The client forgets the address it asked where that is no name: a certificate of any of the servers is right. */
+function tlsOf(ca: string, servers: readonly string[]): TlsOptions {
+  const hosts = servers.map((server) => server.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1'))
+  const isOfServer = (name: string, certificate: PeerCertificate) => {
+    const [first, ...others] = [name, ...hosts].map((host) => checkServerIdentity(host, certificate))
+    return others.includes(undefined) ? undefined : first
+  }
+  return { ca, checkServerIdentity: isOfServer } as TlsOptions
+}
+
+/** A link that is given up again: the client itself would try for ever, and not say why. */
+async function admitted(link: ConnectionOptions, { onWaiting }: NatsBusOptions): Promise<void> {
+  for (let told: string | undefined; ; ) {
+    try {
+      const tried = await connect({ ...link, reconnect: false })
+      return await tried.close()
+    } catch (error) {
+      const { code, message } = error as NatsError
+      if (code === ErrorCode.AuthorizationViolation)
+        throw new BusFault('REFUSED', `NATS at ${link.servers} does not take these credentials`, {
+          cause: error,
+        })
+      if (message !== told) onWaiting?.(error)
+      told = message
+      await delay(retryMs)
+    }
   }
 }
 

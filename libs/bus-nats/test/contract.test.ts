@@ -1,3 +1,6 @@
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Bus } from '@holdfast/bus'
 import { busContract } from '@holdfast/bus/testing'
 import t, { type Test } from 'tap'
@@ -76,4 +79,69 @@ t.test('a bus is closed while its server goes away: nothing of it stays behind',
   const others = await connect(t, 'another')
   t.ok(others.up)
   t.equal(sockets.length, 0, 'no link is left, and none is tried again')
+})
+
+t.test(
+  'servers with credentials refuse who has none, or others, and that is said at the start',
+  async (t) => {
+    const credentials = { user: 'holdfast', password: 'right' }
+    const own = await freePort()
+    const server = await startNats({ directory: t.testdir(), port: own, credentials })
+    t.teardown(() => server.stop())
+    const open = (given?: { user: string; password: string }) =>
+      NatsBus.connect({ servers: [`127.0.0.1:${own}`], name: 'one', credentials: given })
+    await t.rejects(open(), { name: 'BusFault', code: 'REFUSED', message: `127.0.0.1:${own}` })
+    await t.rejects(open({ ...credentials, password: 'wrong' }), { code: 'REFUSED' })
+    const bus = await open(credentials)
+    t.teardown(() => bus.close())
+    bus.serve('asked', async (message) => message)
+    await bus.flush()
+    t.equal(Buffer.from(await bus.request('asked', Buffer.from('a'), { timeoutMs: 60_000 })).toString(), 'a')
+  },
+)
+
+t.test('a server that has no certificate of the authority is waited for, and told nothing', async (t) => {
+  const own = await freePort()
+  const made = (name: string) => {
+    const [key, cert] = [join(t.testdirName, `${name}.key`), join(t.testdirName, `${name}.pem`)]
+    const words = [
+      'req',
+      '-x509',
+      '-nodes',
+      '-days',
+      '2',
+      '-newkey',
+      'ec',
+      '-pkeyopt',
+      'ec_paramgen_curve:P-256',
+    ]
+    const subject = ['-subj', '/CN=nats', '-addext', 'subjectAltName=IP:127.0.0.1']
+    execFileSync('openssl', [...words, ...subject, '-keyout', key, '-out', cert], { stdio: 'ignore' })
+    return { key, cert }
+  }
+  const start = (name: string, tls?: { cert: string; key: string }) =>
+    startNats({ directory: join(t.testdirName, name), port: own, ...(tls === undefined ? {} : { tls }) })
+  t.testdir()
+  const right = made('right')
+  let waited = Promise.withResolvers<unknown>()
+  let server = await start('plain')
+  const connecting = NatsBus.connect({
+    servers: [`127.0.0.1:${own}`],
+    name: 'one',
+    tlsCa: readFileSync(right.cert, 'utf8'),
+    onWaiting: (error) => {
+      // While no server runs it is waited for, too.
+      if ((error as { code: string }).code !== 'CONNECTION_REFUSED') waited.resolve(error)
+    },
+  })
+  t.teardown(async () => (await connecting).close())
+  t.match(await waited.promise, { code: 'SERVER_OPT_NA' })
+  await server.stop()
+  waited = Promise.withResolvers()
+  server = await start('other', made('other'))
+  t.match(await waited.promise, { message: /certificate/ })
+  await server.stop()
+  server = await start('right', right)
+  t.teardown(() => server.stop())
+  t.ok((await connecting).up)
 })

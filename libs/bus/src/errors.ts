@@ -1,6 +1,14 @@
 import { Fault, type FaultCategory } from '@holdfast/kernel'
 
-export type BusFaultCode = 'NO_RESPONDERS' | 'TIMEOUT' | 'TOO_LARGE' | 'BUSY' | 'CLOSED' | 'CANCELLED'
+export type BusFaultCode =
+  | 'NO_RESPONDERS'
+  | 'TIMEOUT'
+  | 'TOO_LARGE'
+  | 'BUSY'
+  | 'CLOSED'
+  | 'CANCELLED'
+  /** The servers do not take the credentials. */
+  | 'REFUSED'
 
 const categories: Record<BusFaultCode, FaultCategory> = {
   NO_RESPONDERS: 'unavailable',
@@ -9,6 +17,7 @@ const categories: Record<BusFaultCode, FaultCategory> = {
   BUSY: 'unavailable',
   CLOSED: 'unavailable',
   CANCELLED: 'cancelled',
+  REFUSED: 'invalid',
 }
 
 export class BusFault extends Fault {

@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { type AccountClient, RoutedAccountClient } from '@holdfast/actor-runtime'
 import { processMetrics, Readiness } from '@holdfast/admin'
+import { BusFault } from '@holdfast/bus'
 import { NatsBus } from '@holdfast/bus-nats'
 import { type CountingRateLimits, createRateLimits } from '@holdfast/http-kit'
 import type { JournalReplica, JournalStore, LookupStore } from '@holdfast/journal'
@@ -19,7 +20,7 @@ import type { Registry } from 'prom-client'
 import { AccountRoutes } from './account-routes.ts'
 import { pagesNamedBy } from './evacuation.ts'
 import { GroupRows, type GroupRowsOptions } from './group-rows.ts'
-import { openMetadata } from './metadata.ts'
+import { openMetadata, refusal } from './metadata.ts'
 import { NodeOrders } from './node-orders.ts'
 import { type Home, RegionMap } from './region-map.ts'
 import { RegionalJournals } from './regional-journals.ts'
@@ -28,6 +29,7 @@ import { ReplicaReads } from './replica-reads.ts'
 import { SharedBans } from './shared-bans.ts'
 import { SharedCounts } from './shared-counts.ts'
 import { StoragePeers } from './storage-peers.ts'
+import { SummedFacts } from './summed-facts.ts'
 
 export interface JoinOptions {
   config: ClusterConfig
@@ -88,19 +90,29 @@ export const version = '0.1.0'
 /** New tokens are made with this key; those of older keys stay good. */
 export const tokenKeyId = 1
 
-/** @throws JournalFault when metadata cannot be reached. Waits for NATS. */
+/** @throws JournalFault when metadata cannot be reached. @throws SettingsFault when credentials are not taken. Waits for NATS. */
 export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const { config, secrets, role, addresses, log, clock = systemClock } = options
   await using opened = new AsyncDisposableStack()
   const { nodeName: id, region } = config
   const warn = (message: string) => (error: unknown) => log.warn({ err: error }, message)
 
+  const unanswered = new SummedFacts<{ subject: string; error: unknown }>(({ subject, error }, count) =>
+    log.error({ subject, err: error, count }, 'requests were left without an answer'),
+  )
+  opened.defer(() => unanswered.close())
+  const servers = config.natsServers.map(({ host, port }) => `${host}:${port}`)
   const bus = await NatsBus.connect({
-    servers: config.natsServers.map(({ host, port }) => `${host}:${port}`),
+    servers,
     name: id,
+    credentials: secrets.nats,
+    tlsCa: config.natsTlsCa,
+    onWaiting: warn('NATS cannot be used yet'),
     onLink: (up) => log.warn({ up }, up ? 'NATS is back' : 'the link to NATS broke'),
-    onHandlerError: ({ subject, error }) =>
-      log.error({ subject, err: error }, 'a request was left without an answer'),
+    onHandlerError: (fact) => unanswered.add(fact),
+  }).catch((error) => {
+    if (!(error instanceof BusFault && error.code === 'REFUSED')) throw error
+    throw refusal({ what: 'NATS', servers: `NATS at ${servers.join(', ')}`, credentials: secrets.nats })
   })
   opened.defer(() => bus.close())
 
@@ -108,6 +120,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   let homeOf = (_account: string): Home => ({ serving: region, term: 1 })
   const metadata = await openMetadata(config, {
     journals: role === 'actor-host',
+    credentials: secrets.cassandra,
     termOf: (account) => homeOf(account).term,
     handedOver: (account) => homeOf(account).handedOver === true,
   })

@@ -1,8 +1,8 @@
 /** The connections to Cassandra: the lookups of every region, and the journals that this process works on. */
 import type { LookupStore } from '@holdfast/journal'
-import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
+import { CassandraMetadataStore, isRefused } from '@holdfast/journal-cassandra'
 import type { RegionCode } from '@holdfast/kernel'
-import type { ClusterConfig } from '@holdfast/process'
+import { type ClusterConfig, type Credentials, SettingsFault } from '@holdfast/process'
 import { Late, LateLookups } from './late.ts'
 
 export interface MetadataConnections {
@@ -19,7 +19,7 @@ const claimed = ['email', 'setting', 'pg', 'region']
 /**
  * @param options.journals whether journals are needed. @param options.termOf the home term of an account.
  * @param options.handedOver whether the region that served it in the term before is asked for it.
- * @throws JournalFault when this region's own data centre cannot be reached.
+ * @throws JournalFault when this region's own data centre cannot be reached. @throws SettingsFault when it does not take the credentials.
  */
 export async function openMetadata(
   config: Pick<ClusterConfig, 'region' | 'regions' | 'cassandra'>,
@@ -27,8 +27,10 @@ export async function openMetadata(
     journals,
     termOf,
     handedOver,
+    credentials,
   }: {
     journals: boolean
+    credentials: Credentials | undefined
     termOf: (account: string) => number
     handedOver?: (account: string) => boolean
   },
@@ -41,6 +43,8 @@ export async function openMetadata(
       ...(nodes[0] === undefined ? {} : { port: nodes[0].port }),
       dataCentre: region,
       keyspace,
+      credentials,
+      tlsCa: config.cassandra.tlsCa,
       replication: Object.fromEntries(kept.map((code) => [code, config.cassandra.replicas])),
       ...more,
     })
@@ -75,8 +79,28 @@ export async function openMetadata(
     return { lookups, homes, close: () => closeAll(opened) }
   } catch (error) {
     await closeAll(opened)
-    throw error
+    if (!isRefused(error)) throw error
+    const [server] = config.cassandra.nodes[config.region] ?? []
+    throw refusal({ what: 'CASSANDRA', servers: `Cassandra at ${server?.host}:${server?.port}`, credentials })
   }
+}
+
+/** Credentials that are not taken are a wrong setting: a process that is started again with them fails again. */
+export function refusal({
+  what,
+  servers,
+  credentials,
+}: {
+  what: 'NATS' | 'CASSANDRA'
+  servers: string
+  credentials: Credentials | undefined
+}): SettingsFault {
+  const names = `HOLDFAST_${what}_USER and HOLDFAST_${what}_PASSWORD`
+  return new SettingsFault([
+    credentials === undefined
+      ? `${names} are not set, and ${servers} takes nobody without`
+      : `${names} are wrong: ${servers} does not take them`,
+  ])
 }
 
 /** The region itself and its backup, which is the next one. */

@@ -15,6 +15,9 @@ export interface CassandraOptions {
   keyspace: string
   /** Replicas by data centre, for the keyspace when it is made. */
   replication: Record<string, number>
+  credentials?: { user: string; password: string } | undefined
+  /** PEM of the authority whose certificates the nodes must have. Default: no encryption. */
+  tlsCa?: string | undefined
   /** Milliseconds a request may take before its outcome counts as unknown. */
   requestTimeoutMs?: number
   /** The schema; default: the one of these stores. */
@@ -129,6 +132,8 @@ function newClient(options: CassandraOptions, keyspace?: string): cassandra.Clie
     localDataCenter: options.dataCentre,
     ...(keyspace === undefined ? {} : { keyspace }),
     protocolOptions: { port: options.port ?? 9042 },
+    ...(options.credentials === undefined ? {} : { credentials: plain(options.credentials) }),
+    ...(options.tlsCa === undefined ? {} : { sslOptions: { ca: [options.tlsCa], rejectUnauthorized: true } }),
     pooling: { heartBeatInterval: 5_000, coreConnectionsPerHost: { [cassandra.types.distance.local]: 2 } },
     socketOptions: { connectTimeout: 3_000, readTimeout: options.requestTimeoutMs ?? 4_000, keepAlive: true },
     encoding: { useBigIntAsLong: true, useUndefinedAsUnset: true },
@@ -142,6 +147,10 @@ function newClient(options: CassandraOptions, keyspace?: string): cassandra.Clie
     },
   })
   return withSteadyControl(client)
+}
+
+function plain({ user, password }: { user: string; password: string }) {
+  return { username: user, password }
 }
 
 /** Where everything is made already nothing is changed, so a start needs nobody outside of its own data centre. */

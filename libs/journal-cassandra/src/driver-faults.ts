@@ -24,6 +24,14 @@ export function faultOf(error: unknown): Error {
   return new JournalFault('UNKNOWN', message, { cause: error })
 }
 
+/** Whether a fault of opening is that a node does not take the credentials. */
+export function isRefused(fault: unknown): boolean {
+  const { cause = fault } = fault as { cause?: unknown }
+  const reasons =
+    cause instanceof cassandra.errors.NoHostAvailableError ? Object.values(cause.innerErrors ?? {}) : [cause]
+  return reasons.some((reason) => reason instanceof cassandra.errors.AuthenticationError)
+}
+
 function neverSent(error: cassandra.errors.NoHostAvailableError): boolean {
   return Object.values(
     (error.innerErrors ?? {}) as Record<string, Error & { requestNotWritten?: boolean; code?: string }>,

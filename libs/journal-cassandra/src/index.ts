@@ -4,6 +4,7 @@ import { CassandraJournalStore } from './journal-store.ts'
 import { CassandraLookupStore } from './lookup-store.ts'
 
 export type { CassandraOptions } from './connection.ts'
+export { isRefused } from './driver-faults.ts'
 export type { Taken } from './journal-store.ts'
 
 export interface MetadataStoreOptions {

@@ -1,4 +1,5 @@
 /** What an operator may set, in one schema: name, default with unit and reason, meaning. Reading it is pure. */
+import { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import { type RegionCode, regionCodes } from '@holdfast/kernel'
@@ -165,6 +166,13 @@ export const clusterSettings = {
     secret: false,
     parse: endpoints,
   } as Setting<Endpoint[]>,
+  HOLDFAST_NATS_USER: text({ fallback: '', meaning: 'User at the NATS servers, when they ask for one.' }),
+  HOLDFAST_NATS_PASSWORD: secret({ meaning: 'Password of HOLDFAST_NATS_USER.' }),
+  HOLDFAST_NATS_TLS_CA: text({
+    fallback: '',
+    meaning:
+      'PEM file of the authority that the NATS servers have certificates of; with it nothing goes to others, or unencrypted.',
+  }),
   HOLDFAST_CASSANDRA: {
     fallback: 'eu-par=127.0.0.1:9042',
     meaning:
@@ -172,6 +180,16 @@ export const clusterSettings = {
     secret: false,
     parse: endpointsByRegion,
   } as Setting<Partial<Record<RegionCode, Endpoint[]>>>,
+  HOLDFAST_CASSANDRA_USER: text({
+    fallback: '',
+    meaning: 'User at Cassandra, when it asks for one (PasswordAuthenticator).',
+  }),
+  HOLDFAST_CASSANDRA_PASSWORD: secret({ meaning: 'Password of HOLDFAST_CASSANDRA_USER.' }),
+  HOLDFAST_CASSANDRA_TLS_CA: text({
+    fallback: '',
+    meaning:
+      'PEM file of the authority that the Cassandra nodes have certificates of; with it nothing goes to others, or unencrypted.',
+  }),
   HOLDFAST_CASSANDRA_REPLICAS: integer({
     fallback: '3',
     min: 1,
@@ -214,7 +232,14 @@ export interface ClusterConfig extends Config {
   /** Its order is part of the data. */
   regions: readonly RegionCode[]
   natsServers: readonly Endpoint[]
-  cassandra: { nodes: Partial<Record<RegionCode, Endpoint[]>>; replicas: number }
+  /** PEM. Undefined: no encryption is asked for. */
+  natsTlsCa: string | undefined
+  cassandra: {
+    nodes: Partial<Record<RegionCode, Endpoint[]>>
+    replicas: number
+    /** As `natsTlsCa`. */
+    tlsCa: string | undefined
+  }
   nodeLostMs: number
   /** An upload frontend plays the storage role too. */
   uploadStores: boolean
@@ -223,6 +248,14 @@ export interface ClusterConfig extends Config {
 
 export interface ClusterSecrets extends Secrets {
   clusterSecret: string
+  /** Undefined: who connects says no name. */
+  nats: Credentials | undefined
+  cassandra: Credentials | undefined
+}
+
+export interface Credentials {
+  user: string
+  password: string
 }
 
 /**
@@ -233,10 +266,21 @@ export function readClusterConfig(
   env: Environment,
   { readSecret }: { readSecret: (path: string) => string },
 ): { config: ClusterConfig; secrets: ClusterSecrets } {
+  const authorities: Partial<Record<AuthorityName, string>> = {}
   const values = readSettings({ ...settings, ...clusterSettings }, env, {
     prefix: 'HOLDFAST_',
     readSecret,
-    check: clusterFits,
+    check: (read) => [
+      ...clusterFits(read),
+      ...authorityNames.flatMap((name) => {
+        try {
+          if (read[name]) authorities[name] = authorityOf(readSecret(read[name]))
+          return []
+        } catch (error) {
+          return [`${name}=${read[name]} is no file of certificates: ${(error as Error).message}`]
+        }
+      }),
+    ],
   })
   const config: ClusterConfig = {
     ...configOf(values),
@@ -244,7 +288,12 @@ export function readClusterConfig(
     serverName: values.HOLDFAST_NODE_NAME,
     regions: values.HOLDFAST_REGIONS,
     natsServers: values.HOLDFAST_NATS_SERVERS,
-    cassandra: { nodes: values.HOLDFAST_CASSANDRA, replicas: values.HOLDFAST_CASSANDRA_REPLICAS },
+    natsTlsCa: authorities.HOLDFAST_NATS_TLS_CA,
+    cassandra: {
+      nodes: values.HOLDFAST_CASSANDRA,
+      replicas: values.HOLDFAST_CASSANDRA_REPLICAS,
+      tlsCa: authorities.HOLDFAST_CASSANDRA_TLS_CA,
+    },
     nodeLostMs: values.HOLDFAST_NODE_LOST_SECONDS * 1000,
     uploadStores: values.HOLDFAST_UPLOAD_STORES,
     internal: {
@@ -253,7 +302,12 @@ export function readClusterConfig(
       bytes: values.HOLDFAST_BYTES_PORT,
     },
   }
-  const secrets = { ...secretsOf(values), clusterSecret: values.HOLDFAST_CLUSTER_SECRET ?? '' }
+  const secrets: ClusterSecrets = {
+    ...secretsOf(values),
+    clusterSecret: values.HOLDFAST_CLUSTER_SECRET ?? '',
+    nats: credentialsOf(values.HOLDFAST_NATS_USER, values.HOLDFAST_NATS_PASSWORD),
+    cassandra: credentialsOf(values.HOLDFAST_CASSANDRA_USER, values.HOLDFAST_CASSANDRA_PASSWORD),
+  }
   return { config: deepFreeze(config), secrets: Object.freeze(secrets) }
 }
 
@@ -267,8 +321,27 @@ function clusterFits(values: Partial<ClusterValues>): string[] {
   for (const region of all)
     if (!nodes[region]) faults.push(`HOLDFAST_CASSANDRA names no node of the region ${region}`)
   if (values.HOLDFAST_CLUSTER_SECRET === undefined) faults.push('HOLDFAST_CLUSTER_SECRET is not set')
+  for (const server of ['NATS', 'CASSANDRA'] as const) {
+    const [user, password] = [`HOLDFAST_${server}_USER`, `HOLDFAST_${server}_PASSWORD`] as const
+    if (values[user] && values[password] === undefined) faults.push(`${user} is set, ${password} is not`)
+    if (values[user] === '' && values[password] !== undefined)
+      faults.push(`${password} is set, ${user} is not`)
+  }
   const ofUploads = values.HOLDFAST_UPLOAD_STORES ? uploadPortNames : []
   return [...faults, ...portsDiffer(values, [...ofUploads, ...storagePortNames])]
+}
+
+const authorityNames = ['HOLDFAST_NATS_TLS_CA', 'HOLDFAST_CASSANDRA_TLS_CA'] as const
+type AuthorityName = (typeof authorityNames)[number]
+
+/** @throws Error when it is no certificate */
+function authorityOf(pem: string): string {
+  new X509Certificate(pem)
+  return pem
+}
+
+function credentialsOf(user: string, password: string | undefined): Credentials | undefined {
+  return password === undefined ? undefined : Object.freeze({ user, password })
 }
 
 const storagePortNames = ['HOLDFAST_CONTROL_PORT', 'HOLDFAST_BYTES_PORT'] as const

@@ -2,6 +2,7 @@ export {
   type ClusterConfig,
   type ClusterSecrets,
   type Config,
+  type Credentials,
   clusterSettings,
   describeSettings,
   readClusterConfig,

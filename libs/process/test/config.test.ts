@@ -1,5 +1,6 @@
+import { rootCertificates } from 'node:tls'
 import t from 'tap'
-import { describeSettings, readClusterConfig, readConfig, settings } from '../src/config.ts'
+import { clusterSettings, describeSettings, readClusterConfig, readConfig, settings } from '../src/config.ts'
 import { SettingsFault } from '../src/settings.ts'
 
 const noFiles = { readSecret: () => '' }
@@ -147,3 +148,41 @@ t.test('an upload frontend stores when it is told to, on ports of its own', asyn
     'HOLDFAST_CONTROL_PORT is 8081, which HOLDFAST_UPLOAD_PORT takes',
   ])
 })
+
+t.test(
+  'who connects to NATS and Cassandra has a name and a password, or neither; authorities are certificates',
+  async (t) => {
+    const env = { HOLDFAST_NODE_NAME: 'upload-1', HOLDFAST_CLUSTER_SECRET: 'secret-of-a-cluster' }
+    const files = {
+      readSecret: (path: string) => (path === '/ca.pem' ? rootCertificates[0] : 'from-a-file\n') as string,
+    }
+    const read = (more: Record<string, string>) => readClusterConfig({ ...env, ...more }, files)
+    const plain = read({})
+    t.same([plain.secrets.nats, plain.secrets.cassandra], [undefined, undefined])
+    t.same([plain.config.natsTlsCa, plain.config.cassandra.tlsCa], [undefined, undefined])
+    const given = {
+      HOLDFAST_NATS_USER: 'holdfast',
+      HOLDFAST_NATS_PASSWORD: 'hush',
+      HOLDFAST_NATS_TLS_CA: '/ca.pem',
+      HOLDFAST_CASSANDRA_USER: 'metadata',
+      HOLDFAST_CASSANDRA_PASSWORD_FILE: '/run/password',
+      HOLDFAST_CASSANDRA_TLS_CA: '/ca.pem',
+    }
+    const { config, secrets } = read(given)
+    t.match(secrets, {
+      nats: { user: 'holdfast', password: 'hush' },
+      cassandra: { user: 'metadata', password: 'from-a-file' },
+    })
+    t.same([config.natsTlsCa, config.cassandra.tlsCa], [rootCertificates[0], rootCertificates[0]])
+    t.notMatch(JSON.stringify([config, describeSettings(given, clusterSettings)]), /hush|from-a-file/)
+    const wrong = {
+      HOLDFAST_NATS_USER: 'holdfast',
+      HOLDFAST_CASSANDRA_PASSWORD: 'hush',
+      HOLDFAST_NATS_TLS_CA: '/not.pem',
+    }
+    t.throws(() => read(wrong), {
+      message:
+        /NATS_USER is set, HOLDFAST_NATS_PASSWORD is not\n.*CASSANDRA_PASSWORD is set, .*\n.*NATS_TLS_CA=.not.pem is no file/,
+    })
+  },
+)

@@ -1,5 +1,5 @@
 /** Delivers every command to its actor host once more, right behind the first time: a bus may do that. */
-import { connect } from 'nats'
+import { type ConnectionOptions, connect } from 'nats'
 
 /** Asked and answered as `NatsBus` does it. */
 const subjectOf = (host: string) => `ask.accounts.${host}`
@@ -10,9 +10,12 @@ export interface SecondDelivery {
   end(): Promise<void>
 }
 
-export async function deliverTwice(server: string, hosts: readonly string[]): Promise<SecondDelivery> {
+export async function deliverTwice(
+  server: ConnectionOptions,
+  hosts: readonly string[],
+): Promise<SecondDelivery> {
   // What it sends itself does not come back to it.
-  const connection = await connect({ servers: server, noEcho: true })
+  const connection = await connect({ ...server, noEcho: true })
   let count = 0
   for (const host of hosts)
     connection.subscribe(subjectOf(host), {

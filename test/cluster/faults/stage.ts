@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Placement } from '@holdfast/placement'
 import { tell } from '../../../infra/cluster/control.ts'
-import { type Plan, planOf } from '../../../infra/cluster/plan.ts'
+import { type Plan, readPlan } from '../../../infra/cluster/plan.ts'
 import { sleep } from '../../acceptance/world.ts'
 import type { ClusterRegion, LocalCluster } from '../local-cluster.ts'
 import type { Kind, Load } from './load.ts'
@@ -117,15 +117,16 @@ export class Stage {
     return processes.filter((process) => process.role === role).map(({ name }) => name)
   }
 
-  /** Where a region's nats-server listens. */
-  async natsOf(region: string): Promise<string> {
-    const { regions } = await this.#plan()
-    return `127.0.0.1:${regions.find(({ code }) => code === region)?.natsPort}`
+  /** A region's nats-server, for its client. */
+  async natsOf(region: string): Promise<{ servers: string; user?: string; pass?: string }> {
+    const { regions, nats } = this.#plan()
+    const servers = `127.0.0.1:${regions.find(({ code }) => code === region)?.natsPort}`
+    return { servers, ...(nats === undefined ? {} : { user: nats.user, pass: nats.password }) }
   }
 
   /** Another actor host beside this one that joins and leaves, again and again. @returns ends it and says how often it came */
   async comeAndGo(beside: string, name: string): Promise<{ end: () => Promise<number> }> {
-    const { processes } = await this.#plan()
+    const { processes } = this.#plan()
     const settings = processes.find((process) => process.name === beside)?.settings
     const child = spawn(process.execPath, [comingAndGoing], {
       env: { ...process.env, ...settings, HOLDFAST_NODE_NAME: name, HOLDFAST_ADMIN_PORT: '0' },
@@ -184,8 +185,10 @@ export class Stage {
     return dataOf(`${process?.admin}/admin/status`, {})
   }
 
-  #plan(): Promise<Plan> {
-    return planOf(this.cluster.dataDir, {})
+  #plan(): Plan {
+    const plan = readPlan(this.cluster.dataDir)
+    if (plan === undefined) throw new Error('the cluster was never started')
+    return plan
   }
 
   /** Activations that were found to be of the past when they wrote, since the logs began. */

@@ -1,0 +1,40 @@
+/** Facts for the log that others can cause in any number: one line a while. */
+
+/** How long facts are only counted after one was told, ms. */
+const silenceMs = 10_000
+
+export class SummedFacts<Fact> {
+  readonly #tell: (last: Fact, count: number) => void
+  #timer: NodeJS.Timeout | undefined
+  #last: Fact | undefined
+  #count = 0
+
+  /** @param tell is called for the first fact at once, then with the last one and how many there were since. */
+  constructor(tell: (last: Fact, count: number) => void) {
+    this.#tell = tell
+  }
+
+  add(fact: Fact): void {
+    this.#last = fact
+    this.#count++
+    if (this.#timer === undefined) this.#sum()
+  }
+
+  /** Tells what has not been told. */
+  close(): void {
+    clearTimeout(this.#timer)
+    this.#say()
+  }
+
+  #sum(): void {
+    this.#timer = this.#say() ? setTimeout(() => this.#sum(), silenceMs).unref() : undefined
+  }
+
+  #say(): boolean {
+    const count = this.#count
+    this.#count = 0
+    if (count > 0) this.#tell(this.#last as Fact, count)
+    this.#last = undefined
+    return count > 0
+  }
+}

@@ -1,0 +1,26 @@
+import { mock } from 'node:test'
+import t from 'tap'
+import { SummedFacts } from '../src/summed-facts.ts'
+
+t.test('of many facts the first is told at once, the others once a while with their number', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const told: [string, number][] = []
+  const facts = new SummedFacts<string>((last, count) => told.push([last, count]))
+  for (let n = 0; n < 20_000; n++) facts.add(`fact ${n}`)
+  t.same(told, [['fact 0', 1]])
+  mock.timers.tick(10_000)
+  t.same(told.splice(0), [
+    ['fact 0', 1],
+    ['fact 19999', 19_999],
+  ])
+  mock.timers.tick(60_000)
+  t.same(told, [], 'nothing happened, nothing is told')
+  facts.add('later')
+  facts.add('last')
+  facts.close()
+  t.same(told, [
+    ['later', 1],
+    ['last', 1],
+  ])
+})
