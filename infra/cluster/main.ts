@@ -1,12 +1,5 @@
 /**
- * A cluster of two regions on this machine:
- *
- *   npm run cluster                          runs it until SIGTERM or Ctrl-C
- *   npm run cluster -- --detach              returns when it is ready
- *   npm run cluster -- --stop                ends it
- *   npm run cluster -- --restart <process>   starts a process again, after it was killed for instance
- *   npm run cluster -- --cut <from>:<to>     holds back what goes from one region to another; --join lets it go on
- *   npm run cluster -- --delay <ms>          how long everything takes from one region to another (20)
+ * A cluster of two regions on this machine; `usage` below has the options.
  *
  * Everything is in HOLDFAST_DATA_DIR (default ./data/cluster); `cluster.json` there says what runs where. All other HOLDFAST_ settings go to
  * every process.
@@ -16,25 +9,24 @@ import { existsSync, mkdirSync, openSync, realpathSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { exitCodes, StartFault } from '@holdfast/process'
+import { exitCodes, SettingsFault, StartFault } from '@holdfast/process'
 import { endOf } from '../servers/server.ts'
 import { cassandraJars, java, natsServer } from '../servers/tools.ts'
 import { NotReached, serveCommands, socketOf, tell } from './control.ts'
 import { gone, holderOf, holdOf, recordHolder } from './hold.ts'
 import { endLeftovers } from './leftovers.ts'
-import { type Plan, planOf } from './plan.ts'
+import { type Plan, planOf, readPlan, writePlan } from './plan.ts'
+import { checkProcesses, givenSettings } from './settings.ts'
 import { Supervisor } from './supervisor.ts'
 
-const { values: options } = parseArgs({
-  options: {
-    detach: { type: 'boolean', default: false },
-    stop: { type: 'boolean', default: false },
-    restart: { type: 'string' },
-    cut: { type: 'string' },
-    join: { type: 'string' },
-    delay: { type: 'string', default: '20' },
-  },
-})
+const usage = `npm run cluster                          runs it until SIGTERM or Ctrl-C
+npm run cluster -- --detach              returns when it is ready
+npm run cluster -- --stop                ends it
+npm run cluster -- --restart <process>   starts a process again, after it was killed for instance
+npm run cluster -- --cut <from>:<to>     holds back what goes from one region to another; --join lets it go on
+npm run cluster -- --delay <ms>          how long everything takes from one region to another (20)`
+
+const options = optionsOf()
 const env = process.env
 const dataDir = resolve(env.HOLDFAST_DATA_DIR || './data/cluster')
 
@@ -47,12 +39,36 @@ try {
   else await run()
 } catch (error) {
   console.error(`cluster: ${(error as Error).message}`)
-  process.exitCode = error instanceof StartFault ? exitCodes[error.code] : 1
+  process.exitCode ??=
+    error instanceof StartFault || error instanceof SettingsFault ? exitCodes[error.code] : 1
 }
 // What was being started when it was to stop may wait for something still.
 process.exit()
 
+/** Ends the program where they cannot be understood. */
+function optionsOf() {
+  try {
+    const { values } = parseArgs({
+      options: {
+        detach: { type: 'boolean', default: false },
+        stop: { type: 'boolean', default: false },
+        restart: { type: 'string' },
+        cut: { type: 'string' },
+        join: { type: 'string' },
+        delay: { type: 'string', default: '20' },
+      },
+    })
+    if (!/^\d{1,6}$/.test(values.delay))
+      throw new Error(`--delay is "${values.delay}", but must be milliseconds`)
+    return { ...values, delayMs: Number(values.delay) }
+  } catch (error) {
+    console.error(`cluster: ${(error as Error).message}\n\n${usage}`)
+    process.exit(2)
+  }
+}
+
 async function run(): Promise<void> {
+  const given = givenSettings(env)
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   const place = realpathSync(dataDir)
   const hold = holdOf(place)
@@ -63,27 +79,28 @@ async function run(): Promise<void> {
     )
   try {
     recordHolder(place, socketOf(place))
-    await supervise(place)
+    await supervise(place, given)
   } finally {
     hold.close()
   }
 }
 
 /** Runs the cluster until it is told to stop. @param place the data directory, held */
-async function supervise(place: string): Promise<void> {
-  const given: Record<string, string> = {}
-  for (const [name, value] of Object.entries(env))
-    if (name.startsWith('HOLDFAST_') && value) given[name] = value
+async function supervise(place: string, given: Record<string, string>): Promise<void> {
   // They block for minutes where something is to be fetched: until then a signal ends this program as any other.
   java()
   natsServer()
   cassandraJars()
-  const plan = await planOf(place, given)
+  const left = await endLeftovers(place)
+  if (left.length > 0) console.error(`Ended what an earlier start left behind: ${left.join(', ')}`)
+  const plan = await planOf(place, given, readPlan(place))
+  checkProcesses(plan, given)
+  writePlan(place, plan)
   const supervisor = new Supervisor({
     plan,
     dataDir: place,
     env: given,
-    delayMs: Number(options.delay),
+    delayMs: options.delayMs,
     say: console.error,
   })
   let stopping: Promise<void> | undefined
@@ -105,8 +122,6 @@ async function supervise(place: string): Promise<void> {
       stop().then(ended.resolve, ended.reject)
     })
   try {
-    const left = await endLeftovers(place)
-    if (left.length > 0) console.error(`Ended what an earlier start left behind: ${left.join(', ')}`)
     await Promise.race([supervisor.start().then(() => ready(plan)), ended.promise])
     await ended.promise
   } catch (error) {
@@ -147,22 +162,31 @@ async function stopRunning(): Promise<void> {
 
 /** The same program again, on its own; this one ends when that one is ready. */
 async function detach(): Promise<void> {
+  givenSettings(env)
   const logs = join(dataDir, 'logs')
   mkdirSync(logs, { recursive: true })
   const path = join(logs, 'cluster.log')
   const log = openSync(path, 'a')
-  const child = spawn(process.execPath, [fileURLToPath(import.meta.url), '--delay', options.delay], {
-    detached: true,
-    stdio: ['ignore', log, log, 'ipc'],
-  })
+  const child = spawn(
+    process.execPath,
+    [fileURLToPath(import.meta.url), '--delay', String(options.delayMs)],
+    {
+      detached: true,
+      stdio: ['ignore', log, log, 'ipc'],
+    },
+  )
   await new Promise<void>((resolve, reject) => {
     child.once('message', () => resolve())
-    child.once('exit', (code) => reject(new Error(`it ended at its start (${code}); ${endOf(path)}`)))
+    child.once('exit', (code) => {
+      process.exitCode = code ?? 1
+      reject(new Error(`it ended at its start (${code}); ${endOf(path)}`))
+    })
   })
   child.removeAllListeners()
   if (child.connected) child.disconnect()
   child.unref()
-  console.log(readyText(await planOf(dataDir, {})))
+  const plan = readPlan(dataDir)
+  if (plan !== undefined) console.log(readyText(plan))
 }
 
 /** @param text `<from>:<to>`, codes of regions. */

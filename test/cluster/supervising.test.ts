@@ -1,7 +1,7 @@
 /** `npm run cluster` before a cluster runs: who has the data directory, and what ends a start. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
@@ -133,6 +133,26 @@ t.test('a start that is stopped starts nothing more, and ends what it had starte
       'nothing runs any more',
     )
   }
+})
+
+t.test('what is wrong with a start is told before anything is started or written', async (t) => {
+  const dataDir = join(t.testdir(), 'data')
+  const faulty = { HOLDFAST_DATA_DIR: dataDir, HOLDFAST_API_PORT: 'abc', HOLDFAST_GUEST_CONTENTS: '-1' }
+  for (const words of [[], ['--detach']])
+    t.match(await outcomeOf(cluster(words, faulty)), {
+      code: 78,
+      said: /^cluster: the settings have 2 faults:\n {2}HOLDFAST_API_PORT is "abc".*\n {2}HOLDFAST_GUEST_CONTENTS is "-1"/,
+    })
+  for (const words of [['--bogus'], ['--delay', 'soon']])
+    t.match(await outcomeOf(cluster(words, { HOLDFAST_DATA_DIR: dataDir })), {
+      code: 2,
+      said: /^cluster: .*--(bogus|delay)[\s\S]*\nnpm run cluster -- --stop/,
+    })
+  t.notOk(existsSync(dataDir))
+  t.match(await outcomeOf(cluster(['--stop'], { HOLDFAST_DATA_DIR: dataDir })), {
+    code: 1,
+    said: `cluster: no cluster runs in ${dataDir}`,
+  })
 })
 
 /** What `holds` gives when it is true; while the process runs. */

@@ -9,27 +9,35 @@ const portSettings = {
   admin: 'HOLDFAST_ADMIN_PORT',
 }
 
+interface Listener {
+  name: keyof typeof portSettings
+  host: string
+  port: number
+}
+
 /** @throws StartFault PORT_TAKEN when the address cannot be had */
-export async function listen(
-  app: FastifyInstance,
-  { name, host, port }: { name: keyof typeof portSettings; host: string; port: number },
-): Promise<void> {
+export async function listen(app: FastifyInstance, listener: Listener): Promise<void> {
   try {
-    await app.listen({ host, port })
+    await app.listen({ host: listener.host, port: listener.port })
   } catch (error) {
-    const reasons: Record<string, string> = {
-      EADDRINUSE: 'is taken by another program',
-      EACCES: 'needs rights that this user has not',
-      EADDRNOTAVAIL: 'is no address of this machine (HOLDFAST_BIND)',
-    }
-    const reason = reasons[(error as { code?: string }).code ?? '']
-    if (reason === undefined) throw error
-    throw new StartFault(
-      'PORT_TAKEN',
-      `${host}:${port} for the ${name} host ${reason}; ${portSettings[name]} sets another port`,
-      { cause: error },
-    )
+    throw addressFault(error, listener) ?? error
   }
+}
+
+/** In an operator's words why the address cannot be had. @returns undefined where the error is another one */
+export function addressFault(error: unknown, { name, host, port }: Listener): StartFault | undefined {
+  const reasons: Record<string, string> = {
+    EADDRINUSE: 'is taken by another program',
+    EACCES: 'needs rights that this user has not',
+    EADDRNOTAVAIL: 'is no address of this machine (HOLDFAST_BIND)',
+  }
+  const reason = reasons[(error as { code?: string }).code ?? '']
+  if (reason === undefined) return undefined
+  return new StartFault(
+    'PORT_TAKEN',
+    `${host}:${port} for the ${name} host ${reason}; ${portSettings[name]} sets another port`,
+    { cause: error },
+  )
 }
 
 /** Listening on every address is no address: this machine's own is named instead. */
