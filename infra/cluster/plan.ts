@@ -1,11 +1,13 @@
 /**
- * What runs where: names, addresses and environments of all processes of a cluster on this machine. Made at the first start and kept
- * in `<data dir>/plan.json`, so that a later start, or a restart of one process, finds everything at its old place.
+ * What runs where: names, addresses and environments of all processes of a cluster on this machine. Every start makes it of the operator's
+ * settings, and of what was drawn at an earlier start (ports, addresses, secrets) and is in `<data dir>/plan.json`.
  */
 import { randomBytes } from 'node:crypto'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { closed, freePorts, listening } from '../servers/ports.ts'
+import { urlOf } from '@holdfast/process'
+import { closed, listening } from '../servers/ports.ts'
+import { plannedPorts } from './planned-ports.ts'
 import type { Link } from './wan.ts'
 
 export type Role = 'cassandra' | 'nats' | 'actor-host' | 'storage-node' | 'upload' | 'api'
@@ -50,63 +52,72 @@ const counts: [role: Role, short: string, count: number][] = [
 ]
 /** Upload frontends are storage nodes too where HOLDFAST_UPLOAD_STORES says so. */
 const mayStore: readonly Role[] = ['storage-node', 'upload']
-const publicPorts = { API: 8080, UPLOAD: 8081, DOWNLOAD: 8082, ADMIN: 8090 }
-/** The next region's public ports are that much higher. */
-const portStep = 100
-/** More than all processes listen on. */
-const portCount = 64
 
-/** @param env settings that the operator gave; those that say where things are decide where the first region is. */
-export async function planOf(dataDir: string, env: Record<string, string>): Promise<Plan> {
-  const path = join(dataDir, 'plan.json')
-  if (existsSync(path)) return JSON.parse(readFileSync(path, 'utf8')) as Plan
-  const plan = await newPlan(dataDir, env)
-  writeFileSync(path, `${JSON.stringify(plan, null, 2)}\n`, { mode: 0o600 })
-  return plan
+/** Of the last start. @returns undefined before the first */
+export function readPlan(dataDir: string): Plan | undefined {
+  const path = pathIn(dataDir)
+  return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Plan) : undefined
 }
 
-async function newPlan(dataDir: string, env: Record<string, string>): Promise<Plan> {
+/** Whole or not at all; there are secrets in it. */
+export function writePlan(dataDir: string, plan: Plan): void {
+  const path = pathIn(dataDir)
+  rmSync(`${path}.new`, { force: true })
+  writeFileSync(`${path}.new`, `${JSON.stringify(plan, null, 2)}\n`, { mode: 0o600 })
+  renameSync(`${path}.new`, path)
+}
+
+function pathIn(dataDir: string): string {
+  return join(dataDir, 'plan.json')
+}
+
+/**
+ * @param env settings that the operator gave, each right by itself; those that say where things are decide where the first region is.
+ * @param earlier the plan before, whose draws stay
+ * @throws SettingsFault, StartFault PORT_TAKEN
+ */
+export async function planOf(dataDir: string, env: Record<string, string>, earlier?: Plan): Promise<Plan> {
   const host = env.HOLDFAST_BIND || '127.0.0.1'
-  const network = await freeNetwork()
-  const ports = await freePorts(portCount, host)
-  const nextPort = () => {
-    const port = ports.pop()
-    if (port === undefined) throw new Error('too few ports were taken')
-    return port
-  }
-  const publicPort = (name: keyof typeof publicPorts, at: number) => {
-    const first = Number(env[`HOLDFAST_${name}_PORT`] || publicPorts[name])
-    return first === 0 ? nextPort() : first + at * portStep
-  }
-  const url = (port: number) => `http://${host}:${port}`
+  const adminHost = env.HOLDFAST_ADMIN_BIND || host
+  const ports = await plannedPorts({
+    env,
+    regions: regionCodes,
+    hosts: { any: host, admin: adminHost },
+    earlier,
+  })
+  const network = (earlier && networkOf(earlier)) ?? (await freeNetwork())
+  const publicUrl = (name: 'API' | 'UPLOAD' | 'DOWNLOAD', at: number, port: number) =>
+    (at === 0 && env[`HOLDFAST_PUBLIC_${name}_URL`]) || urlOf(host, port)
   const placed = regionCodes.map((code, at) => {
     const own = {
-      api: publicPort('API', at),
-      upload: publicPort('UPLOAD', at),
-      download: publicPort('DOWNLOAD', at),
-      admin: publicPort('ADMIN', at),
+      api: ports.public('api', code),
+      upload: ports.public('upload', code),
+      download: ports.public('download', code),
+      admin: ports.public('admin', code),
     }
     const region: PlannedRegion = {
       code,
-      api: (at === 0 && env.HOLDFAST_PUBLIC_API_URL) || url(own.api),
-      upload: (at === 0 && env.HOLDFAST_PUBLIC_UPLOAD_URL) || url(own.upload),
-      download: (at === 0 && env.HOLDFAST_PUBLIC_DOWNLOAD_URL) || url(own.download),
-      admin: url(own.admin),
+      api: publicUrl('API', at, own.api),
+      upload: publicUrl('UPLOAD', at, own.upload),
+      download: publicUrl('DOWNLOAD', at, own.download),
+      admin: urlOf(adminHost, own.admin),
       cassandra: `127.0.${network}.${at + 1}`,
-      natsPort: nextPort(),
-      gatewayPort: nextPort(),
+      natsPort: ports.drawn(`${code} nats`),
+      gatewayPort: ports.drawn(`${code} gateway`),
     }
     return { region, own }
   })
   const regions = placed.map(({ region }) => region)
-  const nats = { user: 'holdfast', password: randomBytes(24).toString('base64url') }
+  const nats = earlier?.nats ?? { user: 'holdfast', password: randomBytes(24).toString('base64url') }
+  const drawnSecret = earlier?.processes.find(({ admin }) => admin !== null)?.settings.HOLDFAST_CLUSTER_SECRET
   const shared = {
     HOLDFAST_NATS_USER: nats.user,
     HOLDFAST_NATS_PASSWORD: nats.password,
     HOLDFAST_REGIONS: regionCodes.join(','),
     HOLDFAST_CASSANDRA: regions.map(({ code, cassandra }) => `${code}=${cassandra}:9042`).join(';'),
     HOLDFAST_CASSANDRA_REPLICAS: '1',
-    HOLDFAST_CLUSTER_SECRET: env.HOLDFAST_CLUSTER_SECRET || randomBytes(24).toString('base64url'),
+    HOLDFAST_CLUSTER_SECRET:
+      env.HOLDFAST_CLUSTER_SECRET || drawnSecret || randomBytes(24).toString('base64url'),
   }
   const processes = placed.flatMap(({ region, own }): PlannedProcess[] => {
     const { code } = region
@@ -116,12 +127,13 @@ async function newPlan(dataDir: string, env: Record<string, string>): Promise<Pl
     const ours = counts.flatMap(([role, short, count]) =>
       Array.from({ length: count }, (_, at): PlannedProcess => {
         const name = `${code}-${short}-${at + 1}`
-        const admin = role === 'api' ? own.admin : nextPort()
+        const draw = (what: string) => ports.drawn(`${name} ${what}`)
+        const admin = role === 'api' ? own.admin : draw('admin')
         return {
           name,
           role,
           region: code,
-          admin: url(admin),
+          admin: urlOf(adminHost, admin),
           settings: {
             ...shared,
             HOLDFAST_NODE_NAME: name,
@@ -130,14 +142,14 @@ async function newPlan(dataDir: string, env: Record<string, string>): Promise<Pl
             HOLDFAST_DATA_DIR: mayStore.includes(role) ? join(dataDir, name) : dataDir,
             HOLDFAST_API_PORT: String(own.api),
             HOLDFAST_UPLOAD_PORT: String(own.upload),
-            HOLDFAST_DOWNLOAD_PORT: String(role === 'storage-node' ? nextPort() : own.download),
+            HOLDFAST_DOWNLOAD_PORT: String(role === 'storage-node' ? draw('download') : own.download),
             HOLDFAST_ADMIN_PORT: String(admin),
             HOLDFAST_PUBLIC_API_URL: region.api,
             HOLDFAST_PUBLIC_UPLOAD_URL: region.upload,
             HOLDFAST_PUBLIC_DOWNLOAD_URL: region.download,
             HOLDFAST_PUBLIC_WEB_URL: env.HOLDFAST_PUBLIC_WEB_URL || region.api,
             ...(mayStore.includes(role)
-              ? { HOLDFAST_CONTROL_PORT: String(nextPort()), HOLDFAST_BYTES_PORT: String(nextPort()) }
+              ? { HOLDFAST_CONTROL_PORT: String(draw('control')), HOLDFAST_BYTES_PORT: String(draw('bytes')) }
               : {}),
           },
         }
@@ -181,6 +193,11 @@ export function linksOf({ regions, processes }: Plan): Link[] {
         ]
       }),
   )
+}
+
+function networkOf({ regions: [first] }: Plan): number | undefined {
+  const third = first?.cassandra.split('.')[2]
+  return third === undefined ? undefined : Number(third)
 }
 
 /** The third number of 127.0.x.y addresses on which nobody has Cassandra's ports. */

@@ -16,6 +16,7 @@ import {
   type PlannedRegion,
   type Role,
 } from './plan.ts'
+import { settingsOf } from './settings.ts'
 import { Wan } from './wan.ts'
 
 export interface SupervisorOptions {
@@ -43,10 +44,6 @@ const order: Role[][] = [
 /** MiB of JavaScript's heap: bytes stand beside it. */
 const heapMiB: Partial<Record<Role, number>> = { 'actor-host': 384 }
 const heapMiBDefault = 192
-
-/** Settings that say where something is, and how to get in: the plan's own for each process. */
-const ofThePlan =
-  /^HOLDFAST_(DATA_DIR|REGION|SERVER_NAME|.*_PORT|PUBLIC_.*_URL|NATS_.*|CASSANDRA.*)$/
 
 export class Supervisor {
   readonly #options: SupervisorOptions
@@ -155,7 +152,8 @@ export class Supervisor {
   }
 
   /** It is among those that run from its first moment. */
-  async #spawn({ name, role, region: code, settings }: PlannedProcess): Promise<ServerProcess> {
+  async #spawn(planned: PlannedProcess): Promise<ServerProcess> {
+    const { name, role, region: code } = planned
     const { plan, dataDir, env } = this.#options
     const region = plan.regions.find((one) => one.code === code)
     const wan = this.#wan
@@ -195,7 +193,6 @@ export class Supervisor {
         signal,
       })
     }
-    const given = Object.fromEntries(Object.entries(env).filter(([setting]) => !ofThePlan.test(setting)))
     const running = startProcess(
       process.execPath,
       [
@@ -209,8 +206,7 @@ export class Supervisor {
         cwd: dataDir,
         env: {
           ...inherited(),
-          ...given,
-          ...settings,
+          ...settingsOf(planned, env),
           CLUSTER_ROUTES: JSON.stringify(wan.routesOf(code)),
         },
       },
@@ -247,7 +243,11 @@ export class Supervisor {
       for (;;) {
         this.#stopping.signal.throwIfAborted()
         try {
-          const metadata = await openMetadata(config, { journals: true, credentials: undefined, termOf: () => 1 })
+          const metadata = await openMetadata(config, {
+            journals: true,
+            credentials: undefined,
+            termOf: () => 1,
+          })
           await metadata.close()
           break
         } catch (error) {

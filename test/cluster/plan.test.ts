@@ -64,6 +64,7 @@ t.test('settings of a later start take effect, and move nothing else', async (t)
     'CASSANDRA',
   ])
     t.equal(settingOf(later, name, 'na-nyc-storage-2'), settingOf(first, name, 'na-nyc-storage-2'), name)
+  t.strictSame(later.nats, first.nats)
   t.equal(
     settingOf(later, 'DOWNLOAD_PORT', 'eu-par-api-1'),
     settingOf(first, 'DOWNLOAD_PORT', 'eu-par-api-1'),
