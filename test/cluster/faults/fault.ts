@@ -15,6 +15,8 @@ export interface Fault {
   touchesAbroad?: boolean
   /** Clients send every change twice, at once, by two frontends. */
   doubled?: boolean
+  /** Left to the long form: the short one has its like. */
+  longOnly?: boolean
   /** Why this machine cannot do it; undefined: it can. */
   impossible?: (stage: Stage) => string | undefined
   run: (stage: Stage) => Promise<void>

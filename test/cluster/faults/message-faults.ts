@@ -40,7 +40,7 @@ async function all(stage: Stage, ways: readonly Way[], isCut: boolean): Promise<
 
 export const messageFaults: readonly Fault[] = [
   cut('cut one way', [there]),
-  cut('cut the other way', [back]),
+  { ...cut('cut the other way', [back]), longOnly: true },
   cut('cut both ways', [there, back]),
   cut('flapping', [there, back], 4),
   {
