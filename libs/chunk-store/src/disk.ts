@@ -27,6 +27,8 @@ export interface DiskFile {
    * @returns how many there were.
    */
   read(into: Uint8Array, position: number): Promise<number>
+  /** Like `read`, but at once and only what needs no waiting for the device: fewer bytes say that `read` is needed. */
+  readCached?(into: Uint8Array, position: number): number
   /** Like `read`, past every cache of the host where it can. `into` lies and is as long as multiples of 4 KiB. */
   readUncached(into: Uint8Array, position: number): Promise<number>
   /** Writes all of it. Memory, position and length are multiples of 4 KiB. */

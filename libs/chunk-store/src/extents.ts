@@ -58,6 +58,11 @@ export class Extent implements ExtentRow {
     return this.#files.use(this, (file) => file.read(into, position))
   }
 
+  /** Whether all of it was in memory, so that `into` is filled. */
+  readCached(into: Uint8Array, position: number): boolean {
+    return this.#files.opened(this)?.readCached?.(into, position) === into.length
+  }
+
   readUncached(into: Uint8Array, position: number): Promise<number> {
     return this.#files.use(this, (file) => file.readUncached(into, position))
   }
@@ -160,11 +165,18 @@ export class Extent implements ExtentRow {
   }
 }
 
+interface OpenFile {
+  file: Promise<DiskFile>
+  /** The same once it is there. */
+  opened: DiskFile | undefined
+  users: number
+}
+
 /** The files of the extents, of which a bounded number is open. */
 export class ExtentFiles {
   readonly #disk: Disk
   readonly #directory: string
-  readonly #open = new Map<Extent, { file: Promise<DiskFile>; users: number }>()
+  readonly #open = new Map<Extent, OpenFile>()
   /** Told once an extent can take no more. */
   failed: (extent: Extent) => void = () => {}
 
@@ -180,20 +192,30 @@ export class ExtentFiles {
   async create(extent: Extent): Promise<void> {
     const file = await this.#disk.open(this.path(extent), { create: true })
     await this.#disk.syncDirectory(this.#directory)
-    this.#open.set(extent, { file: Promise.resolve(file), users: 0 })
+    this.#open.set(extent, { file: Promise.resolve(file), opened: file, users: 0 })
+  }
+
+  /** The file, for what is done with it in this very turn; undefined while it is not open. */
+  opened(extent: Extent): DiskFile | undefined {
+    return this.#open.get(extent)?.opened
   }
 
   async use<T>(extent: Extent, act: (file: DiskFile) => Promise<T>): Promise<T> {
     let held = this.#open.get(extent)
     if (held === undefined) {
-      held = { file: this.#disk.open(this.path(extent), { create: false }), users: 0 }
+      held = {
+        file: this.#disk.open(this.path(extent), { create: false }),
+        opened: undefined,
+        users: 0,
+      }
       held.file.catch(() => this.#open.delete(extent))
       this.#open.set(extent, held)
       this.#closeIdle()
     }
     held.users++
     try {
-      return await act(await held.file)
+      held.opened ??= await held.file
+      return await act(held.opened)
     } finally {
       held.users--
     }

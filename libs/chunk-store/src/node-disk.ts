@@ -20,6 +20,7 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { makeDirectories } from '@holdfast/kernel'
 import type { Disk, DiskFile } from './disk.ts'
+import { cachedRead } from './page-cache.ts'
 import { alignedBytes } from './slots.ts'
 
 const openFile = promisify(openFd)
@@ -103,6 +104,10 @@ class NodeDiskFile implements DiskFile {
 
   read(into: Uint8Array, position: number): Promise<number> {
     return readAll(this.#cached, into, position)
+  }
+
+  readCached(into: Uint8Array, position: number): number {
+    return cachedRead?.(this.#cached, into, position) ?? 0
   }
 
   readUncached(into: Uint8Array, position: number): Promise<number> {

@@ -1,12 +1,14 @@
 /**
- * Reading with every byte checked. While the consumer has one buffer the next one is read: two buffers a reader, of
- * 1 MiB as long as there are such and 256 KiB when many read. A range reads the 64 KiB chunks it touches, and the record's header for their
+ * Reading with every byte checked. What the page cache holds is read in this thread, 256 KiB at a time: so little stays in the processor's cache
+ * from the read to the checksum and on to the socket. What the device must be asked for is read by the thread pool; while the consumer has one
+ * buffer the next one is read then: two buffers a reader, of 1 MiB as long as there are such and 256 KiB when many read. A range reads the 64 KiB chunks it touches, and the record's header for their
  * checksums unless that is remembered.
  *
  * A reader holds the extents of its blob, so they are not reused under it, however slow it is. Compaction hands a resting reader
  * over to the new place of the copy; a deleted blob stays readable for those who had begun.
  */
 
+import { setImmediate } from 'node:timers/promises'
 import { BlobFault } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
 import { LRUCache } from 'lru-cache'
@@ -31,6 +33,8 @@ const readBytesLarge = recordBytesMax
 const largeBuffersMax = 16
 /** Small ones kept for the next reader. Fresh memory for each read would cost more than the read. */
 const idleSmallMax = 64
+/** Bytes one reader takes out of memory before others have their turn. */
+const turnBytes = 1024 * 1024
 /** Headers remembered for ranges: 64 bytes of checksums and some 200 of keys each. */
 const rememberedHeadersMax = 8192
 
@@ -201,9 +205,15 @@ export class Reader {
     if (start === end) return
     this.active++
     let position = start
-    let reading: Promise<Filled> | undefined
+    let turn = 0
+    let reading: Filled | Promise<Filled> | undefined
     const readNext = () => {
       const record = this.#recordAt(entry, lease.copy, position)
+      const cached = this.#cached(lease.copy, pieceOf(record, position, end, readBytesSmall))
+      if (cached !== undefined) {
+        position = cached.position + cached.bytes.length
+        return cached
+      }
       const buffer = this.#takeBuffer(end - position)
       const piece = pieceOf(record, position, end, buffer.length - blockBytes)
       position = record.position + piece.to
@@ -212,21 +222,30 @@ export class Reader {
       return filled
     }
     try {
-      reading = readNext()
-      while (reading !== undefined) {
-        const { buffer, bytes, position: first }: Filled = await reading
-        reading = position < end ? readNext() : undefined
+      while (position < end || reading !== undefined) {
+        const next: Filled | Promise<Filled> = reading ?? readNext()
+        reading = undefined
+        const waits = next instanceof Promise
+        const { buffer, bytes, position: first } = waits ? await next : next
         try {
+          if (waits && position < end) reading = readNext()
           this.#parts.assertOpen()
           if (signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
           yield bytes.subarray(Math.max(0, start - first), Math.min(bytes.length, end - first))
         } finally {
           this.#giveBuffer(buffer)
         }
+        turn = waits ? 0 : turn + bytes.length
+        if (turn < turnBytes || position >= end) continue
+        turn = 0
+        await setImmediate()
       }
     } finally {
       this.active--
-      reading?.then(({ buffer }) => this.#giveBuffer(buffer)).catch(() => {})
+      void Promise.resolve(reading).then(
+        (unused) => unused && this.#giveBuffer(unused.buffer),
+        () => {},
+      )
     }
   }
 
@@ -240,7 +259,7 @@ export class Reader {
     const offset = copy.inlineOffset as number
     if (extent === undefined) throw this.#damaged(entry, copy, 'its extent is gone')
     try {
-      await extent.read(bytes, offset)
+      if (!extent.readCached(bytes, offset)) await extent.read(bytes, offset)
       if (crc32(bytes) === copy.crc32) return bytes
       const from = Math.floor(offset / blockBytes) * blockBytes
       const block = alignedBytes(Math.ceil((offset + copy.size - from) / blockBytes) * blockBytes)
@@ -293,22 +312,40 @@ export class Reader {
     throw this.#damaged(entry, copy, `extent ${extent.number} at ${offset}`)
   }
 
+  /** The piece, checked, when all of it is in memory; a mismatch is left to those who can read past every cache. */
+  #cached(copy: Copy, piece: Piece): Filled | undefined {
+    const { record, from } = piece
+    const buffer = this.#takeBuffer(readBytesSmall)
+    const known = this.#headers.get(nameOf(record))
+    const isThere = readsOf(piece, buffer, known).every(([into, at]) => record.extent.readCached(into, at))
+    const bytes = isThere ? this.#checked(copy, piece, buffer, known) : undefined
+    if (bytes !== undefined) return { buffer, bytes, position: record.position + from }
+    this.#giveBuffer(buffer)
+    return undefined
+  }
+
   /** The payload bytes of the piece, checked; undefined when they do not match. */
   async #readPiece(copy: Copy, piece: Piece, buffer: Buffer, uncached: boolean): Promise<Buffer | undefined> {
-    const { record, from, to } = piece
-    const { extent, offset } = record
-    const name = `${extent.number}/${record.generation}/${offset}`
-    const known = uncached ? undefined : this.#headers.get(name)
-    const read = (into: Buffer, at: number) =>
-      uncached ? readUncached(extent, into, at) : extent.read(into, at)
+    const { extent } = piece.record
+    const known = uncached ? undefined : this.#headers.get(nameOf(piece.record))
+    const reads = readsOf(piece, buffer, known).map(([into, at]) =>
+      uncached ? readUncached(extent, into, at) : extent.read(into, at),
+    )
+    await Promise.all(reads)
+    return this.#checked(copy, piece, buffer, known)
+  }
+
+  /** @param known the record's checksums; undefined: its header was read, too. */
+  #checked(
+    copy: Copy,
+    { record, from, to }: Piece,
+    buffer: Buffer,
+    known: Uint32Array | undefined,
+  ): Buffer | undefined {
     const payload = buffer.subarray(blockBytes, blockBytes + to - from)
-    const header = buffer.subarray(0, blockBytes)
-    if (known !== undefined) await read(payload, offset + blockBytes + from)
-    else if (from === 0) await read(buffer.subarray(0, blockBytes + to), offset)
-    else await Promise.all([read(header, offset), read(payload, offset + blockBytes + from)])
-    const checksums = known ?? this.#checksumsOf(header, copy, record)
+    const checksums = known ?? this.#checksumsOf(buffer.subarray(0, blockBytes), copy, record)
     if (checksums === undefined || !matches(payload, checksums, from)) return undefined
-    if (known === undefined && to - from < record.payloadBytes) this.#headers.set(name, checksums)
+    if (known === undefined && to - from < record.payloadBytes) this.#headers.set(nameOf(record), checksums)
     return payload
   }
 
@@ -360,6 +397,26 @@ function pieceOf(record: Record, position: number, end: number, size: number): P
   const wanted = Math.min(record.payloadBytes, end - record.position)
   const to = Math.min(record.payloadBytes, from + size, Math.ceil(wanted / chunkBytes) * chunkBytes)
   return { record, from, to }
+}
+
+/** What of the disk goes where in the buffer: header and payload, in one read where they are neighbours. */
+function readsOf(
+  { record, from, to }: Piece,
+  buffer: Buffer,
+  known: Uint32Array | undefined,
+): [into: Buffer, at: number][] {
+  const payloadAt = record.offset + blockBytes + from
+  const payload = buffer.subarray(blockBytes, blockBytes + to - from)
+  if (known !== undefined) return [[payload, payloadAt]]
+  if (from === 0) return [[buffer.subarray(0, blockBytes + to), record.offset]]
+  return [
+    [buffer.subarray(0, blockBytes), record.offset],
+    [payload, payloadAt],
+  ]
+}
+
+function nameOf({ extent, generation, offset }: Record): string {
+  return `${extent.number}/${generation}/${offset}`
 }
 
 interface Filled {
