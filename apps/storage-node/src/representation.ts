@@ -1,10 +1,11 @@
 /** Answers GET and HEAD for something that has a size, an ETag and bytes: conditions, ranges, and the pump. */
 import { randomUUID } from 'node:crypto'
+import type { WholeBytes } from '@holdfast/blob-store'
 import { Refusal, takeOver } from '@holdfast/http-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { evaluate, rangeHolds } from './conditions.ts'
 import { type ByteRange, parseRanges } from './ranges.ts'
-import { ResponseBody } from './response-body.ts'
+import { ResponseBody, sendWhole } from './response-body.ts'
 
 export interface Representation {
   size: number
@@ -20,8 +21,8 @@ export interface Representation {
   ignoresRange?: boolean
   /** The bytes start … end (exclusive); a piece is the consumer's only until it asks for the next one. */
   read(range: ByteRange, signal: AbortSignal): AsyncIterable<Uint8Array>
-  /** The same bytes in one piece, nobody's to change; undefined when there are too many for that. */
-  readWhole?(range: ByteRange): Promise<Uint8Array | undefined>
+  /** The same bytes in one piece; undefined when they are too many for that or are not at hand. */
+  readWhole?(range: ByteRange): Promise<WholeBytes | undefined>
 }
 
 export interface ServeObserver {
@@ -54,7 +55,7 @@ export async function serve(
   const whole = plan.single && (await representation.readWhole?.(plan.single))
   if (whole) {
     if (plan.fromStart) observer.begun()
-    takeOver(request, reply, plan).end(whole, () => observer.sent(whole.length))
+    sendWhole(takeOver(request, reply, plan), whole, (bytes) => observer.sent(bytes))
     return reply
   }
   const body = new ResponseBody(plan.open, (bytes) => observer.sent(bytes))

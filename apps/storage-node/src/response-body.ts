@@ -4,6 +4,8 @@
  * a source that fails cuts the connection: a body is whole or visibly broken.
  */
 import type { ServerResponse } from 'node:http'
+import { setImmediate } from 'node:timers/promises'
+import type { WholeBytes } from '@holdfast/blob-store'
 
 /** What a reader must take. */
 export interface Pace {
@@ -15,6 +17,9 @@ export interface Pace {
 
 /** 874 bytes a second is slower than any network that is of use, and each slow reader holds a buffer. */
 const slowest: Pace = { progressBytes: 256 * 1024, progressMs: 300_000 }
+
+/** Where neither the source nor the socket makes it wait, a body lets others have their turn after so many bytes. */
+const turnBytes = 1024 * 1024
 
 export class ResponseBody {
   readonly #source: AsyncIterator<Uint8Array>
@@ -69,12 +74,18 @@ export class ResponseBody {
     response.once('close', leave)
     try {
       if (gone) return
+      let unbroken = 0
       let next = this.#first ?? (await this.#next())
       for (; !next.done; next = await this.#next()) {
         slow.expect(next.value.length)
         gone = !(await this.#write(response, next.value)) || gone
         if (gone) break
         this.#onBytes(next.value.length)
+        unbroken += next.value.length
+        if (unbroken > turnBytes) {
+          unbroken = 0
+          await setImmediate()
+        }
       }
       if (!gone) response.end()
     } catch (error) {
@@ -105,6 +116,36 @@ export class ResponseBody {
       response.write(piece, (error) => resolve(!error))
     })
   }
+}
+
+/**
+ * Ends the response with a body of one piece, and lets go of it when it is with the socket or the client is gone. Most are taken at once: only one
+ * that has to wait for its reader is watched.
+ */
+export function sendWhole(
+  response: ServerResponse,
+  whole: WholeBytes,
+  onBytes: (count: number) => void,
+  pace: Pace = slowest,
+): void {
+  if (response.destroyed) {
+    whole.release()
+    return
+  }
+  let slow: SlowReader | undefined
+  response.once('close', () => {
+    slow?.stop()
+    whole.release()
+  })
+  const { length } = whole.bytes
+  // An answer is also `finished` when its client goes in the middle; first of all listeners, as the others take the socket away.
+  response.prependOnceListener('finish', () => {
+    if (response.socket?.destroyed === false) onBytes(length)
+  })
+  response.end(whole.bytes)
+  if (response.socket?.writableLength === 0) return
+  slow = new SlowReader(pace, () => response.destroy())
+  slow.expect(length)
 }
 
 /** Tells of a reader that took less than it must. One timer a body. */

@@ -11,7 +11,11 @@ export async function* storedBytes(
   if (range.start === range.end) return
   const whole = readsWhole(blobs) ? await blobs.readWhole(blob, range) : undefined
   if (whole !== undefined) {
-    yield whole
+    try {
+      yield whole.bytes
+    } finally {
+      whole.release()
+    }
     return
   }
   let missing = range.end - range.start

@@ -7,8 +7,10 @@ import t from 'tap'
 import { evaluate, rangeHolds } from '../src/conditions.ts'
 import { parseRanges } from '../src/ranges.ts'
 import { RecentAnswers } from '../src/recent-answers.ts'
-import { ResponseBody } from '../src/response-body.ts'
+import { ResponseBody, sendWhole } from '../src/response-body.ts'
 import { fileHeaders } from '../src/safe-headers.ts'
+
+const MiB = 1024 * 1024
 
 t.test('ranges mean what RFC 9110 says', async (t) => {
   const cases: [header: string | undefined, size: number, expected: [number, number][] | undefined][] = [
@@ -345,6 +347,47 @@ t.test(
       await Promise.all([freed.promise, sent.promise])
       t.pass(waits ? 'while the source was waited for' : 'while the socket was full')
       server.close()
+    }
+  },
+)
+
+t.test(
+  'a body of one piece is let go once: when it was taken, its reader goes or takes too little',
+  async (t) => {
+    const pace = { progressBytes: 64 * MiB, progressMs: 200 }
+    for (const how of ['taken', 'gone', 'slow']) {
+      const released = Promise.withResolvers<void>()
+      let releases = 0
+      let sent = 0
+      const bytes = Buffer.alloc(how === 'taken' ? 64 * 1024 : 64 * MiB, how)
+      const release = () => {
+        releases++
+        released.resolve()
+      }
+      const server = createServer((_, response) => {
+        response.writeHead(200, { 'content-length': bytes.length })
+        sendWhole(response, { bytes, release }, (count) => (sent += count), how === 'slow' ? pace : undefined)
+      })
+      server.listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      const { port } = server.address() as AddressInfo
+      if (how === 'taken') {
+        const answer = await fetch(`http://127.0.0.1:${port}/`)
+        t.ok(bytes.equals(Buffer.from(await answer.arrayBuffer())))
+      } else {
+        const socket = connect(port, '127.0.0.1')
+        socket.on('error', () => {})
+        socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+        await once(socket, 'readable')
+        if (how === 'gone') socket.destroy()
+        else t.teardown(() => socket.destroy())
+      }
+      await released.promise
+      t.equal(sent, how === 'taken' ? bytes.length : 0, how)
+      server.close()
+      server.closeAllConnections()
+      await once(server, 'close')
+      t.equal(releases, 1)
     }
   },
 )

@@ -42,14 +42,21 @@ export interface BlobStore {
   close(): Promise<void>
 }
 
-/** A speed-up that some stores have: small blobs need no iteration. */
+/** A speed-up that some stores have: what is small, or small and in memory, needs no iteration. */
 export interface WholeReads {
   /**
-   * The bytes `start` … `end` in one piece, checked like those of `read`. They are shared: nobody may change them.
-   * @returns undefined when the blob is not small: `read` it.
+   * The bytes `start` … `end` in one piece, checked like those of `read`.
+   * @returns undefined when they are too many for that or are not at hand: `read` them.
    * @throws BlobFault `NOT_FOUND`, `CORRUPT`, `IO`.
    */
-  readWhole(blob: BlobName, range: { start: number; end: number }): Promise<Uint8Array | undefined>
+  readWhole(blob: BlobName, range: { start: number; end: number }): Promise<WholeBytes | undefined>
+}
+
+export interface WholeBytes {
+  /** Maybe shared: nobody may change them. Good until the release. */
+  readonly bytes: Uint8Array
+  /** They are needed no more: their memory may be used for others. Forgotten, it costs the store fresh memory; the second time does nothing. */
+  release(): void
 }
 
 export function readsWhole(store: BlobStore): store is BlobStore & WholeReads {

@@ -6,6 +6,7 @@ export {
   type BlobStore,
   type BlobStoreUsage,
   readsWhole,
+  type WholeBytes,
   type WholeReads,
 } from './blob-store.ts'
 export { type Collected, Collector, type CollectorOptions, type Standstill } from './collector.ts'

@@ -17,6 +17,7 @@ import {
   type Pulled,
   type StageOptions,
   tombstoneRetentionMsDefault,
+  type WholeBytes,
   type WholeReads,
 } from '@holdfast/blob-store'
 import { type Clock, RecentMap, systemClock } from '@holdfast/kernel'
@@ -337,19 +338,19 @@ export class ChunkStore implements NodeStore, WholeReads {
   async readWhole(
     blob: BlobName,
     { start, end }: { start: number; end: number },
-  ): Promise<Uint8Array | undefined> {
+  ): Promise<WholeBytes | undefined> {
     this.#assertOpen()
     const found = this.#rows.acquire(blob.id)
     const entry = found instanceof Promise ? await found : found
     let lease: Lease | undefined
     try {
       const copy = copyOf(entry, blob, { start, end })
-      if (copy.inlineOffset === undefined) return undefined
+      if (copy.inlineOffset === undefined) return this.#reader.atHand(entry, copy, { start, end })
       const hot = this.#reader.hot(copy)
-      if (hot !== undefined) return hot.subarray(start, end)
+      if (hot !== undefined) return kept(hot.subarray(start, end))
       lease = new Lease(copy, this.#extents, () => this.#compactLater())
       const bytes = await this.#reader.inline(entry, lease)
-      return bytes.subarray(start, end)
+      return kept(bytes.subarray(start, end))
     } finally {
       lease?.release()
       this.#rows.release(entry)
@@ -698,6 +699,11 @@ function find(entry: RowEntry, incarnation: Uint8Array): Copy | undefined {
 function blobNamed(name: string): BlobName {
   const bytes = Buffer.from(name, 'latin1')
   return { id: bytes.subarray(0, blobIdBytes), incarnation: bytes.subarray(blobIdBytes) }
+}
+
+/** Memory that is not used again. */
+function kept(bytes: Uint8Array): WholeBytes {
+  return { bytes, release() {} }
 }
 
 /** @throws BlobFault `NOT_FOUND`. */

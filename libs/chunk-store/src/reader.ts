@@ -9,7 +9,7 @@
  */
 
 import { setImmediate } from 'node:timers/promises'
-import { BlobFault } from '@holdfast/blob-store'
+import { BlobFault, type WholeBytes } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
 import { LRUCache } from 'lru-cache'
 import { type Extent, type ExtentTable, faultOf } from './extents.ts'
@@ -192,6 +192,28 @@ export class Reader {
       return bytes
     } finally {
       lease.end()
+    }
+  }
+
+  /** A range that lies in one record of a blob in data records, where its chunks are in memory; undefined: `stream` it. */
+  atHand(
+    entry: RowEntry,
+    copy: Copy,
+    { start, end }: { start: number; end: number },
+  ): WholeBytes | undefined {
+    if (start === end || end - start > readBytesSmall) return undefined
+    const record = this.#recordAt(entry, copy, start)
+    const piece = pieceOf(record, start, end, readBytesSmall)
+    if (record.position + piece.to < end) return undefined
+    const filled = this.#cached(copy, piece)
+    if (filled === undefined) return undefined
+    let buffer: Buffer | undefined = filled.buffer
+    return {
+      bytes: filled.bytes.subarray(start - filled.position, end - filled.position),
+      release: () => {
+        if (buffer !== undefined) this.#giveBuffer(buffer)
+        buffer = undefined
+      },
     }
   }
 

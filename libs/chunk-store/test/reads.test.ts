@@ -1,9 +1,13 @@
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomFillSync } from 'node:crypto'
+import { join } from 'node:path'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import type { Disk, DiskFile } from '../src/disk.ts'
 import { InlineHashing } from '../src/hashing.ts'
 import { ChunkStore } from '../src/index.ts'
+import { NodeDisk } from '../src/node-disk.ts'
+import { cachedRead } from '../src/page-cache.ts'
+import { alignedBytes } from '../src/slots.ts'
 import { crashOptions } from './support/crash-history.ts'
 import { CrashMachine, seeded } from './support/crash-machine.ts'
 
@@ -76,9 +80,9 @@ t.test('a small blob comes in one piece, the second time out of memory', async (
   const small = randomBytes(4 * KiB)
   const facts = await put(store, small, { pinMs: 0 })
   reads.length = 0
-  t.same(await store.readWhole(facts, { start: 0, end: small.length }), small)
+  t.same((await store.readWhole(facts, { start: 0, end: small.length }))?.bytes, small)
   t.same(reads, [4 * KiB])
-  t.same(await store.readWhole(facts, { start: 100, end: 200 }), small.subarray(100, 200))
+  t.same((await store.readWhole(facts, { start: 100, end: 200 }))?.bytes, small.subarray(100, 200))
   t.equal(reads.length, 1)
   await t.rejects(store.readWhole(facts, { start: 0, end: 4 * KiB + 1 }), RangeError)
   const gone = { ...facts, incarnation: randomBytes(16) }
@@ -112,4 +116,116 @@ t.test('readers that go free their claim at once and their buffers for the next'
   const after = await memory(8)
   t.ok(after - before < 4 * MiB, `${after - before} bytes more`)
   t.ok(bytes.equals(await get(store, facts)))
+})
+
+/** A disk of which `view` shows what is in memory: undefined where the device would have to be asked. */
+async function openCached(view: (bytes: Buffer, position: number) => Buffer | undefined) {
+  const machine = new CrashMachine(seeded(7))
+  const reads: number[] = []
+  const disk = watched(machine.disk, reads)
+  const store = await ChunkStore.open(crashOptions, {
+    disk: {
+      ...disk,
+      async open(path, options) {
+        const file = await disk.open(path, options)
+        file.readCached = (into, position) =>
+          view(machine.file(path).subarray(position, position + into.length), position)?.copy(into) ?? 0
+        return file
+      },
+    },
+    catalogue: async () => machine.catalogue,
+    hashing: (memory) => new InlineHashing(memory),
+    background: false,
+  })
+  return { store, reads }
+}
+
+t.test('what is in memory is read at once and checked, the rest from the device', async (t) => {
+  let view = (bytes: Buffer, _position: number): Buffer | undefined => bytes
+  const { store, reads } = await openCached((bytes, position) => view(bytes, position))
+  t.teardown(() => store.close())
+  const bytes = randomBytes(3 * MiB + 1000)
+  const facts = await put(store, bytes, { pinMs: 0 })
+  const whole = async (start: number, end: number) => {
+    const found = await store.readWhole(facts, { start, end })
+    return found && bytes.subarray(start, end).equals(found.bytes)
+  }
+  reads.length = 0
+  t.ok(bytes.equals(await get(store, facts)))
+  t.ok(await whole(10 * chunk + 5, 11 * chunk + 5))
+  t.ok(await whole(3 * MiB + 1, 3 * MiB + 1000))
+  t.same(reads, [], 'nobody asked the device')
+  t.equal(await whole(MiB - 1, MiB + 1), undefined, 'two records')
+  t.equal(await whole(0, MiB), undefined, 'more than one piece')
+
+  view = () => undefined
+  t.equal(await whole(0, 10), undefined)
+  t.ok(bytes.equals(await get(store, facts)))
+  t.ok(reads.length > 0)
+  view = (there, position) => (position > 2 * MiB ? undefined : there)
+  t.ok(bytes.equals(await get(store, facts)), 'some of it')
+  view = (there) => there.subarray(0, there.length - 1)
+  t.equal(await whole(0, 10), undefined, 'less than was asked for')
+  t.ok(bytes.equals(await get(store, facts)))
+  view = (there) => {
+    const damaged = Buffer.from(there)
+    damaged[100] = (damaged[100] ?? 0) ^ 1
+    return damaged
+  }
+  t.equal(await whole(0, 10), undefined, 'damaged in memory')
+  t.ok(bytes.equals(await get(store, facts)), 'and right on the device')
+  t.equal(store.counters().damagedReads, 0)
+})
+
+t.test('memory that was given out is used again when it is given back, once', async (t) => {
+  const { store } = await openCached((bytes) => bytes)
+  t.teardown(() => store.close())
+  const bytes = randomBytes(MiB)
+  const facts = await put(store, bytes, { pinMs: 0 })
+  const read = async (start: number) => {
+    const found = await store.readWhole(facts, { start, end: start + chunk })
+    if (found === undefined) throw new Error('not at hand')
+    return { ...found, isRight: () => bytes.subarray(start, start + chunk).equals(found.bytes) }
+  }
+  const first = await read(0)
+  const second = await read(chunk)
+  t.ok(first.isRight() && second.isRight())
+  first.release()
+  first.release()
+  const third = await read(2 * chunk)
+  const fourth = await read(3 * chunk)
+  t.equal(third.bytes.buffer, first.bytes.buffer)
+  t.ok(second.isRight() && third.isRight() && fourth.isRight())
+})
+
+t.test('a reader that never has to wait lets others have their turn', async (t) => {
+  const { store } = await openCached((bytes) => bytes)
+  t.teardown(() => store.close())
+  const bytes = randomBytes(6 * MiB)
+  const facts = await put(store, bytes, { pinMs: 0 })
+  let turns = 0
+  const turn = () => {
+    turns++
+    next = setImmediate(turn)
+  }
+  let next = setImmediate(turn)
+  t.ok(bytes.equals(await get(store, facts)))
+  clearImmediate(next)
+  t.ok(turns >= 4, `${turns} turns`)
+})
+
+t.test('the page cache of a real file', { skip: cachedRead === undefined }, async (t) => {
+  const disk = new NodeDisk()
+  const file = await disk.open(join(t.testdir(), 'file'), { create: true })
+  t.teardown(() => file.close())
+  const bytes = alignedBytes(64 * KiB)
+  randomFillSync(bytes)
+  await file.write(bytes, 0)
+  const into = Buffer.alloc(bytes.length)
+  await file.read(into, 0)
+  into.fill(0)
+  t.equal(file.readCached?.(into, 0), bytes.length)
+  t.ok(into.equals(bytes))
+  t.equal(file.readCached?.(into, bytes.length - 10), 10, 'as far as the file goes')
+  t.equal(file.readCached?.(into, -2), 0, 'a failure')
 })
