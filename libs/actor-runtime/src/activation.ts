@@ -21,7 +21,7 @@
  */
 import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tree'
 import { JournalFault, type JournalHold, type LookupChange, maxEventBytes } from '@holdfast/journal'
-import { Change, type Effect } from '@holdfast/wire'
+import { Change } from '@holdfast/wire'
 import { type Answer, type Ask, bytesOfAnswer, encodeReply } from './ask.ts'
 import { Batch } from './batch.ts'
 import { Checkpoints } from './checkpoints.ts'
@@ -41,8 +41,6 @@ export type Loss = 'fenced' | 'unavailable' | 'bug'
 const overheadBytes = 8 * 1024
 /** Finished effects in one change. */
 const finishedPerChangeMax = 4096
-/** Effects handed on in one go: a few milliseconds. */
-const effectsPerSlice = 1024
 
 /** Flushes for effects that end while it leaves. */
 const retireRoundsMax = 4
@@ -64,8 +62,6 @@ export class Activation {
   /** Requests that left the turn for codes or verdicts. */
   #away = 0
   #turnHeld = false
-  /** A change is in the state by half. */
-  #applying = false
   #open = new Batch()
   #inFlight: Batch | undefined
   #flushing = false
@@ -136,9 +132,7 @@ export class Activation {
   }
 
   async #resume(recovered: Recovered): Promise<void> {
-    const { clock, timers, limits } = this.#services
-    const effects = await inTurns(this.#freshEffects(), { clock, timers, turnMs: limits.turnMs })
-    this.#owe(effects.length)
+    const effects = this.#collectEffects()
     const due = this.#state.nextDue()
     const rows = effects.flatMap(codeRows)
     if (this.#earlier(due)) rows.push(wakeRow(this.#hold.account, due))
@@ -146,7 +140,7 @@ export class Activation {
     if (this.#earlier(due)) this.#wakeRow = due
     this.#services.onDue(this.#hold.account, due)
     if (effects.length > 0) this.#activeRow = true
-    await this.#adopt(effects)
+    this.#effects.adopt(effects, new Set())
     if (this.#hold.previousOwner !== undefined) void this.#sweepPages(recovered)
   }
 
@@ -367,7 +361,7 @@ export class Activation {
         const step = running.next()
         if (!step.done) await timers.turn()
         else if (step.value.kind === 'slices') running = step.value.steps
-        else if (step.value.kind === 'change') return await this.#inTurns(this.#committing(ask, step.value))
+        else if (step.value.kind === 'change') return await this.#commitInTurns(ask, step.value)
         else return this.#take(ask, step.value, shown)
       }
       running.return({ kind: 'needs' })
@@ -377,24 +371,16 @@ export class Activation {
     }
   }
 
-  /**
-   * Applies a decided change; from here on it is in the next flush or the state is dropped. One that takes long goes on in slices and
-   * keeps the turn: nobody sees a part of it, and no checkpoint is cut in between.
-   */
+  /** Applies a decided change; from here on it is in the next flush or the state is dropped. */
   #commit(ask: Ask, outcome: Decided): void {
-    const { clock, limits } = this.#services
     const steps = this.#committing(ask, outcome)
-    const endsMs = clock.monotonic() + limits.turnMs
-    for (;;) {
-      if (steps.next().done === true) return
-      if (clock.monotonic() >= endsMs) break
-    }
-    void this.#turnAway(() => this.#inTurns(steps))
+    while (steps.next().done !== true);
   }
 
-  #inTurns(steps: Generator<void, void>): Promise<void> {
+  /** The same for a large change, in slices. It keeps the turn: nobody sees a part of it, and no checkpoint is cut in between. */
+  #commitInTurns(ask: Ask, outcome: Decided): Promise<void> {
     const { clock, timers, limits } = this.#services
-    return inTurns(steps, { clock, timers, turnMs: limits.turnMs })
+    return inTurns(this.#committing(ask, outcome), { clock, timers, turnMs: limits.turnMs })
   }
 
   *#committing(ask: Ask, { change, uses, reply }: Decided): Generator<void, void> {
@@ -402,7 +388,6 @@ export class Activation {
     const keys = uses.map((blob) => referenceKey(blob, this.#hold.account))
     let answer: Answer
     this.#moment = {}
-    this.#applying = true
     try {
       yield* this.#state.applying(change)
       if (this.#loss !== undefined) return this.#sendAway(ask)
@@ -411,8 +396,6 @@ export class Activation {
       this.#bug(ask, error)
       this.#lose('bug')
       return
-    } finally {
-      this.#applying = false
     }
     this.#effects.withdraw(keys)
     for (const key of keys) this.#open.uses.add(key)
@@ -503,8 +486,7 @@ export class Activation {
     try {
       while (this.#loss === undefined) {
         if (this.#checkpoints.ready) await this.#checkpoints.setRoot()
-        else if (this.#finishedGo) await this.#turnAway(() => this.#inTurns(this.#addFinished()))
-        else if (this.#hasWork) await this.#write(await this.#seal())
+        else if (this.#hasWork) await this.#write(this.#seal())
         else if (this.#mayCut) await this.#cutCheckpoint()
         else break
         this.#stalled = false
@@ -522,44 +504,25 @@ export class Activation {
 
   get #hasWork(): boolean {
     const { changes, waiting } = this.#open
-    // What a change that is half applied owes must not go with the batch before it.
-    return !this.#applying && (changes || waiting.length > 0)
+    const finished = this.#finishedDue && this.#finished.length > 0 && !this.#turnHeld
+    return changes || waiting.length > 0 || finished
   }
 
-  /** The report of finished effects goes with the batch that is open, once, or makes one when its time has come. */
-  get #finishedGo(): boolean {
-    const due = this.#finishedDue || (this.#open.changes && !this.#open.finished)
-    return due && this.#finished.length > 0 && !this.#turnHeld
+  /** The open batch goes; a new one gathers. */
+  #seal(): Batch {
+    const batch = this.#open
+    if ((batch.changes || this.#finishedDue) && !this.#turnHeld) this.#addFinished(batch)
+    this.#open = new Batch()
+    if (!batch.changes) return batch
+    batch.effects = this.#collectEffects()
+    batch.due = this.#state.nextDue()
+    return batch
   }
 
-  /** The open batch goes, and is in flight from here on; a new one gathers. */
-  async #seal(): Promise<Batch> {
-    const seal = (effects: Effect[]) => {
-      const batch = this.#open
-      this.#open = new Batch()
-      this.#inFlight = batch
-      this.#owe(effects.length)
-      batch.effects = effects
-      if (batch.changes) batch.due = this.#state.nextDue()
-      return batch
-    }
-    if (!this.#open.changes) return seal([])
-    const steps = this.#freshEffects()
-    let step = steps.next()
-    // A decision in slices may have the turn: it must not go on to its change meanwhile.
-    while (!step.done && this.#turnHeld) step = steps.next()
-    if (step.done) return seal(step.value)
-    const { clock, timers, limits } = this.#services
-    const sealed = Promise.withResolvers<Batch>()
-    await this.#turnAway(async () => {
-      sealed.resolve(seal(await inTurns(steps, { clock, timers, turnMs: limits.turnMs })))
-    })
-    return sealed.promise
-  }
-
-  *#addFinished(): Generator<void, void> {
+  #addFinished(batch: Batch): void {
     this.#finishedDue = false
     const numbers = this.#finished.splice(0, finishedPerChangeMax)
+    if (numbers.length === 0) return
     const change: Change = {
       requestId: Buffer.alloc(0),
       timeMs: this.#services.clock.now(),
@@ -570,40 +533,22 @@ export class Activation {
       operation: 0,
     }
     this.#moment = {}
-    this.#applying = true
-    try {
-      yield* this.#state.applying(change)
-      this.#open.add(this.#entryOf(change))
-      this.#open.finished = true
-    } catch (error) {
-      this.#lost(error)
-    } finally {
-      this.#applying = false
-    }
+    this.#state.apply(change)
+    batch.add(this.#entryOf(change))
   }
 
-  /** Effects that came since the last time. The state must stay as it is until the last step. */
-  *#freshEffects(): Generator<void, Effect[]> {
-    const fresh: Effect[] = []
-    for (const effect of this.#state.effects(this.#effectsSeen)) {
-      if (effect.number <= this.#effectsSeen) continue
-      fresh.push(effect)
-      if (fresh.length % effectsPerSlice === 0) yield
-    }
+  /** Effects that came since the last time. */
+  #collectEffects() {
+    const fresh = [...this.#state.effects(this.#effectsSeen)].filter(
+      ({ number }) => number > this.#effectsSeen,
+    )
     this.#effectsSeen = fresh.at(-1)?.number ?? this.#effectsSeen
+    this.#owe(fresh.length)
     return fresh
   }
 
-  /** A younger change that takes a blob into use again while they are being handed on is heard of by both ways. */
-  async #adopt(effects: readonly Effect[]): Promise<void> {
-    for (let at = 0; at < effects.length && this.#loss === undefined; at += effectsPerSlice) {
-      if (at > 0) await this.#services.timers.turn()
-      this.#effects.adopt(effects.slice(at, at + effectsPerSlice), this.#open.uses)
-    }
-  }
-
   async #write(batch: Batch): Promise<void> {
-    if (this.#loss !== undefined) return
+    this.#inFlight = batch
     if (batch.changes) await this.#append(batch)
     else if (!this.#services.journal.capabilities.exclusive && batch.waiting.length > 0) await this.#confirm()
     if (this.#loss !== undefined) return
@@ -611,8 +556,7 @@ export class Activation {
     this.#heldReplyBytes -= batch.replyBytes
     for (const { ask, answer } of batch.waiting) ask.answer(answer)
     if (!batch.changes) return
-    await this.#adopt(batch.effects)
-    if (this.#loss !== undefined) return
+    this.#effects.adopt(batch.effects, this.#open.uses)
     this.#services.onDue(this.#hold.account, batch.due)
   }
 

@@ -17,8 +17,6 @@ export class Batch {
   rowBytes = 0
   replyBytes = 0
 
-  /** The report of finished effects is in it. */
-  finished = false
   /** Set when it is sealed. Effects its changes made. */
   effects: Effect[] = []
   /** When the account's next timer is due after it, Unix seconds. */

@@ -236,18 +236,13 @@ export class TinyState implements AccountState {
 
   /** What were asked or applied between the slices would show. */
   *applying(change: Change): Generator<void, void> {
-    this.#states.applied++
-    for (const { event } of change.events) this.#applyEvent(event)
     for (let slice = 0; slice < 3; slice++) yield
-    this.#keepOutcome(change)
+    this.apply(change)
   }
 
   apply(change: Change): void {
-    const steps = this.applying(change)
-    while (steps.next().done !== true);
-  }
-
-  #keepOutcome(change: Change): void {
+    this.#states.applied++
+    for (const { event } of change.events) this.#applyEvent(event)
     if (change.requestId.length === 0) return
     const id = change.requestId.toString('hex')
     if (this.#facts.outcomes[id] !== undefined) throw new Error(`request ${id} was executed twice`)

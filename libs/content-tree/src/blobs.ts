@@ -84,14 +84,6 @@ export class BlobTable {
     this.columns.give(row)
   }
 
-  get releaseCount(): number {
-    return this.#releases.size
-  }
-
-  rowOfRelease(effectNumber: number): number | undefined {
-    return this.#releases.get(effectNumber)
-  }
-
   releases(): Iterable<[number: number, row: number]> {
     return this.#releases
   }

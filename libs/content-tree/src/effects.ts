@@ -47,10 +47,6 @@ export class Effects {
 
   /** Oldest first. @param after only greater numbers; the others are passed over without being made. */
   *all(after = 0): Generator<Effect> {
-    if (this.next - after <= this.#pending.size + this.#blobs.releaseCount) {
-      yield* this.#youngest(after)
-      return
-    }
     const releases = this.#blobs.releases()[Symbol.iterator]()
     let release = releases.next()
     while (!release.done && release.value[0] <= after) release = releases.next()
@@ -61,15 +57,6 @@ export class Effects {
       yield effect
     }
     for (; !release.done; release = releases.next()) yield this.#release(release.value)
-  }
-
-  /** All when fewer numbers were given since than effects are pending: by number, as each change asks for its own. */
-  *#youngest(after: number): Generator<Effect> {
-    for (let number = after + 1; number < this.next; number++) {
-      const row = this.#blobs.rowOfRelease(number)
-      const effect = row === undefined ? this.#pending.get(number) : this.#release([number, row])
-      if (effect !== undefined) yield effect
-    }
   }
 
   /** Those that are not releases. */

@@ -35,10 +35,8 @@ export const recycledSecondsMax = 30 * 86_400
 export const reportSourcesMax = 256
 /** What one Tick does; what is left is due again at once. */
 export const duePerTickMax = 1_000
-/** Rows of deleted folders swept with one change; how many it is, replays must agree on. */
+/** Rows of deleted folders swept with one change: a few milliseconds. */
 export const sweepRowsPerChangeMax = 16_384
-/** Of those, or of what goes from the bin, freed in one go: a few milliseconds. */
-export const freedRowsPerSlice = 1_024
 export const codesPerEffectMax = 500
 /** Orders of listings kept in memory; the one unused for longest goes first. */
 export const orderBytesMax = 8 * 1024 * 1024
