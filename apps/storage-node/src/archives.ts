@@ -146,6 +146,7 @@ export class Archives {
     const running = new AbortController()
     this.#hold(laid)
     const progress = { at: range.start }
+    // Ends by the abort alone: what cannot be pinned is tried again there.
     void this.#keepPinned(laid, { progress, end: range.end, signal: running.signal }).catch(() => undefined)
     try {
       for await (const bytes of inBlocks(this.#pieces(laid, range, signal))) {

@@ -38,11 +38,13 @@ async function openUsable(pathOf: () => string, giveUp: () => void, log: Log): P
     log.error({ path: pathOf() }, 'the catalogue is of another version or not finished; it is rebuilt')
   } catch (error) {
     if (!(error instanceof BlobFault) || error.code !== 'CORRUPT') {
+      // What is thrown is why it was opened in vain.
       await catalogue?.close().catch(() => {})
       throw error
     }
     log.error({ path: pathOf(), error: error.message }, 'the catalogue is damaged; it is rebuilt')
   }
+  // It is damaged and goes: what matters is that its lock and thread do.
   await catalogue?.close().catch(() => {})
   giveUp()
   return RocksCatalogue.open(pathOf(), log)

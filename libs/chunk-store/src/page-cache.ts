@@ -5,7 +5,7 @@
 import { createRequire } from 'node:module'
 
 /** Bytes that were in memory from `position` on: fewer than asked for, or 0, when the device would have to be waited for, and after any failure. */
-export type CachedRead = (fd: number, into: Uint8Array, position: number) => number
+type CachedRead = (fd: number, into: Uint8Array, position: number) => number
 
 const nowait = 8
 

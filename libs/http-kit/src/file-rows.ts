@@ -16,7 +16,7 @@ export interface RowFacts {
   nowSeconds: number
 }
 
-/** The nodes that hold files older than this are asked for once a page and group: copies take seconds. */
+/** The nodes that hold files older than this are asked for once a page and group, of younger ones once a second of their making: copies take seconds. */
 const settledSeconds = 60
 
 const plainJson = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
@@ -29,12 +29,14 @@ export function fileRows(files: FileColumns, facts: RowFacts): string[] {
   const codes = files.codes.toString('latin1')
   const mimetypes = files.mimetypes.map(quoted)
   const settled = facts.nowSeconds - settledSeconds
-  const settledServers = new Map<number, string>()
+  const servers = new Map<number, Map<number, string>>()
   const serversAt = (group: number, created: number) => {
-    if (created > settled) return serversText(facts.serversOf(group, copiesMadeBy(created)))
-    const known = settledServers.get(group) ?? serversText(facts.serversOf(group, copiesMadeBy(settled)))
-    settledServers.set(group, known)
-    return known
+    const moment = Math.max(created, settled)
+    const known = servers.get(group)?.get(moment)
+    if (known !== undefined) return known
+    const text = serversText(facts.serversOf(group, copiesMadeBy(moment)))
+    servers.set(group, (servers.get(group) ?? new Map<number, string>()).set(moment, text))
+    return text
   }
   const parent = `,"parentFolder":${quoted(facts.folderId)}`
   const viewer = `,"isOwner":${facts.isOwner},"canAccess":true`

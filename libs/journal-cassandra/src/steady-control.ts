@@ -9,7 +9,7 @@
 import type { Client } from 'cassandra-driver'
 
 /** What is used of the driver's inside. */
-export interface ControlConnection {
+interface ControlConnection {
   /** @param hosts left to try, when a round goes on. */
   _refresh(hosts?: unknown): Promise<void>
 }
