@@ -8,8 +8,10 @@ import {
   type BlobFacts,
   BlobFault,
   type BlobName,
+  type BlobSender,
   type BlobStoreUsage,
   blobIdBytes,
+  type DirectSends,
   incarnationBytes,
   type NodeStore,
   type PlacedCommit,
@@ -62,7 +64,7 @@ const compactSoonMs = 200
 /** Upload ids drawn at once: one call for randomness, and memory that is let go as one. */
 const uploadIdsSlabBytes = 64 * incarnationBytes
 
-export class ChunkStore implements NodeStore, WholeReads {
+export class ChunkStore implements NodeStore, WholeReads, DirectSends {
   readonly #bounds: StoreBounds
   readonly #clock: Clock
   readonly #log: Log
@@ -181,6 +183,7 @@ export class ChunkStore implements NodeStore, WholeReads {
       files,
       capacityBytes: this.#bounds.extentBytes,
       stepBytes: this.#bounds.extentStepBytes,
+      spareBytes: () => this.#space.spareBytes,
       storeId: facts.storeId,
       secret: facts.secret,
       now: () => this.#clock.now(),
@@ -200,6 +203,7 @@ export class ChunkStore implements NodeStore, WholeReads {
     })
     for (const extent of surveyed.extents) this.#extents.add(extent)
     this.#extents.sealed = (extent) => this.#ledger.touchExtent(extent)
+    this.#extents.ranOut = () => this.#space.ranOut()
     files.failed = (extent) => this.#failed(extent)
     this.#rows = new Rows(catalogue)
     const extentOf = (run: { extent: number; generation: number }) => this.#extents.get(run)
@@ -354,6 +358,21 @@ export class ChunkStore implements NodeStore, WholeReads {
     } finally {
       lease?.release()
       this.#rows.release(entry)
+    }
+  }
+
+  async openSender(blob: BlobName): Promise<BlobSender | undefined> {
+    this.#assertOpen()
+    const entry = await this.#rows.acquire(blob.id)
+    let sender: BlobSender | undefined
+    try {
+      const copy = copyOf(entry, blob, { start: 0, end: 0 })
+      if (copy.inlineOffset !== undefined) return undefined
+      const lease = new Lease(copy, this.#extents, () => this.#compactLater())
+      sender = this.#reader.sender(entry, lease, () => this.#rows.release(entry))
+      return sender
+    } finally {
+      if (sender === undefined) this.#rows.release(entry)
     }
   }
 
@@ -582,6 +601,11 @@ export class ChunkStore implements NodeStore, WholeReads {
     this.#ledger.telling = true
     for (const extent of this.#extents.resume()) this.#ledger.touchExtent(extent)
     await this.#ledger.flush()
+    await this.#extents
+      .settleBlocks()
+      .catch((error: Error) =>
+        this.#log.warn({ error: error.message }, 'the open extent has more or fewer blocks than it needs'),
+      )
     await this.#space.measure()
     if (surveyed.scans.length > 0) this.#log.info({ ...this.recovered }, 'the chunk store was recovered')
     this.#compactLater()

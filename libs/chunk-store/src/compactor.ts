@@ -11,6 +11,7 @@ import { type Extent, type ExtentFiles, type ExtentTable, faultOf } from './exte
 import {
   blockBytes,
   type DataHeader,
+  type DeletedEntry,
   dataRecordBytes,
   encodeDataHeader,
   firstRecordOffset,
@@ -19,13 +20,14 @@ import {
   type HeaderSeal,
   type Run,
   recordBytesMax,
+  type VoidEntry,
 } from './format.ts'
 import type { Ledger } from './ledger.ts'
 import type { Log } from './log.ts'
 import type { Copy, RowEntry, Rows } from './rows.ts'
 import { readRecord, recordsOf, walk, windowBytes } from './scan.ts'
 import { alignedBytes } from './slots.ts'
-import { CarryIntent, carriedEntriesMax, MoveIntent, type Writer } from './writer.ts'
+import { type Carried, CarryIntent, carriedEntriesMax, MoveIntent, type Writer } from './writer.ts'
 
 export interface CompactorParts {
   extents: ExtentTable
@@ -97,9 +99,24 @@ export class Compactor {
   }
 
   async #pass(): Promise<void> {
+    await this.#cutTails()
     for (let extent = this.#next(); extent !== undefined && !this.#stopped; extent = this.#next())
       await this.#reclaim(extent)
     await this.#trimFree()
+  }
+
+  /**
+   * Space behind the last record of what was sealed early. Only here, where extents are freed one after the other: one that was freed and begun anew
+   * while it is being cut would lose what is written to it.
+   */
+  async #cutTails(): Promise<void> {
+    for (const extent of this.#parts.extents.all.values())
+      if (extent.hasTail && extent.state === 'sealed')
+        await extent
+          .cutTail()
+          .catch((error: Error) =>
+            this.#parts.log.warn({ error: error.message }, 'the end of an extent was not given back'),
+          )
   }
 
   /** What can be freed first; then what a write failed on, then what has the least that lives. */
@@ -140,7 +157,7 @@ export class Compactor {
   /** Moves all that lives, and all entries still needed, to the open extent. */
   async #drain(extent: Extent): Promise<void> {
     const moves = new Moves()
-    const carried: GroupEntry[] = []
+    const carried: (DeletedEntry | VoidEntry)[] = []
     const uploads = new Map<string, Buffer>()
     await this.#parts.ledger.flush() // so that `blobOf` knows every upload that is live
     for await (const record of walk(extent, firstRecordOffset, this.#parts.seal, this.#window)) {
@@ -152,19 +169,30 @@ export class Compactor {
       if (this.#stopped) return
       await this.#moveStaged(extent, incarnation)
     }
-    for (let at = 0; at < carried.length; at += carriedEntriesMax) {
-      const carry = new CarryIntent(carried.slice(at, at + carriedEntriesMax))
-      this.#parts.writer.submit(carry)
-      moves.add(carry.done)
-    }
+    for (let at = 0; at < carried.length; at += carriedEntriesMax)
+      moves.add(this.#carry(carried.slice(at, at + carriedEntriesMax)))
     await moves.all()
+  }
+
+  async #carry(entries: readonly (DeletedEntry | VoidEntry)[]): Promise<void> {
+    const { rows, writer } = this.#parts
+    const carried: Carried[] = []
+    try {
+      for (const entry of entries)
+        carried.push({ entry, row: entry.kind === 'deleted' ? await rows.acquire(entry.id) : undefined })
+      const carry = new CarryIntent(writer.parts, carried)
+      writer.submit(carry)
+      await carry.done
+    } finally {
+      for (const { row } of carried) if (row !== undefined) rows.release(row)
+    }
   }
 
   async #drainGroup(
     extent: Extent,
     group: GroupHeader,
     moves: Moves,
-    carried: GroupEntry[],
+    carried: (DeletedEntry | VoidEntry)[],
     uploads: Map<string, Buffer>,
   ): Promise<void> {
     for (const entry of group.entries) {

@@ -2,6 +2,9 @@
  * The files under the store, so small that a test can stand in for it: record every write and sync, drop, tear and
  * reorder what was not synced, refuse with ENOSPC or EIO.
  */
+import type { Range } from './blocks.ts'
+import type { Passed, PassRequest } from './page-pipe.ts'
+
 export interface Disk {
   /** Makes the directory and whatever is missing above it; its entry is durable when it resolves. */
   makeDirectory(path: string): Promise<void>
@@ -19,7 +22,11 @@ export interface Disk {
   syncDirectory(path: string): Promise<void>
   /** Bytes that can still be taken on the file system that holds this path, and its size. */
   space(path: string): Promise<{ freeBytes: number; totalBytes: number }>
+  /** Lets go of what it holds beside the files. It may be used again. */
+  close?(): void
 }
+
+export type PassOn = Omit<PassRequest, 'file'>
 
 export interface DiskFile {
   /**
@@ -29,13 +36,29 @@ export interface DiskFile {
   read(into: Uint8Array, position: number): Promise<number>
   /** Like `read`, but at once and only what needs no waiting for the device: fewer bytes say that `read` is needed. */
   readCached?(into: Uint8Array, position: number): number
+  /**
+   * Gives a socket what `check` finds right of the bytes from a position on: at once, without copying them, and only what needs no waiting for the
+   * device.
+   * @returns undefined when nothing was sent: then `read` is needed.
+   */
+  passOn?(request: PassOn): Passed | undefined
   /** Like `read`, past every cache of the host where it can. `into` lies and is as long as multiples of 4 KiB. */
   readUncached(into: Uint8Array, position: number): Promise<number>
   /** Writes all of it. Memory, position and length are multiples of 4 KiB. */
   write(bytes: Uint8Array, position: number): Promise<void>
   /** What was written before this began is durable when it resolves. */
   sync(): Promise<void>
-  resize(bytes: number): Promise<void>
+  /**
+   * Makes the file reach at least to the end of the range, zeros where nothing was written, and takes blocks for all of the range, so that no write
+   * in there meets the end of the disk.
+   * @returns false when it is as long, and has no blocks for that: the file system or the system cannot.
+   * @throws ENOSPC: then it is as long as before.
+   */
+  reserve(range: Range): Promise<boolean>
+  /** Gives back the blocks of a range, where that can be done: it reads as zeros then. The file stays as long. */
+  discard(range: Range): Promise<void>
+  /** Shortens the file; what was behind gives its blocks back. */
+  truncate(bytes: number): Promise<void>
   size(): Promise<number>
   close(): Promise<void>
 }

@@ -7,11 +7,14 @@
  * so, before any record goes in: recovery therefore knows every extent that may hold news. It is freed by a synced batch, once
  * nothing live, no reader and no upload is in it.
  */
+import { constants } from 'node:os'
 import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
-import type { Disk, DiskFile } from './disk.ts'
+import type { Range } from './blocks.ts'
+import type { Disk, DiskFile, PassOn } from './disk.ts'
 import { encodeExtentHeader, firstRecordOffset } from './format.ts'
 import { alignUp } from './numbers.ts'
+import type { Passed } from './page-pipe.ts'
 import type { ExtentRow, ExtentState } from './rows.ts'
 import { alignedBytes, slotBytes } from './slots.ts'
 
@@ -29,6 +32,12 @@ export class Extent implements ExtentRow {
   suspect = false
   /** Length of the file. */
   fileBytes = 0
+  /** Up to here, at least, it has its blocks, whether something is written there or not. */
+  reservedBytes = 0
+  /** Between its last record and what is written next, after an unclean start. */
+  skipped: Range | undefined
+  /** Sealed before it was full: nothing was ever written behind its frontier, or will be. */
+  hasTail = false
   /** Its live records are being moved away. */
   draining = false
   /** Compaction could not empty it: it is left alone for a while, or until something else of it goes. */
@@ -61,6 +70,11 @@ export class Extent implements ExtentRow {
   /** Whether all of it was in memory, so that `into` is filled. */
   readCached(into: Uint8Array, position: number): boolean {
     return this.#files.opened(this)?.readCached?.(into, position) === into.length
+  }
+
+  /** What the disk's cache has of it goes to a socket; undefined when that is nothing, or not right. */
+  passOn(request: PassOn): Passed | undefined {
+    return this.#files.opened(this)?.passOn?.(request)
   }
 
   readUncached(into: Uint8Array, position: number): Promise<number> {
@@ -99,12 +113,45 @@ export class Extent implements ExtentRow {
     return this.#synced === this.#written ? Promise.resolve() : this.sync()
   }
 
-  async resize(bytes: number): Promise<void> {
+  /**
+   * Makes the file that long, with blocks for what is not written yet where that can be done.
+   * @throws BlobFault `FULL`, which harms nothing; any other is the failure of the extent.
+   */
+  async reserve(bytes: number): Promise<void> {
+    const range = { from: this.reservedBytes, to: bytes }
     try {
-      await this.#files.use(this, (file) => file.resize(bytes))
-      this.fileBytes = bytes
+      if (await this.#files.use(this, (file) => file.reserve(range))) this.reservedBytes = bytes
+      this.fileBytes = Math.max(this.fileBytes, bytes)
     } catch (error) {
-      throw this.#fail(error)
+      const fault = faultOf(error, `extent ${this.number}`)
+      throw fault.code === 'FULL' ? fault : this.#fail(error)
+    } finally {
+      this.#allocatedBytes = undefined
+    }
+  }
+
+  /** Gives back what is behind the last record of an extent that was sealed early. @throws BlobFault `IO`: it can be tried again. */
+  async cutTail(): Promise<void> {
+    try {
+      await this.#files.use(this, (file) => file.truncate(this.frontier))
+      this.fileBytes = this.frontier
+      this.hasTail = false
+    } catch (error) {
+      throw faultOf(error, `extent ${this.number}`)
+    } finally {
+      this.#allocatedBytes = undefined
+    }
+  }
+
+  /** Gives back the blocks of what was skipped. @throws BlobFault `IO`: they stay taken until it is emptied. */
+  async discardSkipped(): Promise<void> {
+    const range = this.skipped
+    this.skipped = undefined
+    if (range === undefined || range.from >= range.to) return
+    try {
+      await this.#files.use(this, (file) => file.discard(range))
+    } catch (error) {
+      throw faultOf(error, `extent ${this.number}`)
     } finally {
       this.#allocatedBytes = undefined
     }
@@ -134,6 +181,8 @@ export class Extent implements ExtentRow {
     this.draining = false
     this.rest = undefined
     this.full = false
+    this.hasTail = false
+    this.skipped = undefined
     this.failure = undefined
   }
 
@@ -237,6 +286,7 @@ export class ExtentFiles {
       while (held.users > 0) await new Promise(setImmediate)
       await this.#close(extent)
     }
+    this.#disk.close?.()
   }
 
   async #close(extent: Extent): Promise<void> {
@@ -263,8 +313,10 @@ export interface Place {
 export interface ExtentTableOptions {
   files: ExtentFiles
   capacityBytes: number
-  /** Files grow by this much at a time. */
+  /** Files grow by this much at a time, … */
   stepBytes: number
+  /** … unless that is more than the disk can spare: then by what is needed. */
+  spareBytes: () => number
   storeId: Buffer
   secret: Buffer
   now: () => number
@@ -278,11 +330,13 @@ export class ExtentTable {
   readonly all = new Map<number, Extent>()
   readonly #options: ExtentTableOptions
   current: Extent | undefined
-  /** Bytes given to records so far. */
-  placedBytes = 0
+  /** Bytes of the disk that were taken so far: by files that grew, and by records in places without blocks. */
+  takenBytes = 0
   #preparing: Promise<void> | undefined
   /** Told when an extent is full. */
   sealed: (extent: Extent) => void = () => {}
+  /** Told when the disk had not even room for what was needed. */
+  ranOut: () => void = () => {}
 
   constructor(options: ExtentTableOptions) {
     this.#options = options
@@ -295,7 +349,7 @@ export class ExtentTable {
     const offset = extent.frontier
     if (offset + bytes > extent.fileBytes) return undefined
     extent.frontier += bytes
-    this.placedBytes += bytes
+    this.takenBytes += Math.max(0, extent.frontier - Math.max(offset, extent.reservedBytes))
     return { extent, offset }
   }
 
@@ -329,9 +383,14 @@ export class ExtentTable {
         placed(place)
         return place
       }
-      this.#preparing ??= this.#prepare(bytes).finally(() => {
-        this.#preparing = undefined
-      })
+      this.#preparing ??= this.#prepare(bytes)
+        .catch((error: BlobFault) => {
+          if (error.code === 'FULL') this.ranOut()
+          throw error
+        })
+        .finally(() => {
+          this.#preparing = undefined
+        })
       await this.#preparing
     }
   }
@@ -347,6 +406,7 @@ export class ExtentTable {
     extent.full = true
     if (this.current === extent) this.current = undefined
     if (extent.groupsInFlight > 0) return
+    extent.hasTail = extent.failure === undefined && extent.fileBytes - extent.frontier >= slotBytes
     extent.state = 'sealed'
     this.sealed(extent)
   }
@@ -367,8 +427,10 @@ export class ExtentTable {
         continue
       }
       extent.state = 'open'
+      extent.skipped = { from: extent.frontier, to: frontier }
       extent.frontier = frontier
       extent.scanFrom = frontier
+      extent.reservedBytes = frontier
       this.current = extent
     }
     return open
@@ -379,25 +441,66 @@ export class ExtentTable {
   }
 
   async #prepare(bytes: number): Promise<void> {
-    const { capacityBytes, stepBytes } = this.#options
+    const { capacityBytes } = this.#options
     const extent = this.current
     if (extent !== undefined && extent.failure === undefined) {
       const needed = extent.frontier + bytes
-      if (needed <= capacityBytes) return extent.resize(Math.min(capacityBytes, alignUp(needed, stepBytes)))
+      if (needed <= capacityBytes && (await this.#grows(extent, needed))) return
       this.seal(extent)
     }
     await this.#begin(bytes)
   }
 
+  /** @returns false when the disk has no room for more, but there is an emptied extent, which has its blocks. */
+  async #grows(extent: Extent, needed: number): Promise<boolean> {
+    try {
+      await this.#reserve(extent, needed)
+      return true
+    } catch (error) {
+      if ((error as BlobFault).code !== 'FULL' || this.#takeFree() === undefined) throw error
+      return false
+    }
+  }
+
+  /**
+   * Room up to the next step when the disk can spare it; else, or when it turns out to have less, up to what is needed.
+   * @param holeBytes that an emptied extent's file lacks of its length.
+   */
+  async #reserve(extent: Extent, needed: number, holeBytes = 0): Promise<void> {
+    const { capacityBytes, stepBytes, spareBytes } = this.#options
+    const before = extent.fileBytes
+    const step = Math.max(before, Math.min(capacityBytes, alignUp(needed, stepBytes)))
+    const wanted = step - before + holeBytes > Math.max(0, spareBytes()) ? needed : step
+    await extent.reserve(wanted).catch((error: BlobFault) => {
+      if (error.code !== 'FULL' || wanted === needed) throw error
+      return extent.reserve(needed)
+    })
+    this.takenBytes += Math.max(0, extent.reservedBytes - before)
+    if (extent.reservedBytes >= before) this.takenBytes += holeBytes
+  }
+
+  /**
+   * After a start: the blocks that were passed over are given back, and what is left of the open extent's file gets its own, which it may have come
+   * without.
+   * @throws BlobFault `FULL`, `IO`. What is done later does not rely on it.
+   */
+  async settleBlocks(): Promise<void> {
+    const { current } = this
+    if (current === undefined) return
+    await current.discardSkipped()
+    if (current.frontier < current.fileBytes) await current.reserve(current.fileBytes)
+  }
+
   async #begin(bytes: number): Promise<void> {
-    const { files, capacityBytes, stepBytes, nextGeneration, publish } = this.#options
+    const { files, nextGeneration, publish } = this.#options
     const extent = this.#takeFree() ?? this.#make()
     const fresh = !this.all.has(extent.number)
     try {
       if (fresh) await files.create(extent)
       extent.failure = undefined
-      const size = Math.min(capacityBytes, alignUp(firstRecordOffset + bytes, stepBytes))
-      if (extent.fileBytes < size) await extent.resize(size)
+      extent.reservedBytes = 0
+      const holeBytes = Math.max(0, extent.fileBytes - (await extent.allocatedBytes()))
+      await this.#reserve(extent, firstRecordOffset + bytes, holeBytes)
       extent.generation = nextGeneration()
       await this.writeHeader(extent)
       extent.begin(extent.generation, firstRecordOffset)
@@ -446,10 +549,10 @@ export function extentNumberOf(fileName: string): number | undefined {
   return /^[0-9a-f]{8}\.extent$/.test(fileName) ? Number.parseInt(fileName.slice(0, 8), 16) : undefined
 }
 
-/** The blob store's fault for an error of the disk. */
+/** The blob store's fault for an error of the disk. Node has no name for EDQUOT, its code is `Unknown system error -122`. */
 export function faultOf(error: unknown, doing: string): BlobFault {
   if (error instanceof BlobFault) return error
-  const { code, message } = error as NodeJS.ErrnoException
-  const full = code === 'ENOSPC' || code === 'EDQUOT'
+  const { code, errno, message } = error as NodeJS.ErrnoException
+  const full = code === 'ENOSPC' || errno === -constants.errno.EDQUOT
   return new BlobFault(full ? 'FULL' : 'IO', `${doing}: ${message}`, { cause: error })
 }

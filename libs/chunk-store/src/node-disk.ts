@@ -2,8 +2,8 @@
  * Real files. Writes go past the page cache (O_DIRECT) where the file system allows it, which costs a tenth of the CPU and
  * reaches the device's rate; reads go through it. The kernel drops cached pages of a range that is written directly.
  *
- * posix_fallocate cannot be reached from Node. A file grows by `resize` (sparse) in steps; full disks are kept away by
- * the store's low-water mark and survived by its handling of failed writes.
+ * A file grows in steps whose blocks are taken at once (`blocks.ts`), or sparse where that cannot be done: then a write may find the disk full, which
+ * the store's low-water mark keeps away and its handling of failed writes survives.
  */
 import {
   close as closeFd,
@@ -19,23 +19,33 @@ import { open, readdir, rm, stat, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { makeDirectories } from '@holdfast/kernel'
-import type { Disk, DiskFile } from './disk.ts'
+import { Blocks, type Range } from './blocks.ts'
+import type { Disk, DiskFile, PassOn } from './disk.ts'
 import { cachedRead } from './page-cache.ts'
+import { PagePipe, type Passed } from './page-pipe.ts'
 import { alignedBytes } from './slots.ts'
 
 const openFile = promisify(openFd)
 const closeFile = promisify(closeFd)
 const syncFile = promisify(fdatasync)
-const resizeFile = promisify(ftruncate)
+const truncateFile = promisify(ftruncate)
 const statFile = promisify(fstat)
 
 export class NodeDisk implements Disk {
   /** Undefined until the first file tells what the file system allows. */
   #direct: boolean | undefined
+  /** Where pages in it stay what they were. */
+  #pipe: PagePipe | undefined
+  readonly #blocks: Blocks | undefined
 
-  /** @param direct false: always through the page cache. */
-  constructor({ direct = true }: { direct?: boolean } = {}) {
+  /**
+   * @param options.direct false: always through the page cache.
+   * @param options.blocks where files get their blocks before they are written to; by default from the system, and where that has no call for it they
+   * grow sparse.
+   */
+  constructor({ direct = true, blocks = Blocks.create() }: { direct?: boolean; blocks?: Blocks } = {}) {
     this.#direct = direct ? undefined : false
+    this.#blocks = blocks
   }
 
   async makeDirectory(path: string): Promise<void> {
@@ -53,12 +63,16 @@ export class NodeDisk implements Disk {
   }
 
   async open(path: string, { create }: { create: boolean }): Promise<DiskFile> {
-    this.#direct ??= await allowsDirect(dirname(path))
+    if (this.#direct === undefined) {
+      const allowed = await allowedIn(dirname(path))
+      this.#direct = allowed.direct
+      this.#pipe = allowed.pipe
+    }
     const flags = constants.O_RDWR | (create ? constants.O_CREAT : 0)
     const cached = await openFile(path, flags, 0o600)
     try {
       const direct = this.#direct ? await openFile(path, flags | constants.O_DIRECT, 0o600) : undefined
-      return new NodeDiskFile(cached, direct)
+      return new NodeDiskFile({ cached, direct, pipe: this.#pipe, blocks: this.#blocks })
     } catch (error) {
       await closeFile(cached)
       throw error
@@ -91,15 +105,30 @@ export class NodeDisk implements Disk {
     const { bavail, blocks, bsize } = await statfs(path)
     return { freeBytes: bavail * bsize, totalBytes: blocks * bsize }
   }
+
+  close(): void {
+    this.#pipe?.close()
+  }
+}
+
+interface FileParts {
+  cached: number
+  direct: number | undefined
+  pipe: PagePipe | undefined
+  blocks: Blocks | undefined
 }
 
 class NodeDiskFile implements DiskFile {
   readonly #cached: number
   readonly #direct: number | undefined
+  readonly #pipe: PagePipe | undefined
+  readonly #blocks: Blocks | undefined
 
-  constructor(cached: number, direct: number | undefined) {
+  constructor({ cached, direct, pipe, blocks }: FileParts) {
     this.#cached = cached
     this.#direct = direct
+    this.#pipe = pipe
+    this.#blocks = blocks
   }
 
   read(into: Uint8Array, position: number): Promise<number> {
@@ -108,6 +137,10 @@ class NodeDiskFile implements DiskFile {
 
   readCached(into: Uint8Array, position: number): number {
     return cachedRead?.(this.#cached, into, position) ?? 0
+  }
+
+  passOn(request: PassOn): Passed | undefined {
+    return this.#pipe?.pass({ file: this.#cached, ...request })
   }
 
   readUncached(into: Uint8Array, position: number): Promise<number> {
@@ -123,8 +156,24 @@ class NodeDiskFile implements DiskFile {
     return syncFile(this.#cached)
   }
 
-  resize(bytes: number): Promise<void> {
-    return resizeFile(this.#cached, bytes)
+  async reserve(range: Range): Promise<boolean> {
+    const size = await this.size()
+    try {
+      if (await this.#blocks?.take(this.#cached, range)) return true
+    } catch (error) {
+      await truncateFile(this.#cached, size) // some file systems keep what they could take
+      throw error
+    }
+    if (size < range.to) await truncateFile(this.#cached, range.to)
+    return false
+  }
+
+  async discard(range: Range): Promise<void> {
+    await this.#blocks?.giveBack(this.#cached, range)
+  }
+
+  truncate(bytes: number): Promise<void> {
+    return truncateFile(this.#cached, bytes)
   }
 
   async size(): Promise<number> {
@@ -163,20 +212,40 @@ function writeSome(fd: number, bytes: Uint8Array, at: number, position: number):
   })
 }
 
-/** Tries it: some file systems refuse the flag, some the write. */
-async function allowsDirect(directory: string): Promise<boolean> {
+interface Allowed {
+  direct: boolean
+  pipe?: PagePipe
+}
+
+/** Tries it: some file systems refuse the flag, some the write, and some take it and write through the page cache. */
+async function allowedIn(directory: string): Promise<Allowed> {
+  if (constants.O_DIRECT === undefined) return { direct: false }
   const path = join(directory, `probe-${process.pid}-${Math.random().toString(36).slice(2)}`)
   try {
-    const fd = await openFile(path, constants.O_RDWR | constants.O_CREAT | (constants.O_DIRECT ?? 0), 0o600)
+    const file = await openFile(path, constants.O_RDWR | constants.O_CREAT, 0o600)
     try {
-      return constants.O_DIRECT !== undefined && (await writeSome(fd, alignedBytes(4096), 0, 0)) === 4096
+      return await allowedFor(file, path)
     } finally {
-      await closeFile(fd)
+      await closeFile(file)
     }
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EINVAL') return false
-    throw error
   } finally {
     await rm(path, { force: true })
+  }
+}
+
+async function allowedFor(file: number, path: string): Promise<Allowed> {
+  const block = alignedBytes(4096)
+  try {
+    const direct = await openFile(path, constants.O_RDWR | constants.O_DIRECT)
+    try {
+      if ((await writeSome(direct, block, 0, 0)) !== block.length) return { direct: false }
+      const pipe = PagePipe.create()
+      return pipe?.keeps({ file, direct, block }) ? { direct: true, pipe } : { direct: true }
+    } finally {
+      await closeFile(direct)
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EINVAL') return { direct: false }
+    throw error
   }
 }

@@ -9,7 +9,7 @@
  */
 
 import { setImmediate } from 'node:timers/promises'
-import { BlobFault, type WholeBytes } from '@holdfast/blob-store'
+import { BlobFault, type BlobSender, type SentBytes, type WholeBytes } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
 import { LRUCache } from 'lru-cache'
 import { type Extent, type ExtentTable, faultOf } from './extents.ts'
@@ -23,6 +23,7 @@ import {
   recordBytesMax,
 } from './format.ts'
 import { asBuffer } from './numbers.ts'
+import type { HeldRead } from './page-pipe.ts'
 import type { Copy, RowEntry } from './rows.ts'
 import { alignedBytes } from './slots.ts'
 
@@ -207,12 +208,75 @@ export class Reader {
     if (record.position + piece.to < end) return undefined
     const filled = this.#cached(copy, piece)
     if (filled === undefined) return undefined
-    let buffer: Buffer | undefined = filled.buffer
+    return this.#lent(filled.buffer, filled.bytes.subarray(start - filled.position, end - filled.position))
+  }
+
+  /** The other way out of the page cache: to a socket, without a copy. @param released after the lease. */
+  sender(entry: RowEntry, lease: Lease, released: () => void): BlobSender {
+    this.active++
+    let ended = false
     return {
-      bytes: filled.bytes.subarray(start - filled.position, end - filled.position),
+      send: (range, socket) => {
+        this.#parts.assertOpen()
+        return this.#send(entry, lease.copy, range, socket)
+      },
+      read: (range, { signal } = {}) => this.stream(entry, lease, range, signal),
       release: () => {
-        if (buffer !== undefined) this.#giveBuffer(buffer)
-        buffer = undefined
+        if (ended) return
+        ended = true
+        this.active--
+        lease.release()
+        released()
+      },
+    }
+  }
+
+  #send(
+    entry: RowEntry,
+    copy: Copy,
+    { start, end }: { start: number; end: number },
+    socket: number,
+  ): SentBytes | undefined {
+    const record = this.#recordAt(entry, copy, start)
+    const buffer = this.#takeBuffer(end - start)
+    const { from, to } = pieceOf(record, start, end, buffer.length - blockBytes)
+    const skipped = start - record.position - from
+    const wanted = Math.min(end - record.position, to) - from - skipped
+    const checksums = this.#checksumsAtHand(copy, record, buffer)
+    const check = (read: HeldRead) => {
+      for (let at = from; at < to; at += chunkBytes)
+        if (crc32(read(Math.min(chunkBytes, to - at))) !== checksums?.[at / chunkBytes]) return false
+      return true
+    }
+    const place = { position: record.offset + blockBytes + from, length: to - from }
+    const passed =
+      checksums && record.extent.passOn({ ...place, skipped, wanted, socket, check, into: buffer })
+    if (passed === undefined || passed.rest === 0) {
+      this.#giveBuffer(buffer)
+      return passed && { count: passed.count, rest: undefined }
+    }
+    return { count: passed.count, rest: this.#lent(buffer, buffer.subarray(0, passed.rest)) }
+  }
+
+  /** @param block memory for the header. */
+  #checksumsAtHand(copy: Copy, record: Record, block: Buffer): Uint32Array | undefined {
+    const name = nameOf(record)
+    const known = this.#headers.get(name)
+    if (known !== undefined) return known
+    const header = block.subarray(0, blockBytes)
+    if (!record.extent.readCached(header, record.offset)) return undefined
+    const checksums = this.#checksumsOf(header, copy, record)
+    if (checksums !== undefined) this.#headers.set(name, checksums)
+    return checksums
+  }
+
+  #lent(buffer: Buffer, bytes: Buffer): WholeBytes {
+    let lent: Buffer | undefined = buffer
+    return {
+      bytes,
+      release: () => {
+        if (lent !== undefined) this.#giveBuffer(lent)
+        lent = undefined
       },
     }
   }

@@ -284,7 +284,7 @@ export class Recovery {
     row: RowEntry,
     known: Copy | undefined,
   ): Promise<void> {
-    const copy = copyOf(entry, group)
+    const copy = copyOf(entry, group, known, { get: this.#extentOf })
     const verdict = await this.#verify(group, entry, copy)
     if (verdict === 'torn') {
       this.#result.dropped++

@@ -20,6 +20,12 @@ import { Slab } from './slab.ts'
 
 export const catalogueVersion = 2
 
+/** A generation of an extent in which a commit entry stands. */
+export interface Home {
+  extent: number
+  generation: number
+}
+
 export interface Copy {
   /** 16 bytes. */
   incarnation: Buffer
@@ -33,6 +39,8 @@ export interface Copy {
   sequence: number
   commitExtent: number
   commitGeneration: number
+  /** Where entries that this one took the place of may still be read: a deletion has to speak of them, too. */
+  earlierHomes: readonly Home[]
   /** Bytes of the commit entry, part of that extent's live bytes. */
   entryBytes: number
   /** From the start of the extent; for a blob packed into its group record. */
@@ -41,11 +49,19 @@ export interface Copy {
   runs: Run[]
 }
 
+/** Few copies were ever moved. */
+export const noHomes: readonly Home[] = []
+
 const fixedCopyBytes = 80
 const runBytes = 28
+const homeBytes = 12
 
 export function encodeCopies(copies: readonly Copy[]): Buffer {
-  const bytes = copies.reduce((sum, copy) => sum + fixedCopyBytes + copy.runs.length * runBytes, 0)
+  const bytes = copies.reduce(
+    (sum, { runs, earlierHomes }) =>
+      sum + fixedCopyBytes + runs.length * runBytes + earlierHomes.length * homeBytes,
+    0,
+  )
   const row = Buffer.alloc(bytes)
   let at = 0
   for (const copy of copies) {
@@ -55,6 +71,7 @@ export function encodeCopies(copies: readonly Copy[]): Buffer {
     row.writeUInt32LE(copy.crc32, at + 32)
     row[at + 36] = copy.quarantined ? 1 : 0
     row[at + 37] = copy.inlineOffset === undefined ? 0 : 1
+    row.writeUInt16LE(copy.earlierHomes.length, at + 38)
     putU64(row, copy.sequence, at + 40)
     putU64(row, copy.commitGeneration, at + 48)
     row.writeUInt32LE(copy.commitExtent, at + 56)
@@ -69,6 +86,11 @@ export function encodeCopies(copies: readonly Copy[]): Buffer {
       putU64(row, run.offset, at + 12)
       putU64(row, run.bytes, at + 20)
       at += runBytes
+    }
+    for (const home of copy.earlierHomes) {
+      row.writeUInt32LE(home.extent, at)
+      putU64(row, home.generation, at + 4)
+      at += homeBytes
     }
   }
   return row
@@ -87,6 +109,9 @@ export function decodeCopies(row: Buffer): Copy[] {
         offset: getU64(row, at + 12),
         bytes: getU64(row, at + 20),
       })
+    const earlierHomes: Home[] = []
+    for (let left = row.readUInt16LE(start + 38); left > 0; left--, at += homeBytes)
+      earlierHomes.push({ extent: row.readUInt32LE(at), generation: getU64(row, at + 4) })
     copies.push({
       incarnation: ownCopy(row.subarray(start, start + incarnationBytes)),
       size: getU64(row, start + 16),
@@ -98,6 +123,7 @@ export function decodeCopies(row: Buffer): Copy[] {
       sequence: getU64(row, start + 40),
       commitGeneration: getU64(row, start + 48),
       commitExtent: row.readUInt32LE(start + 56),
+      earlierHomes: earlierHomes.length === 0 ? noHomes : earlierHomes,
       entryBytes: row.readUInt32LE(start + 60),
       runs,
     })

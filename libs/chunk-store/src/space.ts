@@ -1,5 +1,5 @@
 /**
- * How much can still be written. The disk is asked at most twice a second; in between, what is given to records is taken off. Uploads end at a
+ * How much can still be written. The disk is asked at most twice a second; in between, what extents take of it is taken off. Uploads end at a
  * low-water mark, so that deletions, compaction, the catalogue and whatever else lives on the disk have room; the ballast is for when somebody else
  * takes the last byte.
  */
@@ -29,23 +29,29 @@ export interface SpaceOptions {
 export class Space {
   readonly ballast: Ballast
   readonly #options: SpaceOptions
-  /** As measured at that monotonic moment, when so many bytes had been placed. */
-  #measured: { freeBytes: number; at: number; placedBytes: number }
+  /** As measured at that monotonic moment, when extents had taken so many bytes. */
+  #measured: { freeBytes: number; at: number; takenBytes: number }
   #measuring: Promise<void> | undefined
 
   constructor(options: SpaceOptions) {
     const { disk, path, clock, log, extents, freeBytes, ballastBytes } = options
     this.#options = options
     this.ballast = new Ballast(disk, path, ballastBytes, log)
-    this.#measured = { freeBytes, at: clock.monotonic(), placedBytes: extents.placedBytes }
+    this.#measured = { freeBytes, at: clock.monotonic(), takenBytes: extents.takenBytes }
   }
 
   /** Bytes that could be written if nothing were kept back. */
   get room(): number {
-    const { extents } = this.#options
-    let bytes = this.#measured.freeBytes - (extents.placedBytes - this.#measured.placedBytes)
-    for (const { state, fileBytes } of extents.all.values()) if (state === 'free') bytes += fileBytes
+    const { current, all } = this.#options.extents
+    let bytes = this.#diskBytes
+    if (current !== undefined) bytes += Math.max(0, current.reservedBytes - current.frontier)
+    for (const { state, fileBytes } of all.values()) if (state === 'free') bytes += fileBytes
     return bytes
+  }
+
+  /** What extents can grow by without taking what is kept back. */
+  get spareBytes(): number {
+    return this.#diskBytes - this.#options.lowWaterBytes
   }
 
   /** What uploads can take, as far as it is known. */
@@ -75,11 +81,11 @@ export class Space {
 
   measure(): Promise<void> {
     const { disk, path, clock, extents, lowWaterBytes, ballastBytes } = this.#options
-    const { placedBytes } = extents
+    const { takenBytes } = extents
     this.#measuring ??= disk
       .space(join(path, 'extents'))
       .then(({ freeBytes }) => {
-        this.#measured = { freeBytes, at: clock.monotonic(), placedBytes }
+        this.#measured = { freeBytes, at: clock.monotonic(), takenBytes }
         if (freeBytes > lowWaterBytes + 2 * ballastBytes) void this.ballast.take()
       })
       .finally(() => {
@@ -103,6 +109,12 @@ export class Space {
   async settled(): Promise<void> {
     await this.#measuring?.catch(() => {})
     await this.ballast.settled()
+  }
+
+  /** Free on the disk, what extents took since it was measured taken off. */
+  get #diskBytes(): number {
+    const { freeBytes, takenBytes } = this.#measured
+    return freeBytes - (this.#options.extents.takenBytes - takenBytes)
   }
 
   get #isOld(): boolean {

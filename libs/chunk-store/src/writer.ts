@@ -24,7 +24,7 @@ import {
 import { factsOf, type Ledger } from './ledger.ts'
 import type { Log } from './log.ts'
 import type { Pins } from './pins.ts'
-import type { Copy, RowEntry } from './rows.ts'
+import { type Copy, type Home, noHomes, type RowEntry } from './rows.ts'
 import { alignedBytes, slotBytes } from './slots.ts'
 
 /** Intents that may wait; past it commits are refused. 100 bytes each and the small blob itself. */
@@ -61,14 +61,17 @@ export class Group {
   readonly runs: Run[] = []
   entriesBytes = 0
   payloadBytes = 0
+  /** Takes nothing more. */
+  closed = false
 
   constructor(sequence: number) {
     this.sequence = sequence
   }
 
   fits(entriesBytes: number, payloadBytes: number): boolean {
+    if (this.entries.length === 0) return true
     return (
-      this.entries.length === 0 ||
+      !this.closed &&
       groupRecordBytes(this.entriesBytes + entriesBytes, this.payloadBytes + payloadBytes) <= slotBytes
     )
   }
@@ -364,7 +367,7 @@ export class CommitIntent implements Intent {
     entry: GroupEntry & { kind: 'inline' | 'staged' },
     damaged: Copy | undefined,
   ): void {
-    const copy = copyOf(entry, at)
+    const copy = copyOf(entry, at, damaged, this.#writer.extents)
     if (damaged === undefined) this.#writer.ledger.addCopy(this.#entry, copy)
     else {
       this.#writer.ledger.replaceCopy(this.#entry, damaged, copy)
@@ -380,10 +383,15 @@ export class CommitIntent implements Intent {
   }
 }
 
-/** The row's view of a commit entry in this place. */
+/**
+ * The row's view of a commit entry in this place.
+ * @param before the copy whose place it takes, if there was one
+ */
 export function copyOf(
   entry: GroupEntry & { kind: 'inline' | 'staged' },
   at: { extent: { number: number }; generation: number; offset: number; sequence: number },
+  before: Copy | undefined,
+  extents: Pick<ExtentTable, 'get'>,
 ): Copy {
   return {
     incarnation: entry.incarnation,
@@ -395,10 +403,20 @@ export function copyOf(
     sequence: at.sequence,
     commitExtent: at.extent.number,
     commitGeneration: at.generation,
+    earlierHomes:
+      before === undefined
+        ? noHomes
+        : [homeOf(before), ...before.earlierHomes].filter(
+            (home) => home.generation !== at.generation && extents.get(home) !== undefined,
+          ),
     entryBytes: entryBytes(entry),
     inlineOffset: entry.kind === 'inline' ? at.offset + entry.payloadOffset : undefined,
     runs: entry.kind === 'staged' ? entry.runs : [],
   }
+}
+
+function homeOf({ commitExtent, commitGeneration }: Copy | DeletedEntry): Home {
+  return { extent: commitExtent, generation: commitGeneration }
 }
 
 /** Keeps a copy from deletion; in the queue, so that it is decided before or after a deletion, never during it. */
@@ -476,17 +494,16 @@ export class DeleteIntent implements Intent {
       return true
     }
     if (group.moving.has(copy)) return false
-    const record: DeletedEntry = {
-      kind: 'deleted',
-      id: entry.id,
-      incarnation: copy.incarnation,
-      commitExtent: copy.commitExtent,
-      commitGeneration: copy.commitGeneration,
-      deletedMs: clock.now(),
-      placementGroup: copy.placementGroup,
-    }
-    if (!group.fits(entryBytes(record), 0)) return false
-    group.add(record)
+    const deletedMs = clock.now()
+    const records = this.#records(copy, deletedMs)
+    if (
+      !group.fits(
+        records.reduce((bytes, record) => bytes + entryBytes(record), 0),
+        0,
+      )
+    )
+      return false
+    for (const record of records) group.add(record)
     entry.deleting = [...entry.deleting, copy]
     const ended = () => {
       entry.deleting = entry.deleting.filter((other) => other !== copy)
@@ -494,7 +511,7 @@ export class DeleteIntent implements Intent {
     group.outcomes.push({
       applied: () => {
         ended()
-        ledger.removeCopy(entry, copy, record.deletedMs)
+        ledger.removeCopy(entry, copy, deletedMs)
         pins.drop(entry.id, copy.incarnation)
         this.#deleted(copy)
         this.#resolve('deleted')
@@ -509,6 +526,21 @@ export class DeleteIntent implements Intent {
 
   refuse(error: Error): void {
     this.#reject(error)
+  }
+
+  /** One for every extent in which a commit entry of the copy stands: each is kept as long as its extent is, and they are freed in any order. */
+  #records(copy: Copy, deletedMs: number): DeletedEntry[] {
+    const { incarnation, placementGroup } = copy
+    const earlier = copy.earlierHomes.filter((home) => this.#writer.extents.get(home) !== undefined)
+    return [homeOf(copy), ...earlier].map(({ extent, generation }) => ({
+      kind: 'deleted',
+      id: this.#entry.id,
+      incarnation,
+      commitExtent: extent,
+      commitGeneration: generation,
+      deletedMs,
+      placementGroup,
+    }))
   }
 }
 
@@ -561,8 +593,9 @@ export class MoveIntent implements Intent {
     group.moving.add(old)
     group.outcomes.push({
       applied: (at) => {
-        const copy = { ...copyOf(record, at), quarantined: old.quarantined }
-        this.#writer.ledger.replaceCopy(entry, old, copy)
+        const { extents, ledger } = this.#writer
+        const copy = { ...copyOf(record, at, old, extents), quarantined: old.quarantined }
+        ledger.replaceCopy(entry, old, copy)
         this.#moved(old, copy)
         this.#resolve(true)
       },
@@ -576,15 +609,20 @@ export class MoveIntent implements Intent {
   }
 }
 
-/** Deletion and void entries that are needed still, written anew by compaction. */
+/**
+ * Deletion and void entries that are needed still, written anew by compaction. In a group of their own: they end what comes before them, and a
+ * copy may come back under the name of one that was deleted. When it has, its row takes over what the entry spoke of.
+ */
 export class CarryIntent implements Intent {
-  readonly #entries: readonly GroupEntry[]
+  readonly #ledger: Ledger
+  readonly #entries: readonly Carried[]
   readonly done: Promise<void>
   #resolve!: () => void
   #reject!: (error: Error) => void
 
   /** @param entries at most what fits one group. */
-  constructor(entries: readonly GroupEntry[]) {
+  constructor({ ledger }: WriterParts, entries: readonly Carried[]) {
+    this.#ledger = ledger
     this.#entries = entries
     this.done = new Promise((resolve, reject) => {
       this.#resolve = resolve
@@ -593,16 +631,34 @@ export class CarryIntent implements Intent {
   }
 
   join(group: Group): boolean {
-    const bytes = this.#entries.reduce((sum, entry) => sum + entryBytes(entry), 0)
-    if (!group.fits(bytes, 0)) return false
-    for (const entry of this.#entries) group.add(entry)
-    group.outcomes.push({ applied: () => this.#resolve(), refused: (error) => this.#reject(error) })
+    if (group.entries.length > 0) return false
+    for (const { entry, row } of this.#entries) {
+      const back =
+        entry.kind === 'deleted' &&
+        row?.copies.find(({ incarnation }) => incarnation.equals(entry.incarnation))
+      if (row === undefined || !back) group.add(entry)
+      else {
+        const home = homeOf(entry)
+        const others = back.earlierHomes.filter(({ generation }) => generation !== home.generation)
+        back.earlierHomes = [...others, home]
+        this.#ledger.touchRow(row)
+      }
+    }
+    group.closed = true
+    if (group.entries.length === 0) this.#resolve()
+    else group.outcomes.push({ applied: () => this.#resolve(), refused: (error) => this.#reject(error) })
     return true
   }
 
   refuse(error: Error): void {
     this.#reject(error)
   }
+}
+
+export interface Carried {
+  entry: DeletedEntry | VoidEntry
+  /** Of the blob that a deletion speaks of. */
+  row: RowEntry | undefined
 }
 
 /** Entries that surely fit one group together. */

@@ -1,6 +1,6 @@
 /** A real file system that runs full: by uploads, and by others to the last byte while everything is under way. */
 import { randomBytes } from 'node:crypto'
-import { rm, stat } from 'node:fs/promises'
+import { rm, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type BlobFacts, BlobFault } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
@@ -21,9 +21,9 @@ const disk = await onSmallDisk(t, { file: import.meta.url, bytes: 224 * MiB })
 if (disk !== undefined) {
   const filler = new Filler(disk)
   let stores = 0
-  const world = async (t: { teardown(undo: () => unknown): void }) => {
+  const world = async (t: { teardown(undo: () => unknown): void }, bounds = options) => {
     const path = join(disk, `store-${stores++}`)
-    const store = await ChunkStore.open({ path, ...options })
+    const store = await ChunkStore.open({ path, ...bounds })
     t.teardown(async () => {
       await filler.empty()
       await store.close()
@@ -54,6 +54,20 @@ if (disk !== undefined) {
       await isAllThere(t, path, kept)
     },
   )
+
+  t.test('steps that are large for the disk leave what is kept back, and all else is used', async (t) => {
+    const large = { ...options, extentBytes: 128 * MiB, extentStepBytes: 64 * MiB }
+    const { path, store, kept } = await world(t, large)
+    await fill(store, kept)
+    let bytes = 0
+    for (const facts of kept.keys()) bytes += facts.size
+    const { bavail, bsize } = await statfs(disk)
+    t.ok(bavail * bsize > 20 * MiB, `${bavail * bsize} bytes are free, the mark is at ${large.lowWaterBytes}`)
+    t.ok(bytes > 170 * MiB, `${bytes} bytes are kept`)
+    t.equal(store.counters().failedGroups, 0)
+    await store.close()
+    await isAllThere(t, path, kept)
+  })
 
   t.test(
     'others take the last byte: uploads are refused, reads and deletions go on, and uploads come back by themselves',

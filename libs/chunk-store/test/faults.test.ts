@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { constants } from 'node:os'
+import { getSystemErrorName } from 'node:util'
 import type { BlobFacts } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
@@ -27,6 +29,17 @@ function openWith(machine: CrashMachine, options: Partial<ChunkStoreOptions> = {
       background: false,
     },
   )
+}
+
+/** Blobs of 1.2 MiB: four are more than an extent. */
+async function fill(store: ChunkStore, blobs: number): Promise<BlobFacts[]> {
+  const made: BlobFacts[] = []
+  for (let n = 0; n < blobs; n++) made.push(await put(store, randomBytes(1.2 * MiB), { pinMs: 0 }))
+  return made
+}
+
+async function drop(store: ChunkStore, blobs: readonly BlobFacts[]): Promise<void> {
+  for (const facts of blobs) await store.delete(facts)
 }
 
 /** Turns one bit of the first place where these bytes stand on the disk. */
@@ -142,6 +155,19 @@ t.test(
     await store.close()
   },
 )
+
+t.test('a quota that is met is a full disk', async (t) => {
+  const errno = -constants.errno.EDQUOT
+  const machine = machineOn()
+  const store = await openWith(machine)
+  machine.fault = (operation) => {
+    if (operation === 'write')
+      throw Object.assign(new Error('disk quota exceeded'), { errno, code: getSystemErrorName(errno) })
+  }
+  await t.rejects(put(store, randomBytes(1000)), { code: 'FULL' })
+  machine.fault = () => {}
+  await store.close()
+})
 
 t.test('ENOSPC in the middle of writes refuses those who wait and nobody else', async (t) => {
   const machine = machineOn()
@@ -317,17 +343,12 @@ t.test(
   async (t) => {
     const machine = machineOn()
     const store = await openWith(machine)
-    const fill = async (blobs: number) => {
-      const made: BlobFacts[] = []
-      for (let n = 0; n < blobs; n++) made.push(await put(store, randomBytes(1.2 * MiB), { pinMs: 0 }))
-      return made
-    }
-    const early = await fill(3) // extent 0 is full
-    const later = await fill(1)
-    for (const facts of early) await store.delete(facts) // the records of that stand in extent 1
+    const early = await fill(store, 3) // extent 0 is full
+    const later = await fill(store, 1)
+    await drop(store, early) // the records of that stand in extent 1
     await store.compact() // 0 is free and waits for reuse, its old records in it
-    for (const facts of [...later, ...(await fill(2))]) await store.delete(facts)
-    await fill(2)
+    await drop(store, [...later, ...(await fill(store, 2))])
+    await fill(store, 2)
     await store.compact() // 1 is emptied; it need not carry deletions for what is free
     const state = machine.now()
     state.rows.clear()
@@ -338,6 +359,83 @@ t.test(
     await store.close()
   },
 )
+
+t.test(
+  'a copy that was moved and then deleted stays away, whichever of its extents is emptied first',
+  async (t) => {
+    for (const between of ['nothing', 'a restart', 'a lost catalogue']) {
+      let machine = machineOn()
+      let store = await openWith(machine)
+      const stays = randomBytes(1000)
+      const moved = await put(store, randomBytes(1000), { pinMs: 0 })
+      await put(store, stays, { pinMs: 0 })
+      const filler = await fill(store, 4) // extent 0 is full
+      const turn = () => {
+        flipOnDisk(machine, stays)
+        stays[32] = (stays[32] ?? 0) ^ 0x10 // as it is on the disk
+      }
+      turn() // it cannot be moved, and keeps extent 0
+      await drop(store, filler)
+      await store.compact() // `moved` stands in extent 1 as well
+      if (between !== 'nothing') {
+        turn()
+        await store.close()
+        const state = machine.now()
+        if (between === 'a lost catalogue') state.rows.clear()
+        machine = machineOn(state)
+        store = await openWith(machine)
+        turn()
+      }
+      await store.delete(moved)
+      await drop(store, await fill(store, 4))
+      await fill(store, 1)
+      const { freedBytes } = store.counters()
+      await store.compact()
+      t.ok(store.counters().freedBytes > freedBytes, 'extent 1 is free')
+      const state = machine.now()
+      state.rows.clear()
+      const revived = await openWith(machineOn(state))
+      t.equal(await revived.stat(moved), undefined, `${between} between the move and the deletion`)
+      await revived.close()
+      await store.close()
+    }
+  },
+)
+
+t.test('a copy that came back under its name outlives the entries of its deletion', async (t) => {
+  const machine = machineOn()
+  const store = await openWith(machine)
+  const bytes = randomBytes(1000)
+  const stays = randomBytes(1000)
+  const copy = await put(store, bytes, { pinMs: 0 })
+  await put(store, stays, { pinMs: 0 })
+  const filler = await fill(store, 4)
+  flipOnDisk(machine, stays)
+  await store.delete(copy)
+  const stage = await store.stage({ uploadId: copy.incarnation })
+  await stage.write(bytes)
+  await stage.commit({ pinMs: 0, asNew: true })
+  await drop(store, [...filler, ...(await fill(store, 3))])
+  await store.compact()
+  await fill(store, 1)
+  for (const lost of [false, true]) {
+    const state = machine.now()
+    if (lost) state.rows.clear()
+    const revived = await openWith(machineOn(state))
+    t.ok(await revived.stat(copy), `catalogue ${lost ? 'lost' : 'kept'}`)
+    await revived.close()
+  }
+  t.ok(bytes.equals(await get(store, copy)))
+  await store.delete(copy)
+  await drop(store, await fill(store, 4))
+  await store.compact()
+  const state = machine.now()
+  state.rows.clear()
+  const revived = await openWith(machineOn(state))
+  t.equal(await revived.stat(copy), undefined)
+  await revived.close()
+  await store.close()
+})
 
 t.test('compaction frees what is dead, moves what lives, and waits for slow readers', async (t) => {
   const machine = machineOn()

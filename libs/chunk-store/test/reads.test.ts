@@ -26,7 +26,9 @@ function watched(disk: Disk, reads: number[]): Disk {
     readUncached: (into, position) => inner.readUncached(into, position),
     write: (bytes, position) => inner.write(bytes, position),
     sync: () => inner.sync(),
-    resize: (bytes) => inner.resize(bytes),
+    reserve: (range) => inner.reserve(range),
+    discard: (range) => inner.discard(range),
+    truncate: (bytes) => inner.truncate(bytes),
     size: () => inner.size(),
     close: () => inner.close(),
   })

@@ -172,7 +172,10 @@ export async function violations(
   event: number,
   options: {
     deletionsHold: boolean
-    /** Copies that were deleted may be back as damaged ones: what told of their deletion went when their extent did. */
+    /**
+     * Copies that were deleted may be back as damaged ones: what told of their deletion went when their extent did. Only those of no bytes are
+     * whole then: there is nothing to miss.
+     */
     ghosts?: boolean
     random: () => number
     machine?: (random: () => number, base?: DiskState) => CrashMachine
@@ -230,7 +233,8 @@ async function check(
     const found = await store.stat(facts)
     if (committed <= event && deleteAsked > event && found === undefined)
       broken.push(`acknowledged at ${committed}, gone at ${event}: ${facts.size} bytes`)
-    if (deletionsHold && deleteAnswered <= event && found !== undefined && !(ghosts && found.damaged))
+    const ghost = ghosts && (found?.damaged || facts.size === 0)
+    if (deletionsHold && deleteAnswered <= event && found !== undefined && !ghost)
       broken.push(`deleted at ${deleteAnswered}, back at ${event}`)
   }
   const usage = await store.usage()

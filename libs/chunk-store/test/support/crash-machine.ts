@@ -50,8 +50,12 @@ export class CrashMachine {
   readonly #random: () => number
   /** What the disk was before. */
   readonly #base: DiskState
-  /** Set by tests: fails or passes an operation; a thrown error is the operation's. */
-  fault: (operation: 'write' | 'sync' | 'read' | 'resize' | 'batch', path: string) => void = () => {}
+  /** Set by tests: fails or passes an operation; a thrown error is the operation's. `bytes`: how long a file becomes. */
+  fault: (
+    operation: 'write' | 'sync' | 'read' | 'reserve' | 'resize' | 'batch',
+    path: string,
+    bytes: number,
+  ) => void = () => {}
   /** Set by tests: an operation ends no sooner than this. */
   hold: (operation: 'sync' | 'batch', path: string) => Promise<void> | undefined = () => undefined
   freeBytes = 1e12
@@ -190,27 +194,41 @@ export class CrashMachine {
     const file = this.#files.get(path) as MemoryFile
     const read = async (into: Uint8Array, position: number) => {
       await this.#delay()
-      this.fault('read', path)
+      this.fault('read', path, file.bytes.length)
       const from = file.bytes.subarray(position, position + into.length)
       into.set(from)
       return from.length
+    }
+    const resize = async (size: number) => {
+      await this.#change({ kind: 'resize', path, position: size, bytes: Buffer.alloc(0) })
+      file.resize(size)
     }
     return {
       read,
       readUncached: read,
       write: async (bytes, position) => {
-        this.fault('write', path)
+        this.fault('write', path, file.bytes.length)
         assertAligned(bytes, position)
         await this.#change({ kind: 'write', path, position, bytes: Buffer.from(bytes) })
         file.write(bytes, position)
       },
-      resize: async (size) => {
-        this.fault('resize', path)
-        await this.#change({ kind: 'resize', path, position: size, bytes: Buffer.alloc(0) })
-        file.resize(size)
+      reserve: async ({ to }) => {
+        this.fault('reserve', path, to)
+        if (to > file.bytes.length) await resize(to)
+        return true
+      },
+      // Any part of it may be zeros after a power cut, as of a write.
+      discard: async ({ from, to }) => {
+        const zeros = Buffer.alloc(to - from)
+        await this.#change({ kind: 'write', path, position: from, bytes: zeros })
+        file.write(zeros, from)
+      },
+      truncate: async (size) => {
+        this.fault('resize', path, size)
+        await resize(size)
       },
       sync: async () => {
-        this.fault('sync', path)
+        this.fault('sync', path, file.bytes.length)
         await this.#sync(path)
       },
       size: async () => file.bytes.length,
@@ -234,7 +252,7 @@ export class CrashMachine {
   }
 
   async #apply(changes: readonly CatalogueChange[], sync: boolean): Promise<void> {
-    this.fault('batch', '')
+    this.fault('batch', '', 0)
     const copies = changes.map(({ key, value }) => ({
       key: key.toString('latin1'),
       value: value && Buffer.from(value),

@@ -1,0 +1,210 @@
+/**
+ * From the page cache to a socket: checked, and not copied. `splice` puts the pages of a file into a pipe, which holds them; `tee` puts the same
+ * pages into a second one, out of which they are read for their checksums; and what is right `splice` hangs onto the socket. So what is
+ * checked are the very pages that are sent, whatever becomes of the file's cache meanwhile. What the socket does not take is read out of the pipe.
+ *
+ * Of pages on their way, those in the queue of a slow client, nobody has a copy. Files that are written past the page cache
+ * lose their old pages from it by that and the pages stay what they were; `keeps` tries it. A write through the page cache by another process would change them.
+ */
+import { closeSync, readSync, writeSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { cachedRead } from './page-cache.ts'
+
+export interface PassRequest {
+  file: number
+  /** Of what is checked; a multiple of 4 KiB. */
+  position: number
+  /** Of what is checked; at most 1 MiB. */
+  length: number
+  /** So many of them are not wanted, … */
+  skipped: number
+  /** … and so many that follow are. */
+  wanted: number
+  /** Without anything on its way to it. It does not block. */
+  socket: number
+  /** Whether all is right: `read` gives the next bytes of it until there are no more. */
+  check(read: HeldRead): boolean
+  /** For what the socket does not take; `length` bytes or more. */
+  into: Uint8Array
+}
+
+/** The next so many bytes, at most `pieceBytes`, good until the next call. */
+export type HeldRead = (length: number) => Buffer
+
+export interface Passed {
+  /** The socket has. */
+  count: number
+  /** At the beginning of `into`: the rest of what is wanted, checked, too. */
+  rest: number
+}
+
+interface Calls {
+  pipe2(descriptors: Int32Array, flags: number): number
+  fcntl(fd: number, command: number, value: number): number
+  splice(
+    from: number,
+    position: BigInt64Array | null,
+    to: number,
+    none: null,
+    length: number,
+    flags: number,
+  ): number
+  tee(from: number, to: number, length: number, flags: number): number
+  read(from: number, into: Uint8Array, length: number): number
+  syscall(number: number, fd: number, range: BigUint64Array, counts: BigUint64Array, flags: number): number
+}
+
+const closeOnExec = 0o2000000
+const setPipeSize = 1031
+/** Room for 256 pages. */
+const pipeBytes = 1024 * 1024
+const nonblock = 2
+/** The same for every processor: how many pages of a range are in memory. Linux 6.5 and later. */
+const cachestat = 451
+const pageBytes = 4096
+/** What is read at a time. */
+const pieceBytes = 64 * 1024
+/** Reading ahead ends in pieces of this size or more. */
+const probeBytes = 128 * 1024
+
+interface Pipe {
+  read: number
+  write: number
+}
+
+interface Pipes {
+  sending: Pipe
+  checking: Pipe
+}
+
+export class PagePipe {
+  readonly #calls: Calls
+  /** The same memory for each: it stays in the processor's cache. */
+  readonly #piece = Buffer.allocUnsafeSlow(pieceBytes)
+  readonly #probe = Buffer.allocUnsafeSlow(1)
+  readonly #range = new BigUint64Array(2)
+  readonly #counts = new BigUint64Array(5)
+  readonly #position = new BigInt64Array(1)
+  #pipes: Pipes | undefined
+
+  /** Undefined where there are no such calls. */
+  static create(): PagePipe | undefined {
+    const calls = process.platform === 'linux' ? load() : undefined
+    return calls && new PagePipe(calls)
+  }
+
+  private constructor(calls: Calls) {
+    this.#calls = calls
+  }
+
+  /** All of it happens before this returns. @returns undefined when the device would have to be waited for, or the bytes are wrong. */
+  pass({ file, position, length, skipped, wanted, socket, check, into }: PassRequest): Passed | undefined {
+    const pipes = this.#isCached(file, position, length) ? this.#open() : undefined
+    if (pipes === undefined) return undefined
+    const { sending, checking } = pipes
+    let isEmpty = false
+    try {
+      this.#position[0] = BigInt(position)
+      if (this.#calls.splice(file, this.#position, sending.write, null, length, nonblock) !== length)
+        return undefined
+      if (this.#calls.tee(sending.read, checking.write, length, nonblock) !== length) return undefined
+      if (!check((count) => this.#read(checking.read, count))) return undefined
+      if (skipped > 0) this.#drain(sending.read, into, skipped)
+      const count = Math.max(0, this.#calls.splice(sending.read, null, socket, null, wanted, nonblock))
+      this.#drain(sending.read, into, length - skipped - count)
+      isEmpty = true
+      return { count, rest: wanted - count }
+    } finally {
+      if (!isEmpty) this.close()
+    }
+  }
+
+  /** Whether pages that are held stay what they were when other bytes are written to their place. @param file and @param direct are the same, empty one. */
+  keeps({ file, direct, block }: { file: number; direct: number; block: Uint8Array }): boolean {
+    const found = new Uint8Array(block.length)
+    const length = block.length
+    writeSync(direct, block.fill(1), 0, length, 0)
+    readSync(file, found, 0, length, 0)
+    const check = (read: HeldRead) =>
+      writeSync(direct, block.fill(2), 0, length, 0) === length && read(length).length === length
+    const whole = { position: 0, length, skipped: 0, wanted: length }
+    const passed = this.pass({ file, ...whole, socket: -1, check, into: found.fill(0) })
+    return passed?.rest === length && found.every((byte) => byte === 1)
+  }
+
+  /** It may be used again. */
+  close(): void {
+    const pipes = this.#pipes
+    this.#pipes = undefined
+    if (pipes === undefined) return
+    closePipe(pipes.sending)
+    closePipe(pipes.checking)
+  }
+
+  #read(pipe: number, count: number): Buffer {
+    const bytes = count === pieceBytes ? this.#piece : this.#piece.subarray(0, count)
+    if (this.#calls.read(pipe, bytes, count) !== count) throw new Error('a pipe lost bytes')
+    return bytes
+  }
+
+  #drain(pipe: number, into: Uint8Array, count: number): void {
+    for (let at = 0; at < count; ) at += readSync(pipe, into, at, count - at, null)
+  }
+
+  #isCached(file: number, position: number, length: number): boolean {
+    this.#range[0] = BigInt(position)
+    this.#range[1] = BigInt(length)
+    const pages = Math.ceil((position + length) / pageBytes) - Math.floor(position / pageBytes)
+    if (this.#calls.syscall(cachestat, file, this.#range, this.#counts, 0) !== 0) return false
+    if (this.#counts[0] !== BigInt(pages)) return false
+    // It counts pages that are still being read ahead, too; these give no byte yet.
+    for (let at = position + length - 1; at >= position; at -= probeBytes)
+      if (cachedRead?.(file, this.#probe, at) !== 1) return false
+    return true
+  }
+
+  #open(): Pipes | undefined {
+    if (this.#pipes !== undefined) return this.#pipes
+    const sending = this.#pipe()
+    const checking = sending && this.#pipe()
+    if (sending === undefined || checking === undefined) {
+      if (sending !== undefined) closePipe(sending)
+      return undefined
+    }
+    this.#pipes = { sending, checking }
+    return this.#pipes
+  }
+
+  #pipe(): Pipe | undefined {
+    const ends = new Int32Array(2)
+    if (this.#calls.pipe2(ends, closeOnExec) !== 0) return undefined
+    const [read, write] = ends as unknown as [number, number]
+    const pipe = { read, write }
+    if (this.#calls.fcntl(write, setPipeSize, pipeBytes) >= pipeBytes) return pipe
+    closePipe(pipe)
+    return undefined
+  }
+}
+
+function closePipe({ read, write }: Pipe): void {
+  closeSync(read)
+  closeSync(write)
+}
+
+function load(): Calls | undefined {
+  try {
+    const koffi = createRequire(import.meta.url)('koffi') as typeof import('koffi')
+    const library = koffi.load(null)
+    const splice = ['int', 'void *', 'int', 'void *', 'size_t', 'uint']
+    return {
+      pipe2: library.func('pipe2', 'int', ['void *', 'int']),
+      fcntl: library.func('fcntl', 'int', ['int', 'int', 'int']),
+      splice: library.func('splice', 'int64_t', splice),
+      tee: library.func('tee', 'int64_t', ['int', 'int', 'size_t', 'uint']),
+      read: library.func('read', 'int64_t', ['int', 'void *', 'size_t']),
+      syscall: library.func('syscall', 'int64_t', ['int64_t', 'int', 'void *', 'void *', 'uint']),
+    } as unknown as Calls
+  } catch {
+    return undefined
+  }
+}
