@@ -9,6 +9,8 @@
  *     mailbox ─► decide ─► apply (tentative) ─► open batch ─► in flight ─► answers, effects
  *                  └─ needs codes or verdicts: leaves the turn, comes back to the mailbox
  *
+ * A change that takes long is applied in slices. They keep the turn, and nothing is sealed or cut before the last one.
+ *
  * Around an append, in this order: pages of large changes, reference rows of blobs taken into use and the `active` row
  * before it; code rows and an earlier wake row beside it, due before the answers; references of released blobs and mails
  * after it. Stores that keep the order of what is issued get the rows before without a wait.
@@ -20,19 +22,21 @@
  * behind them, shared by all reads that gathered: a stale owner answers nothing.
  */
 import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tree'
-import { JournalFault, type JournalHold, type LookupChange, maxEventBytes } from '@holdfast/journal'
-import { Change } from '@holdfast/wire'
+import { JournalFault, type JournalHold, maxEventBytes } from '@holdfast/journal'
+import { Change, type Effect } from '@holdfast/wire'
+import { AccountRows } from './account-rows.ts'
 import { type Answer, type Ask, bytesOfAnswer, encodeReply } from './ask.ts'
 import { Batch } from './batch.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { type CodeRange, widthOf } from './code-leases.ts'
+import { codeOf, DurableLog } from './durable-log.ts'
 import { cutPages, encodeRow } from './flush-row.ts'
-import { activeKey, codeRows, dueOf, referenceKey, wakeKey, wakeRow, writeRows } from './lookup-rows.ts'
+import { referenceKey, wakeKey } from './lookup-rows.ts'
 import { keyOf } from './password-checks.ts'
 import { PendingEffects } from './pending-effects.ts'
 import { type Recovered, recover, sweepPages } from './recovery.ts'
 import type { Services } from './services.ts'
-import { backoffMs, inTurns, Pauses } from './timers.ts'
+import { inTurns } from './timers.ts'
 
 /** Why an activation ended other than by passivation. */
 export type Loss = 'fenced' | 'unavailable' | 'bug'
@@ -41,12 +45,11 @@ export type Loss = 'fenced' | 'unavailable' | 'bug'
 const overheadBytes = 8 * 1024
 /** Finished effects in one change. */
 const finishedPerChangeMax = 4096
+/** Effects handed on in one go: a few milliseconds. */
+const effectsPerSlice = 1024
 
 /** Flushes for effects that end while it leaves. */
 const retireRoundsMax = 4
-
-/** Faults that no repeat mends. */
-const final = new Set<unknown>(['FENCED', 'CORRUPT', 'TOO_LARGE', 'CLOSED'])
 
 type Decided = Extract<Outcome, { kind: 'change' }>
 
@@ -57,11 +60,15 @@ export class Activation {
   readonly #onLost: (loss: Loss) => void
   readonly #checkpoints: Checkpoints
   readonly #effects: PendingEffects
+  readonly #log: DurableLog
+  readonly #rows: AccountRows
 
   readonly #mailbox: Ask[] = []
   /** Requests that left the turn for codes or verdicts. */
   #away = 0
   #turnHeld = false
+  /** A change is in the state, whole or by half, and not in the open batch. */
+  #applying = false
   #open = new Batch()
   #inFlight: Batch | undefined
   #flushing = false
@@ -74,31 +81,28 @@ export class Activation {
   #loss: Loss | undefined
 
   #moment = {}
-  #effectsSeen = 0
+  /** Effects up to this number are durable, and up to the other one taken over. */
+  #effectsDurable = 0
+  #effectsTaken = 0
   #owed = 0
   #finished: number[] = []
   #finishedDue = false
   #cancelFinishedTimer: (() => void) | undefined
   #cancelRetryTimer: (() => void) | undefined
   #pageRuns = 0
-  readonly #pauses: Pauses
-  #activeRow: boolean
-  #wakeRow: number | undefined
 
   private constructor(
     services: Services,
     hold: JournalHold,
     recovered: Recovered,
-    { wakeRow, onLost }: { wakeRow: number | undefined; onLost: (loss: Loss) => void },
+    { wake, onLost }: { wake: Uint8Array | undefined; onLost: (loss: Loss) => void },
   ) {
     this.#services = services
     this.#hold = hold
     this.#state = recovered.state
     this.#onLost = onLost
-    this.#wakeRow = wakeRow
-    this.#pauses = new Pauses(services.timers)
-    // After an unclean end the row may be there, whoever wrote it.
-    this.#activeRow = hold.previousOwner !== undefined
+    this.#log = new DurableLog(services, hold, () => this.#turnAwayNewcomers())
+    this.#rows = new AccountRows(services, hold, wake)
     this.#checkpoints = new Checkpoints(services, hold, recovered)
     this.#effects = new PendingEffects(hold.account, services, (numbers) => this.#finish(numbers))
   }
@@ -118,8 +122,7 @@ export class Activation {
     const startedMs = clock.monotonic()
     const hold = await journal.acquire(account, { owner: hostId })
     const [recovered, wake] = await Promise.all([recover(services, hold), lookups.get(wakeKey(account))])
-    const known = wake && dueOf(wake)
-    const activation = new Activation(services, hold, recovered, { ...options, wakeRow: known })
+    const activation = new Activation(services, hold, recovered, { ...options, wake })
     try {
       await activation.#resume(recovered)
     } catch (error) {
@@ -132,15 +135,12 @@ export class Activation {
   }
 
   async #resume(recovered: Recovered): Promise<void> {
-    const effects = this.#collectEffects()
     const due = this.#state.nextDue()
-    const rows = effects.flatMap(codeRows)
-    if (this.#earlier(due)) rows.push(wakeRow(this.#hold.account, due))
-    if (rows.length > 0) await this.#writeRows(rows)
-    if (this.#earlier(due)) this.#wakeRow = due
+    await this.#rows.resume(this.#state.codeRows(0), due)
     this.#services.onDue(this.#hold.account, due)
-    if (effects.length > 0) this.#activeRow = true
-    this.#effects.adopt(effects, new Set())
+    this.#effectsDurable = this.#state.lastEffect
+    if (this.#takeEffects() > 0) this.#rows.foundActive()
+    if (this.#effectsLeft) void this.#kick()
     if (this.#hold.previousOwner !== undefined) void this.#sweepPages(recovered)
   }
 
@@ -216,7 +216,7 @@ export class Activation {
     this.#effects.stop()
     try {
       await this.#lastCheckpoint()
-      await this.#lastRows({ keepActive: pendingEffects })
+      await this.#rows.last({ due: this.#state.nextDue(), keepActive: pendingEffects })
       await this.#release({ keepActive: pendingEffects })
     } catch (error) {
       this.#services.log.warn(
@@ -238,25 +238,12 @@ export class Activation {
     await this.#checkpoints.removed()
   }
 
-  async #lastRows({ keepActive }: { keepActive: boolean }): Promise<void> {
-    const { account } = this.#hold
-    const rows: LookupChange[] = []
-    const due = this.#state.nextDue()
-    if (due !== this.#wakeRow) {
-      rows.push(due === undefined ? { delete: wakeKey(account) } : wakeRow(account, due))
-    }
-    if (this.#activeRow && !keepActive) rows.push({ delete: activeKey(account) })
-    if (rows.length > 0) await this.#writeRows(rows)
-  }
-
   async #release({ keepActive }: { keepActive: boolean }): Promise<void> {
     const { account } = this.#hold
     try {
       await this.#services.journal.release(this.#hold)
     } catch (error) {
-      // Somebody took over in between: the row that was just removed may have been his.
-      const fenced = codeOf(error) === 'FENCED'
-      if (fenced && this.#activeRow && !keepActive) await this.#writeRows([this.#activeRowPut()])
+      if (codeOf(error) === 'FENCED' && !keepActive) await this.#rows.giveBackActive()
       throw new Error(`the hold of ${account} was not released`, { cause: error })
     }
   }
@@ -361,7 +348,7 @@ export class Activation {
         const step = running.next()
         if (!step.done) await timers.turn()
         else if (step.value.kind === 'slices') running = step.value.steps
-        else if (step.value.kind === 'change') return await this.#commitInTurns(ask, step.value)
+        else if (step.value.kind === 'change') return await this.#inTurns(this.#committing(ask, step.value))
         else return this.#take(ask, step.value, shown)
       }
       running.return({ kind: 'needs' })
@@ -373,14 +360,29 @@ export class Activation {
 
   /** Applies a decided change; from here on it is in the next flush or the state is dropped. */
   #commit(ask: Ask, outcome: Decided): void {
-    const steps = this.#committing(ask, outcome)
-    while (steps.next().done !== true);
+    void this.#run(this.#committing(ask, outcome))
   }
 
-  /** The same for a large change, in slices. It keeps the turn: nobody sees a part of it, and no checkpoint is cut in between. */
-  #commitInTurns(ask: Ask, outcome: Decided): Promise<void> {
+  /**
+   * Applies a change at once when that is short, else in slices that keep the turn. Until the last one nothing is decided, sealed or cut: nobody
+   * sees a part of it, and nothing of it becomes durable before it.
+   *
+   * @returns undefined: it is applied.
+   */
+  #run(steps: Generator<void, void>): Promise<void> | undefined {
+    if (steps.next().done === true) return undefined
+    const { clock, limits, timers } = this.#services
+    const endsMs = clock.monotonic() + limits.turnMs
+    while (clock.monotonic() < endsMs) if (steps.next().done === true) return undefined
+    return this.#turnAway(async () => {
+      await timers.turn()
+      await this.#inTurns(steps)
+    })
+  }
+
+  #inTurns(steps: Generator<void, void>): Promise<void> {
     const { clock, timers, limits } = this.#services
-    return inTurns(this.#committing(ask, outcome), { clock, timers, turnMs: limits.turnMs })
+    return inTurns(steps, { clock, timers, turnMs: limits.turnMs })
   }
 
   *#committing(ask: Ask, { change, uses, reply }: Decided): Generator<void, void> {
@@ -388,6 +390,7 @@ export class Activation {
     const keys = uses.map((blob) => referenceKey(blob, this.#hold.account))
     let answer: Answer
     this.#moment = {}
+    this.#applying = true
     try {
       yield* this.#state.applying(change)
       if (this.#loss !== undefined) return this.#sendAway(ask)
@@ -396,6 +399,8 @@ export class Activation {
       this.#bug(ask, error)
       this.#lose('bug')
       return
+    } finally {
+      this.#applying = false
     }
     this.#effects.withdraw(keys)
     for (const key of keys) this.#open.uses.add(key)
@@ -486,6 +491,8 @@ export class Activation {
     try {
       while (this.#loss === undefined) {
         if (this.#checkpoints.ready) await this.#checkpoints.setRoot()
+        else if (this.#effectsLeft) await this.#takeMoreEffects()
+        else if (this.#finishedGo) await this.#run(this.#addFinished())
         else if (this.#hasWork) await this.#write(this.#seal())
         else if (this.#mayCut) await this.#cutCheckpoint()
         else break
@@ -504,25 +511,18 @@ export class Activation {
 
   get #hasWork(): boolean {
     const { changes, waiting } = this.#open
-    const finished = this.#finishedDue && this.#finished.length > 0 && !this.#turnHeld
-    return changes || waiting.length > 0 || finished
+    return (changes || waiting.length > 0) && !this.#applying
   }
 
-  /** The open batch goes; a new one gathers. */
-  #seal(): Batch {
-    const batch = this.#open
-    if ((batch.changes || this.#finishedDue) && !this.#turnHeld) this.#addFinished(batch)
-    this.#open = new Batch()
-    if (!batch.changes) return batch
-    batch.effects = this.#collectEffects()
-    batch.due = this.#state.nextDue()
-    return batch
+  /** The report of finished effects goes along with the batch that is open, once, or makes one when its time has come. */
+  get #finishedGo(): boolean {
+    const { changes, finished } = this.#open
+    return (changes || this.#finishedDue) && !finished && this.#finished.length > 0 && !this.#turnHeld
   }
 
-  #addFinished(batch: Batch): void {
-    this.#finishedDue = false
+  *#addFinished(): Generator<void, void> {
     const numbers = this.#finished.splice(0, finishedPerChangeMax)
-    if (numbers.length === 0) return
+    this.#finishedDue &&= this.#finished.length > 0
     const change: Change = {
       requestId: Buffer.alloc(0),
       timeMs: this.#services.clock.now(),
@@ -533,31 +533,68 @@ export class Activation {
       operation: 0,
     }
     this.#moment = {}
-    this.#state.apply(change)
-    batch.add(this.#entryOf(change))
+    this.#applying = true
+    try {
+      yield* this.#state.applying(change)
+      this.#open.add(this.#entryOf(change))
+      this.#open.finished = true
+    } catch (error) {
+      this.#lost(error)
+    } finally {
+      this.#applying = false
+    }
   }
 
-  /** Effects that came since the last time. */
-  #collectEffects() {
-    const fresh = [...this.#state.effects(this.#effectsSeen)].filter(
-      ({ number }) => number > this.#effectsSeen,
-    )
-    this.#effectsSeen = fresh.at(-1)?.number ?? this.#effectsSeen
-    this.#owe(fresh.length)
-    return fresh
+  /** The open batch goes; a new one gathers. In one breath with the append: the state is what this batch makes, and nothing else yet. */
+  #seal(): Batch {
+    const batch = this.#open
+    this.#open = new Batch()
+    if (!batch.changes) return batch
+    batch.codeRows = [...this.#state.codeRows(this.#effectsDurable)]
+    batch.lastEffect = this.#state.lastEffect
+    batch.due = this.#state.nextDue()
+    return batch
   }
 
   async #write(batch: Batch): Promise<void> {
     this.#inFlight = batch
     if (batch.changes) await this.#append(batch)
-    else if (!this.#services.journal.capabilities.exclusive && batch.waiting.length > 0) await this.#confirm()
+    else if (!this.#services.journal.capabilities.exclusive && batch.waiting.length > 0)
+      await this.#log.confirm()
     if (this.#loss !== undefined) return
     this.#inFlight = undefined
     this.#heldReplyBytes -= batch.replyBytes
     for (const { ask, answer } of batch.waiting) ask.answer(answer)
     if (!batch.changes) return
-    this.#effects.adopt(batch.effects, this.#open.uses)
+    this.#effectsDurable = batch.lastEffect
+    this.#takeEffects()
     this.#services.onDue(this.#hold.account, batch.due)
+  }
+
+  get #effectsLeft(): boolean {
+    return this.#effectsTaken < this.#effectsDurable
+  }
+
+  async #takeMoreEffects(): Promise<void> {
+    await this.#services.timers.turn()
+    if (this.#loss === undefined) this.#takeEffects()
+  }
+
+  /**
+   * Takes over some of what durable changes owe. What younger changes, durable or not, took back since is not in the state any more. A younger
+   * one that is in the state by half does not matter: its own effects have greater numbers.
+   *
+   * @returns how many; 0: nothing is left.
+   */
+  #takeEffects(): number {
+    const through = this.#effectsDurable
+    const effects = Iterator.from(this.#state.effects(this.#effectsTaken, through))
+      .take(effectsPerSlice)
+      .toArray()
+    this.#effectsTaken = effects.length < effectsPerSlice ? through : (effects.at(-1) as Effect).number
+    this.#owe(effects.length)
+    this.#effects.adopt(effects)
+    return effects.length
   }
 
   async #append(batch: Batch): Promise<void> {
@@ -571,11 +608,19 @@ export class Activation {
     const row = encodeRow(batch.entries)
     const pages = batch.pages
     for (const page of pages) {
-      await this.#untilDurable(() => journal.putPage(account, page.name, page.bytes))
+      await this.#log.until(() => journal.putPage(account, page.name, page.bytes))
     }
-    await this.#appendWithRows(row, this.#rowsBefore(batch), this.#rowsBeside(batch), batch.uses)
-    this.#activeRow = true
-    if (this.#earlier(batch.due)) this.#wakeRow = batch.due
+    const before = () => this.#rows.before(batch)
+    await this.#log.append(row, {
+      before: journal.capabilities.ordered
+        ? before
+        : async () => {
+            await this.#effects.behindDeletesOf(batch.uses)
+            await before()
+          },
+      beside: () => this.#rows.beside(batch),
+    })
+    this.#rows.written(batch)
     const seq = this.#hold.head
     this.#checkpoints.appended({ seq, bytes: row.length, pages: pages.map(({ name }) => name) })
     if (cut) void this.#writeCheckpoint()
@@ -588,132 +633,7 @@ export class Activation {
     })
   }
 
-  #rowsBefore(batch: Batch): LookupChange[] {
-    const rows: LookupChange[] = [...batch.uses].map((key) => ({ put: key, value: new Uint8Array() }))
-    if (!this.#activeRow) rows.push(this.#activeRowPut())
-    return rows
-  }
-
-  #rowsBeside(batch: Batch): LookupChange[] {
-    const rows = batch.effects.flatMap(codeRows)
-    if (this.#earlier(batch.due)) rows.push(wakeRow(this.#hold.account, batch.due))
-    return rows
-  }
-
-  #activeRowPut(): LookupChange {
-    return { put: activeKey(this.#hold.account), value: Buffer.from(this.#services.hostId) }
-  }
-
-  #earlier(due: number | undefined): due is number {
-    return due !== undefined && (this.#wakeRow === undefined || due < this.#wakeRow)
-  }
-
-  /**
-   * Resolves when the row and all rows around it are durable. An append that certainly was not written is issued again, with
-   * its rows before it, a bounded number of times.
-   */
-  async #appendWithRows(
-    row: Uint8Array,
-    before: readonly LookupChange[],
-    beside: readonly LookupChange[],
-    uses: ReadonlySet<string>,
-  ): Promise<void> {
-    const { ordered } = this.#services.journal.capabilities
-    if (!ordered) {
-      await this.#effects.behindDeletesOf(uses)
-      if (before.length > 0) await this.#untilDurable(() => this.#writeRows(before))
-    }
-    let rowsBefore = ordered ? before : []
-    let rowsBeside = beside
-    for (let attempt = 1; ; attempt++) {
-      const written = await Promise.allSettled([
-        rowsBefore.length > 0 ? this.#writeRows(rowsBefore) : undefined,
-        this.#tryAppend(row),
-        rowsBeside.length > 0 ? this.#writeRows(rowsBeside) : undefined,
-      ])
-      if (written[0].status === 'fulfilled') rowsBefore = []
-      if (written[2].status === 'fulfilled') rowsBeside = []
-      if (written[1].status === 'rejected') throw written[1].reason
-      if (written[1].value) break
-      if (attempt >= this.#services.limits.appendAttemptsMax) {
-        throw new JournalFault(
-          'UNAVAILABLE',
-          `${attempts(attempt)} to append to ${this.#hold.account} failed`,
-        )
-      }
-      await this.#stall(attempt)
-    }
-    const missing = [...rowsBefore, ...rowsBeside]
-    if (missing.length > 0) await this.#untilDurable(() => this.#writeRows(missing))
-  }
-
-  /** @returns whether the row is in. @throws when the activation is over. */
-  async #tryAppend(row: Uint8Array): Promise<boolean> {
-    try {
-      await this.#services.journal.append(this.#hold, row)
-      return true
-    } catch (error) {
-      const code = codeOf(error)
-      if (final.has(code)) throw error
-      if (code === 'UNAVAILABLE') return false
-      this.#services.log.warn(
-        { account: this.#hold.account, err: error },
-        'the outcome of an append is unknown',
-      )
-      return this.#settle()
-    }
-  }
-
-  /** Asks the serial head until it answers. */
-  async #settle(): Promise<boolean> {
-    const { journal, metrics } = this.#services
-    const { account, epoch, head } = this.#hold
-    const now = await this.#untilDurable(() => journal.head(account), { stalledFromStart: true })
-    if (now.epoch !== epoch) {
-      metrics.unknown({ outcome: 'fenced' })
-      throw new JournalFault('FENCED', `${account} is in epoch ${now.epoch}, not in ours, ${epoch}`)
-    }
-    if (now.head !== head && now.head !== head + 1) {
-      throw new JournalFault('CORRUPT', `${account} is at row ${now.head}, our hold at ${head}`)
-    }
-    this.#hold.head = now.head
-    this.#hold.chain = now.chain
-    metrics.unknown({ outcome: now.head === head ? 'out' : 'in' })
-    return now.head !== head
-  }
-
-  /** We still were the owner when this resolves: what was read before it was the truth. */
-  async #confirm(): Promise<void> {
-    const { account, epoch } = this.#hold
-    const now = await this.#untilDurable(() => this.#services.journal.head(account))
-    if (now.epoch !== epoch)
-      throw new JournalFault('FENCED', `${account} is in epoch ${now.epoch}, not in ours, ${epoch}`)
-  }
-
-  /** Repeats work that may be repeated, until it is done, the fault is final or the activation over. */
-  async #untilDurable<T>(work: () => Promise<T>, { stalledFromStart = false } = {}): Promise<T> {
-    if (stalledFromStart) this.#turnAwayNewcomers()
-    for (let attempt = 0; ; attempt++) {
-      try {
-        return await work()
-      } catch (error) {
-        const code = codeOf(error)
-        if (code !== 'UNAVAILABLE' && code !== 'UNKNOWN') throw error
-        this.#services.log.warn({ account: this.#hold.account, attempt, err: error }, 'the stores refuse')
-        await this.#stall(attempt)
-      }
-    }
-  }
-
-  /** Waits a while; who came too late for it is sent away. */
-  async #stall(attempt: number): Promise<void> {
-    const { limits, randomness } = this.#services
-    this.#turnAwayNewcomers()
-    const bounds = { firstMs: limits.retryFirstMs, maxMs: limits.retryMaxMs, fraction: randomness.fraction() }
-    await this.#pauses.pause(backoffMs(attempt, bounds))
-    if (this.#loss !== undefined) throw new JournalFault('UNAVAILABLE', `${this.#hold.account} was given up`)
-  }
-
+  /** The stores refuse. Who came too late for the wait that follows is sent away. */
   #turnAwayNewcomers(): void {
     this.#stalled = true
     for (const ask of this.#mailbox.splice(0)) ask.unavailable()
@@ -721,10 +641,6 @@ export class Activation {
     for (const { ask } of [...(this.#inFlight?.waiting ?? []), ...this.#open.waiting]) {
       if (ask.expired(nowMs)) ask.unavailable()
     }
-  }
-
-  #writeRows(rows: readonly LookupChange[]): Promise<void> {
-    return writeRows(this.#services.lookups, rows, { rowsMax: this.#services.limits.lookupRowsMax })
   }
 
   // ---- effects and checkpoints
@@ -790,7 +706,7 @@ export class Activation {
     this.#cancelFinishedTimer?.()
     this.#cancelRetryTimer?.()
     this.#effects.stop()
-    this.#pauses.endAll()
+    this.#log.end()
     this.#owe(-this.#owed)
     const waiting = [...(this.#inFlight?.waiting ?? []), ...this.#open.waiting].map(({ ask }) => ask)
     for (const ask of [...waiting, ...this.#mailbox.splice(0)]) this.#sendAway(ask)
@@ -801,12 +717,4 @@ export class Activation {
     if (this.#loss === 'fenced') ask.moved()
     else ask.unavailable()
   }
-}
-
-function codeOf(error: unknown): string | undefined {
-  return (error as { code?: string }).code
-}
-
-function attempts(count: number): string {
-  return count === 1 ? 'one attempt' : `${count} attempts`
 }

@@ -17,8 +17,11 @@ export class Batch {
   rowBytes = 0
   replyBytes = 0
 
-  /** Set when it is sealed. Effects its changes made. */
-  effects: Effect[] = []
+  /** The report of finished effects is in it. */
+  finished = false
+  /** Set when it is sealed. New share codes, and the number of the last effect that its changes made. */
+  codeRows: Effect[] = []
+  lastEffect = 0
   /** When the account's next timer is due after it, Unix seconds. */
   due: number | undefined
 

@@ -23,25 +23,45 @@ export function dueOf(value: Uint8Array): number {
   return Number(Buffer.from(value).toString())
 }
 
-/** Rows `code/<code>` → content id of one effect. */
-export function codeRows(effect: Effect): LookupChange[] {
-  if (effect.effect?.$case !== 'codeRow') return []
-  const { codes, contentIds } = effect.effect.value
-  return codes.map((code, at) => ({ put: `code/${code}`, value: Buffer.from(contentIds[at] ?? '') }))
+/** Rows `code/<code>` → content id. */
+export function* codeRows(effects: Iterable<Effect>): Generator<LookupChange> {
+  for (const { effect } of effects) {
+    if (effect?.$case !== 'codeRow') continue
+    const { codes, contentIds } = effect.value
+    for (const [at, code] of codes.entries())
+      yield { put: `code/${code}`, value: Buffer.from(contentIds[at] ?? '') }
+  }
 }
 
-/** Issues all rows at once, in writes of bounded size; resolves when all are durable. */
+/**
+ * Issues rows in writes of bounded size; resolves when all are durable.
+ * @param turn others have theirs between two writes. Without it all are issued at once, ahead of whatever is issued next.
+ */
 export async function writeRows(
   lookups: LookupStore,
-  rows: readonly LookupChange[],
-  { rowsMax }: { rowsMax: number },
+  rows: Iterable<LookupChange>,
+  { rowsMax, turn }: { rowsMax: number; turn?: () => Promise<void> },
 ): Promise<void> {
+  const faults: unknown[] = []
   const writes: Promise<void>[] = []
-  for (let start = 0; start < rows.length; start += rowsMax) {
-    writes.push(lookups.write(rows.slice(start, start + rowsMax)))
+  for (const some of inBatches(rows, rowsMax)) {
+    if (turn !== undefined && writes.length > 0) await turn()
+    if (faults.length > 0) break
+    writes.push(lookups.write(some).catch((fault: unknown) => void faults.push(fault)))
   }
-  const failed = (await Promise.allSettled(writes)).find((write) => write.status === 'rejected')
-  if (failed !== undefined) throw failed.reason
+  await Promise.all(writes)
+  if (faults.length > 0) throw faults[0]
+}
+
+function* inBatches(rows: Iterable<LookupChange>, rowsMax: number): Generator<LookupChange[]> {
+  let batch: LookupChange[] = []
+  for (const row of rows) {
+    batch.push(row)
+    if (batch.length < rowsMax) continue
+    yield batch
+    batch = []
+  }
+  if (batch.length > 0) yield batch
 }
 
 function hex(bytes: Uint8Array): string {

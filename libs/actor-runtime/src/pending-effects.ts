@@ -53,16 +53,15 @@ export class PendingEffects {
   }
 
   /**
-   * Takes over effects of durable changes. Code rows are durable by now and only counted as done.
-   * @param usedSince reference keys that younger, not yet durable changes took into use again.
+   * Takes over effects of durable changes, without those that younger changes, durable or not, took back. Code rows are durable by now and only
+   * counted as done.
    */
-  adopt(effects: readonly Effect[], usedSince: ReadonlySet<string>): void {
+  adopt(effects: readonly Effect[]): void {
     const done: number[] = []
     for (const effect of effects) {
       const kind = effect.effect
       if (kind?.$case === 'signInMail') this.#mail(effect.number, kind.value)
       else if (kind?.$case !== 'blobReleased' || kind.value.blob === undefined) done.push(effect.number)
-      else if (usedSince.has(referenceKey(kind.value.blob, this.#account))) done.push(effect.number)
       else this.#addRelease(effect.number, kind.value.blob)
     }
     if (done.length > 0) this.#finished(done)

@@ -45,6 +45,8 @@ async function storm(t: Test, seed: number): Promise<void> {
     codesDrawn: 8,
     effectsIdleMs: 2,
     takeoversPerMinuteMax: 1_000_000,
+    // In every other storm each change is applied in slices, with the loop turning between them.
+    turnMs: 8 * (seed % 2),
   }
   world.host('one', { limits })
   world.host('two', { limits })

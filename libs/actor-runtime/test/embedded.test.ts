@@ -1,11 +1,12 @@
 /** The runtime with what `npm start` stands on: the real core, journals in LevelDB, real time. */
 import { randomBytes, scryptSync } from 'node:crypto'
 import { MemoryBus } from '@holdfast/bus'
-import { createAccountStates } from '@holdfast/content-tree'
+import { type AccountStates, createAccountStates } from '@holdfast/content-tree'
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import { Keyring, mintRequestId } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Blob, Item } from '@holdfast/wire'
 import t from 'tap'
+import { wrapped } from '../../../test/sim/observed-states.ts'
 import { AccountHost, RoutedAccountClient } from '../src/index.ts'
 import type { RuntimeLimits } from '../src/limits.ts'
 
@@ -25,7 +26,11 @@ type Who = NonNullable<NonNullable<AccountRequest['caller']>['who']>
 type Operation = NonNullable<AccountRequest['operation']>
 
 /** One life of the process. */
-async function live(path: string, limits: Partial<RuntimeLimits> = { checkpointBytesMin: 4096 }) {
+async function live(
+  path: string,
+  limits: Partial<RuntimeLimits> = { checkpointBytesMin: 4096 },
+  core = states,
+) {
   const store = await LevelMetadataStore.open({ path })
   const bus = new MemoryBus()
   const faults: object[] = []
@@ -34,7 +39,7 @@ async function live(path: string, limits: Partial<RuntimeLimits> = { checkpointB
     bus,
     journal: store.journals,
     lookups: store.lookups,
-    states,
+    states: core,
     mailer: { send: async () => {} },
     sweepMs: 100,
     limits,
@@ -212,6 +217,76 @@ t.test('an account of many contents goes to rest and comes back in a blink', asy
   t.strictSame(after, before)
   t.equal(after.result?.$case === 'account' && after.result.value.fileCount, 10_000)
   t.ok(ms < 2000, `${ms} ms`)
+  t.strictSame(life.faults, [])
+  await life.end({ cleanly: true })
+})
+
+/** Counts what a state does in the loop's turn: slices of applying, and effects handed on. */
+function counted(states: AccountStates, count: (what: 'slices' | 'effects') => void): AccountStates {
+  return wrapped(states, (state) => ({
+    *applying(change) {
+      for (const _ of state.applying(change)) {
+        count('slices')
+        yield
+      }
+    },
+    *effects(after, through) {
+      for (const effect of state.effects(after, through)) {
+        count('effects')
+        yield effect
+      }
+    },
+  }))
+}
+
+t.test('deleting 40,000 contents leaves the loop a turn after each slice', async (t) => {
+  const done = { slices: 0, effects: 0 }
+  const most = { slices: 0, effects: 0 }
+  const all = { slices: 0, effects: 0 }
+  const path = t.testdir()
+  const counting = counted(states, (what) => {
+    all[what]++
+    most[what] = Math.max(most[what], ++done[what])
+  })
+  let life = await live(path, { turnMs: 0 }, counting)
+  const account = ring.ids.account('eu-par')
+  const folderId = String(itemOf(await life.ask(account, upload('first'))).parentFolder)
+  const top = { sourceId: '', parent: 0, isFolder: true, modTime: 0, mimetype: '', blob: undefined }
+  for (const part of ['a', 'b']) {
+    const entries = Array.from({ length: 20_000 }, (_, at) =>
+      at === 0 ? { ...top, name: part } : { ...top, isFolder: false, name: `${part}${at}`, blob: blob() },
+    )
+    const sources = [{ contentId: part, manifest: { entries } }]
+    await life.ask(account, { $case: 'copyContents', value: { sources, folderId, skipUnreadable: false } })
+  }
+  const references = async () => {
+    let count = 0
+    for await (const _ of life.store.lookups.scan('ref/')) count++
+    return count
+  }
+  t.equal(await references(), 39_999)
+
+  let watching = true
+  const turn = () => {
+    done.slices = 0
+    done.effects = 0
+    if (watching) setImmediate(turn)
+  }
+  most.effects = 0
+  most.slices = 0
+  all.slices = 0
+  turn()
+  await life.ask(account, { $case: 'deleteContents', value: { contentIds: [folderId] } })
+  t.strictSame((await rootOf(life, account)).children, [], 'gone at once')
+  // In the middle of it the process ends: what is left is taken up again.
+  await life.end({ cleanly: false })
+  life = await live(path, { turnMs: 0 }, counting)
+  t.strictSame((await rootOf(life, account)).children, [])
+  while ((await references()) > 0) await new Promise((resolve) => setTimeout(resolve, 50))
+  watching = false
+  t.ok(all.slices >= 36, `${all.slices} slices`)
+  t.ok(most.slices <= 2, `${most.slices} slices in one turn`)
+  t.ok(most.effects <= 2 * 1024, `${most.effects} effects in one turn`)
   t.strictSame(life.faults, [])
   await life.end({ cleanly: true })
 })

@@ -216,13 +216,17 @@ t.test('references go after the last use, and the collector hears of it', async 
   t.strictSame(world.released, ['1'])
 })
 
-for (const ordered of [true, false]) {
+for (const [ordered, turnMs] of [
+  [true, 8],
+  [false, 8],
+  [true, 0],
+] as const) {
   t.test(
-    `a removal never hits the reference of a use that came after it, ordered stores: ${ordered}`,
+    `a removal never hits the reference of a use that came after it, ordered stores: ${ordered}, turns of ${turnMs} ms`,
     async (t) => {
       const world = new World({ ordered })
       t.teardown(() => world.close())
-      world.host('one')
+      world.host('one', { limits: { turnMs } })
       await world.create()
       await addFile(world, 'f', 1)
 
@@ -505,4 +509,90 @@ t.test('a stale owner that writes a checkpoint late changes nothing', async (t) 
   root.release()
   t.equal(statusOf(await late), 'ok', 'by the new owner')
   t.strictSame((await world.names()).sort(), ['b', 'late'])
+})
+
+for (const turnMs of [8, 0])
+  t.test(`what a change owes waits until it is durable, turns of ${turnMs} ms`, async (t) => {
+    const world = new World()
+    t.teardown(() => world.close())
+    world.host('one', { limits: { turnMs } })
+    await world.create()
+    await addFile(world, 'f', 1)
+    await settled()
+    const [first, second] = [world.medium.hold('append'), world.medium.hold('append')]
+    const before = world.folder('x')
+    await first.reached
+    const removed = remove(world, 'f')
+    await settled()
+    first.release()
+    await second.reached
+    await before
+    await settled()
+    t.equal((await world.keys('ref/01')).length, 1, 'the batch before is durable')
+    second.release()
+    t.equal(statusOf(await removed), 'ok')
+    while ((await world.keys('ref/01')).length > 0) await settled()
+  })
+
+t.test('what a change owes that is half applied does not go with the batch before it', async (t) => {
+  for (let turns = 0; turns < 8; turns++) {
+    const world = new World()
+    t.teardown(() => world.close())
+    // Every change is applied in slices, with the loop turning between them.
+    const host = world.host('one', { limits: { turnMs: 0 } })
+    await world.create()
+    await addFile(world, 'f', 1)
+    await settled()
+    const faults: unknown[] = []
+    const unanswered = (fault: unknown) => void faults.push(fault)
+    const [first, second] = [world.medium.hold('append'), world.medium.hold('append')]
+    void world.folder('x').catch(unanswered)
+    await first.reached
+    void world.folder('y').catch(unanswered)
+    await settled()
+    void remove(world, 'f').catch(unanswered)
+    for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate)
+    first.release()
+    await second.reached
+    world.medium.hold('append')
+    second.release()
+    await settled()
+    world.kill(host)
+    world.host('two')
+    world.hostId = 'two'
+    for (const fault of faults) t.ok(fault instanceof Error, `its host ended: ${fault}`)
+    if ((await world.names()).includes('f')) t.equal((await world.keys('ref/01')).length, 1, `${turns} turns`)
+  }
+})
+
+t.test('a checkpoint holds no change that was refused, applied in slices or not', async (t) => {
+  for (let round = 0; round < 48; round++) {
+    const turns = round >> 1
+    const world = new World()
+    t.teardown(() => world.close())
+    // A checkpoint of every row.
+    const limits = { turnMs: 8 * (round % 2), checkpointBytesMin: 1, tailFlushesMax: 1, effectsIdleMs: 1 }
+    const host = world.host('one', { limits })
+    await world.create()
+    const acknowledged: string[] = []
+    const leaving = new AbortController()
+    for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) {
+      const { signal } = leaving
+      void world.folder(name, { signal }).then(
+        () => acknowledged.push(name),
+        () => {},
+      )
+      if (turns % 3 === 0) await new Promise(setImmediate)
+    }
+    for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate)
+    const heal = world.medium.fail('append', { code: 'UNAVAILABLE', times: Number.POSITIVE_INFINITY })
+    await settled()
+    leaving.abort()
+    world.kill(host)
+    await settled()
+    heal()
+    world.host('two')
+    world.hostId = 'two'
+    t.strictSame(await world.names(), acknowledged, `${turns} turns of ${limits.turnMs} ms`)
+  }
 })

@@ -86,9 +86,17 @@ export class TinyState implements AccountState {
     return due.length === 0 ? undefined : Math.min(...due)
   }
 
-  *effects(after = 0): Generator<Effect> {
+  get lastEffect(): number {
+    return this.#facts.nextEffect - 1
+  }
+
+  *codeRows(after: number): Generator<Effect> {
+    for (const effect of this.effects(after)) if (effect.effect?.$case === 'codeRow') yield effect
+  }
+
+  *effects(after = 0, through = this.lastEffect): Generator<Effect> {
     for (const { number, code, blob, mail } of this.#facts.effects) {
-      if (number <= after) continue
+      if (number <= after || number > through) continue
       if (code)
         yield { number, effect: { $case: 'codeRow', value: { codes: [code[0]], contentIds: [code[1]] } } }
       if (blob) yield { number, effect: { $case: 'blobReleased', value: { blob: blobOf(blob) } } }
@@ -236,13 +244,19 @@ export class TinyState implements AccountState {
 
   /** What were asked or applied between the slices would show. */
   *applying(change: Change): Generator<void, void> {
+    yield
+    this.#states.applied++
+    for (const { event } of change.events) this.#applyEvent(event)
     for (let slice = 0; slice < 3; slice++) yield
-    this.apply(change)
+    this.#keepOutcome(change)
   }
 
   apply(change: Change): void {
-    this.#states.applied++
-    for (const { event } of change.events) this.#applyEvent(event)
+    const steps = this.applying(change)
+    while (steps.next().done !== true);
+  }
+
+  #keepOutcome(change: Change): void {
     if (change.requestId.length === 0) return
     const id = change.requestId.toString('hex')
     if (this.#facts.outcomes[id] !== undefined) throw new Error(`request ${id} was executed twice`)

@@ -277,6 +277,21 @@ t.test('long work runs in slices: the account waits, others do not, nothing half
   t.ok(order.indexOf('quick') < order.indexOf('slice 49'), 'the other account came in between')
 })
 
+t.test('a decision in slices keeps its turn on a busy account', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  // Between any two decisions the loop turns.
+  world.host('one', { limits: { turnMs: 0 } })
+  await world.create()
+  await Promise.all(['slices:5', 'slices:50', 'after'].map((name) => world.folder(name)))
+  const order = world.states.decided
+  t.strictSame(order.slice(order.indexOf('slices:50')), [
+    'slices:50',
+    ...Array.from({ length: 50 }, (_, step) => `slice ${step}`),
+    'after',
+  ])
+})
+
 const verifier = (byte: number): PasswordVerifier => ({
   salt: Buffer.alloc(16, byte),
   hash: Buffer.alloc(32, byte),

@@ -8,6 +8,7 @@ import t from 'tap'
 import { CodeLeases, widthOf } from '../src/code-leases.ts'
 import { DueAccounts } from '../src/due-accounts.ts'
 import { cutPages, decodeRow, digestOf, encodeRow } from '../src/flush-row.ts'
+import { writeRows } from '../src/lookup-rows.ts'
 import { cutRequest, RequestJoiner } from '../src/request-parts.ts'
 import { forEachAtMost, Slots } from '../src/slots.ts'
 import { ManualTime, settled, World } from './world.ts'
@@ -52,6 +53,32 @@ t.test('rows give back the changes of a flush in their order, large ones from pa
   )
   t.pass()
 })
+
+t.test(
+  'many rows leave others their turns between writes, and none is issued after one that failed',
+  async (t) => {
+    const rows = Array.from({ length: 25 }, (_, n) => ({ put: `code/${n}`, value: new Uint8Array() }))
+    const did: (number | 'turn')[] = []
+    const fails = (at: number) => ({
+      async write({ length }: { length: number }) {
+        did.push(length)
+        if (did.length === at) throw new Error('refused')
+      },
+    })
+    const turn = async () => {
+      did.push('turn')
+    }
+    const store = (at: number) => fails(at) as unknown as MemoryLookupStore
+    await writeRows(store(0), rows, { rowsMax: 10, turn })
+    t.strictSame(did.splice(0), [10, 'turn', 10, 'turn', 5])
+    await t.rejects(writeRows(store(3), rows, { rowsMax: 10, turn }), { message: 'refused' })
+    t.strictSame(did.splice(0), [10, 'turn', 10, 'turn'])
+    // Without turns all are on their way before whatever the caller issues next.
+    const written = writeRows(store(0), rows, { rowsMax: 10 })
+    t.strictSame(did.splice(0), [10, 10, 5])
+    await written
+  },
+)
 
 t.test('timers come out in their order, and what does not fit is known to be missing', (t) => {
   const command = fc.record({

@@ -1,0 +1,142 @@
+/**
+ * The rows of an account's journal, and those that go around them, brought to the stores: what may be repeated is repeated, and what
+ * nobody knows the outcome of is settled by the serial head, never guessed.
+ */
+import { JournalFault, type JournalHold } from '@holdfast/journal'
+import type { Services } from './services.ts'
+import { backoffMs, Pauses } from './timers.ts'
+
+/** Faults that no repeat mends. */
+const final = new Set<unknown>(['FENCED', 'CORRUPT', 'TOO_LARGE', 'CLOSED'])
+
+export interface RowsAround {
+  /** Must be durable before the row. */
+  before: () => Promise<void>
+  /** Must be durable when the append is. */
+  beside: () => Promise<void>
+}
+
+export class DurableLog {
+  readonly #services: Services
+  readonly #hold: JournalHold
+  readonly #onStall: () => void
+  readonly #pauses: Pauses
+  #ended = false
+
+  /** @param onStall the stores refuse, or do not say what became of a row: told each time before they are tried again. */
+  constructor(services: Services, hold: JournalHold, onStall: () => void) {
+    this.#services = services
+    this.#hold = hold
+    this.#onStall = onStall
+    this.#pauses = new Pauses(services.timers)
+  }
+
+  /** What is being tried again is given up with `UNAVAILABLE`. */
+  end(): void {
+    this.#ended = true
+    this.#pauses.endAll()
+  }
+
+  /**
+   * Resolves when the row and all rows around it are durable. An append that certainly was not written is issued again, with
+   * its rows before it, a bounded number of times.
+   * @throws JournalFault: the activation is over.
+   */
+  async append(row: Uint8Array, { before, beside }: RowsAround): Promise<void> {
+    const { ordered } = this.#services.journal.capabilities
+    if (!ordered) await this.until(before)
+    const missing = new Set(ordered ? [before, beside] : [beside])
+    const write = async (rows: () => Promise<void>) => {
+      if (!missing.has(rows)) return
+      await rows()
+      missing.delete(rows)
+    }
+    for (let attempt = 1; ; attempt++) {
+      const written = await Promise.allSettled([write(before), this.#tryAppend(row), write(beside)])
+      if (written[1].status === 'rejected') throw written[1].reason
+      if (written[1].value) break
+      if (attempt >= this.#services.limits.appendAttemptsMax) {
+        throw new JournalFault(
+          'UNAVAILABLE',
+          `${attempts(attempt)} to append to ${this.#hold.account} failed`,
+        )
+      }
+      await this.#stall(attempt)
+    }
+    for (const rows of missing) await this.until(rows)
+  }
+
+  /** We still were the owner when this resolves: what was read before it was the truth. @throws JournalFault. */
+  async confirm(): Promise<void> {
+    const { account, epoch } = this.#hold
+    const now = await this.until(() => this.#services.journal.head(account))
+    if (now.epoch !== epoch)
+      throw new JournalFault('FENCED', `${account} is in epoch ${now.epoch}, not in ours, ${epoch}`)
+  }
+
+  /** Repeats work that may be repeated, until it is done, the fault is final or all has ended. */
+  async until<T>(work: () => Promise<T>): Promise<T> {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return await work()
+      } catch (error) {
+        const code = codeOf(error)
+        if (code !== 'UNAVAILABLE' && code !== 'UNKNOWN') throw error
+        this.#services.log.warn({ account: this.#hold.account, attempt, err: error }, 'the stores refuse')
+        await this.#stall(attempt)
+      }
+    }
+  }
+
+  /** @returns whether the row is in. @throws when the activation is over. */
+  async #tryAppend(row: Uint8Array): Promise<boolean> {
+    try {
+      await this.#services.journal.append(this.#hold, row)
+      return true
+    } catch (error) {
+      const code = codeOf(error)
+      if (final.has(code)) throw error
+      if (code === 'UNAVAILABLE') return false
+      this.#services.log.warn(
+        { account: this.#hold.account, err: error },
+        'the outcome of an append is unknown',
+      )
+      return this.#settle()
+    }
+  }
+
+  /** Asks the serial head until it answers. */
+  async #settle(): Promise<boolean> {
+    const { journal, metrics } = this.#services
+    const { account, epoch, head } = this.#hold
+    this.#onStall()
+    const now = await this.until(() => journal.head(account))
+    if (now.epoch !== epoch) {
+      metrics.unknown({ outcome: 'fenced' })
+      throw new JournalFault('FENCED', `${account} is in epoch ${now.epoch}, not in ours, ${epoch}`)
+    }
+    if (now.head !== head && now.head !== head + 1) {
+      throw new JournalFault('CORRUPT', `${account} is at row ${now.head}, our hold at ${head}`)
+    }
+    this.#hold.head = now.head
+    this.#hold.chain = now.chain
+    metrics.unknown({ outcome: now.head === head ? 'out' : 'in' })
+    return now.head !== head
+  }
+
+  async #stall(attempt: number): Promise<void> {
+    const { limits, randomness } = this.#services
+    this.#onStall()
+    const bounds = { firstMs: limits.retryFirstMs, maxMs: limits.retryMaxMs, fraction: randomness.fraction() }
+    await this.#pauses.pause(backoffMs(attempt, bounds))
+    if (this.#ended) throw new JournalFault('UNAVAILABLE', `${this.#hold.account} was given up`)
+  }
+}
+
+export function codeOf(error: unknown): string | undefined {
+  return (error as { code?: string }).code
+}
+
+function attempts(count: number): string {
+  return count === 1 ? 'one attempt' : `${count} attempts`
+}
