@@ -23,13 +23,13 @@ import { none } from './columns.ts'
 import type { TreeSettings } from './contract.ts'
 import { applyCopy, type PreparedIds } from './copy.ts'
 import { type AccountFacts, withSet } from './facts.ts'
-import { sweepRowsPerChangeMax, treeDepthMax } from './limits.ts'
+import { freedRowsPerSlice, sweepRowsPerChangeMax, treeDepthMax } from './limits.ts'
 import { isKept, recipeBytes, recipeIds } from './operations.ts'
 
 export const rootName = 'root'
 export const binName = 'recyclebin'
 
-/** Yields within large copies. @param prepared ids made while the change was decided; made again when absent. */
+/** Yields within large copies, and while many rows are freed. @param prepared ids made while the change was decided; made again when absent. */
 export function* applyChange(
   account: Account,
   change: Change,
@@ -40,13 +40,14 @@ export function* applyChange(
     if (event === undefined) throw new Error('an event of a kind this version does not know')
     if (event.$case === 'contentsCopied')
       recipe.push(...(yield* applyCopy(account, event.value, { settings, change, prepared })))
+    else if (event.$case === 'contentsDeleted') yield* deleted(account, event.value)
     else {
       applyEvent(account, event)
       recipe.push(...recipeIds(event))
     }
   }
   const { tree, effects } = account
-  tree.sweep(sweepRowsPerChangeMax, (blob) => effects.addRelease(blob))
+  yield* tree.sweep(sweepRowsPerChangeMax, (blob) => effects.addRelease(blob))
   if (!isKept(change)) return
   account.outcomes.keep({
     requestId: change.requestId,
@@ -59,7 +60,7 @@ export function* applyChange(
 
 function applyEvent(
   account: Account,
-  event: Exclude<NonNullable<Event['event']>, { $case: 'contentsCopied' }>,
+  event: Exclude<NonNullable<Event['event']>, { $case: 'contentsCopied' | 'contentsDeleted' }>,
 ): void {
   switch (event.$case) {
     case 'accountCreated':
@@ -73,9 +74,6 @@ function applyEvent(
       break
     case 'attributeSet':
       attributeSet(account, event.value)
-      break
-    case 'contentsDeleted':
-      deleted(account, event.value)
       break
     case 'contentsMoved':
       moved(account, event.value)
@@ -205,14 +203,24 @@ function attributeSet(account: Account, event: AttributeSet): void {
 }
 
 /** The bin's own id stands for all that is in it. Contents that went with a folder named before are gone already. */
-function deleted(account: Account, event: ContentsDeleted): void {
+function* deleted(account: Account, event: ContentsDeleted): Generator<void, void> {
   const { tree } = account
   for (const id of event.ids) {
     const row = tree.find(id)
     if (row < 0 || (event.toBin && tree.inBin(row))) continue
-    if (row === tree.bin) for (const child of [...tree.children(row)]) discard(account, child, event.time)
+    if (row === tree.bin) yield* emptied(account, event.time)
     else if (event.toBin) recycle(account, row, event.time)
     else discard(account, row, event.time)
+  }
+}
+
+function* emptied(account: Account, time: number): Generator<void, void> {
+  const { tree } = account
+  const children = [...tree.children(tree.bin)]
+  tree.orders.expect(tree.bin, children.length)
+  for (const [place, child] of children.entries()) {
+    discard(account, child, time)
+    if (place % freedRowsPerSlice === freedRowsPerSlice - 1) yield
   }
 }
 

@@ -5,7 +5,7 @@
  * removed under the new use.
  */
 import type { Blob, BlobColumns as SavedBlobs } from '@holdfast/wire'
-import { BlobColumns, setColumn } from './columns.ts'
+import { assertRows, BlobColumns, setColumn, wordsOf } from './columns.ts'
 import { WordIndex } from './word-index.ts'
 
 const keyBytes = 64
@@ -84,6 +84,14 @@ export class BlobTable {
     this.columns.give(row)
   }
 
+  get releaseCount(): number {
+    return this.#releases.size
+  }
+
+  rowOfRelease(effectNumber: number): number | undefined {
+    return this.#releases.get(effectNumber)
+  }
+
   releases(): Iterable<[number: number, row: number]> {
     return this.#releases
   }
@@ -114,18 +122,28 @@ export class BlobTable {
     const { columns } = this
     const count = saved.releases.length / 8
     const first = columns.takeRun(count)
-    const keys = Buffer.from(columns.keys.buffer)
-    for (let place = 0; place < count; place++) {
-      const at = (first + place) * keyBytes
-      saved.ids.copy(keys, at, place * 48, place * 48 + 48)
-      saved.incarnations.copy(keys, at + 48, place * 16, place * 16 + 16)
-      this.#index.add(first + place)
-      const release = saved.releases.readDoubleLE(place * 8)
-      if (release !== 0) this.owe(first + place, release)
-    }
+    assertRows(count, [
+      [saved.ids, 48],
+      [saved.incarnations, 16],
+      [saved.sizes, 8],
+      [saved.crc32s, 4],
+      [saved.placementGroups, 4],
+    ])
+    const ids = wordsOf(saved.ids)
+    const incarnations = wordsOf(saved.incarnations)
     setColumn(columns.size, first, saved.sizes)
     setColumn(columns.crc32, first, saved.crc32s)
     setColumn(columns.placementGroup, first, saved.placementGroups)
+    setColumn(columns.release, first, saved.releases)
+    // Plain loops over words: most accounts are loaded by code that was never compiled, where each call costs more than what it does.
+    const { keys, release } = columns
+    for (let place = 0, at = first * 16; place < count; place++, at += 16) {
+      for (let word = 0; word < 12; word++) keys[at + word] = ids[place * 12 + word] as number
+      for (let word = 0; word < 4; word++) keys[at + 12 + word] = incarnations[place * 4 + word] as number
+      const effectNumber = release[first + place] as number
+      if (effectNumber !== 0) this.#releases.set(effectNumber, first + place)
+    }
+    this.#index.addRun(first, count)
   }
 
   #find(blob: Blob): number {

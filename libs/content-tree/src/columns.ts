@@ -18,9 +18,22 @@ function columnOf(type: 'u8' | 'u32' | 'f64', length: number): Column {
 }
 
 /** Sets rows from `row` on to the bytes of a saved column. @throws RangeError when they do not fit. */
-export function setColumn(column: Column, row: number, saved: Uint8Array, width = 1): void {
+export function setColumn(column: Column | Uint16Array, row: number, saved: Uint8Array, width = 1): void {
   const { buffer, byteOffset, byteLength, BYTES_PER_ELEMENT } = column
   new Uint8Array(buffer, byteOffset, byteLength).set(saved, row * width * BYTES_PER_ELEMENT)
+}
+
+/** Saved columns of so many rows, each of so many bytes a row: a shorter one would leave rows at zero. @throws Error. */
+export function assertRows(count: number, columns: readonly [Uint8Array, number][]): void {
+  if (columns.some(([{ length }, bytes]) => length !== bytes * count))
+    throw new Error('checkpoint columns of different lengths')
+}
+
+/** A saved column of 32-bit words. @throws RangeError when its length is none of such. */
+export function wordsOf(saved: Uint8Array): Uint32Array {
+  const words = new Uint32Array(saved.length / 4)
+  setColumn(words, 0, saved)
+  return words
 }
 
 /** Hands out row numbers; the columns of a table live in its subclass, named in `layout`. */

@@ -82,10 +82,16 @@ export interface AccountState {
    */
   checkpoint(): Generator<void, Uint8Array[]>
   /**
-   * Effects that are not done yet, oldest first. A blob taken into use again takes its pending release back.
+   * Effects that are not done yet, oldest first. A blob taken into use again takes its pending release back. To be read at once: not valid
+   * beyond the next change. Those of earlier changes may be asked for also while another is being applied.
    * @param after only those with a greater number, without touching what is not asked for; default all.
+   * @param through only those up to this number; default all.
    */
-  effects(after?: number): Iterable<Effect>
+  effects(after?: number, through?: number): Iterable<Effect>
+  /** Those among them whose rows are due before the answers: new share codes. */
+  codeRows(after: number): Iterable<Effect>
+  /** The greatest number of an effect so far, done or not; 0: there was none. */
+  readonly lastEffect: number
   /** When something is due next (an expiry, the bin), Unix seconds; undefined: nothing. */
   nextDue(): number | undefined
   /** Estimated bytes in memory, for passivation. */

@@ -45,8 +45,41 @@ export class Effects {
     if (!this.#pending.delete(number)) this.#blobs.released(number)
   }
 
-  /** Oldest first. @param after only greater numbers; the others are passed over without being made. */
-  *all(after = 0): Generator<Effect> {
+  /** The greatest number so far; 0: none. */
+  get last(): number {
+    return this.next - 1
+  }
+
+  /**
+   * Oldest first, of the numbers after `after` up to `through`. Where fewer numbers were given between the two than effects are pending, which
+   * is what every change asks for, they are looked up one by one; else the others are passed over without being made.
+   */
+  *all(after = 0, through = this.last): Generator<Effect> {
+    if (through - after > this.#pending.size + this.#blobs.releaseCount) {
+      for (const effect of this.#merged(after)) {
+        if (effect.number > through) return
+        yield effect
+      }
+      return
+    }
+    for (let number = after + 1; number <= through; number++) {
+      const row = this.#blobs.rowOfRelease(number)
+      const effect = row === undefined ? this.#pending.get(number) : this.#release([number, row])
+      if (effect !== undefined) yield effect
+    }
+  }
+
+  /** Those among them that are code rows. */
+  *codeRows(after: number): Generator<Effect> {
+    const few = this.last - after <= this.#pending.size
+    const numbers = few ? numbersAfter(after, this.last) : this.#pending.keys()
+    for (const number of numbers) {
+      const effect = number > after ? this.#pending.get(number) : undefined
+      if (effect?.effect?.$case === 'codeRow') yield effect
+    }
+  }
+
+  *#merged(after: number): Generator<Effect> {
     const releases = this.#blobs.releases()[Symbol.iterator]()
     let release = releases.next()
     while (!release.done && release.value[0] <= after) release = releases.next()
@@ -76,4 +109,8 @@ export class Effects {
   #release([number, row]: [number, number]): Effect {
     return { number, effect: { $case: 'blobReleased', value: { blob: this.#blobs.blob(row) } } }
   }
+}
+
+function* numbersAfter(after: number, through: number): Generator<number> {
+  for (let number = after + 1; number <= through; number++) yield number
 }

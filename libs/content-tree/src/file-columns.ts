@@ -36,7 +36,7 @@ export function fileColumns({ contents, blobs }: Tree, rows: readonly number[]):
     const row = rows[place] as number
     for (let word = 0; word < 4; word++)
       ids.writeUInt32BE(contents.ids[row * 4 + word] as number, place * 16 + word * 4)
-    codes.set(contents.code.subarray(row * 8, row * 8 + 8), place * 8)
+    for (let at = 0; at < 8; at++) codes[place * 8 + at] = contents.code[row * 8 + at] as number
     const name = contents.names[row] as string
     names += name
     lengths[place] = name.length
@@ -44,7 +44,7 @@ export function fileColumns({ contents, blobs }: Tree, rows: readonly number[]):
     modified[place] = contents.modified[row] as number
     downloads[place] = contents.downloads[row] as number
     const blob = contents.link[row] as number
-    md5s.set(blobKeys.subarray(blob * 64, blob * 64 + 16), place * 16)
+    for (let at = 0; at < 16; at++) md5s[place * 16 + at] = blobKeys[blob * 64 + at] as number
     sizes[place] = blobs.columns.size[blob] as number
     groups[place] = blobs.columns.placementGroup[blob] as number
     types[place] = placeOf(typePlaces, contents.mimetypes[row] as string)

@@ -35,11 +35,13 @@ export const recycledSecondsMax = 30 * 86_400
 export const reportSourcesMax = 256
 /** What one Tick does; what is left is due again at once. */
 export const duePerTickMax = 1_000
-/** Rows of deleted folders swept with one change: a few milliseconds. */
+/** Rows of deleted folders swept with one change. Part of what a change means: replays must agree on it. */
 export const sweepRowsPerChangeMax = 16_384
+/** Rows freed before long work lets others run: a few milliseconds. */
+export const freedRowsPerSlice = 1_024
 export const codesPerEffectMax = 500
-/** Orders of listings kept in memory; the one unused for longest goes first. */
-export const orderBytesMax = 8 * 1024 * 1024
+/** Orders of listings kept in memory: a folder of a million under each sort. The one unused for longest goes first. */
+export const orderBytesMax = 24 * 1024 * 1024
 /** Folders with fewer children are sorted anew each time. */
 export const orderedFolderMin = 64
 /** Rows looked at before long work lets others run: about a millisecond. */

@@ -53,7 +53,7 @@ export class ListingOrders {
       this.#orders.set(key, kept)
       return kept.rows.subarray(0, kept.length)
     }
-    const rows = Uint32Array.from(yield* this.#sort(folder, field))
+    const rows = yield* this.#sort(folder, field)
     if (rows.length >= orderedFolderMin) this.#keep(key, { folder, field, rows, length: rows.length })
     return rows
   }
@@ -84,14 +84,25 @@ export class ListingOrders {
     for (const order of this.#ordersOf(folder)) this.#forget(order)
   }
 
-  *#sort(folder: number, field: SortField): Generator<void, number[]> {
-    const rows = [...this.#tree.children(folder)]
-    if (field !== SortField.NAME) return yield* sortInSlices(rows, (a, b) => this.#compare(field, a, b))
-    const names: string[] = []
-    const places: number[] = []
-    for (const [place, row] of rows.entries()) {
-      names.push(folded(this.#tree.contents.names[row] as string))
-      places.push(place)
+  *#sort(folder: number, field: SortField): Generator<void, Uint32Array> {
+    const rows = new Uint32Array(this.#tree.childCount(folder))
+    let count = 0
+    for (const row of this.#tree.children(folder)) {
+      rows[count++] = row
+      if (count % rowsPerSlice === 0) yield
+    }
+    return field === SortField.NAME
+      ? yield* this.#sortByName(rows)
+      : yield* sortInSlices(rows, (a, b) => this.#compare(field, a, b))
+  }
+
+  /** Names are folded once each, not at every comparison: what is sorted is their places. */
+  *#sortByName(rows: Uint32Array): Generator<void, Uint32Array> {
+    const names = new Array<string>(rows.length)
+    const places = new Uint32Array(rows.length)
+    for (let place = 0; place < rows.length; place++) {
+      names[place] = folded(this.#tree.contents.names[rows[place] as number] as string)
+      places[place] = place
       if (place % rowsPerSlice === rowsPerSlice - 1) yield
     }
     const sorted = yield* sortInSlices(places, (a, b) => {
@@ -100,7 +111,11 @@ export class ListingOrders {
       if (one !== other) return one < other ? -1 : 1
       return this.#compareTies(rows[a] as number, rows[b] as number)
     })
-    return sorted.map((place) => rows[place] as number)
+    for (let place = 0; place < sorted.length; place++) {
+      sorted[place] = rows[sorted[place] as number] as number
+      if (place % rowsPerSlice === rowsPerSlice - 1) yield
+    }
+    return sorted
   }
 
   #compare(field: SortField, a: number, b: number): number {
@@ -203,42 +218,49 @@ function compareText(a: string, b: string): number {
   return a < b ? -1 : 1
 }
 
-/** Merge sort that yields between slices. */
+/** Merge sort that yields between slices. The items given are room for it to work in. */
 export function* sortInSlices(
-  items: number[],
+  items: Uint32Array,
   compare: (a: number, b: number) => number,
-): Generator<void, number[]> {
-  if (items.length <= rowsPerSlice) return items.sort(compare)
-  let runs: number[][] = []
-  for (let at = 0; at < items.length; at += rowsPerSlice) {
-    runs.push(items.slice(at, at + rowsPerSlice).sort(compare))
-    yield
+): Generator<void, Uint32Array> {
+  const { length } = items
+  for (let start = 0; start < length; start += rowsPerSlice) {
+    items.subarray(start, start + rowsPerSlice).sort(compare)
+    if (length > rowsPerSlice) yield
   }
-  while (runs.length > 1) {
-    const merged: number[][] = []
-    for (let at = 0; at < runs.length; at += 2) {
-      const left = runs[at] as number[]
-      const right = runs[at + 1]
-      merged.push(right === undefined ? left : yield* merge(left, right, compare))
+  let from = items
+  let to = length > rowsPerSlice ? new Uint32Array(length) : items
+  for (let run = rowsPerSlice; run < length; run *= 2) {
+    for (let start = 0; start < length; start += 2 * run) {
+      const middle = Math.min(start + run, length)
+      yield* merge(from, to, { start, middle, end: Math.min(middle + run, length), compare })
     }
-    runs = merged
+    ;[from, to] = [to, from]
   }
-  return runs[0] as number[]
+  return from
 }
 
 function* merge(
-  left: number[],
-  right: number[],
-  compare: (a: number, b: number) => number,
-): Generator<void, number[]> {
-  const merged: number[] = []
-  let l = 0
-  let r = 0
-  while (l < left.length || r < right.length) {
-    const takeLeft =
-      r >= right.length || (l < left.length && compare(left[l] as number, right[r] as number) <= 0)
-    merged.push((takeLeft ? left[l++] : right[r++]) as number)
-    if (merged.length % rowsPerSlice === 0) yield
+  from: Uint32Array,
+  to: Uint32Array,
+  {
+    start,
+    middle,
+    end,
+    compare,
+  }: { start: number; middle: number; end: number; compare: (a: number, b: number) => number },
+): Generator<void, void> {
+  // Children that were put there one after the other are in order by creation already.
+  if (middle === end || compare(from[middle - 1] as number, from[middle] as number) <= 0) {
+    to.set(from.subarray(start, end), start)
+    return
   }
-  return merged
+  let left = start
+  let right = middle
+  for (let at = start; at < end; at++) {
+    const takeLeft =
+      right >= end || (left < middle && compare(from[left] as number, from[right] as number) <= 0)
+    to[at] = from[takeLeft ? left++ : right++] as number
+    if (at % rowsPerSlice === rowsPerSlice - 1) yield
+  }
 }

@@ -1,6 +1,7 @@
 /** The tree from the columns of a checkpoint. */
+import { isAscii } from 'node:buffer'
 import type { CheckpointPage, ContentColumns } from '@holdfast/wire'
-import { none, setColumn } from './columns.ts'
+import { assertRows, none, setColumn, wordsOf } from './columns.ts'
 import type { Tree } from './tree.ts'
 
 export function* loadContents(tree: Tree, pages: readonly CheckpointPage[]): Generator<void, void> {
@@ -53,9 +54,17 @@ class Loader {
     const { contents } = this.#tree
     const { flags, names, nameLengths, mimetypeIndexes } = columns
     const count = flags.length
-    const parents = columns.parents.length / 4
-    if (parents !== count || columns.links.length / 4 !== count || columns.ids.length !== 16 * count)
-      throw new Error('checkpoint columns of different lengths')
+    assertRows(count, [
+      [columns.ids, 16],
+      [columns.parents, 4],
+      [columns.links, 4],
+      [columns.codes, 8],
+      [columns.createTimes, 8],
+      [columns.modTimes, 8],
+      [columns.downloads, 8],
+      [nameLengths, 4],
+      [mimetypeIndexes, 2],
+    ])
     const mimetypes = columns.mimetypes.map((mimetype) => this.#tree.shared(mimetype))
     const first = contents.takeRun(count)
     setColumn(contents.ids, first, columns.ids, 4)
@@ -65,25 +74,42 @@ class Loader {
     setColumn(contents.downloads, first, columns.downloads)
     setColumn(contents.parent, first, columns.parents)
     setColumn(contents.link, first, columns.links)
-    let nameAt = 0
+    const nameOf = namesOf(names, nameLengths)
+    const mimetypeOf = new Uint16Array(count)
+    setColumn(mimetypeOf, 0, mimetypeIndexes)
     let folderAt = 0
     for (let place = 0; place < count; place++) {
       const row = first + place
       const parent = contents.parent[row] as number
       if (parent !== none && parent >= row) throw new Error('a checkpoint row before its parent')
-      const nameEnd = nameAt + nameLengths.readUInt32LE(place * 4)
-      const name = names.toString('utf8', nameAt, nameEnd)
-      nameAt = nameEnd
+      const name = nameOf[place] as string
       const flag = flags[place] as number
       if ((flag & 1) === 0) {
-        const mimetype = mimetypes[mimetypeIndexes.readUInt16LE(place * 2)] as string
+        const mimetype = mimetypes[mimetypeOf[place] as number]
+        if (mimetype === undefined || (contents.link[row] as number) >= this.#tree.blobs.columns.count)
+          throw new Error('a checkpoint row names a type or a blob that is not there')
         this.#tree.restoreFile(row, { name, parent, mimetype })
         continue
       }
       const link = contents.link[row] as number
       const expiry = columns.expiries.readDoubleLE(folderAt++ * 8)
       const password = link === 0 ? undefined : this.#passwords[link - 1]
+      if (link !== 0 && password === undefined) throw new Error('a checkpoint folder without its password')
       this.#tree.restoreFolder(row, { name, parent, flags: flag, expiry, password })
     }
   }
+}
+
+/** In ASCII they are cut out of one string, which lives as long as one of them; anything else is decoded name by name. */
+function namesOf(names: Buffer, nameLengths: Uint8Array): string[] {
+  const found: string[] = []
+  const text = isAscii(names) ? names.toString('latin1') : undefined
+  let at = 0
+  for (const length of wordsOf(nameLengths)) {
+    const end = at + length
+    found.push(text === undefined ? names.toString('utf8', at, end) : text.slice(at, end))
+    at = end
+  }
+  if (at !== names.length) throw new Error('checkpoint names of other lengths than theirs')
+  return found
 }

@@ -16,7 +16,7 @@ export function* search(
   const found = yield* hits(reading, folder, query)
   const { created, ids } = tree.contents
   const sorted = yield* sortInSlices(
-    found,
+    new Uint32Array(found),
     (a, b) =>
       (created[b] as number) - (created[a] as number) ||
       (ids[a * 4] as number) - (ids[b * 4] as number) ||
@@ -24,7 +24,7 @@ export function* search(
   )
   const start = (query.page - 1) * query.pageSize
   return {
-    hits: sorted.slice(start, start + query.pageSize).map((row) => ({
+    hits: Array.from(sorted.subarray(start, start + query.pageSize), (row) => ({
       id: tree.idOf(row),
       isFolder: tree.isFolder(row),
       name: tree.contents.names[row] as string,

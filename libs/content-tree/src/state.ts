@@ -59,8 +59,16 @@ class State implements AccountState {
     return checkpointPages(this.#account)
   }
 
-  effects(after = 0): Iterable<Effect> {
-    return this.#account.effects.all(after)
+  effects(after?: number, through?: number): Iterable<Effect> {
+    return this.#account.effects.all(after, through)
+  }
+
+  codeRows(after: number): Iterable<Effect> {
+    return this.#account.effects.codeRows(after)
+  }
+
+  get lastEffect(): number {
+    return this.#account.effects.last
   }
 
   nextDue(): number | undefined {

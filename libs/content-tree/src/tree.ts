@@ -11,6 +11,7 @@ import { type DirectLink, type PasswordVerifier, SortField } from '@holdfast/wir
 import { BlobTable } from './blobs.ts'
 import { ContentTable, FolderTable, none } from './columns.ts'
 import { uuidOfWords, wordsOfUuid } from './ids.ts'
+import { freedRowsPerSlice } from './limits.ts'
 import { ListingOrders } from './listing-order.ts'
 import { PasswordTable } from './passwords.ts'
 import { Timers } from './timers.ts'
@@ -378,10 +379,11 @@ export class Tree {
 
   /**
    * Frees rows of deleted folders, at most about `max`, always in the same order: how far it gets is part of the state.
+   * Yields in between.
    *
    * @param unused is told of each blob whose last use went.
    */
-  sweep(max: number, unused: (blobRow: number) => void): void {
+  *sweep(max: number, unused: (blobRow: number) => void): Generator<void, void> {
     let left = max
     while (left > 0 && this.garbage.length > 0) {
       const top = this.garbage[0] as number
@@ -395,6 +397,7 @@ export class Tree {
           continue
         }
         left--
+        if (left % freedRowsPerSlice === 0) yield
         if (file !== none) {
           this.#unlink(file, at)
           this.#freeFile(file, unused)

@@ -47,6 +47,13 @@ export class WordIndex {
     this.#used++
   }
 
+  /** As `add`, of rows in a run. */
+  addRun(first: number, count: number): void {
+    this.reserve(this.#used + count)
+    for (let row = first; row < first + count; row++) this.#insert(row)
+    this.#used += count
+  }
+
   /** Makes room at once for that many rows in all. */
   reserve(rows: number): void {
     let slots = this.#slots.length

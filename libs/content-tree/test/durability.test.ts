@@ -407,6 +407,51 @@ t.test('a checkpoint loads into an equal state, in pages of bounded size', async
   )
 })
 
+t.test('a checkpoint with a column of another length, or of what is not there, is refused', async (t) => {
+  const world = new World()
+  const root = world.create()
+  for (let n = 0; n < 4; n++) world.file(root, `file ${n}.txt`)
+  const attribute = { $case: 'password', value: { verifier: passwordOf('secret') } } as const
+  world.ask(operator, { updateContent: { contentId: world.folder(root).id, attribute } })
+  const [page] = pagesOf(world.state)
+  const damaged = (damage: (page: CheckpointPage) => void) => () => {
+    const copy = CheckpointPage.decode(page as Uint8Array)
+    damage(copy)
+    return restored(world, [CheckpointPage.encode(copy).finish()])
+  }
+  t.doesNotThrow(damaged(() => {}))
+  t.throws(
+    damaged(({ passwords }) => passwords.splice(0)),
+    'a folder without its password',
+  )
+  const lengths = ['ids', 'parents', 'links', 'codes', 'createTimes', 'modTimes', 'downloads'] as const
+  for (const name of [...lengths, 'names', 'nameLengths', 'mimetypeIndexes'] as const)
+    for (const less of [2, 8])
+      t.throws(
+        damaged(({ contents }) => {
+          if (contents !== undefined) contents[name] = contents[name].subarray(0, -less)
+        }),
+        `${name} ${less} bytes shorter`,
+      )
+  for (const name of ['ids', 'incarnations', 'sizes', 'crc32s', 'placementGroups', 'releases'] as const)
+    t.throws(
+      damaged(({ blobs }) => {
+        if (blobs !== undefined) blobs[name] = blobs[name].subarray(0, -8)
+      }),
+      `${name} shorter`,
+    )
+  t.throws(
+    damaged(({ contents }) => contents?.mimetypes.splice(0)),
+    'types that are not there',
+  )
+  t.throws(
+    damaged((page) => {
+      page.blobs = undefined
+    }),
+    'blobs that are not there',
+  )
+})
+
 t.test('a change that does not fit the state is refused loudly', async (t) => {
   const world = new World()
   world.create()

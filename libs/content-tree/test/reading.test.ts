@@ -10,6 +10,7 @@ import {
   SortField,
 } from '@holdfast/wire'
 import t from 'tap'
+import { sortInSlices } from '../src/listing-order.ts'
 import { blobOf, firstPage, operator, passwordOf, sent, system, visitor, type Who, World } from './world.ts'
 
 const names = (item: Item) => item.children.map((child) => child.name)
@@ -718,3 +719,26 @@ t.test(
     another('a folder')
   },
 )
+
+t.test('sorting many rows is sorting them, in slices of bounded work', async (t) => {
+  for (const count of [0, 1, 4_096, 4_097, 8_192, 50_000]) {
+    const ascending = Uint32Array.from({ length: count }, (_, place) => place)
+    const mixed = ascending.map((place) => Math.imul(place, 2_654_435_761) >>> 0)
+    for (const rows of [ascending, mixed, mixed.map((row) => row % 7), ascending.toReversed()]) {
+      let compared = 0
+      let most = 0
+      const compare = (a: number, b: number) => {
+        compared++
+        return a - b
+      }
+      const steps = sortInSlices(rows.slice(), compare)
+      let step = steps.next()
+      for (; step.done !== true; step = steps.next()) {
+        most = Math.max(most, compared)
+        compared = 0
+      }
+      t.same(step.value, rows.toSorted(), `${count} rows`)
+      t.ok(Math.max(most, compared) <= 4_096 * 13, `${most} comparisons in a slice`)
+    }
+  }
+})

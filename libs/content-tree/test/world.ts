@@ -269,7 +269,8 @@ export function restored(world: World, pages: readonly Uint8Array[]): AccountSta
   return ended(world.states.load(world.id, pages))
 }
 
-function ended<Result>(steps: Generator<void, Result>): Result {
+/** Runs slices to their end. */
+export function ended<Result>(steps: Generator<void, Result>): Result {
   for (;;) {
     const step = steps.next()
     if (step.done === true) return step.value

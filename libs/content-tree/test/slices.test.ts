@@ -1,0 +1,101 @@
+/** Changes of many contents: how much of one is done before others come to their right, and that slices do not show. */
+import type { Change, Effect, ManifestEntry } from '@holdfast/wire'
+import t from 'tap'
+import type { Account } from '../src/account.ts'
+import { applyChange } from '../src/apply.ts'
+import { checkpointPages, loadPages } from '../src/checkpoint.ts'
+import { freedRowsPerSlice } from '../src/limits.ts'
+import { blobOf, ended, equal, operator, pagesOf, settings, system, World } from './world.ts'
+
+/** A second state of a world, to which changes are applied slice by slice. */
+class Sliced {
+  readonly account: Account
+  /** The most rows that one slice freed. */
+  freedMost = 0
+  freed = 0
+
+  constructor(world: World) {
+    this.account = ended(loadPages(world.id, pagesOf(world.state)))
+  }
+
+  apply(change: Change): void {
+    const { tree, effects } = this.account
+    const steps = applyChange(this.account, change, { settings, prepared: undefined })
+    const before = Math.min(effects.last, 1_000)
+    const owed = numbers(effects.all(0, before))
+    for (let done = false; !done; ) {
+      const rows = tree.contents.count
+      done = steps.next().done === true
+      const freed = rows - tree.contents.count
+      this.freed += Math.max(0, freed)
+      this.freedMost = Math.max(this.freedMost, freed)
+      // What earlier changes owe is handed on meanwhile.
+      if (!done && numbers(effects.all(0, before)) !== owed)
+        throw new Error('a slice shows in what was owed before')
+    }
+  }
+
+  get pages(): Uint8Array[] {
+    return ended(checkpointPages(this.account))
+  }
+}
+
+function numbers(effects: Iterable<Effect>): string {
+  return Array.from(effects, ({ number }) => number).join()
+}
+
+function file(name: string): ManifestEntry {
+  return { sourceId: '', parent: 0, isFolder: false, name, modTime: 0, mimetype: '', blob: blobOf(name) }
+}
+
+function folder(name: string): ManifestEntry {
+  return { sourceId: '', parent: 0, isFolder: true, name, modTime: 0, mimetype: '', blob: undefined }
+}
+
+t.test('100,000 contents that are deleted go in slices of a bounded number of rows', async (t) => {
+  const world = new World()
+  const root = world.create({ tier: 'premium' })
+  const { id: folderId } = world.folder(root)
+  for (let part = 0; part < 4; part++) {
+    const files = Array.from({ length: 25_000 }, (_, at) => file(`${part}-${at}`))
+    const manifest = { entries: [folder(`${part}`), ...files] }
+    world.ask(operator, { copyContents: { sources: [{ contentId: `${part}`, manifest }], folderId } })
+  }
+  world.settle()
+  t.equal(world.account().fileCount, 100_000)
+  const sliced = new Sliced(world)
+  world.changes.length = 0
+  world.ask(operator, { deleteContents: { contentIds: [folderId] } })
+  t.match(world.account(), { fileCount: 0, folderCount: 0 }, 'all are gone at once')
+  while (world.state.nextDue() === 0) world.ask(system, { tick: {} })
+  for (const change of world.changes) sliced.apply(change)
+  t.equal(sliced.freed, 100_005)
+  t.ok(sliced.freedMost <= freedRowsPerSlice, `${sliced.freedMost} rows at once`)
+  t.equal(world.state.lastEffect - sliced.account.effects.last, 0)
+  t.equal(Array.from(world.state.effects()).length, 100_000, 'a release for each')
+  t.ok(equal(sliced.pages, pagesOf(world.state)))
+})
+
+t.test('so do those that a bin holds side by side', async (t) => {
+  const world = new World()
+  const root = world.create({ tier: 'premium' })
+  world.ask(operator, { setAccount: { recycleBin: true } })
+  for (let part = 0; part < 4; part++) {
+    const sources = Array.from({ length: 1_000 }, (_, at) => {
+      const entry = at % 100 === 0 ? folder(`${part}-${at}`) : file(`${part}-${at}`)
+      return { contentId: `${part}-${at}`, manifest: { entries: [entry] } }
+    })
+    const { result } = world.ask(operator, { copyContents: { sources, folderId: root } })
+    if (result.$case !== 'copy') throw new Error(`no copies: ${JSON.stringify(result)}`)
+    const contentIds = result.value.results.map(({ item }) => item?.id ?? '')
+    world.ask(operator, { deleteContents: { contentIds } })
+  }
+  world.settle()
+  const sliced = new Sliced(world)
+  const { change } = world.ask(operator, { emptyBin: {} })
+  sliced.apply(change as Change)
+  t.equal(sliced.freed, 4_000)
+  t.ok(sliced.freedMost <= freedRowsPerSlice, `${sliced.freedMost} rows at once`)
+  t.ok(equal(sliced.pages, pagesOf(world.state)))
+  t.ok(equal(sliced.pages, pagesOf(world.replayed())))
+})
