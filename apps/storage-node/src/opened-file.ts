@@ -3,7 +3,7 @@ import { type BlobName, type BlobStore, readsWhole } from '@holdfast/blob-store'
 import type { Item } from '@holdfast/wire'
 import { type Representation, validatorsOf } from './representation.ts'
 import { fileHeaders } from './safe-headers.ts'
-import { storedBytes } from './stored-bytes.ts'
+import { directBytes, storedBytes } from './stored-bytes.ts'
 
 /** @param item a file with its blob. */
 export function openedFile(blobs: BlobStore, item: Item): Representation {
@@ -23,5 +23,6 @@ export function openedFile(blobs: BlobStore, item: Item): Representation {
     headers: fileHeaders(item.name, item.mimetype),
     read: (range, signal) => storedBytes(blobs, name, range, signal),
     ...(readsWhole(blobs) ? { readWhole: (range) => blobs.readWhole(name, range) } : {}),
+    openDirect: (range) => directBytes(blobs, name, range),
   }
 }

@@ -4,6 +4,7 @@ import type { WholeBytes } from '@holdfast/blob-store'
 import { Refusal, takeOver } from '@holdfast/http-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { evaluate, rangeHolds } from './conditions.ts'
+import { type DirectBytes, sendDirect } from './direct-body.ts'
 import { type ByteRange, parseRanges } from './ranges.ts'
 import { ResponseBody, sendWhole } from './response-body.ts'
 
@@ -23,6 +24,8 @@ export interface Representation {
   read(range: ByteRange, signal: AbortSignal): AsyncIterable<Uint8Array>
   /** The same bytes in one piece; undefined when they are too many for that or are not at hand. */
   readWhole?(range: ByteRange): Promise<WholeBytes | undefined>
+  /** The same bytes, most of them without passing through here; undefined when there is no such way. */
+  openDirect?(range: ByteRange): Promise<DirectBytes | undefined>
 }
 
 export interface ServeObserver {
@@ -50,6 +53,7 @@ export async function serve(
     reply.header('content-range', `bytes */${size}`)
     throw new Refusal('error-range')
   }
+  const cut = (error: unknown) => request.log.warn({ err: error, requestId: request.id }, 'an answer was cut')
   const plan = planOf(representation, ranges)
   if (request.method === 'HEAD') return reply.code(plan.code).headers(plan.headers).send()
   const whole = plan.single && (await representation.readWhole?.(plan.single))
@@ -58,12 +62,16 @@ export async function serve(
     sendWhole(takeOver(request, reply, plan), whole, (bytes) => observer.sent(bytes))
     return reply
   }
+  const direct = plan.single && (await representation.openDirect?.(plan.single))
+  if (direct) {
+    if (plan.fromStart) observer.begun()
+    sendDirect(takeOver(request, reply, plan), direct, (bytes) => observer.sent(bytes)).catch(cut)
+    return reply
+  }
   const body = new ResponseBody(plan.open, (bytes) => observer.sent(bytes))
   await body.ready()
   if (plan.fromStart) observer.begun()
-  body
-    .sendTo(takeOver(request, reply, plan))
-    .catch((error: unknown) => request.log.warn({ err: error, requestId: request.id }, 'an answer was cut'))
+  body.sendTo(takeOver(request, reply, plan)).catch(cut)
   return reply
 }
 

@@ -16,10 +16,10 @@ export interface Pace {
 }
 
 /** 874 bytes a second is slower than any network that is of use, and each slow reader holds a buffer. */
-const slowest: Pace = { progressBytes: 256 * 1024, progressMs: 300_000 }
+export const slowest: Pace = { progressBytes: 256 * 1024, progressMs: 300_000 }
 
 /** Where neither the source nor the socket makes it wait, a body lets others have their turn after so many bytes. */
-const turnBytes = 1024 * 1024
+export const turnBytes = 1024 * 1024
 
 export class ResponseBody {
   readonly #source: AsyncIterator<Uint8Array>
@@ -149,7 +149,7 @@ export function sendWhole(
 }
 
 /** Tells of a reader that took less than it must. One timer a body. */
-class SlowReader {
+export class SlowReader {
   readonly #pace: Pace
   readonly #timer: NodeJS.Timeout
   /** Times that the piece under way may take in all. */

@@ -1,5 +1,15 @@
-import { type BlobName, type BlobStore, readsWhole } from '@holdfast/blob-store'
+import {
+  type BlobName,
+  type BlobSender,
+  type BlobStore,
+  readsWhole,
+  sendsDirectly,
+} from '@holdfast/blob-store'
+import type { DirectBytes } from './direct-body.ts'
 import type { ByteRange } from './ranges.ts'
+
+/** Goes out with the head of the answer. */
+const firstBytes = 64 * 1024
 
 /** The bytes of a blob, nobody's to change, and a fault instead of too few or too many: what was announced is what is sent. */
 export async function* storedBytes(
@@ -18,12 +28,39 @@ export async function* storedBytes(
     }
     return
   }
-  let missing = range.end - range.start
-  for await (const bytes of blobs.read(blob, range, { signal })) {
+  yield* exactly(blobs.read(blob, range, { signal }), range)
+}
+
+async function* exactly(
+  source: AsyncIterable<Uint8Array>,
+  { start, end }: ByteRange,
+): AsyncGenerator<Uint8Array> {
+  let missing = end - start
+  for await (const bytes of source) {
     missing -= bytes.length
     if (missing < 0) break
     yield bytes
   }
-  if (missing !== 0)
-    throw new Error(`a blob's bytes ${range.start} … ${range.end} came short or long by ${missing}`)
+  if (missing !== 0) throw new Error(`a blob's bytes ${start} … ${end} came short or long by ${missing}`)
+}
+
+/** The same for a socket, when the beginning is at hand; undefined: read them. */
+export async function directBytes(
+  blobs: BlobStore,
+  blob: BlobName,
+  range: ByteRange,
+): Promise<DirectBytes | undefined> {
+  if (!sendsDirectly(blobs) || !readsWhole(blobs)) return undefined
+  const { start, end } = range
+  const first = await blobs.readWhole(blob, { start, end: Math.min(end, start + firstBytes) })
+  if (first === undefined) return undefined
+  let sender: BlobSender | undefined
+  try {
+    sender = await blobs.openSender(blob)
+  } finally {
+    if (sender === undefined) first.release()
+  }
+  return (
+    sender && { range, first, sender, read: (rest, signal) => exactly(sender.read(rest, { signal }), rest) }
+  )
 }

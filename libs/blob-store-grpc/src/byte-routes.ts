@@ -8,7 +8,7 @@
  * `holdfast-crc32` is over the bytes sent. The reader counts and checks both: a short body never passes for a whole one.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { BlobFault, type BlobName } from '@holdfast/blob-store'
+import { BlobFault, type BlobName, giveBack } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
 import { type ClusterSecret, sentContent } from './cluster-secret.ts'
 import { faultKey, faultOf, httpStatusOfFault } from './faults.ts'
@@ -66,6 +66,7 @@ export class ByteRoutes {
         touch()
         const room = stage.write(bytes)
         if (room !== undefined) await room
+        giveBack(bytes)
       }
       const { id, size, crc32 } = await stage.seal()
       touch()

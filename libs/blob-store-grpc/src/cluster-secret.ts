@@ -9,7 +9,7 @@
  * Not against somebody who changes what is on its way, or answers in a node's place: answers are not proven, and nothing is hidden.
  * Where that is to be feared, these listeners belong on an encrypted network.
  */
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
 
 /** Wall clocks may differ by this much, and a proof is of use for as long, ms. */
@@ -27,7 +27,8 @@ export interface CallProof {
 }
 
 export class ClusterSecret {
-  readonly #key: Buffer
+  /** Not its bytes: Node looks at those anew for each sum, which takes eight times as long as the sum. */
+  readonly #key: KeyObject
   readonly #clock: Clock
 
   /** @param secret at least 16 bytes (UTF-8 when text). */
@@ -35,7 +36,7 @@ export class ClusterSecret {
     const bytes = Buffer.from(secret as Uint8Array)
     if (bytes.length < secretBytesMin) throw new RangeError(`a cluster secret of ${bytes.length} bytes`)
     // Its own key for this use: the secret may serve others too.
-    this.#key = createHmac('sha256', bytes).update('holdfast storage v1').digest()
+    this.#key = createSecretKey(createHmac('sha256', bytes).update('holdfast storage v1').digest())
     this.#clock = clock
   }
 

@@ -30,11 +30,9 @@ const inventoryBatch = 1000
 
 export function controlService({ store, stages }: ServiceParts): StorageServiceServer {
   const unary =
-    <Q extends object, A>(answer: (request: Q, signal: AbortSignal) => Promise<A>) =>
+    <Q extends object, A>(answer: (request: Q, call: ServerUnaryCall<Q, A>) => Promise<A>) =>
     (call: ServerUnaryCall<Q, A>, done: sendUnaryData<A>) => {
-      const stop = new AbortController()
-      call.once('cancelled', () => stop.abort())
-      answer(call.request, stop.signal).then(
+      answer(call.request, call).then(
         (response) => done(null, response),
         (error) => done(refusal(error)),
       )
@@ -90,13 +88,15 @@ export function controlService({ store, stages }: ServiceParts): StorageServiceS
 
     find: unary(async ({ id }) => ({ copies: (await store.find(contentId(id))).map(messageOf) })),
 
-    copyFrom: unary(async (request, signal) => {
+    copyFrom: unary(async (request, call) => {
       if (store.copyFrom === undefined || request.copy === undefined)
         throw new BlobFault('INVALID', 'this node copies from nobody')
+      const stop = new AbortController()
+      call.once('cancelled', () => stop.abort())
       const facts = await store.copyFrom(request.source, factsOf(request.copy), {
         pinMs: request.pinMs,
         placement: placementOf(request),
-        signal,
+        signal: stop.signal,
       })
       return { copy: messageOf(facts) }
     }),

@@ -1,6 +1,6 @@
 /** Reading bytes from a node: counted, summed, and given up when nothing comes. */
 import { type Agent, request as httpRequest, type IncomingMessage } from 'node:http'
-import { BlobFault, type BlobName } from '@holdfast/blob-store'
+import { BlobFault, type BlobName, giveBack } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
 import { crcKey } from './byte-routes.ts'
 import type { ClusterSecret } from './cluster-secret.ts'
@@ -39,6 +39,11 @@ export async function* readBytes(
       new BlobFault('UNAVAILABLE', `${line.node} sent nothing for ${line.progressTimeoutMs} ms`),
     ),
   )
+  // What the socket has read is the parser's alone, and copied by it.
+  request.once('socket', (socket) => {
+    socket.on('data', giveBack)
+    request.once('close', () => socket.off('data', giveBack))
+  })
   try {
     const response = await responseTo(request)
     if (response.statusCode !== 200) throw await refusalOf(line.node, response, end)
@@ -50,6 +55,7 @@ export async function* readBytes(
       sum = crc32(bytes, sum)
       if (held !== undefined) {
         yield held
+        giveBack(held)
         if (line.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
         if (line.isClosed()) throw new BlobFault('CLOSED', 'the store is closed')
       }
@@ -62,7 +68,10 @@ export async function* readBytes(
       throw new BlobFault('UNAVAILABLE', `${line.node} sent ${missing} bytes too few of ${end - start}`)
     if (trailers[crcKey] !== String(sum))
       throw new BlobFault('UNAVAILABLE', `the bytes from ${line.node} changed on their way`)
-    if (held !== undefined) yield held
+    if (held !== undefined) {
+      yield held
+      giveBack(held)
+    }
     if (line.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
   } catch (error) {
     if (error instanceof BlobFault || error instanceof RangeError) throw error

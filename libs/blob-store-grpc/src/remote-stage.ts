@@ -3,6 +3,7 @@ import { type ClientRequest, request as httpRequest, type IncomingMessage } from
 import {
   type BlobFacts,
   BlobFault,
+  giveBack,
   type PlacedCommit,
   type PlacedStage,
   type SealedContent,
@@ -50,7 +51,7 @@ export class RemoteStage implements PlacedStage {
     const request = this.#connected()
     this.bytesWritten += bytes.length
     this.#crc32 = crc32(bytes, this.#crc32)
-    if (bytes.length > 0) request.write(Buffer.from(bytes), () => this.#taken(request))
+    if (bytes.length > 0) this.#send(Buffer.from(bytes), request)
     if (request.writableLength <= bufferedBytesMax) return undefined
     this.#room ??= Promise.withResolvers<void>()
     return this.#room.promise
@@ -107,6 +108,13 @@ export class RemoteStage implements PlacedStage {
 
   get #path(): string {
     return `/stages/${Buffer.from(this.uploadId).toString('hex')}`
+  }
+
+  #send(copy: Buffer, request: ClientRequest): void {
+    request.write(copy, () => {
+      giveBack(copy)
+      this.#taken(request)
+    })
   }
 
   #taken(request: ClientRequest): void {

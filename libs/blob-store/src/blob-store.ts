@@ -59,6 +59,41 @@ export interface WholeBytes {
   release(): void
 }
 
+/** A speed-up that some stores have: what the system holds in memory goes to a socket without being copied. */
+export interface DirectSends {
+  /**
+   * A reader of this copy, which stays readable until the release.
+   * @returns undefined when there is no such way for it: `read` it.
+   * @throws BlobFault `NOT_FOUND`.
+   */
+  openSender(blob: BlobName): Promise<BlobSender | undefined>
+}
+
+export interface BlobSender {
+  /**
+   * Gives the socket the first of the bytes `start` … `end`, at once, every one of them checked like those of `read`.
+   * @param socket a descriptor that does not block, with nothing on its way to it.
+   * @returns undefined when they are not at hand, or not right: `read` them.
+   * @throws BlobFault `CLOSED`.
+   */
+  send(range: { start: number; end: number }, socket: number): SentBytes | undefined
+  /** Like that of the store, of what this reader holds. */
+  read(range: { start: number; end: number }, options?: { signal?: AbortSignal }): AsyncIterable<Uint8Array>
+  /** The second time does nothing. */
+  release(): void
+}
+
+export interface SentBytes {
+  /** The socket has. */
+  count: number
+  /** Those that follow, which it did not take any more: checked, and to be sent next. */
+  rest: WholeBytes | undefined
+}
+
+export function sendsDirectly(store: BlobStore): store is BlobStore & DirectSends {
+  return 'openSender' in store
+}
+
 export function readsWhole(store: BlobStore): store is BlobStore & WholeReads {
   return 'readWhole' in store
 }

@@ -2,15 +2,20 @@ export { type BlobDigest, BlobDigester, blobIdBytes, digestOf, incarnationBytes 
 export {
   type BlobFacts,
   type BlobName,
+  type BlobSender,
   type BlobStage,
   type BlobStore,
   type BlobStoreUsage,
+  type DirectSends,
   readsWhole,
+  type SentBytes,
+  sendsDirectly,
   type WholeBytes,
   type WholeReads,
 } from './blob-store.ts'
 export { type Collected, Collector, type CollectorOptions, type Standstill } from './collector.ts'
 export { BlobFault, type BlobFaultCode } from './errors.ts'
+export { giveBack } from './given-back.ts'
 export { MemoryBlobStore, type MemoryBlobStoreOptions } from './memory-blob-store.ts'
 export { tombstoneRetentionMsDefault } from './memory-log.ts'
 export type {

@@ -1,0 +1,99 @@
+/**
+ * A body that goes from the system's memory to the socket by itself: the store hangs checked pages onto the socket below Node, which therefore
+ * must have nothing on its way. What the socket does not take of them, and the beginning with the head, is written as any body: that waits
+ * for the client. Where the store has the bytes no more at hand the rest is read.
+ */
+import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
+import type { BlobSender, WholeBytes } from '@holdfast/blob-store'
+import type { ByteRange } from './ranges.ts'
+import { type Pace, ResponseBody, SlowReader, slowest, turnBytes } from './response-body.ts'
+
+export interface DirectBytes {
+  range: ByteRange
+  /** Of the range, checked. */
+  first: WholeBytes
+  sender: BlobSender
+  read(range: ByteRange, signal: AbortSignal): AsyncIterable<Uint8Array>
+}
+
+/**
+ * Writes the body and ends the response; resolves then, or when the client is gone.
+ * @param onBytes is told of what the socket took.
+ * @throws that the reader was too slow, or what the store threw: the connection is cut.
+ */
+export async function sendDirect(
+  response: ServerResponse,
+  { range: { start, end }, first, sender, read }: DirectBytes,
+  onBytes: (count: number) => void,
+  pace: Pace = slowest,
+): Promise<void> {
+  let position = start
+  let tooSlow = false
+  const slow = new SlowReader(pace, () => {
+    tooSlow = true
+    response.destroy()
+  })
+  const count = (bytes: number) => {
+    position += bytes
+    onBytes(bytes)
+  }
+  const write = async (piece: WholeBytes) => {
+    slow.expect(piece.bytes.length)
+    if (await isTaken(response, piece.bytes)) count(piece.bytes.length)
+    piece.release()
+  }
+  try {
+    await write(first)
+    for (let turn = 0; position < end; ) {
+      const socket = idleSocketOf(response)
+      const sent = socket === undefined ? undefined : sender.send({ start: position, end }, socket)
+      if (sent === undefined) break
+      slow.expect(sent.count)
+      count(sent.count)
+      turn += sent.count
+      if (sent.rest !== undefined) await write(sent.rest)
+      else if (turn >= turnBytes && position < end) {
+        turn = 0
+        await setImmediate()
+      }
+    }
+    slow.stop()
+    if (tooSlow) throw new Error('the reader is too slow')
+    if (response.destroyed) return
+    if (position === end) response.end()
+    else {
+      const rest = { start: position, end }
+      await new ResponseBody((signal) => read(rest, signal), onBytes, pace).sendTo(response)
+    }
+  } catch (error) {
+    response.destroy()
+    throw error
+  } finally {
+    slow.stop()
+    sender.release()
+  }
+}
+
+/** False when the client is gone. */
+function isTaken(response: ServerResponse, bytes: Uint8Array): Promise<boolean> {
+  return new Promise((resolve) => {
+    const gone = () => resolve(false)
+    if (response.destroyed) gone()
+    response.once('close', gone)
+    response.write(bytes, (error) => {
+      response.off('close', gone)
+      resolve(!error)
+    })
+  })
+}
+
+/** The descriptor of a plain socket that has taken all that was written. Node gives it no name, but has had it for long. */
+function idleSocketOf(response: ServerResponse): number | undefined {
+  const socket = response.socket as (Socket & { _handle?: { fd?: number } | null }) | null
+  if (socket === null || socket.destroyed || 'encrypted' in socket) return undefined
+  if (response.writableLength > 0 || socket.writableLength > 0) return undefined
+  const descriptor = socket._handle?.fd
+  return descriptor !== undefined && descriptor >= 0 ? descriptor : undefined
+}
