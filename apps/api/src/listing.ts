@@ -1,5 +1,5 @@
 /** Parameters and answer of a listing, shared by the API's endpoint and the pages' path. */
-import { okText, presentPage, refined } from '@holdfast/http-kit'
+import { okWritten, presentPage, refined } from '@holdfast/http-kit'
 import { type Item, type ReadContent, SortField } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
 import { type Call, viewOf } from './call.ts'
@@ -61,8 +61,11 @@ export async function readListing(call: Call, name: string, query: Static<typeof
   // What a password does not open shows in the listing of the folder above as well.
   if (request.password !== undefined && isLocked(item) && !isOpened(item)) await call.takePasswordGuess()
   const { nowSeconds } = call
-  const data = call.parts.present.text({ ...view, item }, { nowSeconds, tokenCounter: view.tokenCounter })
-  return okText(data, view.page && presentPage({ ...view.page, page: query.page }))
+  return okWritten(
+    (json) =>
+      call.parts.present.write(json, { ...view, item }, { nowSeconds, tokenCounter: view.tokenCounter }),
+    view.page && presentPage({ ...view.page, page: query.page }),
+  )
 }
 
 /** Something here stayed closed to the password. */

@@ -117,7 +117,8 @@ export const commands: readonly Command[] = [
   {
     words: 'collect',
     usage: '[--grace SECONDS]',
-    meaning: 'Frees bytes that nothing refers to any more, now.',
+    meaning:
+      'Frees bytes that nothing refers to any more, now; those of the last 10 minutes may be of an upload under way and stay.',
     options: { grace: 'string' },
     plan: (words, { grace }) => {
       const body = grace === undefined ? {} : { graceSeconds: numberOf('grace', grace) }

@@ -50,7 +50,7 @@ export async function openMetadata(dir: DataDir, log: Logger): Promise<LevelMeta
     })
   } catch (error) {
     const { message, code } = error as Error & { code?: string }
-    throw code === 'UNAVAILABLE'
+    throw code === 'UNAVAILABLE' && !message.includes('No space left')
       ? new StartFault('DATA_LOCKED', `${message}: only one process may use a data directory`, {
           cause: error,
         })

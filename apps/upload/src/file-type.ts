@@ -4,8 +4,15 @@ const unknownType = 'application/octet-stream'
 
 /** The type a part states, without parameters; judged from the file name when it states none, a bad one, or just bytes. */
 export function fileType(stated: string | undefined, fileName: string): string {
+  // As most tools state it.
+  if (stated === unknownType) return byName(fileName)
   const type = stated?.split(';', 1)[0]?.trim().toLowerCase() ?? ''
   const usable = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,62}\/[a-z0-9][a-z0-9!#$&^_.+-]{0,62}$/.test(type)
   if (usable && type !== unknownType) return type
-  return lookup(fileName) || unknownType
+  return byName(fileName)
+}
+
+/** A name without a dot has no ending: `png` is not a picture. */
+function byName(fileName: string): string {
+  return (fileName.includes('.') && lookup(fileName)) || unknownType
 }

@@ -22,7 +22,6 @@ export type FormEvent =
   | { kind: 'data'; bytes: Buffer }
   | { kind: 'part end' }
 
-/** Shared by all parts with the same head. */
 export interface PartHead extends Readonly<Disposition> {
   /** Content-Type as sent; undefined without one. */
   readonly type: string | undefined
@@ -48,15 +47,13 @@ const lineBreak = Buffer.from('\r\n')
 const nothing = Buffer.alloc(0)
 const partEnd: FormEvent = { kind: 'part end' }
 
-/** What is remembered of forms: their delimiters, and part heads of up to so many bytes; 1 MiB in all. */
+/** Delimiters that are remembered, of types of up to so many characters; 100 KiB in all. */
 const delimitersMax = 256
-const headsMax = 2_048
-const rememberedHeadBytesMax = 256
+const rememberedTypeLengthMax = 256
 
-/** What the forms of one client have in common is read once: the delimiter by its request's type, a part's head by its bytes. */
+/** What the forms of one client have in common is read once: the delimiter by its request's type. */
 export class FormMemory {
   readonly #delimiters = new RecentMap<string, Buffer>({ max: delimitersMax })
-  readonly #heads = new RecentMap<string, PartHead>({ max: headsMax })
 
   /** @throws Refusal error-body */
   delimiterOf(contentType: string | undefined): Buffer {
@@ -64,26 +61,13 @@ export class FormMemory {
     let delimiter = this.#delimiters.get(type)
     if (delimiter === undefined) {
       delimiter = Buffer.from(`\r\n--${boundaryOf(type)}`, 'latin1')
-      if (type.length <= rememberedHeadBytesMax) this.#delimiters.set(type, delimiter)
+      if (type.length <= rememberedTypeLengthMax) this.#delimiters.set(type, delimiter)
     }
     return delimiter
-  }
-
-  /** @throws Refusal error-body */
-  headOf(block: Buffer): PartHead {
-    if (block.length > rememberedHeadBytesMax) return partHead(block)
-    const name = block.toString('latin1')
-    let head = this.#heads.get(name)
-    if (head === undefined) {
-      head = partHead(block)
-      this.#heads.set(name, head)
-    }
-    return head
   }
 }
 
 export class FormScanner {
-  readonly #memory: FormMemory
   readonly #delimiter: Buffer
   #state: State = 'start'
   /** The chunk, behind what of earlier ones was not decided, and how far it is read. */
@@ -95,7 +79,6 @@ export class FormScanner {
 
   /** @param contentType of the request. @throws Refusal error-body when it is no form, or one without a usable boundary. */
   constructor(contentType: string | undefined, memory: FormMemory = new FormMemory()) {
-    this.#memory = memory
     this.#delimiter = memory.delimiterOf(contentType)
   }
 
@@ -153,7 +136,7 @@ export class FormScanner {
           if (end - at > partHeaderBytesMax || ++this.#parts > partsMax) throw new Refusal('error-body')
           this.#at = end
           this.#state = 'body'
-          return { kind: 'part', part: this.#memory.headOf(bytes.subarray(at, end)) }
+          return { kind: 'part', part: partHead(bytes.subarray(at, end)) }
         }
         case 'epilogue':
           this.#at = bytes.length
@@ -246,7 +229,19 @@ function headersEnd(bytes: Buffer, at: number): number | undefined {
   return end < 0 ? undefined : end + 4
 }
 
-function partHead(block: Buffer): PartHead {
+/** What nearly every client writes: names and a type that stand for themselves, without escapes, in ASCII. */
+const plainHead =
+  /^Content-Disposition: form-data; name="([\w.-]+)"(?:; filename="([ !#-[\]-~]*)")?\r\n(?:Content-Type: ([\w!#$&^.+/-]+)\r\n)?\r\n$/
+const plainHeadBytesMax = 512
+
+/** @throws Refusal error-body */
+export function partHead(block: Buffer): PartHead {
+  const plain = block.length > plainHeadBytesMax ? null : plainHead.exec(block.toString('latin1'))
+  return plain === null ? anyPartHead(block) : { name: plain[1], fileName: plain[2], type: plain[3] }
+}
+
+/** The same for heads of every form. */
+export function anyPartHead(block: Buffer): PartHead {
   const text = textOf(block).replace(/\r\n[ \t]+/g, ' ')
   const lines = text.split('\r\n').filter((line) => line !== '')
   if (lines.length > headerLinesMax) throw new Refusal('error-body')

@@ -1,5 +1,6 @@
 /** The body of a request as it comes, from a client that must not be too slow. */
 import type { IncomingMessage } from 'node:http'
+import { giveBack } from '@holdfast/blob-store'
 
 /** What a client must send, and how often that is looked at. */
 export interface Pace {
@@ -16,18 +17,12 @@ const slowest: Pace = { progressBytes: 64 * 1024, progressMs: 60_000, lookEveryM
 /** Chunks of 64 KiB that may wait for their reader before the socket is told to wait. */
 const chunksAheadMax = 2
 
-/** Chunks that have this memory to themselves; shorter ones cost the collector little, and may lie in a pool. */
-const ownMemoryBytesMin = 4 * 1024
-
 /**
  * The chunks of the body; a chunk is gone once the next one is asked for. Time in which we are not waiting for the client does not count against him. Stopping early leaves the
  * request paused, so that an answer can still be given.
  *
  * Stands where `for await` over the request could: without a stream's own iterator, whose listeners and promises cost a small upload more than
  * its bytes do.
- *
- * The memory of a chunk is given back by hand. Left to the collector, every 64 MiB of body cost a collection of the whole heap: more
- * CPU, on all cores, than md5.
  *
  * @throws when the client is gone before the body's end, or was cut off for sending too slowly.
  */
@@ -125,8 +120,7 @@ class RequestBytes implements AsyncIterator<Buffer, undefined> {
   #giveBack(): void {
     const chunk = this.#given
     this.#given = undefined
-    if (chunk !== undefined && chunk.length >= ownMemoryBytesMin && chunk.length === chunk.buffer.byteLength)
-      (chunk.buffer as ArrayBuffer).transfer(0)
+    if (chunk !== undefined) giveBack(chunk)
   }
 
   #look(): void {

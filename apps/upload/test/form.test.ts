@@ -9,7 +9,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { parseDisposition } from '../src/content-disposition.ts'
 import { fileType } from '../src/file-type.ts'
-import { FormMemory, FormScanner } from '../src/form-scanner.ts'
+import { anyPartHead, FormMemory, FormScanner, partHead } from '../src/form-scanner.ts'
 import { requestBytes } from '../src/request-bytes.ts'
 
 interface Part {
@@ -278,6 +278,7 @@ t.test('the type is what the part says, or what the name says', async (t) => {
   t.equal(fileType('text/plain; charset=koi8-r', 'x'), 'text/plain')
   t.equal(fileType('application/octet-stream', 'x.mp4'), 'video/mp4')
   t.equal(fileType(undefined, 'x.PDF'), 'application/pdf')
+  t.equal(fileType(undefined, 'png'), 'application/octet-stream')
   t.equal(fileType('bad', 'x'), 'application/octet-stream')
   t.equal(fileType('a/b\u0000c', 'x.zip'), 'application/zip')
   t.equal(fileType(`a/${'b'.repeat(100)}`, 'x'), 'application/octet-stream')
@@ -339,4 +340,56 @@ t.test('what was read of a large body takes no memory', async (t) => {
   t.equal(await answer.text(), createHash('md5').update(body).digest('hex'))
   t.ok(gone.length > 10, `${gone.length} large chunks`)
   t.ok(gone.every(Boolean), 'each was given back when the next was asked for')
+})
+
+t.test('a plain head is read as one of any form, and what only looks like one too', async (t) => {
+  const characters = [
+    'a',
+    'file.bin',
+    ' ',
+    '%22',
+    "'",
+    ';',
+    '=',
+    '/',
+    '[',
+    ']',
+    '~',
+    '"',
+    '\\',
+    '\t',
+    '\r\n ',
+    'é',
+    '\x7f',
+  ]
+  const text = fc.array(fc.constantFrom(...characters), { maxLength: 5 }).map((some) => some.join(''))
+  const name = fc.oneof(fc.constantFrom('file', 'folderId', ''), text)
+  const type = fc.oneof(fc.constantFrom('text/plain', 'text/plain; charset=utf-8', 'Text/X ', ''), text)
+  const mostly = (usual: string, ...others: string[]) =>
+    fc.oneof(
+      { weight: 6, arbitrary: fc.constant(usual) },
+      { weight: 1, arbitrary: fc.constantFrom(...others) },
+    )
+  const heads = fc.tuple(
+    mostly('Content-Disposition: form-data;', 'content-disposition: form-data; ', 'X: form-data;'),
+    name.map((it) => ` name="${it}"`),
+    fc.option(text, { nil: undefined }).map((it) => (it === undefined ? '' : `; filename="${it}"`)),
+    mostly('', "; filename*=UTF-8''x", ' ', ';'),
+    fc.option(type, { nil: undefined }).map((it) => (it === undefined ? '' : `\r\nContent-Type: ${it}`)),
+    mostly('', '\r\nContent-Length: 4'),
+  )
+  const read = (how: (block: Buffer) => unknown, head: string) => {
+    try {
+      return how(Buffer.from(`${head}\r\n\r\n`))
+    } catch (error) {
+      return (error as Refusal).status
+    }
+  }
+  fc.assert(
+    fc.property(heads, (pieces) => {
+      const head = pieces.join('')
+      t.strictSame(read(partHead, head), read(anyPartHead, head), head)
+    }),
+    { numRuns: 2_000 },
+  )
 })

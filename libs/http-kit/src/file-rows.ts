@@ -1,8 +1,9 @@
 /**
- * Files of a listing as JSON text, straight from the columns in which an account sends them: no object a file is made, in the
- * account's answer or here. What a file's members are and in which order is `ItemPresenter`'s to say; a test holds both together.
+ * Files of a listing as JSON, straight from the columns in which an account sends them: no object and no string a file is made, in
+ * the account's answer or here. What a file's members are and in which order is `ItemPresenter`'s to say; a test holds both together.
  */
 import type { FileColumns } from '@holdfast/wire'
+import { type JsonWriter, nameBytesMax, numberBytesMax, uuidBytes } from './json-writer.ts'
 
 /** What all files of one folder share. */
 export interface RowFacts {
@@ -19,76 +20,141 @@ export interface RowFacts {
 /** The nodes that hold files older than this are asked for once a page and group, of younger ones once a second of their making: copies take seconds. */
 const settledSeconds = 60
 
-const plainJson = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
-const plainUrl = /^[A-Za-z0-9_.!~*'()-]*$/
+const codeBytes = 8
+const md5Bytes = 16
 
-/** `"<id>":{…}` of each file, in order. */
-export function fileRows(files: FileColumns, facts: RowFacts): string[] {
-  const ids = files.ids.toString('hex')
-  const md5s = files.md5s.toString('hex')
-  const codes = files.codes.toString('latin1')
-  const mimetypes = files.mimetypes.map(quoted)
-  const settled = facts.nowSeconds - settledSeconds
-  const servers = new Map<number, Map<number, string>>()
-  const serversAt = (group: number, created: number) => {
-    const moment = Math.max(created, settled)
-    const known = servers.get(group)?.get(moment)
+const idMember = Buffer.from('":{"id":"')
+const codeMember = Buffer.from(',"code":"')
+const modTimeMember = Buffer.from(',"modTime":')
+const sizeMember = Buffer.from(',"size":')
+const md5Member = Buffer.from(',"md5":"')
+const downloadsMember = Buffer.from(',"downloads":')
+const quote = Buffer.from('"')
+const slash = Buffer.from('/')
+const nameMember = Buffer.from('","type":"file","name":')
+
+export class FileRows {
+  readonly #count: number
+  readonly #files: FileColumns
+  readonly #facts: RowFacts
+  readonly #parent: Buffer
+  readonly #viewer: Buffer
+  readonly #mimetypes: Buffer[]
+  readonly #end: Buffer
+  /** Of a row, but for its name, its mimetype and its servers. */
+  readonly #fixedBytes: number
+  /** By group, then moment: the servers, and the link up to the id. */
+  readonly #servers = new Map<number, Map<number, Buffer>>()
+  readonly #nameLengths: DataView
+  readonly #groups: DataView
+  readonly #created: DataView
+  readonly #modified: DataView
+  readonly #sizes: DataView
+  readonly #downloads: DataView
+  readonly #types: DataView
+  #row = 0
+  #nameAt = 0
+
+  constructor(files: FileColumns, facts: RowFacts) {
+    this.#count = files.ids.length / 16
+    this.#files = files
+    this.#facts = facts
+    this.#parent = Buffer.from(`,"parentFolder":"${facts.folderId}"`)
+    this.#viewer = Buffer.from(`,"isOwner":${facts.isOwner},"canAccess":true,"createTime":`)
+    this.#mimetypes = files.mimetypes.map((type) => Buffer.from(`","mimetype":${JSON.stringify(type)}`))
+    this.#end = Buffer.from(`${facts.capability}"}`)
+    this.#fixedBytes = this.#parent.length + this.#viewer.length + this.#end.length + plainBytes
+    this.#nameLengths = viewOf(files.nameLengths)
+    this.#groups = viewOf(files.placementGroups)
+    this.#created = viewOf(files.createTimes)
+    this.#modified = viewOf(files.modTimes)
+    this.#sizes = viewOf(files.sizes)
+    this.#downloads = viewOf(files.downloads)
+    this.#types = viewOf(files.mimetypeIndexes)
+  }
+
+  /** Files not written yet. */
+  get left(): number {
+    return this.#count - this.#row
+  }
+
+  /** What all rows take, about. */
+  get bytes(): number {
+    return this.#count * (this.#fixedBytes + usualBytes) + this.#files.names.length * 2
+  }
+
+  /** `"<id>":{…}` of the next file. */
+  write(json: JsonWriter): void {
+    const files = this.#files
+    const row = this.#row++
+    const nameEnd = this.#nameAt + this.#nameLengths.getUint16(row * 2, true)
+    const name = files.names.slice(this.#nameAt, nameEnd)
+    this.#nameAt = nameEnd
+    const created = this.#created.getFloat64(row * 8, true)
+    const mimetype = this.#mimetypes[this.#types.getUint16(row * 2, true)] as Buffer
+    const servers = this.#serversAt(this.#groups.getUint32(row * 4, true), created)
+    json.reserve(this.#fixedBytes + mimetype.length + servers.length + nameBytesMax(name.length))
+    json.raw(quote)
+    const id = json.uuid(files.ids, row * 16)
+    json.raw(idMember)
+    json.uuidAgain(id)
+    json.raw(nameMember)
+    json.string(name)
+    json.raw(this.#parent)
+    this.#writeCode(json, row * codeBytes)
+    json.raw(this.#viewer)
+    json.number(created)
+    json.raw(modTimeMember)
+    json.number(this.#modified.getFloat64(row * 8, true))
+    json.raw(sizeMember)
+    json.number(this.#sizes.getFloat64(row * 8, true))
+    json.raw(md5Member)
+    json.hex(files.md5s, row * md5Bytes, md5Bytes)
+    json.raw(mimetype)
+    json.raw(downloadsMember)
+    json.number(this.#downloads.getFloat64(row * 8, true))
+    json.raw(servers)
+    json.uuidAgain(id)
+    json.raw(slash)
+    json.urlPart(name)
+    json.raw(this.#end)
+  }
+
+  /** Share codes have 8 characters, 6 on legacy folders, none on what predates them; the rest is zeros. */
+  #writeCode(json: JsonWriter, at: number): void {
+    const { codes } = this.#files
+    if (codes[at] === 0) return
+    json.raw(codeMember)
+    json.part(codes, at, codes[at + codeBytes - 1] === 0 ? 6 : codeBytes)
+    json.raw(quote)
+  }
+
+  #serversAt(group: number, created: number): Buffer {
+    const { nowSeconds, serversOf, downloadUrl } = this.#facts
+    const moment = Math.max(created, nowSeconds - settledSeconds)
+    const known = this.#servers.get(group)?.get(moment)
     if (known !== undefined) return known
-    const text = serversText(facts.serversOf(group, copiesMadeBy(moment)))
-    servers.set(group, (servers.get(group) ?? new Map<number, string>()).set(moment, text))
-    return text
+    const servers = serversOf(group, copiesMadeBy(moment))
+    // `serverSelected` is missing where there is no server.
+    const held = JSON.stringify({ servers, serverSelected: servers[0] }).slice(1, -1)
+    const link = JSON.stringify(`${downloadUrl}/download/`).slice(0, -1)
+    const bytes = Buffer.from(`,${held},"link":${link}`)
+    this.#servers.set(group, (this.#servers.get(group) ?? new Map<number, Buffer>()).set(moment, bytes))
+    return bytes
   }
-  const parent = `,"parentFolder":${quoted(facts.folderId)}`
-  const viewer = `,"isOwner":${facts.isOwner},"canAccess":true`
-  const link = `,"link":${quoted(`${facts.downloadUrl}/download/`).slice(0, -1)}`
-  const rows: string[] = []
-  let nameAt = 0
-  for (let row = 0, count = files.ids.length / 16; row < count; row++) {
-    const id = uuidIn(ids, row * 32)
-    const nameEnd = nameAt + files.nameLengths.readUInt16LE(row * 2)
-    const name = files.names.slice(nameAt, nameEnd)
-    nameAt = nameEnd
-    const group = files.placementGroups.readUInt32LE(row * 4)
-    const created = files.createTimes.readDoubleLE(row * 8)
-    const holders = serversAt(group, created)
-    const modified = files.modTimes.readDoubleLE(row * 8)
-    const size = files.sizes.readDoubleLE(row * 8)
-    const md5 = md5s.slice(row * 32, row * 32 + 32)
-    const mimetype = mimetypes[files.mimetypeIndexes.readUInt16LE(row * 2)]
-    const downloads = files.downloads.readDoubleLE(row * 8)
-    const named = `"${id}":{"id":"${id}","type":"file","name":${quoted(name)}${parent}${codeIn(codes, row * 8)}`
-    const dated = `${viewer},"createTime":${created},"modTime":${modified},"size":${size}`
-    const stored = `,"md5":"${md5}","mimetype":${mimetype},"downloads":${downloads}${holders}`
-    rows.push(`${named}${dated}${stored}${link}${id}/${inUrl(name)}${facts.capability}"}`)
-  }
-  return rows
 }
 
-function uuidIn(hex: string, at: number): string {
-  const part = (start: number, end: number) => hex.slice(at + start, at + end)
-  return `${part(0, 8)}-${part(8, 12)}-${part(12, 16)}-${part(16, 20)}-${part(20, 32)}`
-}
+/** Of a mimetype and a few servers. */
+const usualBytes = 150
 
-function quoted(text: string): string {
-  return plainJson.test(text) ? `"${text}"` : JSON.stringify(text)
-}
-
-function inUrl(name: string): string {
-  return plainUrl.test(name) ? name : encodeURIComponent(name)
-}
+/** Of a row's members that have a longest length: ids, code, numbers, md5, and the names between them. */
+const plainBytes = 3 * uuidBytes + 4 * numberBytesMax + 2 * md5Bytes + codeBytes + 100
 
 /** A file's copies are there before the file is: by the end of its second, Unix ms. */
 export function copiesMadeBy(createTime: number): number {
   return (createTime + 1) * 1_000
 }
 
-/** Share codes have 8 characters, 6 on legacy folders, none on what predates them; the rest is zeros. */
-function codeIn(codes: string, at: number): string {
-  const code = codes.slice(at, at + 8)
-  return code.startsWith('\0') ? '' : `,"code":"${code.endsWith('\0') ? code.slice(0, 6) : code}"`
-}
-
-/** `serverSelected` is missing where there is no server. */
-function serversText(servers: readonly string[]): string {
-  return `,${JSON.stringify({ servers, serverSelected: servers[0] }).slice(1, -1)}`
+function viewOf(column: Uint8Array): DataView {
+  return new DataView(column.buffer, column.byteOffset, column.byteLength)
 }

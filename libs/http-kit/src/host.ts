@@ -15,6 +15,7 @@ import fastify, {
 import { normalAddress } from './addresses.ts'
 import { bodyBytesMaxDefault, parseBody, parseForm } from './bodies.ts'
 import type { HttpHostOptions } from './contract.ts'
+import { JsonWriter } from './json-writer.ts'
 import { KnownPaths } from './known-paths.ts'
 import { pathOf } from './log.ts'
 import { httpCodeOf, Refusal, refusalOf } from './refusals.ts'
@@ -60,7 +61,10 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
 
   // Parameters are checked by the operations, in the contract's order; schemas of routes serve the OpenAPI document.
   app.setValidatorCompiler(() => () => true)
-  app.setSerializerCompiler(() => (data) => (data instanceof JsonText ? data.text : JSON.stringify(data)))
+  // Bytes are sent as they are; fastify's types speak of strings alone.
+  app.setSerializerCompiler(
+    () => (data) => (data instanceof JsonBytes ? (data.bytes as unknown as string) : JSON.stringify(data)),
+  )
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body, done) => {
     try {
@@ -137,19 +141,22 @@ export function ok(data: unknown, metadata?: unknown) {
   return metadata === undefined ? { status: 'ok', data } : { status: 'ok', data, metadata }
 }
 
-/** An answer that is JSON already. */
-export class JsonText {
-  readonly text: string
+/** An answer that is JSON already, in UTF-8. */
+export class JsonBytes {
+  readonly bytes: Buffer
 
-  constructor(text: string) {
-    this.text = text
+  constructor(bytes: Buffer) {
+    this.bytes = bytes
   }
 }
 
-/** The body of a successful answer whose `data` is JSON already. */
-export function okText(data: string, metadata?: unknown): JsonText {
-  const more = metadata === undefined ? '' : `,"metadata":${JSON.stringify(metadata)}`
-  return new JsonText(`{"status":"ok","data":${data}${more}}`)
+/** The body of a successful answer whose `data` is written as JSON. */
+export function okWritten(writeData: (json: JsonWriter) => void, metadata?: unknown): JsonBytes {
+  const json = new JsonWriter()
+  json.text('{"status":"ok","data":')
+  writeData(json)
+  json.text(metadata === undefined ? '}' : `,"metadata":${JSON.stringify(metadata)}}`)
+  return new JsonBytes(json.done())
 }
 
 /** The client's address, as proxies that are trusted report it; v4-mapped v6 as v4. */

@@ -2,6 +2,7 @@ import { verifyCapability } from '@holdfast/access'
 import { FileColumns, Item } from '@holdfast/wire'
 import t from 'tap'
 import { ItemPresenter, presentPage } from '../src/index.ts'
+import { JsonWriter } from '../src/json-writer.ts'
 
 const capabilityKey = new Uint8Array(32).fill(7)
 const present = new ItemPresenter({
@@ -188,11 +189,13 @@ t.test('files that came as columns read like items, in their places', async (t) 
     capabilityKey,
   })
   const view = { nowSeconds: now, tokenCounter: 3 }
+  const written = (listed: Parameters<ItemPresenter['write']>[1]) => {
+    const json = new JsonWriter()
+    present.write(json, listed, view)
+    return json.done().toString()
+  }
   const text = (children: Item[], places: number[]) =>
-    present.text(
-      { item: folder({ isOwner: true, tags: 'c', children }), files: columnsOf(files), places },
-      view,
-    )
+    written({ item: folder({ isOwner: true, tags: 'c', children }), files: columnsOf(files), places })
   const asItems = (children: Item[]) =>
     JSON.stringify(present.item(folder({ isOwner: true, tags: 'c', children }), view).children)
   for (const [first, last] of [
@@ -215,10 +218,10 @@ t.test('files that came as columns read like items, in their places', async (t) 
     files.map(({ createTime }) => createTime < now - 5),
     'a node is named for the files it has',
   )
-  const empty = present.text({ item: folder(), files: FileColumns.fromPartial({}), places: [] }, view)
+  const empty = written({ item: folder(), files: FileColumns.fromPartial({}), places: [] })
   t.same(JSON.parse(empty).children, {})
   const whole = { item: folder({ children: files }), files: undefined, places: [] }
-  t.equal(present.text(whole, view), JSON.stringify(present.item(whole.item, view)), 'without columns')
+  t.equal(written(whole), JSON.stringify(present.item(whole.item, view)), 'without columns')
 })
 
 function columnsOf(files: readonly Item[]): FileColumns {
