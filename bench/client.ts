@@ -7,6 +7,10 @@ export interface Account {
   rootFolder: string
 }
 
+/** Files of a filled folder that are no copies. */
+const different = 100
+const types = ['jpg', 'png', 'mp4', 'pdf', 'txt']
+
 export class Client {
   readonly service: Service
 
@@ -59,20 +63,31 @@ export class Client {
     return Object.values(folder.children).flatMap((child) => (child.link ? [new URL(child.link)] : []))
   }
 
-  /** Fills a folder with `count` files by one upload and copies, doubling up to a thousand at once. */
+  /** Fills a folder with `count` files: some uploads, of different names, sizes and types, and copies of them, up to a thousand at once. */
   async fill(account: Account, folderId: string, count: number): Promise<void> {
-    const form = new FormData()
-    form.set('token', account.token)
-    form.set('folderId', folderId)
-    form.set('file', new Blob(['a child']), 'child.txt')
-    await fetch(new URL('/uploadfile', this.service.upload), { method: 'POST', body: form })
+    const uploads = Math.min(different, count)
+    await Promise.all(Array.from({ length: uploads }, (_, n) => this.#upload(account, folderId, n)))
     let sources = await this.#childIds(account, folderId)
-    for (let have = 1; have < count; ) {
+    for (let have = uploads; have < count; ) {
       if (sources.length < Math.min(1000, have)) sources = await this.#childIds(account, folderId)
       const some = sources.slice(0, count - have)
       await this.json('POST', '/contents/copy', { contentsId: some.join(','), folderId }, account.token)
       have += some.length
     }
+  }
+
+  async #upload(account: Account, folderId: string, n: number): Promise<void> {
+    const form = new FormData()
+    form.set('token', account.token)
+    form.set('folderId', folderId)
+    // 37 has no factor in common with the number of files: neighbours in one order are none in the others.
+    form.set(
+      'file',
+      new Blob(['x'.repeat(1 + n)]),
+      `${(n * 37) % different} of a journey.${types[n % types.length]}`,
+    )
+    const answer = await fetch(new URL('/uploadfile', this.service.upload), { method: 'POST', body: form })
+    if (!answer.ok) throw new Error(`an upload was refused: ${answer.status} ${await answer.text()}`)
   }
 
   /** Of the first page. */

@@ -92,8 +92,6 @@ export interface Service {
   /** Pids by kind of process, where there are several. */
   kinds?: Record<string, number[]>
   dataDirectory: string
-  /** `embedded`, `cluster`, or `given`: started by somebody else. */
-  mode: string
   stop(): Promise<void>
   /** Stops it in order and starts it again on the same data; its pids are others then. */
   restart?(): Promise<void>
@@ -142,17 +140,19 @@ export async function startCluster(dataDirectory: string): Promise<Service> {
     pids: [child.pid ?? 0],
     kinds,
     dataDirectory,
-    mode: 'cluster',
     stop: () => stop(child),
   }
 }
 
 const repository = join(import.meta.dirname, '..')
 
-/** What `npm start` runs, with its flags. */
-function npmStarts(): string[] {
+/** What `npm start` runs: node's flags and the program, and the variable it sets. */
+function npmStarts(): { args: string[]; env: Record<string, string> } {
   const { scripts } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8'))
-  return (scripts.start as string).replace('exec node ', '').split(' ')
+  const [, name, value, args] = /^exec env (\w+)=(\S+) node (.*)$/.exec(scripts.start) ?? []
+  if (name === undefined || value === undefined || args === undefined)
+    throw new Error('the start script is not understood')
+  return { args: args.split(' '), env: { [name]: value } }
 }
 
 /** The embedded service in a process of its own, on fresh data. */
@@ -161,12 +161,14 @@ export async function startEmbedded(
   env: Record<string, string> = {},
 ): Promise<Service> {
   const [api, upload, download, admin] = await freePorts(4)
+  const program = npmStarts()
   const start = () =>
-    spawn(process.execPath, npmStarts(), {
+    spawn(process.execPath, program.args, {
       cwd: repository,
       stdio: ['ignore', 'ignore', 'inherit'],
       env: {
         ...process.env,
+        ...program.env,
         HOLDFAST_API_PORT: String(api),
         HOLDFAST_UPLOAD_PORT: String(upload),
         HOLDFAST_DOWNLOAD_PORT: String(download),
@@ -185,7 +187,6 @@ export async function startEmbedded(
     admin: new URL(`http://127.0.0.1:${admin}`),
     pids,
     dataDirectory,
-    mode: 'embedded',
     stop: () => stop(child),
     async restart() {
       await stop(child)
@@ -209,8 +210,9 @@ async function ready(admin: URL, child: ChildProcess): Promise<void> {
   throw new Error('the service was not ready within 30 s')
 }
 
-async function stop(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null) return
+/** Ends it in order. */
+export async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
   const ended = new Promise((resolve) => child.once('exit', resolve))
   child.kill('SIGTERM')
   await ended

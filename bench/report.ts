@@ -153,7 +153,8 @@ export function table(results: readonly Result[]): string {
   return [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n')
 }
 
-function written(unit: Result['unit'], figure: number): string {
+/** For people. */
+export function written(unit: Result['unit'], figure: number): string {
   if (unit === 'ms') return `${figure.toFixed(2)} ms`
   return unit === 'requests' ? `${figure.toFixed(0)} /s` : `${(figure / 1e6).toFixed(0)} MB/s`
 }
@@ -173,7 +174,7 @@ export interface Baseline {
 
 /** How far a scenario may be from the baseline before it counts as a regression: the noise of a shared machine. */
 const tolerated = {
-  /** CPU time by the reference's: the most robust figure, other load moves both alike. */
+  /** CPU time by the reference's: the most robust figure. Other load moves both alike: a third to a half of the machine gone moved it by 0.7 to 1.3, cold code on a busy machine by 2 for a moment. */
   cost: 2,
   /** Rate by the reference's: for what waits without burning. */
   ratio: 0.5,

@@ -9,15 +9,19 @@
  *   --rounds N     interleaved rounds (3)
  *   --json FILE    writes the results
  *   --profile DIR  writes profiles of the service's threads there and shows where the time went; rates are lower then
+ *   --slowed PLANT burn=MICROS or wait=MS: the service is slowed on purpose, which --check must find
  *   --data DIR     where fresh data lives (a real disk, not a tmpfs)
  *   --api URL --upload URL --admin URL [--pids N,N]   measures a running service
  */
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { pathToFileURL } from 'node:url'
+import { type ParseArgsConfig, parseArgs } from 'node:util'
+import { budgetTable, judged } from './budgets.ts'
 import { Client } from './client.ts'
+import { startNginx } from './nginx.ts'
 import { Payloads } from './payload.ts'
 import {
   cpuSeconds,
@@ -42,11 +46,13 @@ import {
   summarise,
   table,
   workOf,
+  written,
 } from './report.ts'
 import { type Bench, type Scenario, scenarios } from './scenarios.ts'
 
-const { values } = parseArgs({
+const { values } = parsed({
   options: {
+    help: { type: 'boolean', short: 'h', default: false },
     quick: { type: 'boolean', default: false },
     cluster: { type: 'boolean', default: false },
     check: { type: 'boolean', default: false },
@@ -55,6 +61,7 @@ const { values } = parseArgs({
     rounds: { type: 'string' },
     json: { type: 'string' },
     profile: { type: 'string' },
+    slowed: { type: 'string' },
     data: { type: 'string', default: join(import.meta.dirname, '..', 'data') },
     api: { type: 'string' },
     upload: { type: 'string' },
@@ -63,30 +70,63 @@ const { values } = parseArgs({
   },
 })
 
+if (values.help) {
+  console.log(usage())
+  process.exit()
+}
 const quick = values.quick
 const rounds = Number(values.rounds ?? 3)
+if (!Number.isInteger(rounds) || rounds < 1) refuse(`--rounds ${values.rounds} is no number of rounds`)
+const mode = values.cluster ? 'cluster' : values.api === undefined ? 'embedded' : 'given'
+const baselineFile = join(import.meta.dirname, `baseline-${mode}${quick ? '-quick' : ''}.json`)
+if (values.check && !existsSync(baselineFile))
+  refuse(`${baselineFile} is not there to compare with: --save makes it`)
+if (values.save && values.slowed !== undefined) refuse('a slowed service makes no baseline')
+if (values.save && values.check) refuse('--check compares with the baseline that --save would replace')
+if (values.cluster && values.api !== undefined)
+  refuse('--cluster starts a cluster, --api names a service that runs')
+if (values.slowed !== undefined && !/^(burn|wait)=\d*[1-9]\d*$/.test(values.slowed))
+  refuse(`--slowed takes burn=MICROS or wait=MS, not ${values.slowed}`)
+const chosen = scenarios(quick).filter(
+  ({ name, own = false }) => values.only.some((text) => name.includes(text)) && !(own && mode !== 'embedded'),
+)
+for (const text of values.only)
+  if (!chosen.some(({ name }) => name.includes(text))) refuse(`no scenario's name contains "${text}"`)
+const baseline = values.check ? readBaseline() : undefined
+const unknown = chosen.filter(({ name }) => baseline !== undefined && !(name in baseline.scenarios))
+if (chosen.length === unknown.length && baseline !== undefined)
+  refuse(`nothing to compare: ${baselineFile} has none of these scenarios`)
+if (unknown.length > 0)
+  console.error(`not in the baseline, so not compared: ${unknown.map(({ name }) => name).join(', ')}`)
 mkdirSync(values.data, { recursive: true })
 const directory = mkdtempSync(join(values.data, 'bench-'))
-const reference = await startReference(directory)
-const service = await target()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void leave(signal))
+/** What runs because of us. */
+const running = new Set<{ stop(): Promise<void> }>()
+const reference = started(await startReference(directory))
+const nginx = started(await startNginx(directory))
+const referencePids = [...reference.pids, ...(nginx?.pids ?? [])]
+const service = started(
+  await target().catch(async (error: unknown) => {
+    await end()
+    throw error
+  }),
+)
 const bench: Bench = {
   service,
   reference,
+  nginx,
   client: new Client(service),
   payloads: new Payloads(),
-  seconds: quick ? 0.6 : 4,
+  seconds: quick ? 0.6 : 3,
   quick,
 }
-const baselineFile = join(import.meta.dirname, `baseline-${service.mode}${quick ? '-quick' : ''}.json`)
-const baseline = values.check ? readBaseline() : undefined
 /** A scenario that fell behind is measured again, so often: a busy machine passes, a slow path stays. */
 const secondLooks = 2
 const results: Result[] = []
 const faults: string[] = []
 try {
-  for (const scenario of scenarios(quick)) {
-    if (!values.only.some((text) => scenario.name.includes(text))) continue
-    if (scenario.own && service.mode !== 'embedded') continue
+  for (const scenario of chosen) {
     let result = await measured(scenario)
     let found = baseline === undefined ? [] : faultsOf(result, baseline)
     for (let look = 0; baseline !== undefined && found.length > 0 && look < secondLooks; look++) {
@@ -98,9 +138,7 @@ try {
     faults.push(...found)
   }
 } finally {
-  await service.stop()
-  await reference.stop()
-  rmSync(directory, { recursive: true, force: true })
+  await end()
 }
 
 const commit = commitOf(import.meta.dirname)
@@ -111,15 +149,17 @@ const machine = {
   node: process.version,
 }
 console.log(table(results))
+const budgets = mode === 'embedded' && values.slowed === undefined ? judged(results) : []
+if (budgets.length > 0) console.log(`\n${budgetTable(budgets)}\n`)
 if (values.profile) console.log(whereTimeGoes(values.profile))
-console.log(`measured in ${(performance.now() / 1000).toFixed(0)} s`)
+console.log(`measured in ${elapsedSeconds()} s`)
 if (values.json) {
-  const report = { commit, machine, mode: service.mode, quick, rounds, results }
+  const report = { commit, machine, mode, quick, rounds, results, budgets }
   writeFileSync(values.json, JSON.stringify(report, null, 2))
 }
 if (values.save) {
   // Some scenarios measured anew leave the others as they were.
-  const others = values.only[0] === '' ? {} : readBaseline().scenarios
+  const others = values.only[0] === '' || !existsSync(baselineFile) ? {} : readBaseline().scenarios
   const saved: Baseline = { commit, machine, scenarios: { ...others, ...keptOf(results) } }
   writeFileSync(baselineFile, `${JSON.stringify(saved, null, 2)}\n`)
 }
@@ -127,6 +167,50 @@ if (values.check) {
   for (const fault of faults) console.log(`regression: ${fault}`)
   console.log(faults.length === 0 ? 'no regression against the baseline' : `${faults.length} regressions`)
   process.exitCode = faults.length === 0 ? 0 : 1
+}
+
+function started<T extends { stop(): Promise<void> } | undefined>(one: T): T {
+  if (one !== undefined) running.add(one)
+  return one
+}
+
+async function end(): Promise<void> {
+  await Promise.allSettled([...running].map((one) => one.stop()))
+  rmSync(directory, { recursive: true, force: true })
+}
+
+/** Ended from outside: nothing stays behind. */
+async function leave(signal: 'SIGINT' | 'SIGTERM'): Promise<void> {
+  console.error(`${signal}: stopping what was started`)
+  await end()
+  process.exit(signal === 'SIGINT' ? 130 : 143)
+}
+
+function parsed<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
+  try {
+    return parseArgs(config)
+  } catch (error) {
+    return refuse((error as Error).message)
+  }
+}
+
+function refuse(why: string): never {
+  console.error(`${why}\n\n${usage()}`)
+  process.exit(2)
+}
+
+/** The list of options at the top of this file. */
+function usage(): string {
+  const lines = readFileSync(import.meta.filename, 'utf8').split('\n')
+  return lines
+    .slice(1, lines.indexOf(' */'))
+    .map((line) => line.slice(3))
+    .join('\n')
+}
+
+/** Since the start. */
+function elapsedSeconds(): string {
+  return (performance.now() / 1000).toFixed(0)
 }
 
 async function measured(scenario: Scenario): Promise<Result> {
@@ -138,9 +222,10 @@ async function measured(scenario: Scenario): Promise<Result> {
     const besides = async (): Promise<Record<string, Beside>> => {
       const all: Record<string, Beside> = {}
       for (const [name, run] of Object.entries(scenario.references)) {
-        const before = cpuSeconds(reference.pids)
+        const before = cpuSeconds(referencePids)
         const given = await run(here)
-        const spent = cpuSeconds(reference.pids) - before
+        if (given === undefined) continue
+        const spent = cpuSeconds(referencePids) - before
         all[name] =
           typeof given === 'number'
             ? { figure: given, cpuEach: undefined }
@@ -160,7 +245,7 @@ async function measured(scenario: Scenario): Promise<Result> {
     }
     const all: Round[] = []
     for (let round = 0; round < (scenario.rounds ?? rounds); round++) {
-      const load = otherLoad([...reference.pids, process.pid, ...pids])
+      const load = otherLoad([...referencePids, process.pid, ...pids])
       const references = await besides()
       resetPeak(pids)
       const pidBefore = pids[0]
@@ -179,8 +264,9 @@ async function measured(scenario: Scenario): Promise<Result> {
         otherLoad: load(),
       })
     }
-    const figures = all.map((round) => figureOf(scenario.unit, round.measured).toFixed(1))
-    console.error(`${scenario.name}: ${figures.join(', ')}`)
+    const figures = all.map((round) => written(scenario.unit, figureOf(scenario.unit, round.measured)))
+    const progress = `${chosen.indexOf(scenario) + 1}/${chosen.length}, ${elapsedSeconds()} s`
+    console.error(`${progress}: ${scenario.name}: ${figures.join(', ')}`)
     return summarise(scenario.name, scenario.unit, all)
   } finally {
     await own?.stop()
@@ -216,22 +302,30 @@ function readBaseline(): Baseline {
 }
 
 /** A service that has done nothing yet: for what the memory of earlier scenarios would hide. */
-function ownService(): Promise<Service> {
-  return startEmbedded(mkdtempSync(join(directory, 'own-')))
+async function ownService(): Promise<Service> {
+  return started(await startEmbedded(mkdtempSync(join(directory, 'own-')), ofService()))
+}
+
+/** Environment of the services that are started here: what profiles or slows them. */
+function ofService(): Record<string, string> {
+  const { profile, slowed } = values
+  const options = profile === undefined ? [] : [profiling(profile)]
+  if (slowed !== undefined) options.push(`--import=${pathToFileURL(join(import.meta.dirname, 'slowed.ts'))}`)
+  return {
+    ...(options.length > 0 ? { NODE_OPTIONS: options.join(' ') } : {}),
+    ...(slowed === undefined ? {} : { BENCH_SLOWED: slowed }),
+  }
 }
 
 async function target(): Promise<Service> {
   if (values.cluster) return startCluster(directory)
-  const { profile } = values
-  if (values.api === undefined)
-    return startEmbedded(directory, profile === undefined ? {} : { NODE_OPTIONS: profiling(profile) })
+  if (values.api === undefined) return startEmbedded(directory, ofService())
   return {
     api: new URL(values.api),
     upload: new URL(values.upload ?? values.api),
     admin: new URL(values.admin ?? values.api),
     pids: values.pids.split(',').filter(Boolean).map(Number),
     dataDirectory: directory,
-    mode: 'given',
     stop: async () => undefined,
   }
 }

@@ -2,6 +2,7 @@
 import { type Account, type Client, get, post } from './client.ts'
 import { cannon } from './json-load.ts'
 import { type LoopOptions, loop, type Measured } from './load.ts'
+import type { Nginx } from './nginx.ts'
 import type { Payloads } from './payload.ts'
 import type { Reference, Service } from './processes.ts'
 import { Wire } from './wire.ts'
@@ -9,6 +10,8 @@ import { Wire } from './wire.ts'
 export interface Bench {
   service: Service
   reference: Reference
+  /** Undefined where it is not installed. */
+  nginx: Nginx | undefined
   client: Client
   payloads: Payloads
   /** Seconds of one measured phase. */
@@ -23,8 +26,11 @@ export interface Scenario {
   unit: 'requests' | 'bytes' | 'ms'
   /** Prepares once, then measures a phase as often as asked. */
   prepare(bench: Bench): Promise<() => Promise<Measured>>
-  /** What it is compared with in the same round: the same load on a reference server, or a bare rate of the machine in the same unit. */
-  references: Record<string, (bench: Bench) => Promise<Measured | number>>
+  /**
+   * What it is compared with in the same round: the same load on a reference server, or a bare rate of the machine in the same unit.
+   * Undefined: not on this machine.
+   */
+  references: Record<string, (bench: Bench) => Promise<Measured | number> | undefined>
   /** Needs a service of its own that has done nothing before; only where one can be started. Not warmed up. */
   own?: boolean
   /** Requests that go before the first round (1): code runs at its final speed after some thousand. */
@@ -62,7 +68,7 @@ export function scenarios(quick: boolean): Scenario[] {
     folderCreation('createFolder, 32 accounts × 32', 32),
     ...folders.flatMap((children) => sorts.map((sort) => listing(children, sort))),
     search(quick ? 10_000 : 100_000),
-    copy(quick ? 1000 : 10_000),
+    copy(quick ? 1000 : 10_000, quick ? 10 : 3),
     zip(quick ? 200 : 2000),
     ...(quick ? [10_000] : [1000, 10_000, 100_000]).map(activation),
   ]
@@ -129,6 +135,10 @@ function download(name: string, size: { bytes: number; connections: number; file
         const request = get(new URL(`/bytes/${size.bytes}`, bench.reference.http))
         return loop({ ...common(bench), url: bench.reference.http, pieces: () => [request] })
       },
+      nginx(bench) {
+        const url = bench.nginx?.file(size.bytes)
+        return url && loop({ ...common(bench), url, pieces: () => [get(url)] })
+      },
     },
   }
 }
@@ -161,6 +171,10 @@ function ranges(name: string, bytes: number): Scenario {
     pieces: (n) => [request(n)],
     payloadBytes: 'answer',
   })
+  const rangeOf = (url: URL): Buffer => {
+    const start = Math.floor(Math.random() * (bytes - 64 * KiB))
+    return get(url, undefined, `Range: bytes=${start}-${start + 64 * KiB - 1}\r\n`)
+  }
   return {
     name,
     unit: 'requests',
@@ -168,18 +182,16 @@ function ranges(name: string, bytes: number): Scenario {
     async prepare(bench) {
       const { links } = await stored(bench, bytes, 1)
       const link = links[0] as URL
-      return () =>
-        loop(
-          options(bench, link, () => {
-            const start = Math.floor(Math.random() * (bytes - 64 * KiB))
-            return get(link, undefined, `Range: bytes=${start}-${start + 64 * KiB - 1}\r\n`)
-          }),
-        )
+      return () => loop(options(bench, link, () => rangeOf(link)))
     },
     references: {
       'node:http': (bench) => {
         const request = get(new URL(`/bytes/${64 * KiB}`, bench.reference.http))
         return loop(options(bench, bench.reference.http, () => request))
+      },
+      nginx(bench) {
+        const url = bench.nginx?.file(bytes)
+        return url && loop(options(bench, url, () => rangeOf(url)))
       },
     },
   }
@@ -261,10 +273,15 @@ function readyListing(bench: Bench): Promise<Measured> {
   return loop({
     url,
     connections: 1,
-    seconds: bench.seconds,
+    seconds: timedSeconds(bench),
     pieces: () => [request],
     payloadBytes: 'answer',
   })
+}
+
+/** Of scenarios of one request at a time: a median settles sooner than a rate. */
+function timedSeconds({ seconds }: Bench): number {
+  return seconds / 2
 }
 
 /** One request at a time; the figure is the median of its time. */
@@ -272,7 +289,7 @@ function timed(name: string, prepare: (bench: Bench) => Promise<(n: number) => B
   const options = (bench: Bench, url: URL, request: (n: number) => Buffer): LoopOptions => ({
     url,
     connections: 1,
-    seconds: bench.seconds,
+    seconds: timedSeconds(bench),
     pieces: (n) => [request(n)],
     payloadBytes: 'answer',
   })
@@ -288,7 +305,8 @@ function timed(name: string, prepare: (bench: Bench) => Promise<(n: number) => B
   }
 }
 
-function copy(children: number): Scenario {
+/** So many copies a phase. */
+function copy(children: number, copies: number): Scenario {
   return {
     name: `copy a folder of ${children.toLocaleString('en')}`,
     unit: 'ms',
@@ -297,7 +315,14 @@ function copy(children: number): Scenario {
       const url = new URL('/contents/copy', bench.service.api)
       const request = post(url, { contentsId: folderId, folderId: account.rootFolder }, account.token)
       return () =>
-        loop({ url, connections: 1, seconds: 120, requests: 3, pieces: () => [request], payloadBytes: 0 })
+        loop({
+          url,
+          connections: 1,
+          seconds: 120,
+          requests: copies,
+          pieces: () => [request],
+          payloadBytes: 0,
+        })
     },
     references: { 'node:http': readyListing },
   }

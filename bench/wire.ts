@@ -8,45 +8,56 @@ export interface Answer {
   status: number
   /** Bytes of the body. */
   bytes: number
-  /** The body itself, when it was asked for. */
-  body: Buffer | undefined
-  headers: string
 }
+
+const nothing = Buffer.alloc(0)
+const lastChunk = Buffer.from('0\r\n\r\n')
+
+/** What all connections read into: it stays in the processor's cache, and nothing is made for each chunk. */
+const received = Buffer.allocUnsafeSlow(256 * 1024)
 
 export class Wire {
   readonly #socket: Socket
-  #waiting: { resolve(answer: Answer): void; reject(error: Error): void; keep: boolean } | undefined
-  #head: Buffer[] = []
-  #headBytes = 0
+  #waiting: { resolve(answer: Answer): void; reject(error: Error): void } | undefined
+  /** Of an answer whose head is not all there yet. */
+  #head: Buffer = nothing
+  /** Of an answer in chunks, its last bytes so far. */
+  #end: Buffer = nothing
   #answer: Answer | undefined
   #left = 0
   #chunked = false
-  #parts: Buffer[] = []
   #drained: (() => void) | undefined
   #failure: Error | undefined
 
-  private constructor(socket: Socket) {
+  private constructor(url: URL) {
+    const onread = {
+      buffer: received,
+      callback: (length: number) => {
+        this.#take(received.subarray(0, length))
+        return true
+      },
+    }
+    const socket = connect({ host: url.hostname, port: Number(url.port), noDelay: true, onread })
     this.#socket = socket
-    socket.on('data', (bytes) => this.#take(bytes))
     socket.on('drain', () => this.#drained?.())
     socket.on('error', (error) => this.#fail(error))
     socket.on('close', () => this.#fail(new Error('the connection closed')))
   }
 
   static async open(url: URL): Promise<Wire> {
-    const socket = connect({ host: url.hostname, port: Number(url.port), noDelay: true })
+    const wire = new Wire(url)
     await new Promise<void>((resolve, reject) => {
-      socket.once('connect', resolve)
-      socket.once('error', reject)
+      wire.#socket.once('connect', resolve)
+      wire.#socket.once('error', reject)
     })
-    return new Wire(socket)
+    return wire
   }
 
   /** Sends head and body pieces with backpressure; resolves with the whole answer. One request at a time. */
-  async request(pieces: Iterable<Uint8Array>, options: { keepBody?: boolean } = {}): Promise<Answer> {
+  async request(pieces: Iterable<Uint8Array>): Promise<Answer> {
     if (this.#failure) throw this.#failure
     const answer = new Promise<Answer>((resolve, reject) => {
-      this.#waiting = { resolve, reject, keep: options.keepBody ?? false }
+      this.#waiting = { resolve, reject }
     })
     answer.catch(() => undefined)
     for (const piece of pieces) {
@@ -67,32 +78,31 @@ export class Wire {
   #take(bytes: Buffer): void {
     let rest = bytes
     if (!this.#answer) {
-      this.#head.push(rest)
-      this.#headBytes += rest.length
-      const all = this.#head.length === 1 ? rest : Buffer.concat(this.#head, this.#headBytes)
+      const all = this.#head.length === 0 ? rest : Buffer.concat([this.#head, rest])
       const end = all.indexOf('\r\n\r\n')
-      if (end < 0) return
-      this.#head = []
-      this.#headBytes = 0
+      if (end < 0) {
+        this.#head = Buffer.from(all)
+        return
+      }
+      this.#head = nothing
+      this.#end = nothing
       const headers = all.toString('latin1', 0, end)
       const length = /\r\ncontent-length: *(\d+)/i.exec(headers)
       this.#chunked = !length && /\r\ntransfer-encoding: *chunked/i.test(headers)
       this.#left = length ? Number(length[1]) : 0
-      this.#answer = { status: Number(headers.slice(9, 12)), bytes: 0, body: undefined, headers }
+      this.#answer = { status: Number(headers.slice(9, 12)), bytes: 0 }
       rest = all.subarray(end + 4)
     }
     this.#answer.bytes += rest.length
     this.#left -= rest.length
-    if (this.#waiting?.keep) this.#parts.push(rest)
-    if (this.#chunked ? rest.subarray(-5).equals(lastChunk) : this.#left <= 0) this.#finish()
+    if (this.#chunked) this.#end = Buffer.concat([this.#end, rest.subarray(-5)]).subarray(-5)
+    if (this.#chunked ? this.#end.equals(lastChunk) : this.#left <= 0) this.#finish()
   }
 
   #finish(): void {
     const answer = this.#answer
     const waiting = this.#waiting
     if (!answer || !waiting) return
-    if (waiting.keep) answer.body = Buffer.concat(this.#parts)
-    this.#parts = []
     this.#answer = undefined
     this.#waiting = undefined
     waiting.resolve(answer)
@@ -105,5 +115,3 @@ export class Wire {
     this.#waiting = undefined
   }
 }
-
-const lastChunk = Buffer.from('0\r\n\r\n')

@@ -1,0 +1,84 @@
+/** What the bench concludes from its figures: regressions and budgets. The figures here are made up; `npm run bench` measures. */
+import t from 'tap'
+import { budgets, judged } from '../bench/budgets.ts'
+import { type Baseline, faultsOf, keptOf, type Result, type Round, summarise } from '../bench/report.ts'
+import { scenarios } from '../bench/scenarios.ts'
+
+const MiB = 2 ** 20
+
+/** 100 requests in a second at 10 ms of CPU each, beside a reference of 1,000/s at 1 ms. */
+function round(
+  change: { slower?: number; dearer?: number; otherLoad?: number; errors?: number; written?: number } = {},
+): Round {
+  const { slower = 1, dearer = 1, otherLoad = 0, errors = 0, written = 1 } = change
+  const count = 100
+  return {
+    measured: { count, errors, seconds: slower, bytes: count * MiB, p50: 10 * slower, p99: 30 * slower },
+    references: {
+      'node:http': { figure: 1000, cpuEach: 0.001 },
+      fastify: { figure: 500, cpuEach: 0.002 },
+    },
+    cpuSeconds: count * 0.01 * dearer,
+    cpuSecondsByKind: {},
+    peakMiB: 100,
+    writtenBytes: count * MiB * written,
+    otherLoad,
+  }
+}
+
+const usual = summarise('upload', 'requests', [round(), round(), round()])
+const baseline: Baseline = { commit: '', machine: {}, scenarios: keptOf([usual]) }
+const faults = (...rounds: Round[]) => faultsOf(summarise('upload', 'requests', rounds), baseline)
+
+t.test('what is as it was is no regression', async (t) => {
+  t.strictSame(faults(round(), round(), round()), [])
+  t.strictSame(faultsOf({ ...usual, name: 'never measured' }, baseline), [], 'nor is what nobody knows')
+})
+
+t.test('a path that burns more than tolerated is one, under other load as well', async (t) => {
+  const dear = round({ dearer: 2.5, otherLoad: 0.6 })
+  t.match(faults(dear, dear, dear), [/^upload: costs 2\.50 × the baseline's CPU time$/])
+})
+
+t.test('a path that waits without burning is one where nobody else had the machine', async (t) => {
+  const slow = round({ slower: 4 })
+  t.match(faults(slow, slow, slow), [/^upload: at 25 % of the baseline's ratio$/])
+  const loaded = round({ slower: 4, otherLoad: 0.6 })
+  t.strictSame(faults(loaded, loaded, loaded), [])
+})
+
+t.test('a bad moment is none: of one round, or of one reference', async (t) => {
+  t.strictSame(faults(round(), round({ slower: 9, dearer: 9 }), round()), [])
+  const alone: Round = {
+    ...round(),
+    references: { 'node:http': { figure: 9000, cpuEach: 0.0001 }, fastify: { figure: 500, cpuEach: 0.002 } },
+  }
+  t.strictSame(faults(alone, alone, alone), [])
+})
+
+t.test('requests that fail are one, and bytes written twice', async (t) => {
+  t.match(faults(round(), round({ errors: 3 }), round()), ['upload: 3 requests failed'])
+  const once = summarise('upload', 'bytes', [round()])
+  const twice = summarise('upload', 'bytes', [round({ written: 2 })])
+  t.match(faultsOf(twice, { ...baseline, scenarios: keptOf([once]) }), [/^upload: writes 1\.00 bytes more/])
+})
+
+t.test('every budget is of scenarios of the full form', async (t) => {
+  const all = scenarios(false).map(
+    ({ name, unit }): Result => ({
+      ...summarise(name, unit, [round()]),
+      ratios: { 'md5 of one core': 0.8, nginx: 0.7 },
+      facts: { 'MiB an account': 4, 'resident MiB an account': 4 },
+    }),
+  )
+  const judgements = judged(all)
+  t.strictSame(
+    judgements.map(({ name }) => name),
+    budgets.map(({ name }) => name),
+  )
+  const verdict = (words: string) => judgements.find(({ name }) => name.includes(words))?.verdict
+  t.equal(verdict('md5 rate'), 'floor')
+  t.equal(verdict('256 MiB × 1 by nginx'), 'missed')
+  t.equal(verdict('peak memory'), 'aim')
+  t.strictSame(judged(all.slice(0, 1)), [], 'what was not measured is not judged')
+})
