@@ -6,7 +6,7 @@ import { Keyring } from '@holdfast/kernel'
 import { Placement } from '@holdfast/placement'
 import type { Blob } from '@holdfast/wire'
 import { calm, Exchange, Network, SimBus } from './network.ts'
-import { type Decided, observed } from './observed-states.ts'
+import { type Decided, observed, sliced } from './observed-states.ts'
 import type { Dice } from './random.ts'
 import type { Scheduler } from './scheduler.ts'
 import { SimProcess } from './sim-process.ts'
@@ -34,6 +34,9 @@ export interface Plants {
   lookups?: (lookups: LookupStore, host: SimProcess) => LookupStore
   states?: (states: AccountStates, host: SimProcess, exchange: Exchange) => AccountStates
 }
+
+/** This host applies every change in slices, with the loop turning between them. */
+const slicingHost = 'h1'
 
 const beatMs = 1_000
 const deadAfterMs = 4_000
@@ -153,7 +156,8 @@ export class Cluster {
     const journal = new SimJournal(line)
     const lookups = new SimLookups(line)
     const { plants, decided } = { plants: this.#plants, decided: this.decided }
-    const seen = observed(states, decided)
+    const slices = id === slicingHost
+    const seen = observed(slices ? sliced(states) : states, decided)
     const host = new AccountHost({
       hostId: id,
       bus: new SimBus(process, this.exchange),
@@ -164,7 +168,7 @@ export class Cluster {
       onBlobReleased: (released) => this.onBlobReleased(released),
       hostOf: (account) => view.hostOf(account),
       sweepMs: 1_000,
-      limits: this.#limits,
+      limits: slices ? { ...this.#limits, turnMs: 0 } : this.#limits,
       clock: process,
       timers: process,
       randomness: process.dice,

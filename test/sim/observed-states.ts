@@ -1,5 +1,5 @@
 /** The real content tree, with a note of when each request was decided: what an answer says may depend on the deciding host's clock. */
-import type { AccountState, AccountStates, DecideContext, Outcome } from '@holdfast/content-tree'
+import type { AccountState, AccountStates } from '@holdfast/content-tree'
 import type { AccountRequest } from '@holdfast/wire'
 
 /** By request id (hex): the deciding clocks' milliseconds. */
@@ -19,19 +19,35 @@ export function observed(states: AccountStates, decided: Decided): AccountStates
   }))
 }
 
-/** States that behave as the given ones but for `decide`. */
+/** Every change is a large one: the loop turns before it is applied, and twice before the runtime hears that it is. */
+export function sliced(states: AccountStates): AccountStates {
+  return wrapped(states, (state) => ({
+    *applying(change) {
+      yield
+      yield* state.applying(change)
+      yield
+      yield
+    },
+  }))
+}
+
+/** States that behave as the given ones but for what is said otherwise. */
 export function wrapped(
   states: AccountStates,
-  around: (state: AccountState) => { decide(request: AccountRequest, context: DecideContext): Outcome },
+  around: (state: AccountState) => Partial<Pick<AccountState, 'decide' | 'applying' | 'effects'>>,
 ): AccountStates {
   const wrap = (state: AccountState): AccountState => {
-    const { decide } = around(state)
+    const { decide, applying, effects } = around(state)
     return {
-      decide,
+      decide: decide ?? ((request, context) => state.decide(request, context)),
       apply: (change) => state.apply(change),
-      applying: (change) => state.applying(change),
+      applying: applying ?? ((change) => state.applying(change)),
       checkpoint: () => state.checkpoint(),
-      effects: (after) => state.effects(after),
+      effects: effects ?? ((after, through) => state.effects(after, through)),
+      codeRows: (after) => state.codeRows(after),
+      get lastEffect() {
+        return state.lastEffect
+      },
       nextDue: () => state.nextDue(),
       get bytes() {
         return state.bytes

@@ -20,6 +20,8 @@ export interface Fault {
   /** Why this machine cannot do it; undefined: it can. */
   impossible?: (stage: Stage) => string | undefined
   run: (stage: Stage) => Promise<void>
+  /** What comes true once nobody asks any more. */
+  atRest?: (stage: Stage) => Promise<void>
 }
 
 /** Where things break, and the other one. */

@@ -131,6 +131,7 @@ async function runOne(
   }
   await load.stop()
   try {
+    await fault.atRest?.(stage)
     await load.lookAtRest({ filesMax })
   } catch (error) {
     row.failed.push((error as Error).message)

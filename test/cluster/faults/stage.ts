@@ -176,6 +176,27 @@ export class Stage {
     }
   }
 
+  /** However long it takes on a busy machine, as long as it goes on. */
+  async untilReached(
+    what: string,
+    wanted: number,
+    count: () => Promise<number>,
+    standstillMs = 60_000,
+  ): Promise<void> {
+    let most = 0
+    let sinceMs = performance.now()
+    while (most < wanted) {
+      const now = await count().catch(() => 0)
+      if (now > most) {
+        most = now
+        sinceMs = performance.now()
+      }
+      if (performance.now() - sinceMs > standstillMs)
+        throw new Error(`${what}: ${most} of ${wanted}, and no more for ${standstillMs} ms`)
+      await sleep(200)
+    }
+  }
+
   #statusOf(name: string): Promise<{
     ready: boolean
     cluster: { placementGroups: { full: boolean }[] }
