@@ -25,7 +25,7 @@ import {
 import { type Clock, RecentMap, systemClock } from '@holdfast/kernel'
 import { ballastPath } from './ballast.ts'
 import type { Catalogue } from './catalogue.ts'
-import { Compactor } from './compactor.ts'
+import { Compactor, worthBytes } from './compactor.ts'
 import { Crc32Combiner } from './crc32-combine.ts'
 import type { Disk } from './disk.ts'
 import { type Extent, ExtentFiles, ExtentTable } from './extents.ts'
@@ -254,7 +254,8 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
       moved: (_entry, old, copy, from) => this.#moved(old, copy, from),
       freeExtentsMax: this.#bounds.freeExtentsMax,
       now: () => this.#clock.monotonic(),
-      hasRoom: () => this.#space.allowsMoves,
+      extentBytes: bounds.extentBytes,
+      space: this.#space,
       pause: () => this.#yieldDevice(),
     })
     this.#slots = new SlotPool(Math.floor(this.#bounds.uploadMemoryBytes / slotBytes), this.#after)
@@ -493,9 +494,10 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
     }
   }
 
-  /** Frees and compacts what can be now, and waits for it. @returns bytes of the extents that were freed. */
+  /** Frees and compacts what can be now, and waits for it. @returns bytes that were given back, of extents or as a whole. */
   async compact(): Promise<{ freedBytes: number; movedBytes: number }> {
     this.#assertOpen()
+    await this.#space.measure()
     this.#sealWhenShort()
     const { freedBytes, movedBytes } = this.#compactor
     await this.#compactor.settle()
@@ -530,7 +532,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
     for (const extent of this.#extents.all.values()) {
       if (extent.suspect) suspect++
       live += extent.liveBytes
-      used += extent.state === 'free' ? 0 : extent.frontier
+      used += extent.state === 'free' ? 0 : extent.frontier - extent.holeBytes
     }
     return {
       groups: this.#writer.groups,
@@ -596,6 +598,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
     await this.#end.unmark()
     this.recovered = await recovery.run(surveyed)
     // Positions of before may be of entries that are lost: they are handed out no more.
+    for (const extent of surveyed.halfFreed) await this.#compactor.unmake(extent)
     if (!surveyed.inOrder || surveyed.audit) this.#ledger.beginLife(this.#randomFill(Buffer.alloc(16)))
     this.#ledger.note(endMarkKey, undefined)
     this.#ledger.telling = true
@@ -701,8 +704,10 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
     const { current } = this.#extents
     if (current === undefined || this.#space.freeBytes >= this.#bounds.extentBytes) return
     const deadBytes = current.frontier - current.liveBytes
-    if (deadBytes >= this.#bounds.extentStepBytes && deadBytes > current.liveBytes)
-      this.#extents.seal(current)
+    const mostlyDead = deadBytes >= this.#bounds.extentStepBytes && deadBytes > current.liveBytes
+    const needed = this.#space.isPressing && deadBytes >= worthBytes(this.#bounds.extentBytes)
+    const takesUploads = [...current.holders].some((holder) => holder instanceof ChunkStage)
+    if (mostlyDead || (needed && !takesUploads)) this.#extents.seal(current)
   }
 
   /** Compaction takes a small share of the device while anybody else wants it. */

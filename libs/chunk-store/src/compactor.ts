@@ -5,8 +5,12 @@
  *
  * The holders are readers and uploads, however long they take. Nothing is overwritten before a synced batch says that it is
  * free. Deletion and void entries move too, for as long as what they speak of may still be found.
+ *
+ * Moving needs room. When the disk is nearly full, dead records give their blocks back where they are, as holes, after a synced batch says that they
+ * are dead; headers stay. What is too small for that moves, in portions when all of it does not fit, and leaves holes, too.
  */
 import { crc32 } from '@node-rs/crc32'
+import { deadRanges } from './dead-ranges.ts'
 import { type Extent, type ExtentFiles, type ExtentTable, faultOf } from './extents.ts'
 import {
   blockBytes,
@@ -22,11 +26,12 @@ import {
   recordBytesMax,
   type VoidEntry,
 } from './format.ts'
-import type { Ledger } from './ledger.ts'
+import { bytesOfRun, type Ledger } from './ledger.ts'
 import type { Log } from './log.ts'
 import type { Copy, RowEntry, Rows } from './rows.ts'
 import { readRecord, recordsOf, walk, windowBytes } from './scan.ts'
-import { alignedBytes } from './slots.ts'
+import { alignedBytes, slotBytes } from './slots.ts'
+import type { Space } from './space.ts'
 import { type Carried, CarryIntent, carriedEntriesMax, MoveIntent, type Writer } from './writer.ts'
 
 export interface CompactorParts {
@@ -45,14 +50,20 @@ export interface CompactorParts {
   freeExtentsMax: number
   /** Monotonic milliseconds. */
   now(): number
-  /** Is there room to move anything? What is kept for deletions and the catalogue is not for that. */
-  hasRoom(): boolean
+  /** Capacity of an extent. */
+  extentBytes: number
+  space: Pick<Space, 'freeBytes' | 'movableBytes' | 'isPressing' | 'freshen' | 'changed'>
   /** Lets uploads and readers have the device; resolves when the next MiB may be moved. */
   pause(): Promise<void>
 }
 
 /** After a fault of the disk or the catalogue, which may be full: then it may be better. */
 const restMs = 5_000
+
+/** What of an extent must be dead before it is looked through for it: reading a GiB for less is not worth it. */
+export function worthBytes(extentBytes: number): number {
+  return Math.max(slotBytes, extentBytes / 32)
+}
 
 export class Compactor {
   readonly #parts: CompactorParts
@@ -61,6 +72,8 @@ export class Compactor {
   #running: Promise<void> | undefined
   #again = false
   #stopped = false
+  /** False once the file system refused to make holes. */
+  #makesHoles = true
   /** For metrics. */
   movedBytes = 0
   freedBytes = 0
@@ -100,8 +113,14 @@ export class Compactor {
 
   async #pass(): Promise<void> {
     await this.#cutTails()
-    for (let extent = this.#next(); extent !== undefined && !this.#stopped; extent = this.#next())
+    await this.#parts.space.freshen()
+    await this.#giveBackDead()
+    for (;;) {
+      await this.#parts.space.freshen()
+      const extent = this.#next()
+      if (extent === undefined || this.#stopped) break
       await this.#reclaim(extent)
+    }
     await this.#trimFree()
   }
 
@@ -121,15 +140,59 @@ export class Compactor {
 
   /** What can be freed first; then what a write failed on, then what has the least that lives. */
   #next(): Extent | undefined {
+    const { space } = this.#parts
     const candidates = [...this.#parts.extents.all.values()].filter(
       (extent) =>
         extent.state === 'sealed' &&
         !this.#rests(extent) &&
-        wanted(extent) &&
         !blocked(extent) &&
-        (extent.liveBytes === 0 || this.#parts.hasRoom()),
+        (extent.liveBytes === 0 || (wanted(extent, space.isPressing) && this.#fits(extent))),
     )
     return candidates.sort((a, b) => Number(b.suspect) - Number(a.suspect) || a.liveBytes - b.liveBytes)[0]
+  }
+
+  /** All of it, or a portion whose old place can be given back before the next one moves. */
+  #fits({ liveBytes }: Extent): boolean {
+    const { budgetBytes } = this
+    return liveBytes <= budgetBytes || (this.#makesHoles && budgetBytes >= slotBytes)
+  }
+
+  /** What may be moved now: half of the room, as records are padded and others write, too. */
+  get budgetBytes(): number {
+    return this.#parts.space.movableBytes / 2
+  }
+
+  /** On a disk that is nearly full: what is dead among what lives. */
+  async #giveBackDead(): Promise<void> {
+    const { extents, extentBytes, space, log } = this.#parts
+    if (space.freeBytes >= extentBytes || !this.#makesHoles) return
+    for (const extent of extents.all.values()) {
+      if (this.#stopped) return
+      const { liveBytes, frontier, holeBytes, lookedThroughAt = Number.POSITIVE_INFINITY } = extent
+      const worth = worthBytes(extentBytes)
+      if (extent.state !== 'sealed' || liveBytes === 0 || blocked(extent)) continue
+      if (frontier - holeBytes - liveBytes < worth || lookedThroughAt - liveBytes < worth) continue
+      await this.#giveBack(extent).catch((error: Error) =>
+        log.warn({ extent: extent.number, error: error.message }, 'dead records were not given back'),
+      )
+    }
+  }
+
+  /** @throws BlobFault `CORRUPT`, `IO`. */
+  async #giveBack(extent: Extent): Promise<void> {
+    const { rows, seal, blobOf, ledger, space } = this.#parts
+    const goOn = async () => {
+      await this.#parts.pause()
+      return !this.#stopped
+    }
+    const { liveBytes, holeBytes } = extent
+    const dead = await deadRanges(extent, { rows, seal, blobOf, window: this.#window, goOn })
+    if (dead === undefined) return
+    await ledger.flush() // the moves and deletions that they are dead by
+    extent.lookedThroughAt = liveBytes
+    this.#makesHoles = await extent.giveBack(dead)
+    this.freedBytes += extent.holeBytes - holeBytes
+    space.changed()
   }
 
   #rests({ rest, liveBytes }: Extent): boolean {
@@ -139,8 +202,16 @@ export class Compactor {
   async #reclaim(extent: Extent): Promise<void> {
     const { log } = this.#parts
     try {
-      if (!extent.draining && (extent.liveBytes > 0 || extent.marks > 0)) await this.#drain(extent)
-      if (this.#stopped) return
+      if (!extent.draining && (extent.liveBytes > 0 || extent.marks > 0)) {
+        const { liveBytes } = extent
+        const whole = await this.#drain(extent)
+        if (this.#stopped) return
+        if (!whole) {
+          if (this.#makesHoles) await this.#giveBack(extent)
+          if (extent.liveBytes === liveBytes) extent.rest = { untilMs: this.#parts.now() + restMs, liveBytes }
+          return
+        }
+      }
       if (extent.liveBytes > 0) {
         extent.rest = { untilMs: Number.POSITIVE_INFINITY, liveBytes: extent.liveBytes }
         log.warn({ extent: extent.number, bytes: extent.liveBytes }, 'an extent could not be emptied')
@@ -154,24 +225,32 @@ export class Compactor {
     }
   }
 
-  /** Moves all that lives, and all entries still needed, to the open extent. */
-  async #drain(extent: Extent): Promise<void> {
-    const moves = new Moves()
+  /**
+   * Moves all that lives, and all entries still needed, to the open extent.
+   * @returns false when only a part found room; entries stay then.
+   */
+  async #drain(extent: Extent): Promise<boolean> {
+    const moves = new Moves(this.budgetBytes)
     const carried: (DeletedEntry | VoidEntry)[] = []
     const uploads = new Map<string, Buffer>()
     await this.#parts.ledger.flush() // so that `blobOf` knows every upload that is live
     for await (const record of walk(extent, firstRecordOffset, this.#parts.seal, this.#window)) {
-      if (this.#stopped) return
+      if (this.#stopped) return false
       if (record.kind === 'data') uploads.set(record.uploadId.toString('hex'), record.uploadId)
       else await this.#drainGroup(extent, record, moves, carried, uploads)
     }
     for (const incarnation of uploads.values()) {
-      if (this.#stopped) return
-      await this.#moveStaged(extent, incarnation)
+      if (this.#stopped) return false
+      await this.#moveStaged(extent, incarnation, moves)
+    }
+    if (moves.leftOut) {
+      await moves.all()
+      return false
     }
     for (let at = 0; at < carried.length; at += carriedEntriesMax)
       moves.add(this.#carry(carried.slice(at, at + carriedEntriesMax)))
     await moves.all()
+    return true
   }
 
   async #carry(entries: readonly (DeletedEntry | VoidEntry)[]): Promise<void> {
@@ -235,11 +314,11 @@ export class Compactor {
         copy.commitGeneration === extent.generation &&
         copy.inlineOffset === group.offset + found.payloadOffset,
     )
-    const bytes = copy && Buffer.allocUnsafeSlow(copy.size)
-    if (copy === undefined || bytes === undefined) {
+    if (copy === undefined || !moves.takes(copy.entryBytes + copy.size)) {
       rows.release(entry)
       return
     }
+    const bytes = Buffer.allocUnsafeSlow(copy.size)
     await extent.read(bytes, copy.inlineOffset as number)
     if (crc32(bytes) !== copy.crc32) {
       log.error({ blob: entry.id.toString('hex') }, 'a damaged blob stays where it is')
@@ -255,7 +334,7 @@ export class Compactor {
   }
 
   /** The runs of this blob that stand in the extent, and its commit entry, get a new place. */
-  async #moveStaged(extent: Extent, incarnation: Buffer): Promise<void> {
+  async #moveStaged(extent: Extent, incarnation: Buffer, moves: Moves): Promise<void> {
     const { rows, writer } = this.#parts
     const id = await this.#parts.blobOf(incarnation)
     if (id === undefined) return
@@ -265,6 +344,7 @@ export class Compactor {
     try {
       const copy = entry.copies.find((copy) => copy.incarnation.equals(incarnation))
       if (copy === undefined || copy.inlineOffset !== undefined || !stands(copy, extent)) return
+      if (!moves.takes(copy.entryBytes + bytesIn(copy, extent))) return
       const runs = await this.#copyRuns(extent, copy, (target) => {
         target.holders.add(holder)
         targets.add(target)
@@ -325,7 +405,7 @@ export class Compactor {
    * rebuild without catalogue finds again what was in it. Only after that may entries be dropped that speak of it.
    */
   async #free(extent: Extent): Promise<void> {
-    const { extents, ledger } = this.#parts
+    const { ledger } = this.#parts
     await ledger.flush() // the moves and deletions that emptied it
     if (extent.holders.size > 0) return
     const { generation } = extent
@@ -339,10 +419,20 @@ export class Compactor {
       extent.generation = generation
       throw error
     }
-    if (extent.suspect) await this.#remove(extent)
-    else await extents.writeHeader(extent)
-    extent.draining = extent.suspect
-    this.freedBytes += extent.fileBytes
+    this.freedBytes += extent.fileBytes - extent.holeBytes
+    // It is kept for its blocks.
+    if (extent.suspect || extent.holeBytes > extent.fileBytes / 16) await this.#remove(extent)
+    else await this.unmake(extent)
+  }
+
+  /** What is free gets its header of now, or goes: its old one would let a rebuild find what stood in it. */
+  async unmake(extent: Extent): Promise<void> {
+    try {
+      await this.#parts.extents.writeHeader(extent)
+      extent.draining = false
+    } catch {
+      await this.#remove(extent)
+    }
   }
 
   /** The row outlives the file: a removal that a crash takes back is still known to be free. */
@@ -367,7 +457,24 @@ const movesMax = 256
 
 /** What was begun and must be waited for; the first failure is thrown there. */
 class Moves {
+  /** Something did not fit. */
+  leftOut = false
+  #budgetBytes: number
   #begun: Promise<unknown>[] = []
+
+  constructor(budgetBytes: number) {
+    this.#budgetBytes = budgetBytes
+  }
+
+  /** Is there room for so many bytes? They are taken off. */
+  takes(bytes: number): boolean {
+    if (bytes > this.#budgetBytes) {
+      this.leftOut = true
+      return false
+    }
+    this.#budgetBytes -= bytes
+    return true
+  }
 
   get size(): number {
     return this.#begun.length
@@ -385,9 +492,10 @@ class Moves {
   }
 }
 
-/** Nothing live, or less than half of what it takes, or no longer to be trusted. */
-function wanted(extent: Extent): boolean {
-  return extent.suspect || extent.liveBytes === 0 || extent.liveBytes * 2 < extent.frontier
+/** Less lives than half of what it takes, or than seven eighths when room is needed; or it is no longer to be trusted. */
+function wanted({ suspect, liveBytes, frontier, holeBytes }: Extent, pressing: boolean): boolean {
+  const takenBytes = frontier - holeBytes
+  return suspect || liveBytes * 2 < takenBytes || (pressing && liveBytes * 8 < takenBytes * 7)
 }
 
 /** Uploads and readers keep an emptied extent; uploads keep any, since what they wrote is not live yet. */
@@ -395,6 +503,13 @@ function blocked(extent: Extent): boolean {
   if (extent.draining) return extent.holders.size > 0
   for (const holder of extent.holders) if (!('copy' in holder)) return true
   return false
+}
+
+function bytesIn(copy: Copy, extent: Extent): number {
+  let bytes = 0
+  for (const run of copy.runs)
+    if (run.extent === extent.number && run.generation === extent.generation) bytes += bytesOfRun(run)
+  return bytes
 }
 
 function stands(copy: Copy, extent: Extent): boolean {

@@ -55,8 +55,12 @@ export interface DiskFile {
    * @throws ENOSPC: then it is as long as before.
    */
   reserve(range: Range): Promise<boolean>
-  /** Gives back the blocks of a range, where that can be done: it reads as zeros then. The file stays as long. */
-  discard(range: Range): Promise<void>
+  /**
+   * Gives back the blocks of a range of multiples of 4 KiB: it reads as zeros then, and the file stays as long.
+   * @param wasRead pages of it may still be on their way to a socket (`passOn`), and must stay what they are.
+   * @returns false where that cannot be done.
+   */
+  discard(range: Range, options?: { wasRead?: boolean }): Promise<boolean>
   /** Shortens the file; what was behind gives its blocks back. */
   truncate(bytes: number): Promise<void>
   size(): Promise<number>

@@ -38,6 +38,10 @@ export class Extent implements ExtentRow {
   skipped: Range | undefined
   /** Sealed before it was full: nothing was ever written behind its frontier, or will be. */
   hasTail = false
+  /** Of its file, what is known to have given its blocks back because nobody needs what stood there. */
+  holeBytes = 0
+  /** Live bytes of when it was last looked through for what can be given back. */
+  lookedThroughAt: number | undefined
   /** Its live records are being moved away. */
   draining = false
   /** Compaction could not empty it: it is left alone for a while, or until something else of it goes. */
@@ -157,6 +161,28 @@ export class Extent implements ExtentRow {
     }
   }
 
+  /**
+   * Gives back what nobody needs; readers that began before may still be sending it.
+   * @param ranges all of them, those that were given back before too.
+   * @returns false where the file system cannot.
+   * @throws BlobFault `IO`: some may have been given back; it can be tried again.
+   */
+  async giveBack(ranges: readonly Range[]): Promise<boolean> {
+    let bytes = 0
+    try {
+      for (const range of ranges) {
+        if (!(await this.#files.use(this, (file) => file.discard(range, { wasRead: true })))) return false
+        bytes += range.to - range.from
+        this.holeBytes = Math.max(this.holeBytes, bytes)
+      }
+      return true
+    } catch (error) {
+      throw faultOf(error, `extent ${this.number}`)
+    } finally {
+      this.#allocatedBytes = undefined
+    }
+  }
+
   /** What the file occupies on disk, holes left out; the disk is asked again once the file changed. */
   async allocatedBytes(): Promise<number> {
     const allocated = this.#allocatedBytes ?? this.#files.allocatedBytes(this)
@@ -182,6 +208,8 @@ export class Extent implements ExtentRow {
     this.rest = undefined
     this.full = false
     this.hasTail = false
+    this.holeBytes = 0
+    this.lookedThroughAt = undefined
     this.skipped = undefined
     this.failure = undefined
   }

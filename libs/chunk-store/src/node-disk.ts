@@ -30,6 +30,7 @@ const closeFile = promisify(closeFd)
 const syncFile = promisify(fdatasync)
 const truncateFile = promisify(ftruncate)
 const statFile = promisify(fstat)
+const zeroBlock = alignedBytes(4096)
 
 export class NodeDisk implements Disk {
   /** Undefined until the first file tells what the file system allows. */
@@ -168,8 +169,23 @@ class NodeDiskFile implements DiskFile {
     return false
   }
 
-  async discard(range: Range): Promise<void> {
-    await this.#blocks?.giveBack(this.#cached, range)
+  /**
+   * The kernel writes zeros into the pages of a large folio that reaches into the range, also when somebody holds them. A direct write takes the folio
+   * out of the cache as it is: so the first and the last block are written before.
+   */
+  async discard({ from, to }: Range, { wasRead = false } = {}): Promise<boolean> {
+    if (this.#blocks === undefined) return false
+    if (wasRead && this.#pipe !== undefined) {
+      try {
+        await this.write(zeroBlock, from)
+        await this.write(zeroBlock, to - zeroBlock.length)
+      } catch (error) {
+        // What has its blocks can be written to: so this is a hole already.
+        if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
+        return true
+      }
+    }
+    return this.#blocks.giveBack(this.#cached, { from, to })
   }
 
   truncate(bytes: number): Promise<void> {

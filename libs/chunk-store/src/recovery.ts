@@ -46,6 +46,8 @@ import { copyOf } from './writer.ts'
 export interface Surveyed {
   facts: StoreFacts
   extents: Extent[]
+  /** Free, with a header that does not say so yet. */
+  halfFreed: Extent[]
   /** To be scanned, from where on. */
   scans: { extent: Extent; from: number }[]
   /** The catalogue cannot be believed as it is: counts are made anew, and rows that point nowhere go. */
@@ -85,6 +87,7 @@ export async function survey(parts: {
   const result: Surveyed = {
     facts,
     extents: [],
+    halfFreed: [],
     scans: [],
     audit: known === undefined,
     fresh: sizes.size === 0,
@@ -99,6 +102,8 @@ export async function survey(parts: {
       continue
     }
     adopt(extent, row, sizes.get(number), header, result, log)
+    if (extent.state === 'free')
+      extent.holeBytes = Math.max(0, extent.fileBytes - (await extent.allocatedBytes()))
   }
   return result
 }
@@ -134,6 +139,8 @@ function adopt(
     result.scans.push({ extent, from: firstRecordOffset })
   } else if (row === undefined) {
     extent.state = 'free' // its opening was not finished
+  } else if (row.state === 'free') {
+    if (header?.generation !== row.generation) result.halfFreed.push(extent)
   } else if (row.state === 'open') {
     result.scans.push({ extent, from: row.scanFrom })
   } else if (row.state === 'paused' && !result.inOrder) {

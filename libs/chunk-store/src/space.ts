@@ -45,7 +45,8 @@ export class Space {
     const { current, all } = this.#options.extents
     let bytes = this.#diskBytes
     if (current !== undefined) bytes += Math.max(0, current.reservedBytes - current.frontier)
-    for (const { state, fileBytes } of all.values()) if (state === 'free') bytes += fileBytes
+    for (const { state, fileBytes, holeBytes } of all.values())
+      if (state === 'free') bytes += fileBytes - holeBytes
     return bytes
   }
 
@@ -56,12 +57,17 @@ export class Space {
 
   /** What uploads can take, as far as it is known. */
   get freeBytes(): number {
-    return Math.max(0, this.room - this.#options.lowWaterBytes)
+    return Math.max(0, this.#roomBut(this.#options.lowWaterBytes))
   }
 
-  /** Is there room to move anything? What is kept for deletions and the catalogue is not for that. */
-  get allowsMoves(): boolean {
-    return this.room > 2 * this.#options.ballastBytes
+  /** What compaction may take for moving; what is kept for deletions and the catalogue is not for that. */
+  get movableBytes(): number {
+    return Math.max(0, this.room - 2 * this.#options.ballastBytes)
+  }
+
+  /** Uploads are refused, or soon will be. */
+  get isPressing(): boolean {
+    return this.freeBytes < this.#options.lowWaterBytes / 2
   }
 
   /** Resolves when what is known is of now, or of half a second ago. */
@@ -121,9 +127,14 @@ export class Space {
     return this.#options.clock.monotonic() - this.#measured.at > freshMs
   }
 
+  /** What extents have already is of no use once others have taken what is kept back: the catalogue has nothing then. */
+  #roomBut(keptBytes: number): number {
+    return this.#diskBytes < keptBytes / 2 ? 0 : this.room - keptBytes
+  }
+
   #assert(keptBytes: number, expectedBytes = 0): void {
     if (this.#isOld) void this.measure().catch(() => {})
-    const room = this.room - keptBytes
+    const room = this.#roomBut(keptBytes)
     if (room <= 0 || expectedBytes > room)
       throw new BlobFault('FULL', `${expectedBytes} more bytes do not fit: ${Math.max(0, room)} are free`)
   }

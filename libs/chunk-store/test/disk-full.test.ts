@@ -69,6 +69,72 @@ if (disk !== undefined) {
     await isAllThere(t, path, kept)
   })
 
+  // Extents so large that the disk has no room to move what lives in one.
+  const tight = {
+    ...options,
+    extentBytes: 64 * MiB,
+    extentStepBytes: 8 * MiB,
+    lowWaterBytes: 12 * MiB,
+    ballastBytes: 2 * MiB,
+  }
+  for (const [what, size, gone, restarts] of [
+    ['large blobs, two of five deleted', 1_500_000, (n: number) => n % 5 < 2, false],
+    ['large blobs, two of five deleted, started again', 1_500_000, (n: number) => n % 5 < 2, true],
+    ['small blobs, two of five deleted', 30_000, (n: number) => (n * 7919) % 5 < 2, false],
+    ['small blobs, one of five deleted, started again', 20_000, (n: number) => (n * 7919) % 5 < 1, true],
+    ['blobs of all sizes, a third deleted', 0, (n: number) => n % 3 === 0, false],
+  ] as const)
+    t.test(`full to the mark, ${what}: what went comes back as room`, { timeout: 120_000 }, async (t) => {
+      const { path, store, kept } = await world(t, tight)
+      const sizes = [2_000, 40_000, 900_000, 5_000_000]
+      await fill(store, kept, (n) => size || (sizes[n % sizes.length] as number))
+      let deletedBytes = 0
+      for (const [n, facts] of [...kept.keys()].entries()) {
+        if (!gone(n)) continue
+        if ((await store.delete(facts)) !== 'deleted') t.fail('it was not deleted')
+        kept.delete(facts)
+        deletedBytes += facts.size
+      }
+      const now = restarts ? await reopened(t, store, path, tight) : store
+      let bytes = 0
+      await eventually(async () => {
+        const more = new Map<BlobFacts, Buffer>()
+        await fill(now, more, () => 200_000)
+        for (const [facts, content] of more) kept.set(facts, content)
+        bytes += 200_000 * more.size
+        if (bytes < 0.6 * deletedBytes)
+          throw new BlobFault('FULL', `${bytes} of ${deletedBytes} bytes came back as room`)
+      })
+      t.ok(bytes >= 0.6 * deletedBytes, `${bytes} of ${deletedBytes} bytes`)
+      t.equal(now.counters().failedGroups, 0)
+      await now.close()
+      await isAllThere(t, path, kept)
+    })
+
+  t.test(
+    'who reads what was deleted reads it to its end, while its neighbours give their blocks back',
+    async (t) => {
+      const { path, store, kept } = await world(t, tight)
+      await fill(store, kept, () => 3_000_000)
+      const all = [...kept]
+      const [read, bytes] = all[1] as [BlobFacts, Buffer]
+      const reader = store.read(read, { start: 0, end: read.size })
+      const pieces = [(await reader.next()).value as Uint8Array].map((piece) => Buffer.from(piece))
+      const before = (await store.usage()).diskBytes
+      for (const [facts] of all.slice(0, 12)) {
+        await store.delete(facts)
+        kept.delete(facts)
+      }
+      await store.compact()
+      t.ok((await store.usage()).diskBytes < before - 10 * 2_900_000, 'the others went')
+      for await (const piece of reader) pieces.push(Buffer.from(piece))
+      t.ok(bytes.equals(Buffer.concat(pieces)))
+      await store.compact()
+      await store.close()
+      await isAllThere(t, path, kept)
+    },
+  )
+
   t.test(
     'others take the last byte: uploads are refused, reads and deletions go on, and uploads come back by themselves',
     async (t) => {
@@ -125,11 +191,27 @@ if (disk !== undefined) {
   })
 }
 
+async function reopened(
+  t: Test,
+  store: ChunkStore,
+  path: string,
+  bounds: typeof options,
+): Promise<ChunkStore> {
+  await store.close()
+  const again = await ChunkStore.open({ path, ...bounds })
+  t.teardown(() => again.close())
+  return again
+}
+
 /** Uploads until the store refuses. */
-async function fill(store: ChunkStore, kept: Map<BlobFacts, Buffer>): Promise<void> {
+async function fill(
+  store: ChunkStore,
+  kept: Map<BlobFacts, Buffer>,
+  sizeOf: (n: number) => number = () => 700_000,
+): Promise<void> {
   try {
-    for (;;) {
-      const bytes = randomBytes(700_000)
+    for (let n = 0; ; n++) {
+      const bytes = randomBytes(sizeOf(n))
       kept.set(await put(store, bytes, { pinMs: 0 }), bytes)
     }
   } catch (error) {

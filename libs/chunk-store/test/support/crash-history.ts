@@ -1,5 +1,13 @@
 /** A random load on a store over a crash machine, what it was answered and when; and the check of a state against that. */
-import { type BlobFacts, type BlobStore, digestOf } from '@holdfast/blob-store'
+import {
+  type BlobFacts,
+  type BlobFault,
+  type BlobStore,
+  digestOf,
+  type NodeStore,
+  type PlacedStage,
+  type StageOptions,
+} from '@holdfast/blob-store'
 import { get } from '@holdfast/blob-store/testing'
 import { InlineHashing } from '../../src/hashing.ts'
 import { ChunkStore } from '../../src/index.ts'
@@ -14,6 +22,10 @@ export interface Promised {
   /** Events at which its deletion was asked for and answered. */
   deleteAsked: number
   deleteAnswered: number
+  /** Event at which it was begun to come back under its name; a promise of its own when that was answered. */
+  reborn: number
+  /** Of its content. */
+  number: number
 }
 
 export interface History {
@@ -22,6 +34,8 @@ export interface History {
 }
 
 const never = Number.POSITIVE_INFINITY
+const alive = { deleteAsked: never, deleteAnswered: never, reborn: never }
+const amplyFree = 1e12
 
 export const crashOptions = {
   path: '/store',
@@ -108,31 +122,64 @@ async function step(
   const dice = random()
   if (dice < 0.68) return upload(store, machine, promises, random)
   if (dice < 0.74) {
-    const stage = await store.stage()
-    await stage.write(content(Math.floor(random() * 60)))
-    return stage.abort()
+    const stage = await stageUnlessFull(store)
+    await stage?.write(content(Math.floor(random() * 60)))
+    return stage?.abort()
   }
   if (dice < 0.96) return remove(store, machine, promises, random)
+  // On a disk that is nearly full, every other time.
+  if (random() < 0.5) machine.freeBytes = 1.2 * MiB
   await store.compact()
+  machine.freeBytes = amplyFree
+  await store.usage()
 }
 
 async function upload(
-  store: BlobStore,
+  store: NodeStore,
   machine: CrashMachine,
   promises: Promised[],
   random: () => number,
 ): Promise<void> {
-  const bytes = content(Math.floor(random() * 60))
-  const stage = await store.stage({ expectedBytes: bytes.length })
-  for (let at = 0; at < bytes.length; at += 100_000) await stage.write(bytes.subarray(at, at + 100_000))
-  const facts = await stage.commit({ pinMs: 0 })
-  const committed = ++machine.events
-  const known = promises.find((promise) => same(promise.facts, facts))
-  if (known === undefined) {
-    promises.push({ facts, committed, deleteAsked: never, deleteAnswered: never })
+  const back = random() < 0.15 ? goneFor(promises, random) : undefined
+  const number = back?.number ?? Math.floor(random() * 60)
+  const bytes = content(number)
+  if (back !== undefined) back.reborn = ++machine.events
+  let facts: BlobFacts
+  let stage: PlacedStage | undefined
+  try {
+    const uploadId = back && { uploadId: back.facts.incarnation }
+    stage = await store.stage({ expectedBytes: bytes.length, ...uploadId })
+    for (let at = 0; at < bytes.length; at += 100_000) await stage.write(bytes.subarray(at, at + 100_000))
+    facts = await stage.commit({ pinMs: 0 })
+  } catch (error) {
+    if ((error as BlobFault).code !== 'FULL') throw error
+    await stage?.abort()
+    if (back !== undefined) back.reborn = never
     return
   }
+  const committed = ++machine.events
+  const isBack = back !== undefined && same(back.facts, facts)
+  if (isBack || promises.every((promise) => !same(promise.facts, facts)))
+    promises.push({ ...alive, facts, number, committed })
   // The commit pinned for no time, so a deletion asked for meanwhile may have come after it: then nothing is promised.
+}
+
+async function stageUnlessFull(
+  store: NodeStore,
+  options: StageOptions = {},
+): Promise<PlacedStage | undefined> {
+  try {
+    return await store.stage(options)
+  } catch (error) {
+    if ((error as BlobFault).code !== 'FULL') throw error
+    return undefined
+  }
+}
+
+/** One that was deleted and is to come back under its name. */
+function goneFor(promises: readonly Promised[], random: () => number): Promised | undefined {
+  const gone = promises.filter(({ deleteAnswered, reborn }) => deleteAnswered < never && reborn === never)
+  return gone[Math.floor(random() * gone.length)]
 }
 
 async function remove(
@@ -157,10 +204,11 @@ function same(a: BlobFacts, b: BlobFacts): boolean {
 export function promisesAfter({ promises }: History, event: number): Promised[] {
   const held: Promised[] = []
   for (const promise of promises) {
+    if (promise.reborn <= event) continue // its next life has a promise of its own, or is unknown
     if (promise.deleteAnswered <= event)
-      held.push({ ...promise, committed: 0, deleteAsked: 0, deleteAnswered: 0 })
+      held.push({ ...promise, committed: 0, deleteAsked: 0, deleteAnswered: 0, reborn: never })
     else if (promise.committed <= event && promise.deleteAsked > event)
-      held.push({ ...promise, committed: 0, deleteAsked: never, deleteAnswered: never })
+      held.push({ ...promise, ...alive, committed: 0 })
   }
   return held
 }
@@ -229,12 +277,12 @@ async function check(
     bytes += facts.size
     blobs++
   }
-  for (const { facts, committed, deleteAsked, deleteAnswered } of promises) {
+  for (const { facts, committed, deleteAsked, deleteAnswered, reborn } of promises) {
     const found = await store.stat(facts)
     if (committed <= event && deleteAsked > event && found === undefined)
       broken.push(`acknowledged at ${committed}, gone at ${event}: ${facts.size} bytes`)
     const ghost = ghosts && (found?.damaged || facts.size === 0)
-    if (deletionsHold && deleteAnswered <= event && found !== undefined && !ghost)
+    if (deletionsHold && deleteAnswered <= event && found !== undefined && reborn > event && !ghost)
       broken.push(`deleted at ${deleteAnswered}, back at ${event}`)
   }
   const usage = await store.usage()

@@ -1,0 +1,164 @@
+/**
+ * What stands in an extent and is needed by nobody: no copy, no reader. Only what whole headers say; headers are not part of it: their entries tell a
+ * rebuild what was deleted, and a scan how to get past.
+ */
+import { BlobFault } from '@holdfast/blob-store'
+import type { Range } from './blocks.ts'
+import type { Extent } from './extents.ts'
+import {
+  blockBytes,
+  type DataHeader,
+  firstRecordOffset,
+  type GroupHeader,
+  type HeaderSeal,
+  recordBytes,
+} from './format.ts'
+import { bytesOfRun } from './ledger.ts'
+import { alignUp } from './numbers.ts'
+import type { Copy, RowEntry, Rows } from './rows.ts'
+import { walk } from './scan.ts'
+
+export interface DeadRangesParts {
+  rows: Rows
+  seal: HeaderSeal
+  /** As for `walk`. */
+  window: Buffer
+  /** The blob that an upload became, if it is a live one. */
+  blobOf(incarnation: Buffer): Promise<Buffer | undefined>
+  /** Lets others have the device; asked about once a MiB. @returns false when this is to end. */
+  goOn(): Promise<boolean>
+}
+
+/**
+ * @param extent sealed, and no upload that may still be committed has written to it.
+ * @returns multiples of 4 KiB, in their order. What they hold is dead for good: a deleted copy is read by nobody who had not begun, and one that
+ * comes back under its name stands elsewhere. Undefined when it was to end.
+ * @throws BlobFault `CORRUPT` when less was found alive than there is: then what looks dead may be what is missing.
+ */
+export async function deadRanges(extent: Extent, parts: DeadRangesParts): Promise<Range[] | undefined> {
+  const found = new Found(extent, parts)
+  let restsAt = 0
+  let groups: Promise<void>[] = []
+  for await (const record of walk(extent, firstRecordOffset, parts.seal, parts.window)) {
+    // Many at once, so that the catalogue is asked once for all their blobs.
+    if (record.kind === 'group') groups.push(found.group(record))
+    else await found.data(record)
+    if (record.offset < restsAt) continue
+    restsAt = record.offset + parts.window.length
+    await Promise.all(groups)
+    groups = []
+    if (!(await parts.goOn())) return undefined
+  }
+  await Promise.all(groups)
+  // Nothing new comes to live in it; what was deleted meanwhile is counted and lives no more.
+  if (found.liveBytes < extent.liveBytes)
+    throw new BlobFault(
+      'CORRUPT',
+      `extent ${extent.number}: ${found.liveBytes} of ${extent.liveBytes} live bytes were found`,
+    )
+  return found.dead.sort((a, b) => a.from - b.from)
+}
+
+interface Needed {
+  live: readonly Range[]
+  held: readonly Range[]
+}
+
+class Found {
+  readonly dead: Range[] = []
+  /** As the ledger counts them. */
+  liveBytes = 0
+  readonly #extent: Extent
+  readonly #parts: DeadRangesParts
+  readonly #uploads = new Map<string, Needed>()
+
+  constructor(extent: Extent, parts: DeadRangesParts) {
+    this.#extent = extent
+    this.#parts = parts
+  }
+
+  async data(record: DataHeader): Promise<void> {
+    const name = record.uploadId.toString('hex')
+    const needed = this.#uploads.get(name) ?? (await this.#neededOf(record.uploadId))
+    this.#uploads.set(name, needed)
+    const holds = ({ from, to }: Range) => from <= record.offset && record.offset < to
+    const bytes = recordBytes(record)
+    if (needed.live.some(holds)) this.liveBytes += bytes
+    else if (!needed.held.some(holds))
+      this.dead.push({ from: record.offset + blockBytes, to: record.offset + bytes })
+  }
+
+  async group(group: GroupHeader): Promise<void> {
+    const end = group.offset + group.headerBytes + group.payloadBytes
+    const dead: Range[] = []
+    const { rows } = this.#parts
+    await Promise.all(
+      group.entries.map(async (found) => {
+        if (found.kind !== 'inline' && found.kind !== 'staged') return
+        const entry = await rows.acquire(found.id)
+        const from = found.kind === 'inline' ? group.offset + found.payloadOffset : undefined
+        const stands = (copy: Copy) =>
+          copy.commitExtent === this.#extent.number &&
+          copy.commitGeneration === this.#extent.generation &&
+          copy.sequence === group.sequence &&
+          copy.incarnation.equals(found.incarnation) &&
+          copy.inlineOffset === from
+        const live = entry.copies.find(stands)
+        const held = this.#held().some(stands)
+        rows.release(entry)
+        if (live !== undefined) this.liveBytes += live.entryBytes + (from === undefined ? 0 : live.size)
+        if (live !== undefined || held || from === undefined) return
+        const to = from + found.size
+        // Behind the last one are only the zeros up to the end of the record.
+        dead.push({ from, to: to === end ? alignUp(to, blockBytes) : to })
+      }),
+    )
+    this.dead.push(...wholeBlocks(joined(dead)))
+  }
+
+  async #neededOf(uploadId: Buffer): Promise<Needed> {
+    const { rows, blobOf } = this.#parts
+    const id = await blobOf(uploadId)
+    let entry: RowEntry | undefined
+    if (id !== undefined) entry = await rows.acquire(id)
+    // From here to the end in one turn: a reader holds what it reads before that can be deleted.
+    const ofUpload = ({ incarnation }: Copy) => incarnation.equals(uploadId)
+    const live = (entry?.copies ?? []).filter(ofUpload).flatMap((copy) => this.#runsOf(copy))
+    const held = this.#held()
+      .filter(ofUpload)
+      .flatMap((copy) => this.#runsOf(copy))
+    if (entry !== undefined) rows.release(entry)
+    return { live, held }
+  }
+
+  /** What readers of the extent read, or will. */
+  #held(): Copy[] {
+    const held: Copy[] = []
+    for (const holder of this.#extent.holders)
+      if ('copy' in holder && 'target' in holder) held.push(holder.copy as Copy, holder.target as Copy)
+    return held
+  }
+
+  #runsOf(copy: Copy): Range[] {
+    const { number, generation } = this.#extent
+    return copy.runs
+      .filter((run) => run.extent === number && run.generation === generation)
+      .map((run) => ({ from: run.offset, to: run.offset + bytesOfRun(run) }))
+  }
+}
+
+function joined(ranges: Range[]): Range[] {
+  const result: Range[] = []
+  for (const { from, to } of ranges.sort((a, b) => a.from - b.from)) {
+    const last = result.at(-1)
+    if (last !== undefined && last.to === from) last.to = to
+    else result.push({ from, to })
+  }
+  return result
+}
+
+function wholeBlocks(ranges: readonly Range[]): Range[] {
+  return ranges
+    .map(({ from, to }) => ({ from: alignUp(from, blockBytes), to: to - (to % blockBytes) }))
+    .filter(({ from, to }) => from < to)
+}
