@@ -112,12 +112,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
     const directory = join(options.path, 'extents')
     await disk.makeDirectory(directory)
     const start = async (anew: boolean) => {
-      const openCatalogue = machine.catalogue ?? (() => openRocksCatalogue(options.path, log, { anew }))
-      const catalogue = await openCatalogue().catch(async (error: Partial<BlobFault>) => {
-        if (error.code !== 'FULL') throw error
-        await disk.remove(ballastPath(options.path))
-        return openCatalogue()
-      })
+      const catalogue = await (machine.catalogue?.() ?? openRocksCatalogue(options.path, log, { anew }))
       let store: ChunkStore | undefined
       try {
         const files = new ExtentFiles(disk, directory)
@@ -133,16 +128,25 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
         throw error
       }
     }
+    const startWithRoom = async (anew: boolean) => {
+      try {
+        return await start(anew)
+      } catch (error) {
+        if ((error as BlobFault).code !== 'FULL') throw error
+        await disk.remove(ballastPath(options.path))
+        return start(anew)
+      }
+    }
     // Opening the catalogue takes the lock; nothing was looked at before.
     try {
-      return await start(false)
+      return await startWithRoom(false)
     } catch (error) {
       if ((error as BlobFault).code !== 'CORRUPT') throw error
       log.error(
         { error: (error as Error).message },
         'the catalogue is damaged; it is rebuilt from the extents',
       )
-      return start(true)
+      return startWithRoom(true)
     }
   }
 

@@ -1,6 +1,6 @@
 /** One LevelDB that holds the journals and the lookups of an installation in one process. */
 import { randomBytes } from 'node:crypto'
-import { open, readFile, statfs, writeFile } from 'node:fs/promises'
+import { open, readFile, rm, statfs, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -102,17 +102,28 @@ export class LevelMetadataStore {
     this.#lookups = new LevelLookups({ rows, writer, suspicions })
     this.journals = this.#journals
     this.lookups = this.#lookups
-    this.#ballast = new Ballast(join(this.#path, 'ballast'), options.ballastBytes ?? 0)
+    this.#ballast = new Ballast(ballastPath(this.#path), options.ballastBytes ?? 0)
     this.#caring = this.#keepBallast()
   }
 
   /**
-   * Opens or makes the store. What an earlier process acknowledged is there, or is noticed to be missing.
+   * Opens or makes the store. What an earlier process acknowledged is there, or is noticed to be missing. On a full disk the ballast that it left
+   * is given back.
    *
    * @throws JournalFault `UNAVAILABLE` when another process holds the directory (the message names it) or a newer release wrote it;
    *   `CORRUPT` when LevelDB cannot read it at all.
    */
   static async open(options: LevelMetadataStoreOptions): Promise<LevelMetadataStore> {
+    try {
+      return await LevelMetadataStore.#open(options)
+    } catch (error) {
+      if (!isOutOfSpace(error) && !isOutOfSpace((error as Error).cause)) throw error
+      await rm(ballastPath(resolve(options.path)), { force: true })
+      return LevelMetadataStore.#open(options)
+    }
+  }
+
+  static async #open(options: LevelMetadataStoreOptions): Promise<LevelMetadataStore> {
     const path = resolve(options.path)
     await makeDurably(join(path, 'rows'))
     const rows = await openAlone(path)
@@ -207,6 +218,10 @@ export class LevelMetadataStore {
   async #pause(ms: number): Promise<void> {
     await delay(ms, undefined, { signal: this.#closing.signal, ref: false }).catch(() => {})
   }
+}
+
+function ballastPath(path: string): string {
+  return join(path, 'ballast')
 }
 
 function isOutOfSpace(cause: unknown): boolean {

@@ -96,6 +96,25 @@ if (disk !== undefined) {
     t.equal(await again.lookups.get('reference'), undefined)
     await eventually(async () => ((await sizeOf(ballast)) === 16 * MiB ? undefined : 'no ballast yet'))
   })
+
+  t.test('a start without a byte left is given the ballast, and tells what was acknowledged', async (t) => {
+    const { path, store } = await world(t, { ballastBytes: 16 * MiB })
+    const hold = await store.journals.acquire('one', { owner: 'host' })
+    for (let at = 0; at < 50; at++) await store.journals.append(hold, row(hold.head + 1))
+    await eventually(async () =>
+      (await sizeOf(join(path, 'ballast'))) === 16 * MiB ? undefined : 'no ballast yet',
+    )
+    await store.close()
+    await filler.fill()
+    const again = await LevelMetadataStore.open({ path, ballastBytes: 16 * MiB })
+    t.teardown(() => again.close())
+    t.equal(await rowsOf(again, await again.journals.acquire('one', { owner: 'host' })), 50)
+    await again.lookups.write([{ put: 'reference', value: row(0).subarray(0, 10) }])
+    t.ok(await again.lookups.get('reference'), 'and there is room for what must be written')
+    await again.close()
+    await filler.fill()
+    await t.rejects(LevelMetadataStore.open({ path, ballastBytes: 16 * MiB }), { message: /No space left/ })
+  })
 }
 
 async function appendUntilRefused(
