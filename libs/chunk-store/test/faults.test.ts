@@ -361,6 +361,75 @@ t.test(
 )
 
 t.test(
+  'what was deleted stays away when a crash comes between the freeing of its extent and its new header, and the catalogue is lost later',
+  async (t) => {
+    const machine = machineOn()
+    const store = await openWith(machine)
+    const early = await fill(store, 3) // extent 0 is full
+    const later = await fill(store, 1)
+    await drop(store, early) // the records of that stand in extent 1
+    let state: DiskState | undefined
+    machine.fault = (operation, path) => {
+      if (operation === 'write' && path.endsWith('/00000000.extent')) state ??= machine.now()
+    }
+    await store.compact()
+    await store.close()
+    const crashed = machineOn(state as DiskState)
+    const again = await openWith(crashed)
+    await drop(again, [...later, ...(await fill(again, 2))])
+    await fill(again, 2)
+    await again.compact() // 1 is emptied; it need not carry deletions for what is free
+    const lost = crashed.now()
+    lost.rows.clear()
+    const revived = await openWith(machineOn(lost))
+    for (const facts of early) t.equal(await revived.stat(facts), undefined)
+    t.equal((await revived.usage()).blobs, (await again.usage()).blobs)
+    await revived.close()
+    await again.close()
+  },
+)
+
+t.test('an extent whose new header cannot be written goes', async (t) => {
+  const machine = machineOn()
+  const store = await openWith(machine)
+  const early = await fill(store, 3)
+  const [stays] = await fill(store, 1)
+  await drop(store, early)
+  machine.fault = (operation, path) => {
+    if (operation === 'write' && path.endsWith('/00000000.extent')) throw eio
+  }
+  await store.compact()
+  t.notOk(machine.paths().includes('/store/extents/00000000.extent'))
+  machine.fault = () => {}
+  const state = machine.now()
+  state.rows.clear()
+  const revived = await openWith(machineOn(state))
+  t.same(await revived.usage().then(({ blobs }) => blobs), 1)
+  t.equal((await get(revived, stays as BlobFacts)).length, (stays as BlobFacts).size)
+  await revived.close()
+  await store.close()
+})
+
+t.test('where less is found alive than there is nothing is given back', async (t) => {
+  const machine = machineOn()
+  const first = await openWith(machine)
+  const [gone, kept, other] = (await fill(first, 3)) as [BlobFacts, BlobFacts, BlobFacts]
+  await first.close()
+  // What would make a live copy look dead: the row that says what its upload became is missing.
+  const state = machine.now()
+  for (const key of state.rows.keys())
+    if (key === `u${Buffer.from(kept.incarnation).toString('latin1')}`) state.rows.delete(key)
+  const again = machineOn(state)
+  const store = await openWith(again)
+  t.teardown(() => store.close())
+  await store.delete(gone)
+  again.freeBytes = 1.2 * MiB
+  await store.compact()
+  t.equal((await get(store, kept)).length, kept.size)
+  t.equal((await get(store, other)).length, other.size)
+})
+
+t.test(
   'a copy that was moved and then deleted stays away, whichever of its extents is emptied first',
   async (t) => {
     for (const between of ['nothing', 'a restart', 'a lost catalogue']) {
