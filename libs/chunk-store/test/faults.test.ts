@@ -365,20 +365,20 @@ t.test(
   async (t) => {
     const machine = machineOn()
     const store = await openWith(machine)
-    const early = await fill(store, 3) // extent 0 is full
+    const early = await fill(store, 6) // extents 0 and 1 are full
     const later = await fill(store, 1)
-    await drop(store, early) // the records of that stand in extent 1
+    await drop(store, early) // the records of that stand in extent 2
     let state: DiskState | undefined
     machine.fault = (operation, path) => {
-      if (operation === 'write' && path.endsWith('/00000000.extent')) state ??= machine.now()
+      if (operation === 'write' && path.endsWith('/00000001.extent')) state ??= machine.now()
     }
     await store.compact()
     await store.close()
     const crashed = machineOn(state as DiskState)
     const again = await openWith(crashed)
     await drop(again, [...later, ...(await fill(again, 2))])
-    await fill(again, 2)
-    await again.compact() // 1 is emptied; it need not carry deletions for what is free
+    await fill(again, 2) // in 0
+    await again.compact() // 2 is emptied; it need not carry deletions for what is free
     const lost = crashed.now()
     lost.rows.clear()
     const revived = await openWith(machineOn(lost))
