@@ -106,7 +106,7 @@ export const settings = {
     min: 0,
     max: 30 * 86_400,
     meaning:
-      'How long bytes stay on disk after the last reference to them went, seconds. Must outlast any upload under way.',
+      'How long bytes stay on disk after the last reference to them went, seconds. Must outlast any upload under way. What was uploaded within the last ten minutes stays, whatever this says.',
   }),
   HOLDFAST_COLLECT_SECONDS: integer({
     fallback: '600',
