@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import { httpCodeOf, Refusal, refusalOf } from '@holdfast/http-kit'
+import { httpCodeOf, logFailure, Refusal, refusalOf } from '@holdfast/http-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
 const lingerBytes = 8 * 1024 * 1024
@@ -16,7 +16,7 @@ export function answerEarly(request: FastifyRequest, reply: FastifyReply, error:
   if (request.raw.destroyed) throw new Refusal('error-body')
   const refusal = refusalOf(error)
   const code = httpCodeOf(refusal.status)
-  if (code >= 500) request.log.error({ err: error, requestId: request.id }, 'upload failed')
+  logFailure(error, request, refusal)
   if (refusal.retryAfter !== undefined) reply.header('retry-after', String(refusal.retryAfter))
   const envelope = Buffer.from(JSON.stringify({ status: refusal.status }))
   return reply

@@ -164,12 +164,19 @@ export function clientAddress(request: FastifyRequest): string {
   return normalAddress(request.ip)
 }
 
+/** What is the service's own fault. A full disk is one line without a stack for each who is refused: there are many then, and all say the same. */
+export function logFailure(error: unknown, request: FastifyRequest, { status }: Refusal): void {
+  if (httpCodeOf(status) < 500) return
+  const facts = { requestId: request.id, path: pathOf(request.url) }
+  if (status === 'error-storageFull')
+    request.log.warn({ reason: (error as Error).message, ...facts }, 'refused: the storage is full')
+  else request.log.error({ err: error, ...facts }, 'request failed')
+}
+
 function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply) {
   const refusal = refusalOf(error)
   const code = httpCodeOf(refusal.status)
-  if (code >= 500) {
-    request.log.error({ err: error, requestId: request.id, path: pathOf(request.url) }, 'request failed')
-  }
+  logFailure(error, request, refusal)
   if (refusal.retryAfter !== undefined) reply.header('retry-after', String(refusal.retryAfter))
   if (refusal.status === 'error-bodySize') reply.header('connection', 'close')
   return reply

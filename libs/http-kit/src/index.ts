@@ -24,7 +24,7 @@ export type {
 } from './contract.ts'
 export type { ToldCounts } from './counter-table.ts'
 export { drainOnClose } from './drain.ts'
-export { clientAddress, createHttpHost, JsonBytes, ok, okWritten, takeOver } from './host.ts'
+export { clientAddress, createHttpHost, JsonBytes, logFailure, ok, okWritten, takeOver } from './host.ts'
 export { createLog, pathOf } from './log.ts'
 export { booleanOf, integerOf, parametersOf, refined } from './parameters.ts'
 export {
