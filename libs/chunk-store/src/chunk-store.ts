@@ -153,6 +153,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
   /** It was never opened for anybody. */
   async #abandon(): Promise<void> {
     clearInterval(this.#sweeper)
+    clearTimeout(this.#compactSoon)
     await this.#history.close()
     await this.#hashing.close()
     await this.#files.closeAll()

@@ -9,6 +9,7 @@
  * Moving needs room. When the disk is nearly full, dead records give their blocks back where they are, as holes, after a synced batch says that they
  * are dead; headers stay. What is too small for that moves, in portions when all of it does not fit, and leaves holes, too.
  */
+import type { BlobFault } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
 import { deadRanges } from './dead-ranges.ts'
 import { type Extent, type ExtentFiles, type ExtentTable, faultOf } from './extents.ts'
@@ -52,7 +53,7 @@ export interface CompactorParts {
   now(): number
   /** Capacity of an extent. */
   extentBytes: number
-  space: Pick<Space, 'freeBytes' | 'movableBytes' | 'isPressing' | 'freshen' | 'changed'>
+  space: Pick<Space, 'freeBytes' | 'spareBytes' | 'movableBytes' | 'isPressing' | 'freshen' | 'changed'>
   /** Lets uploads and readers have the device; resolves when the next MiB may be moved. */
   pause(): Promise<void>
 }
@@ -113,15 +114,20 @@ export class Compactor {
 
   async #pass(): Promise<void> {
     await this.#cutTails()
-    await this.#parts.space.freshen()
+    await this.#reclaimAll(isDead)
+    await this.#trimFree()
     await this.#giveBackDead()
+    await this.#reclaimAll(() => true)
+    await this.#trimFree()
+  }
+
+  async #reclaimAll(which: (extent: Extent) => boolean): Promise<void> {
     for (;;) {
       await this.#parts.space.freshen()
-      const extent = this.#next()
-      if (extent === undefined || this.#stopped) break
+      const extent = this.#next(which)
+      if (extent === undefined || this.#stopped) return
       await this.#reclaim(extent)
     }
-    await this.#trimFree()
   }
 
   /**
@@ -139,14 +145,15 @@ export class Compactor {
   }
 
   /** What can be freed first; then what a write failed on, then what has the least that lives. */
-  #next(): Extent | undefined {
+  #next(which: (extent: Extent) => boolean): Extent | undefined {
     const { space } = this.#parts
     const candidates = [...this.#parts.extents.all.values()].filter(
       (extent) =>
         extent.state === 'sealed' &&
+        which(extent) &&
         !this.#rests(extent) &&
         !blocked(extent) &&
-        (extent.liveBytes === 0 || (wanted(extent, space.isPressing) && this.#fits(extent))),
+        (isDead(extent) || (wanted(extent, space.isPressing) && this.#fits(extent))),
     )
     return candidates.sort((a, b) => Number(b.suspect) - Number(a.suspect) || a.liveBytes - b.liveBytes)[0]
   }
@@ -165,20 +172,22 @@ export class Compactor {
   /** On a disk that is nearly full: what is dead among what lives. */
   async #giveBackDead(): Promise<void> {
     const { extents, extentBytes, space, log } = this.#parts
-    if (space.freeBytes >= extentBytes || !this.#makesHoles) return
-    for (const extent of extents.all.values()) {
-      if (this.#stopped) return
+    for (const extent of [...extents.all.values()]) {
+      await space.freshen()
+      if (this.#stopped || !this.#makesHoles || space.freeBytes >= extentBytes) return
       const { liveBytes, frontier, holeBytes, lookedThroughAt = Number.POSITIVE_INFINITY } = extent
       const worth = worthBytes(extentBytes)
-      if (extent.state !== 'sealed' || liveBytes === 0 || blocked(extent)) continue
+      if (extent.state !== 'sealed' || isDead(extent) || this.#rests(extent) || blocked(extent)) continue
       if (frontier - holeBytes - liveBytes < worth || lookedThroughAt - liveBytes < worth) continue
-      await this.#giveBack(extent).catch((error: Error) =>
-        log.warn({ extent: extent.number, error: error.message }, 'dead records were not given back'),
-      )
+      await this.#giveBack(extent).catch((error: BlobFault) => {
+        if (error.code === 'CORRUPT') extent.lookedThroughAt = liveBytes
+        else extent.rest = { untilMs: this.#parts.now() + restMs, liveBytes: extent.liveBytes }
+        log.warn({ extent: extent.number, error: error.message }, 'dead records were not given back')
+      })
     }
   }
 
-  /** @throws BlobFault `CORRUPT`, `IO`. */
+  /** @throws BlobFault `CORRUPT`, `IO`, `FULL`. */
   async #giveBack(extent: Extent): Promise<void> {
     const { rows, seal, blobOf, ledger, space } = this.#parts
     const goOn = async () => {
@@ -189,8 +198,9 @@ export class Compactor {
     const dead = await deadRanges(extent, { rows, seal, blobOf, window: this.#window, goOn })
     if (dead === undefined) return
     await ledger.flush() // the moves and deletions that they are dead by
-    extent.lookedThroughAt = liveBytes
-    this.#makesHoles = await extent.giveBack(dead)
+    const given = await extent.giveBack(dead, goOn)
+    this.#makesHoles = given !== 'not here'
+    if (given === 'all') extent.lookedThroughAt = liveBytes
     this.freedBytes += extent.holeBytes - holeBytes
     space.changed()
   }
@@ -231,6 +241,14 @@ export class Compactor {
    */
   async #drain(extent: Extent): Promise<boolean> {
     const moves = new Moves(this.budgetBytes)
+    try {
+      return await this.#drainInto(extent, moves)
+    } finally {
+      moves.drop()
+    }
+  }
+
+  async #drainInto(extent: Extent, moves: Moves): Promise<boolean> {
     const carried: (DeletedEntry | VoidEntry)[] = []
     const uploads = new Map<string, Buffer>()
     await this.#parts.ledger.flush() // so that `blobOf` knows every upload that is live
@@ -247,9 +265,9 @@ export class Compactor {
       await moves.all()
       return false
     }
-    for (let at = 0; at < carried.length; at += carriedEntriesMax)
-      moves.add(this.#carry(carried.slice(at, at + carriedEntriesMax)))
     await moves.all()
+    for (let at = 0; at < carried.length; at += carriedEntriesMax)
+      await this.#carry(carried.slice(at, at + carriedEntriesMax))
     return true
   }
 
@@ -290,7 +308,7 @@ export class Compactor {
           break
       }
     }
-    if (moves.size < movesMax) return
+    if (!moves.areEnough) return
     await moves.all()
     await this.#parts.pause()
   }
@@ -328,9 +346,15 @@ export class Compactor {
     const move = new MoveIntent(writer.parts, entry, copy, { bytes }, (old, now) =>
       this.#parts.moved(entry, old, now, extent),
     )
-    writer.submit(move)
     this.movedBytes += bytes.length
-    moves.add(move.done.finally(() => rows.release(entry)))
+    moves.add({
+      bytes: copy.entryBytes + bytes.length,
+      begin() {
+        writer.submit(move)
+        return move.done
+      },
+      end: () => rows.release(entry),
+    })
   }
 
   /** The runs of this blob that stand in the extent, and its commit entry, get a new place. */
@@ -445,22 +469,33 @@ export class Compactor {
   }
 
   async #trimFree(): Promise<void> {
-    const { extents, ledger, freeExtentsMax } = this.#parts
-    const free = [...extents.all.values()].filter(({ state, draining }) => state === 'free' && !draining)
-    for (const extent of free.slice(freeExtentsMax)) await this.#remove(extent)
+    const { extents, extentBytes, ledger, freeExtentsMax, space } = this.#parts
+    // Blocks that are kept are of no use to others on the disk, nor to the catalogue.
+    const kept = space.spareBytes < extentBytes ? 0 : freeExtentsMax
+    const isFree = ({ state, draining }: Extent) => state === 'free' && !draining
+    const free = [...extents.all.values()].filter(isFree)
+    // One may have been taken while another was removed.
+    for (const extent of free.slice(kept)) if (isFree(extent)) await this.#remove(extent)
     ledger.kick()
   }
 }
 
-/** Small blobs on their way at once: 16 MiB at most. */
-const movesMax = 256
+/** The change of a small blob's place. */
+interface Move {
+  /** In a group record. */
+  bytes: number
+  begin(): Promise<unknown>
+  /** Of what it holds, whether it was begun or not. */
+  end(): void
+}
 
-/** What was begun and must be waited for; the first failure is thrown there. */
+/** Small blobs whose places change together: as many as a group record takes, or each would take a block of its own. */
 class Moves {
   /** Something did not fit. */
   leftOut = false
   #budgetBytes: number
-  #begun: Promise<unknown>[] = []
+  #waiting: Move[] = []
+  #waitingBytes = 0
 
   constructor(budgetBytes: number) {
     this.#budgetBytes = budgetBytes
@@ -476,20 +511,40 @@ class Moves {
     return true
   }
 
-  get size(): number {
-    return this.#begun.length
+  get areEnough(): boolean {
+    return this.#waitingBytes >= slotBytes
   }
 
-  add(move: Promise<unknown>): void {
-    move.catch(() => {}) // thrown by `all`
-    this.#begun.push(move)
+  add(move: Move): void {
+    this.#waiting.push(move)
+    this.#waitingBytes += move.bytes
   }
 
+  /** Begins them in one turn, and waits; the first failure is thrown. */
   async all(): Promise<void> {
-    const begun = this.#begun
-    this.#begun = []
-    await Promise.all(begun)
+    const moves = this.#waiting
+    this.#waiting = []
+    this.#waitingBytes = 0
+    const begun = await Promise.allSettled(
+      moves.map(async (move) => {
+        try {
+          await move.begin()
+        } finally {
+          move.end()
+        }
+      }),
+    )
+    for (const move of begun) if (move.status === 'rejected') throw move.reason
   }
+
+  /** Those that were not begun will not be. */
+  drop(): void {
+    for (const move of this.#waiting.splice(0)) move.end()
+  }
+}
+
+function isDead({ liveBytes }: Extent): boolean {
+  return liveBytes === 0
 }
 
 /** Less lives than half of what it takes, or than seven eighths when room is needed; or it is no longer to be trusted. */

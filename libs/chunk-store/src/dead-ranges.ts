@@ -32,31 +32,46 @@ export interface DeadRangesParts {
 /**
  * @param extent sealed, and no upload that may still be committed has written to it.
  * @returns multiples of 4 KiB, in their order. What they hold is dead for good: a deleted copy is read by nobody who had not begun, and one that
- * comes back under its name stands elsewhere. Undefined when it was to end.
+ * comes back under its name stands elsewhere. Undefined when it was to end, or so much was deleted meanwhile that it must be looked at again.
  * @throws BlobFault `CORRUPT` when less was found alive than there is: then what looks dead may be what is missing.
  */
 export async function deadRanges(extent: Extent, parts: DeadRangesParts): Promise<Range[] | undefined> {
+  const { liveBytes } = extent
   const found = new Found(extent, parts)
+  if (!(await findAll(extent, found, parts))) return undefined
+  // Nothing new comes to live in it. What was deleted before it was looked at makes less, too: then what is missing cannot be told from it.
+  if (found.liveBytes >= liveBytes) return found.dead.sort((a, b) => a.from - b.from)
+  if (extent.liveBytes < liveBytes) return undefined
+  throw new BlobFault(
+    'CORRUPT',
+    `extent ${extent.number}: ${found.liveBytes} of ${liveBytes} live bytes were found`,
+  )
+}
+
+/** @returns false when it was to end. */
+async function findAll(extent: Extent, found: Found, parts: DeadRangesParts): Promise<boolean> {
   let restsAt = 0
+  // Many at once, so that the catalogue is asked once for all their blobs.
   let groups: Promise<void>[] = []
-  for await (const record of walk(extent, firstRecordOffset, parts.seal, parts.window)) {
-    // Many at once, so that the catalogue is asked once for all their blobs.
-    if (record.kind === 'group') groups.push(found.group(record))
-    else await found.data(record)
-    if (record.offset < restsAt) continue
-    restsAt = record.offset + parts.window.length
+  try {
+    for await (const record of walk(extent, firstRecordOffset, parts.seal, parts.window)) {
+      if (record.kind === 'data') await found.data(record)
+      else {
+        const looked = found.group(record)
+        looked.catch(() => {}) // thrown below
+        groups.push(looked)
+      }
+      if (record.offset < restsAt) continue
+      restsAt = record.offset + parts.window.length
+      await Promise.all(groups)
+      groups = []
+      if (!(await parts.goOn())) return false
+    }
     await Promise.all(groups)
-    groups = []
-    if (!(await parts.goOn())) return undefined
+    return true
+  } finally {
+    await Promise.allSettled(groups)
   }
-  await Promise.all(groups)
-  // Nothing new comes to live in it; what was deleted meanwhile is counted and lives no more.
-  if (found.liveBytes < extent.liveBytes)
-    throw new BlobFault(
-      'CORRUPT',
-      `extent ${extent.number}: ${found.liveBytes} of ${extent.liveBytes} live bytes were found`,
-    )
-  return found.dead.sort((a, b) => a.from - b.from)
 }
 
 interface Needed {

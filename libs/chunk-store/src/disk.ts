@@ -58,9 +58,9 @@ export interface DiskFile {
   /**
    * Gives back the blocks of a range of multiples of 4 KiB: it reads as zeros then, and the file stays as long.
    * @param wasRead pages of it may still be on their way to a socket (`passOn`), and must stay what they are.
-   * @returns false where that cannot be done.
+   * @returns `not now` when the disk had no block for that: some of it is a hole already.
    */
-  discard(range: Range, options?: { wasRead?: boolean }): Promise<boolean>
+  discard(range: Range, options?: { wasRead?: boolean }): Promise<'done' | 'not now' | 'not here'>
   /** Shortens the file; what was behind gives its blocks back. */
   truncate(bytes: number): Promise<void>
   size(): Promise<number>

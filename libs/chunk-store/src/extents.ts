@@ -42,7 +42,7 @@ export class Extent implements ExtentRow {
   holeBytes = 0
   /** Live bytes of when it was last looked through for what can be given back. */
   lookedThroughAt: number | undefined
-  /** Its live records are being moved away. */
+  /** Its live records are being moved away, or it is free and in somebody's hands. */
   draining = false
   /** Compaction could not empty it: it is left alone for a while, or until something else of it goes. */
   rest: { untilMs: number; liveBytes: number } | undefined
@@ -164,18 +164,26 @@ export class Extent implements ExtentRow {
   /**
    * Gives back what nobody needs; readers that began before may still be sending it.
    * @param ranges all of them, those that were given back before too.
-   * @returns false where the file system cannot.
+   * @param goOn asked now and then; false: that is enough.
+   * @returns `some` when it was to end, or the disk had not even the block that this takes for a moment: others may be given back later.
    * @throws BlobFault `IO`: some may have been given back; it can be tried again.
    */
-  async giveBack(ranges: readonly Range[]): Promise<boolean> {
+  async giveBack(
+    ranges: readonly Range[],
+    goOn: () => Promise<boolean>,
+  ): Promise<'all' | 'some' | 'not here'> {
     let bytes = 0
+    let left = 0
     try {
-      for (const range of ranges) {
-        if (!(await this.#files.use(this, (file) => file.discard(range, { wasRead: true })))) return false
-        bytes += range.to - range.from
+      for (const [n, range] of ranges.entries()) {
+        if (n % 64 === 63 && !(await goOn())) return 'some'
+        const given = await this.#files.use(this, (file) => file.discard(range, { wasRead: true }))
+        if (given === 'not here') return given
+        if (given === 'not now') left++
+        else bytes += range.to - range.from
         this.holeBytes = Math.max(this.holeBytes, bytes)
       }
-      return true
+      return left > 0 ? 'some' : 'all'
     } catch (error) {
       throw faultOf(error, `extent ${this.number}`)
     } finally {
@@ -479,8 +487,10 @@ export class ExtentTable {
     await this.#begin(bytes)
   }
 
-  /** @returns false when the disk has no room for more, but there is an emptied extent, which has its blocks. */
+  /** @returns false when the disk has no room for more but what is kept back, and there is an emptied extent, which has its blocks. */
   async #grows(extent: Extent, needed: number): Promise<boolean> {
+    const missing = needed - extent.fileBytes
+    if (missing > 0 && missing > this.#options.spareBytes() && this.#takeFree() !== undefined) return false
     try {
       await this.#reserve(extent, needed)
       return true
@@ -523,6 +533,7 @@ export class ExtentTable {
     const { files, nextGeneration, publish } = this.#options
     const extent = this.#takeFree() ?? this.#make()
     const fresh = !this.all.has(extent.number)
+    extent.draining = true // nobody else takes or removes it
     try {
       if (fresh) await files.create(extent)
       extent.failure = undefined
@@ -538,6 +549,7 @@ export class ExtentTable {
     } catch (error) {
       // Nothing but a header may be in it. A file that was just made goes; another stays free.
       extent.state = 'free'
+      extent.draining = false
       if (fresh) {
         this.all.delete(extent.number)
         await files.remove(extent).catch(() => {})

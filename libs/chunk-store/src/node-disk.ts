@@ -173,19 +173,18 @@ class NodeDiskFile implements DiskFile {
    * The kernel writes zeros into the pages of a large folio that reaches into the range, also when somebody holds them. A direct write takes the folio
    * out of the cache as it is: so the first and the last block are written before.
    */
-  async discard({ from, to }: Range, { wasRead = false } = {}): Promise<boolean> {
-    if (this.#blocks === undefined) return false
+  async discard({ from, to }: Range, { wasRead = false } = {}): Promise<'done' | 'not now' | 'not here'> {
+    if (this.#blocks === undefined) return 'not here'
     if (wasRead && this.#pipe !== undefined) {
       try {
         await this.write(zeroBlock, from)
         await this.write(zeroBlock, to - zeroBlock.length)
       } catch (error) {
-        // What has its blocks can be written to: so this is a hole already.
         if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
-        return true
+        return 'not now'
       }
     }
-    return this.#blocks.giveBack(this.#cached, { from, to })
+    return (await this.#blocks.giveBack(this.#cached, { from, to })) ? 'done' : 'not here'
   }
 
   truncate(bytes: number): Promise<void> {

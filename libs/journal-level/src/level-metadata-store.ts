@@ -245,7 +245,11 @@ async function openAlone(path: string): Promise<Rows> {
   const holder = join(path, 'holder')
   try {
     const rows = await Rows.open(join(path, 'rows'))
-    await writeFile(holder, `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}\n`)
+    // For messages only: a disk without room for it is no reason not to start.
+    await writeFile(
+      holder,
+      `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}\n`,
+    ).catch(() => {})
     return rows
   } catch (error) {
     if (!isLocked(error)) throw error

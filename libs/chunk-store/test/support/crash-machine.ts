@@ -222,7 +222,7 @@ export class CrashMachine {
         const zeros = Buffer.alloc(to - from)
         await this.#change({ kind: 'write', path, position: from, bytes: zeros })
         file.write(zeros, from)
-        return true
+        return 'done'
       },
       truncate: async (size) => {
         this.fault('resize', path, size)
