@@ -82,6 +82,7 @@ if (disk !== undefined) {
     ['large blobs, two of five deleted, started again', 1_500_000, (n: number) => n % 5 < 2, true],
     ['small blobs, two of five deleted', 30_000, (n: number) => (n * 7919) % 5 < 2, false],
     ['small blobs, one of five deleted, started again', 20_000, (n: number) => (n * 7919) % 5 < 1, true],
+    ['large blobs, the first extent deleted', 1_000_000, (n: number) => n < 60, false],
     ['blobs of all sizes, a third deleted', 0, (n: number) => n % 3 === 0, false],
   ] as const)
     t.test(`full to the mark, ${what}: what went comes back as room`, { timeout: 120_000 }, async (t) => {

@@ -410,25 +410,6 @@ t.test('an extent whose new header cannot be written goes', async (t) => {
   await store.close()
 })
 
-t.test('where less is found alive than there is nothing is given back', async (t) => {
-  const machine = machineOn()
-  const first = await openWith(machine)
-  const [gone, kept, other] = (await fill(first, 3)) as [BlobFacts, BlobFacts, BlobFacts]
-  await first.close()
-  // What would make a live copy look dead: the row that says what its upload became is missing.
-  const state = machine.now()
-  for (const key of state.rows.keys())
-    if (key === `u${Buffer.from(kept.incarnation).toString('latin1')}`) state.rows.delete(key)
-  const again = machineOn(state)
-  const store = await openWith(again)
-  t.teardown(() => store.close())
-  await store.delete(gone)
-  again.freeBytes = 1.2 * MiB
-  await store.compact()
-  t.equal((await get(store, kept)).length, kept.size)
-  t.equal((await get(store, other)).length, other.size)
-})
-
 t.test(
   'a copy that was moved and then deleted stays away, whichever of its extents is emptied first',
   async (t) => {

@@ -1,5 +1,5 @@
 /** A real file system that others fill to the last byte. */
-import { rm, stat } from 'node:fs/promises'
+import { rm, stat, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { JournalFault, JournalHold } from '@holdfast/journal'
@@ -95,6 +95,17 @@ if (disk !== undefined) {
     t.equal(again.lostBatches, 0)
     t.equal(await again.lookups.get('reference'), undefined)
     await eventually(async () => ((await sizeOf(ballast)) === 16 * MiB ? undefined : 'no ballast yet'))
+  })
+
+  t.test('the note of who holds the store may be missing', async (t) => {
+    const path = join(disk, `store-${stores++}`)
+    await (await LevelMetadataStore.open({ path })).close()
+    await rm(join(path, 'holder'))
+    await symlink('/dev/full', join(path, 'holder'))
+    const store = await LevelMetadataStore.open({ path })
+    t.equal(store.failure, undefined)
+    await store.close()
+    await rm(path, { recursive: true })
   })
 
   t.test('a start without a byte left is given the ballast, and tells what was acknowledged', async (t) => {

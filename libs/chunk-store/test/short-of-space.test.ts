@@ -1,0 +1,207 @@
+/** Compaction on a disk that is nearly full, and who takes emptied extents. */
+import { randomBytes } from 'node:crypto'
+import type { BlobFacts } from '@holdfast/blob-store'
+import { get, put } from '@holdfast/blob-store/testing'
+import t from 'tap'
+import type { Catalogue } from '../src/catalogue.ts'
+import type { Disk } from '../src/disk.ts'
+import { InlineHashing } from '../src/hashing.ts'
+import { ChunkStore, type ChunkStoreOptions } from '../src/index.ts'
+import { crashOptions } from './support/crash-history.ts'
+import { CrashMachine, type DiskState, seeded } from './support/crash-machine.ts'
+
+const MiB = 1024 * 1024
+/** Above the mark by so little that uploads will soon be refused. */
+const nearlyFull = 1.2 * MiB
+
+function machineOn(state?: DiskState): CrashMachine {
+  return new CrashMachine(seeded(7), state)
+}
+
+interface Parts {
+  disk?: Disk
+  catalogue?: Catalogue
+}
+
+function openWith(
+  machine: CrashMachine,
+  options: Partial<ChunkStoreOptions> = {},
+  { disk = machine.disk, catalogue = machine.catalogue }: Parts = {},
+): Promise<ChunkStore> {
+  return ChunkStore.open(
+    { ...crashOptions, ...options },
+    {
+      disk,
+      catalogue: async () => catalogue,
+      hashing: (memory) => new InlineHashing(memory),
+      background: false,
+    },
+  )
+}
+
+/** Blobs of 1.2 MiB: three are an extent. */
+async function fill(store: ChunkStore, blobs: number, size = 1.2 * MiB): Promise<BlobFacts[]> {
+  const made: BlobFacts[] = []
+  for (let n = 0; n < blobs; n++) made.push(await put(store, randomBytes(size), { pinMs: 0 }))
+  return made
+}
+
+async function drop(store: ChunkStore, blobs: readonly BlobFacts[]): Promise<void> {
+  for (const facts of blobs) await store.delete(facts)
+}
+
+t.test('an emptied extent that uploads took while another one was removed stays', async (t) => {
+  const machine = machineOn()
+  let meanwhile: (() => Promise<void>) | undefined
+  const { disk } = machine
+  const watched: Disk = {
+    ...disk,
+    async remove(path) {
+      const first = meanwhile
+      meanwhile = undefined
+      await first?.()
+      return disk.remove(path)
+    },
+  }
+  const store = await openWith(machine, { freeExtentsMax: 2 }, { disk: watched })
+  const blobs = await fill(store, 18)
+  await drop(store, blobs.slice(0, 15)) // five extents
+  const more = new Map<BlobFacts, Buffer>()
+  meanwhile = async () => {
+    // The current one and the two that are kept are filled, and another one is begun.
+    for (let n = 0; n < 12; n++) {
+      const bytes = randomBytes(1.2 * MiB)
+      more.set(await put(store, bytes, { pinMs: 0 }), bytes)
+    }
+  }
+  await store.compact()
+  t.equal(more.size, 12)
+  for (const [facts, bytes] of more) t.ok(bytes.equals(await get(store, facts)), 'what was acknowledged')
+  await store.close()
+})
+
+t.test('an emptied extent that is being begun is removed by nobody', async (t) => {
+  const machine = machineOn()
+  const store = await openWith(machine)
+  const blobs = await fill(store, 12)
+  await drop(store, blobs.slice(3, 6))
+  await store.compact() // 1 is free and kept
+  await drop(store, blobs.slice(0, 3))
+  const begun = Promise.withResolvers<void>()
+  const go = Promise.withResolvers<void>()
+  machine.hold = (operation, path) => {
+    if (operation !== 'sync' || !path.endsWith('/00000001.extent')) return undefined
+    begun.resolve()
+    return go.promise
+  }
+  const bytes = randomBytes(3 * MiB)
+  const upload = put(store, bytes, { pinMs: 0 })
+  await begun.promise
+  let compacted = false
+  const compacting = store.compact().then(() => {
+    compacted = true
+  })
+  // As far as it gets while that sync hangs.
+  for (let turns = 0; turns < 300 && !compacted; turns++) await new Promise(setImmediate)
+  go.resolve()
+  await compacting
+  t.ok(bytes.equals(await get(store, await upload)))
+  t.ok(machine.paths().includes('/store/extents/00000001.extent'))
+  await store.close()
+})
+
+t.test('a catalogue that fails while an extent is looked through costs a line in the log', async (t) => {
+  const machine = machineOn()
+  const before = await openWith(machine)
+  const small = await fill(before, 160, 16_000)
+  await fill(before, 2)
+  await drop(before, small.slice(0, 100))
+  await before.close()
+  const again = machineOn(machine.now())
+  let asked = 0
+  const { catalogue } = again
+  const failing: Catalogue = {
+    ...catalogue,
+    async get(keys) {
+      if (asked++ > 1) throw new Error('block checksum mismatch')
+      return catalogue.get(keys)
+    },
+  }
+  const lines: string[] = []
+  const log = { info() {}, error() {}, warn: (_: object, line: string) => lines.push(line) }
+  const store = await openWith(again, { log }, { catalogue: failing })
+  again.freeBytes = nearlyFull
+  asked = 0
+  const { freedBytes } = await store.compact()
+  t.match(lines, ['dead records were not given back'])
+  t.equal(freedBytes, 0)
+  await store.close()
+})
+
+t.test(
+  'less found alive than there is: nothing is given back, and it is not read again for that',
+  async (t) => {
+    for (const deletes of ['before', 'in between'] as const) {
+      const machine = machineOn()
+      const first = await openWith(machine)
+      const [gone, kept, other] = (await fill(first, 3)) as [BlobFacts, BlobFacts, BlobFacts]
+      await fill(first, 1)
+      await first.delete(gone)
+      await first.close()
+      // What would make a live copy look dead: the row that says what its upload became is missing.
+      const state = machine.now()
+      state.rows.delete(`u${Buffer.from(kept.incarnation).toString('latin1')}`)
+      const again = machineOn(state)
+      const store = await openWith(again)
+      again.freeBytes = nearlyFull
+      let reads = 0
+      let deleting: Promise<unknown> | undefined
+      again.fault = (operation, path) => {
+        if (operation !== 'read' || !path.endsWith('/00000000.extent')) return
+        reads++
+        // Its records are the last: they were not looked at yet, and what is missing could be taken for them.
+        if (deletes === 'in between' && reads === 2) deleting = store.delete(other)
+      }
+      await store.compact()
+      await deleting
+      t.ok(reads > 0)
+      again.fault = () => {}
+      t.equal((await get(store, kept)).length, kept.size, deletes)
+      if (deletes === 'before') {
+        t.equal((await get(store, other)).length, other.size)
+        reads = 0
+        again.fault = (operation) => {
+          if (operation === 'read') reads++
+        }
+        await store.compact()
+        t.equal(reads, 0)
+      }
+      await store.close()
+    }
+  },
+)
+
+t.test('small blobs move once, packed, and then there is nothing to move', async (t) => {
+  const machine = machineOn()
+  const store = await openWith(machine, { extentBytes: 8 * MiB })
+  const blobs: BlobFacts[] = []
+  for (let n = 0; n < 60; n++)
+    blobs.push(
+      ...(await Promise.all(Array.from({ length: 200 }, () => put(store, randomBytes(300), { pinMs: 0 })))),
+    )
+  await drop(
+    store,
+    blobs.filter((_, n) => n % 5 === 0),
+  )
+  const { liveBytes } = await store.usage()
+  machine.freeBytes = nearlyFull + 4 * MiB
+  const first = store.counters().groups
+  let moved = 0
+  for (let passes = 0; passes < 4; passes++) moved += (await store.compact()).movedBytes
+  t.ok(moved <= 1.2 * liveBytes, `${moved} of ${liveBytes} bytes moved`)
+  const { groups, deadBytes } = store.counters()
+  t.ok(groups - first < 40, `in ${groups - first} group records`)
+  t.ok(deadBytes < liveBytes, `${deadBytes} bytes are dead`)
+  t.equal((await store.compact()).movedBytes, 0)
+  await store.close()
+})
