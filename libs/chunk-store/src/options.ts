@@ -33,7 +33,7 @@ export interface ChunkStoreOptions {
   lowWaterBytes?: number
   /** Space taken beforehand and given back when somebody else has filled the disk, so that deletions can be written. Default 32 MiB, or a quarter of the low-water mark. */
   ballastBytes?: number
-  /** Emptied extents kept for reuse, which spares the device work; others give their space back. Default 2. */
+  /** Emptied extents kept for reuse, which spares the device work; others give their space back, all of them while the disk has no room for one more. Default 2. */
   freeExtentsMax?: number
   /** Threads for md5 and BLAKE3. Default: one for each core. */
   hashThreadsMax?: number
