@@ -12,7 +12,7 @@
 import type { BlobFault } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
 import { deadRanges } from './dead-ranges.ts'
-import { type Extent, type ExtentFiles, type ExtentTable, faultOf } from './extents.ts'
+import type { Extent, ExtentFiles, ExtentTable } from './extents.ts'
 import {
   blockBytes,
   type DataHeader,
@@ -126,7 +126,12 @@ export class Compactor {
       await this.#parts.space.freshen()
       const extent = this.#next(which)
       if (extent === undefined || this.#stopped) return
-      await this.#reclaim(extent)
+      await this.#reclaim(extent).catch((error: BlobFault) => {
+        // The next one may need no room, or stand where the disk is well.
+        const untilMs = error.code === 'CORRUPT' ? Number.POSITIVE_INFINITY : this.#parts.now() + restMs
+        extent.rest = { untilMs, liveBytes: extent.liveBytes }
+        this.#parts.log.warn({ extent: extent.number, error: error.message }, 'an extent was not compacted')
+      })
     }
   }
 
@@ -211,28 +216,23 @@ export class Compactor {
 
   async #reclaim(extent: Extent): Promise<void> {
     const { log } = this.#parts
-    try {
-      if (!extent.draining && (extent.liveBytes > 0 || extent.marks > 0)) {
-        const { liveBytes } = extent
-        const whole = await this.#drain(extent)
-        if (this.#stopped) return
-        if (!whole) {
-          if (this.#makesHoles) await this.#giveBack(extent)
-          if (extent.liveBytes === liveBytes) extent.rest = { untilMs: this.#parts.now() + restMs, liveBytes }
-          return
-        }
-      }
-      if (extent.liveBytes > 0) {
-        extent.rest = { untilMs: Number.POSITIVE_INFINITY, liveBytes: extent.liveBytes }
-        log.warn({ extent: extent.number, bytes: extent.liveBytes }, 'an extent could not be emptied')
+    if (!extent.draining && (extent.liveBytes > 0 || extent.marks > 0)) {
+      const { liveBytes } = extent
+      const whole = await this.#drain(extent)
+      if (this.#stopped) return
+      if (!whole) {
+        if (this.#makesHoles) await this.#giveBack(extent)
+        if (extent.liveBytes === liveBytes) extent.rest = { untilMs: this.#parts.now() + restMs, liveBytes }
         return
       }
-      extent.draining = true
-      if (extent.holders.size === 0) await this.#free(extent)
-    } catch (error) {
-      extent.rest = { untilMs: this.#parts.now() + restMs, liveBytes: extent.liveBytes }
-      throw faultOf(error, `compacting extent ${extent.number}`)
     }
+    if (extent.liveBytes > 0) {
+      extent.rest = { untilMs: Number.POSITIVE_INFINITY, liveBytes: extent.liveBytes }
+      log.warn({ extent: extent.number, bytes: extent.liveBytes }, 'an extent could not be emptied')
+      return
+    }
+    extent.draining = true
+    if (extent.holders.size === 0) await this.#free(extent)
   }
 
   /**
