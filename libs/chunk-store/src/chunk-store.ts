@@ -294,7 +294,12 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
     if (this.#stages.size >= this.#bounds.stagesMax)
       throw new BlobFault('UNAVAILABLE', `${this.#stages.size} uploads are open, no more are allowed`)
     await this.#space.freshen()
-    this.#space.assertBegins(options.expectedBytes)
+    try {
+      this.#space.assertBegins(options.expectedBytes)
+    } catch (error) {
+      this.#compactLater() // somebody needs what can be had
+      throw error
+    }
     this.#assertOpen()
     const uploadId =
       options.uploadId === undefined ? this.#uploadIds.take(incarnationBytes) : Buffer.from(options.uploadId)

@@ -81,11 +81,11 @@ if (disk !== undefined) {
     ['large blobs, two of five deleted', 1_500_000, (n: number) => n % 5 < 2, false],
     ['large blobs, two of five deleted, started again', 1_500_000, (n: number) => n % 5 < 2, true],
     ['small blobs, two of five deleted', 30_000, (n: number) => (n * 7919) % 5 < 2, false],
-    ['small blobs, one of five deleted, started again', 20_000, (n: number) => (n * 7919) % 5 < 1, true],
+    ['small blobs, two of five deleted, started again', 20_000, (n: number) => (n * 7919) % 5 < 2, true],
     ['large blobs, the first extent deleted', 1_000_000, (n: number) => n < 60, false],
     ['blobs of all sizes, a third deleted', 0, (n: number) => n % 3 === 0, false],
   ] as const)
-    t.test(`full to the mark, ${what}: what went comes back as room`, { timeout: 120_000 }, async (t) => {
+    t.test(`full to the mark, ${what}: what went comes back as room`, { timeout: 200_000 }, async (t) => {
       const { path, store, kept } = await world(t, tight)
       const sizes = [2_000, 40_000, 900_000, 5_000_000]
       await fill(store, kept, (n) => size || (sizes[n % sizes.length] as number))
@@ -249,7 +249,7 @@ async function isAllThere(t: Test, path: string, kept: ReadonlyMap<BlobFacts, Bu
 
 /** What is refused as FULL is tried again until it is not; nothing but time is given to it. */
 async function eventually(work: () => Promise<unknown>): Promise<void> {
-  const deadline = performance.now() + 30_000
+  const deadline = performance.now() + 90_000
   for (;;) {
     try {
       await work()
