@@ -1,15 +1,14 @@
 /** An API frontend of a cluster: reads the environment, starts, stops at a signal. */
 import { readFileSync } from 'node:fs'
-import { createLog } from '@holdfast/http-kit'
+import { createLog, standardError } from '@holdfast/http-kit'
 import { clusterSettings, describeSettings, readClusterConfig, runMain, settings } from '@holdfast/process'
-import { pino } from 'pino'
 import { startApi } from './start.ts'
 
 const env = process.env
 
 await runMain(async () => {
   const { config, secrets } = readClusterConfig(env, { readSecret: (path) => readFileSync(path, 'utf8') })
-  const log = createLog({ level: config.logLevel, destination: pino.destination({ dest: 2, sync: true }) })
+  const log = createLog({ level: config.logLevel, destination: standardError() })
   const described = describeSettings(env, { ...settings, ...clusterSettings })
   return startApi({ config, secrets, settings: described, log })
 })

@@ -1,6 +1,6 @@
 /** `npm start`: reads the environment, starts the service, stops it at a signal. */
 import { readFileSync } from 'node:fs'
-import { createLog } from '@holdfast/http-kit'
+import { createLog, standardError } from '@holdfast/http-kit'
 import {
   describeSettings,
   exitCodes,
@@ -9,7 +9,6 @@ import {
   StartFault,
   stopAtSignals,
 } from '@holdfast/process'
-import { pino } from 'pino'
 import { startStandalone } from './app.ts'
 import { readyText } from './ready-text.ts'
 
@@ -17,7 +16,7 @@ const env = process.env
 
 try {
   const { config, secrets } = readConfig(env, { readSecret: (path) => readFileSync(path, 'utf8') })
-  const log = createLog({ level: config.logLevel, destination: pino.destination({ dest: 2, sync: true }) })
+  const log = createLog({ level: config.logLevel, destination: standardError() })
   const service = await startStandalone({ config, secrets, log, settings: describeSettings(env) })
   stopAtSignals(() => service.close())
   console.log(readyText(service.addresses, { dataDir: config.dataDir }))

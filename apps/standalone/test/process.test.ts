@@ -1,6 +1,8 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { type ClientRequest, request } from 'node:http'
+import { closeSync, openSync } from 'node:fs'
+import { type ClientRequest, type IncomingMessage, request } from 'node:http'
+import { json } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { call, dataDir, startProcess } from './run.ts'
@@ -69,6 +71,26 @@ t.test('what is printed at the start works as printed', async (t) => {
   t.match(await (await fetch(link.directLink)).text(), 'npm start')
   t.equal((await fetch(file.downloadPage)).status, 200)
   t.equal(service.stderr(), '', 'nothing else on the terminal')
+})
+
+t.test('a log that cannot be written costs its lines, and nothing else', async (t) => {
+  const full = openSync('/dev/full', 'w')
+  t.teardown(() => closeSync(full))
+  const service = await startProcess(dataDir(t), {}, { errorsTo: full })
+  t.match(service.stdout(), 'Stop:')
+  for (let n = 0; n < 30; n++) {
+    const url = new URL('/uploadfile', service.upload)
+    const headers = { 'content-type': 'multipart/form-data; boundary=b', 'content-length': '900000000000' }
+    const upload = request(url, { method: 'POST', headers })
+    upload.on('error', () => {})
+    upload.write('--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nhello')
+    const [answer] = (await once(upload, 'response')) as [IncomingMessage]
+    t.equal(answer.statusCode, 507)
+    t.same(await json(answer), { status: 'error-storageFull' })
+    upload.destroy()
+  }
+  service.process.kill('SIGTERM')
+  t.equal(await service.ended, 0)
 })
 
 t.test(

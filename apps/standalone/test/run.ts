@@ -43,20 +43,25 @@ export interface Running {
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
 
 /** As `npm start` does, ready or ended. */
-export async function startProcess(dataDir: string, more: Record<string, string> = {}): Promise<Running> {
+export async function startProcess(
+  dataDir: string,
+  more: Record<string, string> = {},
+  /** Where its standard error goes instead of to `stderr()`. */
+  { errorsTo = 'pipe' }: { errorsTo?: number | 'pipe' } = {},
+): Promise<Running> {
   const env = { PATH: process.env.PATH, ...freePorts, HOLDFAST_DATA_DIR: dataDir, ...more }
-  const child = spawn(process.execPath, [main], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, [main], { env, stdio: ['ignore', 'pipe', errorsTo] })
   const texts = { stdout: '', stderr: '' }
   const ended = new Promise<number | NodeJS.Signals | null>((resolve) => {
     child.on('close', (code, signal) => resolve(code ?? signal))
   })
   const ready = new Promise<void>((resolve) => {
-    child.stdout.on('data', (text) => {
+    child.stdout?.on('data', (text) => {
       texts.stdout += text
       if (texts.stdout.includes('Stop:')) resolve()
     })
   })
-  child.stderr.on('data', (text) => {
+  child.stderr?.on('data', (text) => {
     texts.stderr += text
   })
   await Promise.race([ready, ended])

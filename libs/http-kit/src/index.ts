@@ -25,7 +25,7 @@ export type {
 export type { ToldCounts } from './counter-table.ts'
 export { drainOnClose } from './drain.ts'
 export { clientAddress, createHttpHost, JsonBytes, logFailure, ok, okWritten, takeOver } from './host.ts'
-export { createLog, pathOf } from './log.ts'
+export { createLog, pathOf, standardError } from './log.ts'
 export { booleanOf, integerOf, parametersOf, refined } from './parameters.ts'
 export {
   ItemPresenter,

@@ -19,6 +19,24 @@ export function createLog(options: { level: string; destination?: DestinationStr
   )
 }
 
+/**
+ * Standard error, line by line. Where it goes may be a file on the very disk that is full: then lines are lost (the last MiB is kept and written later),
+ * and nothing else.
+ */
+export function standardError(): DestinationStream {
+  const destination = pino.destination({ dest: 2, sync: true, maxLength: 1024 * 1024 })
+  destination.on('error', () => {})
+  process.stderr.on('error', () => {}) // of what is written there by others
+  const flush = destination.flushSync.bind(destination)
+  // Asked at the end of the process, whose exit code would tell of the log then.
+  destination.flushSync = () => {
+    try {
+      flush()
+    } catch {}
+  }
+  return destination
+}
+
 /** Path of a URL without its query, which may carry a token. */
 export function pathOf(url: string): string {
   const end = url.search(/[?#;]/)
