@@ -2,8 +2,8 @@
  * The thread that owns RocksDB: every write of the binding blocks its thread, a synced one for as long as the device
  * takes. Requests are answered in order. `batch` is used throughout, because the binding's `put` silently does not sync.
  */
-import { statfs } from 'node:fs/promises'
 import { parentPort, workerData } from 'node:worker_threads'
+import { writableBytes } from '@holdfast/kernel'
 import { RocksLevel } from '@nxtedition/rocksdb'
 import { pack, unpack } from './packed.ts'
 import type { CatalogueAnswer, CatalogueRequest } from './rocks-catalogue.ts'
@@ -76,8 +76,8 @@ async function apply({ changes, sync }: CatalogueRequest & { kind: 'apply' }): P
 
 /** Not before there is room: what cannot be opened again could not even be read. */
 async function openAnew(): Promise<void> {
-  const { bavail, bsize } = await statfs(path)
-  if (bavail * bsize < roomToOpenBytes) throw new Error(`only ${bavail * bsize} bytes are free`)
+  const freeBytes = await writableBytes(path)
+  if (freeBytes < roomToOpenBytes) throw new Error(`only ${freeBytes} bytes are free`)
   await db.close().catch(() => {}) // says what went wrong once more, and is closed
   db = make()
   await db.open()

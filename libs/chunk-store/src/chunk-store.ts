@@ -257,9 +257,8 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
       log,
       blobOf: (incarnation) => this.#blobOf(incarnation),
       moved: (_entry, old, copy, from) => this.#moved(old, copy, from),
-      freeExtentsMax: this.#bounds.freeExtentsMax,
       now: () => this.#clock.monotonic(),
-      extentBytes: bounds.extentBytes,
+      bounds,
       space: this.#space,
       pause: () => this.#yieldDevice(),
     })
@@ -715,7 +714,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
     if (current === undefined || this.#space.freeBytes >= this.#bounds.extentBytes) return
     const deadBytes = current.frontier - current.liveBytes
     const mostlyDead = deadBytes >= this.#bounds.extentStepBytes && deadBytes > current.liveBytes
-    const needed = this.#space.isPressing && deadBytes >= worthBytes(this.#bounds.extentBytes)
+    const needed = this.#space.isPressing && deadBytes >= worthBytes(this.#bounds)
     const takesUploads = [...current.holders].some((holder) => holder instanceof ChunkStage)
     if (mostlyDead || (needed && !takesUploads)) this.#extents.seal(current)
   }

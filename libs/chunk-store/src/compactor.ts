@@ -29,6 +29,7 @@ import {
 } from './format.ts'
 import { bytesOfRun, type Ledger } from './ledger.ts'
 import type { Log } from './log.ts'
+import type { StoreBounds } from './options.ts'
 import type { Copy, RowEntry, Rows } from './rows.ts'
 import { readRecord, recordsOf, walk, windowBytes } from './scan.ts'
 import { alignedBytes, slotBytes } from './slots.ts'
@@ -47,13 +48,13 @@ export interface CompactorParts {
   blobOf(incarnation: Buffer): Promise<Buffer | undefined>
   /** The copy stands elsewhere now. */
   moved(entry: RowEntry, old: Copy, copy: Copy, from: Extent): void
-  /** Free extents that are kept for reuse; the files of others are removed. */
-  freeExtentsMax: number
   /** Monotonic milliseconds. */
   now(): number
-  /** Capacity of an extent. */
-  extentBytes: number
-  space: Pick<Space, 'freeBytes' | 'spareBytes' | 'movableBytes' | 'isPressing' | 'freshen' | 'changed'>
+  bounds: Pick<StoreBounds, 'extentBytes' | 'lowWaterBytes' | 'freeExtentsMax'>
+  space: Pick<
+    Space,
+    'freeBytes' | 'spareBytes' | 'movableBytes' | 'isPressing' | 'freshen' | 'changed' | 'onDisk'
+  >
   /** Lets uploads and readers have the device; resolves when the next MiB may be moved. */
   pause(): Promise<void>
 }
@@ -61,9 +62,20 @@ export interface CompactorParts {
 /** After a fault of the disk or the catalogue, which may be full: then it may be better. */
 const restMs = 5_000
 
-/** What of an extent must be dead before it is looked through for it: reading a GiB for less is not worth it. */
-export function worthBytes(extentBytes: number): number {
-  return Math.max(slotBytes, extentBytes / 32)
+/** Holes of so much must be seen in what the disk has free, … */
+const seenFromBytes = 16 * 1024 * 1024
+/** … or they are made no more: others may have written as much meanwhile, but not each time. */
+const unseenMax = 2
+
+/** What of an extent must be dead before it is looked through for it: reading a GiB for less is not worth it, unless the disk is small. */
+export function worthBytes({
+  extentBytes,
+  lowWaterBytes,
+}: {
+  extentBytes: number
+  lowWaterBytes: number
+}): number {
+  return Math.max(slotBytes, Math.min(extentBytes / 32, lowWaterBytes / 8))
 }
 
 export class Compactor {
@@ -75,6 +87,7 @@ export class Compactor {
   #stopped = false
   /** False once the file system refused to make holes. */
   #makesHoles = true
+  #unseen = 0
   /** For metrics. */
   movedBytes = 0
   freedBytes = 0
@@ -176,14 +189,13 @@ export class Compactor {
 
   /** On a disk that is nearly full: what is dead among what lives. */
   async #giveBackDead(): Promise<void> {
-    const { extents, extentBytes, space, log } = this.#parts
+    const { extents, bounds, space, log } = this.#parts
     for (const extent of [...extents.all.values()]) {
       await space.freshen()
-      if (this.#stopped || !this.#makesHoles || space.freeBytes >= extentBytes) return
-      const { liveBytes, frontier, holeBytes, lookedThroughAt = Number.POSITIVE_INFINITY } = extent
-      const worth = worthBytes(extentBytes)
+      if (this.#stopped || !this.#makesHoles || space.freeBytes >= bounds.extentBytes) return
       if (extent.state !== 'sealed' || isDead(extent) || this.#rests(extent) || blocked(extent)) continue
-      if (frontier - holeBytes - liveBytes < worth || lookedThroughAt - liveBytes < worth) continue
+      if (!this.#isWorthLooking(extent)) continue
+      const { liveBytes } = extent
       await this.#giveBack(extent).catch((error: BlobFault) => {
         if (error.code === 'CORRUPT') extent.lookedThroughAt = liveBytes
         else extent.rest = { untilMs: this.#parts.now() + restMs, liveBytes: extent.liveBytes }
@@ -192,9 +204,20 @@ export class Compactor {
     }
   }
 
+  /** Enough of it is dead, and died since it was looked through last. */
+  #isWorthLooking({
+    liveBytes,
+    frontier,
+    holeBytes,
+    lookedThroughAt = Number.POSITIVE_INFINITY,
+  }: Extent): boolean {
+    const worth = worthBytes(this.#parts.bounds)
+    return frontier - holeBytes - liveBytes >= worth && lookedThroughAt - liveBytes >= worth
+  }
+
   /** @throws BlobFault `CORRUPT`, `IO`, `FULL`. */
   async #giveBack(extent: Extent): Promise<void> {
-    const { rows, seal, blobOf, ledger, space } = this.#parts
+    const { rows, seal, blobOf, ledger, space, log } = this.#parts
     const goOn = async () => {
       await this.#parts.pause()
       return !this.#stopped
@@ -203,11 +226,32 @@ export class Compactor {
     const dead = await deadRanges(extent, { rows, seal, blobOf, window: this.#window, goOn })
     if (dead === undefined) return
     await ledger.flush() // the moves and deletions that they are dead by
+    const freeBytes = await space.onDisk()
+    const allocatedBytes = await extent.allocatedBytes()
     const given = await extent.giveBack(dead, goOn)
     this.#makesHoles = given !== 'not here'
     if (given === 'all') extent.lookedThroughAt = liveBytes
-    this.freedBytes += extent.holeBytes - holeBytes
+    // Of what was given back before the last start nothing is known, and nothing is won again.
+    if (await this.#isSeen(freeBytes, allocatedBytes - (await extent.allocatedBytes()))) {
+      this.#unseen = 0
+      this.freedBytes += extent.holeBytes - holeBytes
+    } else {
+      extent.holeBytes = holeBytes
+      this.#makesHoles = ++this.#unseen < unseenMax
+      if (!this.#makesHoles)
+        log.warn({}, 'this file system has no more room for holes in its files: none are made')
+    }
     space.changed()
+  }
+
+  /** Some file systems keep what lies in one piece until all of it goes (btrfs). What is little may be hidden by what others write. */
+  async #isSeen(freeBytes: number, wonBytes: number): Promise<boolean> {
+    if (wonBytes < seenFromBytes) return true
+    for (let tries = 0; tries < 5; tries++) {
+      if ((await this.#parts.space.onDisk()) - freeBytes >= wonBytes / 4) return true
+      await new Promise((later) => setTimeout(later, 200))
+    }
+    return false
   }
 
   #rests({ rest, liveBytes }: Extent): boolean {
@@ -218,6 +262,13 @@ export class Compactor {
     const { log } = this.#parts
     if (!extent.draining && (extent.liveBytes > 0 || extent.marks > 0)) {
       const { liveBytes } = extent
+      if (this.#makesHoles && liveBytes > this.budgetBytes && this.#isWorthLooking(extent)) {
+        // What is dead needs no room; only then is it known what a portion of the rest would win.
+        await this.#giveBack(extent)
+        if (this.#isWorthLooking(extent))
+          extent.rest = { untilMs: this.#parts.now() + restMs, liveBytes: extent.liveBytes }
+        return
+      }
       const whole = await this.#drain(extent)
       if (this.#stopped) return
       if (!whole) {
@@ -469,9 +520,9 @@ export class Compactor {
   }
 
   async #trimFree(): Promise<void> {
-    const { extents, extentBytes, ledger, freeExtentsMax, space } = this.#parts
+    const { extents, bounds, ledger, space } = this.#parts
     // Blocks that are kept are of no use to others on the disk, nor to the catalogue.
-    const kept = space.spareBytes < extentBytes ? 0 : freeExtentsMax
+    const kept = space.spareBytes < bounds.extentBytes ? 0 : bounds.freeExtentsMax
     const isFree = ({ state, draining }: Extent) => state === 'free' && !draining
     const free = [...extents.all.values()].filter(isFree)
     // One may have been taken while another was removed.

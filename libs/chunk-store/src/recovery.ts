@@ -186,6 +186,8 @@ export interface Recovered {
   dropped: number
 }
 
+/** Commits whose drop is a line of its own; of all, the last line of the recovery tells how many. */
+const toldOfDropped = 10
 /** Bounds the rows that wait in memory. A crash in between repeats the scan: applying twice is applying once. */
 const flushEveryGroups = 1000
 
@@ -294,9 +296,10 @@ export class Recovery {
     const copy = copyOf(entry, group, known, { get: this.#extentOf })
     const verdict = await this.#verify(group, entry, copy)
     if (verdict === 'torn') {
-      this.#result.dropped++
       const blob = entry.id.toString('hex')
-      this.#log.warn({ blob, extent: group.extent.number }, 'a commit whose bytes are not whole is dropped')
+      // Of what was moved away before its place was given back there may be thousands.
+      if (this.#result.dropped++ < toldOfDropped)
+        this.#log.warn({ blob, extent: group.extent.number }, 'a commit whose bytes are not whole is dropped')
       return
     }
     copy.quarantined = verdict === 'unreadable'

@@ -70,6 +70,12 @@ export class Space {
     return this.freeBytes < this.#options.lowWaterBytes / 2
   }
 
+  /** Free on the disk now. */
+  async onDisk(): Promise<number> {
+    const { disk, path } = this.#options
+    return (await disk.space(join(path, 'extents'))).freeBytes
+  }
+
   /** Resolves when what is known is of now, or of half a second ago. */
   async freshen(): Promise<void> {
     if (this.#isOld) await this.measure()

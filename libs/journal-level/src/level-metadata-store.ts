@@ -1,11 +1,11 @@
 /** One LevelDB that holds the journals and the lookups of an installation in one process. */
 import { randomBytes } from 'node:crypto'
-import { open, readFile, rm, statfs, writeFile } from 'node:fs/promises'
+import { open, readFile, rm, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { JournalFault, type JournalStore, type LookupStore } from '@holdfast/journal'
-import { makeDirectories } from '@holdfast/kernel'
+import { makeDirectories, writableBytes } from '@holdfast/kernel'
 import { Ballast } from './ballast.ts'
 import {
   decodeNumber,
@@ -233,8 +233,7 @@ function isOutOfSpace(cause: unknown): boolean {
 
 async function freeBytes(path: string): Promise<number> {
   try {
-    const { bavail, bsize } = await statfs(path)
-    return bavail * bsize
+    return await writableBytes(path)
   } catch {
     return 0
   }

@@ -23,3 +23,4 @@ export {
 } from './request-ids.ts'
 export { isShareCode, ShareCodes } from './share-codes.ts'
 export { parseToken, TokenCodec } from './tokens.ts'
+export { writableBytes } from './writable-bytes.ts'
