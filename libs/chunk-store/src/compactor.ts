@@ -239,7 +239,7 @@ export class Compactor {
       extent.holeBytes = holeBytes
       this.#makesHoles = ++this.#unseen < unseenMax
       if (!this.#makesHoles)
-        log.warn({}, 'this file system has no more room for holes in its files: none are made')
+        log.warn({}, 'holes in files win no room on this file system: none are made any more')
     }
     space.changed()
   }
