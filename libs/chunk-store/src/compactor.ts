@@ -178,12 +178,12 @@ export class Compactor {
 
   /** All of it, or a portion whose old place can be given back before the next one moves. */
   #fits({ liveBytes }: Extent): boolean {
-    const { budgetBytes } = this
+    const budgetBytes = this.#budgetBytes
     return liveBytes <= budgetBytes || (this.#makesHoles && budgetBytes >= slotBytes)
   }
 
   /** What may be moved now: half of the room, as records are padded and others write, too. */
-  get budgetBytes(): number {
+  get #budgetBytes(): number {
     return this.#parts.space.movableBytes / 2
   }
 
@@ -262,7 +262,7 @@ export class Compactor {
     const { log } = this.#parts
     if (!extent.draining && (extent.liveBytes > 0 || extent.marks > 0)) {
       const { liveBytes } = extent
-      if (this.#makesHoles && liveBytes > this.budgetBytes && this.#isWorthLooking(extent)) {
+      if (this.#makesHoles && liveBytes > this.#budgetBytes && this.#isWorthLooking(extent)) {
         // What is dead needs no room; only then is it known what a portion of the rest would win.
         await this.#giveBack(extent)
         if (this.#isWorthLooking(extent))
@@ -291,7 +291,7 @@ export class Compactor {
    * @returns false when only a part found room; entries stay then.
    */
   async #drain(extent: Extent): Promise<boolean> {
-    const moves = new Moves(this.budgetBytes)
+    const moves = new Moves(this.#budgetBytes)
     try {
       return await this.#drainInto(extent, moves)
     } finally {
@@ -505,7 +505,9 @@ export class Compactor {
     try {
       await this.#parts.extents.writeHeader(extent)
       extent.draining = false
-    } catch {
+    } catch (error) {
+      const { message } = error as BlobFault
+      this.#parts.log.warn({ extent: extent.number, error: message }, 'an emptied extent is not kept')
       await this.#remove(extent)
     }
   }
