@@ -146,13 +146,18 @@ export async function startCluster(dataDirectory: string): Promise<Service> {
 
 const repository = join(import.meta.dirname, '..')
 
-/** What `npm start` runs: node's flags and the program, and the variable it sets. */
+/** What `npm start` runs: node's flags and the program, and the variables it sets. */
 function npmStarts(): { args: string[]; env: Record<string, string> } {
   const { scripts } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8'))
-  const [, name, value, args] = /^exec env (\w+)=(\S+) node (.*)$/.exec(scripts.start) ?? []
-  if (name === undefined || value === undefined || args === undefined)
-    throw new Error('the start script is not understood')
-  return { args: args.split(' '), env: { [name]: value } }
+  const [, variables, args] = /^exec env ((?:\w+=\S+ )+)node (.*)$/.exec(scripts.start) ?? []
+  if (variables === undefined || args === undefined) throw new Error('the start script is not understood')
+  const env = Object.fromEntries(
+    variables
+      .trim()
+      .split(' ')
+      .map((one) => [one.slice(0, one.indexOf('=')), one.slice(one.indexOf('=') + 1)]),
+  )
+  return { args: args.split(' '), env }
 }
 
 /** The embedded service in a process of its own, on fresh data. */

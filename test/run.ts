@@ -13,6 +13,9 @@ import { type Failure, TapReading } from './support/tap-reading.ts'
 /** More failed files than these are no matter of chance. */
 const retriedMax = 2
 
+/** Each file is a process of its own, which would read all modules as TypeScript anew. */
+const compileCache = join(import.meta.dirname, '../node_modules/.cache/holdfast')
+
 const own = process.argv.slice(2)
 const folder = mkdtempSync(join(tmpdir(), 'holdfast-tests-'))
 try {
@@ -46,7 +49,10 @@ async function runAll(): Promise<number> {
 
 async function runTap(args: readonly string[]): Promise<TapReading & { exitCode: number }> {
   const reading = new TapReading()
-  const tap = spawn('tap', ['run', '--reporter=tap', ...args], { stdio: ['inherit', 'pipe', 'inherit'] })
+  const tap = spawn('tap', ['run', '--reporter=tap', ...args], {
+    stdio: ['inherit', 'pipe', 'inherit'],
+    env: { NODE_COMPILE_CACHE: compileCache, ...process.env },
+  })
   tap.stdout.setEncoding('utf8')
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => tap.kill(signal))
   const ended = new Promise<number>((resolve, reject) => {

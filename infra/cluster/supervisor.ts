@@ -30,6 +30,8 @@ export interface SupervisorOptions {
 }
 
 const repository = fileURLToPath(new URL('../../', import.meta.url))
+/** What `npm start` uses, too: without it each process reads its modules as TypeScript anew. */
+const compileCache = join(repository, 'node_modules/.cache/holdfast')
 const routes = fileURLToPath(new URL('routes.ts', import.meta.url))
 /** A busy machine starts ten processes slowly. */
 const readyMs = 120_000
@@ -205,6 +207,7 @@ export class Supervisor {
         log: join(this.#logs, `${name}.log`),
         cwd: dataDir,
         env: {
+          NODE_COMPILE_CACHE: compileCache,
           ...inherited(),
           ...settingsOf(planned, env),
           CLUSTER_ROUTES: JSON.stringify(wan.routesOf(code)),
