@@ -18,7 +18,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { type ParseArgsConfig, parseArgs } from 'node:util'
+import { commandLine, headOf } from '../infra/command-line.ts'
 import { budgetTable, judged } from './budgets.ts'
 import { Client } from './client.ts'
 import { startNginx } from './nginx.ts'
@@ -50,30 +50,23 @@ import {
 } from './report.ts'
 import { type Bench, type Scenario, scenarios } from './scenarios.ts'
 
-const { values } = parsed({
-  options: {
-    help: { type: 'boolean', short: 'h', default: false },
-    quick: { type: 'boolean', default: false },
-    cluster: { type: 'boolean', default: false },
-    check: { type: 'boolean', default: false },
-    save: { type: 'boolean', default: false },
-    only: { type: 'string', multiple: true, default: [''] },
-    rounds: { type: 'string' },
-    json: { type: 'string' },
-    profile: { type: 'string' },
-    slowed: { type: 'string' },
-    data: { type: 'string', default: join(import.meta.dirname, '..', 'data') },
-    api: { type: 'string' },
-    upload: { type: 'string' },
-    admin: { type: 'string' },
-    pids: { type: 'string', default: '' },
-  },
+const { values, refuse } = commandLine('bench', headOf(import.meta.filename), {
+  quick: { type: 'boolean', default: false },
+  cluster: { type: 'boolean', default: false },
+  check: { type: 'boolean', default: false },
+  save: { type: 'boolean', default: false },
+  only: { type: 'string', multiple: true, default: [''] },
+  rounds: { type: 'string' },
+  json: { type: 'string' },
+  profile: { type: 'string' },
+  slowed: { type: 'string' },
+  data: { type: 'string', default: join(import.meta.dirname, '..', 'data') },
+  api: { type: 'string' },
+  upload: { type: 'string' },
+  admin: { type: 'string' },
+  pids: { type: 'string', default: '' },
 })
 
-if (values.help) {
-  console.log(usage())
-  process.exit()
-}
 const quick = values.quick
 const rounds = Number(values.rounds ?? 3)
 if (!Number.isInteger(rounds) || rounds < 1) refuse(`--rounds ${values.rounds} is no number of rounds`)
@@ -184,28 +177,6 @@ async function leave(signal: 'SIGINT' | 'SIGTERM'): Promise<void> {
   console.error(`${signal}: stopping what was started`)
   await end()
   process.exit(signal === 'SIGINT' ? 130 : 143)
-}
-
-function parsed<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
-  try {
-    return parseArgs(config)
-  } catch (error) {
-    return refuse((error as Error).message)
-  }
-}
-
-function refuse(why: string): never {
-  console.error(`${why}\n\n${usage()}`)
-  process.exit(2)
-}
-
-/** The list of options at the top of this file. */
-function usage(): string {
-  const lines = readFileSync(import.meta.filename, 'utf8').split('\n')
-  return lines
-    .slice(1, lines.indexOf(' */'))
-    .map((line) => line.slice(3))
-    .join('\n')
 }
 
 /** Since the start. */

@@ -8,8 +8,8 @@ import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, openSync, realpathSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
 import { exitCodes, SettingsFault, StartFault } from '@holdfast/process'
+import { commandLine } from '../command-line.ts'
 import { endOf } from '../servers/server.ts'
 import { cassandraJars, java, natsServer } from '../servers/tools.ts'
 import { NotReached, serveCommands, socketOf, tell } from './control.ts'
@@ -47,24 +47,16 @@ process.exit()
 
 /** Ends the program where they cannot be understood. */
 function optionsOf() {
-  try {
-    const { values } = parseArgs({
-      options: {
-        detach: { type: 'boolean', default: false },
-        stop: { type: 'boolean', default: false },
-        restart: { type: 'string' },
-        cut: { type: 'string' },
-        join: { type: 'string' },
-        delay: { type: 'string', default: '20' },
-      },
-    })
-    if (!/^\d{1,6}$/.test(values.delay))
-      throw new Error(`--delay is "${values.delay}", but must be milliseconds`)
-    return { ...values, delayMs: Number(values.delay) }
-  } catch (error) {
-    console.error(`cluster: ${(error as Error).message}\n\n${usage}`)
-    process.exit(2)
-  }
+  const { values, refuse } = commandLine('cluster', usage, {
+    detach: { type: 'boolean', default: false },
+    stop: { type: 'boolean', default: false },
+    restart: { type: 'string' },
+    cut: { type: 'string' },
+    join: { type: 'string' },
+    delay: { type: 'string', default: '20' },
+  })
+  if (!/^\d{1,6}$/.test(values.delay)) refuse(`--delay is "${values.delay}", but must be milliseconds`)
+  return { ...values, delayMs: Number(values.delay) }
 }
 
 async function run(): Promise<void> {

@@ -7,7 +7,7 @@
  * URL may be several, comma-separated: they are used in turn. Without options it tries the default addresses and, when
  * nobody listens there, starts the service itself on free ports with a data directory of its own.
  */
-import { parseArgs } from 'node:util'
+import { commandLine, headOf } from '../../infra/command-line.ts'
 import { Standalone } from '../support/standalone.ts'
 import { allCases } from './cases.ts'
 import { describeCoverage } from './coverage.ts'
@@ -15,17 +15,15 @@ import { hostsOf, Instances } from './instances.ts'
 import { emptyRows, type Result, runCases } from './suite.ts'
 import type { Hosts } from './world.ts'
 
-const { values: options } = parseArgs({
-  options: {
-    api: { type: 'string' },
-    upload: { type: 'string' },
-    download: { type: 'string' },
-    admin: { type: 'string' },
-    web: { type: 'string' },
-    outbox: { type: 'string' },
-    only: { type: 'string' },
-    names: { type: 'boolean', default: false },
-  },
+const { values: options } = commandLine('test:acceptance', headOf(import.meta.filename), {
+  api: { type: 'string' },
+  upload: { type: 'string' },
+  download: { type: 'string' },
+  admin: { type: 'string' },
+  web: { type: 'string' },
+  outbox: { type: 'string' },
+  only: { type: 'string' },
+  names: { type: 'boolean', default: false },
 })
 
 const addressGiven = [

@@ -3,25 +3,23 @@
  * [--only states|crash|large|cluster]`. Prints what was tried and found; the exit code says whether every promise was kept. `npm test` runs a short form of each.
  */
 import assert from 'node:assert/strict'
-import { parseArgs } from 'node:util'
+import { commandLine, headOf } from '../../infra/command-line.ts'
 import { searchCrashStates, statesUntilLieIsFound } from '../../libs/chunk-store/test/support/crash-search.ts'
 import { faults } from '../cluster/faults/faults.ts'
 import { faultsOf, runFaultSuite, tableOf } from '../cluster/faults/run-faults.ts'
 import { crashRounds } from './crash.ts'
 import { largeTransfers } from './large.ts'
 
-const { values: options } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '200' },
-    states: { type: 'string', default: '5000' },
-    drains: { type: 'string', default: '0.1' },
-    gib: { type: 'string', default: '2' },
-    // Of the cluster: how often each fault, and which ones: those whose names hold the words.
-    runs: { type: 'string', default: '5' },
-    fault: { type: 'string', multiple: true, default: [''] },
-    only: { type: 'string' },
-    seed: { type: 'string', default: String(Date.now() % 1_000_000_000) },
-  },
+const { values: options } = commandLine('test:long', headOf(import.meta.filename), {
+  rounds: { type: 'string', default: '200' },
+  states: { type: 'string', default: '5000' },
+  drains: { type: 'string', default: '0.1' },
+  gib: { type: 'string', default: '2' },
+  // Of the cluster: how often each fault, and which ones: those whose names hold the words.
+  runs: { type: 'string', default: '5' },
+  fault: { type: 'string', multiple: true, default: [''] },
+  only: { type: 'string' },
+  seed: { type: 'string', default: String(Date.now() % 1_000_000_000) },
 })
 
 const seed = Number(options.seed)

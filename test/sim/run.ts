@@ -10,20 +10,18 @@
  *
  * Ends with 1 when something was violated, so a planted fault that is found makes it fail; `--planted` when one was not found.
  */
-import { parseArgs } from 'node:util'
+import { commandLine, headOf } from '../../infra/command-line.ts'
 import { planted } from './planted.ts'
 import { differing, runBroken, runSeed, type Tell } from './seeds.ts'
 import type { Run } from './simulation.ts'
 
-const { values } = parseArgs({
-  options: {
-    seeds: { type: 'string' },
-    from: { type: 'string', default: '1' },
-    seed: { type: 'string' },
-    again: { type: 'boolean', default: false },
-    break: { type: 'string' },
-    planted: { type: 'boolean', default: false },
-  },
+const { values } = commandLine('sim', headOf(import.meta.filename), {
+  seeds: { type: 'string' },
+  from: { type: 'string', default: '1' },
+  seed: { type: 'string' },
+  again: { type: 'boolean', default: false },
+  break: { type: 'string' },
+  planted: { type: 'boolean', default: false },
 })
 
 const print = (line: string) => void process.stdout.write(line)

@@ -3,7 +3,6 @@
  * of a process of a cluster.
  */
 import { readFileSync } from 'node:fs'
-import { parseArgs } from 'node:util'
 import {
   clusterSettings,
   describeSettings,
@@ -12,9 +11,12 @@ import {
   SettingsFault,
   settings,
 } from '@holdfast/process'
+import { commandLine, headOf } from './command-line.ts'
 
 const env = process.env
-const { values: options } = parseArgs({ options: { cluster: { type: 'boolean', default: false } } })
+const { values: options } = commandLine('config', headOf(import.meta.filename), {
+  cluster: { type: 'boolean', default: false },
+})
 const shown = options.cluster ? { ...settings, ...clusterSettings } : settings
 const read = options.cluster ? readClusterConfig : readConfig
 
