@@ -16,8 +16,8 @@ export class TapReading {
   skipped = 0
   #rest = ''
   readonly #open: string[] = []
-  /** Those being read, and how far in they stand. */
-  #details: { lines: string[]; indent: number } | undefined
+  /** Those being read or, where they follow, about to be; and how far in they stand. */
+  #details: { lines: string[]; indent: number; begun: boolean } | undefined
 
   take(text: string): void {
     const lines = (this.#rest + text).split('\n')
@@ -33,10 +33,13 @@ export class TapReading {
   #line(line: string): void {
     const depth = Math.floor((line.length - line.trimStart().length) / 4)
     const text = line.trimStart()
-    if (this.#details !== undefined) {
+    const details = this.#details
+    if (details !== undefined && !details.begun && text !== '---') this.#details = undefined
+    else if (details !== undefined) {
       if (text === '...') this.#details = undefined
-      else if (text !== '---' && this.#details.lines.length < detailsMax)
-        this.#details.lines.push(line.slice(this.#details.indent))
+      else if (details.begun && details.lines.length < detailsMax)
+        details.lines.push(line.slice(details.indent))
+      details.begun = true
       return
     }
     const begun = /^# Subtest: (.*)$/.exec(text)
@@ -52,7 +55,7 @@ export class TapReading {
     const last = this.failures.at(-1)?.path
     if (last !== undefined && last.length > path.length && path.every((part, i) => part === last[i])) return
     const details: string[] = []
-    this.#details = { lines: details, indent: 4 * depth + 2 }
+    this.#details = { lines: details, indent: 4 * depth + 2, begun: false }
     this.failures.push({ path, details })
   }
 
