@@ -7,6 +7,7 @@ import type { Catalogue } from '../src/catalogue.ts'
 import type { Disk } from '../src/disk.ts'
 import { InlineHashing } from '../src/hashing.ts'
 import { ChunkStore, type ChunkStoreOptions } from '../src/index.ts'
+import { NodeDisk } from '../src/node-disk.ts'
 import { crashOptions } from './support/crash-history.ts'
 import { CrashMachine, type DiskState, seeded } from './support/crash-machine.ts'
 
@@ -230,3 +231,72 @@ t.test('small blobs move once, packed, and then there is nothing to move', async
   t.equal((await store.compact()).movedBytes, 0)
   await store.close()
 })
+
+t.test(
+  'holes that win nothing are noticed, and made no more; emptied extents still give all back',
+  async (t) => {
+    const disk = new NodeDisk()
+    let freeBytes = 1e12
+    let removed = 0
+    let holes = 0
+    /** Holes take blocks from files and give the disk none. */
+    const keeping: Disk = {
+      makeDirectory: (path) => disk.makeDirectory(path),
+      list: (path) => disk.list(path),
+      syncDirectory: (path) => disk.syncDirectory(path),
+      allocatedBytes: (path) => disk.allocatedBytes(path),
+      space: async () => ({ freeBytes: freeBytes + removed * 64 * MiB, totalBytes: 1e12 }),
+      remove(path) {
+        if (path.endsWith('.extent')) removed++
+        return disk.remove(path)
+      },
+      async open(path, options) {
+        const file = await disk.open(path, options)
+        const discard = file.discard.bind(file)
+        file.discard = (range, how) => {
+          holes++
+          return discard(range, how)
+        }
+        return file
+      },
+    }
+    const lines: string[] = []
+    const log = { info() {}, error() {}, warn: (_: object, line: string) => lines.push(line) }
+    const bounds = {
+      extentBytes: 64 * MiB,
+      extentStepBytes: 64 * MiB,
+      lowWaterBytes: 8 * MiB,
+      ballastBytes: 0,
+      freeExtentsMax: 0,
+    }
+    const store = await ChunkStore.open(
+      { path: t.testdir(), hashThreadsMax: 1, log, ...bounds },
+      { disk: keeping, background: false },
+    )
+    try {
+      const kept: BlobFacts[] = []
+      for (let extent = 0; extent < 4; extent++) {
+        const blobs = await fill(store, 15, 4 * MiB)
+        kept.push(...blobs.filter((_, n) => n % 2 === 0))
+        await drop(
+          store,
+          blobs.filter((_, n) => n % 2 === 1),
+        )
+      }
+      freeBytes = MiB
+      await store.compact()
+      t.ok(holes > 0, 'it was tried')
+      t.match(lines, ['holes in files win no room on this file system: none are made any more'])
+      const tried = holes
+      await drop(store, kept.splice(0, 2))
+      await store.compact()
+      t.equal(holes, tried, 'once for all')
+      await drop(store, kept.splice(0, 7))
+      await store.compact()
+      t.ok(removed > 0)
+      for (const facts of kept) t.equal((await get(store, facts)).length, 4 * MiB)
+    } finally {
+      await store.close()
+    }
+  },
+)
