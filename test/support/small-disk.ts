@@ -13,6 +13,7 @@ import type { Test } from 'tap'
 
 const variable = 'HOLDFAST_TEST_SMALL_DISK'
 const MiB = 1024 * 1024
+const pageBytes = 4096
 
 /**
  * The directory of the small disk, or undefined in the first run of the file, which then does nothing but wait for the second.
@@ -60,8 +61,16 @@ export class Filler {
   /** Takes all that is left, to the last byte. */
   async fill(): Promise<void> {
     this.#file ??= await open(this.#path, 'a')
-    for (let block = MiB; block >= 1; block = block === MiB ? 4096 : block === 4096 ? 1 : 0)
-      while (await this.#grow(block));
+    do {
+      for (const block of [MiB, pageBytes]) while (await this.#grow(block));
+      // Others may give back MiBs meanwhile: not by single bytes.
+    } while (await this.#growsByBytes())
+  }
+
+  /** To the end of a page. @returns false when that is not there. */
+  async #growsByBytes(): Promise<boolean> {
+    for (let left = pageBytes; left > 0; left--) if (!(await this.#grow(1))) return false
+    return true
   }
 
   /** @returns false when so much is not there. */

@@ -1,13 +1,16 @@
 /** The data directory: made if need be, writable, and held by this process alone. */
-import { rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { access, constants, statfs } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { giveBackBallast } from '@holdfast/chunk-store'
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import { makeDirectories } from '@holdfast/kernel'
 import { StartFault } from '@holdfast/process'
 import type { Logger } from 'pino'
 
-/** Opening the metadata store again takes some 6 MiB; the rest is for what is deleted on a full disk. */
-const ballastBytes = 16 * 1024 * 1024
+const MiB = 1024 * 1024
+/** Opening the metadata store again takes some 6 MiB; the rest is for what is deleted on a full disk. The smaller one is for disks on which the larger would not come back. */
+const ballastBytes = { smallDisk: 8 * MiB, most: 16 * MiB }
+const smallDiskBytes = 1280 * MiB
 
 export interface DataDir {
   metadata: string
@@ -19,7 +22,7 @@ export interface DataDir {
 export async function prepareDataDir(path: string): Promise<DataDir> {
   try {
     await makeDirectories(path)
-    await checkWritable(path)
+    await access(path, constants.W_OK | constants.X_OK) // a file made to try it would need a block, which a full disk has not
   } catch (error) {
     const reason = (error as Error).message
     throw new StartFault(
@@ -33,24 +36,27 @@ export async function prepareDataDir(path: string): Promise<DataDir> {
   return { metadata: join(path, 'metadata'), blobs: join(path, 'blobs'), outbox: join(path, 'outbox') }
 }
 
-async function checkWritable(path: string): Promise<void> {
-  const probe = join(path, `.writable-${process.pid}`)
-  await writeFile(probe, '')
-  await rm(probe)
-}
-
-/** Opens the metadata store: holding it is holding the directory. @throws StartFault DATA_LOCKED, DATA_UNUSABLE */
+/**
+ * Opens the metadata store: holding it is holding the directory. Without a byte left, and its own ballast spent, it gets that of the blobs.
+ * @throws StartFault DATA_LOCKED, DATA_UNUSABLE
+ */
 export async function openMetadata(dir: DataDir, log: Logger): Promise<LevelMetadataStore> {
-  try {
-    return await LevelMetadataStore.open({
+  const { bsize, blocks } = await statfs(dirname(dir.metadata))
+  const open = () =>
+    LevelMetadataStore.open({
       path: dir.metadata,
-      ballastBytes,
+      ballastBytes: bsize * blocks < smallDiskBytes ? ballastBytes.smallDisk : ballastBytes.most,
       onFailure: (fault) => log.error({ err: fault }, 'the metadata store takes no more writes'),
       onReopened: () => log.info('the metadata store takes writes again'),
     })
+  try {
+    return await open().catch(async (error: Error) => {
+      if (!isFull(error) || !(await giveBackBallast(dir.blobs))) throw error
+      return open()
+    })
   } catch (error) {
     const { message, code } = error as Error & { code?: string }
-    throw code === 'UNAVAILABLE' && !message.includes('No space left')
+    throw code === 'UNAVAILABLE' && !isFull(error as Error)
       ? new StartFault('DATA_LOCKED', `${message}: only one process may use a data directory`, {
           cause: error,
         })
@@ -58,4 +64,8 @@ export async function openMetadata(dir: DataDir, log: Logger): Promise<LevelMeta
           cause: error,
         })
   }
+}
+
+function isFull({ message }: Error): boolean {
+  return message.includes('No space left')
 }

@@ -4,6 +4,7 @@ import { createLog, standardError } from '@holdfast/http-kit'
 import {
   describeSettings,
   exitCodes,
+  losePrints,
   readConfig,
   SettingsFault,
   StartFault,
@@ -14,6 +15,7 @@ import { readyText } from './ready-text.ts'
 
 const env = process.env
 
+losePrints()
 try {
   const { config, secrets } = readConfig(env, { readSecret: (path) => readFileSync(path, 'utf8') })
   const log = createLog({ level: config.logLevel, destination: standardError() })

@@ -51,6 +51,18 @@ if (disk !== undefined) {
       await filler.empty()
       while ((await uploadText(service.upload, { name: 'more.txt', text })).status !== 'ok')
         await new Promise((later) => setTimeout(later, 100))
+
+      // Once more, and the metadata's ballast is spent.
+      while (!ballasts.every(existsSync)) await new Promise((later) => setTimeout(later, 20))
+      service.process.kill('SIGKILL')
+      await service.ended
+      rmSync(ballasts[0] as string)
+      await filler.fill()
+      service = await startProcess(dataDir, settings)
+      t.match(service.stdout(), 'Stop:', service.stderr())
+      t.notOk(existsSync(ballasts[1] as string), 'the other one was given')
+      await filler.empty()
+      while (!ballasts.every(existsSync)) await new Promise((later) => setTimeout(later, 20))
     },
   )
 }

@@ -1,10 +1,11 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { json } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { freePorts } from '../../../infra/servers/ports.ts'
 import { call, dataDir, startProcess } from './run.ts'
 
 const repository = fileURLToPath(new URL('../../../', import.meta.url))
@@ -91,6 +92,29 @@ t.test('a log that cannot be written costs its lines, and nothing else', async (
   }
   service.process.kill('SIGTERM')
   t.equal(await service.ended, 0)
+})
+
+t.test('what cannot be printed ends nothing', async (t) => {
+  const full = openSync('/dev/full', 'w')
+  t.teardown(() => closeSync(full))
+  const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
+  const [api, admin] = await freePorts(2)
+  const env = {
+    PATH: process.env.PATH,
+    HOLDFAST_DATA_DIR: dataDir(t),
+    HOLDFAST_API_PORT: `${api}`,
+    HOLDFAST_UPLOAD_PORT: '0',
+    HOLDFAST_DOWNLOAD_PORT: '0',
+    HOLDFAST_ADMIN_PORT: `${admin}`,
+  }
+  const service = spawn(process.execPath, [main], { env, stdio: ['ignore', full, full] })
+  t.teardown(() => service.kill('SIGKILL'))
+  const ended = once(service, 'exit')
+  const isReady = async () => (await fetch(`http://127.0.0.1:${admin}/readyz`).catch(() => undefined))?.ok
+  while (service.exitCode === null && !(await isReady())) await new Promise((later) => setTimeout(later, 20))
+  t.equal((await fetch(`http://127.0.0.1:${api}/`)).status, 200)
+  service.kill('SIGTERM')
+  t.same(await ended, [0, null])
 })
 
 t.test(

@@ -2,6 +2,7 @@
  * Some space that is taken now, so that it can be given back when somebody else fills the disk to the last byte: a deletion must be
  * written before it frees anything, and so must the catalogue.
  */
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Disk } from './disk.ts'
 import type { Log } from './log.ts'
@@ -80,6 +81,16 @@ export class Ballast {
 
   get #path(): string {
     return ballastPath(this.#directory)
+  }
+}
+
+/** For others on the disk who need it before the store is opened. @param directory of the store. @returns whether there was one. */
+export async function giveBackBallast(directory: string): Promise<boolean> {
+  try {
+    await rm(ballastPath(directory))
+    return true
+  } catch {
+    return false
   }
 }
 

@@ -527,8 +527,11 @@ export class Compactor {
     const kept = space.spareBytes < bounds.extentBytes ? 0 : bounds.freeExtentsMax
     const isFree = ({ state, draining }: Extent) => state === 'free' && !draining
     const free = [...extents.all.values()].filter(isFree)
+    // Longer ones are of a time when extents were larger.
+    const isLong = ({ fileBytes }: Extent) => fileBytes > bounds.extentBytes
+    const surplus = [...free.filter(isLong), ...free.filter((extent) => !isLong(extent)).slice(kept)]
     // One may have been taken while another was removed.
-    for (const extent of free.slice(kept)) if (isFree(extent)) await this.#remove(extent)
+    for (const extent of surplus) if (isFree(extent)) await this.#remove(extent)
     ledger.kick()
   }
 }

@@ -14,7 +14,7 @@ const GiB = 1024 * MiB
 export interface ChunkStoreOptions {
   /** Directory of the store; held exclusively. */
   path: string
-  /** Capacity of an extent. Default 1 GiB; at least 4 MiB. */
+  /** Capacity of an extent. Default 1 GiB, or a 64th of a disk below 64 GiB, so that there is room to move what lives in one; at least 4 MiB. */
   extentBytes?: number
   /** Extents grow by this much at a time. Default 64 MiB. */
   extentStepBytes?: number
@@ -78,7 +78,7 @@ export type StoreBounds = Required<
 export function boundsOf(options: ChunkStoreOptions, diskBytes: number): StoreBounds {
   const lowWaterBytes = options.lowWaterBytes ?? Math.min(3 * GiB, Math.floor(diskBytes / 20))
   return {
-    extentBytes: Math.max(4 * MiB, alignUp(options.extentBytes ?? GiB, blockBytes)),
+    extentBytes: Math.max(4 * MiB, alignUp(options.extentBytes ?? Math.min(GiB, diskBytes / 64), blockBytes)),
     extentStepBytes: alignUp(options.extentStepBytes ?? 64 * MiB, blockBytes),
     uploadMemoryBytes: Math.max(8 * MiB, options.uploadMemoryBytes ?? 32 * MiB),
     cacheBytes: options.cacheBytes ?? 32 * MiB,

@@ -300,3 +300,21 @@ t.test(
     }
   },
 )
+
+t.test('extents that are longer than new ones are read, emptied and not kept', async (t) => {
+  const machine = machineOn()
+  const before = await openWith(machine, { extentBytes: 16 * MiB })
+  const blobs = await fill(before, 20, MiB)
+  await before.close()
+  const again = machineOn(machine.now())
+  const store = await openWith(again, { freeExtentsMax: 2 })
+  const more = await fill(store, 7, MiB)
+  await drop(store, blobs.slice(0, -1))
+  await store.compact()
+  for (const facts of [...blobs.slice(-1), ...more]) t.equal((await get(store, facts)).length, MiB)
+  t.ok((await store.usage()).diskBytes < 20 * MiB, 'the long ones are gone')
+  await store.close()
+  const last = await openWith(machineOn(again.now()))
+  for (const facts of [...blobs.slice(-1), ...more]) t.equal((await get(last, facts)).length, MiB)
+  await last.close()
+})

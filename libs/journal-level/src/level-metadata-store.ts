@@ -210,7 +210,7 @@ export class LevelMetadataStore {
   async #keepBallast(): Promise<void> {
     const { ballastBytes = 0 } = this.#options
     while (!this.#closing.signal.aborted && this.failure === undefined) {
-      if ((await freeBytes(this.#path)) >= 4 * ballastBytes && (await this.#ballast.take())) return
+      if ((await freeBytes(this.#path)) >= 2 * ballastBytes && (await this.#ballast.take())) return
       await this.#pause(ballastEveryMs)
     }
   }

@@ -14,6 +14,7 @@ export {
 export { addressFault, listen, urlOf } from './listening.ts'
 export { openMailer } from './mailer.ts'
 export { openKeyring } from './master-secret.ts'
+export { losePrints } from './output.ts'
 export { chosenPorts } from './ports.ts'
 export { runMain } from './run-main.ts'
 export { type Environment, SettingsFault } from './settings.ts'
