@@ -19,6 +19,9 @@ const memtableMemoryBudget = 32 * 1024 * 1024
 let db = make()
 /** A write failed. RocksDB then takes nothing more until it is opened anew, but it can be read. */
 let refusesWrites = false
+/** Why it could not be opened anew, and when that is tried again: the binding ends the process when a database that is not open is read. */
+let closed: { why: unknown; againMs: number } | undefined
+const againAfterMs = 250
 
 let turn: Promise<void> = open()
 port.on('message', (request: CatalogueRequest) => {
@@ -37,6 +40,7 @@ async function open(): Promise<void> {
 async function answer(request: CatalogueRequest): Promise<void> {
   const { number } = request
   try {
+    if (closed !== undefined && request.kind !== 'close') await reopen(closed)
     switch (request.kind) {
       case 'get':
         return send({ number, values: pack(db._getManySync(unpack(request.keys) as Buffer[])) })
@@ -79,8 +83,20 @@ async function openAnew(): Promise<void> {
   const freeBytes = await writableBytes(path)
   if (freeBytes < roomToOpenBytes) throw new Error(`only ${freeBytes} bytes are free`)
   await db.close().catch(() => {}) // says what went wrong once more, and is closed
+  closed = { why: new Error('it is being opened anew'), againMs: 0 }
+  await reopen(closed)
+}
+
+async function reopen({ why, againMs }: { why: unknown; againMs: number }): Promise<void> {
+  if (performance.now() < againMs) throw why
   db = make()
-  await db.open()
+  try {
+    await db.open()
+  } catch (error) {
+    closed = { why: error, againMs: performance.now() + againAfterMs }
+    throw error
+  }
+  closed = undefined
   refusesWrites = false
 }
 
