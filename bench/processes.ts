@@ -152,10 +152,7 @@ function npmStarts(): { args: string[]; env: Record<string, string> } {
   const [, variables, args] = /^exec env ((?:\w+=\S+ )+)node (.*)$/.exec(scripts.start) ?? []
   if (variables === undefined || args === undefined) throw new Error('the start script is not understood')
   const env = Object.fromEntries(
-    variables
-      .trim()
-      .split(' ')
-      .map((one) => [one.slice(0, one.indexOf('=')), one.slice(one.indexOf('=') + 1)]),
+    [...variables.matchAll(/(\w+)=(\S+) /g)].map(([, name, value]) => [name, value]),
   )
   return { args: args.split(' '), env }
 }

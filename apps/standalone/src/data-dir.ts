@@ -41,14 +41,15 @@ export async function prepareDataDir(path: string): Promise<DataDir> {
  * @throws StartFault DATA_LOCKED, DATA_UNUSABLE
  */
 export async function openMetadata(dir: DataDir, log: Logger): Promise<LevelMetadataStore> {
-  const { bsize, blocks } = await statfs(dirname(dir.metadata))
-  const open = () =>
-    LevelMetadataStore.open({
+  const open = async () => {
+    const { bsize, blocks } = await statfs(dirname(dir.metadata))
+    return LevelMetadataStore.open({
       path: dir.metadata,
       ballastBytes: bsize * blocks < smallDiskBytes ? ballastBytes.smallDisk : ballastBytes.most,
       onFailure: (fault) => log.error({ err: fault }, 'the metadata store takes no more writes'),
       onReopened: () => log.info('the metadata store takes writes again'),
     })
+  }
   try {
     return await open().catch(async (error: Error) => {
       if (!isFull(error) || !(await giveBackBallast(dir.blobs))) throw error

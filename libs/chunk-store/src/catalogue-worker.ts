@@ -40,7 +40,7 @@ async function open(): Promise<void> {
 async function answer(request: CatalogueRequest): Promise<void> {
   const { number } = request
   try {
-    if (closed !== undefined && request.kind !== 'close') await reopen(closed)
+    if (closed !== undefined && request.kind !== 'close') await reopen()
     switch (request.kind) {
       case 'get':
         return send({ number, values: pack(db._getManySync(unpack(request.keys) as Buffer[])) })
@@ -83,12 +83,11 @@ async function openAnew(): Promise<void> {
   const freeBytes = await writableBytes(path)
   if (freeBytes < roomToOpenBytes) throw new Error(`only ${freeBytes} bytes are free`)
   await db.close().catch(() => {}) // says what went wrong once more, and is closed
-  closed = { why: new Error('it is being opened anew'), againMs: 0 }
-  await reopen(closed)
+  await reopen()
 }
 
-async function reopen({ why, againMs }: { why: unknown; againMs: number }): Promise<void> {
-  if (performance.now() < againMs) throw why
+async function reopen(): Promise<void> {
+  if (closed !== undefined && performance.now() < closed.againMs) throw closed.why
   db = make()
   try {
     await db.open()

@@ -711,7 +711,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
   /** Of a disk that is nearly full the open extent may hold most of the space that can be had back, and nothing would ever fill it up. */
   #sealWhenShort(): void {
     const { current } = this.#extents
-    if (current === undefined || this.#space.freeBytes >= this.#bounds.extentBytes) return
+    if (current === undefined || this.#space.freeBytes >= this.#bounds.shortBytes) return
     const deadBytes = current.frontier - current.liveBytes
     const mostlyDead = deadBytes >= this.#bounds.extentStepBytes && deadBytes > current.liveBytes
     const needed = this.#space.isPressing && deadBytes >= worthBytes(this.#bounds)

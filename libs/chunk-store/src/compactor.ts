@@ -50,7 +50,7 @@ export interface CompactorParts {
   moved(entry: RowEntry, old: Copy, copy: Copy, from: Extent): void
   /** Monotonic milliseconds. */
   now(): number
-  bounds: Pick<StoreBounds, 'extentBytes' | 'lowWaterBytes' | 'freeExtentsMax'>
+  bounds: Pick<StoreBounds, 'extentBytes' | 'shortBytes' | 'lowWaterBytes' | 'freeExtentsMax'>
   space: Pick<
     Space,
     'freeBytes' | 'spareBytes' | 'movableBytes' | 'isPressing' | 'freshen' | 'changed' | 'onDisk'
@@ -192,7 +192,7 @@ export class Compactor {
     const { extents, bounds, space, log } = this.#parts
     for (const extent of [...extents.all.values()]) {
       await space.freshen()
-      if (this.#stopped || !this.#makesHoles || space.freeBytes >= bounds.extentBytes) return
+      if (this.#stopped || !this.#makesHoles || space.freeBytes >= bounds.shortBytes) return
       if (extent.state !== 'sealed' || isDead(extent) || this.#rests(extent) || blocked(extent)) continue
       if (!this.#isWorthLooking(extent)) continue
       const { liveBytes } = extent
@@ -524,7 +524,7 @@ export class Compactor {
   async #trimFree(): Promise<void> {
     const { extents, bounds, ledger, space } = this.#parts
     // Blocks that are kept are of no use to others on the disk, nor to the catalogue.
-    const kept = space.spareBytes < bounds.extentBytes ? 0 : bounds.freeExtentsMax
+    const kept = space.spareBytes < bounds.shortBytes ? 0 : bounds.freeExtentsMax
     const isFree = ({ state, draining }: Extent) => state === 'free' && !draining
     const free = [...extents.all.values()].filter(isFree)
     // Longer ones are of a time when extents were larger.

@@ -72,12 +72,16 @@ export type StoreBounds = Required<
     | 'ballastBytes'
     | 'freeExtentsMax'
   >
->
+> & {
+  /** With less room for uploads dead records become holes and no emptied extent is kept: also where extents are small, for those who bring much at once. */
+  shortBytes: number
+}
 
 /** @param diskBytes size of the file system. */
 export function boundsOf(options: ChunkStoreOptions, diskBytes: number): StoreBounds {
   const lowWaterBytes = options.lowWaterBytes ?? Math.min(3 * GiB, Math.floor(diskBytes / 20))
   return {
+    shortBytes: Math.max(4 * MiB, alignUp(options.extentBytes ?? GiB, blockBytes)),
     extentBytes: Math.max(4 * MiB, alignUp(options.extentBytes ?? Math.min(GiB, diskBytes / 64), blockBytes)),
     extentStepBytes: alignUp(options.extentStepBytes ?? 64 * MiB, blockBytes),
     uploadMemoryBytes: Math.max(8 * MiB, options.uploadMemoryBytes ?? 32 * MiB),

@@ -318,3 +318,22 @@ t.test('extents that are longer than new ones are read, emptied and not kept', a
   for (const facts of [...blobs.slice(-1), ...more]) t.equal((await get(last, facts)).length, MiB)
   await last.close()
 })
+
+t.test('on a small disk dead records become holes while there is room for some extents still', async (t) => {
+  const disk = new NodeDisk()
+  disk.space = async () => ({ freeBytes: 300 * MiB, totalBytes: 1024 * MiB })
+  const store = await ChunkStore.open({ path: t.testdir(), hashThreadsMax: 1 }, { disk, background: false })
+  try {
+    const blobs = await fill(store, 60, MiB)
+    await drop(
+      store,
+      blobs.filter((_, n) => n % 5 < 2),
+    )
+    const before = (await store.usage()).diskBytes
+    await store.compact()
+    t.ok((await store.usage()).diskBytes < before - 12 * MiB, 'who brings much at once needs it')
+    for (const facts of blobs.filter((_, n) => n % 5 >= 2)) t.equal((await get(store, facts)).length, MiB)
+  } finally {
+    await store.close()
+  }
+})

@@ -26,7 +26,6 @@ export function createLog(options: { level: string; destination?: DestinationStr
 export function standardError(): DestinationStream {
   const destination = pino.destination({ dest: 2, sync: true, maxLength: 1024 * 1024 })
   destination.on('error', () => {})
-  process.stderr.on('error', () => {}) // of what is written there by others
   const flush = destination.flushSync.bind(destination)
   // Asked at the end of the process, whose exit code would tell of the log then.
   destination.flushSync = () => {
