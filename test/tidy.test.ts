@@ -19,7 +19,16 @@ const topLevel = new Set([
   ...['apps', 'libs', 'proto', 'infra', 'bench', 'test', 'spec', 'docs', '.ci'],
   ...['README.md', 'DESIGN.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'],
   ...['package.json', 'package-lock.json', 'tsconfig.json', 'biome.json', 'buf.yaml', 'buf.gen.yaml'],
-  ...['.gitignore', '.gitattributes', '.npmrc', '.oxlintrc.json', '.taprc', '.dockerignore', '.editorconfig'],
+  ...[
+    '.gitignore',
+    '.gitattributes',
+    '.npmrc',
+    '.oxlintrc.json',
+    '.taprc',
+    '.dockerignore',
+    '.editorconfig',
+    '.nvmrc',
+  ],
 ])
 
 /** Libs from the ground up: each may depend on those of lower layers alone. Adapters are in none: apps choose them. */
