@@ -267,6 +267,7 @@ const table: Record<string, string[]> = {
     'error-method and Allow',
     'HEAD',
     'trailing slash',
+    'paths without case',
     'CORS',
     'hostile input',
   ],

@@ -89,7 +89,7 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
   app.server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) =>
     app.server.emit('request', request, response),
   )
-  for (const url of ['/uploadfile', '/uploadFile', '/contents/uploadfile']) {
+  for (const url of ['/uploadfile', '/contents/uploadfile']) {
     app.route({
       method: 'POST',
       url,

@@ -44,6 +44,8 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     return503OnClosing: false,
     routerOptions: {
       ignoreTrailingSlash: true,
+      // Clients write `/contents/createfolder` and `/uploadFile`. Parameters keep their case.
+      caseSensitive: false,
       maxParamLength: paramLengthMax,
       querystringParser: (text) => parseForm(text) as Record<string, string>,
     },
@@ -194,7 +196,8 @@ const corsHeaders = {
 
 const preflightHeaders = {
   'access-control-allow-methods': 'GET, HEAD, POST, PUT, DELETE, OPTIONS',
-  'access-control-allow-headers': 'Authorization, Content-Type, Idempotency-Key, Prefer, Range, X-Request-Id',
+  'access-control-allow-headers':
+    'Authorization, Content-Type, Idempotency-Key, Prefer, Range, X-BL, X-Request-Id, X-Website-Token',
   'access-control-max-age': '86400',
 }
 

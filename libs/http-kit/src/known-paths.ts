@@ -1,4 +1,4 @@
-/** Which methods a path has, so that a known path with a wrong method is told from an unknown one. */
+/** Which methods a path has, so that a known path with a wrong method is told from an unknown one. Paths have no case. */
 import type { FastifyRequest } from 'fastify'
 import { pathOf } from './log.ts'
 
@@ -8,8 +8,9 @@ export class KnownPaths {
   /** Routes with parameters, and whether a path of its own could be taken for one of theirs. */
   readonly #shadowing = new Map<string, boolean>()
 
-  add(method: string | string[], url: string) {
-    if (url === '*' || url === '/*') return
+  add(method: string | string[], route: string) {
+    if (route === '*' || route === '/*') return
+    const url = route.toLowerCase()
     this.#shadowing.clear()
     let methods = this.#methods.get(url)
     if (methods === undefined) {
@@ -28,7 +29,9 @@ export class KnownPaths {
   allowed(request: FastifyRequest, url: string | undefined): string[] | undefined {
     const route = request.is404 ? undefined : url
     if (route !== undefined && !this.#shadows(route)) return undefined
-    const path = pathOf(request.url).replace(/(?<=.)\/$/, '')
+    const path = pathOf(request.url)
+      .toLowerCase()
+      .replace(/(?<=.)\/$/, '')
     // A path of its own (`/contents/copy`) is not the parameter of another (`/contents/:contentId`).
     const own = this.#methods.get(path)
     if (own !== undefined && !isPattern(path) && !own.has(request.method)) return [...own].sort()
@@ -44,7 +47,7 @@ export class KnownPaths {
   #shadows(route: string): boolean {
     let shadows = this.#shadowing.get(route)
     if (shadows === undefined) {
-      const pattern = isPattern(route) ? patternOf(route) : undefined
+      const pattern = isPattern(route) ? patternOf(route.toLowerCase()) : undefined
       shadows =
         pattern !== undefined && this.#methods.keys().some((path) => !isPattern(path) && pattern.test(path))
       this.#shadowing.set(route, shadows)

@@ -87,12 +87,23 @@ t.test('every error is the envelope', async (t) => {
     ['GET', '/things/copy', 'PUT'],
     ['GET', '/things/copy/?x=1', 'PUT'],
     ['PROPFIND', '/echo', 'POST'],
+    ['PUT', '/LIST', 'DELETE, GET, HEAD'],
+    ['GET', '/Things/COPY', 'PUT'],
+    ['POST', '/Things/7', 'GET, HEAD'],
   ]
   for (const [method, url, allow] of wrongMethods) {
     const answer = await ask(method, url)
     envelope(t, answer, 405, 'error-method')
     t.equal(answer.headers.allow, allow, `${method} ${url}`)
   }
+})
+
+t.test('paths have no case, parameters keep theirs', async (t) => {
+  const app = host(t)
+  const ask = (method: string, url: string) => app.inject({ method: method as 'GET', url })
+  t.strictSame((await ask('GET', '/THINGS/AbC')).json(), { status: 'ok', data: { id: 'AbC' } })
+  t.match((await ask('GET', '/List?token=AbC')).json(), { status: 'ok', data: { token: 'AbC' } })
+  t.strictSame((await ask('PUT', '/things/Copy')).json(), { status: 'ok', data: {} })
 })
 
 t.test('HEAD works where GET does, a trailing slash is accepted, OPTIONS is a preflight', async (t) => {
@@ -115,7 +126,9 @@ t.test('HEAD works where GET does, a trailing slash is accepted, OPTIONS is a pr
     'Idempotency-Key',
     'Prefer',
     'Range',
+    'X-BL',
     'X-Request-Id',
+    'X-Website-Token',
   ]) {
     t.match(preflight.headers['access-control-allow-headers'], header)
   }

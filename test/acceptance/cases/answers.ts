@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { rawExchange } from '../http.ts'
 import { cases } from '../suite.ts'
-import { nowSeconds, type World } from '../world.ts'
+import { filePart, nowSeconds, type World } from '../world.ts'
 
 const unknownId = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
 
@@ -299,6 +299,44 @@ export const answers = cases('answers, in every request', (test) => {
     ;(await ann.call('POST', `/accounts/${account.id}/resettoken/`)).ok()
   })
 
+  test(
+    'paths have no case, parameters keep theirs',
+    ['paths without case', 'error-method and Allow', 'POST {upload_url}/uploadfile · aliases'],
+    async (world) => {
+      const ann = await world.premium()
+      const folder = (
+        await ann.call('POST', '/contents/createfolder', {
+          json: { parentFolderId: ann.root, folderName: 'MiXed', public: true },
+        })
+      ).ok()
+      assert.equal(folder.name, 'MiXed')
+      ;(await ann.call('GET', '/ACCOUNTS/getId')).ok()
+      ;(await ann.call('POST', '/Contents/CREATEFOLDER/', { json: { parentFolderId: ann.root } })).ok()
+      assert.equal((await ann.call('GET', `/CONTENTS/${folder.code}`)).ok().id, folder.id)
+      assert.equal((await world.request('GET', `${world.hosts.web}/D/${folder.code}`)).code, 200)
+      for (const path of ['/uploadFile', '/UPLOADFILE', '/Contents/UploadFile']) {
+        const parts = [{ name: 'folderId', value: folder.id }, filePart({ name: 'Ä.TXT' })]
+        const file = (await world.uploadForm(parts, { path, token: ann.token })).ok()
+        assert.equal(file.name, 'Ä.TXT')
+        const { link } = (await ann.read(file.id)).ok()
+        const answer = await world.request('GET', link.replace('/download/', '/DownLoad/'))
+        assert.equal(answer.text, 'content')
+      }
+      const wrong: [string, string, string][] = [
+        ['GET', `${world.api()}/contents/createfolder`, 'POST'],
+        ['DELETE', `${world.api()}/contents/CreateFolder`, 'POST'],
+        ['POST', `${world.api()}/Contents/Search`, 'GET, HEAD'],
+        ['GET', `${world.uploadHost()}/UPLOADFILE`, 'POST'],
+        ['PUT', `${world.hosts.download[0]}/DOWNLOAD/${folder.id}`, 'GET, HEAD'],
+      ]
+      for (const [method, url, allowed] of wrong) {
+        const answer = await world.request(method, url)
+        answer.refused('error-method')
+        assert.equal(answer.header('allow'), allowed, `${method} ${url}`)
+      }
+    },
+  )
+
   test('browsers of any origin may call every host, without credentials', ['CORS'], async (world) => {
     const ann = await world.premium()
     const file = await ann.file()
@@ -333,7 +371,9 @@ export const answers = cases('answers, in every request', (test) => {
         'idempotency-key',
         'prefer',
         'range',
+        'x-bl',
         'x-request-id',
+        'x-website-token',
       ])
         assert.ok(allowed.includes(name), `${url}: ${name} in ${allowed}`)
     }
