@@ -61,10 +61,14 @@ export async function readListing(call: Call, name: string, query: Static<typeof
   // What a password does not open shows in the listing of the folder above as well.
   if (request.password !== undefined && isLocked(item) && !isOpened(item)) await call.takePasswordGuess()
   const { nowSeconds } = call
+  // Clients page through a file as through a folder: it is one page of one.
+  const page = view.page
+    ? { ...view.page, page: query.page }
+    : { page: 1, pageSize: request.pageSize, totalCount: 1 }
   return okWritten(
     (json) =>
       call.parts.present.write(json, { ...view, item }, { nowSeconds, tokenCounter: view.tokenCounter }),
-    view.page && presentPage({ ...view.page, page: query.page }),
+    presentPage(page),
   )
 }
 

@@ -73,15 +73,28 @@ export const listing = cases('GET /contents/{contentId}', (test) => {
   })
 
   test(
-    'a file is its own payload, without children and metadata',
-    ['success: file', 'contentId: UUID', 'contentId: share code of 8'],
+    'a file is its own payload without children, and one page of one',
+    ['success: file', 'metadata', 'contentId: UUID', 'contentId: share code of 8'],
     async (world) => {
       const ann = await world.premium()
       const file = await ann.file({ name: 'one.txt', content: 'one' })
       for (const id of [file.id, file.code]) {
         const answer = await ann.read(id)
         const seen = answer.ok()
-        assert.equal(answer.envelope().metadata, undefined)
+        assert.deepEqual(answer.envelope().metadata, {
+          page: 1,
+          pageSize: 1_000,
+          totalCount: 1,
+          totalPages: 1,
+          hasNextPage: false,
+        })
+        assert.deepEqual((await ann.read(id, { page: 2, pageSize: 7 })).envelope().metadata, {
+          page: 1,
+          pageSize: 7,
+          totalCount: 1,
+          totalPages: 1,
+          hasNextPage: false,
+        })
         assert.equal(seen.children, undefined)
         assert.equal(seen.id, file.id)
         assert.equal(seen.type, 'file')

@@ -1,4 +1,3 @@
-import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { listingQuery, readListing } from '../listing.ts'
 import { serve } from '../operation.ts'
@@ -17,7 +16,7 @@ export function webContents(app: FastifyInstance, parts: ApiParts) {
     params: contentPath,
     query: listingQuery,
     answer: itemAnswer,
-    metadata: Type.Optional(pageAnswer),
+    metadata: pageAnswer,
     handle: (call, input) => readListing(call, input.contentId, input),
   })
 }
