@@ -1,4 +1,5 @@
 export { networkOf, normalAddress } from './addresses.ts'
+export { AnswerBudget, type AnswerBudgetOptions, type AnswerShare } from './answer-budget.ts'
 export type { Ban } from './bans.ts'
 export { type Fields, parseBody, parseForm, parseJson, Repeated } from './bodies.ts'
 export {
