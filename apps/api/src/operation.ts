@@ -13,17 +13,27 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Call, type SignedIn } from './call.ts'
 import type { ApiParts } from './parts.ts'
 
-export interface Operation<P extends TObject, Q extends TObject, B extends TObject> {
-  /** Its budget of requests, and its id in the OpenAPI document. */
+/** Who may call, and whose budgets it draws on. */
+interface Door {
+  /** Its budget of requests. */
+  name: string
+  /** `optional`: a token that is sent must be right. `none`: tokens are ignored. */
+  token: 'needed' | 'optional' | 'none'
+  /** `premium` where the operation demands it. */
+  tier?: string
+}
+
+export interface Operation<P extends TObject, Q extends TObject, B extends TObject> extends Door {
+  /** Also its id in the OpenAPI document. */
   name: string
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   path: string
   summary: string
   group: string
-  /** `optional`: a token that is sent must be right. `none`: tokens are ignored. */
-  token: 'needed' | 'optional' | 'none'
-  /** `premium` where the operation demands it. */
-  tier?: string
+  /** Said in the OpenAPI document beside the summary. */
+  description?: string
+  /** Another way in, for requests that ask for it; undefined: the operation's own. */
+  otherDoor?: { isAskedFor(request: FastifyRequest): boolean; door: Door; headers: TObject }
   params?: P
   query?: Q
   body?: B
@@ -45,7 +55,6 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
   const readParams = parametersOf(operation.params ?? nothing)
   const readQuery = parametersOf(operation.query ?? nothing)
   const readBody = parametersOf(operation.body ?? nothing)
-  const tier = operation.tier ?? ''
 
   app.route({
     method: operation.method,
@@ -53,8 +62,14 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
     config: { endpoint: operation.name },
     schema: schemaOf(operation),
     handler: async (request) => {
-      const signedIn = await signIn(parts, request, operation.token)
-      if (signedIn !== undefined) await drawOnAccount(parts, request, { signedIn, operation: operation.name })
+      const { otherDoor } = operation
+      const isOther = otherDoor?.isAskedFor(request) === true
+      const door: Door = isOther ? otherDoor.door : operation
+      // The host drew on the budget of the operation's own door.
+      if (isOther) await parts.limits.takeAddress(request, door.name)
+      const tier = door.tier ?? ''
+      const signedIn = await signIn(parts, request, door.token)
+      if (signedIn !== undefined) await drawOnAccount(parts, request, { signedIn, operation: door.name })
       let call = new Call({ parts, request, tier, signedIn, keyRequestId: undefined })
       const input = await refuseAfterToken(call, () => ({
         ...readParams(fieldsOf(request.params)),
@@ -151,15 +166,19 @@ export function idempotencyKeyOf(request: FastifyRequest): string | undefined {
 
 function schemaOf<P extends TObject, Q extends TObject, B extends TObject>(operation: Operation<P, Q, B>) {
   const security = [{ bearer: [] }, { queryToken: [] }]
+  const tokenMayLack = operation.token === 'optional' || operation.otherDoor?.door.token === 'optional'
+  const descriptions = [
+    ...(operation.tier === 'premium' ? ['Premium accounts only.'] : []),
+    ...(operation.description === undefined ? [] : [operation.description]),
+  ]
   return {
     operationId: operation.name,
     summary: operation.summary,
     tags: [operation.group],
-    ...(operation.tier === 'premium' ? { description: 'Premium accounts only.' } : {}),
-    ...(operation.token === 'none'
-      ? {}
-      : { security: operation.token === 'optional' ? [...security, {}] : security }),
+    ...(descriptions.length === 0 ? {} : { description: descriptions.join(' ') }),
+    ...(operation.token === 'none' ? {} : { security: tokenMayLack ? [...security, {}] : security }),
     ...(operation.params ? { params: operation.params } : {}),
+    ...(operation.otherDoor ? { headers: operation.otherDoor.headers } : {}),
     ...(operation.query ? { querystring: asSent(operation.query) } : {}),
     ...(operation.body ? { body: asSent(operation.body) } : {}),
     response: {

@@ -491,3 +491,25 @@ t.test('old download links lead to pages', async (t) => {
   t.match(await ask('GET', `/download/web/${stranger}/x`), { code: 404, status: 'error-notFound' })
   t.match(await ask('GET', '/download/web/%00/x'), { code: 404, status: 'error-notFound' })
 })
+
+t.test('a website token draws on the budget of the pages path', async (t) => {
+  const budget = { quota: 1_000, windowSeconds: 60 }
+  const { ask, folder, guest } = world(t, {
+    limits: {
+      standard: budget,
+      endpoints: { webContents: { quota: 2, windowSeconds: 60 } },
+      accounts: {},
+      guesses: { token: budget, code: budget, password: budget },
+      excess: budget,
+    },
+  })
+  const ann = await guest('premium')
+  const open = await folder(ann, ann.rootFolder, { public: true })
+  t.equal((await ask('GET', `/contents/${open.id}?wt=x`)).code, 200)
+  t.equal((await ask('GET', `/web/contents/${open.id}`)).code, 200)
+  t.match(await ask('GET', `/contents/${open.id}`, { 'x-website-token': 'x' }), {
+    code: 429,
+    status: 'error-rateLimit',
+  })
+  t.equal((await ask('GET', `/contents/${open.id}`, { token: ann.token })).code, 200)
+})

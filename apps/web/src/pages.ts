@@ -11,6 +11,7 @@ import { contentNamed, type ReaderParts, readAsVisitor } from './reader.ts'
 import { sendPage } from './shell.ts'
 import { startPage } from './start-page.ts'
 import { webAccountRoute } from './web-account.ts'
+import { websiteConfig } from './website-config.ts'
 
 export interface PageParts extends ReaderParts {
   limits: RateLimits
@@ -33,6 +34,7 @@ export function webPages(parts: PageParts): (app: FastifyInstance) => Promise<vo
 
   return async (app) => {
     assetRoutes(app)
+    websiteConfig(app)
     webAccountRoute(app, parts)
     app.register(htmlPages)
   }

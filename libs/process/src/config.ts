@@ -65,7 +65,7 @@ export const settings = {
   }),
   HOLDFAST_OPEN_LISTING: onOff({
     fallback: 'off',
-    meaning: '`on` opens GET /contents/{id} and search to every tier, which public download clients need.',
+    meaning: '`on` opens GET /contents/{id} and search to every tier, also without a website token.',
   }),
   HOLDFAST_DIRECT_LINKS_PREMIUM: onOff({
     fallback: 'off',

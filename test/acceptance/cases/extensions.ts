@@ -117,6 +117,63 @@ export const extensions = cases('beyond the contract', (test) => {
   )
 
   test(
+    'with a website token every tier reads as the pages do, and nobody needs an account token',
+    ['GET /contents/{contentId} · website token', 'GET /contents/{contentId} · error-notPremium'],
+    async (world) => {
+      const [premium, guest, other] = await Promise.all([world.premium(), world.guest(), world.guest()])
+      const [open, hidden] = [await premium.folder({ public: true }), await premium.folder()]
+      await premium.file({ in: open.id, name: 'one', content: 'for everybody' })
+      const marked = (id: string, options: CallOptions = {}) =>
+        world.call('GET', `/contents/${id}`, {
+          ...options,
+          headers: { 'X-Website-Token': 'any value of any length' },
+        })
+      for (const token of [undefined, guest.token, other.token])
+        for (const id of [open.id, open.code]) {
+          for (const answer of [
+            await marked(id, { token }),
+            await world.call('GET', `/contents/${id}`, { token, query: { wt: 'x', page: 1 } }),
+          ]) {
+            const { folder, names, children, metadata } = answer.listing()
+            assert.deepEqual([folder.isOwner, names, metadata.totalCount], [false, ['one'], 1])
+            assert.equal((await world.request('GET', children[0]?.link ?? '')).text, 'for everybody')
+          }
+        }
+      ;(await marked(hidden.id)).refused('error-notOwner')
+      ;(await marked(hidden.id, { token: guest.token })).refused('error-notOwner')
+      ;(await marked('Zz9Zz9Zz')).refused('error-notFound')
+      ;(await marked(open.id, { query: { page: 0 } })).refused('error-page')
+      ;(await marked(open.id, { token: 'nonsense' })).refused('error-token')
+      ;(await premium.update(open.id, 'password', 'for some')).ok()
+      ;(await marked(open.id)).refused('error-passwordRequired')
+      ;(await marked(open.id, { query: { password: sha256('for some') } })).ok()
+      // An owner sees what an owner sees, in every tier.
+      assert.equal((await marked(hidden.id, { token: premium.token })).ok().isOwner, true)
+      assert.equal((await marked(open.id, { token: premium.token })).ok().isOwner, true)
+      assert.equal((await marked(guest.root, { token: guest.token })).ok().isOwner, true)
+      // An empty one is none.
+      ;(await guest.call('GET', `/contents/${guest.root}`, { headers: { 'X-Website-Token': '' } })).refused(
+        'error-notPremium',
+      )
+      ;(await guest.call('GET', `/contents/${guest.root}`, { query: { wt: '' } })).refused('error-notPremium')
+      ;(await world.call('GET', `/contents/${open.id}`, { query: { wt: '' } })).refused('error-token')
+      // It opens this one call, no other.
+      ;(
+        await guest.call('GET', '/contents/search', {
+          query: { contentId: guest.root, searchedString: 'x', wt: 'x' },
+        })
+      ).refused('error-notPremium')
+    },
+  )
+
+  test('a script of the pages tells a website token', ['GET /dist/js/config.js'], async (world) => {
+    const script = await world.request('GET', `${world.hosts.web}/dist/js/config.js`)
+    assert.equal(script.code, 200)
+    assert.match(script.header('content-type'), /^text\/javascript/)
+    assert.match(script.text, /appdata\.wt = "[A-Za-z0-9]{12}"/)
+  })
+
+  test(
     'an account switches its recycle bin on its page',
     ['pages', 'recycle bin · GET /recyclebin'],
     async (world) => {

@@ -1,8 +1,11 @@
+import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { listingQuery, readListing } from '../listing.ts'
 import { serve } from '../operation.ts'
 import type { ApiParts } from '../parts.ts'
 import { contentPath, itemAnswer, pageAnswer } from '../schemas.ts'
+import { bearsWebsiteToken, websiteTokenHeaders, websiteTokenQuery } from '../website-token.ts'
+import { pagesDoor } from './web-contents.ts'
 
 export function getContents(app: FastifyInstance, parts: ApiParts) {
   serve(app, parts, {
@@ -13,8 +16,11 @@ export function getContents(app: FastifyInstance, parts: ApiParts) {
     group: 'Contents',
     token: 'needed',
     tier: parts.settings.openListing ? '' : 'premium',
+    description:
+      'With a website token every tier reads as at `/web/contents/{contentId}`, and nobody needs an account token.',
+    otherDoor: { isAskedFor: bearsWebsiteToken, door: pagesDoor, headers: websiteTokenHeaders },
     params: contentPath,
-    query: listingQuery,
+    query: Type.Object({ ...listingQuery.properties, ...websiteTokenQuery }),
     answer: itemAnswer,
     metadata: pageAnswer,
     handle: (call, input) => readListing(call, input.contentId, input),

@@ -4,15 +4,17 @@ import { serve } from '../operation.ts'
 import type { ApiParts } from '../parts.ts'
 import { contentPath, itemAnswer, pageAnswer } from '../schemas.ts'
 
+/** Visitors, and owners of every tier. */
+export const pagesDoor = { name: 'webContents', token: 'optional' } as const
+
 /** What the pages read: visitors, and owners of every tier. The answer is that of `GET /contents/{contentId}`. */
 export function webContents(app: FastifyInstance, parts: ApiParts) {
   serve(app, parts, {
-    name: 'webContents',
+    ...pagesDoor,
     method: 'GET',
     path: '/web/contents/:contentId',
     summary: 'Read a folder or a file as the pages do, with or without a token',
     group: 'Extensions',
-    token: 'optional',
     params: contentPath,
     query: listingQuery,
     answer: itemAnswer,

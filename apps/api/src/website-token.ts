@@ -1,0 +1,23 @@
+/**
+ * The mark of the website's readers: clients of today send it with every listing, each made with a salt of its own. So any value
+ * counts. It is no access control: it opens what the pages' own path gives to everybody.
+ */
+import { Type } from '@sinclair/typebox'
+import type { FastifyRequest } from 'fastify'
+
+const header = 'x-website-token'
+
+export function bearsWebsiteToken(request: FastifyRequest): boolean {
+  if (request.headers[header]) return true
+  const { wt } = request.query as Record<string, unknown>
+  return wt !== undefined && wt !== ''
+}
+
+const description =
+  'Website token: with any value the call is answered as `/web/contents/{contentId}` is, for every tier and without an account token. It protects nothing.'
+
+/** For the OpenAPI document. */
+export const websiteTokenQuery = { wt: Type.Optional(Type.String({ description })) }
+export const websiteTokenHeaders = Type.Object({
+  'X-Website-Token': Type.Optional(Type.String({ description })),
+})
