@@ -18,8 +18,15 @@ export class Repeated {
 
 export type Fields = Record<string, unknown>
 
-/** 1 MiB. */
-export const bodyBytesMaxDefault = 1024 * 1024
+/** 256 KiB: six times the longest list of ids, four times the largest direct link. */
+export const bodyBytesMaxDefault = 256 * 1024
+/** Levels of arrays and objects in a JSON body. Parameters have two. */
+export const bodyDepthMax = 32
+/**
+ * Members, elements and form fields of a body. The longest lists have 100 entries. Each costs `JSON.parse` up to a microsecond, so
+ * that a body of 256 KiB made of nothing else would take 50 ms before any token is looked at.
+ */
+export const bodyValuesMax = 1_024
 
 /** @throws Refusal error-body */
 export function parseBody(contentType: string | undefined, bytes: Uint8Array): Fields {
@@ -28,7 +35,7 @@ export function parseBody(contentType: string | undefined, bytes: Uint8Array): F
   if (text.trim() === '') return {}
   const media = (contentType ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
   if (media === 'application/x-www-form-urlencoded') {
-    return text.trimStart().startsWith('{') ? parseJson(text) : parseForm(text)
+    return text.trimStart().startsWith('{') ? parseJson(text) : parseFormBody(text)
   }
   // fetch() and plain socket clients announce JSON as text or not at all.
   if (
@@ -42,17 +49,28 @@ export function parseBody(contentType: string | undefined, bytes: Uint8Array): F
   throw new Refusal('error-body')
 }
 
+/** Linear in the text. @throws Refusal error-body, also beyond `bodyDepthMax` and `bodyValuesMax`. */
 export function parseJson(text: string): Fields {
   let value: unknown
+  let repeated: ReadonlySet<string>
   try {
+    // Before the parser makes a value of the text.
+    repeated = repeatedKeys(text)
     value = JSON.parse(text)
   } catch {
     throw new Refusal('error-body')
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Refusal('error-body')
   const fields = value as Fields
-  for (const name of repeatedKeys(text)) define(fields, name, new Repeated([]))
+  for (const name of repeated) define(fields, name, new Repeated([]))
   return fields
+}
+
+function parseFormBody(text: string): Fields {
+  let fields = 1
+  for (let at = text.indexOf('&'); at >= 0; at = text.indexOf('&', at + 1))
+    if (++fields > bodyValuesMax) throw new Refusal('error-body')
+  return parseForm(text)
 }
 
 /** Fields of a query or a form. Broken percent escapes stay as they are. */
@@ -93,13 +111,16 @@ function decodeUtf8(bytes: Uint8Array): string {
 }
 
 /**
- * Names that occur more than once among the members of the outermost object. The text is JSON that `JSON.parse` accepted, which
- * silently keeps the last of equal members; one pass over it tells what was lost.
+ * Names that occur more than once among the members of the outermost object: `JSON.parse` silently keeps the last of equal members.
+ * One pass, which also holds the text to the bounds of depth and values. Text that is no JSON is left to the parser to refuse.
+ *
+ * @throws Refusal error-body beyond the bounds. @throws SyntaxError for a name that is no JSON string.
  */
-function repeatedKeys(text: string): Set<string> {
+function repeatedKeys(text: string): ReadonlySet<string> {
   const seen = new Set<string>()
   const repeated = new Set<string>()
   let depth = 0
+  let values = 1
   let keyExpected = false
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
@@ -107,6 +128,7 @@ function repeatedKeys(text: string): Set<string> {
       case 0x5b: // [
         depth++
         keyExpected = depth === 1
+        if (depth > bodyDepthMax) throw new Refusal('error-body')
         break
       case 0x7d: // }
       case 0x5d: // ]
@@ -114,6 +136,7 @@ function repeatedKeys(text: string): Set<string> {
         break
       case 0x2c: // ,
         keyExpected = depth === 1
+        if (++values > bodyValuesMax) throw new Refusal('error-body')
         break
       case 0x22: {
         const end = endOfString(text, at)

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import fc from 'fast-check'
 import t from 'tap'
-import { parametersOf, parseBody, parseForm, parseJson, Refusal, refined } from '../src/index.ts'
+import { parametersOf, parseBody, parseForm, parseJson, Refusal, Repeated, refined } from '../src/index.ts'
 
 const read = parametersOf(
   Type.Object({
@@ -92,3 +92,45 @@ t.test('objects without repetitions survive JSON as they are', async () => {
     }),
   )
 })
+
+t.test(
+  'nested, crowded and repeated bodies are refused or read in time linear in their length',
+  async (t) => {
+    const bytes = 256 * 1024
+    const fill = (unit: string) => unit.repeat(Math.floor(bytes / unit.length))
+    const bodies: Record<string, string> = {
+      open: fill('['),
+      arrays: `${fill('[').slice(0, bytes / 2)}${fill(']').slice(0, bytes / 2)}`,
+      objects: `{"a":${fill('{"a":')}`,
+      elements: `{"a":[${fill('0,')}0]}`,
+      shapes: `{"a":[${Array.from({ length: 20_000 }, (_, at) => `{"k${at}":0}`).join(',')}]}`,
+      members: `{${Array.from({ length: 20_000 }, (_, at) => `"k${at}":0`).join(',')}}`,
+      repeated: `{${Array.from({ length: 20_000 }, (_, at) => `"k${at % 10_000}":0`).join(',')}}`,
+    }
+    for (const [name, text] of Object.entries(bodies)) {
+      const parsed: number[] = []
+      const parse = JSON.parse
+      JSON.parse = (json: string) => {
+        parsed.push(json.length)
+        return parse(json)
+      }
+      t.teardown(() => {
+        JSON.parse = parse
+      })
+      t.throws(() => parseBody('application/json', Buffer.from(text)), new Refusal('error-body'), name)
+      JSON.parse = parse
+      t.ok(parsed.length <= 2_048 && Math.max(0, ...parsed) < 100, `${name}: not parsed as a whole`)
+    }
+    t.throws(
+      () => parseBody('application/x-www-form-urlencoded', Buffer.from(fill('a&'))),
+      new Refusal('error-body'),
+    )
+    t.same(parseJson(`{"a":${'['.repeat(31)}${']'.repeat(31)}}`), {
+      a: JSON.parse('['.repeat(31) + ']'.repeat(31)),
+    })
+    t.throws(() => parseJson(`{"a":${'['.repeat(32)}${']'.repeat(32)}}`), new Refusal('error-body'))
+    t.equal((parseJson(`{"a":[${'0,'.repeat(1_022)}0]}`).a as number[]).length, 1_023)
+    t.ok(parseJson(`{"a":"${'[{,'.repeat(10_000)}"}`), 'text in a string is no structure')
+    t.ok(Object.values(parseJson('{"a":1,"b":2,"a":3}')).some((value) => value instanceof Repeated))
+  },
+)

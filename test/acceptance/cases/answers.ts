@@ -64,24 +64,24 @@ export const answers = cases('answers, in every request', (test) => {
     ;(await guest.call('POST', '/contents/createFolder')).refused('error-parentFolderId')
   })
 
-  test('bodies end at 1 MiB', ['body sizes'], async (world) => {
+  test('bodies end at 256 KiB', ['body sizes'], async (world) => {
     const guest = await world.guest()
     const padded = (bytes: number) => `{"parentFolderId":"${guest.root}","pad":"${'x'.repeat(bytes)}"}`
     ;(
       await guest.call('POST', '/contents/createFolder', {
-        body: padded(1_000_000),
+        body: padded(262_000),
         type: 'application/json',
       })
     ).ok()
     ;(
       await guest.call('POST', '/contents/createFolder', {
-        body: padded(1_100_000),
+        body: padded(263_000),
         type: 'application/json',
       })
     ).refused('error-bodySize')
     ;(
       await guest.call('POST', '/contents/createFolder', {
-        body: `pad=${'x'.repeat(1_100_000)}`,
+        body: `pad=${'x'.repeat(263_000)}`,
         type: 'application/x-www-form-urlencoded',
       })
     ).refused('error-bodySize')
