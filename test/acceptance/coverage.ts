@@ -305,6 +305,7 @@ const table: Record<string, string[]> = {
     'access now',
     'capability',
     'owner by token',
+    '/download/web/ on both hosts',
     'count',
     'unknown',
   ],

@@ -93,6 +93,7 @@ export class OneProcess {
     this.downloads = createDownloads({
       ...shared,
       moments: this.#host,
+      webUrl: 'http://web.test',
       trustProxy: 1,
       drainMs: options.drainMs ?? 30_000,
     })

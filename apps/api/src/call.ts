@@ -25,6 +25,8 @@ export interface SignedIn {
   accountId: AccountId
   token: string
   bytes: Buffer
+  /** The token came by a cookie: a browser sends it whether it is still good or not, so a bad one is no guess. */
+  byCookie?: boolean
 }
 
 export class Call {
@@ -180,7 +182,7 @@ export class Call {
   async #refuse(status: string): Promise<never> {
     if (status === 'error-token') {
       this.parts.tokens.forget(this.signedIn?.token)
-      await this.parts.limits.takeGuess(this.request, 'token')
+      if (this.signedIn?.byCookie !== true) await this.parts.limits.takeGuess(this.request, 'token')
     }
     if (status === 'error-passwordWrong') await this.takePasswordGuess()
     throw new Refusal(status)

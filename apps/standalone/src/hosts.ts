@@ -69,5 +69,5 @@ export function createPublicHosts(parts: HostParts): Record<'api' | 'upload' | '
       ...(config.rateLimits === 'off' ? { uploadsPerNetworkMax: Number.POSITIVE_INFINITY } : {}),
     },
   })
-  return { api, upload, download: createDownloads({ ...parts, trustProxy, drainMs }) }
+  return { api, upload, download: createDownloads({ ...parts, webUrl: urls.web, trustProxy, drainMs }) }
 }

@@ -13,6 +13,7 @@ import { Archives } from './archives.ts'
 import { type DirectLinkParams, directLink } from './direct-link.ts'
 import { download, type Grant } from './download.ts'
 import { DownloadReports, type Traffic } from './download-reports.ts'
+import { downloadWeb } from './download-web.ts'
 import { RecentAnswers } from './recent-answers.ts'
 import type { Representation } from './representation.ts'
 import { trafficCounter } from './traffic-counter.ts'
@@ -28,6 +29,8 @@ export interface DownloadsDeps {
   metrics: Registry
   limits: RateLimits
   trustProxy: string[] | number | false
+  /** Origin of the pages, without a slash at the end. */
+  webUrl: string
   /** How long `close` lets running downloads go on before it cuts them, ms. Default 30,000. */
   drainMs?: number
 }
@@ -48,6 +51,7 @@ export interface DownloadParts {
   opened: WeakMap<FileView, Representation>
   reports: DownloadReports
   archives: Archives
+  webUrl: string
   sent(accountId: string, traffic: Traffic, bytes: number): void
 }
 
@@ -86,6 +90,7 @@ export function createDownloads(deps: DownloadsDeps): FastifyInstance {
     opened: new WeakMap(),
     reports,
     archives: new Archives({ blobs, clock }),
+    webUrl: deps.webUrl,
     sent(accountId, traffic, bytes) {
       bytesSent.inc({ traffic }, bytes)
       reports.countTraffic(accountId, traffic, bytes)
@@ -99,6 +104,14 @@ export function createDownloads(deps: DownloadsDeps): FastifyInstance {
       url,
       config: { endpoint: 'download' },
       handler: (request, reply) => download(parts, request, reply),
+    })
+  }
+  for (const url of ['/download/web/:contentId', '/download/web/:contentId/*']) {
+    app.route<{ Params: { contentId: string } }>({
+      method,
+      url,
+      config: { endpoint: 'downloadWeb' },
+      handler: (request, reply) => downloadWeb(parts, request, reply),
     })
   }
   for (const url of ['/direct/:contentId/:linkId', '/direct/:contentId/:linkId/*']) {

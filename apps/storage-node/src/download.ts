@@ -5,7 +5,7 @@
  * counts; what is refused to all is refused with the last one's reason. The name in the path is decoration.
  */
 import { verifyCapability } from '@holdfast/access'
-import { Refusal, tokenOf } from '@holdfast/http-kit'
+import { accountCookieOf, Refusal, tokenOf } from '@holdfast/http-kit'
 import { type AccountId, parseToken } from '@holdfast/kernel'
 import type { Caller, FileView } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -24,7 +24,24 @@ export async function download(
   const contentId = request.params.contentId.toLowerCase()
   const accountId = parts.keyring.ids.accountOf(contentId)
   if (accountId === undefined) throw new Refusal('error-notFound')
-  const view = await open(parts, request, { accountId, contentId })
+  const content = { accountId, contentId }
+  return sendFile(parts, request, reply, content, await open(parts, request, content))
+}
+
+/** A file and its account. */
+export interface Content {
+  accountId: AccountId
+  contentId: string
+}
+
+/** Sends what the account opened, and counts it. */
+export function sendFile(
+  parts: DownloadParts,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { accountId, contentId }: Content,
+  view: FileView,
+): Promise<FastifyReply> {
   if (view.item === undefined) throw new Refusal('error-notFound')
   // An answer that is remembered is made ready once.
   const file = parts.opened.get(view) ?? openedFile(parts.blobs, view.item)
@@ -35,11 +52,12 @@ export async function download(
   })
 }
 
-async function open(
+/** Opens the file with the request's password for one caller after the other. */
+export async function opener(
   parts: DownloadParts,
   request: FastifyRequest,
-  content: { accountId: AccountId; contentId: string },
-): Promise<FileView> {
+  content: Content,
+): Promise<{ password: string | undefined; ask: (who: Who) => Promise<FileView> }> {
   const password = passwordOf(request)
   if (password !== undefined) await parts.limits.checkGuess(request, 'password')
   const ask = async (who: Who) => {
@@ -51,6 +69,11 @@ async function open(
     } as const
     return (await askAccount(parts, question, ['file'])).value
   }
+  return { password, ask }
+}
+
+async function open(parts: DownloadParts, request: FastifyRequest, content: Content): Promise<FileView> {
+  const { password, ask } = await opener(parts, request, content)
   const { contentId, accountId } = content
   const grant = grantOf(parts, request)
   if (grant !== undefined) {
@@ -74,7 +97,7 @@ async function open(
     if (opened !== undefined) return opened
   } else {
     // A browser sends its cookie whether it is still good or not: then the visitor's answer counts.
-    const owner = ownerOf(cookieOf(request) ?? '', content.accountId)
+    const owner = ownerOf(accountCookieOf(request) ?? '', content.accountId)
     const opened = owner === undefined || owner === 'no token' ? undefined : await unlessRefused(ask(owner))
     if (opened !== undefined && !(opened instanceof Refusal)) return opened
   }
@@ -93,7 +116,7 @@ async function refuseToken(parts: DownloadParts, request: FastifyRequest): Promi
   throw new Refusal('error-token')
 }
 
-async function unlessRefused(answer: Promise<FileView>): Promise<FileView | Refusal> {
+export async function unlessRefused<T>(answer: Promise<T>): Promise<T | Refusal> {
   try {
     return await answer
   } catch (error) {
@@ -146,8 +169,4 @@ function passwordOf(request: FastifyRequest): string | undefined {
   if (password === undefined || password === '') return undefined
   if (typeof password !== 'string' || password.length > 256) throw new Refusal('error-password')
   return password
-}
-
-function cookieOf(request: FastifyRequest): string | undefined {
-  return /(?:^|;)\s*accountToken=([A-Za-z0-9_-]+)/.exec(request.headers.cookie ?? '')?.[1]
 }

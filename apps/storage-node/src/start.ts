@@ -10,6 +10,7 @@ import {
   listen,
   type SettingDescription,
   urlOf,
+  webUrlOf,
 } from '@holdfast/process'
 import type { Logger } from 'pino'
 import { createDownloads } from './app.ts'
@@ -56,7 +57,13 @@ export async function startStorageNode({ config, secrets, settings, log }: Start
     status: () => storage.status(),
   })
   opened.defer(() => admin.close())
-  const downloads = createDownloads({ ...cluster, blobs: storage.node.blobs, trustProxy, drainMs })
+  const downloads = createDownloads({
+    ...cluster,
+    blobs: storage.node.blobs,
+    webUrl: webUrlOf(config),
+    trustProxy,
+    drainMs,
+  })
   opened.defer(() => downloads.close())
   await listen(downloads, { name: 'download', host, port: ports.download })
 

@@ -13,6 +13,7 @@ import {
   listen,
   type SettingDescription,
   urlOf,
+  webUrlOf,
 } from '@holdfast/process'
 import { ClientCountries } from '@holdfast/regions'
 import { createDownloads, StorageRole } from '@holdfast/storage-node'
@@ -37,6 +38,7 @@ export async function startUpload({ config, secrets, settings, log }: StartOptio
   const { trustProxy, region, drainMs } = config
   const ports = await chosenPorts({ upload, download, admin: adminPort }, host)
   const downloadUrl = config.publicUrls.download ?? urlOf(host, ports.download)
+  const webUrl = webUrlOf(config)
   const addresses = {
     upload: config.publicUrls.upload ?? urlOf(host, ports.upload),
     download: downloadUrl,
@@ -103,7 +105,7 @@ export async function startUpload({ config, secrets, settings, log }: StartOptio
       settings: {
         trustProxy,
         downloadUrl,
-        webUrl: config.publicUrls.web ?? config.publicUrls.api ?? urlOf(host, config.listen.api),
+        webUrl,
         region,
         regions: config.regions,
         tokenKeyId,
@@ -111,7 +113,7 @@ export async function startUpload({ config, secrets, settings, log }: StartOptio
         ...(config.rateLimits === 'off' ? { uploadsPerNetworkMax: Number.POSITIVE_INFINITY } : {}),
       },
     }),
-    download: createDownloads({ ...cluster, blobs, trustProxy, drainMs }),
+    download: createDownloads({ ...cluster, blobs, webUrl, trustProxy, drainMs }),
   }
   opened.defer(async () => {
     await Promise.all(Object.values(hosts).map((app) => app.close()))

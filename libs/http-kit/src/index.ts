@@ -44,4 +44,4 @@ export {
   type RateLimitPolicies,
 } from './rate-limits.ts'
 export { httpCodeOf, Refusal, refusalOf, unavailableRetrySeconds } from './refusals.ts'
-export { bearerOf, oneToken, tokenOf } from './token-transport.ts'
+export { accountCookieOf, bearerOf, oneToken, tokenOf } from './token-transport.ts'

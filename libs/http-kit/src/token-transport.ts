@@ -36,3 +36,8 @@ export function bearerOf(request: FastifyRequest): string | undefined {
   }
   return token
 }
+
+/** The token of a browser that is signed in at the pages. Only downloads take it: they change nothing. */
+export function accountCookieOf(request: FastifyRequest): string | undefined {
+  return /(?:^|;)\s*accountToken=([A-Za-z0-9_-]+)/.exec(request.headers.cookie ?? '')?.[1]
+}

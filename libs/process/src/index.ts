@@ -11,7 +11,7 @@ export {
   type SettingDescription,
   settings,
 } from './config.ts'
-export { addressFault, listen, urlOf } from './listening.ts'
+export { addressFault, listen, urlOf, webUrlOf } from './listening.ts'
 export { openMailer } from './mailer.ts'
 export { openKeyring } from './master-secret.ts'
 export { losePrints } from './output.ts'

@@ -45,3 +45,14 @@ export function urlOf(host: string, port: number): string {
   const reachable = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host
   return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`
 }
+
+/** Where links to the pages lead, for a process that does not serve them itself. */
+export function webUrlOf({
+  publicUrls,
+  listen: { host, api },
+}: {
+  publicUrls: { web?: string | undefined; api?: string | undefined }
+  listen: { host: string; api: number }
+}): string {
+  return publicUrls.web ?? publicUrls.api ?? urlOf(host, api)
+}

@@ -453,4 +453,71 @@ export const downloads = cases('downloads by link', (test) => {
       }),
     )
   })
+
+  test(
+    '/download/web/ gives an account that may read the bytes, and leads everybody else to the page',
+    ['/download/web/ on both hosts', 'single ranges', 'HEAD', 'owner by token'],
+    async (world) => {
+      const [ann, other] = await Promise.all([world.guest(), world.guest()])
+      const [open, hidden] = [await ann.folder({ public: true }), await ann.folder()]
+      const seen = await ann.file({ in: open.id, content, name: 'seen ü.bin' })
+      const kept = await ann.file({ in: hidden.id, content: 'kept' })
+      const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
+      const cookie = (token: string) => ({ cookie: `theme=dark; accountToken=${token}` })
+      const hosts = [world.api(), world.hosts.download[0] as string]
+      for (const host of hosts) {
+        const get = async (file: Item, headers: Record<string, string>, method = 'GET') => {
+          const url = `${host}/download/web/${file.id}/${encodeURIComponent(file.name)}`
+          const answer = await world.request(method, url, { headers })
+          const to = answer.header('location')
+          // The API host has no bytes: it leads to a link that gives them, which needs no token.
+          if (answer.code !== 302 || to.startsWith(`${world.hosts.web}/d/`)) return answer
+          assert.equal(host, hosts[0], `${host} redirects to ${to}`)
+          const { range } = headers
+          return await world.request(method, to, range === undefined ? {} : { headers: { range } })
+        }
+        for (const headers of [
+          bearer(ann.token),
+          cookie(ann.token),
+          bearer(other.token),
+          cookie(other.token),
+        ]) {
+          const answer = await get(seen, headers)
+          assert.equal(answer.code, 200)
+          assert.ok(answer.body.equals(content))
+          const part = await get(seen, { ...headers, range: 'bytes=5-9' })
+          assert.deepEqual([part.code, part.header('content-range')], [206, 'bytes 5-9/100000'])
+          assert.ok(part.body.equals(content.subarray(5, 10)))
+          const head = await get(seen, headers, 'HEAD')
+          assert.deepEqual([head.code, head.header('content-length'), head.body.length], [200, '100000', 0])
+        }
+        assert.equal((await get(kept, bearer(ann.token))).text, 'kept')
+        assert.equal((await get(kept, cookie(ann.token))).text, 'kept')
+        const led = async (file: Item, headers: Record<string, string>, page: string) => {
+          for (const method of ['GET', 'HEAD']) {
+            const answer = await get(file, headers, method)
+            assert.deepEqual([answer.code, answer.header('location')], [302, `${world.hosts.web}/d/${page}`])
+          }
+        }
+        await led(seen, {}, seen.code)
+        await led(seen, cookie('stale'), seen.code)
+        await led(seen, bearer('nonsense'), seen.code)
+        await led(kept, {}, kept.id)
+        await led(kept, bearer(other.token), kept.id)
+        await led(kept, cookie(other.token), kept.id)
+        const code = await world.request('GET', `${host}/download/web/${seen.code}/x`)
+        assert.equal(code.header('location'), `${world.hosts.web}/d/${seen.code}`)
+        ;(await world.request('GET', `${host}/download/web/ffffffff-ffff-4fff-bfff-ffffffffffff/x`)).refused(
+          'error-notFound',
+        )
+      }
+      ;(await ann.call('POST', `/accounts/${ann.id}/resettoken`)).ok()
+      for (const host of hosts) {
+        const answer = await world.request('GET', `${host}/download/web/${kept.id}/x`, {
+          headers: bearer(ann.token),
+        })
+        assert.equal(answer.header('location'), `${world.hosts.web}/d/${kept.id}`)
+      }
+    },
+  )
 })

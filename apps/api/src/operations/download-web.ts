@@ -1,32 +1,67 @@
-import { Refusal } from '@holdfast/http-kit'
-import { isShareCode, isUuid } from '@holdfast/kernel'
+import { accountCookieOf, httpCodeOf, Refusal, tokenOf } from '@holdfast/http-kit'
+import { isShareCode, isUuid, parseToken } from '@holdfast/kernel'
+import type { ContentView } from '@holdfast/wire'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { Call, lookAt, viewOf } from '../call.ts'
+import { Call, lookAt, type SignedIn, viewOf } from '../call.ts'
 import type { ApiParts } from '../parts.ts'
+import { presentContent } from '../presenting.ts'
 
-/** Download links of older pages: to the page of the content. A name behind the id is only for people. */
+/**
+ * Download links as clients and older pages make them. An account that may read the file is led to its bytes on the download host,
+ * by a link that needs no token of its own; everybody else to the page of the content. A name behind the id is only for people.
+ */
 export function downloadWeb(app: FastifyInstance, parts: ApiParts) {
-  for (const url of ['/download/web/:id', '/download/web/:id/:name']) {
+  for (const url of ['/download/web/:id', '/download/web/:id/*']) {
     app.get(
       url,
       { config: { endpoint: 'downloadWeb' }, schema: { hide: true } as object },
-      (request, reply) =>
-        pageOf(parts, request).then((page) => reply.redirect(`${parts.settings.urls.web}/d/${page}`, 302)),
+      (request, reply) => placeOf(parts, request).then((place) => reply.redirect(place, 302)),
     )
   }
 }
 
-/** The share code when a visitor may see it, else the id: the page says the rest. */
-async function pageOf(parts: ApiParts, request: FastifyRequest): Promise<string> {
+async function placeOf(parts: ApiParts, request: FastifyRequest): Promise<string> {
   const { id } = request.params as { id: string }
-  if (isShareCode(id)) return id
+  const page = (name: string) => `${parts.settings.urls.web}/d/${name}`
+  if (isShareCode(id)) return page(id)
   if (!isUuid(id)) throw new Refusal('error-notFound')
-  const call = new Call({ parts, request, tier: '', signedIn: undefined, keyRequestId: undefined })
+  return (await linkOf(parts, request, id)) ?? page(await pageOf(parts, request, id))
+}
+
+/** The file's link for the account of the token or cookie; undefined when there is none, or it may not read the file. */
+async function linkOf(parts: ApiParts, request: FastifyRequest, id: string): Promise<string | undefined> {
+  const signedIn = await signedInBy(parts, request)
+  if (signedIn === undefined) return undefined
+  const call = new Call({ parts, request, tier: '', signedIn, keyRequestId: undefined })
+  const view = await readBy(call, id)
+  if (view?.item === undefined || view.item.isFolder) return undefined
+  return presentContent(call, view).link as string
+}
+
+async function signedInBy(parts: ApiParts, request: FastifyRequest): Promise<SignedIn | undefined> {
+  const sent = tokenOf(request)
+  if (sent !== undefined) await parts.limits.checkGuess(request, 'token')
+  const token = sent ?? accountCookieOf(request) ?? ''
+  const parsed = parseToken(token)
+  const accountId = parsed && parts.ids.parseAccount(parsed.account)
+  if (accountId !== undefined)
+    return { accountId, token, bytes: parsed?.bytes as Buffer, byCookie: sent === undefined }
+  if (sent !== undefined) await parts.limits.takeGuess(request, 'token')
+  return undefined
+}
+
+/** The share code when a visitor may see it, else the id: the page says the rest. */
+async function pageOf(parts: ApiParts, request: FastifyRequest, id: string): Promise<string> {
+  const visitor = new Call({ parts, request, tier: '', signedIn: undefined, keyRequestId: undefined })
+  return (await readBy(visitor, id))?.item?.code ?? id
+}
+
+/** Undefined where the caller may not read. @throws Refusal error-notFound */
+async function readBy(call: Call, id: string): Promise<ContentView | undefined> {
   try {
-    const result = await call.askOf(id, { $case: 'readContent', value: lookAt(id) })
-    return viewOf(result, 'content').item?.code ?? id
+    return viewOf(await call.askOf(id, { $case: 'readContent', value: lookAt(id) }), 'content')
   } catch (error) {
-    if (error instanceof Refusal && error.status !== 'error-notFound') return id
+    if (error instanceof Refusal && httpCodeOf(error.status) === 401) return undefined
     throw error
   }
 }

@@ -1,0 +1,75 @@
+/**
+ * `GET /download/web/<content id>/<name>`: download links as clients and older pages make them.
+ *
+ * An account that may read the file gets its bytes, by bearer or by the cookie `accountToken`; everybody else is led to the page of
+ * the content, which says the rest. The name in the path is decoration.
+ */
+import { accountCookieOf, Refusal, tokenOf } from '@holdfast/http-kit'
+import { isShareCode, parseToken } from '@holdfast/kernel'
+import { type Caller, type FileView, ReadContent } from '@holdfast/wire'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { DownloadParts } from './app.ts'
+import { askAccount } from './ask-account.ts'
+import { type Content, opener, sendFile, unlessRefused } from './download.ts'
+
+export async function downloadWeb(
+  parts: DownloadParts,
+  request: FastifyRequest<{ Params: { contentId: string } }>,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const name = request.params.contentId
+  const toPage = (page: string) => reply.redirect(`${parts.webUrl}/d/${page}`, 302)
+  if (isShareCode(name)) return toPage(name)
+  const contentId = name.toLowerCase()
+  const accountId = parts.keyring.ids.accountOf(contentId)
+  if (accountId === undefined) throw new Refusal('error-notFound')
+  const content = { accountId, contentId }
+  const opened = await openSignedIn(parts, request, content)
+  if (opened !== undefined) return sendFile(parts, request, reply, content, opened)
+  return toPage(await pageOf(parts, content))
+}
+
+/** Undefined when the request names no account, or none that may read the file. */
+async function openSignedIn(
+  parts: DownloadParts,
+  request: FastifyRequest,
+  content: Content,
+): Promise<FileView | undefined> {
+  const sent = tokenOf(request)
+  if (sent !== undefined) await parts.limits.checkGuess(request, 'token')
+  const parsed = parseToken(sent ?? accountCookieOf(request) ?? '')
+  const accountId = parsed && parts.keyring.ids.parseAccount(parsed.account)
+  // A browser sends its cookie whether it is still good or not: that is no guess.
+  const refuseToken = async () => {
+    if (sent !== undefined) await parts.limits.takeGuess(request, 'token')
+    return undefined
+  }
+  if (parsed === undefined || accountId === undefined) return await refuseToken()
+  const bearer: Caller['who'] = { $case: 'bearer', value: { token: parsed.bytes } }
+  const isOwner = accountId === content.accountId
+  if (!isOwner) {
+    const operation = { $case: 'authenticate', value: {} } as const
+    const heard = await unlessRefused(askAccount(parts, { accountId, who: bearer, operation }, ['account']))
+    if (heard instanceof Refusal) return await refuseToken()
+  }
+  const { ask } = await opener(parts, request, content)
+  const opened = await unlessRefused(ask(isOwner ? bearer : { $case: 'visitor', value: { accountId } }))
+  if (!(opened instanceof Refusal)) return opened
+  if (opened.status === 'error-token') return await refuseToken()
+  if (opened.status === 'error-passwordWrong') await parts.limits.takeGuess(request, 'password')
+  return undefined
+}
+
+/** The share code when a visitor may see it, else the id. @throws Refusal error-notFound */
+async function pageOf(parts: DownloadParts, { accountId, contentId }: Content): Promise<string> {
+  const value = ReadContent.fromPartial({ contentId, page: 1, pageSize: 1, maxDepth: 1 })
+  const question = {
+    accountId,
+    who: { $case: 'visitor', value: { accountId: '' } },
+    operation: { $case: 'readContent', value },
+  } as const
+  const read = await unlessRefused(askAccount(parts, question, ['content']))
+  if (!(read instanceof Refusal)) return read.value.item?.code ?? contentId
+  if (read.status === 'error-notFound') throw read
+  return contentId
+}
