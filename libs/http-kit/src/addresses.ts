@@ -1,18 +1,69 @@
 /** Client addresses as keys of budgets and bans. */
+import { BlockList, isIP } from 'node:net'
+import type { FastifyRequest } from 'fastify'
 import ipaddr from 'ipaddr.js'
 
 /** A v4 address as it is written canonically: nearly all that is asked about, and told by this alone. */
 const plainV4 = /^(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/
 const mappedV4 = '::ffff:'
 
-/** Canonical text; a v4 address mapped into v6 becomes the v4 address, a zone is dropped. `unknown` when it is none. */
-export function normalAddress(address: string | undefined): string {
-  if (address === undefined) return 'unknown'
+/**
+ * Canonical text; a v4 address mapped into v6 becomes the v4 address, a zone is dropped, and so is a port as some proxies write it
+ * (`1.2.3.4:5555`, `[2001:db8::1]:80`). Undefined when it is no address.
+ */
+export function normalAddress(address: string | undefined): string | undefined {
+  if (address === undefined) return undefined
   const unmapped = address.startsWith(mappedV4) ? address.slice(mappedV4.length) : address
   if (plainV4.test(unmapped)) return unmapped
-  const text = address.replace(/%.*$/, '')
-  if (!ipaddr.isValid(text)) return 'unknown'
+  const text = withoutPort(address.trim()).replace(/%.*$/, '')
+  // Short forms of v4 ("127.1", "0x7f.1") are no addresses to proxies.
+  if (isIP(text) === 0) return undefined
   return ipaddr.process(text).toString()
+}
+
+function withoutPort(text: string): string {
+  const bracketed = /^\[([^\]]*)\](?::\d{1,5})?$/.exec(text)
+  if (bracketed !== null) return bracketed[1] as string
+  const [host = '', port, ...more] = text.split(':')
+  return port !== undefined && more.length === 0 && /^\d{1,5}$/.test(port) ? host : text
+}
+
+/**
+ * The client's address, as proxies that are trusted report it; v4-mapped v6 as v4. Where a proxy passes on something that is no
+ * address, it is the address of the proxy that did: nonsense must not become one client.
+ */
+export function clientAddress(request: FastifyRequest): string {
+  const plain = normalAddress(request.ip)
+  if (plain !== undefined) return plain
+  const known = request.ips?.map((one) => normalAddress(one)).findLast((one) => one !== undefined)
+  return known ?? normalAddress(request.socket?.remoteAddress) ?? 'unknown'
+}
+
+export type TrustProxy = string[] | number | false
+
+const namedNetworks: Record<string, string[]> = {
+  loopback: ['127.0.0.0/8', '::1/128'],
+  linklocal: ['169.254.0.0/16', 'fe80::/10'],
+  uniquelocal: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'],
+}
+
+/**
+ * Which senders of X-Forwarded-For are believed: those named, or the nearest so many hops. Never all of them.
+ * @returns a function of an address, in any form that `normalAddress` reads, and its hop: 0 is the peer of the connection
+ */
+export function proxyTrust(proxies: TrustProxy): (address: string, hop: number) => boolean {
+  if (proxies === false) return () => false
+  if (typeof proxies === 'number') return (_address, hop) => hop < proxies
+  const trusted = new BlockList()
+  for (const named of proxies.flatMap((name) => namedNetworks[name] ?? name)) {
+    const [address = '', bits] = named.split('/')
+    const family = isIP(address) === 6 ? 'ipv6' : 'ipv4'
+    trusted.addSubnet(address, Number(bits ?? (family === 'ipv6' ? 128 : 32)), family)
+  }
+  return (address) => {
+    const plain = normalAddress(address)
+    return plain !== undefined && trusted.check(plain, isIP(plain) === 6 ? 'ipv6' : 'ipv4')
+  }
 }
 
 /** What shares a budget: a v4 address, or the /64 of a v6 address. */

@@ -2,16 +2,20 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
+import type { TrustProxy } from './addresses.ts'
+import type { ConnectionLimits } from './connections.ts'
 
 export interface HttpHostOptions {
   name: 'api' | 'upload' | 'download' | 'admin'
   log: Logger
   metrics: Registry
   /** Addresses, CIDRs or a hop count of proxies whose X-Forwarded-For counts; false: none. */
-  trustProxy: string[] | number | false
+  trustProxy: TrustProxy
   cors: boolean
   /** Shared by all hosts of a process. */
   limits: RateLimits
+  /** Its connections; default: `defaultConnections`. */
+  connections?: ConnectionLimits
   /** Longest JSON or form body, bytes. */
   bodyBytesMax?: number
   /** Longest time from the first byte of a request to the last of its body, ms; 0: none (uploads). Default 60,000, 0 for `upload`. */

@@ -3,7 +3,7 @@
  * cannot be read, broken URLs, broken HTTP on the socket, exceptions.
  */
 import { randomUUID } from 'node:crypto'
-import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import fastify, {
   type FastifyBaseLogger,
@@ -12,13 +12,14 @@ import fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify'
-import { normalAddress } from './addresses.ts'
+import { clientAddress, proxyTrust } from './addresses.ts'
 import { bodyBytesMaxDefault, parseBody, parseForm } from './bodies.ts'
+import { type ConnectionLimits, Connections, type RequestHandler } from './connections.ts'
 import type { HttpHostOptions } from './contract.ts'
 import { JsonWriter } from './json-writer.ts'
 import { KnownPaths } from './known-paths.ts'
 import { pathOf } from './log.ts'
-import { httpCodeOf, Refusal, refusalOf } from './refusals.ts'
+import { httpCodeOf, Refusal, refusalOf, unavailableRetrySeconds } from './refusals.ts'
 import { requestHistogram } from './request-histogram.ts'
 
 /** Slow headers are cut off after this time. */
@@ -26,20 +27,28 @@ const headersTimeoutMs = 20_000
 /** Longer than proxies keep theirs (60 s), so that they do not send into a closing connection. */
 const keepAliveTimeoutMs = 65_000
 const connectionsCheckMs = 5_000
+/** Where nobody divided the descriptors of the process. */
+const defaultConnections: ConnectionLimits = { max: 1_024, perNetworkMax: 1_024 }
 /** The longest path part: an encoded name of 255 code points. */
 const paramLengthMax = 4_096
 
 export function createHttpHost(options: HttpHostOptions): FastifyInstance {
+  const isTrusted = proxyTrust(options.trustProxy)
+  const timeouts = {
+    requestTimeout: options.requestTimeoutMs ?? (options.name === 'upload' ? 0 : 60_000),
+    connectionTimeout: options.idleTimeoutMs ?? 120_000,
+    keepAliveTimeout: keepAliveTimeoutMs,
+  }
+  let connections: Connections | undefined
   const app = fastify({
     loggerInstance: options.log.child({ host: options.name }) as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     // No logger of its own for each request: what is logged names the request's id itself.
     childLoggerFactory: (logger) => logger,
-    trustProxy: trusted(options.trustProxy),
+    trustProxy: options.trustProxy === false ? false : isTrusted,
     bodyLimit: options.bodyBytesMax ?? bodyBytesMaxDefault,
-    requestTimeout: options.requestTimeoutMs ?? (options.name === 'upload' ? 0 : 60_000),
-    connectionTimeout: options.idleTimeoutMs ?? 120_000,
-    keepAliveTimeout: keepAliveTimeoutMs,
+    ...timeouts,
+    serverFactory: (handle) => serverOf(handle as RequestHandler),
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     routerOptions: {
@@ -49,14 +58,12 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
       maxParamLength: paramLengthMax,
       querystringParser: (text) => parseForm(text) as Record<string, string>,
     },
-    http: { connectionsCheckingInterval: connectionsCheckMs, requireHostHeader: false },
     requestIdHeader: false,
     genReqId: (raw) => requestIdOf(raw),
     frameworkErrors: (_error, request, reply) =>
       writeRaw(reply.raw, new Refusal('error-notFound'), options, request.id),
     clientErrorHandler: (error, socket) => refuseSocket(error, socket as Socket),
   })
-  app.server.headersTimeout = headersTimeoutMs
   app.server.on('checkExpectation', (_request: IncomingMessage, response: ServerResponse) =>
     writeRaw(response, new Refusal('error-expect'), options, randomUUID()),
   )
@@ -86,9 +93,10 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
       void reply.code(204).headers(preflightHeaders).send()
       return
     }
-    if (request.raw.httpVersion === '1.1' && request.raw.headers.host === undefined) {
-      throw new Refusal('error-host')
-    }
+    const hosts = hostsOf(request.raw)
+    // Of two, a proxy may have gone by the other one.
+    if (hosts > 1 || (hosts === 0 && request.raw.httpVersion === '1.1')) throw new Refusal('error-host')
+    if (connections?.takeClient(request) === false) throw new Refusal('error-rateLimit', { retryAfter: 1 })
     const { url, config } = request.routeOptions
     const allowed = paths.allowed(request, url)
     const known = !request.is404 && allowed === undefined
@@ -112,6 +120,28 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   measure(app, options)
   return app
 
+  function serverOf(handle: RequestHandler) {
+    const held = new Connections({
+      host: options.name,
+      limits: options.connections ?? defaultConnections,
+      isProxy: (address) => isTrusted(address, 0),
+      refuse: endSocket,
+      handle,
+      metrics: options.metrics,
+    })
+    connections = held
+    const server = createServer(
+      { connectionsCheckingInterval: connectionsCheckMs, requireHostHeader: false },
+      (request, response) => held.handle(request, response),
+    )
+    server.requestTimeout = timeouts.requestTimeout
+    server.keepAliveTimeout = timeouts.keepAliveTimeout
+    server.headersTimeout = headersTimeoutMs
+    server.setTimeout(timeouts.connectionTimeout)
+    held.watch(server)
+    return server
+  }
+
   async function enter(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -129,11 +159,6 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     if (!known) throw new Refusal('error-notFound')
     normaliseContentType(request.raw)
   }
-}
-
-/** Which senders of X-Forwarded-For are believed: those named, or the nearest so many hops. Never all of them. */
-function trusted(proxies: HttpHostOptions['trustProxy']) {
-  return typeof proxies === 'number' ? (_address: string, hop: number) => hop < proxies : proxies
 }
 
 /** The body of every successful answer. */
@@ -159,11 +184,6 @@ export function okWritten(writeData: (json: JsonWriter) => void, metadata?: unkn
   writeData(json)
   json.text(metadata === undefined ? '}' : `,"metadata":${JSON.stringify(metadata)}}`)
   return new JsonBytes(json.done())
-}
-
-/** The client's address, as proxies that are trusted report it; v4-mapped v6 as v4. */
-export function clientAddress(request: FastifyRequest): string {
-  return normalAddress(request.ip)
 }
 
 /** What is the service's own fault. A full disk is one line without a stack for each who is refused: there are many then, and all say the same. */
@@ -242,6 +262,16 @@ function requestIdOf(raw: IncomingMessage): string {
   return typeof sent === 'string' && /^[A-Za-z0-9._:/+=@-]{1,128}$/.test(sent) ? sent : randomUUID()
 }
 
+/** Host headers sent; Node shows the first one alone. */
+function hostsOf({ rawHeaders }: IncomingMessage): number {
+  let count = 0
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] as string
+    if (name.length === 4 && name.toLowerCase() === 'host') count++
+  }
+  return count
+}
+
 /** A Content-Type that fastify could not parse would be refused before an empty body is seen to be empty. */
 function normaliseContentType(raw: IncomingMessage) {
   const sent = raw.headers['content-type']
@@ -268,7 +298,7 @@ function measure(app: FastifyInstance, options: HttpHostOptions) {
         path: pathOf(request.url),
         code: reply.statusCode,
         seconds,
-        address: request.ip,
+        address: clientAddress(request),
       },
       'answered',
     )
@@ -305,12 +335,17 @@ function refuseSocket(error: Error & { code?: string }, socket: Socket) {
       : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? 'error-timeout'
         : 'error-request'
+  endSocket(socket, status)
+}
+
+/** Answers a connection, not a request, and closes it. */
+function endSocket(socket: Socket, status: string) {
   const code = httpCodeOf(status)
   const body = JSON.stringify({ status })
   socket.end(
     `HTTP/1.1 ${code} ${STATUS_CODES[code]}\r\nContent-Type: application/json; charset=utf-8\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n` +
-      `Connection: close\r\n\r\n${body}`,
+      `${code === 429 || code === 503 ? `Retry-After: ${unavailableRetrySeconds}\r\n` : ''}Connection: close\r\n\r\n${body}`,
     () => socket.destroy(),
   )
 }

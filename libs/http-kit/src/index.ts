@@ -1,7 +1,8 @@
-export { networkOf, normalAddress } from './addresses.ts'
+export { clientAddress, networkOf, normalAddress, type TrustProxy } from './addresses.ts'
 export { AnswerBudget, type AnswerBudgetOptions, type AnswerShare } from './answer-budget.ts'
 export type { Ban } from './bans.ts'
 export { type Fields, parseBody, parseForm, parseJson, Repeated } from './bodies.ts'
+export { type ConnectionLimits, notePassed, requestsAheadMax } from './connections.ts'
 export {
   cleanUploadName,
   idsMax,
@@ -25,7 +26,7 @@ export type {
 } from './contract.ts'
 export type { ToldCounts } from './counter-table.ts'
 export { drainOnClose } from './drain.ts'
-export { clientAddress, createHttpHost, JsonBytes, logFailure, ok, okWritten, takeOver } from './host.ts'
+export { createHttpHost, JsonBytes, logFailure, ok, okWritten, takeOver } from './host.ts'
 export { createLog, pathOf, standardError } from './log.ts'
 export { booleanOf, integerOf, parametersOf, refined } from './parameters.ts'
 export {

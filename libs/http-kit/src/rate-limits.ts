@@ -4,7 +4,7 @@
  */
 import type { Clock } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
-import { networkOf, normalAddress, outerNetworkOf } from './addresses.ts'
+import { clientAddress, networkOf, normalAddress, outerNetworkOf } from './addresses.ts'
 import { type Ban, Bans } from './bans.ts'
 import type { GuessKind, RateLimits } from './contract.ts'
 import { type Counted, CounterTable, type ToldCounts } from './counter-table.ts'
@@ -90,7 +90,7 @@ export class CountingRateLimits implements RateLimits {
   takeAddress(request: FastifyRequest, endpoint: string): Promise<void> | undefined {
     if (this.#off) return undefined
     try {
-      const address = normalAddress(request.ip)
+      const address = clientAddress(request)
       this.#refuseBanned(networkOf(address))
       const budget = this.#policies.endpoints[endpoint] ?? this.#policies.standard
       const counted = this.#count(`a ${endpoint} `, address, budget, 1)
@@ -108,7 +108,7 @@ export class CountingRateLimits implements RateLimits {
     const budget = accounts[endpoint] ?? endpoints[endpoint] ?? standard
     const counted = this.#count(`k ${endpoint} `, accountId, budget, 1)
     this.#show(request, 'account', budget, counted)
-    if (counted.count > counted.quota) this.#exceeded(normalAddress(request.ip), counted)
+    if (counted.count > counted.quota) this.#exceeded(clientAddress(request), counted)
   }
 
   async takeGuess(request: FastifyRequest, kind: GuessKind): Promise<void> {
@@ -145,7 +145,7 @@ export class CountingRateLimits implements RateLimits {
 
   /** @param address an address or a network as `bans` names it. */
   liftBan(address: string): boolean {
-    return this.#bans.lift(address) || this.#bans.lift(networkOf(normalAddress(address)))
+    return this.#bans.lift(address) || this.#bans.lift(networkOf(normalAddress(address) ?? address))
   }
 
   /** Keys counted now. */
@@ -159,7 +159,7 @@ export class CountingRateLimits implements RateLimits {
 
   #guess(request: FastifyRequest, kind: GuessKind, points: number) {
     if (this.#off) return
-    const address = normalAddress(request.ip)
+    const address = clientAddress(request)
     const counted = this.#count(`g ${kind} `, address, this.#policies.guesses[kind], points)
     const spent = points > 0 ? counted.count > counted.quota : counted.count >= counted.quota
     if (spent) this.#exceeded(address, counted)

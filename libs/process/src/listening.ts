@@ -1,4 +1,8 @@
 /** Where a host listens, and what links to it say. */
+
+import { lookup } from 'node:dns/promises'
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { StartFault } from './start-fault.ts'
 
@@ -17,11 +21,39 @@ interface Listener {
 
 /** @throws StartFault PORT_TAKEN when the address cannot be had */
 export async function listen(app: FastifyInstance, listener: Listener): Promise<void> {
+  const [first = listener.host, ...others] = await addressesOf(listener.host)
+  const beside = others.map((host) => ({ host, server: serverBeside(app) }))
+  if (beside.length > 0)
+    app.addHook('preClose', async () => {
+      for (const { server } of beside) server.close()
+    })
   try {
-    await app.listen({ host: listener.host, port: listener.port })
+    await app.listen({ host: first, port: listener.port })
+    const { port } = app.server.address() as { port: number }
+    // An address that cannot be had is left out: the first one is there.
+    for (const { host, server } of beside) await bound(server, { host, port }).catch(() => server.close())
   } catch (error) {
     throw addressFault(error, listener) ?? error
   }
+}
+
+/** `localhost` is two addresses on most machines. */
+async function addressesOf(host: string): Promise<string[]> {
+  if (host !== 'localhost') return [host]
+  const found = await lookup(host, { all: true })
+  return [...new Set(found.map(({ address }) => address))]
+}
+
+/** Hands the connections to another address over to the host's one server, which bounds and counts them. */
+function serverBeside(app: FastifyInstance): Server {
+  return createServer({ allowHalfOpen: true, noDelay: true }, (socket) =>
+    app.server.emit('connection', socket),
+  )
+}
+
+async function bound(server: Server, address: { host: string; port: number }): Promise<void> {
+  server.listen(address)
+  await once(server, 'listening')
 }
 
 /** In an operator's words why the address cannot be had. @returns undefined where the error is another one */

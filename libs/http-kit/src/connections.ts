@@ -1,0 +1,372 @@
+/**
+ * The connections of one listener: how many there are, whose they are, and one request of each at a time.
+ *
+ * A connection costs a descriptor and memory whether it asks for something or not, and nobody need prove anything to open one. So:
+ *
+ * - A listener has a maximum, and a network (IPv6: a /64) has a smaller one. At its own maximum a network loses its connection that
+ *   idles longest; when none idles the new one is refused.
+ * - Above half of the maximum the listener is scarce: with each newcomer, the longest idle connection of the network that has the most is closed.
+ * - At the maximum, when none of that network idles, its slowest connection is closed, as long as that network has more than the newcomer's.
+ *   Only then is a newcomer refused.
+ * - Idle is a connection without a whole request head: silent, kept alive, or in the middle of its headers. A request that waits for us is never
+ *   closed.
+ *
+ * Connections of trusted proxies carry many clients: they have no maximum of their own, and idle ones go only when the listener is
+ * full. There the clients' requests under way are counted instead, by the addresses the proxy tells.
+ *
+ * Requests that a client sends ahead of the answers (pipelining) wait for their turn here, unhandled: their answers are not made before they can be
+ * sent. A client that sends more of them ahead than any does in earnest loses its connection.
+ */
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { type Clock, systemClock } from '@holdfast/kernel'
+import type { FastifyRequest } from 'fastify'
+import type { Registry } from 'prom-client'
+import { clientAddress, networkOf, normalAddress } from './addresses.ts'
+import { connectionFigures } from './connection-figures.ts'
+
+/** How many connections a listener takes. */
+export interface ConnectionLimits {
+  max: number
+  /** Also: requests under way of one network behind trusted proxies. Infinity: no limit. */
+  perNetworkMax: number
+}
+
+/** Browsers send nothing ahead, libraries that do send a few dozen. */
+export const requestsAheadMax = 64
+/** Of all request lines and headers that wait: one read of a socket holds no more. */
+const aheadBytesMax = 64 * 1024
+/** A connection that was made, or answered, this long ago may be about to send: it goes only when the listener is full. */
+const idleMs = 1_000
+/** How often the pace of connections is looked at while the listener is scarce. */
+const lookMs = 1_000
+/** Its pace is not known before. */
+const youngMs = 2_000
+
+export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
+export type RefuseSocket = (socket: Socket, status: 'error-rateLimit' | 'error-unavailable') => void
+
+export interface ConnectionsParts {
+  /** Label of the metrics. */
+  host: string
+  limits: ConnectionLimits
+  /** Is this peer a proxy whose clients are told by X-Forwarded-For? */
+  isProxy: (address: string) => boolean
+  /** Answers a connection that gets no more than this. */
+  refuse: RefuseSocket
+  handle: RequestHandler
+  metrics: Registry
+  clock?: Clock
+}
+
+/** Connections of one network. */
+interface Network {
+  name: string
+  open: Set<Connection>
+  /** Its connections are not its own. */
+  isProxy: boolean
+}
+
+const heldBy = Symbol('connection')
+type HeldSocket = Socket & { [heldBy]?: Connection }
+
+export class Connections {
+  readonly #parts: ConnectionsParts
+  readonly #clock: Clock
+  readonly #networks = new Map<string, Network>()
+  /** Requests under way behind proxies, by the client's network. */
+  readonly #clients = new Map<string, number>()
+  readonly #figures: ReturnType<typeof connectionFigures>
+  #open = 0
+  #looking: NodeJS.Timeout | undefined
+
+  constructor(parts: ConnectionsParts) {
+    this.#parts = parts
+    this.#clock = parts.clock ?? systemClock
+    this.#figures = connectionFigures(parts.metrics)
+    this.#figures.max.set({ host: parts.host }, parts.limits.max)
+    this.#figures.open.set({ host: parts.host }, 0)
+  }
+
+  /** Counts the server's connections from now on. */
+  watch(server: Server): void {
+    server.on('connection', (socket) => this.#take(socket))
+    server.on('close', () => clearTimeout(this.#looking))
+  }
+
+  /** Connections open now. */
+  get size(): number {
+    return this.#open
+  }
+
+  /** Handles the request when those before it on its connection are answered. */
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    const connection = (request.socket as HeldSocket)[heldBy]
+    // Refused, and not closed yet.
+    if (connection === undefined) {
+      request.socket.destroy()
+      return
+    }
+    if (connection.running === undefined) this.#begin(connection, response)
+    else this.#sendAhead(connection, response)
+  }
+
+  /**
+   * Counts a request under way behind a proxy for its client; over with its answer.
+   * @returns false when the client's network has as many under way as it may
+   */
+  takeClient(request: FastifyRequest): boolean {
+    const connection = (request.raw.socket as HeldSocket)[heldBy]
+    if (connection === undefined || !connection.network.isProxy || connection.client !== undefined)
+      return true
+    const network = networkOf(clientAddress(request))
+    const count = this.#clients.get(network) ?? 0
+    if (count >= this.#parts.limits.perNetworkMax) {
+      this.#refused('network')
+      return false
+    }
+    this.#clients.set(network, count + 1)
+    connection.client = network
+    return true
+  }
+
+  #begin(connection: Connection, response: ServerResponse): void {
+    connection.running = response
+    response.once('close', answered)
+    this.#parts.handle(response.req, response)
+  }
+
+  #sendAhead(connection: Connection, response: ServerResponse): void {
+    const { ahead } = connection
+    connection.aheadBytes += headBytes(response.req)
+    if (ahead.length < requestsAheadMax && connection.aheadBytes <= aheadBytesMax) {
+      ahead.push(response)
+      return
+    }
+    if (connection.socket.destroyed) return
+    this.#refused('pipelining')
+    connection.socket.destroy()
+  }
+
+  /** @internal the answer of what runs is over, whole or not */
+  answered(connection: Connection): void {
+    connection.running = undefined
+    connection.sinceMs = this.#clock.monotonic()
+    if (connection.client !== undefined) this.#leaveClient(connection)
+    if (connection.ahead.length === 0) return
+    const { socket } = connection
+    // Nobody would hear the answer.
+    if (socket.destroyed || socket.writableEnded) connection.ahead.length = 0
+    const next = connection.ahead.shift()
+    if (next === undefined) return
+    connection.aheadBytes -= headBytes(next.req)
+    this.#begin(connection, next)
+  }
+
+  #leaveClient(connection: Connection): void {
+    const network = connection.client as string
+    connection.client = undefined
+    const count = (this.#clients.get(network) ?? 1) - 1
+    if (count > 0) this.#clients.set(network, count)
+    else this.#clients.delete(network)
+  }
+
+  #take(socket: HeldSocket): void {
+    const { limits, refuse, isProxy } = this.#parts
+    const address = normalAddress(socket.remoteAddress)
+    if (address === undefined) {
+      socket.destroy() // it is gone already
+      return
+    }
+    const proxied = isProxy(address)
+    const name = proxied ? `proxy ${address}` : networkOf(address)
+    const network = this.#networks.get(name) ?? { name, open: new Set(), isProxy: proxied }
+    if (!proxied && network.open.size >= limits.perNetworkMax && !this.#closeIdle(network, 'network')) {
+      this.#refused('network')
+      refuse(socket, 'error-rateLimit')
+      return
+    }
+    if (!this.#makeRoom(network)) {
+      this.#refused('full')
+      refuse(socket, 'error-unavailable')
+      return
+    }
+    this.#networks.set(name, network)
+    const connection = new Connection(this, { socket, network, nowMs: this.#clock.monotonic() })
+    socket[heldBy] = connection
+    network.open.add(connection)
+    this.#open++
+    this.#figures.open.set({ host: this.#parts.host }, this.#open)
+    socket.once('close', () => this.#leave(connection))
+  }
+
+  #leave(connection: Connection): void {
+    const { network } = connection
+    if (!network.open.delete(connection)) return
+    this.#open--
+    this.#figures.open.set({ host: this.#parts.host }, this.#open)
+    if (network.open.size === 0) this.#networks.delete(network.name)
+    connection.ahead.length = 0
+    if (connection.client !== undefined) this.#leaveClient(connection)
+  }
+
+  /** @returns whether there is room for one more */
+  #makeRoom(newcomer: Network): boolean {
+    const { max } = this.#parts.limits
+    if (this.#open + 1 <= max / 2) return true
+    this.#lookSoon()
+    const largest = this.#largest()
+    if (largest !== undefined && largest.open.size > newcomer.open.size) this.#closeIdle(largest, 'idle')
+    if (this.#open < max) return true
+    if (largest !== undefined && largest.open.size > newcomer.open.size + 1 && this.#closeSlowest(largest))
+      return true
+    return this.#closeAnyIdle()
+  }
+
+  #largest(): Network | undefined {
+    let largest: Network | undefined
+    for (const network of this.#networks.values())
+      if (!network.isProxy && network.open.size > (largest?.open.size ?? 0)) largest = network
+    return largest
+  }
+
+  /** The one that idles longest. */
+  #closeIdle(network: Network, reason: 'idle' | 'network', afterMs = idleMs): boolean {
+    let longest: Connection | undefined
+    for (const connection of network.open)
+      if (
+        connection.running === undefined &&
+        connection.sinceMs < (longest?.sinceMs ?? Number.POSITIVE_INFINITY)
+      )
+        longest = connection
+    if (longest === undefined || this.#clock.monotonic() - longest.sinceMs < afterMs) return false
+    this.#evict(longest, reason)
+    return true
+  }
+
+  /** The listener is full: whichever idles longest of all, proxies' too. */
+  #closeAnyIdle(): boolean {
+    let longest: Connection | undefined
+    for (const { open } of this.#networks.values())
+      for (const connection of open)
+        if (
+          connection.running === undefined &&
+          connection.sinceMs < (longest?.sinceMs ?? Number.POSITIVE_INFINITY)
+        )
+          longest = connection
+    if (longest === undefined) return false
+    this.#evict(longest, 'idle')
+    return true
+  }
+
+  #closeSlowest(network: Network): boolean {
+    if (this.#closeIdle(network, 'idle', 0)) return true
+    const nowMs = this.#clock.monotonic()
+    let slowest: Connection | undefined
+    let least = Number.POSITIVE_INFINITY
+    for (const connection of network.open) {
+      const pace = connection.waitsForUs ? Number.POSITIVE_INFINITY : connection.pace(nowMs)
+      if (pace >= least) continue
+      slowest = connection
+      least = pace
+    }
+    if (slowest === undefined) return false
+    this.#evict(slowest, 'slow')
+    return true
+  }
+
+  #evict(connection: Connection, reason: 'idle' | 'network' | 'slow'): void {
+    this.#figures.evicted.inc({ host: this.#parts.host, reason })
+    connection.socket.destroy()
+    // Its close comes later; the place is free now.
+    this.#leave(connection)
+  }
+
+  #refused(reason: 'full' | 'network' | 'pipelining'): void {
+    this.#figures.refused.inc({ host: this.#parts.host, reason })
+  }
+
+  /** While the listener is scarce, so that the slow are known when it is full. */
+  #lookSoon(): void {
+    this.#looking ??= setTimeout(() => {
+      this.#looking = undefined
+      const nowMs = this.#clock.monotonic()
+      for (const { open } of this.#networks.values()) for (const connection of open) connection.look(nowMs)
+      if (this.#open > this.#parts.limits.max / 2) this.#lookSoon()
+    }, lookMs).unref()
+  }
+}
+
+/** Bytes that reached a socket past Node, which does not count them. */
+export function notePassed(socket: Socket | null, bytes: number): void {
+  const connection = (socket as HeldSocket | null)?.[heldBy]
+  if (connection !== undefined) connection.passedBytes += bytes
+}
+
+/** A listener of responses; one function for all of them. */
+function answered(this: ServerResponse): void {
+  const connection = (this.req.socket as HeldSocket)[heldBy]
+  if (connection?.running === this) connection.owner.answered(connection)
+}
+
+/** Pace is judged over this long. */
+const windowMs = 10_000
+
+class Connection {
+  readonly owner: Connections
+  readonly socket: HeldSocket
+  readonly network: Network
+  readonly ahead: ServerResponse[] = []
+  aheadBytes = 0
+  passedBytes = 0
+  running: ServerResponse | undefined
+  /** Monotonic time at which it was opened or answered last. */
+  sinceMs: number
+  /** The network of the client behind a proxy whose request runs. */
+  client: string | undefined
+  readonly #openedMs: number
+  #windowMs: number
+  #windowBytes = 0
+
+  constructor(
+    owner: Connections,
+    { socket, network, nowMs }: { socket: HeldSocket; network: Network; nowMs: number },
+  ) {
+    this.owner = owner
+    this.socket = socket
+    this.network = network
+    this.sinceMs = nowMs
+    this.#openedMs = nowMs
+    this.#windowMs = nowMs
+  }
+
+  look(nowMs: number): void {
+    if (nowMs - this.#windowMs < windowMs) return
+    this.#windowMs = nowMs
+    this.#windowBytes = this.#bytes
+  }
+
+  /** Bytes a millisecond, lately. */
+  pace(nowMs: number): number {
+    if (nowMs - this.#openedMs < youngMs) return Number.POSITIVE_INFINITY
+    return (this.#bytes - this.#windowBytes) / Math.max(1, nowMs - this.#windowMs)
+  }
+
+  /** The client has said all and can take more: it is we who are slow. */
+  get waitsForUs(): boolean {
+    const { running } = this
+    if (running === undefined || !running.req.complete) return false
+    return this.socket.writableLength === 0 && running.writableLength === 0
+  }
+
+  get #bytes(): number {
+    return this.socket.bytesRead + this.socket.bytesWritten + this.passedBytes
+  }
+}
+
+/** About what a request's head takes while it waits. */
+function headBytes({ url, rawHeaders }: IncomingMessage): number {
+  let bytes = url?.length ?? 0
+  for (const text of rawHeaders) bytes += text.length
+  return bytes
+}

@@ -1,0 +1,310 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { systemClock } from '@holdfast/kernel'
+import type { FastifyInstance } from 'fastify'
+import { pino } from 'pino'
+import { Registry } from 'prom-client'
+import t, { type Test } from 'tap'
+import {
+  clientAddress,
+  createHttpHost,
+  createRateLimits,
+  type HttpHostOptions,
+  ok,
+  requestsAheadMax,
+} from '../src/index.ts'
+
+interface Held {
+  app: FastifyInstance
+  metrics: Registry
+  /** Requests that are being handled, the latest last. */
+  handled: string[]
+  /** Lets the oldest of them be answered. */
+  answer(): void
+  /** From an address of 127.0.0.0/8. */
+  dial(from?: string): Promise<Client>
+}
+
+interface Client {
+  socket: Socket
+  received(): string
+  closed: Promise<void>
+  isOpen(): boolean
+}
+
+/** A host whose `/held` waits until it is told to answer. */
+async function listening(t: Test, options: Partial<HttpHostOptions> = {}): Promise<Held> {
+  const metrics = new Registry()
+  const app = createHttpHost({
+    name: 'api',
+    log: pino({ level: 'silent' }),
+    metrics,
+    trustProxy: false,
+    cors: false,
+    limits: createRateLimits({ mode: 'off', clock: systemClock }),
+    ...options,
+  })
+  const handled: string[] = []
+  const waiting: (() => void)[] = []
+  app.get('/held/:name', async (request) => {
+    handled.push((request.params as { name: string }).name)
+    await new Promise<void>((resolve) => waiting.push(resolve))
+    return ok({ address: clientAddress(request) })
+  })
+  app.get('/now', async (request) => ok({ address: clientAddress(request) }))
+  app.post('/body', async () => ok({}))
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = app.server.address() as { port: number }
+  const sockets: Socket[] = []
+  t.teardown(async () => {
+    for (const socket of sockets) socket.destroy()
+    for (const one of waiting) one()
+    await app.close()
+  })
+  return {
+    app,
+    metrics,
+    handled,
+    answer: () => waiting.shift()?.(),
+    async dial(from = '127.0.0.1') {
+      const socket = connect({ port, host: '127.0.0.1', localAddress: from })
+      sockets.push(socket)
+      let text = ''
+      let open = true
+      socket.setEncoding('latin1').on('data', (more: string) => {
+        text += more
+      })
+      socket.on('error', () => {})
+      const closed = once(socket, 'close').then(() => {
+        open = false
+      })
+      await once(socket, 'connect')
+      return { socket, received: () => text, closed, isOpen: () => open }
+    },
+  }
+}
+
+const get = (path: string, headers = '') => `GET ${path} HTTP/1.1\r\nHost: x\r\n${headers}\r\n`
+
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 5))
+}
+
+async function figure(metrics: Registry, name: string, labels: Record<string, string>): Promise<number> {
+  const { values } = (await metrics.getSingleMetric(name)?.get()) ?? { values: [] }
+  const found = values.find(({ labels: has }) =>
+    Object.entries(labels).every(([key, value]) => has[key] === value),
+  )
+  return found?.value ?? 0
+}
+
+const open = (held: Held) => figure(held.metrics, 'holdfast_connections', { host: 'api' })
+const refused = (held: Held, reason: string) =>
+  figure(held.metrics, 'holdfast_connections_refused_total', { host: 'api', reason })
+const evicted = (held: Held, reason: string) =>
+  figure(held.metrics, 'holdfast_connections_evicted_total', { host: 'api', reason })
+
+/** A connection counts as about to send for a second. */
+const idle = () => new Promise((resolve) => setTimeout(resolve, 1_050))
+
+t.test('requests sent ahead are handled one at a time, in their order', async (t) => {
+  const held = await listening(t)
+  const client = await held.dial()
+  client.socket.write(get('/held/a') + get('/held/b') + get('/held/c'))
+  await until(() => held.handled.length === 1)
+  await new Promise((resolve) => setImmediate(resolve))
+  t.same(held.handled, ['a'], 'the second one waits for its turn')
+  held.answer()
+  await until(() => held.handled.length === 2)
+  held.answer()
+  await until(() => held.handled.length === 3)
+  held.answer()
+  await until(() => client.received().split('HTTP/1.1 200').length === 4)
+  t.same(held.handled, ['a', 'b', 'c'])
+})
+
+t.test('a connection that sends too many requests ahead is closed, one at the bound is served', async (t) => {
+  const held = await listening(t)
+  const fair = await held.dial()
+  fair.socket.write(get('/now').repeat(requestsAheadMax + 1))
+  await until(() => fair.received().split('HTTP/1.1 200').length === requestsAheadMax + 2)
+  const greedy = await held.dial()
+  greedy.socket.write(get('/held/x') + get('/now').repeat(500))
+  await greedy.closed
+  t.same(held.handled, ['x'])
+  t.equal(await refused(held, 'pipelining'), 1)
+  await until(async () => (await open(held)) === 1)
+})
+
+t.test('a request behind one whose connection ends is not handled', async (t) => {
+  const held = await listening(t)
+  const client = await held.dial()
+  client.socket.write(get('/held/a', 'Connection: close\r\n') + get('/held/b'))
+  await until(() => held.handled.length === 1)
+  held.answer()
+  await client.closed
+  t.same(held.handled, ['a'])
+})
+
+t.test('a network at its maximum loses its longest idle connection, or is refused', async (t) => {
+  const held = await listening(t, { connections: { max: 100, perNetworkMax: 2 } })
+  const first = await held.dial()
+  const second = await held.dial()
+  second.socket.write(get('/held/a'))
+  await until(() => held.handled.length === 1)
+  const early = await held.dial()
+  await early.closed
+  t.match(early.received(), /^HTTP\/1\.1 429 .*Retry-After.*error-rateLimit/s, 'none is idle for a second')
+  await idle()
+  const third = await held.dial()
+  await first.closed
+  t.equal(await evicted(held, 'network'), 1)
+  third.socket.write(get('/held/b'))
+  await until(() => held.handled.length === 2)
+  await idle()
+  const fourth = await held.dial()
+  await fourth.closed
+  t.equal(await refused(held, 'network'), 2, 'both are busy')
+  const other = await held.dial('127.0.0.2')
+  other.socket.write(get('/now'))
+  await until(() => other.received().includes('200'))
+  t.equal(await open(held), 3)
+})
+
+t.test('above half of the maximum the largest network gives up idle connections for newcomers', async (t) => {
+  const held = await listening(t, { connections: { max: 10, perNetworkMax: 100 } })
+  const idlers: Client[] = []
+  for (let at = 0; at < 4; at++) idlers.push(await held.dial('127.0.0.9'))
+  // Half a head is idle, too.
+  idlers.push(await held.dial('127.0.0.9'))
+  idlers[4]?.socket.write('GET / HTTP/1.1\r\nHost:')
+  await until(async () => (await open(held)) === 5)
+  await idle()
+  for (let at = 1; at <= 4; at++) {
+    const newcomer = await held.dial(`127.0.0.${at}`)
+    newcomer.socket.write(get('/now'))
+    await until(() => newcomer.received().includes('200'))
+  }
+  await until(() => idlers.filter((client) => client.isOpen()).length === 1)
+  t.equal(await evicted(held, 'idle'), 4)
+  t.equal(await open(held), 5)
+})
+
+t.test(
+  'a full host closes slow connections of the largest network; a request that waits for us stays',
+  async (t) => {
+    const held = await listening(t, { connections: { max: 6, perNetworkMax: 100 } })
+    const slow: Client[] = []
+    for (let at = 0; at < 4; at++) {
+      const client = await held.dial('127.0.0.9')
+      client.socket.write('POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{')
+      slow.push(client)
+    }
+    const busy = await held.dial('127.0.0.9')
+    busy.socket.write(get('/held/a'))
+    await until(() => held.handled.length === 1)
+    const one = await held.dial('127.0.0.1')
+    one.socket.write(get('/held/b'))
+    await until(() => held.handled.length === 2)
+    // Its pace is known after two seconds.
+    await idle()
+    await idle()
+    for (const from of ['127.0.0.2', '127.0.0.3']) {
+      const newcomer = await held.dial(from)
+      newcomer.socket.write(get('/now'))
+      await until(() => newcomer.received().includes('200'))
+    }
+    t.equal(await evicted(held, 'slow'), 2)
+    t.ok(busy.isOpen())
+    t.ok(one.isOpen())
+    t.equal(slow.filter((client) => client.isOpen()).length, 2)
+  },
+)
+
+t.test('a full host refuses when everybody has the same', async (t) => {
+  const held = await listening(t, { connections: { max: 3, perNetworkMax: 100 } })
+  for (const at of [1, 2, 3]) {
+    const client = await held.dial(`127.0.0.${at}`)
+    client.socket.write(get(`/held/${at}`))
+  }
+  await until(() => held.handled.length === 3)
+  const late = await held.dial('127.0.0.4')
+  await late.closed
+  t.match(late.received(), /^HTTP\/1\.1 503 .*error-unavailable/s)
+  t.equal(await refused(held, 'full'), 1)
+  held.answer()
+  held.answer()
+  held.answer()
+  await until(async () => {
+    const next = await held.dial('127.0.0.4')
+    next.socket.write(get('/now'))
+    await until(() => next.received() !== '' || !next.isOpen())
+    return next.received().includes('200')
+  })
+})
+
+t.test('a proxy has no maximum of its own; the requests of its clients have', async (t) => {
+  const held = await listening(t, {
+    connections: { max: 100, perNetworkMax: 2 },
+    trustProxy: ['loopback'],
+  })
+  const ask = async (name: string, client: string) => {
+    const connection = await held.dial()
+    connection.socket.write(get(`/held/${name}`, `X-Forwarded-For: ${client}\r\n`))
+    return connection
+  }
+  for (const [at, client] of [
+    '10.0.0.1',
+    '10.0.0.1',
+    '10.0.0.2',
+    '[2001:db8::1]:80',
+    '2001:db8::2',
+  ].entries())
+    await ask(`${at}`, client)
+  await until(() => held.handled.length === 5)
+  const over = await ask('over', '10.0.0.1:4444')
+  await until(() => over.received() !== '')
+  t.match(over.received(), /^HTTP\/1\.1 429 /)
+  const over6 = await ask('over', '2001:db8::ffff')
+  await until(() => over6.received() !== '')
+  t.match(over6.received(), /^HTTP\/1\.1 429 /, 'a /64 is one network')
+  held.answer()
+  await until(async () => {
+    const next = await held.dial()
+    next.socket.write(get('/now', 'X-Forwarded-For: 10.0.0.1\r\n'))
+    await until(() => next.received() !== '')
+    return next.received().includes('HTTP/1.1 200')
+  })
+})
+
+t.test('addresses with ports are read, nonsense is the proxy that passed it on', async (t) => {
+  const held = await listening(t, { trustProxy: ['127.0.0.0/8', '10.0.0.0/8'] })
+  const addressOf = async (forwarded: string) => {
+    const client = await held.dial('127.0.0.7')
+    client.socket.write(get('/now', `X-Forwarded-For: ${forwarded}\r\n`))
+    await until(() => client.received().includes('"address"'))
+    return /"address":"([^"]*)"/.exec(client.received())?.[1]
+  }
+  t.equal(await addressOf('1.2.3.4'), '1.2.3.4')
+  t.equal(await addressOf('1.2.3.4:5555'), '1.2.3.4')
+  t.equal(await addressOf('[2001:db8::7]:80'), '2001:db8::7')
+  t.equal(await addressOf('[2001:db8::7]'), '2001:db8::7')
+  t.equal(await addressOf('::ffff:1.2.3.4'), '1.2.3.4')
+  t.equal(
+    await addressOf('1.2.3.4:5555, 10.0.0.8:1234'),
+    '1.2.3.4',
+    'a proxy that is told with its port is known',
+  )
+  t.equal(await addressOf('nonsense'), '127.0.0.7')
+  t.equal(await addressOf('unknown, 10.0.0.8'), '10.0.0.8')
+  t.equal(await addressOf('127.1'), '127.0.0.7', 'a short form is no address')
+  t.equal(await addressOf('9.9.9.9, 1.2.3.4'), '1.2.3.4', 'who is not trusted is not believed')
+})
+
+t.test('two Host headers are refused', async (t) => {
+  const held = await listening(t)
+  const client = await held.dial()
+  client.socket.write('GET /now HTTP/1.1\r\nHost: a\r\nhOST: b\r\n\r\n')
+  await until(() => client.received() !== '')
+  t.match(client.received(), /^HTTP\/1\.1 400 .*error-host/s)
+})

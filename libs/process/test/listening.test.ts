@@ -1,0 +1,25 @@
+import { lookup } from 'node:dns/promises'
+import fastify from 'fastify'
+import t from 'tap'
+import { listen, urlOf } from '../src/index.ts'
+
+t.test('localhost is listened to under all of its addresses, by one server', async (t) => {
+  const addresses = new Set((await lookup('localhost', { all: true })).map(({ address }) => address))
+  addresses.add('127.0.0.1')
+  let connections = 0
+  // A host with a server of its own listens once; `createHttpHost` makes one.
+  const { createServer } = await import('node:http')
+  const app = fastify({
+    serverFactory: (handle) => createServer(handle as never).on('connection', () => connections++),
+  })
+  app.get('/', async () => 'here')
+  await listen(app, { name: 'api', host: 'localhost', port: 0 })
+  const { port } = app.server.address() as { port: number }
+  for (const address of addresses) {
+    const answer = await fetch(urlOf(address, port))
+    t.equal(await answer.text(), 'here', address)
+  }
+  t.ok(connections >= addresses.size, 'each of them is seen by the one server')
+  await app.close()
+  for (const address of addresses) await t.rejects(fetch(urlOf(address, port)), `${address} is closed`)
+})
