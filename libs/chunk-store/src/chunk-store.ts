@@ -115,7 +115,8 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
       const catalogue = await (machine.catalogue?.() ?? openRocksCatalogue(options.path, log, { anew }))
       let store: ChunkStore | undefined
       try {
-        const files = new ExtentFiles(disk, directory)
+        const { openExtentsMax } = boundsOf(options, 0)
+        const files = new ExtentFiles(disk, directory, { openMax: openExtentsMax })
         const end = new OrderlyEnd(disk, options.path)
         const surveyed = await survey({ catalogue, disk, directory, files, end, log, randomFill })
         const space = await disk.space(directory)

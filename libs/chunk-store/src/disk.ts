@@ -13,8 +13,9 @@ export interface Disk {
   /**
    * Opens for reading and writing. With `create`, an empty file is made when there is none; its entry needs
    * `syncDirectory`.
+   * @param options.exclusive with `create`: EEXIST when there is one.
    */
-  open(path: string, options: { create: boolean }): Promise<DiskFile>
+  open(path: string, options: { create: boolean; exclusive?: boolean }): Promise<DiskFile>
   remove(path: string): Promise<void>
   /** Bytes the file occupies, holes left out; 0 when it is missing. */
   allocatedBytes(path: string): Promise<number>

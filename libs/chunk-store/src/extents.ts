@@ -18,8 +18,10 @@ import type { Passed } from './page-pipe.ts'
 import type { ExtentRow, ExtentState } from './rows.ts'
 import { alignedBytes, slotBytes } from './slots.ts'
 
-/** Extents whose files are open at once; each takes two descriptors. */
-const openFilesMax = 96
+/** Extents whose files are open at once, two descriptors each. Reads that come one after the other seldom need more than a few. */
+export const openExtentsMaxDefault = 96
+/** The open extent, those that compaction reads and fills, and some readers: with fewer each of them would close what the next one needs. */
+export const openExtentsMaxLeast = 8
 
 export class Extent implements ExtentRow {
   readonly number: number
@@ -85,14 +87,19 @@ export class Extent implements ExtentRow {
     return this.#files.use(this, (file) => file.readUncached(into, position))
   }
 
-  /** @throws the failure; the extent takes nothing more after it. */
+  /** What was written and not synced since: its file is better not closed. */
+  get isUnsynced(): boolean {
+    return this.#synced !== this.#written
+  }
+
+  /** @throws the failure; the extent takes nothing more after it. `UNAVAILABLE` when its file could not be opened: nothing happened. */
   async write(bytes: Uint8Array, position: number): Promise<void> {
     if (this.failure !== undefined) throw this.failure
     try {
       await this.#files.use(this, (file) => file.write(bytes, position))
       this.#written++
     } catch (error) {
-      throw this.#fail(error)
+      throw didNotBegin(error) ? error : this.#fail(error)
     } finally {
       this.#allocatedBytes = undefined
     }
@@ -106,7 +113,7 @@ export class Extent implements ExtentRow {
     if (this.#syncing === undefined) return this.#sync()
     this.#nextSync ??= this.#syncing.then(
       () => this.#sync(),
-      () => Promise.reject(this.failure),
+      (error) => (this.failure === undefined ? this.#sync() : Promise.reject(error)),
     )
     return this.#nextSync
   }
@@ -128,7 +135,7 @@ export class Extent implements ExtentRow {
       this.fileBytes = Math.max(this.fileBytes, bytes)
     } catch (error) {
       const fault = faultOf(error, `extent ${this.number}`)
-      throw fault.code === 'FULL' ? fault : this.#fail(error)
+      throw fault.code === 'FULL' || didNotBegin(fault) ? fault : this.#fail(error)
     } finally {
       this.#allocatedBytes = undefined
     }
@@ -232,7 +239,7 @@ export class Extent implements ExtentRow {
           this.#synced = written
         },
         (error) => {
-          throw this.#fail(error)
+          throw didNotBegin(error) ? error : this.#fail(error)
         },
       )
       .finally(() => {
@@ -254,30 +261,58 @@ interface OpenFile {
   file: Promise<DiskFile>
   /** The same once it is there. */
   opened: DiskFile | undefined
+  /** Operations that have it or wait for it. While there are any it is not closed. */
   users: number
+  /** Set by the one who waits for the last of them. */
+  quiet: (() => void) | undefined
 }
 
-/** The files of the extents, of which a bounded number is open. */
+/**
+ * The files of the extents, of which a bounded number is open. An operation holds its file from before it is opened until it has ended, and a
+ * file is closed only while nobody holds it: no read or write ever meets a descriptor that was closed, or given to another file. When all are
+ * in use, who needs one more waits in turn; an operation never needs a second one, so all of them end.
+ */
 export class ExtentFiles {
   readonly #disk: Disk
   readonly #directory: string
+  readonly #openMax: number
   readonly #open = new Map<Extent, OpenFile>()
+  readonly #closing = new Set<Promise<void>>()
+  /** Those that are open, being opened or being closed. */
+  #taken = 0
+  readonly #waiting: (() => void)[] = []
   /** Told once an extent can take no more. */
   failed: (extent: Extent) => void = () => {}
 
-  constructor(disk: Disk, directory: string) {
+  /** @param options.openMax extents whose files are open at once, `openExtentsMaxLeast` or more. */
+  constructor(disk: Disk, directory: string, { openMax = openExtentsMaxDefault }: { openMax?: number } = {}) {
     this.#disk = disk
     this.#directory = directory
+    this.#openMax = Math.max(openExtentsMaxLeast, openMax)
   }
 
   path(extent: { number: number }): string {
     return join(this.#directory, extentFileName(extent.number))
   }
 
+  /** For metrics. */
+  get openCount(): number {
+    return this.#taken
+  }
+
+  /** @throws BlobFault `UNAVAILABLE`; EEXIST when there is such a file. */
   async create(extent: Extent): Promise<void> {
-    const file = await this.#disk.open(this.path(extent), { create: true })
-    await this.#disk.syncDirectory(this.#directory)
-    this.#open.set(extent, { file: Promise.resolve(file), opened: file, users: 0 })
+    const file = await this.#openFile(extent, { create: true })
+    try {
+      await this.#disk.syncDirectory(this.#directory)
+    } catch (error) {
+      await this.#closeFile(file).catch(() => {})
+      await this.#disk.remove(this.path(extent)).catch(() => {})
+      throw error
+    }
+    const held = { file: Promise.resolve(file), opened: file, users: 0, quiet: undefined }
+    this.#open.set(extent, held)
+    this.#released(extent, held)
   }
 
   /** The file, for what is done with it in this very turn; undefined while it is not open. */
@@ -285,24 +320,16 @@ export class ExtentFiles {
     return this.#open.get(extent)?.opened
   }
 
+  /** @throws BlobFault `UNAVAILABLE` when no descriptor is to be had for it: it is as if nothing had been asked. */
   async use<T>(extent: Extent, act: (file: DiskFile) => Promise<T>): Promise<T> {
-    let held = this.#open.get(extent)
-    if (held === undefined) {
-      held = {
-        file: this.#disk.open(this.path(extent), { create: false }),
-        opened: undefined,
-        users: 0,
-      }
-      held.file.catch(() => this.#open.delete(extent))
-      this.#open.set(extent, held)
-      this.#closeIdle()
-    }
+    const held = this.#open.get(extent) ?? this.#begin(extent)
     held.users++
     try {
       held.opened ??= await held.file
       return await act(held.opened)
     } finally {
       held.users--
+      if (held.users === 0) this.#released(extent, held)
     }
   }
 
@@ -310,6 +337,7 @@ export class ExtentFiles {
     return this.#disk.allocatedBytes(this.path(extent))
   }
 
+  /** Waits for those who read it still. */
   async remove(extent: Extent): Promise<void> {
     await this.#close(extent)
     await this.#disk.remove(this.path(extent))
@@ -318,27 +346,126 @@ export class ExtentFiles {
 
   /** Waits for what is being read or written. */
   async closeAll(): Promise<void> {
-    for (const [extent, held] of [...this.#open]) {
-      while (held.users > 0) await new Promise(setImmediate)
-      await this.#close(extent)
-    }
+    for (const extent of [...this.#open.keys()]) await this.#close(extent)
+    await Promise.all(this.#closing)
     this.#disk.close?.()
   }
 
-  async #close(extent: Extent): Promise<void> {
-    const held = this.#open.get(extent)
-    this.#open.delete(extent)
-    if (held !== undefined) await (await held.file).close()
+  /** @returns without users; the caller becomes one in this turn. */
+  #begin(extent: Extent): OpenFile {
+    const file = this.#openFile(extent, { create: false })
+    const held: OpenFile = { file, opened: undefined, users: 0, quiet: undefined }
+    file.catch(() => {
+      if (this.#open.get(extent) === held) this.#open.delete(extent)
+    })
+    this.#open.set(extent, held)
+    return held
   }
 
-  #closeIdle(): void {
-    if (this.#open.size <= openFilesMax) return
-    for (const [extent, { users }] of this.#open)
-      if (users === 0 && extent.state !== 'open') {
-        void this.#close(extent).catch(() => {})
-        return
-      }
+  async #openFile(extent: Extent, { create }: { create: boolean }): Promise<DiskFile> {
+    await this.#takePlace()
+    try {
+      return await this.#openShort(this.path(extent), create)
+    } catch (error) {
+      this.#givePlace()
+      throw error
+    }
   }
+
+  /** Where the process or the system has no descriptor left, what is idle here goes first. */
+  async #openShort(path: string, create: boolean): Promise<DiskFile> {
+    const options = { create, exclusive: create }
+    try {
+      return await this.#disk.open(path, options)
+    } catch (error) {
+      if (!isShortage(error)) throw error
+      while (this.#closeIdle());
+      await Promise.all(this.#closing)
+    }
+    try {
+      return await this.#disk.open(path, options)
+    } catch (error) {
+      if (!isShortage(error)) throw error
+      throw new BlobFault('UNAVAILABLE', `${path}: ${(error as Error).message}`, { cause: error })
+    }
+  }
+
+  async #takePlace(): Promise<void> {
+    if (this.#taken < this.#openMax) {
+      this.#taken++
+      return
+    }
+    await new Promise<void>((resolve) => {
+      this.#waiting.push(resolve)
+      this.#closeIdle()
+    })
+  }
+
+  /** It goes to the one that waits longest. */
+  #givePlace(): void {
+    const next = this.#waiting.shift()
+    if (next === undefined) this.#taken--
+    else next()
+  }
+
+  #released(extent: Extent, held: OpenFile): void {
+    held.quiet?.()
+    if (this.#waiting.length > this.#closing.size && this.#open.get(extent) === held)
+      void this.#close(extent).catch(() => {})
+  }
+
+  /** Nobody finds it from here on; it is closed once the last of those who have it has ended. */
+  #close(extent: Extent): Promise<void> {
+    const held = this.#open.get(extent)
+    if (held === undefined) return Promise.resolve()
+    this.#open.delete(extent)
+    const closing = this.#closeHeld(held).finally(() => this.#closing.delete(closing))
+    this.#closing.add(closing)
+    return closing
+  }
+
+  async #closeHeld(held: OpenFile): Promise<void> {
+    while (held.users > 0)
+      await new Promise<void>((resolve) => {
+        held.quiet = resolve
+      })
+    const file = held.opened ?? (await held.file.catch(() => undefined))
+    if (file !== undefined) await this.#closeFile(file)
+  }
+
+  async #closeFile(file: DiskFile): Promise<void> {
+    try {
+      await file.close()
+    } finally {
+      this.#givePlace()
+    }
+  }
+
+  /** One that nobody uses: first one that takes no writes. @returns false when there is none. */
+  #closeIdle(): boolean {
+    let found: Extent | undefined
+    for (const [extent, { users }] of this.#open) {
+      if (users > 0) continue
+      found ??= extent
+      if (extent.state === 'open' || extent.isUnsynced) continue
+      found = extent
+      break
+    }
+    if (found === undefined) return false
+    void this.#close(found).catch(() => {})
+    return true
+  }
+}
+
+/** Descriptors, or memory for one, ran out. */
+function isShortage(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException
+  return code === 'EMFILE' || code === 'ENFILE' || code === 'ENOMEM'
+}
+
+/** The file could not be opened for want of a descriptor: nothing was asked of the disk, and it can be asked again. */
+function didNotBegin(error: unknown): boolean {
+  return error instanceof BlobFault && error.code === 'UNAVAILABLE'
 }
 
 export interface Place {

@@ -63,19 +63,23 @@ export class NodeDisk implements Disk {
     })
   }
 
-  async open(path: string, { create }: { create: boolean }): Promise<DiskFile> {
+  async open(
+    path: string,
+    { create, exclusive = false }: { create: boolean; exclusive?: boolean },
+  ): Promise<DiskFile> {
     if (this.#direct === undefined) {
       const allowed = await allowedIn(dirname(path))
       this.#direct = allowed.direct
       this.#pipe = allowed.pipe
     }
-    const flags = constants.O_RDWR | (create ? constants.O_CREAT : 0)
-    const cached = await openFile(path, flags, 0o600)
+    const making = create ? constants.O_CREAT | (exclusive ? constants.O_EXCL : 0) : 0
+    const cached = await openFile(path, constants.O_RDWR | making, 0o600)
     try {
-      const direct = this.#direct ? await openFile(path, flags | constants.O_DIRECT, 0o600) : undefined
+      const direct = this.#direct ? await openFile(path, constants.O_RDWR | constants.O_DIRECT) : undefined
       return new NodeDiskFile({ cached, direct, pipe: this.#pipe, blocks: this.#blocks })
     } catch (error) {
       await closeFile(cached)
+      if (making & constants.O_EXCL) await rm(path, { force: true }) // or the next try would meet it as somebody's
       throw error
     }
   }

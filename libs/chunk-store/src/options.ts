@@ -2,6 +2,7 @@
 import type { Clock } from '@holdfast/kernel'
 import type { Catalogue } from './catalogue.ts'
 import type { Disk } from './disk.ts'
+import { openExtentsMaxDefault, openExtentsMaxLeast } from './extents.ts'
 import { blockBytes } from './format.ts'
 import type { Hashing } from './hashing.ts'
 import type { Log } from './log.ts'
@@ -35,6 +36,11 @@ export interface ChunkStoreOptions {
   ballastBytes?: number
   /** Emptied extents kept for reuse, which spares the device work; others give their space back, all of them while the disk has no room for one more. Default 2. */
   freeExtentsMax?: number
+  /**
+   * Extents whose files are open at once, two descriptors each; who needs one more waits until one is idle. Beside them the store takes some 20
+   * descriptors and one for each table of its catalogue (8 to 64 MiB of rows each). Default 96; at least 8.
+   */
+  openExtentsMax?: number
   /** Threads for md5 and BLAKE3. Default: one for each core. */
   hashThreadsMax?: number
   /** False: write through the page cache. */
@@ -71,6 +77,7 @@ export type StoreBounds = Required<
     | 'lowWaterBytes'
     | 'ballastBytes'
     | 'freeExtentsMax'
+    | 'openExtentsMax'
   >
 > & {
   /** With less room for uploads dead records become holes and no emptied extent is kept: also where extents are small, for those who bring much at once. */
@@ -91,5 +98,6 @@ export function boundsOf(options: ChunkStoreOptions, diskBytes: number): StoreBo
     lowWaterBytes,
     ballastBytes: alignUp(options.ballastBytes ?? Math.min(32 * MiB, lowWaterBytes / 4), MiB),
     freeExtentsMax: options.freeExtentsMax ?? 2,
+    openExtentsMax: Math.max(openExtentsMaxLeast, options.openExtentsMax ?? openExtentsMaxDefault),
   }
 }

@@ -93,7 +93,11 @@ export class CrashMachine {
         [...this.#files.keys()]
           .filter((name) => name.startsWith(`${path}/`))
           .map((name) => name.slice(path.length + 1)),
-      open: async (path, { create }) => this.#open(path, create),
+      open: async (path, { create, exclusive = false }) => {
+        if (exclusive && this.#files.has(path))
+          throw Object.assign(new Error(`EEXIST ${path}`), { code: 'EEXIST' })
+        return this.#open(path, create)
+      },
       remove: async (path) => {
         await this.#change({ kind: 'remove', path, position: 0, bytes: Buffer.alloc(0) })
         this.#files.delete(path)
