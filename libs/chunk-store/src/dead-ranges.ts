@@ -128,7 +128,7 @@ class Found {
         dead.push({ from, to: to === end ? alignUp(to, blockBytes) : to })
       }),
     )
-    this.dead.push(...wholeBlocks(joined(dead)))
+    for (const range of wholeBlocks(joined(dead))) this.dead.push(range)
   }
 
   async #neededOf(uploadId: Buffer): Promise<Needed> {

@@ -20,6 +20,7 @@ import {
   dataRecordBytes,
   decodeRecord,
   type HeaderSeal,
+  type Run,
   recordBytesMax,
 } from './format.ts'
 import { asBuffer } from './numbers.ts'
@@ -154,6 +155,8 @@ export class Reader {
   readonly #parts: ReaderParts
   readonly #hot: LRUCache<Copy, Buffer>
   readonly #headers = new LRUCache<string, Uint32Array>({ max: rememberedHeadersMax })
+  /** Where each run of a blob ends in it, so that a piece is found among any number of them without walking them. */
+  readonly #ends = new WeakMap<readonly Run[], Float64Array>()
   readonly #idleSmall: Buffer[] = []
   readonly #idleLarge: Buffer[] = []
   #largeMade = 0
@@ -359,24 +362,36 @@ export class Reader {
   }
 
   #recordAt(entry: RowEntry, copy: Copy, position: number): Record {
-    let first = 0
-    for (const run of copy.runs) {
-      if (position >= first + run.bytes) {
-        first += run.bytes
-        continue
-      }
-      const extent = this.#parts.extents.get(run)
-      if (extent === undefined) break
-      const index = Math.floor((position - first) / recordBytesMax)
-      return {
-        extent,
-        generation: run.generation,
-        offset: run.offset + index * dataRecordBytes(recordBytesMax),
-        position: first + index * recordBytesMax,
-        payloadBytes: Math.min(recordBytesMax, run.bytes - index * recordBytesMax),
-      }
+    const { runs } = copy
+    const ends = runs.length > 1 ? this.#endsOf(runs) : undefined
+    const n = ends === undefined ? 0 : indexOfEnd(ends, position)
+    const run = runs[n]
+    const first = n === 0 || ends === undefined ? 0 : (ends[n - 1] as number)
+    const extent = run && position < first + run.bytes ? this.#parts.extents.get(run) : undefined
+    if (run === undefined || extent === undefined)
+      throw this.#damaged(entry, copy, `no record for byte ${position}`)
+    const index = Math.floor((position - first) / recordBytesMax)
+    return {
+      extent,
+      generation: run.generation,
+      offset: run.offset + index * dataRecordBytes(recordBytesMax),
+      position: first + index * recordBytesMax,
+      payloadBytes: Math.min(recordBytesMax, run.bytes - index * recordBytesMax),
     }
-    throw this.#damaged(entry, copy, `no record for byte ${position}`)
+  }
+
+  /** Made at the first read of it, and gone with the row. */
+  #endsOf(runs: readonly Run[]): Float64Array {
+    const known = this.#ends.get(runs)
+    if (known !== undefined) return known
+    const ends = new Float64Array(runs.length)
+    let end = 0
+    for (const [n, run] of runs.entries()) {
+      end += run.bytes
+      ends[n] = end
+    }
+    this.#ends.set(runs, ends)
+    return ends
   }
 
   async #fill(entry: RowEntry, lease: Lease, piece: Piece, buffer: Buffer): Promise<Filled> {
@@ -476,6 +491,18 @@ export class Reader {
     if (buffer.length > blockBytes + readBytesSmall) this.#idleLarge.push(buffer)
     else if (this.#idleSmall.length < idleSmallMax) this.#idleSmall.push(buffer)
   }
+}
+
+/** Of the first end behind the position. */
+function indexOfEnd(ends: Float64Array, position: number): number {
+  let low = 0
+  let high = ends.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((ends[middle] as number) > position) high = middle
+    else low = middle + 1
+  }
+  return low
 }
 
 function pieceOf(record: Record, position: number, end: number, size: number): Piece {

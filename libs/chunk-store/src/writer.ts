@@ -58,7 +58,6 @@ export class Group {
   /** By blob. */
   readonly commits = new Map<RowEntry, CommitIntent>()
   readonly moving = new Set<Copy>()
-  readonly runs: Run[] = []
   entriesBytes = 0
   payloadBytes = 0
   /** Takes nothing more. */
@@ -76,10 +75,10 @@ export class Group {
     )
   }
 
+  /** Nothing here can fail halfway: an entry that is in the group becomes durable with it. */
   add(entry: GroupEntry, payload?: Uint8Array): void {
-    this.entries.push(entry)
     this.entriesBytes += entryBytes(entry)
-    if (entry.kind === 'staged') this.runs.push(...entry.runs)
+    this.entries.push(entry)
     if (entry.kind !== 'inline' || payload === undefined) return
     entry.payloadOffset = this.payloadBytes // made relative to the record when the header's length is known
     this.payloads.push(payload)
@@ -236,11 +235,14 @@ export class Writer {
   /** A commit record is written only once the other extents that it names are synced. */
   async #syncOthers(group: Group, own: Extent): Promise<void> {
     const others = new Set<Extent>()
-    for (const run of group.runs) {
-      const extent = this.parts.extents.get(run)
-      if (extent === undefined) throw new BlobFault('IO', `extent ${run.extent} is gone`)
-      if (extent.failure !== undefined) throw extent.failure
-      if (extent !== own) others.add(extent)
+    for (const entry of group.entries) {
+      if (entry.kind !== 'staged') continue
+      for (const run of entry.runs) {
+        const extent = this.parts.extents.get(run)
+        if (extent === undefined) throw new BlobFault('IO', `extent ${run.extent} is gone`)
+        if (extent.failure !== undefined) throw extent.failure
+        if (extent !== own) others.add(extent)
+      }
     }
     for (const extent of others) await extent.ensureSynced()
   }
