@@ -654,7 +654,7 @@ export class Activation {
   #finish(numbers: readonly number[]): void {
     if (numbers.length === 0) return
     this.#owe(-numbers.length)
-    this.#finished.push(...numbers)
+    for (const number of numbers) this.#finished.push(number)
     if (this.#loss !== undefined || this.#cancelFinishedTimer !== undefined) return
     this.#cancelFinishedTimer = this.#services.timers.after(this.#services.limits.effectsIdleMs, () => {
       this.#cancelFinishedTimer = undefined

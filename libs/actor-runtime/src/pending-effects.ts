@@ -79,7 +79,7 @@ export class PendingEffects {
   withdraw(keys: Iterable<string>): void {
     const withdrawn: number[] = []
     for (const key of keys) {
-      withdrawn.push(...(this.#releases.get(key)?.numbers ?? []))
+      for (const number of this.#releases.get(key)?.numbers ?? []) withdrawn.push(number)
       this.#releases.delete(key)
     }
     if (withdrawn.length > 0) this.#finished(withdrawn)

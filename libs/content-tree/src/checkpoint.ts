@@ -146,7 +146,7 @@ function* canonicalOrder(tree: Tree): Generator<void, Canonical> {
         if (blobPlaces[blob] === none) blobPlaces[blob] = blobRows.push(blob) - 1
         if (end % rowsPerSlice === 0) yield
       }
-      open.push(...[...tree.folderRows(folder)].reverse())
+      for (const below of [...tree.folderRows(folder)].reverse()) open.push(below)
       if (end % rowsPerSlice === 0) yield
     }
   }

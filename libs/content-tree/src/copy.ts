@@ -111,7 +111,7 @@ function* planOwn(
       if (plan.length % copiesPerSlice === 0) yield
     }
     const below = [...tree.folderRows(at.row)].filter((folder) => !leftOut.has(folder))
-    open.push(...below.reverse().map((row) => ({ row, parent: place })))
+    for (const row of below.reverse()) open.push({ row, parent: place })
   }
 }
 

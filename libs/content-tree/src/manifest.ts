@@ -36,7 +36,7 @@ export function* manifestOf(
       if (typeof choice === 'object') return choice
       if (choice === 'take') below.push({ row: folder, place: at.place })
     }
-    open.push(...below.reverse())
+    for (const folder of below.reverse()) open.push(folder)
   }
   return { entries }
 }

@@ -5,6 +5,7 @@ import type { Account } from '../src/account.ts'
 import { applyChange } from '../src/apply.ts'
 import { checkpointPages, loadPages } from '../src/checkpoint.ts'
 import { freedRowsPerSlice } from '../src/limits.ts'
+import { manifestOf } from '../src/manifest.ts'
 import { blobOf, ended, equal, operator, pagesOf, settings, system, World } from './world.ts'
 
 /** A second state of a world, to which changes are applied slice by slice. */
@@ -98,4 +99,18 @@ t.test('so do those that a bin holds side by side', async (t) => {
   t.ok(sliced.freedMost <= freedRowsPerSlice, `${sliced.freedMost} rows at once`)
   t.ok(equal(sliced.pages, pagesOf(world.state)))
   t.ok(equal(sliced.pages, pagesOf(world.replayed())))
+})
+
+t.test('150,000 folders in one folder are written to checkpoints, and told to who copies them', async (t) => {
+  const world = new World()
+  const root = world.create({ tier: 'premium' })
+  const { id: folderId } = world.folder(root)
+  const folders = Array.from({ length: 150_000 }, (_, at) => folder(`${at}`))
+  const manifest = { entries: [folder('many'), ...folders] }
+  const copied = { sources: [{ contentId: 'many', manifest }], folderId }
+  world.ask(operator, { copyContents: copied })
+  t.match(world.account(), { folderCount: 150_002 })
+  const { tree } = ended(loadPages(world.id, pagesOf(world.state)))
+  const told = ended(manifestOf(tree, tree.find(folderId), () => 'take'))
+  t.equal('entries' in told && told.entries.length, 150_002)
 })

@@ -113,7 +113,7 @@ export class World {
     return {
       nowMs: this.nowMs,
       seed: seed.subarray(0, 16),
-      codes: { next: this.codes, end: this.codes + 100_000 },
+      codes: { next: this.codes, end: this.codes + 200_000 },
       legacyCodes: { next: this.legacyCodes, end: this.legacyCodes + 10 },
       verdict: (verifier, password) => this.#verdict(verifier, password),
     }
