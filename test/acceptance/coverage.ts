@@ -119,6 +119,7 @@ const table: Record<string, string[]> = {
     'success',
     'any tier',
     'contentsId',
+    'Prefer',
     'error-token',
     'error-contentsId',
     'error-notFound',

@@ -102,6 +102,9 @@ function applyEvent(
     case 'signInRequested':
       signInRequested(account)
       break
+    case 'emailConfirmed':
+      account.facts = { ...account.known, emailConfirmed: true }
+      break
     case 'effectsDone':
       for (const number of event.value.numbers) account.effects.done(number)
       break
@@ -112,6 +115,7 @@ export function factsOfNew(event: AccountCreated): AccountFacts {
   return {
     id: event.id,
     email: event.email,
+    emailConfirmed: false,
     tier: event.email === undefined ? 'guest' : 'standard',
     premiumType: undefined,
     createTime: event.createTime,

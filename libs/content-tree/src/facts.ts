@@ -9,6 +9,8 @@ export interface AccountFacts {
   readonly id: string
   /** As sent; undefined for guests. */
   readonly email: string | undefined
+  /** Somebody who reads its mail signed in. */
+  readonly emailConfirmed: boolean
   readonly tier: Tier
   readonly premiumType: string | undefined
   /** Unix seconds. */
@@ -85,5 +87,6 @@ export function accountView(
     tokenCounter: facts.tokenCounter,
     rootCreated: facts.createTime,
     directLinkCount: tree.directLinkCount,
+    emailConfirmed: facts.emailConfirmed,
   }
 }

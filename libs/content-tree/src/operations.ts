@@ -23,6 +23,7 @@ export const commandNumbers: Partial<Record<OperationName, number>> = {
   reportDownloads: 44,
   tick: 45,
   sendSignIn: 46,
+  confirmEmail: 47,
 }
 
 /** Reports have sequence numbers of their own, and a second Tick finds nothing due. */

@@ -1,6 +1,18 @@
 /** Commands: accounts, uploads, folders, changes, lists. */
 import t from 'tap'
-import { blobOf, operator, passwordOf, sent, startMs, system, visitor, World } from './world.ts'
+import {
+  blobOf,
+  equal,
+  operator,
+  pagesOf,
+  passwordOf,
+  restored,
+  sent,
+  startMs,
+  system,
+  visitor,
+  World,
+} from './world.ts'
 
 const hour = 3_600
 
@@ -108,6 +120,59 @@ t.test('a reset ends the old token at once and mails the new one', async (t) => 
     'a new one with the old token',
   )
   t.equal(world.status(visitor, { resetToken: { tokenKeyId: 2 } }), 'error-notOwner')
+})
+
+t.test('a confirmed address replaces the token once, unless its owner keeps it', async (t) => {
+  const world = new World()
+  world.create({ email: 'ann@example.org' })
+  world.settle()
+  t.equal(world.account().emailConfirmed, false)
+  t.equal(world.status(visitor, { confirmEmail: { tokenKeyId: 2 } }), 'error-notOwner')
+  const requestId = world.requestId()
+  const first = world.ask(world.bearer(), { confirmEmail: { tokenKeyId: 2 } }, { requestId })
+  t.match(first.result, { value: { emailConfirmed: true, tokenCounter: 1, tokenKeyId: 2 } })
+  t.equal(world.status(world.bearer(0, 1), { authenticate: {} }), 'error-token', 'the answered one is dead')
+  t.match(
+    [...world.state.effects()],
+    [{ effect: { $case: 'signInMail', value: { tokenKeyId: 2, tokenCounter: 1 } } }],
+  )
+  const again = world.ask(world.bearer(), { confirmEmail: { tokenKeyId: 2 } }, { requestId })
+  t.strictSame(again.result, first.result, 'the same request again')
+  t.equal(world.status(world.bearer(), { confirmEmail: { tokenKeyId: 2 } }), 'error-token')
+  const later = world.ask(world.bearer(1, 2), { confirmEmail: { tokenKeyId: 3 } })
+  t.equal(later.change, undefined, 'a confirmed address stays so and the token too')
+  t.match(later.result, { value: { emailConfirmed: true, tokenCounter: 1, tokenKeyId: 2 } })
+
+  const kept = new World({ account: 2 })
+  kept.create({ email: 'bob@example.org' })
+  kept.ask(kept.bearer(), { confirmEmail: { tokenKeyId: 2, keepToken: true } })
+  t.match(kept.account(), { emailConfirmed: true, tokenCounter: 0, tokenKeyId: 1 })
+  t.ok(holds(kept), 'replay and checkpoint give the same state')
+
+  const guest = new World({ account: 3 })
+  guest.create()
+  t.equal(guest.status(guest.bearer(), { confirmEmail: { tokenKeyId: 2 } }), 'error-email')
+  t.ok(holds(world), 'replay and checkpoint give the same state')
+})
+
+t.test('a deletion shows the items as they were; a retry what was small enough to be kept', async (t) => {
+  const world = new World()
+  const root = world.create()
+  const items = [world.folder(root, { name: 'one' }), world.file(root, 'two.txt')]
+  const contentIds = items.map(({ id }) => id)
+  const requestId = world.requestId()
+  const ask = { deleteContents: { contentIds, representation: true } }
+  const { result } = world.ask(world.bearer(), ask, { requestId })
+  t.match(result, { $case: 'items', value: { items: [{ id: contentIds[0] }, { name: 'two.txt', size: 7 }] } })
+  t.strictSame(world.ask(world.bearer(), ask, { requestId }).result, result, 'the same request again')
+  const many = Array.from({ length: 40 }, (_, at) => world.file(root, `${at} ${'x'.repeat(200)}`).id)
+  const large = { deleteContents: { contentIds: many, representation: true } }
+  const largeId = world.requestId()
+  t.match(world.ask(world.bearer(), large, { requestId: largeId }).result, { $case: 'items' })
+  t.match(world.ask(world.bearer(), large, { requestId: largeId }).result, { $case: 'done' })
+  const last = world.file(root, 'last').id
+  t.match(world.ask(world.bearer(), { deleteContents: { contentIds: [last] } }).result, { $case: 'done' })
+  t.ok(holds(world), 'replay and checkpoint give the same state')
 })
 
 t.test('the operator sets tier, limits and bin; the owner the bin alone', async (t) => {
@@ -799,3 +864,9 @@ t.test('the bin is emptied after 30 days, and timers fire in it', async (t) => {
   t.equal(world.read(operator, second.id).id, second.id)
   t.equal(world.state.nextDue(), Math.floor(startMs / 1000) + month + 100)
 })
+
+/** Whether replay and the checkpoint both give the state that the changes made. */
+function holds(world: World): boolean {
+  const pages = pagesOf(world.state)
+  return equal(pages, pagesOf(world.replayed())) && equal(pages, pagesOf(restored(world, pages)))
+}

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
+import type { Item } from '../answer.ts'
 import { cases } from '../suite.ts'
-import { eventually } from '../world.ts'
+import { eventually, md5, representation } from '../world.ts'
 
 const unknownId = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
 
@@ -51,6 +52,47 @@ export const remove = cases('DELETE /contents', (test) => {
     const { statsCurrent } = await guest.details()
     assert.deepEqual([statsCurrent.folderCount, statsCurrent.fileCount, statsCurrent.storage], [0, 0, 0])
   })
+
+  test(
+    'with Prefer the answer holds the items as they were',
+    ['Prefer', 'contentsId', 'recycle bin · DELETE for good'],
+    async (world) => {
+      const guest = await world.guest()
+      const folder = await guest.folder({ name: 'folder', public: true })
+      const file = await guest.file({ in: folder.id, name: 'file.txt', content: 'text' })
+      const lone = await guest.file({ name: 'lone.txt' })
+      const remove = (ids: string[], headers: Record<string, string>) =>
+        guest.call('DELETE', '/contents', { json: { contentsId: ids.join(',') }, headers })
+      const gone = (await remove([folder.id, file.id, lone.id], representation)).ok<
+        Record<string, { status: string; data: Item }>
+      >()
+      assert.deepEqual(Object.keys(gone), [folder.id, file.id, lone.id])
+      assert.deepEqual(
+        Object.values(gone).map(({ status, data }) => [
+          status,
+          data.id,
+          data.name,
+          data.code,
+          data.parentFolder,
+        ]),
+        [folder, file, lone].map((item) => ['ok', item.id, item.name, item.code, item.parentFolder]),
+      )
+      assert.equal(gone[folder.id]?.data.childrenCount, 1)
+      assert.equal(gone[file.id]?.data.md5, md5('text'))
+      ;(await guest.read(folder.id)).refused('error-notPremium', 'error-notFound')
+      ;(await remove([folder.id], representation)).refused('error-notFound')
+      await guest.operator({ recycleBin: true })
+      const binned = await guest.file({ name: 'binned.txt' })
+      for (const parent of [guest.root, (await guest.details()).recycleBin.folder])
+        assert.equal(
+          (await remove([binned.id], representation)).ok<Record<string, { data: Item }>>()[binned.id]?.data
+            .parentFolder,
+          parent,
+        )
+      const other = await guest.folder()
+      assert.deepEqual((await remove([other.id], { prefer: 'return=minimal' })).ok(), {})
+    },
+  )
 
   test('a list is UUIDs', ['error-contentsId'], async (world) => {
     const guest = await world.guest()

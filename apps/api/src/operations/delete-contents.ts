@@ -3,7 +3,8 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { serve } from '../operation.ts'
 import type { ApiParts } from '../parts.ts'
-import { contentsId, emptyAnswer } from '../schemas.ts'
+import { presentItems } from '../presenting.ts'
+import { contentsId, representationAnswer } from '../schemas.ts'
 
 export function deleteContents(app: FastifyInstance, parts: ApiParts) {
   serve(app, parts, {
@@ -14,11 +15,15 @@ export function deleteContents(app: FastifyInstance, parts: ApiParts) {
     group: 'Contents',
     token: 'needed',
     body: Type.Object({ contentsId }),
-    answer: emptyAnswer,
+    answer: representationAnswer,
     async handle(call, { contentsId }) {
       await call.refuseForeign(contentsId, 'error-owner')
-      await call.askOwn({ $case: 'deleteContents', value: { contentIds: contentsId } })
-      return ok({})
+      const { wantsRepresentation: representation } = call
+      const result = await call.askOwn({
+        $case: 'deleteContents',
+        value: { contentIds: contentsId, representation },
+      })
+      return ok(result.$case === 'items' ? presentItems(call, contentsId, result.value) : {})
     },
   })
 }

@@ -1,5 +1,5 @@
 /** Operations on the account itself. */
-import type { CreateAccount, ResetToken, SetAccount } from '@holdfast/wire'
+import type { ConfirmEmail, CreateAccount, ResetToken, SetAccount } from '@holdfast/wire'
 import { factsOfNew } from '../apply.ts'
 import type { Outcome } from '../contract.ts'
 import { type AccountFacts, accountView, isTier, withSet } from '../facts.ts'
@@ -58,6 +58,26 @@ export function resetToken(deciding: Deciding, command: ResetToken): Outcome {
   } as const
   const mail = { $case: 'signInRequested', value: { time: deciding.now } } as const
   return deciding.changed(email === undefined ? [reset] : [reset, mail], done)
+}
+
+/**
+ * The first time, the token is replaced unless its owner keeps it, and the new one is mailed, too. An address that is confirmed
+ * stays so, and nothing changes.
+ */
+export function confirmEmail(deciding: Deciding, command: ConfirmEmail): Outcome {
+  if (!deciding.viewer.isOwner) return refuse('error-notOwner')
+  const { known } = deciding.account
+  if (known.email === undefined) return refuse('error-email')
+  if (known.emailConfirmed) return answer(ofAccount(deciding.accountView()))
+  const confirmed = { $case: 'emailConfirmed', value: {} } as const
+  const facts = { ...known, emailConfirmed: true }
+  if (command.keepToken) return deciding.changed([confirmed], ofAccount(deciding.accountView(facts)))
+  const value = { tokenKeyId: command.tokenKeyId, tokenCounter: known.tokenCounter + 1 }
+  const mail = { $case: 'signInRequested', value: { time: deciding.now } } as const
+  return deciding.changed(
+    [confirmed, { $case: 'tokenReset', value }, mail],
+    ofAccount(deciding.accountView({ ...facts, ...value })),
+  )
 }
 
 export function setAccount(deciding: Deciding, command: SetAccount): Outcome {

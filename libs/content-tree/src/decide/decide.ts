@@ -15,6 +15,7 @@ import type { PreparedIds } from '../copy.ts'
 import { commandNumbers, idsOfRecipe, isKept, type Operation } from '../operations.ts'
 import {
   authenticate,
+  confirmEmail,
   createAccount,
   getAccount,
   ofAccount,
@@ -86,7 +87,7 @@ function viewerOf(
   }
 }
 
-/** A repeated reset comes with the token that its first run has ended. */
+/** A repeated reset, or confirmation, comes with the token that its first run has ended. */
 function tokenHolds(
   account: Account,
   token: Uint8Array,
@@ -97,7 +98,8 @@ function tokenHolds(
   const id = account.id as AccountId
   const { tokenKeyId, tokenCounter, previousTokenKeyId } = facts
   if (settings.tokens.verify(token, id, { keyId: tokenKeyId, counter: tokenCounter })) return true
-  const resets = repeated && request.operation?.$case === 'resetToken' && tokenCounter > 0
+  const { $case } = request.operation ?? {}
+  const resets = repeated && ($case === 'resetToken' || $case === 'confirmEmail') && tokenCounter > 0
   return resets && settings.tokens.verify(token, id, { keyId: previousTokenKeyId, counter: tokenCounter - 1 })
 }
 
@@ -165,6 +167,8 @@ function decideOperation(
       return deleteDirectLink(deciding, operation.value)
     case 'resetToken':
       return resetToken(deciding, operation.value)
+    case 'confirmEmail':
+      return confirmEmail(deciding, operation.value)
     case 'setAccount':
       return setAccount(deciding, operation.value)
     case 'addLegacyFolder':

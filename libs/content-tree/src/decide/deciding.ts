@@ -53,6 +53,13 @@ export function inSlices(steps: Generator<void, Outcome>): Outcome {
   return first.done === true ? first.value : { kind: 'slices', steps }
 }
 
+/** Undefined when the answer is too large to be kept. */
+function keptOf(result: Result, ifLarge: Result | undefined): Buffer | undefined {
+  const encoded = asBuffer(Reply.encode({ result }).finish())
+  if (encoded.length <= outcomeBytesMax) return encoded
+  return ifLarge === undefined ? undefined : asBuffer(Reply.encode({ result: ifLarge }).finish())
+}
+
 export class Deciding {
   readonly account: Account
   readonly settings: TreeSettings
@@ -113,21 +120,21 @@ export class Deciding {
   }
 
   /**
-   * The change, with its answer. A small answer is kept for a retry; a large one, or one that only the new state can give, is made again from
-   * the ids in the events.
+   * The change, with its answer. A small answer is kept for a retry, and `keptIfLarge` instead of a large one. A large one without that, or
+   * one that only the new state can give, is made again from the ids in the events.
    */
   changed(
     events: NonNullable<Event['event']>[],
     result: Result | (() => Result),
-    extra: { uses?: Blob[]; codesUsed?: number; legacyCodesUsed?: number } = {},
+    extra: { uses?: Blob[]; codesUsed?: number; legacyCodesUsed?: number; keptIfLarge?: Result } = {},
   ): Outcome {
     const known = typeof result === 'function' ? undefined : { result }
-    const encoded = known === undefined ? undefined : asBuffer(Reply.encode(known).finish())
+    const kept = known === undefined ? undefined : keptOf(known.result, extra.keptIfLarge)
     const change: Change = {
       requestId: Buffer.from(this.request.requestId),
       timeMs: Math.floor(this.context.nowMs),
       events: events.map((event) => ({ event })),
-      outcome: encoded !== undefined && encoded.length <= outcomeBytesMax ? encoded : Buffer.alloc(0),
+      outcome: kept ?? Buffer.alloc(0),
       seed: Buffer.from(this.context.seed),
       codeStart: this.context.codes.next,
       operation: commandNumbers[this.operation] ?? 0,

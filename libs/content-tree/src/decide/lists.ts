@@ -6,7 +6,7 @@ import { isList } from './check.ts'
 import { answer, type Deciding, done, Refused, type Result, refuse } from './deciding.ts'
 
 /** Into the bin when it is on; what is in the bin already goes for good. */
-export function deleteContents(deciding: Deciding, { contentIds }: DeleteContents): Outcome {
+export function deleteContents(deciding: Deciding, { contentIds, representation }: DeleteContents): Outcome {
   if (!isList(contentIds)) return refuse('error-contentsId')
   const { tree, viewer } = deciding
   const rows: number[] = []
@@ -32,7 +32,9 @@ export function deleteContents(deciding: Deciding, { contentIds }: DeleteContent
     if (ids.length > 0)
       events.push({ $case: 'contentsDeleted', value: { ids, toBin: bin, time: deciding.now } })
   }
-  return deciding.changed(events, done)
+  if (representation !== true) return deciding.changed(events, done)
+  // What is gone cannot be shown again: a retry is told no more than that it holds, where the items are too large to be kept.
+  return deciding.changed(events, itemsOf(deciding, contentIds), { keptIfLarge: done })
 }
 
 function isBelowAny({ tree }: Deciding, row: number, named: ReadonlySet<number>): boolean {

@@ -58,6 +58,7 @@ export interface AccountFacts {
   nextEffect: number;
   /** Minted request ids up to this time are refused unless their outcome is kept. */
   outcomeFloorMs: number;
+  emailConfirmed: boolean;
 }
 
 /** Every physical content the account uses, in the order of its first use by the contents, then those whose release is pending. */
@@ -417,6 +418,7 @@ function createBaseAccountFacts(): AccountFacts {
     trafficWeb: 0,
     nextEffect: 0,
     outcomeFloorMs: 0,
+    emailConfirmed: false,
   };
 }
 
@@ -466,6 +468,9 @@ export const AccountFacts: MessageFns<AccountFacts> = {
     }
     if (message.outcomeFloorMs !== 0) {
       writer.uint32(120).int64(message.outcomeFloorMs);
+    }
+    if (message.emailConfirmed !== false) {
+      writer.uint32(128).bool(message.emailConfirmed);
     }
     return writer;
   },
@@ -603,6 +608,14 @@ export const AccountFacts: MessageFns<AccountFacts> = {
             message.outcomeFloorMs = longToNumber(reader.int64());
             continue;
           }
+          case 16: {
+            if (tag !== 128) {
+              break;
+            }
+
+            message.emailConfirmed = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -635,6 +648,7 @@ export const AccountFacts: MessageFns<AccountFacts> = {
     message.trafficWeb = object.trafficWeb ?? 0;
     message.nextEffect = object.nextEffect ?? 0;
     message.outcomeFloorMs = object.outcomeFloorMs ?? 0;
+    message.emailConfirmed = object.emailConfirmed ?? false;
     return message;
   },
 };

@@ -59,6 +59,7 @@ export interface Event {
     | { $case: "folderClosed"; value: FolderClosed }
     | { $case: "signInRequested"; value: SignInRequested }
     | { $case: "effectsDone"; value: EffectsDone }
+    | { $case: "emailConfirmed"; value: EmailConfirmed }
     | undefined;
 }
 
@@ -174,6 +175,10 @@ export interface FolderClosed {
 
 export interface SignInRequested {
   time: number;
+}
+
+/** Somebody who reads the account's mail signed in. */
+export interface EmailConfirmed {
 }
 
 /** Pending effects with these numbers are finished. */
@@ -547,6 +552,9 @@ export const Event: MessageFns<Event> = {
       case "effectsDone":
         EffectsDone.encode(message.event.value, writer.uint32(130).fork()).join();
         break;
+      case "emailConfirmed":
+        EmailConfirmed.encode(message.event.value, writer.uint32(138).fork()).join();
+        break;
     }
     return writer;
   },
@@ -692,6 +700,14 @@ export const Event: MessageFns<Event> = {
             message.event = { $case: "effectsDone", value: EffectsDone.decode(reader, reader.uint32()) };
             continue;
           }
+          case 17: {
+            if (tag !== 138) {
+              break;
+            }
+
+            message.event = { $case: "emailConfirmed", value: EmailConfirmed.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -803,6 +819,12 @@ export const Event: MessageFns<Event> = {
       case "effectsDone": {
         if (object.event?.value !== undefined && object.event?.value !== null) {
           message.event = { $case: "effectsDone", value: EffectsDone.fromPartial(object.event.value) };
+        }
+        break;
+      }
+      case "emailConfirmed": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "emailConfirmed", value: EmailConfirmed.fromPartial(object.event.value) };
         }
         break;
       }
@@ -2210,6 +2232,49 @@ export const SignInRequested: MessageFns<SignInRequested> = {
   fromPartial<I extends Exact<DeepPartial<SignInRequested>, I>>(object: I): SignInRequested {
     const message = createBaseSignInRequested();
     message.time = object.time ?? 0;
+    return message;
+  },
+};
+
+function createBaseEmailConfirmed(): EmailConfirmed {
+  return {};
+}
+
+export const EmailConfirmed: MessageFns<EmailConfirmed> = {
+  encode(_: EmailConfirmed, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EmailConfirmed {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEmailConfirmed();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<EmailConfirmed>, I>>(base?: I): EmailConfirmed {
+    return EmailConfirmed.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<EmailConfirmed>, I>>(_: I): EmailConfirmed {
+    const message = createBaseEmailConfirmed();
     return message;
   },
 };

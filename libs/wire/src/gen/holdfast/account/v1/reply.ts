@@ -78,6 +78,7 @@ export interface AccountView {
   rootCreated: number;
   /** Direct links of this account in all. */
   directLinkCount: number;
+  emailConfirmed: boolean;
 }
 
 export interface ContentView {
@@ -695,6 +696,7 @@ function createBaseAccountView(): AccountView {
     tokenCounter: 0,
     rootCreated: 0,
     directLinkCount: 0,
+    emailConfirmed: false,
   };
 }
 
@@ -759,6 +761,9 @@ export const AccountView: MessageFns<AccountView> = {
     }
     if (message.directLinkCount !== 0) {
       writer.uint32(160).uint32(message.directLinkCount);
+    }
+    if (message.emailConfirmed !== false) {
+      writer.uint32(168).bool(message.emailConfirmed);
     }
     return writer;
   },
@@ -936,6 +941,14 @@ export const AccountView: MessageFns<AccountView> = {
             message.directLinkCount = reader.uint32();
             continue;
           }
+          case 21: {
+            if (tag !== 168) {
+              break;
+            }
+
+            message.emailConfirmed = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -973,6 +986,7 @@ export const AccountView: MessageFns<AccountView> = {
     message.tokenCounter = object.tokenCounter ?? 0;
     message.rootCreated = object.rootCreated ?? 0;
     message.directLinkCount = object.directLinkCount ?? 0;
+    message.emailConfirmed = object.emailConfirmed ?? false;
     return message;
   },
 };

@@ -77,6 +77,7 @@ export interface AccountRequest {
     | { $case: "reportDownloads"; value: ReportDownloads }
     | { $case: "tick"; value: Tick }
     | { $case: "sendSignIn"; value: SendSignIn }
+    | { $case: "confirmEmail"; value: ConfirmEmail }
     | undefined;
 }
 
@@ -274,6 +275,8 @@ export interface ExpiryChange {
 
 export interface DeleteContents {
   contentIds: string[];
+  /** Answer with the items as they were. */
+  representation?: boolean | undefined;
 }
 
 /** Copy and import. Own contents are named, those of other accounts come as manifests. */
@@ -333,6 +336,14 @@ export interface DeleteDirectLink {
 export interface ResetToken {
   /** Key for the tokens from now on. */
   tokenKeyId: number;
+}
+
+/** The frontend saw the proof that the caller read a mail to the account's address. */
+export interface ConfirmEmail {
+  /** Key for the tokens from now on. */
+  tokenKeyId: number;
+  /** A program of the owner made the account and goes on with its token. */
+  keepToken: boolean;
 }
 
 /** Operator and, for the recycle bin alone, owner. */
@@ -492,6 +503,9 @@ export const AccountRequest: MessageFns<AccountRequest> = {
         break;
       case "sendSignIn":
         SendSignIn.encode(message.operation.value, writer.uint32(370).fork()).join();
+        break;
+      case "confirmEmail":
+        ConfirmEmail.encode(message.operation.value, writer.uint32(378).fork()).join();
         break;
     }
     return writer;
@@ -758,6 +772,14 @@ export const AccountRequest: MessageFns<AccountRequest> = {
             message.operation = { $case: "sendSignIn", value: SendSignIn.decode(reader, reader.uint32()) };
             continue;
           }
+          case 47: {
+            if (tag !== 378) {
+              break;
+            }
+
+            message.operation = { $case: "confirmEmail", value: ConfirmEmail.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -939,6 +961,12 @@ export const AccountRequest: MessageFns<AccountRequest> = {
       case "sendSignIn": {
         if (object.operation?.value !== undefined && object.operation?.value !== null) {
           message.operation = { $case: "sendSignIn", value: SendSignIn.fromPartial(object.operation.value) };
+        }
+        break;
+      }
+      case "confirmEmail": {
+        if (object.operation?.value !== undefined && object.operation?.value !== null) {
+          message.operation = { $case: "confirmEmail", value: ConfirmEmail.fromPartial(object.operation.value) };
         }
         break;
       }
@@ -2706,13 +2734,16 @@ export const ExpiryChange: MessageFns<ExpiryChange> = {
 };
 
 function createBaseDeleteContents(): DeleteContents {
-  return { contentIds: [] };
+  return { contentIds: [], representation: undefined };
 }
 
 export const DeleteContents: MessageFns<DeleteContents> = {
   encode(message: DeleteContents, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.contentIds) {
       writer.uint32(10).string(v!);
+    }
+    if (message.representation !== undefined) {
+      writer.uint32(16).bool(message.representation);
     }
     return writer;
   },
@@ -2738,6 +2769,14 @@ export const DeleteContents: MessageFns<DeleteContents> = {
             message.contentIds.push(reader.string());
             continue;
           }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.representation = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2756,6 +2795,7 @@ export const DeleteContents: MessageFns<DeleteContents> = {
   fromPartial<I extends Exact<DeepPartial<DeleteContents>, I>>(object: I): DeleteContents {
     const message = createBaseDeleteContents();
     message.contentIds = object.contentIds?.map((e) => e) || [];
+    message.representation = object.representation ?? undefined;
     return message;
   },
 };
@@ -3402,6 +3442,73 @@ export const ResetToken: MessageFns<ResetToken> = {
   fromPartial<I extends Exact<DeepPartial<ResetToken>, I>>(object: I): ResetToken {
     const message = createBaseResetToken();
     message.tokenKeyId = object.tokenKeyId ?? 0;
+    return message;
+  },
+};
+
+function createBaseConfirmEmail(): ConfirmEmail {
+  return { tokenKeyId: 0, keepToken: false };
+}
+
+export const ConfirmEmail: MessageFns<ConfirmEmail> = {
+  encode(message: ConfirmEmail, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.tokenKeyId !== 0) {
+      writer.uint32(8).uint32(message.tokenKeyId);
+    }
+    if (message.keepToken !== false) {
+      writer.uint32(16).bool(message.keepToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ConfirmEmail {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseConfirmEmail();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.tokenKeyId = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.keepToken = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ConfirmEmail>, I>>(base?: I): ConfirmEmail {
+    return ConfirmEmail.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ConfirmEmail>, I>>(object: I): ConfirmEmail {
+    const message = createBaseConfirmEmail();
+    message.tokenKeyId = object.tokenKeyId ?? 0;
+    message.keepToken = object.keepToken ?? false;
     return message;
   },
 };
