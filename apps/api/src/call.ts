@@ -4,7 +4,7 @@
  * The account of a content follows from its id. Its owner is asked as the bearer, token and tier being checked in the very turn
  * that answers; anybody else is authenticated at the account of the token first and asks as a visitor.
  */
-import { Refusal } from '@holdfast/http-kit'
+import { Refusal, type RequestGuesses } from '@holdfast/http-kit'
 import { type AccountId, isShareCode, mintRequestId } from '@holdfast/kernel'
 import {
   type AccountReply,
@@ -38,7 +38,8 @@ export class Call {
   readonly signedIn: SignedIn | undefined
   /** Derived from the Idempotency-Key; undefined without one. */
   readonly keyRequestId: Buffer | undefined
-  #passwordGuessed = false
+  /** What this request tries; the server of the operation ends them. */
+  readonly guesses: RequestGuesses
 
   constructor(options: {
     parts: ApiParts
@@ -46,12 +47,14 @@ export class Call {
     tier: string
     signedIn: SignedIn | undefined
     keyRequestId: Buffer | undefined
+    guesses: RequestGuesses
   }) {
     this.parts = options.parts
     this.request = options.request
     this.tier = options.tier
     this.signedIn = options.signedIn
     this.keyRequestId = options.keyRequestId
+    this.guesses = options.guesses
   }
 
   get nowMs(): number {
@@ -71,13 +74,6 @@ export class Call {
   /** True when the client asks for what was made, RFC 7240. */
   get wantsRepresentation(): boolean {
     return /(?:^|[,;\s])return\s*=\s*"?representation\b/i.test(String(this.request.headers.prefer ?? ''))
-  }
-
-  /** Draws on the address' budget once, however often this request's password met a lock. */
-  async takePasswordGuess(): Promise<void> {
-    if (this.#passwordGuessed) return
-    this.#passwordGuessed = true
-    await this.parts.limits.takeGuess(this.request, 'password')
   }
 
   /** Token and tier, nothing else. */
@@ -127,11 +123,14 @@ export class Call {
   /** The content a UUID or share code names. @throws Refusal error-notFound when the code leads nowhere */
   async contentNamed(name: string): Promise<string> {
     if (!isShareCode(name)) return name
-    await this.parts.limits.checkGuess(this.request, 'code')
+    await this.guesses.begin('code')
     const contentId = await this.parts.codes.contentOf(name)
-    if (contentId !== undefined) return contentId
+    if (contentId !== undefined) {
+      this.guesses.right('code')
+      return contentId
+    }
     if (this.signedIn !== undefined) await this.authenticate()
-    await this.parts.limits.takeGuess(this.request, 'code')
+    await this.guesses.wrong('code')
     throw new Refusal('error-notFound')
   }
 
@@ -182,9 +181,9 @@ export class Call {
   async #refuse(status: string): Promise<never> {
     if (status === 'error-token') {
       this.parts.tokens.forget(this.signedIn?.token)
-      if (this.signedIn?.byCookie !== true) await this.parts.limits.takeGuess(this.request, 'token')
+      if (this.signedIn?.byCookie !== true) await this.guesses.wrong('token')
     }
-    if (status === 'error-passwordWrong') await this.takePasswordGuess()
+    if (status === 'error-passwordWrong') await this.guesses.wrong('password')
     throw new Refusal(status)
   }
 }

@@ -26,7 +26,7 @@ export async function copy(call: Call, order: CopyOrder): Promise<CopyView> {
   await call.authenticate()
   // What was left out for a wrong password is not told apart from the rest, so each such call counts as a guess.
   if (order.skipUnreadable && order.password !== undefined) {
-    await call.takePasswordGuess()
+    await call.guesses.wrong('password')
   }
   try {
     return await commit(call, order, await manifestsOf(call, foreign, order))

@@ -59,7 +59,8 @@ export async function readListing(call: Call, name: string, query: Static<typeof
   const { item } = view
   if (item === undefined) throw new Error('the account answered without an item')
   // What a password does not open shows in the listing of the folder above as well.
-  if (request.password !== undefined && isLocked(item) && !isOpened(item)) await call.takePasswordGuess()
+  if (request.password !== undefined && isLocked(item) && !isOpened(item))
+    await call.guesses.wrong('password')
   const { nowSeconds } = call
   // Clients page through a file as through a folder: it is one page of one.
   const page = view.page

@@ -6,7 +6,14 @@
  * that their refusal comes first.
  */
 import { createHmac } from 'node:crypto'
-import { type Fields, parametersOf, Refusal, tokenOf } from '@holdfast/http-kit'
+import {
+  type Fields,
+  guessing,
+  parametersOf,
+  Refusal,
+  type RequestGuesses,
+  tokenOf,
+} from '@holdfast/http-kit'
 import { parseToken, requestIdOfKey } from '@holdfast/kernel'
 import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -61,37 +68,38 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
     url: operation.path,
     config: { endpoint: operation.name },
     schema: schemaOf(operation),
-    handler: async (request) => {
-      const { otherDoor } = operation
-      const isOther = otherDoor?.isAskedFor(request) === true
-      const door: Door = isOther ? otherDoor.door : operation
-      // The host drew on the budget of the operation's own door.
-      if (isOther) await parts.limits.takeAddress(request, door.name)
-      const tier = door.tier ?? ''
-      const signedIn = await signIn(parts, request, door.token)
-      if (signedIn !== undefined) await drawOnAccount(parts, request, { signedIn, operation: door.name })
-      let call = new Call({ parts, request, tier, signedIn, keyRequestId: undefined })
-      const input = await refuseAfterToken(call, () => ({
-        ...readParams(fieldsOf(request.params)),
-        ...readQuery(fieldsOf(request.query)),
-        ...readBody(fieldsOf(request.body)),
-      }))
-      const keyRequestId = await refuseAfterToken(call, () =>
-        requestIdOf(parts, request, { operation: operation.name, input }),
-      )
-      if (keyRequestId !== undefined) {
-        call = new Call({ parts, request, tier, signedIn, keyRequestId })
-      }
-      if ((input as Fields).password !== undefined) await parts.limits.checkGuess(request, 'password')
-      return await operation.handle(call, input as Static<P> & Static<Q> & Static<B>)
-    },
+    handler: (request) => guessing(parts.limits, request, (guesses) => answer(request, guesses)),
   })
+
+  async function answer(request: FastifyRequest, guesses: RequestGuesses): Promise<object> {
+    const { otherDoor } = operation
+    const isOther = otherDoor?.isAskedFor(request) === true
+    const door: Door = isOther ? otherDoor.door : operation
+    // The host drew on the budget of the operation's own door.
+    if (isOther) await parts.limits.takeAddress(request, door.name)
+    const tier = door.tier ?? ''
+    const signedIn = await signIn(parts, { request, guesses }, door.token)
+    const asking = { parts, request, guesses, signedIn }
+    if (signedIn !== undefined) await drawOnAccount({ ...asking, signedIn }, door.name)
+    let call = new Call({ ...asking, tier, keyRequestId: undefined })
+    const input = await refuseAfterToken(call, () => ({
+      ...readParams(fieldsOf(request.params)),
+      ...readQuery(fieldsOf(request.query)),
+      ...readBody(fieldsOf(request.body)),
+    }))
+    const keyRequestId = await refuseAfterToken(call, () =>
+      requestIdOf(parts, request, { operation: operation.name, input }),
+    )
+    if (keyRequestId !== undefined) call = new Call({ ...asking, tier, keyRequestId })
+    if ((input as Fields).password) await guesses.begin('password')
+    return await operation.handle(call, input as Static<P> & Static<Q> & Static<B>)
+  }
 }
 
 /** Who the token claims to be. @throws Refusal error-token when it is missing or cannot be a token */
 async function signIn(
   parts: ApiParts,
-  request: FastifyRequest,
+  { request, guesses }: { request: FastifyRequest; guesses: RequestGuesses },
   needed: 'needed' | 'optional' | 'none',
 ): Promise<SignedIn | undefined> {
   if (needed === 'none') return undefined
@@ -100,11 +108,11 @@ async function signIn(
     if (needed === 'optional') return undefined
     throw new Refusal('error-token')
   }
-  if (!parts.tokens.has(token)) await parts.limits.checkGuess(request, 'token')
+  if (!parts.tokens.has(token)) await guesses.begin('token')
   const parsed = parseToken(token)
   const accountId = parsed && parts.ids.parseAccount(parsed.account)
   if (accountId === undefined) {
-    await parts.limits.takeGuess(request, 'token')
+    await guesses.wrong('token')
     throw new Refusal('error-token')
   }
   return { accountId, token, bytes: parsed?.bytes as Buffer }
@@ -112,15 +120,16 @@ async function signIn(
 
 /** Draws on the account's budget once its token is known to be right: forged ones must not spend it. */
 async function drawOnAccount(
-  parts: ApiParts,
-  request: FastifyRequest,
-  { signedIn, operation }: { signedIn: SignedIn; operation: string },
+  asking: { parts: ApiParts; request: FastifyRequest; guesses: RequestGuesses; signedIn: SignedIn },
+  operation: string,
 ): Promise<void> {
+  const { parts, request, guesses, signedIn } = asking
   if (!parts.tokens.has(signedIn.token)) {
     // A repeated reset comes with the token that its first run has ended: the account alone knows.
     if (operation === 'resetToken' && request.headers['idempotency-key'] !== undefined) return
-    await new Call({ parts, request, tier: '', signedIn, keyRequestId: undefined }).authenticate()
+    await new Call({ ...asking, tier: '', keyRequestId: undefined }).authenticate()
     parts.tokens.add(signedIn.token)
+    guesses.right('token')
   }
   await parts.limits.takeAccount(request, operation, signedIn.accountId)
 }

@@ -3,7 +3,7 @@
  *
  * The account is asked for every request, and no answer is remembered: a changed link holds for every request that starts after the answer.
  */
-import { clientAddress, httpCodeOf, Refusal } from '@holdfast/http-kit'
+import { clientAddress, guessing, httpCodeOf, Refusal } from '@holdfast/http-kit'
 import { type AccountId, isUuid } from '@holdfast/kernel'
 import type { ArchiveView, FileView, Item } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -62,16 +62,18 @@ async function open(
   reply: FastifyReply,
   link: Link,
 ): Promise<Opened> {
-  const guesses = basicCredentials(request.headers.authorization) !== undefined
-  if (guesses) await parts.limits.checkGuess(request, 'password')
-  try {
-    return await ask(parts, request, link, { versionOnly: true })
-  } catch (error) {
-    if (!(error instanceof Refusal) || httpCodeOf(error.status) !== 401) throw error
-    if (guesses) await parts.limits.takeGuess(request, 'password')
-    reply.header('www-authenticate', 'Basic realm="direct link", charset="UTF-8"')
-    throw error
-  }
+  return await guessing(parts.limits, request, async (guesses) => {
+    const guessed = basicCredentials(request.headers.authorization) !== undefined
+    if (guessed) await guesses.begin('password')
+    try {
+      return await ask(parts, request, link, { versionOnly: true })
+    } catch (error) {
+      if (!(error instanceof Refusal) || httpCodeOf(error.status) !== 401) throw error
+      if (guessed) await guesses.wrong('password')
+      reply.header('www-authenticate', 'Basic realm="direct link", charset="UTF-8"')
+      throw error
+    }
+  })
 }
 
 /** @throws Refusal what the account says. */

@@ -4,13 +4,13 @@
  * An account that may read the file gets its bytes, by bearer or by the cookie `accountToken`; everybody else is led to the page of
  * the content, which says the rest. The name in the path is decoration.
  */
-import { accountCookieOf, Refusal, tokenOf } from '@holdfast/http-kit'
+import { accountCookieOf, guessing, Refusal, tokenOf } from '@holdfast/http-kit'
 import { isShareCode, parseToken } from '@holdfast/kernel'
 import { type Caller, type FileView, ReadContent } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { DownloadParts } from './app.ts'
 import { askAccount } from './ask-account.ts'
-import { type Content, opener, sendFile, unlessRefused } from './download.ts'
+import { type Content, type Guessing, opener, sendFile, unlessRefused } from './download.ts'
 
 export async function downloadWeb(
   parts: DownloadParts,
@@ -24,7 +24,9 @@ export async function downloadWeb(
   const accountId = parts.keyring.ids.accountOf(contentId)
   if (accountId === undefined) throw new Refusal('error-notFound')
   const content = { accountId, contentId }
-  const opened = await openSignedIn(parts, request, content)
+  const opened = await guessing(parts.limits, request, (guesses) =>
+    openSignedIn(parts, { request, guesses }, content),
+  )
   if (opened !== undefined) return sendFile(parts, request, reply, content, opened)
   return toPage(await pageOf(parts, content))
 }
@@ -32,16 +34,16 @@ export async function downloadWeb(
 /** Undefined when the request names no account, or none that may read the file. */
 async function openSignedIn(
   parts: DownloadParts,
-  request: FastifyRequest,
+  { request, guesses }: Guessing,
   content: Content,
 ): Promise<FileView | undefined> {
   const sent = tokenOf(request)
-  if (sent !== undefined) await parts.limits.checkGuess(request, 'token')
+  if (sent !== undefined) await guesses.begin('token')
   const parsed = parseToken(sent ?? accountCookieOf(request) ?? '')
   const accountId = parsed && parts.keyring.ids.parseAccount(parsed.account)
   // A browser sends its cookie whether it is still good or not: that is no guess.
   const refuseToken = async () => {
-    if (sent !== undefined) await parts.limits.takeGuess(request, 'token')
+    if (sent !== undefined) await guesses.wrong('token')
     return undefined
   }
   if (parsed === undefined || accountId === undefined) return await refuseToken()
@@ -52,11 +54,11 @@ async function openSignedIn(
     const heard = await unlessRefused(askAccount(parts, { accountId, who: bearer, operation }, ['account']))
     if (heard instanceof Refusal) return await refuseToken()
   }
-  const { ask } = await opener(parts, request, content)
+  const { ask } = await opener(parts, { request, guesses }, content)
   const opened = await unlessRefused(ask(isOwner ? bearer : { $case: 'visitor', value: { accountId } }))
   if (!(opened instanceof Refusal)) return opened
   if (opened.status === 'error-token') return await refuseToken()
-  if (opened.status === 'error-passwordWrong') await parts.limits.takeGuess(request, 'password')
+  if (opened.status === 'error-passwordWrong') await guesses.wrong('password')
   return undefined
 }
 

@@ -5,7 +5,7 @@
  * counts; what is refused to all is refused with the last one's reason. The name in the path is decoration.
  */
 import { verifyCapability } from '@holdfast/access'
-import { accountCookieOf, Refusal, tokenOf } from '@holdfast/http-kit'
+import { accountCookieOf, guessing, Refusal, type RequestGuesses, tokenOf } from '@holdfast/http-kit'
 import { type AccountId, parseToken } from '@holdfast/kernel'
 import type { Caller, FileView } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -25,13 +25,20 @@ export async function download(
   const accountId = parts.keyring.ids.accountOf(contentId)
   if (accountId === undefined) throw new Refusal('error-notFound')
   const content = { accountId, contentId }
-  return sendFile(parts, request, reply, content, await open(parts, request, content))
+  const view = await guessing(parts.limits, request, (guesses) => open(parts, { request, guesses }, content))
+  return sendFile(parts, request, reply, content, view)
 }
 
 /** A file and its account. */
 export interface Content {
   accountId: AccountId
   contentId: string
+}
+
+/** A request and what it tries. */
+export interface Guessing {
+  request: FastifyRequest
+  guesses: RequestGuesses
 }
 
 /** Sends what the account opened, and counts it. */
@@ -55,11 +62,11 @@ export function sendFile(
 /** Opens the file with the request's password for one caller after the other. */
 export async function opener(
   parts: DownloadParts,
-  request: FastifyRequest,
+  { request, guesses }: Guessing,
   content: Content,
 ): Promise<{ password: string | undefined; ask: (who: Who) => Promise<FileView> }> {
   const password = passwordOf(request)
-  if (password !== undefined) await parts.limits.checkGuess(request, 'password')
+  if (password !== undefined) await guesses.begin('password')
   const ask = async (who: Who) => {
     const operation = { contentId: content.contentId, password }
     const question = {
@@ -72,8 +79,12 @@ export async function opener(
   return { password, ask }
 }
 
-async function open(parts: DownloadParts, request: FastifyRequest, content: Content): Promise<FileView> {
-  const { password, ask } = await opener(parts, request, content)
+async function open(
+  parts: DownloadParts,
+  { request, guesses }: Guessing,
+  content: Content,
+): Promise<FileView> {
+  const { password, ask } = await opener(parts, { request, guesses }, content)
   const { contentId, accountId } = content
   const grant = grantOf(parts, request)
   if (grant !== undefined) {
@@ -88,10 +99,11 @@ async function open(parts: DownloadParts, request: FastifyRequest, content: Cont
   const token = tokenOf(request)
   if (token !== undefined) {
     const owner = ownerOf(token, content.accountId)
-    if (owner === 'no token') return refuseToken(parts, request)
+    if (owner === 'no token') return refuseToken(guesses)
+    if (owner !== undefined) await guesses.begin('token')
     const opened = owner === undefined ? undefined : await unlessRefused(ask(owner))
     if (opened instanceof Refusal) {
-      if (opened.status === 'error-token') return refuseToken(parts, request)
+      if (opened.status === 'error-token') return refuseToken(guesses)
       throw opened
     }
     if (opened !== undefined) return opened
@@ -107,12 +119,12 @@ async function open(parts: DownloadParts, request: FastifyRequest, content: Cont
     ),
   )
   if (!(visited instanceof Refusal)) return visited
-  if (visited.status === 'error-passwordWrong') await parts.limits.takeGuess(request, 'password')
+  if (visited.status === 'error-passwordWrong') await guesses.wrong('password')
   throw visited
 }
 
-async function refuseToken(parts: DownloadParts, request: FastifyRequest): Promise<never> {
-  await parts.limits.takeGuess(request, 'token')
+async function refuseToken(guesses: RequestGuesses): Promise<never> {
+  await guesses.wrong('token')
   throw new Refusal('error-token')
 }
 

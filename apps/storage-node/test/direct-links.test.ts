@@ -176,6 +176,20 @@ t.test('wrong credentials draw on a budget of guesses', async (t) => {
   t.ok(blocked.headers['retry-after'])
 })
 
+t.test(
+  'a burst of 300 wrong credentials is heard no more often than the budget says, and a right one behind it is not',
+  async (t) => {
+    const { process, token, root } = await start(t, { rateLimits: 'default' })
+    const { id } = await addFile(process, token, root, 'a.txt', Buffer.from('content'))
+    const path = await putLink(process, token, id, { auth: [auth('ann', 'right')] })
+    const passwords = [...Array.from({ length: 300 }, (_, at) => `wrong ${at}`), 'right']
+    const answers = await Promise.all(passwords.map((password) => get(process, path, basic('ann', password))))
+    const codes = answers.map(({ code }) => code)
+    t.equal(codes.filter((code) => code === 401).length, 30)
+    t.equal(codes.at(-1), 429)
+  },
+)
+
 /** A folder with files, empty folders, twins and hostile names. */
 async function someFolder(process: OneProcess, token: string, root: string) {
   const top = await addFolder(process, token, root, 'Top: “folder”')

@@ -1,6 +1,6 @@
 /** What an upload asks of accounts. */
 import type { AccountClient } from '@holdfast/actor-runtime'
-import { type RateLimits, Refusal } from '@holdfast/http-kit'
+import { guessing, type RateLimits, Refusal } from '@holdfast/http-kit'
 import { type AccountId, type Clock, type IdCodec, mintRequestId, parseToken } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, AddFile, Caller, ContentView } from '@holdfast/wire'
 import type { FastifyRequest } from 'fastify'
@@ -38,7 +38,7 @@ export class AccountCalls {
     const parsed = parseToken(token)
     const accountId = parsed === undefined ? undefined : this.#parts.ids.parseAccount(parsed.account)
     if (parsed !== undefined && accountId !== undefined) return { accountId, bytes: parsed.bytes }
-    return this.#refuse('error-token')
+    return this.#refuseToken()
   }
 
   /** @throws Refusal error-token */
@@ -88,8 +88,14 @@ export class AccountCalls {
     return Number(this.#request.headers['content-length']) <= rememberedBodyBytesMax
   }
 
-  #askAs(caller: SignedIn, operation: Operation): Promise<Result> {
-    return this.#ask(caller.accountId, { $case: 'bearer', value: { token: caller.bytes } }, operation)
+  /** Before the token is known to be right. */
+  #askAs({ accountId, bytes }: SignedIn, operation: Operation): Promise<Result> {
+    return guessing(this.#parts.limits, this.#request, async (guesses) => {
+      await guesses.begin('token')
+      const { result } = await this.#call(accountId, { $case: 'bearer', value: { token: bytes } }, operation)
+      if (result?.$case === 'refusal' && result.value.status === 'error-token') await guesses.wrong('token')
+      return resultOf(result, operation)
+    })
   }
 
   async #ask(
@@ -99,8 +105,8 @@ export class AccountCalls {
     requestId?: Buffer,
   ): Promise<Result> {
     const { result } = await this.#call(accountId, who, operation, requestId)
-    if (result === undefined) throw new Error(`empty reply to ${operation.$case}`)
-    return result.$case === 'refusal' ? this.#refuse(result.value.status) : result
+    if (result?.$case === 'refusal' && result.value.status === 'error-token') return this.#refuseToken()
+    return resultOf(result, operation)
   }
 
   #call(
@@ -122,8 +128,15 @@ export class AccountCalls {
     )
   }
 
-  async #refuse(status: string): Promise<never> {
-    if (status === 'error-token') await this.#parts.limits.takeGuess(this.#request, 'token')
-    throw new Refusal(status)
+  async #refuseToken(): Promise<never> {
+    await guessing(this.#parts.limits, this.#request, (guesses) => guesses.wrong('token'))
+    throw new Refusal('error-token')
   }
+}
+
+/** @throws Refusal with the account's status */
+function resultOf(result: AccountReply['result'], operation: Operation): Result {
+  if (result === undefined) throw new Error(`empty reply to ${operation.$case}`)
+  if (result.$case === 'refusal') throw new Refusal(result.value.status)
+  return result
 }

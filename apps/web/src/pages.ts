@@ -1,5 +1,13 @@
 /** The interim pages, as a plugin of the API host: everything is rendered here, and works without a script where it can. */
-import { httpCodeOf, type ItemPresenter, type RateLimits, Refusal, refusalOf } from '@holdfast/http-kit'
+import {
+  guessing,
+  httpCodeOf,
+  type ItemPresenter,
+  type RateLimits,
+  Refusal,
+  type RequestGuesses,
+  refusalOf,
+} from '@holdfast/http-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { assetRoutes } from './assets.ts'
 import { contentPage } from './listing-page.ts'
@@ -52,16 +60,20 @@ export function webPages(parts: PageParts): (app: FastifyInstance) => Promise<vo
       sendPage(answer, startPage({ uploadUrl: parts.urls.upload }), { origins }),
     )
     app.get('/profile', page, async (_request, answer) => sendPage(answer, profilePage(), { origins }))
-    app.get<Shared>('/d/:name', page, (request, answer) => showContent(request, answer))
-    app.post<Shared>('/d/:name', page, (request, answer) => takePassword(request, answer))
+    app.get<Shared>('/d/:name', page, (request, answer) =>
+      guessing(parts.limits, request, (guesses) => showContent(request, answer, guesses)),
+    )
+    app.post<Shared>('/d/:name', page, (request, answer) =>
+      guessing(parts.limits, request, (guesses) => takePassword(request, answer, guesses)),
+    )
   }
 
-  async function showContent(request: FastifyRequest<Shared>, answer: FastifyReply) {
+  async function showContent(request: FastifyRequest<Shared>, answer: FastifyReply, guesses: RequestGuesses) {
     const { name } = request.params
     const password = passwordOf(request)
     const query = listingQueryOf(request.query)
     try {
-      const view = await read(request, password)
+      const view = await read(request, guesses, password)
       const nowSeconds = Math.floor(parts.clock.now() / 1000)
       return sendPage(answer, contentPage(view, query, { presenter: parts.presenter, nowSeconds }), {
         origins,
@@ -70,20 +82,24 @@ export function webPages(parts: PageParts): (app: FastifyInstance) => Promise<vo
       const { status } = refusalOf(error)
       if (status !== 'error-passwordRequired' && status !== 'error-passwordWrong') throw error
       // Counted like any guess, but not called wrong: it may have been kept for another folder.
-      if (status === 'error-passwordWrong') await parts.limits.takeGuess(request, 'password')
+      if (status === 'error-passwordWrong') await guesses.wrong('password')
       return sendPage(answer, passwordPage({ id: name, wrong: false }), { code: httpCodeOf(status), origins })
     }
   }
 
-  async function takePassword(request: FastifyRequest<Shared>, answer: FastifyReply) {
+  async function takePassword(
+    request: FastifyRequest<Shared>,
+    answer: FastifyReply,
+    guesses: RequestGuesses,
+  ) {
     const { name } = request.params
     const typed = request.body?.password
     if (typeof typed !== 'string' || typed === '' || typed.length > 1000) throw new Refusal('error-password')
     try {
-      await read(request, hashOf(typed))
+      await read(request, guesses, hashOf(typed))
     } catch (error) {
       if (refusalOf(error).status !== 'error-passwordWrong') throw error
-      await parts.limits.takeGuess(request, 'password')
+      await guesses.wrong('password')
       return sendPage(answer, passwordPage({ id: name, wrong: true }), { code: 401, origins })
     }
     answer.header('set-cookie', passwordCookie(typed, { secure }))
@@ -93,10 +109,14 @@ export function webPages(parts: PageParts): (app: FastifyInstance) => Promise<vo
       .send()
   }
 
-  async function read(request: FastifyRequest<Shared>, password: string | undefined) {
+  async function read(
+    request: FastifyRequest<Shared>,
+    guesses: RequestGuesses,
+    password: string | undefined,
+  ) {
     const { name } = request.params
-    await parts.limits.checkGuess(request, 'code')
-    if (password !== undefined) await parts.limits.checkGuess(request, 'password')
+    await guesses.begin('code')
+    if (password !== undefined) await guesses.begin('password')
     try {
       const contentId = await contentNamed(parts, name)
       const query = listingQueryOf(request.query)
@@ -104,7 +124,7 @@ export function webPages(parts: PageParts): (app: FastifyInstance) => Promise<vo
       const open = await readAsVisitor(parts, { contentId, password: undefined, query }).catch(onlyLocked)
       return open ?? (await readAsVisitor(parts, { contentId, password, query }))
     } catch (error) {
-      if (refusalOf(error).status === 'error-notFound') await parts.limits.takeGuess(request, 'code')
+      if (refusalOf(error).status === 'error-notFound') await guesses.wrong('code')
       throw error
     }
   }

@@ -1,5 +1,13 @@
 /** `PUT /web/account`: what an account may set about itself beyond the contract. JSON, for the account page. */
-import { booleanOf, ok, type RateLimits, Refusal, tokenOf } from '@holdfast/http-kit'
+import {
+  booleanOf,
+  guessing,
+  ok,
+  type RateLimits,
+  Refusal,
+  type RequestGuesses,
+  tokenOf,
+} from '@holdfast/http-kit'
 import { mintRequestId, parseToken } from '@holdfast/kernel'
 
 import { SetAccount } from '@holdfast/wire'
@@ -10,39 +18,44 @@ export function webAccountRoute(app: FastifyInstance, parts: ReaderParts & { lim
   app.put<{ Body: Record<string, unknown> | undefined }>(
     '/web/account',
     { config: { endpoint: 'webAccount' } },
-    async (request) => {
-      await parts.limits.checkGuess(request, 'token')
-      const { accountId, bytes } = await accountOf(request)
-      const recycleBin = booleanOf(request.body?.recycleBin)
-      const reply = await parts.accounts.call(
-        {
-          accountId,
-          requestId: mintRequestId(parts.clock.now()),
-          caller: { who: { $case: 'bearer', value: { token: bytes } } },
-          tierNeeded: '',
-          // A bad value is refused only once the token was heard.
-          operation:
-            recycleBin === undefined
-              ? { $case: 'authenticate', value: {} }
-              : { $case: 'setAccount', value: SetAccount.fromPartial({ recycleBin }) },
-        },
-        {},
-      )
-      if (reply.result?.$case === 'refusal') await refuse(request, reply.result.value.status)
-      if (recycleBin === undefined) throw new Refusal('error-recycleBin')
-      return ok({ recycleBin: { enabled: recycleBin } })
-    },
+    (request) => guessing(parts.limits, request, (guesses) => setAccount(request, guesses)),
   )
 
-  async function accountOf(request: FastifyRequest) {
+  async function setAccount(
+    request: FastifyRequest<{ Body: Record<string, unknown> | undefined }>,
+    guesses: RequestGuesses,
+  ) {
+    await guesses.begin('token')
+    const { accountId, bytes } = await accountOf(request, guesses)
+    const recycleBin = booleanOf(request.body?.recycleBin)
+    const reply = await parts.accounts.call(
+      {
+        accountId,
+        requestId: mintRequestId(parts.clock.now()),
+        caller: { who: { $case: 'bearer', value: { token: bytes } } },
+        tierNeeded: '',
+        // A bad value is refused only once the token was heard.
+        operation:
+          recycleBin === undefined
+            ? { $case: 'authenticate', value: {} }
+            : { $case: 'setAccount', value: SetAccount.fromPartial({ recycleBin }) },
+      },
+      {},
+    )
+    if (reply.result?.$case === 'refusal') await refuse(guesses, reply.result.value.status)
+    if (recycleBin === undefined) throw new Refusal('error-recycleBin')
+    return ok({ recycleBin: { enabled: recycleBin } })
+  }
+
+  async function accountOf(request: FastifyRequest, guesses: RequestGuesses) {
     const parsed = parseToken(tokenOf(request) ?? '')
     const accountId = parsed && parts.ids.parseAccount(parsed.account)
-    if (accountId === undefined) return await refuse(request, 'error-token')
+    if (accountId === undefined) return await refuse(guesses, 'error-token')
     return { accountId, bytes: parsed?.bytes as Buffer }
   }
 
-  async function refuse(request: FastifyRequest, status: string): Promise<never> {
-    if (status === 'error-token') await parts.limits.takeGuess(request, 'token')
+  async function refuse(guesses: RequestGuesses, status: string): Promise<never> {
+    if (status === 'error-token') await guesses.wrong('token')
     throw new Refusal(status)
   }
 }

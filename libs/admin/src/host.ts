@@ -1,5 +1,5 @@
 /** The admin host of any process: health for orchestrators, metrics and calls for the operator. */
-import { createHttpHost, type RateLimits, Refusal } from '@holdfast/http-kit'
+import { createHttpHost, guessing, type RateLimits, Refusal } from '@holdfast/http-kit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -38,7 +38,9 @@ export function createAdminHost(parts: AdminParts): FastifyInstance {
     operator.addHook('onRequest', async (request) => {
       const refusal = refusalFor(request)
       if (refusal === undefined) return
-      if (request.headers.authorization !== undefined) await limits.takeGuess(request, 'token')
+      // The right token is heard whatever others sent: it has 16 characters or more. The budget ends in a ban.
+      if (request.headers.authorization !== undefined)
+        await guessing(limits, request, (guesses) => guesses.wrong('token'))
       throw refusal
     })
     operationRoutes(operator, parts.operations)

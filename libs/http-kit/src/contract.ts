@@ -34,6 +34,12 @@ export type CreateHttpHost = (options: HttpHostOptions) => FastifyInstance
 
 export type GuessKind = 'token' | 'code' | 'password'
 
+/** A guess under way. Whoever began it ends it, once. */
+export interface Guess {
+  /** @param outcome.wrong it counts; otherwise it is given back. */
+  end(outcome: { wrong: boolean }): void
+}
+
 /** Budgets per endpoint, per address (IPv6 by /64) and per account, bans, and budgets of guesses. Off: every method lets pass. */
 export interface RateLimits {
   /**
@@ -43,10 +49,12 @@ export interface RateLimits {
   takeAddress(request: FastifyRequest, endpoint: string): Promise<void> | undefined
   /** Likewise for the account, once the token was accepted. @throws Refusal error-rateLimit */
   takeAccount(request: FastifyRequest, endpoint: string, accountId: string): Promise<void>
-  /** A refused token, an unknown share code or a wrong password. @throws Refusal error-rateLimit when that budget is spent */
-  takeGuess(request: FastifyRequest, kind: GuessKind): Promise<void>
-  /** Before a guess is even tried: nothing is drawn. @throws Refusal error-rateLimit when that budget is spent */
-  checkGuess(request: FastifyRequest, kind: GuessKind): Promise<void>
+  /**
+   * Before a token, a share code or a password is tried. Wrong guesses and guesses under way never exceed the address' budget: when only those
+   * under way stand in the way, it waits for one of them to end. `RequestGuesses` ends each.
+   * @throws Refusal error-rateLimit when that budget is spent, or too many wait
+   */
+  beginGuess(request: FastifyRequest, kind: GuessKind): Promise<Guess>
   /** Bytes and requests of a limiter kept for an address or account are bounded; this frees timers. */
   close(): void
 }

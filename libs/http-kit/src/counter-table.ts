@@ -9,6 +9,8 @@
  * window lasts. Only counters near their quota are told, for the others it makes no difference yet.
  */
 export interface Counted {
+  /** The key of the counter that was used. */
+  counter: string
   count: number
   /** The quota of the counter that was used, which may be the shared one. */
   quota: number
@@ -60,13 +62,13 @@ export class CounterTable {
         this.#counts.set(key, count)
         if (shared && count >= quota * nearShare) this.#news.set(key, count)
       }
-      return { count: count + this.#countElsewhere(key), quota, resetMs }
+      return { counter: key, count: count + this.#countElsewhere(key), quota, resetMs }
     }
     // The outer networks are fewer, but an attacker may have many of them as well: past the bound all share one counter.
     const outer = this.#outerCounts.has(outerKey) || this.#outerCounts.size < this.#keysMax ? outerKey : '*'
     const count = (this.#outerCounts.get(outer) ?? 0) + points
     if (points > 0) this.#outerCounts.set(outer, count)
-    return { count, quota: quota * outerFactor, resetMs }
+    return { counter: outer, count, quota: quota * outerFactor, resetMs }
   }
 
   /** What was counted since the last call. */

@@ -19,6 +19,7 @@ export {
 } from './content-rules.ts'
 export type {
   CreateHttpHost,
+  Guess,
   GuessKind,
   HttpHostOptions,
   RateLimitShown,
@@ -26,6 +27,7 @@ export type {
 } from './contract.ts'
 export type { ToldCounts } from './counter-table.ts'
 export { drainOnClose } from './drain.ts'
+export { guessing, RequestGuesses } from './guesses.ts'
 export { createHttpHost, JsonBytes, logFailure, ok, okWritten, takeOver } from './host.ts'
 export { createLog, pathOf, standardError } from './log.ts'
 export { booleanOf, integerOf, parametersOf, refined } from './parameters.ts'

@@ -6,8 +6,9 @@ import type { Clock } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 import { clientAddress, networkOf, normalAddress, outerNetworkOf } from './addresses.ts'
 import { type Ban, Bans } from './bans.ts'
-import type { GuessKind, RateLimits } from './contract.ts'
+import type { Guess, GuessKind, RateLimits } from './contract.ts'
 import { type Counted, CounterTable, type ToldCounts } from './counter-table.ts'
+import { freeGuess, GuessGates } from './guesses.ts'
 import { Refusal } from './refusals.ts'
 
 export interface Budget {
@@ -73,6 +74,7 @@ export class CountingRateLimits implements RateLimits {
   readonly #policies: RateLimitPolicies
   readonly #tables = new Map<number, CounterTable>()
   readonly #bans = new Bans()
+  readonly #gates = new GuessGates()
   readonly #windowsMs: ReadonlySet<number>
 
   constructor({ mode, clock, policies = defaultPolicies }: RateLimitsOptions) {
@@ -111,12 +113,23 @@ export class CountingRateLimits implements RateLimits {
     if (counted.count > counted.quota) this.#exceeded(clientAddress(request), counted)
   }
 
-  async takeGuess(request: FastifyRequest, kind: GuessKind): Promise<void> {
-    this.#guess(request, kind, 1)
-  }
-
-  async checkGuess(request: FastifyRequest, kind: GuessKind): Promise<void> {
-    this.#guess(request, kind, 0)
+  async beginGuess(request: FastifyRequest, kind: GuessKind): Promise<Guess> {
+    if (this.#off) return freeGuess
+    const address = clientAddress(request)
+    const budget = this.#policies.guesses[kind]
+    const counted = (points: number) => this.#count(`g ${kind} `, address, budget, points)
+    const room = () => {
+      const { quota, count } = counted(0)
+      return quota - count
+    }
+    const { counter } = counted(0)
+    if (!(await this.#gates.begin(counter, room))) this.#exceeded(address, counted(0))
+    return {
+      end: ({ wrong }) => {
+        if (wrong) counted(1)
+        this.#gates.end(counter, room)
+      },
+    }
   }
 
   /** Bans in force, to be told to other frontends. */
@@ -155,14 +168,6 @@ export class CountingRateLimits implements RateLimits {
 
   close(): void {
     this.#tables.clear()
-  }
-
-  #guess(request: FastifyRequest, kind: GuessKind, points: number) {
-    if (this.#off) return
-    const address = clientAddress(request)
-    const counted = this.#count(`g ${kind} `, address, this.#policies.guesses[kind], points)
-    const spent = points > 0 ? counted.count > counted.quota : counted.count >= counted.quota
-    if (spent) this.#exceeded(address, counted)
   }
 
   #count(prefix: string, key: string, budget: Budget, points: number): Counted {

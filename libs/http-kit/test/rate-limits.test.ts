@@ -6,12 +6,15 @@ import { CounterTable } from '../src/counter-table.ts'
 import {
   createHttpHost,
   createRateLimits,
+  type Guess,
   networkOf,
   normalAddress,
   ok,
   type RateLimitPolicies,
   Refusal,
 } from '../src/index.ts'
+
+const turn = () => new Promise((resolve) => setImmediate(resolve))
 
 const policies: RateLimitPolicies = {
   standard: { quota: 3, windowSeconds: 10 },
@@ -87,12 +90,68 @@ t.test('repeated excess bans, each time for longer, and bans can be shared', asy
 t.test('once its guesses are spent an address is not even heard', async (t) => {
   const { limits, from, outcome } = limiter()
   const request = from('10.0.0.1')
-  t.equal(await outcome(limits.checkGuess(request, 'password')), 'ok')
-  t.equal(await outcome(limits.takeGuess(request, 'password')), 'ok')
-  t.equal(await outcome(limits.checkGuess(request, 'password')), 'ok')
-  t.equal(await outcome(limits.takeGuess(request, 'password')), 'ok')
-  t.match(await outcome(limits.checkGuess(request, 'password')), 'error-rateLimit')
-  t.equal(await outcome(limits.checkGuess(request, 'token')), 'ok')
+  const wrong = async (kind: 'password' | 'token') =>
+    (await limits.beginGuess(request, kind)).end({ wrong: true })
+  t.equal(await outcome(wrong('password')), 'ok')
+  t.equal(await outcome(wrong('password')), 'ok')
+  t.match(await outcome(wrong('password')), 'error-rateLimit')
+  t.equal(await outcome(wrong('token')), 'ok')
+})
+
+t.test('guesses under way and wrong ones together never exceed the budget', async (t) => {
+  const { limits, from } = limiter()
+  const underWay: Guess[] = []
+  let refused = 0
+  const burst = Array.from({ length: 300 }, () =>
+    limits.beginGuess(from('10.0.0.1'), 'password').then(
+      (guess) => underWay.push(guess),
+      (error) => {
+        t.equal(error.status, 'error-rateLimit')
+        refused++
+      },
+    ),
+  )
+  await turn()
+  t.equal(underWay.length, 2, 'the budget; the others wait')
+  underWay.pop()?.end({ wrong: true })
+  await turn()
+  t.same([underWay.length, refused], [1, 0], 'a wrong one makes no room')
+  underWay.pop()?.end({ wrong: false })
+  await turn()
+  t.same([underWay.length, refused], [1, 0], 'a right one does')
+  underWay.pop()?.end({ wrong: true })
+  await Promise.all(burst)
+  t.same([underWay.length, refused], [0, 297], 'nobody is left waiting for a spent budget')
+  await t.rejects(limits.beginGuess(from('10.0.0.1'), 'password'), { message: 'error-rateLimit' })
+})
+
+t.test('right guesses of one network, however many at one time, are late at most', async (t) => {
+  const { limits, from } = limiter()
+  const guessed = Array.from({ length: 200 }, async () => {
+    const guess = await limits.beginGuess(from('10.0.0.1'), 'token')
+    await turn()
+    guess.end({ wrong: false })
+  })
+  t.equal((await Promise.all(guessed)).length, 200)
+  const next = await limits.beginGuess(from('10.0.0.1'), 'token')
+  next.end({ wrong: false })
+})
+
+t.test('guesses that wait are bounded', async (t) => {
+  const { limits, from } = limiter()
+  const settled = Array.from({ length: 1_500 }, () =>
+    limits.beginGuess(from('10.0.0.1'), 'code').then(
+      (guess) => guess,
+      (error) => error.status,
+    ),
+  )
+  await turn()
+  const [first, second] = await Promise.all([settled[0], settled[1]])
+  t.equal(await settled[1_499], 'error-rateLimit')
+  first.end({ wrong: true })
+  second.end({ wrong: true })
+  const outcomes = await Promise.all(settled)
+  t.equal(outcomes.filter((outcome) => outcome === 'error-rateLimit').length, 1_498)
 })
 
 t.test('off lifts all of it', async (t) => {
@@ -100,7 +159,8 @@ t.test('off lifts all of it', async (t) => {
   const request = from('10.0.0.1')
   for (let at = 0; at < 50; at++) {
     t.equal(await outcome(limits.takeAddress(request, 'x')), 'ok')
-    t.equal(await outcome(limits.takeGuess(request, 'password')), 'ok')
+    const guess = await limits.beginGuess(request, 'password')
+    guess.end({ wrong: true })
     t.equal(await outcome(limits.takeAccount(request, 'x', 'a')), 'ok')
   }
   limits.takeBans([{ network: '10.0.0.1', untilMs: 2e12, times: 1 }])

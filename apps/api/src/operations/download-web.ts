@@ -1,4 +1,11 @@
-import { accountCookieOf, httpCodeOf, Refusal, tokenOf } from '@holdfast/http-kit'
+import {
+  accountCookieOf,
+  guessing,
+  httpCodeOf,
+  Refusal,
+  type RequestGuesses,
+  tokenOf,
+} from '@holdfast/http-kit'
 import { isShareCode, isUuid, parseToken } from '@holdfast/kernel'
 import type { ContentView } from '@holdfast/wire'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -15,44 +22,54 @@ export function downloadWeb(app: FastifyInstance, parts: ApiParts) {
     app.get(
       url,
       { config: { endpoint: 'downloadWeb' }, schema: { hide: true } as object },
-      (request, reply) => placeOf(parts, request).then((place) => reply.redirect(place, 302)),
+      (request, reply) =>
+        guessing(parts.limits, request, (guesses) => placeOf({ parts, request, guesses })).then((place) =>
+          reply.redirect(place, 302),
+        ),
     )
   }
 }
 
-async function placeOf(parts: ApiParts, request: FastifyRequest): Promise<string> {
+interface Asking {
+  parts: ApiParts
+  request: FastifyRequest
+  guesses: RequestGuesses
+}
+
+async function placeOf(asking: Asking): Promise<string> {
+  const { parts, request } = asking
   const { id } = request.params as { id: string }
   const page = (name: string) => `${parts.settings.urls.web}/d/${name}`
   if (isShareCode(id)) return page(id)
   if (!isUuid(id)) throw new Refusal('error-notFound')
-  return (await linkOf(parts, request, id)) ?? page(await pageOf(parts, request, id))
+  return (await linkOf(asking, id)) ?? page(await pageOf(asking, id))
 }
 
 /** The file's link for the account of the token or cookie; undefined when there is none, or it may not read the file. */
-async function linkOf(parts: ApiParts, request: FastifyRequest, id: string): Promise<string | undefined> {
-  const signedIn = await signedInBy(parts, request)
+async function linkOf(asking: Asking, id: string): Promise<string | undefined> {
+  const signedIn = await signedInBy(asking)
   if (signedIn === undefined) return undefined
-  const call = new Call({ parts, request, tier: '', signedIn, keyRequestId: undefined })
+  const call = new Call({ ...asking, tier: '', signedIn, keyRequestId: undefined })
   const view = await readBy(call, id)
   if (view?.item === undefined || view.item.isFolder) return undefined
   return presentContent(call, view).link as string
 }
 
-async function signedInBy(parts: ApiParts, request: FastifyRequest): Promise<SignedIn | undefined> {
+async function signedInBy({ parts, request, guesses }: Asking): Promise<SignedIn | undefined> {
   const sent = tokenOf(request)
-  if (sent !== undefined) await parts.limits.checkGuess(request, 'token')
+  if (sent !== undefined) await guesses.begin('token')
   const token = sent ?? accountCookieOf(request) ?? ''
   const parsed = parseToken(token)
   const accountId = parsed && parts.ids.parseAccount(parsed.account)
   if (accountId !== undefined)
     return { accountId, token, bytes: parsed?.bytes as Buffer, byCookie: sent === undefined }
-  if (sent !== undefined) await parts.limits.takeGuess(request, 'token')
+  if (sent !== undefined) await guesses.wrong('token')
   return undefined
 }
 
 /** The share code when a visitor may see it, else the id: the page says the rest. */
-async function pageOf(parts: ApiParts, request: FastifyRequest, id: string): Promise<string> {
-  const visitor = new Call({ parts, request, tier: '', signedIn: undefined, keyRequestId: undefined })
+async function pageOf(asking: Asking, id: string): Promise<string> {
+  const visitor = new Call({ ...asking, tier: '', signedIn: undefined, keyRequestId: undefined })
   return (await readBy(visitor, id))?.item?.code ?? id
 }
 

@@ -42,7 +42,7 @@ export function searchContents(app: FastifyInstance, parts: ApiParts) {
       // What lies behind a password shows by its hits: every try on another's folder counts as a guess.
       if (password !== undefined && !call.owns(contentId)) {
         await call.authenticate()
-        await call.takePasswordGuess()
+        await call.guesses.wrong('password')
       }
       const result = await call.askOf(contentId, {
         $case: 'searchContents',

@@ -1,0 +1,76 @@
+/** Budgets of guesses hold however many arrive at one time. */
+import type { AccountId } from '@holdfast/kernel'
+import t from 'tap'
+import { sha256, world } from './world.ts'
+
+const plenty = { quota: 10_000, windowSeconds: 3_600 }
+const few = { quota: 5, windowSeconds: 3_600 }
+const limits = {
+  standard: plenty,
+  endpoints: {},
+  accounts: {},
+  guesses: { token: few, code: few, password: few },
+  excess: plenty,
+}
+
+const countOf = (answers: { status: string }[], status: string) =>
+  answers.filter((answer) => answer.status === status).length
+
+t.test(
+  'of 60 wrong folder passwords at one time the budget is heard, and the right one behind them is not',
+  async (t) => {
+    const { ask, folder, guest } = world(t, { limits })
+    const ann = await guest('premium')
+    const locked = await folder(ann, ann.rootFolder, { public: true })
+    await ask('PUT', `/contents/${locked.id}/update`, {
+      token: ann.token,
+      body: { attribute: 'password', attributeValue: 'open sesame' },
+    })
+    const passwords = [...Array.from({ length: 60 }, (_, at) => `wrong ${at}`), 'open sesame']
+    const answers = await Promise.all(
+      passwords.map((password) => ask('GET', `/web/contents/${locked.id}?password=${sha256(password)}`)),
+    )
+    t.equal(countOf(answers, 'error-passwordWrong'), 5)
+    t.equal(countOf(answers, 'error-rateLimit'), 56)
+    t.equal(answers.at(-1)?.status, 'error-rateLimit')
+  },
+)
+
+t.test('right folder passwords of one network at one time all open', async (t) => {
+  const { ask, folder, guest } = world(t, { limits })
+  const ann = await guest('premium')
+  const locked = await folder(ann, ann.rootFolder, { public: true })
+  await ask('PUT', `/contents/${locked.id}/update`, {
+    token: ann.token,
+    body: { attribute: 'password', attributeValue: 'open sesame' },
+  })
+  const answers = await Promise.all(
+    Array.from({ length: 100 }, () =>
+      ask('GET', `/web/contents/${locked.id}?password=${sha256('open sesame')}`),
+    ),
+  )
+  t.equal(countOf(answers, 'ok'), 100)
+})
+
+t.test('likewise tokens', async (t) => {
+  const { ask, guest, keyring } = world(t, { limits })
+  const ann = await guest()
+  const forged = Array.from({ length: 300 }, (_, at) =>
+    keyring.tokens.token(ann.id as AccountId, { keyId: 1, counter: 1_000 + at }),
+  )
+  const answers = await Promise.all(
+    [...forged, ann.token].map((token) => ask('GET', '/accounts/getid', { token })),
+  )
+  t.equal(countOf(answers, 'error-token'), 5)
+  t.equal(answers.at(-1)?.status, 'error-rateLimit')
+})
+
+t.test('likewise share codes that lead nowhere', async (t) => {
+  const { ask, folder, guest } = world(t, { limits })
+  const ann = await guest()
+  const open = await folder(ann, ann.rootFolder, { public: true })
+  const codes = [...Array.from({ length: 300 }, (_, at) => `Miss${String(at).padStart(4, '0')}`), open.code]
+  const answers = await Promise.all(codes.map((code) => ask('GET', `/web/contents/${code}`)))
+  t.equal(countOf(answers, 'error-notFound'), 5)
+  t.equal(answers.at(-1)?.status, 'error-rateLimit')
+})
