@@ -71,9 +71,10 @@ export function controlService({ store, stages }: ServiceParts): StorageServiceS
     }),
 
     pin: unary(async (request) => {
-      const { placementVersion, ttlMs } = request
+      const { placementVersion, ttlMs, whole } = request
       const pinned = await store.pin(nameOf(request), {
         ttlMs,
+        whole,
         ...(placementVersion === 0 ? {} : { placement: placementOf(request) }),
       })
       return { pinned }

@@ -1,5 +1,5 @@
 /** The blob store suites over loopback: what holds for a store holds for it on the network. */
-import { MemoryBlobStore, type NodeStore } from '@holdfast/blob-store'
+import { type BlobFacts, type BlobName, MemoryBlobStore, type NodeStore } from '@holdfast/blob-store'
 import { blobStoreContract, nodeStoreContract } from '@holdfast/blob-store/testing'
 import { ChunkStore } from '@holdfast/chunk-store'
 import t, { type Test } from 'tap'
@@ -39,11 +39,23 @@ async function remoteOf(store: NodeStore): Promise<RemoteBlobStore> {
 }
 
 for (const [name, open] of stores) {
+  const behind = new Map<Test, NodeStore>()
+  const rotting = async <Store>(t: Test, store: Store, blob: BlobFacts) => {
+    ;(behind.get(t) as MemoryBlobStore).rot(blob)
+    return store
+  }
+  const rot = name === 'a memory store' ? { rot: rotting } : {}
+
   t.test(`in front of ${name}`, async (t) => {
     blobStoreContract<Test>({
       test: (name, body) => t.test(name, body),
       passed: (t, name) => void t.pass(name),
-      open: async (t) => remoteOf(await open(t)),
+      open: async (t) => {
+        const store = await open(t)
+        behind.set(t, store)
+        return remoteOf(store)
+      },
+      ...rot,
     })
   })
 
@@ -53,12 +65,15 @@ for (const [name, open] of stores) {
       passed: (t, name) => void t.pass(name),
       open: async (t) => {
         const store = await open(t)
-        // Notes are a node's own business: they do not travel.
+        behind.set(t, store)
+        // Notes and verifying are a node's own business: they do not travel.
         return Object.assign(await remoteOf(store), {
           note: (name: string) => store.note(name),
           setNote: (name: string, value: Uint8Array | undefined) => store.setNote(name, value),
+          verify: (blob: BlobName, options?: { signal?: AbortSignal }) => store.verify(blob, options),
         })
       },
+      ...rot,
     })
   })
 }

@@ -107,8 +107,9 @@ export interface BlobStage {
    */
   write(bytes: Uint8Array): Promise<void> | undefined
   /**
-   * All bytes are in: hashes them to the end, syncs them, and makes them a blob. When a healthy copy of the same blob is here already, that copy is
-   * pinned and the stage dropped. The result is pinned for `pinMs`, durable, and readable when it resolves.
+   * All bytes are in: hashes them to the end, syncs them, and makes them a blob. When a whole copy of the same blob is here already, that copy is
+   * pinned and the stage dropped; whole is what was verified on the disk not long ago. When the only copies here are damaged, the stage takes the
+   * place of one, under its name. The result is pinned for `pinMs`, durable, and readable when it resolves.
    */
   commit(options: { pinMs: number }): Promise<BlobFacts>
   /** Frees everything. Harmless after commit. */

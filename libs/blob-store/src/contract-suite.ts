@@ -12,7 +12,16 @@ export interface BlobStoreCheck {
   name: string
   /** True for checks that mean nothing where nothing survives the process. */
   reopens?: true
-  run(store: BlobStore, reopen?: () => Promise<BlobStore>): Promise<void>
+  /** True for checks that need bytes to rot. */
+  rots?: true
+  run(store: BlobStore, tools?: BlobStoreTools): Promise<void>
+}
+
+export interface BlobStoreTools {
+  /** Closes the store and opens its data again. */
+  reopen?: (() => Promise<BlobStore>) | undefined
+  /** Flips a bit of every stored copy of this name, long after it was written. @returns the store to go on with, which has not noticed. */
+  rot?: ((blob: BlobFacts) => Promise<BlobStore>) | undefined
 }
 
 const pinned = { pinMs: 60_000 }
@@ -368,7 +377,7 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
   {
     name: 'after reopening, what was committed is there, what was deleted or staged is not',
     reopens: true,
-    async run(store, reopen) {
+    async run(store, { reopen } = {}) {
       assert.ok(reopen)
       const small = randomBytes(5000)
       const big = randomBytes(2 * MiB + 1)
@@ -388,6 +397,42 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
       assert.equal((await put(again, small)).createdMs, facts[0].createdMs)
     },
   },
+  {
+    name: 'an upload of content whose copy has rotted is whole, and so is the copy again',
+    rots: true,
+    async run(store, { rot } = {}) {
+      assert.ok(rot)
+      let now = store
+      for (const size of [300, 5000, 65_536, 70_000, 3 * MiB + 777]) {
+        const bytes = randomBytes(size)
+        const first = await put(now, bytes)
+        now = await rot(first)
+        const second = await put(now, bytes)
+        assert.ok(bytes.equals(await get(now, second)), `${size} bytes, the upload`)
+        await eventually(async () =>
+          assert.ok(bytes.equals(await get(now, first)), `${size} bytes, the first copy`),
+        )
+        assert.equal((await now.stat(first))?.damaged, undefined)
+        assert.equal(await now.delete(second), 'pinned')
+      }
+    },
+  },
+  {
+    name: 'an upload of content whose copy is known to be damaged makes it whole',
+    rots: true,
+    async run(store, { rot } = {}) {
+      assert.ok(rot)
+      let now = store
+      for (const size of [5000, MiB + 777]) {
+        const bytes = randomBytes(size)
+        const first = await put(now, bytes)
+        now = await rot(first)
+        await assert.rejects(get(now, first), { name: 'BlobFault' })
+        const second = await put(now, bytes)
+        assert.ok(bytes.equals(await get(now, second)), `${size} bytes, the upload`)
+      }
+    },
+  },
 ]
 
 export interface BlobStoreContract<T> {
@@ -397,29 +442,52 @@ export interface BlobStoreContract<T> {
   open(t: T): Promise<BlobStore>
   /** Closes the store and opens its data again; leave out where nothing survives. */
   reopen?(t: T, store: BlobStore): Promise<BlobStore>
+  /** As `BlobStoreTools.rot`; leave out where no bytes can be made to rot. */
+  rot?(t: T, store: BlobStore, blob: BlobFacts): Promise<BlobStore>
   /** Called once a check has passed, for runners that count assertions. */
   passed?(t: T, name: string): void
 }
 
 /** Declares one test for each check. The stores are closed at the end of their test. */
-export function blobStoreContract<T>({ test, open, reopen, passed }: BlobStoreContract<T>): void {
-  for (const check of blobStoreChecks.filter(({ reopens }) => !reopens || reopen !== undefined))
+export function blobStoreContract<T>({ test, open, reopen, rot, passed }: BlobStoreContract<T>): void {
+  const runs = ({ reopens, rots }: BlobStoreCheck) =>
+    (!reopens || reopen !== undefined) && (!rots || rot !== undefined)
+  for (const check of blobStoreChecks.filter(runs))
     test(check.name, async (t) => {
       let store = await open(t)
-      try {
-        await check.run(
-          store,
+      const tools = {
+        reopen:
           reopen &&
-            (async () => {
-              store = await reopen(t, store)
-              return store
-            }),
-        )
+          (async () => {
+            store = await reopen(t, store)
+            return store
+          }),
+        rot:
+          rot &&
+          (async (blob: BlobFacts) => {
+            store = await rot(t, store, blob)
+            return store
+          }),
+      }
+      try {
+        await check.run(store, tools)
         passed?.(t, check.name)
       } finally {
         await store.close()
       }
     })
+}
+
+/** Until it holds, at most 10 s: some stores do it beside the answer. */
+async function eventually(holds: () => Promise<void>): Promise<void> {
+  for (const endMs = performance.now() + 10_000; ; ) {
+    try {
+      return await holds()
+    } catch (error) {
+      if (performance.now() > endMs) throw error
+      await new Promise((again) => setTimeout(again, 10))
+    }
+  }
 }
 
 /** Stages and commits these bytes in pieces (64 KiB unless told). */

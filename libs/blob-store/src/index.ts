@@ -32,4 +32,6 @@ export type {
   StageOptions,
   StorageNode,
   StoreNotes,
+  Verification,
 } from './placed-blob-store.ts'
+export { restoreCopy } from './restore-copy.ts'

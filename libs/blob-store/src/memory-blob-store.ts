@@ -118,8 +118,7 @@ export class MemoryBlobStore implements NodeStore {
     if (!(0 <= start && start <= end && end <= copy.facts.size))
       throw new RangeError(`bytes ${start}..${end} of a blob of ${copy.facts.size}`)
     const scratch = Buffer.alloc(chunkBytes)
-    if (copy.rotten) copy.facts.damaged = true
-    if (copy.facts.damaged) throw new BlobFault('CORRUPT', `${hex(blob.id)} has rotted`)
+    if (!isWhole(copy)) throw new BlobFault('CORRUPT', `${hex(blob.id)} has rotted`)
     for (let at = start; at < end; at += chunkBytes) {
       if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
       this.#assertOpen()
@@ -129,11 +128,21 @@ export class MemoryBlobStore implements NodeStore {
     }
   }
 
-  async pin(blob: BlobName, { ttlMs }: { ttlMs: number }): Promise<boolean> {
+  async pin(blob: BlobName, { ttlMs, whole = false }: { ttlMs: number; whole?: boolean }): Promise<boolean> {
     this.#assertOpen()
-    if (this.#find(blob) === undefined) return false
+    const copy = this.#find(blob)
+    if (copy === undefined || (whole && !isWhole(copy))) return false
     this.#extendPin(blob, ttlMs)
     return true
+  }
+
+  async *verify(blob: BlobName): AsyncGenerator<number, void, undefined> {
+    this.#assertOpen()
+    const copy = this.#find(blob)
+    if (copy === undefined)
+      throw new BlobFault('NOT_FOUND', `no copy of ${hex(blob.id)}/${hex(blob.incarnation)}`)
+    if (!isWhole(copy)) throw new BlobFault('CORRUPT', `${hex(blob.id)} has rotted`)
+    yield copy.bytes.length
   }
 
   async delete(blob: BlobName): Promise<'deleted' | 'pinned'> {
@@ -155,7 +164,7 @@ export class MemoryBlobStore implements NodeStore {
 
   async *inventory(options: { groups?: readonly number[] } = {}): AsyncIterable<BlobFacts> {
     this.#assertOpen()
-    for (const id of [...this.#copies.keys()])
+    for (const id of [...this.#copies.keys()].sort())
       for (const { facts } of [...(this.#copies.get(id)?.values() ?? [])])
         if (options.groups?.includes(facts.placementGroup ?? 0) !== false) yield { ...facts }
   }
@@ -231,12 +240,12 @@ export class MemoryBlobStore implements NodeStore {
     this.#assertOpen()
     const copies = this.#copies.get(hex(content.id)) ?? new Map<string, Copy>()
     let copy = copies.get(hex(uploadId))
+    if (!asNew) copy ??= [...copies.values()].find(isWhole) ?? [...copies.values()][0]
     if (copy?.facts.damaged) {
       copy.bytes = bytes
       delete copy.rotten
       delete copy.facts.damaged
     }
-    if (!asNew) copy ??= [...copies.values()].find(({ facts }) => facts.damaged === undefined)
     if (copy === undefined) {
       const facts: BlobFacts = {
         ...content,
@@ -293,6 +302,12 @@ export class MemoryBlobStore implements NodeStore {
   #assertOpen(): void {
     if (this.#closed) throw new BlobFault('CLOSED', 'the blob store is closed')
   }
+}
+
+/** Notices rot. */
+function isWhole(copy: Copy): boolean {
+  if (copy.rotten) copy.facts.damaged = true
+  return copy.facts.damaged === undefined
 }
 
 interface StageOwner {

@@ -12,7 +12,14 @@ export interface NodeStoreCheck {
   name: string
   /** True for checks that mean nothing where nothing survives the process. */
   reopens?: true
-  run(store: NodeStore, reopen?: (how: 'closed' | 'killed') => Promise<NodeStore>): Promise<void>
+  /** True for checks that need bytes to rot. */
+  rots?: true
+  run(
+    store: NodeStore,
+    reopen?: (how: 'closed' | 'killed') => Promise<NodeStore>,
+    /** As `BlobStoreTools.rot`. */
+    rot?: (blob: BlobFacts) => Promise<NodeStore>,
+  ): Promise<void>
 }
 
 const MiB = 1024 * 1024
@@ -109,6 +116,71 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       assert.equal((await all(store.inventory({ groups: [5, 6] }))).length, 2)
       assert.equal((await all(store.inventory())).length, 2)
       assert.deepEqual(await all(store.inventory({ groups: [7] })), [])
+    },
+  },
+  {
+    name: 'an inventory is in the order of the ids',
+    async run(store) {
+      for (let n = 0; n < 20; n++) await place(store, randomBytes(30), {})
+      const ids = (await all(store.inventory())).map(({ id }) => hex(id))
+      assert.deepEqual(ids, [...ids].sort())
+      assert.equal(ids.length, 20)
+    },
+  },
+  {
+    name: 'a whole copy is verified, to its last byte, and can be pinned as whole',
+    async run(store) {
+      for (const size of [0, ...sizes]) {
+        const facts = await place(store, randomBytes(size), { pinMs: 0 })
+        let bytes = 0
+        for await (const step of store.verify(facts)) bytes += step
+        assert.ok(bytes >= size, `${bytes} of ${size} bytes`)
+        assert.equal(await store.pin(facts, { ttlMs: 60_000, whole: true }), true)
+        assert.equal(await store.delete(facts), 'pinned')
+      }
+      const stranger = { id: randomBytes(48), incarnation: randomBytes(16) }
+      assert.equal(await store.pin(stranger, { ttlMs: 60_000, whole: true }), false)
+      await assert.rejects(all(store.verify(stranger)), { code: 'NOT_FOUND' })
+    },
+  },
+  {
+    name: 'a rotten copy is found by verifying, is not pinned as whole, and is kept',
+    rots: true,
+    async run(store, _, rot) {
+      assert.ok(rot)
+      let now = store
+      for (const size of sizes) {
+        const facts = await place(now, randomBytes(size), { pinMs: 0 })
+        now = await rot(facts)
+        assert.equal((await now.stat(facts))?.damaged, undefined, 'nobody has noticed')
+        await assert.rejects(all(now.verify(facts)), { code: 'CORRUPT' })
+        assert.equal((await now.stat(facts))?.damaged, true)
+        assert.deepEqual(await now.find(facts.id), [])
+        const other = await place(now, randomBytes(size), { pinMs: 0 })
+        now = await rot(other)
+        assert.equal(await now.pin(other, { ttlMs: 60_000, whole: true }), false)
+        assert.equal((await now.stat(other))?.damaged, true)
+        assert.equal(await now.pin(other, { ttlMs: 60_000 }), true, 'it is the last copy')
+      }
+    },
+  },
+  {
+    name: 'a rotten copy that is brought again under its id is whole again, in its group and of its time',
+    rots: true,
+    async run(store, _, rot) {
+      assert.ok(rot)
+      let now = store
+      for (const size of sizes) {
+        const bytes = randomBytes(size)
+        const facts = await place(now, bytes, { group: 5, createdMs: 7 })
+        now = await rot(facts)
+        await assert.rejects(all(now.verify(facts)), { code: 'CORRUPT' })
+        const start = await begin(now)
+        await place(now, bytes, { uploadId: facts.incarnation, group: 5, createdMs: 7 })
+        assert.deepEqual(plain(await now.stat(facts)), plain(facts))
+        for await (const _ of now.verify(facts));
+        assert.deepEqual((await follow(now, start)).entries, [])
+      }
     },
   },
   {
@@ -268,21 +340,29 @@ export interface NodeStoreContract<T> {
   open(t: T): Promise<NodeStore>
   /** Closes the store, or lets go of it as a killed process would, and opens its data again; leave out where nothing survives. */
   reopen?(t: T, store: NodeStore, how: 'closed' | 'killed'): Promise<NodeStore>
+  /** As `BlobStoreTools.rot`; leave out where no bytes can be made to rot. */
+  rot?(t: T, store: NodeStore, blob: BlobFacts): Promise<NodeStore>
   /** Called once a check has passed, for runners that count assertions. */
   passed?(t: T, name: string): void
 }
 
 /** Declares one test for each check. The stores are closed at the end of their test. */
-export function nodeStoreContract<T>({ test, open, reopen, passed }: NodeStoreContract<T>): void {
-  for (const check of nodeStoreChecks.filter(({ reopens }) => !reopens || reopen !== undefined))
+export function nodeStoreContract<T>({ test, open, reopen, rot, passed }: NodeStoreContract<T>): void {
+  const runs = ({ reopens, rots }: NodeStoreCheck) =>
+    (!reopens || reopen !== undefined) && (!rots || rot !== undefined)
+  for (const check of nodeStoreChecks.filter(runs))
     test(check.name, async (t) => {
       let store = await open(t)
       const again = async (how: 'closed' | 'killed') => {
         store = await (reopen as NonNullable<typeof reopen>)(t, store, how)
         return store
       }
+      const rotting = async (blob: BlobFacts) => {
+        store = await (rot as NonNullable<typeof rot>)(t, store, blob)
+        return store
+      }
       try {
-        await check.run(store, again)
+        await check.run(store, again, rotting)
         passed?.(t, check.name)
       } finally {
         await store.close()

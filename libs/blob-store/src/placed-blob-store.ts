@@ -55,9 +55,13 @@ export interface PlacedBlobStore extends BlobStore {
   committed(uploadId: Uint8Array): Promise<BlobFacts | undefined>
   /** Whole copies of this content that are here, of any incarnation. Damaged ones are left out. */
   find(id: Uint8Array): Promise<BlobFacts[]>
-  /** @throws BlobFault `STALE_PLACEMENT` when the placement given is older than the node's. */
-  pin(blob: BlobName, options: { ttlMs: number; placement?: Placement }): Promise<boolean>
-  /** Every copy of these groups, or of all, damaged ones included and marked. */
+  /**
+   * @param options.whole pin it only when it is whole on the disk, for an upload that is dropped in its favour: a copy that was not verified for long is
+   * verified first, which reads all of it once. False also when it is damaged.
+   * @throws BlobFault `STALE_PLACEMENT` when the placement given is older than the node's; `IO` when a copy that must be verified cannot be read.
+   */
+  pin(blob: BlobName, options: { ttlMs: number; placement?: Placement; whole?: boolean }): Promise<boolean>
+  /** Every copy of these groups, or of all, in the order of their ids; damaged ones are included and marked. */
   inventory(options?: { groups?: readonly number[] }): AsyncIterable<BlobFacts>
 }
 
@@ -114,8 +118,18 @@ export interface StoreNotes {
   setNote(name: string, value: Uint8Array | undefined): Promise<void>
 }
 
+/** What finds rot before a reader does. */
+export interface Verification {
+  /**
+   * Reads all of a copy from the disk, past every cache that can be passed, and compares it with its checksums. Yields the number of bytes of each step;
+   * the next step begins when the consumer asks for it, so the consumer sets the pace. A copy that is whole ends the iteration.
+   * @throws BlobFault `NOT_FOUND`; `CORRUPT`: the copy is marked as damaged; `IO`: it cannot be read, which says nothing of its bytes.
+   */
+  verify(blob: BlobName, options?: { signal?: AbortSignal }): AsyncIterable<number>
+}
+
 /** All that a node's own store has to be for replication. */
-export interface NodeStore extends PlacedBlobStore, ReplicationSource, StoreNotes {}
+export interface NodeStore extends PlacedBlobStore, ReplicationSource, StoreNotes, Verification {}
 
 /** A storage node as frontends and other nodes see it. */
 export interface StorageNode extends PlacedBlobStore, ReplicationSource {

@@ -4,6 +4,7 @@ import {
   type BlobName,
   type BlobStage,
   type BlobStore,
+  digestOf,
   MemoryBlobStore,
 } from '../src/index.ts'
 import { type BlobStoreContract, blobStoreChecks, blobStoreContract } from '../src/testing.ts'
@@ -13,11 +14,16 @@ const runner: Pick<BlobStoreContract<Test>, 'test' | 'passed'> = {
   passed: (t, name) => void t.pass(name),
 }
 
-blobStoreContract({ ...runner, open: async () => new MemoryBlobStore() })
+const rot = async (_: unknown, store: BlobStore, blob: BlobFacts) => {
+  ;(store as MemoryBlobStore).rot(blob)
+  return store
+}
+
+blobStoreContract({ ...runner, open: async () => new MemoryBlobStore(), rot })
 
 /** A store with one thing wrong; all else goes to a right one. */
 class Broken implements BlobStore {
-  protected readonly right = new MemoryBlobStore()
+  readonly right = new MemoryBlobStore()
   stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage> {
     return this.right.stage(options)
   }
@@ -179,6 +185,33 @@ const broken: Record<string, () => BlobStore> = {
         }
       }
     })(),
+  'drops the stage for a rotten copy': () =>
+    new (class extends Broken {
+      override async stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage> {
+        const stage = await super.stage(options)
+        const parts: Buffer[] = []
+        const known = async () => {
+          const { id } = digestOf(Buffer.concat(parts))
+          for await (const facts of this.inventory()) if (Buffer.compare(facts.id, id) === 0) return facts
+          return undefined
+        }
+        return {
+          uploadId: stage.uploadId,
+          write: (part) => {
+            parts.push(Buffer.from(part))
+            return stage.write(part)
+          },
+          abort: () => stage.abort(),
+          commit: async (options) => {
+            const facts = await known()
+            if (facts === undefined || !(await this.pin(facts, { ttlMs: options.pinMs })))
+              return stage.commit(options)
+            await stage.abort()
+            return facts
+          },
+        }
+      }
+    })(),
   'answers an absent blob with no bytes': () =>
     new (class extends Broken {
       override async *read(blob: BlobName, range: { start: number; end: number }) {
@@ -190,8 +223,16 @@ const broken: Record<string, () => BlobStore> = {
 t.test('the suite bites: each deliberately broken store fails at least one check', async (t) => {
   for (const [fault, make] of Object.entries(broken)) {
     const failed: string[] = []
-    for (const check of blobStoreChecks.filter(({ reopens }) => !reopens))
-      await check.run(make()).catch((error: Error) => void failed.push(`${check.name}: ${error.message}`))
+    for (const check of blobStoreChecks.filter(({ reopens }) => !reopens)) {
+      const store = make()
+      const rotting = async (blob: BlobFacts) => {
+        ;(store as Broken).right.rot(blob)
+        return store
+      }
+      await check
+        .run(store, { rot: rotting })
+        .catch((error: Error) => void failed.push(`${check.name}: ${error.message}`))
+    }
     t.ok(failed.length > 0, `a store that ${fault}`)
     t.comment(failed[0]?.split('\n')[0] ?? 'not noticed')
   }

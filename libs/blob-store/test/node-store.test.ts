@@ -8,6 +8,10 @@ nodeStoreContract<Test>({
   test: (name, body) => t.test(name, body),
   passed: (t, name) => void t.pass(name),
   open: async () => new MemoryBlobStore(),
+  rot: async (_, store, blob) => {
+    ;(store as MemoryBlobStore).rot(blob)
+    return store
+  },
 })
 
 const broken: [string, () => NodeStore][] = [
@@ -71,6 +75,15 @@ const broken: [string, () => NodeStore][] = [
       })(),
   ],
   [
+    'pins a rotten copy as whole',
+    () =>
+      new (class extends MemoryBlobStore {
+        override pin(blob: BlobName, { ttlMs }: { ttlMs: number }) {
+          return super.pin(blob, { ttlMs })
+        }
+      })(),
+  ],
+  [
     'chooses upload ids itself',
     () =>
       new (class extends MemoryBlobStore {
@@ -86,7 +99,11 @@ t.test('the suite bites: each deliberately broken store fails at least one check
     let failed: string | undefined
     for (const check of nodeStoreChecks.filter(({ reopens }) => !reopens)) {
       try {
-        await check.run(make())
+        const store = make()
+        await check.run(store, undefined, async (blob) => {
+          ;(store as MemoryBlobStore).rot(blob)
+          return store
+        })
       } catch {
         failed = check.name
         break

@@ -17,6 +17,7 @@ import {
   type PlacedCommit,
   type PlacedStage,
   type Pulled,
+  restoreCopy,
   type StageOptions,
   tombstoneRetentionMsDefault,
   type WholeBytes,
@@ -31,6 +32,7 @@ import type { Disk } from './disk.ts'
 import { type Extent, ExtentFiles, ExtentTable } from './extents.ts'
 import { chunkBytes, HeaderSeal, type Run } from './format.ts'
 import { type Hashing, WorkerHashing } from './hashing.ts'
+import { KnownCopies } from './known-copies.ts'
 import { factsOf, Ledger } from './ledger.ts'
 import { type Log, silentLog } from './log.ts'
 import { NodeDisk } from './node-disk.ts'
@@ -46,6 +48,8 @@ import {
   type Copy,
   decodeCopies,
   latin1,
+  neverVerified,
+  noHomes,
   noteKey,
   type RowEntry,
   Rows,
@@ -55,10 +59,13 @@ import { Slab } from './slab.ts'
 import { type After, SlotPool, slotBytes } from './slots.ts'
 import { Space } from './space.ts'
 import { ChunkStage, type StageParts } from './stage.ts'
+import { Verifier } from './verifier.ts'
 import { CommitIntent, DeleteIntent, PinIntent, Writer, type WriterParts } from './writer.ts'
 
 /** Outcomes of uploads that are remembered beyond their copies' rows, 250 bytes each. */
 const outcomesMax = 16_384
+/** Damaged copies that are counted, 150 bytes each. A store with more has lost its disk. */
+const damagedKnownMax = 100_000
 const noteBytesMax = 64 * 1024
 const compactSoonMs = 200
 /** Upload ids drawn at once: one call for randomness, and memory that is let go as one. */
@@ -79,6 +86,13 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
   readonly #writer: Writer
   readonly #writerParts: WriterParts
   readonly #reader: Reader
+  readonly #verifier: Verifier
+  readonly #known: KnownCopies
+  /** Damaged copies that an upload replaces now, by their names. */
+  readonly #replacing = new Map<string, Promise<void>>()
+  /** Names of the damaged copies that are known: all of them once the inventory was walked. */
+  readonly #damaged = new Set<string>()
+  #replaced = 0
   readonly #compactor: Compactor
   readonly #slots: SlotPool
   readonly #hashing: Hashing
@@ -248,6 +262,20 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
       damaged: (entry, copy, fault) => this.#quarantine(entry, copy, fault),
       assertOpen: () => this.#assertOpen(),
     })
+    this.#verifier = new Verifier({
+      extents: this.#extents,
+      seal,
+      now: () => this.#clock.monotonic(),
+      damaged: (entry, copy, fault) => this.#quarantine(entry, copy, fault),
+      assertOpen: () => this.#assertOpen(),
+    })
+    this.#known = new KnownCopies({
+      clock: this.#clock,
+      verify: async (entry, copy) => {
+        for await (const _ of this.#verify(entry, copy)) this.#assertOpen()
+      },
+      damaged: (entry, copy, fault) => this.#quarantine(entry, copy, fault),
+    })
     this.#compactor = new Compactor({
       extents: this.#extents,
       files,
@@ -387,15 +415,52 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
     }
   }
 
-  async pin(blob: BlobName, { ttlMs }: { ttlMs: number }): Promise<boolean> {
+  async *verify(
+    blob: BlobName,
+    { signal }: { signal?: AbortSignal } = {},
+  ): AsyncGenerator<number, void, undefined> {
     this.#assertOpen()
     const entry = await this.#rows.acquire(blob.id)
     try {
-      const intent = new PinIntent(this.#writerParts, entry, blob.incarnation, ttlMs)
+      yield* this.#verify(entry, copyOf(entry, blob, { start: 0, end: 0 }), signal)
+    } finally {
+      this.#rows.release(entry)
+    }
+  }
+
+  async *#verify(entry: RowEntry, copy: Copy, signal?: AbortSignal): AsyncGenerator<number, void, undefined> {
+    const lease = new Lease(copy, this.#extents, () => this.#compactLater())
+    try {
+      yield* this.#verifier.verify(entry, lease, signal)
+    } finally {
+      lease.release()
+    }
+  }
+
+  async pin(blob: BlobName, { ttlMs, whole = false }: { ttlMs: number; whole?: boolean }): Promise<boolean> {
+    this.#assertOpen()
+    const entry = await this.#rows.acquire(blob.id)
+    try {
+      if (whole && !(await this.#isWhole(entry, blob))) return false
+      const intent = new PinIntent(this.#writerParts, entry, blob.incarnation, { ttlMs, whole })
       this.#writer.submit(intent)
       return await intent.done
     } finally {
       this.#rows.release(entry)
+    }
+  }
+
+  /** @throws BlobFault `IO` when it must be verified and cannot be read. */
+  async #isWhole(entry: RowEntry, { incarnation }: BlobName): Promise<boolean> {
+    const copy = find(entry, incarnation)
+    if (copy === undefined || copy.quarantined) return false
+    if (this.#known.isFresh(copy)) return true
+    try {
+      await this.#known.freshen(entry, copy)
+      return true
+    } catch (error) {
+      if ((error as BlobFault).code === 'CORRUPT') return false
+      throw error
     }
   }
 
@@ -463,6 +528,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
   #delete(entry: RowEntry, incarnation: Uint8Array): Promise<'deleted' | 'pinned'> {
     const intent = new DeleteIntent(this.#writerParts, entry, incarnation, (copy) => {
       this.#reader.forget(copy)
+      if (copy.quarantined) this.#damaged.delete(nameOf(entry, copy))
       this.#compactLater()
     })
     this.#writer.submit(intent)
@@ -477,8 +543,10 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
       this.#assertOpen()
       const rows = await this.#catalogue.scan(blobPrefix, { after, limit: 1000 })
       for (const { key, value } of rows)
-        for (const copy of decodeCopies(value))
+        for (const copy of decodeCopies(value)) {
+          if (copy.quarantined) this.#countDamaged(key.subarray(1), copy)
           if (options.groups?.includes(copy.placementGroup) !== false) yield factsOf(key.subarray(1), copy)
+        }
       after = rows.at(-1)?.key
       if (after === undefined) return
     }
@@ -549,6 +617,9 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
       failedGroups: this.#writer.failedGroups,
       hotReads: this.#reader.hotReads,
       damagedReads: this.#reader.damagedReads,
+      damagedBlobs: this.#damaged.size,
+      replacedBlobs: this.#replaced,
+      verifiedBytes: this.#verifier.verifiedBytes,
       activeReaders: this.#reader.active,
       compactedBytes: this.#compactor.movedBytes,
       freedBytes: this.#compactor.freedBytes,
@@ -638,6 +709,10 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
     const found = this.#rows.acquire(id)
     const entry = found instanceof Promise ? await found : found
     try {
+      const looked = asNew ? undefined : this.#known.look(entry, stage.size)
+      const damaged = looked instanceof Promise ? await looked : looked
+      if (damaged !== undefined && damaged !== 'unsure')
+        await this.#replace(entry, damaged, { incarnation: stage.uploadId, body, pinMs })
       const blob = {
         incarnation: stage.uploadId,
         size: stage.size,
@@ -647,9 +722,12 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
       }
       const intent = new CommitIntent(this.#writerParts, entry, blob, body, {
         pinMs,
-        asNew,
+        asNew: asNew || damaged === 'unsure',
         replaced: (old) => {
           this.#reader.forget(old)
+          this.#damaged.delete(nameOf(entry, old))
+          this.#replaced++
+          this.#log.warn({ blob: entry.id.toString('hex') }, 'a damaged blob was replaced by a whole one')
           this.#compactLater()
         },
       })
@@ -659,6 +737,69 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
       return facts
     } finally {
       this.#rows.release(entry)
+    }
+  }
+
+  /**
+   * Writes the bytes of an upload under the name of the damaged copy, so that all who refer to that copy have them. Data records name the upload that
+   * they are of, so what was staged is read back and written once more. When that fails the upload becomes a copy of its own.
+   */
+  async #replace(
+    entry: RowEntry,
+    damaged: Copy,
+    upload: { incarnation: Buffer; body: { bytes: Uint8Array } | { runs: Run[] }; pinMs: number },
+  ): Promise<void> {
+    const name = nameOf(entry, damaged)
+    const running = this.#replacing.get(name)
+    if (running !== undefined) return running
+    const facts = factsOf(entry.id, damaged)
+    const { pinMs } = upload
+    const bytes = this.#staged(entry, damaged, upload)
+    const replacing = restoreCopy(this, facts, bytes, { pinMs, source: 'an upload' })
+      .then(
+        () => {},
+        (error: BlobFault) =>
+          this.#log.error(
+            { blob: entry.id.toString('hex'), code: error.code, error: error.message },
+            'a damaged blob could not be replaced by an upload',
+          ),
+      )
+      .finally(() => this.#replacing.delete(name))
+    this.#replacing.set(name, replacing)
+    return replacing
+  }
+
+  /** The bytes of an upload that is sealed. */
+  async *#staged(
+    entry: RowEntry,
+    { size, crc32 }: Copy,
+    { incarnation, body }: { incarnation: Buffer; body: { bytes: Uint8Array } | { runs: Run[] } },
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    if ('bytes' in body) {
+      yield body.bytes
+      return
+    }
+    const copy: Copy = {
+      incarnation,
+      size,
+      crc32,
+      runs: body.runs,
+      createdMs: 0,
+      placementGroup: 0,
+      quarantined: false,
+      sequence: 0,
+      commitExtent: 0,
+      commitGeneration: 0,
+      earlierHomes: noHomes,
+      entryBytes: 0,
+      inlineOffset: undefined,
+      verifiedAt: neverVerified,
+    }
+    const lease = new Lease(copy, this.#extents, () => this.#compactLater())
+    try {
+      yield* this.#reader.stream(entry, lease, { start: 0, end: size }, undefined)
+    } finally {
+      lease.release()
     }
   }
 
@@ -695,9 +836,14 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
   #quarantine(entry: RowEntry, copy: Copy, fault: BlobFault): void {
     if (copy.quarantined || !entry.copies.includes(copy)) return
     copy.quarantined = true
+    this.#countDamaged(entry.id, copy)
     this.#ledger.touchRow(entry)
     this.#ledger.kick()
     this.#log.error({ blob: entry.id.toString('hex'), error: fault.message }, 'a blob is damaged')
+  }
+
+  #countDamaged(id: Uint8Array, { incarnation }: Copy): void {
+    if (this.#damaged.size < damagedKnownMax) this.#damaged.add(latin1(id) + latin1(incarnation))
   }
 
   #compactLater(): void {
@@ -733,6 +879,10 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
 
 function find(entry: RowEntry, incarnation: Uint8Array): Copy | undefined {
   return entry.copies.find((copy) => copy.incarnation.equals(incarnation))
+}
+
+function nameOf({ id }: RowEntry, { incarnation }: Copy): string {
+  return latin1(id) + latin1(incarnation)
 }
 
 function blobNamed(name: string): BlobName {

@@ -47,7 +47,11 @@ export interface Copy {
   inlineOffset: number | undefined
   /** For a blob in data records; empty when inline. */
   runs: Run[]
+  /** When it was last seen whole on the disk, or written there: monotonic milliseconds, forgotten with the row. */
+  verifiedAt: number
 }
+
+export const neverVerified = Number.NEGATIVE_INFINITY
 
 /** Few copies were ever moved. */
 export const noHomes: readonly Home[] = []
@@ -126,6 +130,7 @@ export function decodeCopies(row: Buffer): Copy[] {
       earlierHomes: earlierHomes.length === 0 ? noHomes : earlierHomes,
       entryBytes: row.readUInt32LE(start + 60),
       runs,
+      verifiedAt: neverVerified,
     })
   }
   return copies

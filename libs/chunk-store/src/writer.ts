@@ -24,7 +24,7 @@ import {
 import { factsOf, type Ledger } from './ledger.ts'
 import type { Log } from './log.ts'
 import type { Pins } from './pins.ts'
-import { type Copy, type Home, noHomes, type RowEntry } from './rows.ts'
+import { type Copy, type Home, neverVerified, noHomes, type RowEntry } from './rows.ts'
 import { alignedBytes, slotBytes } from './slots.ts'
 
 /** Intents that may wait; past it commits are refused. 100 bytes each and the small blob itself. */
@@ -370,6 +370,7 @@ export class CommitIntent implements Intent {
     damaged: Copy | undefined,
   ): void {
     const copy = copyOf(entry, at, damaged, this.#writer.extents)
+    copy.verifiedAt = this.#writer.clock.monotonic()
     if (damaged === undefined) this.#writer.ledger.addCopy(this.#entry, copy)
     else {
       this.#writer.ledger.replaceCopy(this.#entry, damaged, copy)
@@ -414,6 +415,7 @@ export function copyOf(
     entryBytes: entryBytes(entry),
     inlineOffset: entry.kind === 'inline' ? at.offset + entry.payloadOffset : undefined,
     runs: entry.kind === 'staged' ? entry.runs : [],
+    verifiedAt: neverVerified,
   }
 }
 
@@ -427,15 +429,23 @@ export class PinIntent implements Intent {
   readonly #entry: RowEntry
   readonly #incarnation: Uint8Array
   readonly #ttlMs: number
+  readonly #whole: boolean
   readonly done: Promise<boolean>
   #resolve!: (pinned: boolean) => void
   #reject!: (error: Error) => void
 
-  constructor(parts: WriterParts, entry: RowEntry, incarnation: Uint8Array, ttlMs: number) {
+  /** @param options.whole not when it is damaged. */
+  constructor(
+    parts: WriterParts,
+    entry: RowEntry,
+    incarnation: Uint8Array,
+    { ttlMs, whole }: { ttlMs: number; whole: boolean },
+  ) {
     this.#writer = parts
     this.#entry = entry
     this.#incarnation = incarnation
     this.#ttlMs = ttlMs
+    this.#whole = whole
     this.done = new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
@@ -444,7 +454,8 @@ export class PinIntent implements Intent {
 
   join(): boolean {
     const copy = this.#entry.copies.find(({ incarnation }) => incarnation.equals(this.#incarnation))
-    const here = copy !== undefined && !this.#entry.deleting.includes(copy)
+    const here =
+      copy !== undefined && !this.#entry.deleting.includes(copy) && !(this.#whole && copy.quarantined)
     if (here) this.#writer.pins.extend(this.#entry.id, copy.incarnation, this.#ttlMs)
     this.#resolve(here)
     return true
@@ -595,8 +606,10 @@ export class MoveIntent implements Intent {
     group.moving.add(old)
     group.outcomes.push({
       applied: (at) => {
-        const { extents, ledger } = this.#writer
-        const copy = { ...copyOf(record, at, old, extents), quarantined: old.quarantined }
+        const { extents, ledger, clock } = this.#writer
+        const copy = copyOf(record, at, old, extents)
+        copy.quarantined = old.quarantined
+        copy.verifiedAt = clock.monotonic() // it was checked as it was read, and its bytes are new on the disk
         ledger.replaceCopy(entry, old, copy)
         this.#moved(old, copy)
         this.#resolve(true)

@@ -1,7 +1,8 @@
-import { blobStoreContract } from '@holdfast/blob-store/testing'
+import { blobStoreContract, get } from '@holdfast/blob-store/testing'
 import t, { type Test } from 'tap'
 import { ChunkStore } from '../src/index.ts'
 import { realOptions as small } from './support/crash-history.ts'
+import { rotOnDisk } from './support/rot.ts'
 
 blobStoreContract<Test>({
   test: (name, body) => t.test(name, body),
@@ -9,6 +10,12 @@ blobStoreContract<Test>({
   open: (t) => ChunkStore.open({ path: t.testdir(), ...small }),
   reopen: async (t, store) => {
     await store.close()
+    return ChunkStore.open({ path: t.testdirName, ...small })
+  },
+  rot: async (t, store, blob) => {
+    const bytes = await get(store, blob)
+    await store.close() // what was verified is forgotten
+    if (rotOnDisk(t.testdirName, bytes) === 0) throw new Error('the bytes are not there')
     return ChunkStore.open({ path: t.testdirName, ...small })
   },
 })

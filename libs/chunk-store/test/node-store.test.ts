@@ -7,6 +7,7 @@ import { get, nodeStoreContract, put } from '@holdfast/blob-store/testing'
 import t, { type Test } from 'tap'
 import { MemoryCatalogue } from '../src/catalogue.ts'
 import { ChunkStore } from '../src/index.ts'
+import { rotOnDisk } from './support/rot.ts'
 
 const MiB = 1024 * 1024
 const small = {
@@ -22,6 +23,12 @@ t.test('with RocksDB', async (t) => {
     test: (name, body) => t.test(name, body),
     passed: (t, name) => void t.pass(name),
     open: (t) => ChunkStore.open({ path: t.testdir(), ...small }),
+    rot: async (t, store, blob) => {
+      const bytes = await get(store, blob)
+      await store.close() // what was verified is forgotten
+      if (rotOnDisk(t.testdirName, bytes) === 0) throw new Error('the bytes are not there')
+      return ChunkStore.open({ path: t.testdirName, ...small })
+    },
   })
 })
 

@@ -12,6 +12,7 @@ import {
   type PlacedStage,
   type Placement,
   type Pulled,
+  restoreCopy,
   type StageOptions,
   type StorageNode,
 } from '@holdfast/blob-store'
@@ -19,6 +20,7 @@ import { type Holder, readFromAny } from './failover-read.ts'
 import { copyKey } from './names.ts'
 import type { NodeGroups } from './node-groups.ts'
 import type { Peers } from './peers.ts'
+import { answerOf } from './replicated-blob-store.ts'
 
 export interface LocalNodeOptions {
   store: NodeStore
@@ -82,7 +84,10 @@ export class LocalNode implements StorageNode {
     }
   }
 
-  async pin(blob: BlobName, options: { ttlMs: number; placement?: Placement }): Promise<boolean> {
+  async pin(
+    blob: BlobName,
+    options: { ttlMs: number; placement?: Placement; whole?: boolean },
+  ): Promise<boolean> {
     if (options.placement !== undefined) await this.groups.admit(options.placement)
     return this.#store.pin(blob, options)
   }
@@ -172,41 +177,19 @@ export class LocalNode implements StorageNode {
     const here = await this.#store.stat(blob)
     if (here !== undefined && here.damaged === undefined && (await this.#store.pin(blob, { ttlMs: pinMs })))
       return here
-    const stage = await this.#stageFor(blob)
-    try {
-      for await (const bytes of readFromAny(this.#holders(from), blob, { start: 0, end: blob.size })) {
-        const room = stage.write(bytes)
-        if (room !== undefined) await room
-      }
-      const { id, size } = await stage.seal()
-      if (Buffer.compare(id, blob.id) !== 0 || size !== blob.size)
-        throw new BlobFault('CORRUPT', `${from.join(', ')} sent other bytes than ${copyKey(blob)}`)
-      return await stage.commit({ pinMs, createdMs: blob.createdMs, asNew: true })
-    } finally {
-      await stage.abort() // harmless after the commit
-    }
+    const bytes = readFromAny(this.#holders(from, blob), blob, { start: 0, end: blob.size })
+    return restoreCopy(this.#store, blob, bytes, { pinMs, source: from.join(', ') })
   }
 
-  /** The upload itself may have a stage here still: on its way to its commit, or abandoned until it is swept. The copy can be had later. */
-  async #stageFor(blob: BlobFacts): Promise<PlacedStage> {
-    const options = {
-      uploadId: blob.incarnation,
-      placement: { group: blob.placementGroup ?? 0, version: 0 },
-      expectedBytes: blob.size,
-    }
-    try {
-      return await this.#store.stage(options)
-    } catch (error) {
-      if (!(error instanceof BlobFault) || error.code !== 'INVALID') throw error
-      throw new BlobFault('UNAVAILABLE', `${copyKey(blob)} is still being uploaded here`, { cause: error })
-    }
-  }
-
-  *#holders(from: readonly string[]): Iterable<Holder> {
-    for (const id of from) {
+  /** Another copy of the content in this store; the copy itself elsewhere; other copies of the content there. */
+  async *#holders(from: readonly string[], blob: BlobFacts): AsyncIterable<Holder> {
+    yield* otherCopies(this.id, this.#store, blob)
+    const nodes = from.flatMap((id) => {
       const node = id === this.id ? undefined : this.#peers.node(id)
-      if (node !== undefined) yield { id, node }
-    }
+      return node === undefined ? [] : [{ id, node }]
+    })
+    yield* nodes
+    for (const { id, node } of nodes) yield* otherCopies(id, node, blob)
   }
 
   async #inTurn<T>(run: () => Promise<T>): Promise<T> {
@@ -227,6 +210,19 @@ export class LocalNode implements StorageNode {
   #assertVerified(): void {
     if (this.#unverified !== undefined) throw new BlobFault('UNVERIFIED', this.#unverified)
   }
+}
+
+/** Whole copies of the same content under other names, as holders of this one: the same id says the same bytes. */
+async function* otherCopies(
+  id: string,
+  node: Pick<StorageNode, 'find' | 'read'>,
+  blob: BlobFacts,
+): AsyncIterable<Holder> {
+  const copies = await answerOf(node.find(blob.id))
+  if (copies instanceof BlobFault) return // it is asked for the bytes all the same, and says there what is wrong
+  for (const copy of copies)
+    if (Buffer.compare(copy.incarnation, blob.incarnation) !== 0)
+      yield { id, node: { read: (_blob, range, options) => node.read(copy, range, options) } }
 }
 
 /** An upload that is counted in its group until it ends. */

@@ -5,8 +5,8 @@
  * member that breaks is left out, the upload goes on, and before the reply the finished copy is brought from node to node to another
  * member: in the region, or elsewhere when none is left. What is acknowledged has W synced copies, however they came.
  *
- * Dedup looks only at groups of this region, and drops the stage only after W members of the known copy's group answered a pin; each of
- * them serialises pins and deletions. Otherwise the stage becomes a new incarnation. All bytes are always read.
+ * Dedup looks only at groups of this region, and drops the stage only after W members of the known copy's group answered a pin, which says that
+ * the copy is whole on their disks; each of them serialises pins and deletions. Otherwise the stage becomes a new incarnation. All bytes are always read.
  *
  * Nothing in here is kept when the process ends: groups and peers are views of others, stages are swept by their nodes.
  */
@@ -31,7 +31,7 @@ import {
   type PlacementGroup,
   quorumOf,
 } from './placement-groups.ts'
-import { type Leg, ReplicatedStage } from './replicated-stage.ts'
+import { type Known, type Leg, type RefusedCopy, ReplicatedStage } from './replicated-stage.ts'
 
 export interface ReplicatedBlobStoreOptions {
   region: string
@@ -51,6 +51,8 @@ export interface ReplicatedBlobStoreOptions {
 
 /** Nodes of the region that are asked for known content; in larger regions some duplicates are stored twice. */
 const dedupNodesMax = 16
+/** Damaged copies that nodes are asked to replace at a time. Each is one call that waits; more are left to the nodes' scrubbers. */
+const repairsMax = 64
 /** Placements tried before an upload is refused: one for old groups, one for a node that failed while they were read. */
 const placementAttempts = 3
 
@@ -60,6 +62,8 @@ export class ReplicatedBlobStore implements BlobStore {
   readonly #stages = new Set<ReplicatedStage>()
   /** Commits of one content take turns, so that this process never races itself into two copies. */
   readonly #turns = new Map<string, Promise<unknown>>()
+  /** Under way. */
+  #repairs = 0
   #closed = false
 
   constructor(options: ReplicatedBlobStoreOptions) {
@@ -153,7 +157,7 @@ export class ReplicatedBlobStore implements BlobStore {
     this.#assertOpen()
     let open: BlobFault | undefined
     for (const group of this.#groupsOf(blob)) {
-      const { pinned, faults } = await this.#pinAt(group, nodesOf(group), blob, ttlMs)
+      const { pinned, faults } = await this.#pinAt(group, nodesOf(group), blob, { ttlMs })
       if (pinned.length >= quorumOf(group)) return true
       if (pinned.length + faults.length >= quorumOf(group)) open ??= faults[0]
     }
@@ -312,6 +316,7 @@ export class ReplicatedBlobStore implements BlobStore {
       assertOpen: () => this.#assertOpen(),
       inTurn: (id, commit) => this.#inTurn(hex(id), commit),
       known: (id, pinMs) => this.#known(id, pinMs),
+      repair: (refused, holders) => this.#repair(refused, holders),
       others: (used) => this.#nearestOf(group).filter(({ id }) => !used.has(id)),
       broken: (node, fault) =>
         this.#options.log.warn(
@@ -324,41 +329,83 @@ export class ReplicatedBlobStore implements BlobStore {
     return stage
   }
 
-  /** A copy of this content in the region that W members of its group have just pinned. */
-  async #known(id: Uint8Array, pinMs: number): Promise<BlobFacts | undefined> {
+  /** A copy of this content in the region that W members of its group have just pinned, each of them whole on its disk. */
+  async #known(id: Uint8Array, pinMs: number): Promise<Known> {
     const members = this.#regionGroups().flatMap(({ members }) => members)
     const nodes = this.#nearest(members).slice(0, dedupNodesMax)
     const { peers, localNode } = this.#options
-    const alive = nodes.filter((node) => node.id === localNode || peers.isAlive(node.id))
-    const answers = await Promise.all(alive.map(({ node }) => answerOf(node.find(id))))
+    const isUp = (node: string) => node === localNode || peers.isAlive(node)
+    const asked = nodes.filter((node) => isUp(node.id))
+    const answers = await Promise.all(asked.map(({ node }) => answerOf(node.find(id))))
+    const deaf = new Set(members.filter((node) => !isUp(node)))
+    for (const [n, answer] of answers.entries())
+      if (answer instanceof BlobFault) deaf.add((asked[n] as NodeHolder).id)
     const tried = new Set<string>()
+    const refused: RefusedCopy[] = []
     for (const copy of answers.flatMap((answer) => (answer instanceof BlobFault ? [] : answer))) {
       const group = this.#options.groups.get(copy.placementGroup ?? 0)
       if (group?.region !== this.#options.region || tried.has(hex(copy.incarnation))) continue
       tried.add(hex(copy.incarnation))
-      const { pinned } = await this.#pinAt(group, group.members, copy, pinMs)
-      if (pinned.length >= quorumOf(group)) return copy
+      // Such a pin may have to read, and is given the time: so a node that just did not answer is not asked.
+      const members = group.members.filter((member) => !deaf.has(member))
+      const pins = await this.#pinAt(group, members, copy, { ttlMs: pinMs, whole: true })
+      if (pins.pinned.length >= quorumOf(group)) return { copy, refused }
+      refused.push({ copy, by: pins.refused, whole: pins.pinned })
     }
-    return undefined
+    return { copy: undefined, refused }
+  }
+
+  /**
+   * Has nodes replace the damaged copies that an upload came upon. Nobody waits for it, and what fails, or is too much at once, the nodes' scrubbers
+   * do later.
+   */
+  #repair(refused: readonly RefusedCopy[], holders: readonly string[]): void {
+    for (const { copy, by, whole } of refused)
+      for (const node of by) {
+        if (this.#repairs >= repairsMax) return
+        this.#repairs++
+        void this.#repairAt(node, copy, [...whole, ...holders])
+          .catch((error: unknown) =>
+            this.#options.log.warn({ node: node.id, err: error }, 'a copy could not be repaired'),
+          )
+          .finally(() => this.#repairs--)
+      }
+  }
+
+  async #repairAt({ id, node }: NodeHolder, copy: BlobFacts, sources: readonly string[]): Promise<void> {
+    const group = this.#options.groups.get(copy.placementGroup ?? 0)
+    if (group === undefined || (await node.stat(copy))?.damaged === undefined) return
+    const { damaged: _, ...wanted } = copy
+    const placement = { group: group.number, version: group.version }
+    let fault: BlobFault | undefined
+    for (const source of sources) {
+      const answer = await answerOf(node.copyFrom(source, wanted, { pinMs: 0, placement }))
+      if (!(answer instanceof BlobFault)) return
+      fault = answer
+    }
+    const facts = { node: id, blob: hex(copy.id), code: fault?.code, error: fault?.message }
+    this.#options.log.warn(facts, 'a damaged copy could not be replaced after an upload')
   }
 
   async #pinAt(
     group: PlacementGroup,
     ids: readonly string[],
     blob: BlobName,
-    ttlMs: number,
-  ): Promise<{ pinned: string[]; faults: BlobFault[] }> {
+    options: { ttlMs: number; whole?: boolean },
+  ): Promise<{ pinned: string[]; refused: NodeHolder[]; faults: BlobFault[] }> {
     const placement = { group: group.number, version: group.version }
     const pinned: string[] = []
+    const refused: NodeHolder[] = []
     const faults: BlobFault[] = []
     await Promise.all(
-      this.#nearest(ids).map(async ({ id, node }) => {
-        const answer = await answerOf(node.pin(blob, { ttlMs, placement }))
-        if (answer === true) pinned.push(id)
-        else if (answer instanceof BlobFault) faults.push(answer)
+      this.#nearest(ids).map(async (holder) => {
+        const answer = await answerOf(holder.node.pin(blob, { ...options, placement }))
+        if (answer === true) pinned.push(holder.id)
+        else if (answer === false) refused.push(holder)
+        else faults.push(answer)
       }),
     )
-    return { pinned, faults }
+    return { pinned, refused, faults }
   }
 
   async #inTurn<T>(key: string, run: () => Promise<T>): Promise<T> {

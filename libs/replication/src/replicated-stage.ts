@@ -19,14 +19,29 @@ export interface Leg {
   stage: PlacedStage
 }
 
+/** A copy that some nodes would not pin as whole. */
+export interface RefusedCopy {
+  copy: BlobFacts
+  by: { id: string; node: StorageNode }[]
+  /** Who has it whole. */
+  whole: string[]
+}
+
+export interface Known {
+  copy: BlobFacts | undefined
+  refused: RefusedCopy[]
+}
+
 export interface ReplicatedStageParts {
   group: PlacementGroup
   clock: Clock
   assertOpen(): void
   /** One commit of a content at a time. */
   inTurn<T>(id: Uint8Array, commit: () => Promise<T>): Promise<T>
-  /** A known copy that W nodes have pinned. */
-  known(id: Uint8Array, pinMs: number): Promise<BlobFacts | undefined>
+  /** A known copy that W nodes have pinned, each of them whole. */
+  known(id: Uint8Array, pinMs: number): Promise<Known>
+  /** Copies of the same content are damaged somewhere, and these nodes have it whole now. */
+  repair(refused: readonly RefusedCopy[], holders: readonly string[]): void
   /** Members that have no part yet, nearest first. */
   others(used: ReadonlySet<string>): { id: string; node: StorageNode }[]
   broken(node: string, fault: BlobFault): void
@@ -93,10 +108,10 @@ export class ReplicatedStage implements BlobStage {
       const content = await this.#seal()
       const facts = await this.#parts.inTurn(content.id, async () => {
         this.#parts.assertOpen()
-        const known = await this.#parts.known(content.id, pinMs)
-        if (known === undefined) return this.#commitNew(content, pinMs)
+        const { copy, refused } = await this.#parts.known(content.id, pinMs)
+        if (copy === undefined) return this.#commitNew(content, pinMs, refused)
         await this.#abortLegs()
-        return known
+        return copy
       })
       this.#end('ended')
       return facts
@@ -130,7 +145,11 @@ export class ReplicatedStage implements BlobStage {
     return content
   }
 
-  async #commitNew({ id, size, crc32 }: SealedContent, pinMs: number): Promise<BlobFacts> {
+  async #commitNew(
+    { id, size, crc32 }: SealedContent,
+    pinMs: number,
+    refused: readonly RefusedCopy[],
+  ): Promise<BlobFacts> {
     const { group, clock } = this.#parts
     const facts: BlobFacts = {
       id,
@@ -155,6 +174,10 @@ export class ReplicatedStage implements BlobStage {
     )
     if (holders.length === 0) throw this.#lose()
     await this.#copyOn(facts, holders, pinMs)
+    this.#parts.repair(
+      refused,
+      holders.map(({ id }) => id),
+    )
     return facts
   }
 

@@ -33,6 +33,7 @@ const worlds: [string, (region: Region) => void][] = [
 
 for (const [name, arrange] of worlds)
   t.test(name, async (t) => {
+    const regions = new Map<Test, Region>()
     blobStoreContract<Test>({
       test: (name, body) => t.test(name, body),
       passed: (t, name) => void t.pass(name),
@@ -40,7 +41,13 @@ for (const [name, arrange] of worlds)
         const region = await Region.open(three, [group(['a', 'b', 'c'])])
         t.teardown(() => region.close())
         arrange(region)
+        regions.set(t, region)
         return region.frontend()
+      },
+      rot: async (t, store, facts) => {
+        const nodes = regions.get(t)?.stores.values() ?? []
+        for (const node of nodes) if ((await node.stat(facts)) !== undefined) node.rot(facts)
+        return store
       },
     })
   })

@@ -213,3 +213,60 @@ t.test('nobody has it whole: the fault says what is known', async (t) => {
   region.stores.get('b')?.rot(facts)
   await t.rejects(get(region.frontend(), facts, 0, 5), { code: 'CORRUPT' })
 })
+
+// ---- content whose copies have rotted
+
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setImmediate(resolve))
+}
+
+t.test(
+  'an upload is not dropped for a copy that is rotten at one of its nodes, which is repaired',
+  async (t) => {
+    const region = await Region.open(four, [group(['a', 'b'])])
+    const bytes = upload(70_000)
+    const first = await put(region.frontend(), bytes)
+    region.stores.get('a')!.rot(first)
+    const second = await put(region.frontend(), bytes)
+    t.same(await region.holdersOf(second), ['a', 'b'], 'two whole copies are acknowledged')
+    await until(async () => (await region.holdersOf(first)).length === 2)
+    for (const id of ['a', 'b']) t.ok(bytes.equals(await get(region.stores.get(id)!, first)), id)
+  },
+)
+
+t.test('copies that are rotten everywhere are repaired from an upload to another group', async (t) => {
+  const region = await Region.open(
+    [{ id: 'a' }, { id: 'b' }, { id: 'c' }, { id: 'd' }],
+    [group(['a', 'b']), group(['c', 'd'], { number: 2, writable: false })],
+  )
+  const bytes = upload(70_000)
+  const first = await put(region.frontend(), bytes)
+  for (const id of ['a', 'b']) region.stores.get(id)!.rot(first)
+  await region.publish(group(['a', 'b'], { version: 2, writable: false }))
+  await region.publish(group(['c', 'd'], { number: 2, version: 2 }))
+  const second = await put(region.frontend(), bytes)
+  t.same(await region.holdersOf(second), ['c', 'd'])
+  await until(async () => (await region.holdersOf(first)).length === 2)
+  t.same(await region.holdersOf(first), ['a', 'b'])
+  t.ok(bytes.equals(await get(region.frontend(), first)))
+})
+
+t.test('a node that does not answer is not asked to verify', async (t) => {
+  const region = await Region.open(four, [group(['a', 'b', 'c'])])
+  const bytes = upload()
+  const first = await put(region.frontend(), bytes)
+  const pins: string[] = []
+  for (const id of ['a', 'b', 'c'])
+    region.plant(id, (node) => ({
+      find: async (content) => {
+        if (id === 'c') throw new BlobFault('UNAVAILABLE', 'planted')
+        return node.find(content)
+      },
+      pin: async (blob, options) => {
+        pins.push(id)
+        return node.pin(blob, options)
+      },
+    }))
+  t.same((await put(region.frontend(), bytes)).incarnation, first.incarnation)
+  t.same(pins.sort(), ['a', 'b'])
+})

@@ -83,10 +83,12 @@ export interface PinRequest {
   /** As in BeginRequest; version 0 asks for no check. */
   placementGroup: number;
   placementVersion: number;
+  /** Only when it is whole on the disk; it is verified first unless that was done not long ago, which reads all of it. */
+  whole: boolean;
 }
 
 export interface PinResponse {
-  /** False: it is not here (any more). */
+  /** False: it is not here (any more), or is damaged where it had to be whole. */
   pinned: boolean;
 }
 
@@ -819,7 +821,14 @@ export const AbortResponse: MessageFns<AbortResponse> = {
 };
 
 function createBasePinRequest(): PinRequest {
-  return { id: Buffer.alloc(0), incarnation: Buffer.alloc(0), ttlMs: 0, placementGroup: 0, placementVersion: 0 };
+  return {
+    id: Buffer.alloc(0),
+    incarnation: Buffer.alloc(0),
+    ttlMs: 0,
+    placementGroup: 0,
+    placementVersion: 0,
+    whole: false,
+  };
 }
 
 export const PinRequest: MessageFns<PinRequest> = {
@@ -838,6 +847,9 @@ export const PinRequest: MessageFns<PinRequest> = {
     }
     if (message.placementVersion !== 0) {
       writer.uint32(40).uint64(message.placementVersion);
+    }
+    if (message.whole !== false) {
+      writer.uint32(48).bool(message.whole);
     }
     return writer;
   },
@@ -895,6 +907,14 @@ export const PinRequest: MessageFns<PinRequest> = {
             message.placementVersion = longToNumber(reader.uint64());
             continue;
           }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.whole = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -917,6 +937,7 @@ export const PinRequest: MessageFns<PinRequest> = {
     message.ttlMs = object.ttlMs ?? 0;
     message.placementGroup = object.placementGroup ?? 0;
     message.placementVersion = object.placementVersion ?? 0;
+    message.whole = object.whole ?? false;
     return message;
   },
 };

@@ -1,0 +1,52 @@
+import type { BlobFacts } from './blob-store.ts'
+import { BlobFault } from './errors.ts'
+import type { NodeStore, PlacedStage } from './placed-blob-store.ts'
+
+/**
+ * Writes a copy under the name that it has elsewhere, or takes the place of a damaged one here. Resolves when the copy is whole and
+ * durable; a damaged one goes in the same moment, and never without a replacement.
+ *
+ * @param bytes of the whole blob.
+ * @param source for messages: where the bytes come from.
+ * @throws BlobFault `CORRUPT` when they are other bytes than the name says, `FULL`, `IO`, `UNAVAILABLE` while an upload of this name is
+ * open here: the copy can be had later.
+ */
+export async function restoreCopy(
+  store: Pick<NodeStore, 'stage'>,
+  copy: BlobFacts,
+  bytes: AsyncIterable<Uint8Array>,
+  { pinMs, source }: { pinMs: number; source: string },
+): Promise<BlobFacts> {
+  const stage = await stageOf(store, copy)
+  try {
+    for await (const part of bytes) {
+      const room = stage.write(part)
+      if (room !== undefined) await room
+    }
+    const { id, size } = await stage.seal()
+    if (Buffer.compare(id, copy.id) !== 0 || size !== copy.size)
+      throw new BlobFault('CORRUPT', `${source} gave other bytes than those of ${hex(copy.id)}`)
+    return await stage.commit({ pinMs, createdMs: copy.createdMs, asNew: true })
+  } finally {
+    await stage.abort() // harmless after the commit
+  }
+}
+
+/** The upload itself may have a stage here still: on its way to its commit, or abandoned until it is swept. */
+async function stageOf(store: Pick<NodeStore, 'stage'>, copy: BlobFacts): Promise<PlacedStage> {
+  const options = {
+    uploadId: copy.incarnation,
+    placement: { group: copy.placementGroup ?? 0, version: 0 },
+    expectedBytes: copy.size,
+  }
+  try {
+    return await store.stage(options)
+  } catch (error) {
+    if (!(error instanceof BlobFault) || error.code !== 'INVALID') throw error
+    throw new BlobFault('UNAVAILABLE', `${hex(copy.id)} is being written here already`, { cause: error })
+  }
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
+}

@@ -1,0 +1,115 @@
+/**
+ * Whether an upload may be dropped in favour of a copy that is here already.
+ *
+ * The good bytes are in hand at that moment and never again. So the old copy is read from the disk first, unless it was verified, or written, within
+ * `verifiedForMs`. Content that is uploaded often is read once in that time; the time is kept with the row, so a row that nobody used for long is
+ * read again. A copy that turns out damaged, or lies on a sector that cannot be read, is to be replaced.
+ */
+import { BlobFault } from '@holdfast/blob-store'
+import type { Clock } from '@holdfast/kernel'
+import type { Copy, RowEntry } from './rows.ts'
+
+/**
+ * How long a copy counts as whole after it was. Sectors rot in months, so a day would do for them; an hour bounds what a controller or a cable that
+ * goes bad can take. What is uploaded more often than that costs nothing, and what is uploaded less often costs one read.
+ */
+export const verifiedForMs = 3_600_000
+/** Large copies that are read at once for this. More wait: the others have the device, and each reader a MiB of memory. */
+const largeReadsMax = 2
+
+export interface KnownCopiesParts {
+  clock: Clock
+  /** Reads all of it. @throws BlobFault `CORRUPT` once it is marked, `IO`. */
+  verify(entry: RowEntry, copy: Copy): Promise<void>
+  /** Marks the copy as damaged. */
+  damaged(entry: RowEntry, copy: Copy, fault: BlobFault): void
+}
+
+export class KnownCopies {
+  readonly #parts: KnownCopiesParts
+  readonly #running = new Map<Copy, Promise<void>>()
+  #largeReads = 0
+  readonly #line: (() => void)[] = []
+
+  constructor(parts: KnownCopiesParts) {
+    this.#parts = parts
+  }
+
+  isFresh({ verifiedAt }: Copy): boolean {
+    return this.#parts.clock.monotonic() - verifiedAt < verifiedForMs
+  }
+
+  /** Verifies a copy that is not fresh, once for all who want it now. @throws BlobFault `CORRUPT`: it is marked; `IO`. */
+  freshen(entry: RowEntry, copy: Copy): Promise<void> {
+    let running = this.#running.get(copy)
+    if (running === undefined) {
+      running = this.#inTurn(entry, copy).finally(() => this.#running.delete(copy))
+      this.#running.set(copy, running)
+    }
+    return running
+  }
+
+  /**
+   * What an upload of this content finds. The answer is `undefined` when nothing has to be done: there is no copy, or a fresh one.
+   * Otherwise copies are verified until one is whole.
+   *
+   * @returns a damaged copy to be replaced when none is whole, and `unsure` when one could not be read for a reason that says nothing of the disk:
+   * the upload becomes a copy of its own.
+   */
+  look(entry: RowEntry, size: number): undefined | Promise<Copy | 'unsure' | undefined> {
+    if (entry.copies.length === 0) return undefined
+    const known = entry.copies.find((copy) => isCandidate(entry, copy, size))
+    return known !== undefined && this.isFresh(known) ? undefined : this.#look(entry, size)
+  }
+
+  async #look(entry: RowEntry, size: number): Promise<Copy | 'unsure' | undefined> {
+    for (;;) {
+      const known = entry.copies.find((copy) => isCandidate(entry, copy, size))
+      if (known === undefined)
+        return entry.copies.find(
+          (copy) => copy.quarantined && copy.size === size && !entry.deleting.includes(copy),
+        )
+      if (this.isFresh(known)) return undefined
+      try {
+        await this.freshen(entry, known)
+      } catch (error) {
+        if (!(error instanceof BlobFault) || error.code === 'CLOSED') throw error
+        if (error.code === 'CORRUPT') continue
+        if (!isUnreadable(error)) return 'unsure'
+        this.#parts.damaged(entry, known, error) // it may be read again one day; whole bytes are here now
+      }
+      if (!known.quarantined && entry.copies.includes(known) && !this.isFresh(known)) return 'unsure'
+    }
+  }
+
+  async #inTurn(entry: RowEntry, copy: Copy): Promise<void> {
+    const large = copy.inlineOffset === undefined
+    if (large) await this.#takeTurn()
+    try {
+      await this.#parts.verify(entry, copy)
+    } finally {
+      if (large) this.#endTurn()
+    }
+  }
+
+  async #takeTurn(): Promise<void> {
+    if (this.#largeReads < largeReadsMax) this.#largeReads++
+    else await new Promise<void>((resolve) => this.#line.push(resolve)) // at most as many as uploads may be open
+  }
+
+  #endTurn(): void {
+    const next = this.#line.shift()
+    if (next === undefined) this.#largeReads--
+    else next()
+  }
+}
+
+/** As `CommitIntent` chooses. */
+function isCandidate(entry: RowEntry, copy: Copy, size: number): boolean {
+  return !copy.quarantined && copy.size === size && !entry.deleting.includes(copy)
+}
+
+/** The disk itself says that the place cannot be read. */
+function isUnreadable({ code, cause }: BlobFault): boolean {
+  return code === 'IO' && (cause as NodeJS.ErrnoException | undefined)?.code === 'EIO'
+}

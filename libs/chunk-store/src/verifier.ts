@@ -1,0 +1,186 @@
+/**
+ * Looks whether a copy is whole on the disk: reads it past the page cache, record by record, and compares it with its checksums. For the scrubber,
+ * and for uploads that would be dropped in favour of a copy that was not looked at for long.
+ *
+ * A copy that compaction moves meanwhile is followed to its new place between two records.
+ */
+import { BlobFault } from '@holdfast/blob-store'
+import { crc32 } from '@node-rs/crc32'
+import { type Extent, type ExtentTable, faultOf } from './extents.ts'
+import { blockBytes, dataRecordBytes, decodeRecord, type HeaderSeal, recordBytesMax } from './format.ts'
+import { belongsTo, type Lease, matches } from './reader.ts'
+import type { Copy, RowEntry } from './rows.ts'
+import { alignedBytes, slotBytes } from './slots.ts'
+
+/** Reads of one place before it counts as damaged: what went wrong on the way from the disk is right the second time. */
+const tries = 2
+/** Buffers of 1 MiB that are kept: for the scrubber, and for the uploads that verify at a time. */
+const idleMax = 3
+
+export interface VerifierParts {
+  extents: Pick<ExtentTable, 'get'>
+  seal: HeaderSeal
+  /** Monotonic milliseconds. */
+  now(): number
+  damaged(entry: RowEntry, copy: Copy, error: BlobFault): void
+  /** @throws BlobFault `CLOSED`. */
+  assertOpen(): void
+}
+
+/** A record of a copy. */
+interface Place {
+  extent: Extent
+  generation: number
+  /** Of the header. */
+  offset: number
+  /** Of the payload, in the blob. */
+  position: number
+  payloadBytes: number
+}
+
+export class Verifier {
+  readonly #parts: VerifierParts
+  readonly #idle: Buffer[] = []
+  /** For metrics. */
+  verifiedBytes = 0
+
+  constructor(parts: VerifierParts) {
+    this.#parts = parts
+  }
+
+  /** @throws BlobFault `CORRUPT`, `IO`, `CANCELLED`, `CLOSED`. */
+  async *verify(
+    entry: RowEntry,
+    lease: Lease,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<number, void, undefined> {
+    const memory = this.#idle.pop() ?? alignedBytes(slotBytes)
+    try {
+      if (lease.copy.inlineOffset !== undefined) yield* this.#verifyInline(entry, lease, memory)
+      else yield* this.#verifyRecords(entry, lease, memory, signal)
+      lease.target.verifiedAt = this.#parts.now()
+    } finally {
+      if (this.#idle.length < idleMax) this.#idle.push(memory)
+    }
+  }
+
+  async *#verifyInline(entry: RowEntry, lease: Lease, memory: Buffer): AsyncGenerator<number> {
+    const { copy } = lease
+    if (copy.size === 0) return
+    const extent = this.#parts.extents.get({ extent: copy.commitExtent, generation: copy.commitGeneration })
+    const offset = copy.inlineOffset as number
+    if (extent === undefined) throw this.#damaged(entry, copy, 'its extent is gone')
+    const from = Math.floor(offset / blockBytes) * blockBytes
+    const bytes = Math.ceil((offset + copy.size - from) / blockBytes) * blockBytes
+    const isRight = () => crc32(memory.subarray(offset - from, offset - from + copy.size)) === copy.crc32
+    if (
+      !(await this.#reads({ entry, lease, extent, offset: from, into: memory.subarray(0, bytes), isRight }))
+    )
+      throw this.#damaged(entry, copy, `extent ${extent.number} at ${offset}`)
+    yield bytes
+  }
+
+  async *#verifyRecords(
+    entry: RowEntry,
+    lease: Lease,
+    memory: Buffer,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<number> {
+    let position = 0
+    let copy = lease.copy
+    let places = this.#placesOf(entry, copy, position)
+    while (position < copy.size) {
+      if (lease.copy !== copy) {
+        copy = lease.copy // it stands elsewhere now
+        places = this.#placesOf(entry, copy, position)
+      }
+      const { value: place } = places.next()
+      if (place === undefined) throw this.#damaged(entry, copy, `no record for byte ${position}`)
+      const { extent, generation, offset, payloadBytes } = place
+      const into = memory.subarray(0, dataRecordBytes(payloadBytes))
+      const isRight = () => {
+        const header = decodeRecord(
+          into.subarray(0, blockBytes),
+          { extent: extent.number, generation, offset },
+          this.#parts.seal,
+        )
+        return (
+          belongsTo(header, copy.incarnation, place.position, payloadBytes) &&
+          matches(into.subarray(blockBytes, blockBytes + payloadBytes), header.checksums, 0)
+        )
+      }
+      if (!(await this.#reads({ entry, lease, extent, offset, into, isRight })))
+        throw this.#damaged(entry, copy, `extent ${extent.number} at ${offset}`)
+      position = place.position + payloadBytes
+      yield into.length
+      this.#parts.assertOpen()
+      if (signal?.aborted) throw new BlobFault('CANCELLED', 'nobody waits for it any more')
+    }
+  }
+
+  /** @returns whether what is there is right. @throws BlobFault `IO`. */
+  async #reads({
+    entry,
+    lease,
+    extent,
+    offset,
+    into,
+    isRight,
+  }: {
+    entry: RowEntry
+    lease: Lease
+    extent: Extent
+    offset: number
+    into: Buffer
+    isRight: () => boolean
+  }): Promise<boolean> {
+    const { copy } = lease
+    lease.begin()
+    try {
+      for (let left = tries; left > 0; left--) {
+        const count = await extent.readUncached(into, offset)
+        this.verifiedBytes += count
+        if (count === into.length && isRight()) return true
+      }
+      return false
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code === 'ENOENT')
+        throw this.#damaged(entry, copy, `the file of extent ${extent.number} is missing`)
+      throw faultOf(error, `reading extent ${extent.number}`)
+    } finally {
+      lease.end()
+    }
+  }
+
+  /** The records from the one on that holds this byte. */
+  *#placesOf(entry: RowEntry, copy: Copy, position: number): Generator<Place, undefined> {
+    let first = 0
+    for (const run of copy.runs) {
+      const end = first + run.bytes
+      for (
+        let at = first + Math.floor(Math.max(0, position - first) / recordBytesMax) * recordBytesMax;
+        at < end;
+        at += recordBytesMax
+      ) {
+        const extent = this.#parts.extents.get(run)
+        if (extent === undefined) throw this.#damaged(entry, copy, `extent ${run.extent} is gone`)
+        yield {
+          extent,
+          generation: run.generation,
+          offset: run.offset + ((at - first) / recordBytesMax) * dataRecordBytes(recordBytesMax),
+          position: at,
+          payloadBytes: Math.min(recordBytesMax, end - at),
+        }
+      }
+      first = end
+    }
+    return undefined
+  }
+
+  #damaged(entry: RowEntry, copy: Copy, where: string): BlobFault {
+    const fault = new BlobFault('CORRUPT', `${entry.id.toString('hex')} is damaged: ${where}`)
+    this.#parts.damaged(entry, copy, fault)
+    return fault
+  }
+}

@@ -1,0 +1,166 @@
+/** Uploads of content that is here already: what is read of the old copy, how often, and what becomes of one that is not whole. */
+import type { BlobFacts } from '@holdfast/blob-store'
+import { get, put } from '@holdfast/blob-store/testing'
+import t from 'tap'
+import type { ChunkStore } from '../src/index.ts'
+import { verifiedForMs } from '../src/known-copies.ts'
+import { openOn } from './support/crash-history.ts'
+import { CrashMachine, seeded } from './support/crash-machine.ts'
+
+const MiB = 1024 * 1024
+const large = 2 * MiB + 777
+
+function bytesOf(size: number): Buffer {
+  const random = seeded(size)
+  const bytes = Buffer.alloc(size)
+  for (let at = 0; at + 4 <= size; at += 4) bytes.writeUInt32LE(Math.floor(random() * 2 ** 32), at)
+  return bytes
+}
+
+/** A store over a machine that counts what is read past the cache, which is all that verifying reads. */
+async function opened(t: { teardown: (end: () => Promise<void>) => void }) {
+  const machine = new CrashMachine(seeded(7))
+  const store = await openOn(machine)
+  t.teardown(() => store.close())
+  const reads = { count: 0, error: undefined as Error | undefined }
+  machine.fault = (operation) => {
+    if (operation !== 'read') return
+    reads.count++
+    if (reads.error !== undefined) throw reads.error
+  }
+  return { machine, store, reads }
+}
+
+function rot(machine: CrashMachine, bytes: Buffer): void {
+  for (const path of machine.paths().filter((path) => path.endsWith('.extent'))) {
+    const file = machine.file(path)
+    const at = file.indexOf(bytes.subarray(0, 5000))
+    if (at >= 0) file[at + 700] = (file[at + 700] as number) ^ 4
+  }
+}
+
+const named = ({ id, incarnation }: BlobFacts) => ({ id, incarnation })
+
+t.test('content that is uploaded again and again is read once an hour', async (t) => {
+  const { machine, store, reads } = await opened(t)
+  for (const [size, records] of [
+    [10_000, 1],
+    [large, 3],
+  ] as const) {
+    const bytes = bytesOf(size)
+    const first = await put(store, bytes)
+    reads.count = 0
+    for (let n = 0; n < 5; n++) t.same(named(await put(store, bytes)), named(first))
+    t.equal(reads.count, 0, 'it was written just now')
+    machine.events += verifiedForMs
+    await Promise.all(Array.from({ length: 4 }, () => put(store, bytes)))
+    t.equal(reads.count, records, 'four uploads at once read it once')
+    await put(store, bytes)
+    t.equal(reads.count, records)
+  }
+})
+
+t.test(
+  'a copy that has rotted is replaced under its name, counted and logged, and leaves one copy',
+  async (t) => {
+    for (const size of [10_000, large]) {
+      const { machine, store } = await opened(t)
+      const bytes = bytesOf(size)
+      const first = await put(store, bytes)
+      rot(machine, bytes)
+      machine.events += verifiedForMs
+      const uploads = await Promise.all([put(store, bytes), put(store, bytes)])
+      for (const facts of uploads) t.same(named(facts), named(first))
+      t.ok(bytes.equals(await get(store, first)))
+      t.match(store.counters(), { damagedBlobs: 0, replacedBlobs: 1 })
+      t.match(await store.usage(), { blobs: 1, liveBytes: size, openStages: 0, stagedBytes: 0 })
+      t.equal(await store.delete(first), 'pinned')
+    }
+  },
+)
+
+t.test('a copy on a sector that cannot be read is replaced', async (t) => {
+  const { machine, store } = await opened(t)
+  const bytes = bytesOf(large)
+  const first = await put(store, bytes)
+  machine.events += verifiedForMs
+  let left = 1
+  machine.fault = (operation) => {
+    if (operation === 'read' && left-- > 0) throw Object.assign(new Error('EIO'), { code: 'EIO' })
+  }
+  t.same(named(await put(store, bytes)), named(first))
+  t.ok(bytes.equals(await get(store, first)))
+  t.match(store.counters(), { damagedBlobs: 0, replacedBlobs: 1 })
+})
+
+t.test('when a copy cannot be looked at for another reason, the upload is a copy of its own', async (t) => {
+  const { machine, store, reads } = await opened(t)
+  const bytes = bytesOf(10_000)
+  const first = await put(store, bytes)
+  machine.events += verifiedForMs
+  reads.error = Object.assign(new Error('EMFILE'), { code: 'EMFILE' })
+  const second = await put(store, bytes)
+  t.notSame(second.incarnation, first.incarnation)
+  reads.error = undefined
+  for (const facts of [first, second]) t.ok(bytes.equals(await get(store, facts)))
+  t.match(store.counters(), { damagedBlobs: 0, replacedBlobs: 0 })
+})
+
+t.test('when a damaged copy cannot be replaced, the upload is a copy of its own', async (t) => {
+  const { machine, store } = await opened(t)
+  const bytes = bytesOf(large)
+  const first = await put(store, bytes)
+  rot(machine, bytes)
+  machine.events += verifiedForMs
+  // Another upload under that name is open: the name is taken.
+  const blocking = await store.stage({ uploadId: first.incarnation })
+  const second = await put(store, bytes)
+  t.notSame(second.incarnation, first.incarnation)
+  t.ok(bytes.equals(await get(store, second)))
+  t.equal(store.counters().damagedBlobs, 1)
+  await blocking.abort()
+})
+
+t.test('damaged copies are counted until they are replaced or deleted, also after a start', async (t) => {
+  const machine = new CrashMachine(seeded(7))
+  let store: ChunkStore = await openOn(machine)
+  const contents = [bytesOf(10_000), bytesOf(11_000), bytesOf(large)]
+  const copies: BlobFacts[] = []
+  for (const bytes of contents) copies.push(await put(store, bytes, { pinMs: 0 }))
+  for (const bytes of contents) rot(machine, bytes)
+  for (const facts of copies)
+    await t.rejects(
+      async () => {
+        for await (const _ of store.verify(facts));
+      },
+      { code: 'CORRUPT' },
+    )
+  t.equal(store.counters().damagedBlobs, 3)
+  await store.close()
+  store = await openOn(machine)
+  for await (const _ of store.inventory());
+  t.equal(store.counters().damagedBlobs, 3)
+  await put(store, contents[0] as Buffer)
+  t.equal(store.counters().damagedBlobs, 2)
+  await store.delete(copies[1] as BlobFacts)
+  t.equal(store.counters().damagedBlobs, 1)
+  await store.close()
+})
+
+t.test('verifying follows a copy that is moved meanwhile, and hinders no compaction', async (t) => {
+  const { store } = await opened(t)
+  const dead: BlobFacts[] = []
+  for (let n = 0; n < 5; n++) dead.push(await put(store, bytesOf(MiB - n), { pinMs: 0 }))
+  const bytes = bytesOf(large)
+  const facts = await put(store, bytes)
+  for (let n = 5; n < 9; n++) dead.push(await put(store, bytesOf(MiB - n), { pinMs: 0 }))
+  let read = 0
+  for await (const count of store.verify(facts)) {
+    read += count
+    for (const gone of dead.splice(0)) await store.delete(gone)
+    await store.compact()
+  }
+  t.ok(read >= large)
+  t.ok(store.counters().compactedBytes > 0, 'it was moved')
+  t.ok(bytes.equals(await get(store, facts)))
+})
