@@ -1,12 +1,16 @@
 /**
  * The long suites, in full: `npm run test:long -- [--rounds 200] [--states 5000] [--seed N] [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>]
- * [--only states|crash|large|cluster]`. Prints what was tried and found; the exit code says whether every promise was kept. `npm test` runs a short form of each.
+ * [--attack <words>] [--seconds 8] [--only states|crash|large|cluster|abuse]`. Prints what was tried and found; the exit code says whether every promise was
+ * kept. `npm test` runs a short form of each.
  */
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { commandLine, headOf } from '../../infra/command-line.ts'
 import { searchCrashStates, statesUntilLieIsFound } from '../../libs/chunk-store/test/support/crash-search.ts'
 import { faults } from '../cluster/faults/faults.ts'
 import { faultsOf, runFaultSuite, tableOf } from '../cluster/faults/run-faults.ts'
+import { abuseCommand } from './abuse/own-network.ts'
 import { crashRounds } from './crash.ts'
 import { largeTransfers } from './large.ts'
 
@@ -18,6 +22,9 @@ const { values: options } = commandLine('test:long', headOf(import.meta.filename
   // Of the cluster: how often each fault, and which ones: those whose names hold the words.
   runs: { type: 'string', default: '5' },
   fault: { type: 'string', multiple: true, default: [''] },
+  // Of the abuse table: which attacks, by words of their names, and how long each.
+  attack: { type: 'string', multiple: true, default: [''] },
+  seconds: { type: 'string', default: '8' },
   only: { type: 'string' },
   seed: { type: 'string', default: String(Date.now() % 1_000_000_000) },
 })
@@ -69,6 +76,13 @@ await suite('cluster', `faults of a cluster: each ${options.runs} times, --seed 
   const table = tableOf(rows)
   assert.deepEqual(rows.flatMap(faultsOf), [], table)
   return table
+})
+await suite('abuse', `attacks beside ordinary users: ${options.seconds} s each`, async () => {
+  const chosen = options.attack.flatMap((words) => ['--attack', words])
+  const { command, args, env } = abuseCommand([...chosen, '--seconds', options.seconds])
+  const [code] = await once(spawn(command, args, { env, stdio: 'inherit' }), 'exit')
+  assert.equal(code, 0, 'not every attack was held, see the table')
+  return ''
 })
 console.log(`\n${passed} passed, ${failed} failed`)
 process.exitCode = failed === 0 ? 0 : 1

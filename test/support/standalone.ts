@@ -24,6 +24,15 @@ export interface StandaloneOptions {
   ports?: [number, number, number, number]
   /** Further `HOLDFAST_…` settings. Nothing of ours is inherited from the environment of the test. */
   settings?: Record<string, string>
+  /** What the process may take of the machine; not given: what the test may take. */
+  bounds?: Bounds
+}
+
+export interface Bounds {
+  /** Descriptors, as `ulimit -n` sets them. */
+  openFilesMax: number
+  /** The JavaScript heap, MiB. */
+  heapMiB: number
 }
 
 export class Standalone {
@@ -31,6 +40,7 @@ export class Standalone {
   readonly ports: [number, number, number, number]
   readonly #settings: Record<string, string>
   readonly #ownsDataDir: boolean
+  readonly #bounds: Bounds | undefined
   #process: ChildProcess | undefined
   #output = ''
 
@@ -38,7 +48,8 @@ export class Standalone {
   static async start(options: StandaloneOptions = {}): Promise<Standalone> {
     const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'holdfast-test-')))
     const ports = options.ports ?? ((await freePorts(4)) as [number, number, number, number])
-    const service = new Standalone(dataDir, ports, options.settings ?? {}, options.dataDir === undefined)
+    const ownsDataDir = options.dataDir === undefined
+    const service = new Standalone(dataDir, ports, options.settings ?? {}, ownsDataDir, options.bounds)
     await service.start()
     return service
   }
@@ -48,11 +59,13 @@ export class Standalone {
     ports: [number, number, number, number],
     settings: Record<string, string>,
     ownsDataDir: boolean,
+    bounds?: Bounds,
   ) {
     this.dataDir = dataDir
     this.ports = ports
     this.#settings = settings
     this.#ownsDataDir = ownsDataDir
+    this.#bounds = bounds
   }
 
   get api(): string {
@@ -77,12 +90,17 @@ export class Standalone {
   get pid(): number | undefined {
     return this.#process?.pid
   }
+  /** Whether the process that was started runs: false when it ended by itself. */
+  get running(): boolean {
+    return this.#process !== undefined && this.#process.exitCode === null && this.#process.signalCode === null
+  }
 
   /** Starts the process on the same data directory and ports; resolves when it is ready. */
   async start(): Promise<void> {
     if (!existsSync(standaloneMain)) throw new Error('apps/standalone/src/main.ts is missing')
     const [api, upload, download, admin] = this.ports.map(String)
-    const child = spawn(process.execPath, [standaloneMain], {
+    const [command, ...args] = withBounds(this.#bounds)
+    const child = spawn(command, args, {
       cwd: repository,
       env: {
         ...inherited(),
@@ -152,6 +170,12 @@ export class Standalone {
     clearTimeout(stuck)
     return child.exitCode
   }
+}
+
+function withBounds(bounds: Bounds | undefined): [string, ...string[]] {
+  if (bounds === undefined) return [process.execPath, standaloneMain]
+  const node = [process.execPath, `--max-old-space-size=${bounds.heapMiB}`, standaloneMain]
+  return ['sh', '-c', 'ulimit -n "$0" && exec "$@"', String(bounds.openFilesMax), ...node]
 }
 
 function inherited(): Record<string, string> {

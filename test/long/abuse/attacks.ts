@@ -1,0 +1,59 @@
+/** Every attack, in the order of the table. */
+import type { Attack } from './attack.ts'
+import { accountsFlood, mailsFlood } from './attacks/accounts-and-mails.ts'
+import { brokenHttp, comingAndGoing, forwardedFor, hugeHeaders } from './attacks/broken-http.ts'
+import { guessesOnADirectLink, passwordGuesses } from './attacks/guesses.ts'
+import { copies, directLinks, expiries, searches } from './attacks/heavy-accounts.ts'
+import { archives, rangeStorms, unreadDownloads } from './attacks/hostile-downloads.ts'
+import {
+  abortedUploads,
+  formOfManyParts,
+  notQuiteForms,
+  slowUploads,
+  spacesInPartHeaders,
+  tinyChunksInUploads,
+  uploadsWithoutToken,
+} from './attacks/hostile-forms.ts'
+import { nestedJson, poisonedJson } from './attacks/hostile-json.ts'
+import { idleConnections, idleConnectionsV6 } from './attacks/idle-connections.ts'
+import { listingBombRead, listingBombUnread } from './attacks/listing-bombs.ts'
+import { noDescriptors } from './attacks/no-descriptors.ts'
+import { pipelinedGets, pipelinedListings } from './attacks/pipelines.ts'
+import { halfOpen, slowBodies, slowHeaders } from './attacks/slow-requests.ts'
+
+export const attacks: readonly Attack[] = [
+  idleConnections,
+  idleConnectionsV6,
+  slowHeaders,
+  slowBodies,
+  halfOpen,
+  comingAndGoing,
+  brokenHttp,
+  hugeHeaders,
+  forwardedFor,
+  spacesInPartHeaders,
+  formOfManyParts,
+  notQuiteForms,
+  tinyChunksInUploads,
+  abortedUploads,
+  slowUploads,
+  uploadsWithoutToken,
+  accountsFlood,
+  mailsFlood,
+  nestedJson,
+  poisonedJson,
+  listingBombUnread,
+  listingBombRead,
+  pipelinedListings,
+  pipelinedGets,
+  passwordGuesses,
+  guessesOnADirectLink,
+  unreadDownloads,
+  rangeStorms,
+  archives,
+  searches,
+  copies,
+  directLinks,
+  expiries,
+  noDescriptors,
+]

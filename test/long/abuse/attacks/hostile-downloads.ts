@@ -1,0 +1,85 @@
+/** Downloads that nobody reads, ranges in storms, archives that are made for nothing. */
+import type { Attack, Prepared, Stage } from '../attack.ts'
+import { address, request } from '../hostile.ts'
+
+const largeBytes = 8 * 1024 * 1024
+
+export const unreadDownloads: Attack = {
+  name: 'unread downloads: 3,000 from 12 addresses',
+  prepare: largeFile,
+  run: async (hostile) => {
+    const get = request(hostile.prepared.paths?.[0] ?? '')
+    await hostile.hold(
+      3_000,
+      (number) => hostile.connect('download', { from: address(70, number % 12), answers: 'none' }),
+      (socket) => socket.write(get),
+    )
+  },
+}
+
+export const rangeStorms: Attack = {
+  name: 'storms of small, many and overlapping ranges',
+  prepare: largeFile,
+  run: async (hostile) => {
+    const path = hostile.prepared.paths?.[0] ?? ''
+    const lists = [
+      Array.from({ length: 500 }, (_, n) => `${n * 16_000}-${n * 16_000}`).join(','),
+      Array.from({ length: 500 }, () => '0-').join(','),
+      Array.from({ length: 500 }, (_, n) => `${n}-${largeBytes - n}`).join(','),
+      `-1,${Array.from({ length: 900 }, (_, n) => `-${n}`).join(',')}`,
+      '0-0',
+      `${largeBytes - 1}-`,
+      '9999999999999999999-99999999999999999999',
+    ]
+    await hostile.each(10, async (number) => {
+      const socket = hostile.connect('download', { from: address(71, number), answers: 'drop' })
+      const burst = lists.map((list) => request(path, { headers: [`Range: bytes=${list}`] }))
+      for (let turn = 0; turn < 10; turn++) {
+        hostile.sent(burst.length)
+        if (!(await hostile.write(socket, burst.join('')))) break
+        await hostile.pause(200)
+      }
+      await hostile.closed(socket, 1_000)
+    })
+  },
+}
+
+export const archives: Attack = {
+  name: 'archives, unread and aborted: 100 connections',
+  prepare: async ({ world }: Stage): Promise<Prepared> => {
+    const owner = await world(address(72)).guest()
+    const folder = await owner.folder({ name: 'archive', public: true })
+    const content = Buffer.alloc(100_000, 'archive')
+    for (let made = 0; made < 300; made += 10)
+      await Promise.all(
+        Array.from({ length: 10 }, (_, at) =>
+          owner.file({ in: folder.id, name: `file ${made + at}`, content }),
+        ),
+      )
+    const { directLink } = await owner.link(folder.id)
+    return { paths: [new URL(directLink).pathname] }
+  },
+  run: async (hostile) => {
+    const get = request(hostile.prepared.paths?.[0] ?? '')
+    const unread = hostile.hold(
+      60,
+      (number) => hostile.connect('download', { from: address(73, number % 6), answers: 'none' }),
+      (socket) => socket.write(get),
+    )
+    const aborted = hostile.each(40, async (number) => {
+      const socket = hostile.connect('download', { from: address(74, number % 8), answers: 'drop' })
+      hostile.sent()
+      await hostile.write(socket, get)
+      await hostile.pause(50)
+      socket.resetAndDestroy()
+    })
+    await Promise.all([unread, aborted])
+  },
+}
+
+async function largeFile({ world }: Stage): Promise<Prepared> {
+  const owner = await world(address(75)).guest()
+  const { id } = await owner.file({ name: 'large', content: Buffer.alloc(largeBytes, 'unread') })
+  const { directLink } = await owner.link(id)
+  return { paths: [new URL(directLink).pathname] }
+}

@@ -1,0 +1,29 @@
+/** Connections that say nothing: to every listener at a time, more than the service has descriptors for. */
+import { type Attack, listeners } from '../attack.ts'
+import { address, type Hostile } from '../hostile.ts'
+
+const each = 1_100
+const addresses = 12
+
+export const idleConnections: Attack = {
+  name: 'idle connections: 1,100 to each listener',
+  short: true,
+  seconds: 12,
+  run: (hostile) => hold(hostile, (number) => address(0, number % addresses)),
+}
+
+export const idleConnectionsV6: Attack = {
+  name: 'idle connections from 1,100 IPv6 networks',
+  manyIpv6: true,
+  run: (hostile) => hold(hostile, (number) => `2001:db8:${number.toString(16)}::1`),
+}
+
+function hold(hostile: Hostile, from: (number: number) => string): Promise<void> {
+  // The admin host listens to this machine alone, and on IPv4.
+  const reached = listeners.filter((listener) => listener !== 'admin' || !from(0).includes(':'))
+  return Promise.all(
+    reached.map((listener) =>
+      hostile.hold(each, (number) => hostile.connect(listener, { from: from(number), answers: 'drop' })),
+    ),
+  ).then(() => undefined)
+}

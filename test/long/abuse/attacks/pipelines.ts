@@ -1,0 +1,43 @@
+/** Many requests in one packet: listings of somebody's folder while its owner works, and plain floods. */
+import type { Attack, Prepared, Stage } from '../attack.ts'
+import { address, request } from '../hostile.ts'
+
+const children = 600
+
+export const pipelinedListings: Attack = {
+  name: 'pipelined listings of one account from 10 addresses',
+  prepare: async ({ users }: Stage): Promise<Prepared> => {
+    const [owner] = users
+    if (owner === undefined) return {}
+    const folder = await owner.folder({ name: 'shared with everybody', public: true })
+    for (let made = 0; made < children; made += 20)
+      await Promise.all(Array.from({ length: 20 }, () => owner.folder({ in: folder.id })))
+    return { paths: [`/web/contents/${folder.id}?maxdepth=16`] }
+  },
+  run: async (hostile) => {
+    const path = hostile.prepared.paths?.[0] ?? ''
+    const burst = request(path).repeat(100)
+    await hostile.each(10, async (number) => {
+      const socket = hostile.connect('api', { from: address(30, number), answers: 'drop' })
+      for (let turn = 0; turn < 4; turn++) {
+        hostile.sent(100)
+        await hostile.write(socket, burst)
+      }
+      await hostile.closed(socket, 4_000)
+    })
+  },
+}
+
+export const pipelinedGets: Attack = {
+  name: 'pipelined GETs: 20 connections with 500 each',
+  run: async (hostile) => {
+    const paths = ['/status', '/', '/regions', '/openapi.json', '/d/AAAAAAAA']
+    await hostile.each(20, async (number) => {
+      const burst = request(paths[number % paths.length] ?? '/').repeat(500)
+      const socket = hostile.connect('api', { from: address(31, number) })
+      hostile.sent(500)
+      await hostile.write(socket, burst)
+      await hostile.closed(socket, 1_000)
+    })
+  },
+}

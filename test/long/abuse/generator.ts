@@ -1,0 +1,40 @@
+/** The process that one attack runs in. It is told by its parent what to send where, and when to end. */
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Prepared, Target } from './attack.ts'
+import { attacks } from './attacks.ts'
+import { Hostile } from './hostile.ts'
+
+export interface Order {
+  attack: string
+  target: Target
+  prepared: Prepared
+}
+
+export interface Sent {
+  inputs: number
+  connections: number
+  tally: Record<string, number>
+}
+
+/** Nothing of an attack takes so long once its connections are closed. */
+const puttingRightMs = 3_000
+
+const ending = new AbortController()
+process.once('message', (order: Order) => {
+  void run(order)
+})
+process.on('disconnect', () => process.exit())
+
+async function run({ attack: name, target, prepared }: Order): Promise<void> {
+  const attack = attacks.find((one) => one.name === name)
+  if (attack === undefined) throw new Error(`no attack is called ${name}`)
+  const hostile = new Hostile(target, prepared, ending.signal)
+  const running = attack.run(hostile)
+  await once(process, 'message')
+  ending.abort()
+  // What the attack has to put right itself is put right before it counts as over.
+  await Promise.race([running, sleep(puttingRightMs)])
+  const { inputs, connections, tally } = hostile
+  process.send?.({ inputs, connections, tally } satisfies Sent)
+}
