@@ -16,6 +16,8 @@ const everyMs = 50
 const underWayMax = 8
 /** A call that has no success after this time is given up, with this latency. */
 export const givenUpMs = 20_000
+/** Everything acknowledged is read within this time, or the service counts as not recovered. */
+const verifyMaxMs = 60_000
 /** Most contents of one folder, so that listings stay as long as they are. */
 const folderContentsMax = 40
 const smallBytes = 8_192
@@ -106,9 +108,20 @@ export class User {
 
   /** Looks for everything that was ever acknowledged, and reads every byte of it. */
   async verify(): Promise<void> {
-    for (const folder of new Set(this.#kept.map((kept) => kept.folder)))
-      await this.#patiently(() => this.#list(folder))
-    for (const kept of this.#kept) if (kept.content) await this.#patiently(() => this.#download(kept))
+    const deadline = Date.now() + verifyMaxMs
+    const folders = [...new Set(this.#kept.map((kept) => kept.folder))]
+    const works = [
+      ...folders.map((folder) => () => this.#list(folder)),
+      ...this.#kept.filter(({ content }) => content !== undefined).map((file) => () => this.#download(file)),
+    ]
+    for (const work of works)
+      for (let waitMs = await this.#try(work); waitMs !== undefined; waitMs = await this.#try(work)) {
+        if (Date.now() + waitMs > deadline) {
+          this.strange.push(`what was acknowledged could not be read within ${verifyMaxMs / 1_000} s`)
+          return
+        }
+        await sleep(waitMs)
+      }
   }
 
   close(): void {
@@ -164,17 +177,6 @@ export class User {
       }
       // The connection broke, or was refused: an ordinary program tries again.
       return 100
-    }
-  }
-
-  async #patiently(work: () => Promise<number | undefined>): Promise<void> {
-    const deadline = Date.now() + 60_000
-    for (let waitMs = await this.#try(work); waitMs !== undefined; waitMs = await this.#try(work)) {
-      if (Date.now() > deadline) {
-        this.lost.push('what was acknowledged could not be read within a minute')
-        return
-      }
-      await sleep(waitMs)
     }
   }
 
