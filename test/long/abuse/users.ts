@@ -227,8 +227,10 @@ export class User {
   async #download(file: Kept): Promise<number | undefined> {
     const answer = await this.#send(`${this.#options.hosts.download}/download/${file.id}/file`)
     if (refusedFor(answer) !== undefined) return refusedFor(answer)
+    if (answer.code !== 200 && answer.code !== 404)
+      throw new WrongAnswer(`a download was answered with ${answer.code} ${answer.body.toString()}`)
     const md5 = createHash('md5').update(answer.body).digest('hex')
-    if (answer.code !== 200 || md5 !== file.content?.md5)
+    if (md5 !== file.content?.md5)
       this.lost.push(
         `${file.name} (${file.id}): ${answer.code}, ${answer.body.length} bytes of md5 ${md5}, sent ${file.content?.bytes} of ${file.content?.md5}`,
       )
