@@ -13,8 +13,15 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { Refusal } from '@holdfast/http-kit'
-import { RecentMap } from '@holdfast/kernel'
-import { type Disposition, parseDisposition } from './content-disposition.ts'
+import { GrowingBytes, RecentMap } from '@holdfast/kernel'
+import {
+  afterBlanks,
+  closingQuote,
+  type Disposition,
+  decodedFileName,
+  parseDisposition,
+  trimmed,
+} from './content-disposition.ts'
 
 export type FormEvent =
   | { kind: 'part'; part: PartHead }
@@ -31,6 +38,10 @@ export interface PartHead extends Readonly<Disposition> {
 export const partsMax = 100
 /** A name of 255 code points, percent-encoded in both spellings, needs 6 KiB. */
 export const partHeaderBytesMax = 16 * 1024
+/** Headers of all parts together: a form of a hundred parts with usual heads has 20 KiB. */
+export const formHeaderBytesMax = 64 * 1024
+/** Heads read in one go. Then `needsPause` asks for a turn of the loop for others. */
+const headsPerTurnMax = 16
 const headerLinesMax = 32
 const paddingBytesMax = 256
 /** Text before the first and after the last boundary means nothing; a little is allowed. */
@@ -44,6 +55,9 @@ const delimiterStart = Buffer.from('\r\n--')
 /** So many of them in one look that are no delimiters, and the rest is searched for the whole. */
 const falseStartsMax = 16
 const lineBreak = Buffer.from('\r\n')
+const emptyLine = Buffer.from('\r\n\r\n')
+/** RFC 2046 says 70. */
+const boundaryLengthMax = 200
 const nothing = Buffer.alloc(0)
 const partEnd: FormEvent = { kind: 'part end' }
 
@@ -73,8 +87,15 @@ export class FormScanner {
   /** The chunk, behind what of earlier ones was not decided, and how far it is read. */
   #bytes: Buffer = nothing
   #at = 0
-  #held: Buffer = nothing
+  readonly #held = new GrowingBytes()
+  /** The bytes are a view of what is held. */
+  #fromHeld = false
   #parts = 0
+  #headerBytes = 0
+  /** Heads read since the last pause. */
+  #headsThisTurn = 0
+  /** In these bytes, from `#at` on, the end of the headers was not found before this index. */
+  #searched = 0
   #surroundBytes = 0
 
   /** @param contentType of the request. @throws Refusal error-body when it is no form, or one without a usable boundary. */
@@ -85,20 +106,35 @@ export class FormScanner {
   /** Gives a chunk; `next` says what it holds, and must have been asked for all of it before another one comes. */
   feed(chunk: Buffer): void {
     this.#at = 0
+    this.#fromHeld = false
     if (this.#state === 'start') this.#begin(chunk)
-    else this.#bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk])
-    this.#held = nothing
+    else if (this.#held.length === 0) this.#bytes = chunk
+    else {
+      this.#held.append(chunk)
+      this.#bytes = this.#held.view()
+      this.#fromHeld = true
+    }
+  }
+
+  /** Many heads were read since the last pause: one form must not hold the loop. Asking begins the next turn. */
+  get needsPause(): boolean {
+    if (this.#headsThisTurn < headsPerTurnMax) return false
+    this.#headsThisTurn = 0
+    return true
   }
 
   /**
    * @returns undefined when another chunk must tell.
-   * @throws Refusal error-body when the form is malformed or has too many or too large parts.
+   * @throws Refusal error-body when the form is malformed or has too many parts, error-headerSize when their headers are too large.
    */
   next(): FormEvent | undefined {
     for (;;) {
       const bytes = this.#bytes
       const at = this.#at
-      if (at === bytes.length) return undefined
+      if (at === bytes.length) {
+        if (at > 0) this.#hold(at)
+        return undefined
+      }
       switch (this.#state) {
         case 'start':
           throw new Error('a form was read before it was fed')
@@ -128,12 +164,17 @@ export class FormScanner {
           break
         }
         case 'headers': {
-          const end = headersEnd(bytes, at)
+          const end = headersEnd(bytes, at, this.#searched)
+          this.#assertHeaderBytes((end ?? bytes.length) - at)
           if (end === undefined) {
-            if (bytes.length - at > partHeaderBytesMax) throw new Refusal('error-body')
+            // Its last three bytes may begin the empty line.
+            this.#searched = Math.max(0, bytes.length - at - 3)
             return this.#hold(at)
           }
-          if (end - at > partHeaderBytesMax || ++this.#parts > partsMax) throw new Refusal('error-body')
+          this.#searched = 0
+          if (++this.#parts > partsMax) throw new Refusal('error-body')
+          this.#headerBytes += end - at
+          this.#headsThisTurn++
           this.#at = end
           this.#state = 'body'
           return { kind: 'part', part: partHead(bytes.subarray(at, end)) }
@@ -200,10 +241,19 @@ export class FormScanner {
   }
 
   #hold(from: number): undefined {
-    // A copy: the chunk belongs to the socket again once it was read.
-    if (from < this.#bytes.length) this.#held = Buffer.from(this.#bytes.subarray(from))
+    const rest = this.#bytes
     this.#bytes = nothing
     this.#at = 0
+    if (this.#fromHeld && from === 0) return // all of it is held already
+    this.#held.clear()
+    // A copy: the chunk belongs to the socket again once it was read. What was held may be looked at until the next chunk.
+    if (from < rest.length) this.#held.append(rest.subarray(from))
+  }
+
+  /** @param bytes of the head that is being read. */
+  #assertHeaderBytes(bytes: number): void {
+    if (bytes > partHeaderBytesMax || this.#headerBytes + bytes > formHeaderBytesMax)
+      throw new Refusal('error-headerSize')
   }
 
   #surround(bytes: number): void {
@@ -212,21 +262,36 @@ export class FormScanner {
   }
 }
 
+/** `boundary` of `multipart/form-data; charset=utf-8; boundary="…"`. @throws Refusal error-body */
 function boundaryOf(contentType: string): string {
-  const [, quoted, plain] =
-    /^\s*multipart\/form-data\b.*?;\s*boundary\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]+))/is.exec(
-      contentType,
-    ) ?? []
-  const boundary = quoted?.replace(/\\(.)/gs, '$1') ?? plain
-  if (boundary === undefined || boundary === '' || boundary.length > 200) throw new Refusal('error-body')
-  return boundary
+  let at = contentType.indexOf(';')
+  const isForm = trimmed(contentType, 0, Math.max(0, at)).toLowerCase() === 'multipart/form-data'
+  for (; isForm && at >= 0; at = contentType.indexOf(';', at + 1)) {
+    const boundary = boundaryAt(contentType, afterBlanks(contentType, at + 1))
+    if (boundary === undefined) continue
+    if (boundary.length > boundaryLengthMax) break
+    return boundary
+  }
+  throw new Refusal('error-body')
 }
 
-/** Index behind the empty line that ends the headers. */
-function headersEnd(bytes: Buffer, at: number): number | undefined {
+/** The value of the parameter that begins here; undefined when it is another one, or empty. */
+function boundaryAt(text: string, start: number): string | undefined {
+  const name = 'boundary'
+  if (text.slice(start, start + name.length).toLowerCase() !== name) return undefined
+  const equals = afterBlanks(text, start + name.length)
+  if (text[equals] !== '=') return undefined
+  const value = afterBlanks(text, equals + 1)
+  if (text[value] !== '"') return /^[^\s;,"]+/.exec(text.slice(value))?.[0]
+  const end = closingQuote(text, value)
+  return end === undefined ? undefined : text.slice(value + 1, end).replace(/\\(.)/gs, '$1') || undefined
+}
+
+/** Index behind the empty line that ends the headers. @param searched so many bytes from `at` on are known not to begin it. */
+function headersEnd(bytes: Buffer, at: number, searched: number): number | undefined {
   if (bytes[at] === cr && bytes[at + 1] === 0x0a) return at + 2
-  const end = bytes.indexOf('\r\n\r\n', at)
-  return end < 0 ? undefined : end + 4
+  const end = bytes.indexOf(emptyLine, at + searched)
+  return end < 0 ? undefined : end + emptyLine.length
 }
 
 /** What nearly every client writes: names and a type that stand for themselves, without escapes, in ASCII. */
@@ -237,7 +302,8 @@ const plainHeadBytesMax = 512
 /** @throws Refusal error-body */
 export function partHead(block: Buffer): PartHead {
   const plain = block.length > plainHeadBytesMax ? null : plainHead.exec(block.toString('latin1'))
-  return plain === null ? anyPartHead(block) : { name: plain[1], fileName: plain[2], type: plain[3] }
+  if (plain === null) return anyPartHead(block)
+  return { name: plain[1], fileName: plain[2] && decodedFileName(plain[2]), type: plain[3] }
 }
 
 /** The same for heads of every form. */
@@ -248,10 +314,12 @@ export function anyPartHead(block: Buffer): PartHead {
   let disposition: string | undefined
   let type: string | undefined
   for (const line of lines) {
-    const [, name, value] = /^([^\s:]+)[ \t]*:[ \t]*(.*?)[ \t]*$/s.exec(line) ?? []
-    if (name === undefined || value === undefined) throw new Refusal('error-body')
-    if (name.toLowerCase() === 'content-disposition') disposition ??= value
-    if (name.toLowerCase() === 'content-type') type ??= value
+    const colon = line.indexOf(':')
+    const name = trimmed(line, 0, colon)
+    if (name === '' || line.startsWith(' ') || line.startsWith('\t') || /\s/.test(name))
+      throw new Refusal('error-body')
+    if (name.toLowerCase() === 'content-disposition') disposition ??= trimmed(line, colon + 1)
+    if (name.toLowerCase() === 'content-type') type ??= trimmed(line, colon + 1)
   }
   return { ...parseDisposition(disposition), type }
 }

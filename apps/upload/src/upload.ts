@@ -4,6 +4,7 @@
  * Order of an upload: form read → may he? → bytes durable → the account journals the file → answer. Whatever ends it earlier leaves
  * nothing: the stage is aborted, and a blob that no account took up is collected.
  */
+import { setImmediate as othersTurn } from 'node:timers/promises'
 import type { BlobFacts, BlobStage, BlobStore } from '@holdfast/blob-store'
 import { bearerOf, cleanUploadName, clientAddress, networkOf, ok, Refusal } from '@holdfast/http-kit'
 import type { AccountId, RegionCode } from '@holdfast/kernel'
@@ -107,6 +108,7 @@ class IncomingUpload {
         switch (event.kind) {
           case 'part':
             stage = undefined
+            if (scanner.needsPause) await othersTurn()
             if (event.part.name === 'file') stage = await this.#beginFile(event.part)
             else this.#form.begin(event.part)
             break

@@ -1,0 +1,68 @@
+/**
+ * Bytes that come in pieces, gathered in one block. A list of the pieces would cost some 100 bytes for each, and a client chooses
+ * how many it sends: 64 KiB in pieces of one byte would hold 7 MB.
+ *
+ * The first piece gets a block of its own length, as most content comes in one. From the second on the block doubles, so that
+ * appending costs constant time a byte.
+ */
+export class GrowingBytes {
+  #block: Buffer = empty
+  #start = 0
+  #end = 0
+
+  get length(): number {
+    return this.#end - this.#start
+  }
+
+  /** Bytes of memory held. */
+  get capacity(): number {
+    return this.#block.length
+  }
+
+  /** Copies the bytes. */
+  append(bytes: Uint8Array): void {
+    const { length } = this
+    if (bytes.length > this.#block.length - this.#end) {
+      if (length === 0) {
+        this.#block = Buffer.from(bytes)
+        this.#start = 0
+        this.#end = bytes.length
+        return
+      }
+      const wanted = length + bytes.length
+      const block = Buffer.allocUnsafeSlow(
+        Math.max(growthBytesMin, wanted, Math.min(2 * length, wanted + growthBytesMax)),
+      )
+      this.#block.copy(block, 0, this.#start, this.#end)
+      this.#block = block
+      this.#start = 0
+      this.#end = length
+    }
+    this.#block.set(bytes, this.#end)
+    this.#end += bytes.length
+  }
+
+  /** All of them; a view that is good until the next `append`. */
+  view(): Buffer {
+    if (this.#start === 0 && this.#end === this.#block.length) return this.#block
+    return this.#block.subarray(this.#start, this.#end)
+  }
+
+  /** Forgets the first so many. */
+  drop(count: number): void {
+    this.#start += count
+    if (this.#start >= this.#end) this.clear()
+  }
+
+  /** Forgets all. Views of them stay good. */
+  clear(): void {
+    this.#block = empty
+    this.#start = 0
+    this.#end = 0
+  }
+}
+
+const empty: Buffer = Buffer.alloc(0)
+const growthBytesMin = 4 * 1024
+/** Beyond this much a block no longer doubles: what is gathered here is small. */
+const growthBytesMax = 1024 * 1024
