@@ -63,6 +63,7 @@ export function createApi(deps: ApiDeps): FastifyInstance {
     trustProxy: deps.settings.trustProxy,
     cors: true,
     limits: deps.limits,
+    ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections }),
   })
   documentation(app, deps.settings)
   app.register(async (scope) => {

@@ -1,5 +1,5 @@
 import type { AccountClient } from '@holdfast/actor-runtime'
-import type { HttpHostOptions, RateLimits } from '@holdfast/http-kit'
+import type { HostBudgets, HttpHostOptions, RateLimits } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
 import type { Logger } from 'pino'
@@ -12,6 +12,8 @@ export interface ApiDeps {
   /** Share codes and e-mail addresses: routes to accounts, never proof. */
   lookups: LookupStore
   limits: RateLimits
+  /** Default: a host of its own. */
+  budgets?: HostBudgets
   log: Logger
   metrics: Registry
   clock: Clock

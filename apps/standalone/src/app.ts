@@ -13,10 +13,12 @@ import {
   Readiness,
   storeMetrics,
 } from '@holdfast/admin'
-import { createRateLimits, drainOnClose } from '@holdfast/http-kit'
+import { AnswerBudget, createRateLimits, drainOnClose } from '@holdfast/http-kit'
 import { systemClock } from '@holdfast/kernel'
 import {
   type Config,
+  descriptorLimit,
+  divideDescriptors,
   listen,
   openKeyring,
   openMailer,
@@ -59,6 +61,14 @@ export async function startStandalone({
   const clock = systemClock
   const startedMs = clock.now()
 
+  const descriptors = divideDescriptors(descriptorLimit(), {
+    publicHosts: 3,
+    stores: true,
+    cluster: false,
+    connectionsMax: config.connections.max,
+    connectionsPerNetworkMax: config.connections.perNetworkMax,
+    networksUnlimited: config.rateLimits === 'off',
+  })
   const dir = await prepareDataDir(config.dataDir)
   const metadata = await openMetadata(dir, log)
   opened.defer(() => metadata.close())
@@ -66,7 +76,13 @@ export async function startStandalone({
   const keyring = await openKeyring(lookups)
 
   const metrics = processMetrics({ version, role: 'standalone', region: config.region })
-  const blobs = await openBlobs({ path: dir.blobs, config: config.store, clock, log })
+  const blobs = await openBlobs({
+    path: dir.blobs,
+    config: config.store,
+    openExtentsMax: descriptors.openExtentsMax,
+    clock,
+    log,
+  })
   opened.defer(() => blobs.close())
   storeMetrics(metrics, blobs)
   const collector = createCollector({ config: config.collect, blobs, metadata, clock, log })
@@ -122,6 +138,7 @@ export async function startStandalone({
     limits,
     readiness,
     adminToken: secrets.adminToken,
+    connections: descriptors.adminConnections,
     operations: {
       status,
       collect: (options) => collectNow({ collector, blobs }, options),
@@ -152,6 +169,7 @@ export async function startStandalone({
     lookups,
     keyring,
     limits,
+    budgets: { connections: descriptors.connections, answers: new AnswerBudget({ metrics, clock }) },
     clock,
     log,
     metrics,

@@ -10,19 +10,22 @@ import type { Logger } from 'pino'
 export async function openBlobs({
   path,
   config,
+  openExtentsMax,
   clock,
   log,
 }: {
   path: string
   config: Config['store']
+  openExtentsMax: number
   clock: Clock
   log: Logger
 }): Promise<ChunkStore> {
   const { reserveBytes, ...memory } = config
+  const bounds = { ...memory, openExtentsMax }
   try {
     return await ChunkStore.open({
       path,
-      ...memory,
+      ...bounds,
       ...(reserveBytes === undefined ? {} : { lowWaterBytes: reserveBytes }),
       clock,
       log: log.child({ part: 'blobs' }),

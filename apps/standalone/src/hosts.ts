@@ -2,7 +2,7 @@
 import type { AccountClient, AccountMoments } from '@holdfast/actor-runtime'
 import { createApi } from '@holdfast/api'
 import type { BlobStore } from '@holdfast/blob-store'
-import { drainOnClose, ItemPresenter, type RateLimits } from '@holdfast/http-kit'
+import { drainOnClose, type HostBudgets, ItemPresenter, type RateLimits } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring } from '@holdfast/kernel'
 import type { Config } from '@holdfast/process'
@@ -23,6 +23,7 @@ export interface HostParts {
   lookups: LookupStore
   keyring: Keyring
   limits: RateLimits
+  budgets: HostBudgets
   clock: Clock
   log: Logger
   metrics: Registry

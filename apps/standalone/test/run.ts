@@ -46,11 +46,18 @@ const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
 export async function startProcess(
   dataDir: string,
   more: Record<string, string> = {},
-  /** Where its standard error goes instead of to `stderr()`. */
-  { errorsTo = 'pipe' }: { errorsTo?: number | 'pipe' } = {},
+  /**
+   * @param options.errorsTo where its standard error goes instead of to `stderr()`
+   * @param options.descriptors files that it may open
+   */
+  { errorsTo = 'pipe', descriptors }: { errorsTo?: number | 'pipe'; descriptors?: number } = {},
 ): Promise<Running> {
   const env = { PATH: process.env.PATH, ...freePorts, HOLDFAST_DATA_DIR: dataDir, ...more }
-  const child = spawn(process.execPath, [main], { env, stdio: ['ignore', 'pipe', errorsTo] })
+  const limit = descriptors === undefined ? '' : `ulimit -n ${descriptors} && `
+  const child = spawn('sh', ['-c', `${limit}exec "$0" "$1"`, process.execPath, main], {
+    env,
+    stdio: ['ignore', 'pipe', errorsTo],
+  })
   const texts = { stdout: '', stderr: '' }
   const ended = new Promise<number | NodeJS.Signals | null>((resolve) => {
     child.on('close', (code, signal) => resolve(code ?? signal))

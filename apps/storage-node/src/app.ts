@@ -3,7 +3,7 @@ import { createSecretKey } from 'node:crypto'
 import type { CapabilityKey } from '@holdfast/access'
 import type { AccountClient, AccountMoments } from '@holdfast/actor-runtime'
 import type { BlobStore } from '@holdfast/blob-store'
-import { createHttpHost, drainOnClose, type RateLimits } from '@holdfast/http-kit'
+import { createHttpHost, drainOnClose, type HostBudgets, type RateLimits } from '@holdfast/http-kit'
 import { type Clock, type Keyring, RecentMap } from '@holdfast/kernel'
 import type { FileView } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
@@ -28,6 +28,8 @@ export interface DownloadsDeps {
   log: Logger
   metrics: Registry
   limits: RateLimits
+  /** Default: a host of its own. */
+  budgets?: HostBudgets
   trustProxy: string[] | number | false
   /** Origin of the pages, without a slash at the end. */
   webUrl: string
@@ -74,6 +76,7 @@ export function createDownloads(deps: DownloadsDeps): FastifyInstance {
     trustProxy: deps.trustProxy,
     cors: true,
     limits,
+    ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections }),
   })
   const reports = new DownloadReports({ accounts, clock, log })
   const bytesSent = trafficCounter(deps.metrics)

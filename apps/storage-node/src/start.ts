@@ -2,7 +2,7 @@
  * A storage node of a cluster: its own store behind the rules of its placement groups, served to frontends and other nodes, public
  * downloads in front of it. What it lacks it reads from others.
  */
-import { joinCluster, startAdmin } from '@holdfast/cluster'
+import { clusterDescriptors, joinCluster, startAdmin } from '@holdfast/cluster'
 import {
   type ClusterConfig,
   type ClusterSecrets,
@@ -29,7 +29,12 @@ export async function startStorageNode({ config, secrets, settings, log }: Start
   const { trustProxy, drainMs } = config
   const { host, adminHost, download, admin: adminPort } = config.listen
   const ports = await chosenPorts({ download, admin: adminPort }, host)
-  const storage = await StorageRole.open({ config, secrets, log })
+  const storage = await StorageRole.open({
+    config,
+    secrets,
+    log,
+    openExtentsMax: clusterDescriptors(config, 'storage-node').openExtentsMax,
+  })
   opened.defer(() => storage.close())
   const addresses = {
     download: urlOf(host, ports.download),

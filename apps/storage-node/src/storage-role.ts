@@ -23,6 +23,7 @@ const lookMs = 1_000
 
 export interface StorageRoleOptions {
   config: ClusterConfig
+  openExtentsMax: number
   secrets: ClusterSecrets
   log: Logger
   clock?: Clock
@@ -43,9 +44,9 @@ export class StorageRole {
 
   /** Opens the store. @throws StartFault DATA_LOCKED, DATA_UNUSABLE */
   static async open(options: StorageRoleOptions): Promise<StorageRole> {
-    const { config, log, clock = systemClock } = options
+    const { config, openExtentsMax, log, clock = systemClock } = options
     const path = join(config.dataDir, 'blobs')
-    const store = await openNodeStore({ path, config: config.store, clock, log })
+    const store = await openNodeStore({ path, config: config.store, openExtentsMax, clock, log })
     try {
       const { host, control, bytes } = config.internal
       return new StorageRole(options, store, await chosenPorts({ control, bytes }, host))

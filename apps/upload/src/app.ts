@@ -2,7 +2,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AccountClient } from '@holdfast/actor-runtime'
 import type { BlobStore } from '@holdfast/blob-store'
-import { createHttpHost, drainOnClose, ItemPresenter, type RateLimits, Refusal } from '@holdfast/http-kit'
+import {
+  createHttpHost,
+  drainOnClose,
+  type HostBudgets,
+  ItemPresenter,
+  type RateLimits,
+  Refusal,
+} from '@holdfast/http-kit'
 import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
@@ -20,6 +27,8 @@ export interface UploadDeps {
   log: Logger
   metrics: Registry
   limits: RateLimits
+  /** Default: a host of its own. */
+  budgets?: HostBudgets
   /** Names of the nodes that hold a placement group's files now, nearest first. */
   serversOf: (placementGroup: number, createdMs: number) => readonly string[]
   /** Where an upload goes and a guest of it is born, by the host it was sent to and whom it is from; default: `blobs` and the settings' region. */
@@ -67,6 +76,7 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
     trustProxy: settings.trustProxy,
     cors: true,
     limits: deps.limits,
+    ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections }),
   })
   const parts: UploadParts = {
     ...deps,

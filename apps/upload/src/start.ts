@@ -4,7 +4,7 @@
  * node too: then the first copy of what it takes is on its own disk.
  */
 import type { BlobStore } from '@holdfast/blob-store'
-import { clusterBlobs, joinCluster, startAdmin, tokenKeyId } from '@holdfast/cluster'
+import { clusterBlobs, clusterDescriptors, joinCluster, startAdmin, tokenKeyId } from '@holdfast/cluster'
 import type { RegionCode } from '@holdfast/kernel'
 import {
   type ClusterConfig,
@@ -44,7 +44,14 @@ export async function startUpload({ config, secrets, settings, log }: StartOptio
     download: downloadUrl,
     admin: urlOf(adminHost, ports.admin),
   }
-  const storage = config.uploadStores ? await StorageRole.open({ config, secrets, log }) : undefined
+  const storage = config.uploadStores
+    ? await StorageRole.open({
+        config,
+        secrets,
+        log,
+        openExtentsMax: clusterDescriptors(config, 'upload').openExtentsMax,
+      })
+    : undefined
   opened.defer(() => storage?.close())
   let draining = false
   const cluster = await joinCluster({

@@ -1,5 +1,5 @@
 /** The admin host of any process: health for orchestrators, metrics and calls for the operator. */
-import { createHttpHost, guessing, type RateLimits, Refusal } from '@holdfast/http-kit'
+import { type ConnectionLimits, createHttpHost, guessing, type RateLimits, Refusal } from '@holdfast/http-kit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -17,6 +17,8 @@ export interface AdminParts {
   readiness: Readiness
   /** Opens the host to callers elsewhere; undefined: they are refused. */
   adminToken: string | undefined
+  /** Its own, so that it can be reached while the public hosts are full. */
+  connections?: ConnectionLimits
   operations: OperationParts
   /** Absent in processes that reach no accounts. */
   accounts?: NewAccountParts
@@ -25,7 +27,15 @@ export interface AdminParts {
 export function createAdminHost(parts: AdminParts): FastifyInstance {
   const { log, metrics, limits, adminToken } = parts
   // No proxy is believed here: whom the connection comes from decides.
-  const host = createHttpHost({ name: 'admin', log, metrics, limits, trustProxy: false, cors: false })
+  const host = createHttpHost({
+    name: 'admin',
+    log,
+    metrics,
+    limits,
+    trustProxy: false,
+    cors: false,
+    ...(parts.connections === undefined ? {} : { connections: parts.connections }),
+  })
 
   const refusalFor = (request: FastifyRequest): Refusal | undefined => {
     const remoteAddress = request.raw.socket.remoteAddress ?? ''

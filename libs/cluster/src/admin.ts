@@ -46,6 +46,7 @@ export async function startAdmin(
     limits,
     readiness,
     adminToken: secrets.adminToken,
+    connections: cluster.adminConnections,
     operations: {
       status,
       collect: (asked) => collectEverywhere(cluster, asked),

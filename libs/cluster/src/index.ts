@@ -4,7 +4,13 @@ export { clusterStatus, type GroupWord, serveGroupWords } from './cluster-status
 export { CollectFault, collectEverywhere, collectingStatus, serveCollecting } from './collecting.ts'
 export { evacuate, serveTakeover, type TakenOver } from './evacuation.ts'
 export { GroupLeader, GroupRows } from './group-rows.ts'
-export { type ClusterPart, clusterBlobs, joinCluster, tokenKeyId } from './join-cluster.ts'
+export {
+  type ClusterPart,
+  clusterBlobs,
+  clusterDescriptors,
+  joinCluster,
+  tokenKeyId,
+} from './join-cluster.ts'
 export { backupOf, homeRegions, keyspaceOf, openMetadata } from './metadata.ts'
 export { type NodeOrder, NodeOrders } from './node-orders.ts'
 export { RegionMap } from './region-map.ts'

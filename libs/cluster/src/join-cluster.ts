@@ -7,13 +7,20 @@ import { type AccountClient, RoutedAccountClient } from '@holdfast/actor-runtime
 import { processMetrics, Readiness } from '@holdfast/admin'
 import { BusFault } from '@holdfast/bus'
 import { NatsBus } from '@holdfast/bus-nats'
-import { type CountingRateLimits, createRateLimits } from '@holdfast/http-kit'
+import { AnswerBudget, type CountingRateLimits, createRateLimits, type HostBudgets } from '@holdfast/http-kit'
 import type { JournalReplica, JournalStore, LookupStore } from '@holdfast/journal'
 import type { Taken } from '@holdfast/journal-cassandra'
 import { type AccountId, type Clock, type Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
 import type { MemberRole } from '@holdfast/membership'
 import { NatsMembership, type Report } from '@holdfast/membership-nats'
-import { type ClusterConfig, type ClusterSecrets, openKeyring } from '@holdfast/process'
+import {
+  type ClusterConfig,
+  type ClusterSecrets,
+  type DescriptorBudget,
+  descriptorLimit,
+  divideDescriptors,
+  openKeyring,
+} from '@holdfast/process'
 import { Holders, ReplicatedBlobStore } from '@holdfast/replication'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -67,6 +74,9 @@ export interface ClusterPart {
   readonly nodes: NodeOrders
   readonly groups: GroupRows
   readonly limits: CountingRateLimits
+  /** Of the public hosts of this process. */
+  readonly budgets: HostBudgets
+  readonly adminConnections: DescriptorBudget['adminConnections']
   readonly bans: SharedBans
   readonly readiness: Readiness
   /** Names of the nodes that hold a group's files, nearest healthy first. */
@@ -95,6 +105,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const { config, secrets, role, addresses, log, clock = systemClock } = options
   await using opened = new AsyncDisposableStack()
   const { nodeName: id, region } = config
+  const descriptors = clusterDescriptors(config, role)
   const warn = (message: string) => (error: unknown) => log.warn({ err: error }, message)
 
   const unanswered = new SummedFacts<{ subject: string; error: unknown }>(({ subject, error }, count) =>
@@ -201,13 +212,14 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const holders = new Holders({ region, groups: groups.map, peers, clock })
   opened.defer(learnHolders(holders, peers, membership))
 
+  const metrics = processMetrics({ version, role, region })
   const running = opened.move()
   return {
     config,
     secrets,
     clock,
     log,
-    metrics: processMetrics({ version, role, region }),
+    metrics,
     bus,
     lookups,
     journals: new RegionalJournals(
@@ -240,6 +252,8 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     nodes,
     groups,
     limits,
+    budgets: { connections: descriptors.connections, answers: new AnswerBudget({ metrics, clock }) },
+    adminConnections: descriptors.adminConnections,
     bans,
     readiness,
     takeAll(birth) {
@@ -268,6 +282,20 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     leave: () => membership.close(),
     close: () => running.disposeAsync(),
   }
+}
+
+const publicHosts = { api: 1, upload: 2, 'actor-host': 0, 'storage-node': 1 } as const
+
+/** What a process of this role may open. @throws StartFault TOO_FEW_DESCRIPTORS */
+export function clusterDescriptors(config: ClusterConfig, role: JoinOptions['role']): DescriptorBudget {
+  return divideDescriptors(descriptorLimit(), {
+    publicHosts: publicHosts[role],
+    stores: role === 'storage-node' || (role === 'upload' && config.uploadStores),
+    cluster: true,
+    connectionsMax: config.connections.max,
+    connectionsPerNetworkMax: config.connections.perNetworkMax,
+    networksUnlimited: config.rateLimits === 'off',
+  })
 }
 
 /** Keeps the view of who holds what as new as the heartbeats. @returns ends it */

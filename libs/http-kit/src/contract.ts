@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { TrustProxy } from './addresses.ts'
+import type { AnswerBudget } from './answer-budget.ts'
 import type { ConnectionLimits } from './connections.ts'
 
 export interface HttpHostOptions {
@@ -22,6 +23,14 @@ export interface HttpHostOptions {
   requestTimeoutMs?: number
   /** A connection on which nothing moves for so long is closed, ms. Default 120,000. */
   idleTimeoutMs?: number
+}
+
+/** What the public hosts of a process share, and what each of them may take. */
+export interface HostBudgets {
+  /** Of each host. */
+  connections: ConnectionLimits
+  /** Of all hosts together. */
+  answers: AnswerBudget
 }
 
 /**

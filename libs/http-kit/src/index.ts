@@ -21,6 +21,7 @@ export type {
   CreateHttpHost,
   Guess,
   GuessKind,
+  HostBudgets,
   HttpHostOptions,
   RateLimitShown,
   RateLimits,

@@ -134,6 +134,18 @@ export const settings = {
     secret: false,
     parse: (value) => (value === 'auto' ? undefined : plainBytes.parse(value)),
   } as Setting<number | undefined>,
+  HOLDFAST_CONNECTIONS_MAX: countOrAuto({
+    min: 3,
+    max: 1_000_000,
+    meaning:
+      'Connections that the public hosts of a process take together, each the same part. `auto`: what the limit of open files leaves, at most 4,096 each.',
+  }),
+  HOLDFAST_CONNECTIONS_PER_NETWORK_MAX: countOrAuto({
+    min: 1,
+    max: 1_000_000,
+    meaning:
+      'Connections to one host from one address (IPv6: /64), and requests under way of one behind a trusted proxy. `auto`: a quarter of the host’s, at most 1,024. `HOLDFAST_RATE_LIMITS=off` lifts it.',
+  }),
   HOLDFAST_DRAIN_SECONDS: seconds({
     fallback: '25',
     min: 0,
@@ -376,6 +388,8 @@ export interface Config {
     /** Undefined: by the size of the disk. */
     reserveBytes: number | undefined
   }
+  /** Undefined: by the limit of open files. */
+  connections: { max: number | undefined; perNetworkMax: number | undefined }
   drainMs: number
   logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
 }
@@ -488,6 +502,10 @@ function configOf(values: Values): Config {
       cacheBytes: values.HOLDFAST_CACHE_MEMORY,
       reserveBytes: values.HOLDFAST_RESERVE,
     },
+    connections: {
+      max: values.HOLDFAST_CONNECTIONS_MAX,
+      perNetworkMax: values.HOLDFAST_CONNECTIONS_PER_NETWORK_MAX,
+    },
     drainMs: values.HOLDFAST_DRAIN_SECONDS * 1000,
     logLevel: values.HOLDFAST_LOG_LEVEL,
   }
@@ -534,6 +552,23 @@ function contents(fallback: string, tier: string): Setting<number> {
 
 function storage(tier: string): Setting<number | undefined> {
   return bytesOrNone({ fallback: 'none', meaning: `Bytes a ${tier} account may hold, or \`none\`.` })
+}
+
+function countOrAuto({
+  meaning,
+  ...range
+}: {
+  meaning: string
+  min: number
+  max: number
+}): Setting<number | undefined> {
+  const number = integer({ fallback: '', meaning, ...range })
+  return {
+    fallback: 'auto',
+    meaning,
+    secret: false,
+    parse: (value) => (value === 'auto' ? undefined : number.parse(value)),
+  }
 }
 
 function traffic(tier: string): Setting<number | undefined> {

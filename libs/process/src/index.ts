@@ -11,6 +11,13 @@ export {
   type SettingDescription,
   settings,
 } from './config.ts'
+export {
+  type DescriptorBudget,
+  type DescriptorNeeds,
+  descriptorLimit,
+  divideDescriptors,
+  limitIn,
+} from './descriptors.ts'
 export { addressFault, listen, urlOf, webUrlOf } from './listening.ts'
 export { openMailer } from './mailer.ts'
 export { openKeyring } from './master-secret.ts'

@@ -1,7 +1,7 @@
 /** Why the service does not start, in words an operator can act on. */
 export class StartFault extends Error {
   override readonly name = 'StartFault'
-  readonly code: 'PORT_TAKEN' | 'DATA_LOCKED' | 'DATA_UNUSABLE'
+  readonly code: 'PORT_TAKEN' | 'DATA_LOCKED' | 'DATA_UNUSABLE' | 'TOO_FEW_DESCRIPTORS'
 
   constructor(code: StartFault['code'], message: string, options?: ErrorOptions) {
     super(message, options)
@@ -17,6 +17,8 @@ export const exitCodes = {
   DATA_LOCKED: 75,
   /** EX_CANTCREAT */
   DATA_UNUSABLE: 73,
+  /** EX_OSERR */
+  TOO_FEW_DESCRIPTORS: 71,
   /** EX_CONFIG */
   SETTINGS: 78,
 } as const

@@ -1,0 +1,123 @@
+/**
+ * File descriptors, divided before anything opens one. A process that has none left can neither accept nor write, so each user of them has a part that
+ * the others cannot take: the stores, the admin host, and last the connections of users, which are the only part that strangers choose.
+ */
+import { readFileSync } from 'node:fs'
+import { StartFault } from './start-fault.ts'
+
+export interface DescriptorNeeds {
+  /** Hosts that users reach. */
+  publicHosts: number
+  /** Holds a metadata store or a chunk store. */
+  stores: boolean
+  /** Speaks with other processes of a cluster. */
+  cluster: boolean
+  /** As set by the operator; undefined: by what there is. */
+  connectionsMax: number | undefined
+  connectionsPerNetworkMax: number | undefined
+  /** No limit per network. */
+  networksUnlimited: boolean
+}
+
+export interface DescriptorBudget {
+  /** Files of extents that are open at once: two descriptors each. */
+  openExtentsMax: number
+  /** Of each public host. */
+  connections: { max: number; perNetworkMax: number }
+  /** Of the admin host: its own, also when all others are full. */
+  adminConnections: { max: number; perNetworkMax: number }
+}
+
+/** Node itself, its threads and timers, logs, locks, listeners, mails, names that are looked up; and some to spare. 54 to 57 are in use with stores. */
+const processDescriptors = 64
+/** LevelDB keeps at most 990 tables open and maps up to 1,000 of them, without descriptors; its log, lists and lock, and a compaction have some. */
+const metadataDescriptors = 24
+/** RocksDB's log, lists and tables: with 8 to 64 MiB of rows a table, enough for a catalogue of some GiB. */
+const catalogueDescriptors = 64
+/** A probe, a scraper and an operator, with connections that are kept alive. */
+const adminDescriptors = 32
+/** NATS, Cassandra, and streams to some dozens of storage nodes. */
+const clusterDescriptors = 128
+const extents = { least: 8, most: 512, descriptors: 2, share: 1 / 4 }
+/** With fewer a host is of no use. */
+const connectionsLeast = 16
+/** About 20 KB each while they idle. */
+const connectionsMost = 4_096
+const networkShare = 1 / 4
+const networkMost = 1_024
+
+/**
+ * @param limit descriptors that the process may have
+ * @throws StartFault TOO_FEW_DESCRIPTORS naming how many it takes
+ */
+export function divideDescriptors(limit: number, needs: DescriptorNeeds): DescriptorBudget {
+  const { publicHosts, connectionsMax } = needs
+  const fixed =
+    processDescriptors +
+    adminDescriptors +
+    (needs.stores ? metadataDescriptors + catalogueDescriptors : 0) +
+    (needs.cluster ? clusterDescriptors : 0)
+  const extentsLeast = needs.stores ? extents.least * extents.descriptors : 0
+  const needed = fixed + extentsLeast + (connectionsMax ?? connectionsLeast * publicHosts)
+  if (limit < needed) throw tooFew(limit, needed, connectionsMax)
+  const shared = limit - needed
+  const openExtentsMax = needs.stores
+    ? Math.min(extents.most, extents.least + Math.floor((shared * extents.share) / extents.descriptors))
+    : 0
+  const left = limit - fixed - openExtentsMax * extents.descriptors
+  const all = connectionsMax ?? Math.min(left, connectionsMost * publicHosts)
+  const max = publicHosts === 0 ? 0 : Math.max(1, Math.floor(all / publicHosts))
+  const byShare = Math.min(networkMost, Math.max(connectionsLeast, Math.floor(max * networkShare)))
+  return {
+    openExtentsMax,
+    connections: {
+      max,
+      perNetworkMax: needs.networksUnlimited
+        ? Number.POSITIVE_INFINITY
+        : Math.min(max, needs.connectionsPerNetworkMax ?? byShare),
+    },
+    adminConnections: { max: adminDescriptors, perNetworkMax: Number.POSITIVE_INFINITY },
+  }
+}
+
+function tooFew(limit: number, needed: number, asked: number | undefined): StartFault {
+  const cause = asked === undefined ? '' : ` with HOLDFAST_CONNECTIONS_MAX=${asked}`
+  return new StartFault(
+    'TOO_FEW_DESCRIPTORS',
+    `the process may open ${limit} files, but takes ${needed} or more${cause}: raise the limit ` +
+      '(`ulimit -n 4096` in a shell, `LimitNOFILE=` of a systemd unit, `--ulimit nofile=` of a container)',
+  )
+}
+
+/** Where no limit can be read: what Linux and macOS give when nothing is said. */
+const unknownLimit = 1_024
+
+/** How many descriptors this process may have: the soft limit, which Node has raised as far as it may. */
+export function descriptorLimit(): number {
+  return limitOfProc() ?? limitOfReport() ?? unknownLimit
+}
+
+function limitOfProc(): number | undefined {
+  try {
+    return limitIn(readFileSync('/proc/self/limits', 'utf8'))
+  } catch {
+    return undefined // not Linux
+  }
+}
+
+/** As in `/proc/<pid>/limits`. */
+export function limitIn(limits: string): number | undefined {
+  const soft = /^Max open files\s+(\d+|unlimited)/m.exec(limits)?.[1]
+  if (soft === undefined) return undefined
+  return soft === 'unlimited' ? Number.MAX_SAFE_INTEGER : Number(soft)
+}
+
+/** Node's own report knows it on every system, and takes longer. */
+function limitOfReport(): number | undefined {
+  // Without it the report asks for the names of all peers.
+  Object.assign(process.report, { excludeNetwork: true })
+  const { userLimits } = process.report.getReport() as { userLimits?: { open_files?: { soft?: unknown } } }
+  const soft = userLimits?.open_files?.soft
+  if (soft === 'unlimited') return Number.MAX_SAFE_INTEGER
+  return typeof soft === 'number' ? soft : undefined
+}

@@ -1,0 +1,76 @@
+import t from 'tap'
+import { descriptorLimit, divideDescriptors, limitIn, StartFault } from '../src/index.ts'
+
+const needs = {
+  publicHosts: 3,
+  stores: true,
+  cluster: false,
+  connectionsMax: undefined,
+  connectionsPerNetworkMax: undefined,
+  networksUnlimited: false,
+}
+
+/** What a budget adds up to, the fixed parts included: 64 of the process and 88 of the stores. */
+function sum({
+  connections,
+  adminConnections,
+  openExtentsMax,
+}: ReturnType<typeof divideDescriptors>): number {
+  return 64 + 88 + adminConnections.max + connections.max * 3 + openExtentsMax * 2
+}
+
+t.test('the parts never add up to more than there is, and users get most of it', async (t) => {
+  for (let limit = 248; limit < 20_000; limit += 37) {
+    const budget = divideDescriptors(limit, needs)
+    if (sum(budget) > limit) t.fail(`${limit} descriptors, ${sum(budget)} given`)
+  }
+  const { connections, openExtentsMax, adminConnections } = divideDescriptors(1_024, needs)
+  t.ok(connections.max >= 150, `${connections.max} connections a host of 1,024 descriptors`)
+  t.ok(connections.perNetworkMax >= 32)
+  t.ok(openExtentsMax >= 64)
+  t.equal(adminConnections.max, 32)
+})
+
+t.test('many descriptors are not all used', async (t) => {
+  const { connections, openExtentsMax } = divideDescriptors(1_048_576, needs)
+  t.same(
+    { connections, openExtentsMax },
+    { connections: { max: 4_096, perNetworkMax: 1_024 }, openExtentsMax: 512 },
+  )
+})
+
+t.test('too few are refused with the number it takes and where to raise it', async (t) => {
+  const refused = (limit: number, more = {}) => {
+    try {
+      divideDescriptors(limit, { ...needs, ...more })
+      return undefined
+    } catch (error) {
+      return error as StartFault
+    }
+  }
+  t.match(refused(64), {
+    code: 'TOO_FEW_DESCRIPTORS',
+    message: /may open 64 files, but takes 248 or more: .*ulimit -n.*LimitNOFILE/,
+  })
+  t.equal(refused(248), undefined)
+  t.ok(refused(247) instanceof StartFault)
+  t.match(refused(1_024, { connectionsMax: 1_000 }), { message: /HOLDFAST_CONNECTIONS_MAX=1000/ })
+  t.equal(refused(4_096, { connectionsMax: 1_000 }), undefined)
+})
+
+t.test('settings and rate limits that are off', async (t) => {
+  const set = divideDescriptors(4_096, { ...needs, connectionsMax: 300, connectionsPerNetworkMax: 7 })
+  t.same(set.connections, { max: 100, perNetworkMax: 7 })
+  const off = divideDescriptors(4_096, { ...needs, connectionsMax: 300, networksUnlimited: true })
+  t.same(off.connections, { max: 100, perNetworkMax: Number.POSITIVE_INFINITY })
+})
+
+t.test('the limit is read from the system', async (t) => {
+  t.ok(descriptorLimit() > 0)
+  t.equal(limitIn('Max open files            1024                 524288               files     '), 1_024)
+  t.equal(
+    limitIn('Max open files            unlimited            unlimited            files     '),
+    Number.MAX_SAFE_INTEGER,
+  )
+  t.equal(limitIn('nothing'), undefined)
+})
