@@ -11,7 +11,7 @@ import type { BlobStore } from '@holdfast/blob-store'
 import { Refusal } from '@holdfast/http-kit'
 import type { Clock } from '@holdfast/kernel'
 import { blobNameBytes, bytesOf, type FolderLayout, FolderLayouts, type FolderNow } from './folder-layouts.ts'
-import type { ByteRange } from './ranges.ts'
+import { type ByteRange, isFromStart } from './ranges.ts'
 import { type Representation, validatorsOf } from './representation.ts'
 import { fileHeaders } from './safe-headers.ts'
 import { storedBytes } from './stored-bytes.ts'
@@ -83,7 +83,7 @@ export class Archives {
 
   /** The layout this request means to continue, if it was kept. */
   #continued({ link, viewer, range, ifRange }: ArchiveRequest): FolderLayout | undefined {
-    if (range === undefined || /^\s*bytes\s*=\s*0*-?\s*$/.test(range)) return undefined
+    if (range === undefined || isFromStart(range)) return undefined
     const named = typeof ifRange === 'string' ? /^"zip-([0-9a-f]+)"$/.exec(ifRange.trim())?.[1] : undefined
     const digest = ifRange === undefined ? this.#begunBy.get(`${link} ${viewer}`) : named
     const kept = digest === undefined ? undefined : this.#kept.get(`${link} ${digest}`)

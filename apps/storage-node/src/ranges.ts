@@ -31,6 +31,11 @@ export function parseRanges(header: string | undefined, size: number): ByteRange
   return specs.every((spec) => spec === '') ? undefined : merge(ranges)
 }
 
+/** A header that asks for everything: `bytes=0-`, and what some clients make of it. */
+export function isFromStart(header: string): boolean {
+  return /^bytes\s*=\s*0*-?$/.test(header.trim())
+}
+
 function suffix(length: number, size: number): ByteRange {
   return { start: Math.max(size - length, 0), end: length === 0 ? 0 : size }
 }

@@ -4,8 +4,9 @@ import { type AddressInfo, connect } from 'node:net'
 import type { FileView } from '@holdfast/wire'
 import fc from 'fast-check'
 import t from 'tap'
+import { growsLinearly } from '../../../test/support/growth.ts'
 import { evaluate, rangeHolds } from '../src/conditions.ts'
-import { parseRanges } from '../src/ranges.ts'
+import { isFromStart, parseRanges } from '../src/ranges.ts'
 import { RecentAnswers } from '../src/recent-answers.ts'
 import { ResponseBody, sendWhole } from '../src/response-body.ts'
 import { fileHeaders } from '../src/safe-headers.ts'
@@ -410,4 +411,25 @@ t.test('a source that fails cuts the connection', async (t) => {
   )
   await t.rejects(answer?.arrayBuffer() ?? Promise.reject(new Error('no head')))
   t.match(await failed.promise, { message: 'damaged' })
+})
+
+t.test('the time to read a Range header grows with its length, whatever stands in it', async (t) => {
+  const headers: Record<string, (n: number) => string> = {
+    'blanks behind the equals sign': (n) => `bytes=${' '.repeat(n)}x`,
+    'blanks around it': (n) => `bytes${' '.repeat(n / 2)}=${' '.repeat(n / 2)}x`,
+    zeros: (n) => `bytes=${'0'.repeat(n)}x`,
+    ranges: (n) => `bytes=${'0-1,'.repeat(n / 4)}`,
+    digits: (n) => `bytes=${'1'.repeat(n)}-x`,
+  }
+  for (const [what, make] of Object.entries(headers)) {
+    for (const [how, read] of [
+      ['parseRanges', (header: string) => parseRanges(header, 100)],
+      ['isFromStart', isFromStart],
+    ] as const) {
+      const { linear, growth } = growsLinearly(make, read)
+      t.ok(linear, `${how}, ${what}: ${growth.toFixed(1)} times for 8 times the bytes`)
+    }
+  }
+  for (const header of ['bytes=', 'bytes=0', 'bytes = 0-', ' bytes=00- ']) t.ok(isFromStart(header), header)
+  for (const header of ['bytes=1-', 'bytes=0-1', 'bytes', 'Bytes=0-']) t.notOk(isFromStart(header), header)
 })

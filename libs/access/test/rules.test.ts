@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
+import { growsLinearly } from '../../../test/support/growth.ts'
 import {
   accessTo,
   type DirectLinkFacts,
@@ -230,4 +231,16 @@ t.test('a capability is good for what was signed, until it ends', async (t) => {
     passwordVersion: new Uint8Array(0),
   })
   t.match(verifyCapability(key, owners, 1), { ownerTokenCounter: 7 })
+})
+
+t.test('the time to read a domain, a range of addresses or a capability grows with its length', async (t) => {
+  for (const piece of ['a', '.', ':', '[', ']:', '/', '*.', '1', '%', 'ü', 'xn--', ' ']) {
+    for (const [what, parse] of [
+      ['domain', normalDomain],
+      ['range', parseRange],
+    ] as const) {
+      const { linear, growth } = growsLinearly((n) => `x${piece.repeat(n)}!`, parse)
+      t.ok(linear, `a ${what} of "${piece}": ${growth.toFixed(1)} times for 8 times the characters`)
+    }
+  }
 })

@@ -15,7 +15,7 @@ export function normalAddress(address: string | undefined): string | undefined {
   if (address === undefined) return undefined
   const unmapped = address.startsWith(mappedV4) ? address.slice(mappedV4.length) : address
   if (plainV4.test(unmapped)) return unmapped
-  const text = withoutPort(address.trim()).replace(/%.*$/, '')
+  const text = withoutPort(address.trim()).split('%', 1)[0] as string
   // Short forms of v4 ("127.1", "0x7f.1") are no addresses to proxies.
   if (isIP(text) === 0) return undefined
   return ipaddr.process(text).toString()

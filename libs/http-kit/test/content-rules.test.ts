@@ -159,3 +159,8 @@ t.test('addresses of mails are plain', async (t) => {
   ])
     t.equal(parseEmail(bad), undefined, bad)
 })
+
+t.test('the name of an upload keeps quotes and direction marks, and loses line ends', async (t) => {
+  t.equal(cleanUploadName('a "quoted"\r\n name.txt'), 'a "quoted" name.txt')
+  t.equal(cleanUploadName('\u202egpj.exe'), '\u202egpj.exe', 'no control character: it is kept as sent')
+})

@@ -1,7 +1,26 @@
 import { Type } from '@sinclair/typebox'
 import fc from 'fast-check'
 import t from 'tap'
-import { parametersOf, parseBody, parseForm, parseJson, Refusal, Repeated, refined } from '../src/index.ts'
+import { growsLinearly } from '../../../test/support/growth.ts'
+import {
+  bearerOf,
+  cleanUploadName,
+  integerOf,
+  normalAddress,
+  parametersOf,
+  parseBody,
+  parseDescription,
+  parseEmail,
+  parseForm,
+  parseIds,
+  parseJson,
+  parseName,
+  parseTags,
+  pathOf,
+  Refusal,
+  Repeated,
+  refined,
+} from '../src/index.ts'
 
 const read = parametersOf(
   Type.Object({
@@ -134,3 +153,54 @@ t.test(
     t.ok(Object.values(parseJson('{"a":1,"b":2,"a":3}')).some((value) => value instanceof Repeated))
   },
 )
+
+t.test('the time to read what a request carries grows with its length, whatever stands in it', async (t) => {
+  const bearer = (value: string) =>
+    bearerOf({
+      headers: { authorization: value },
+      raw: { rawHeaders: ['authorization', value] },
+    } as unknown as Parameters<typeof bearerOf>[0])
+  const readers: Record<string, (text: string) => unknown> = {
+    parseForm,
+    'a form body': (text) => parseBody('application/x-www-form-urlencoded', Buffer.from(text)),
+    'a JSON body': (text) => parseBody('application/json', Buffer.from(text)),
+    'a type': (text) => parseBody(text, Buffer.from('{}')),
+    parseTags,
+    parseEmail,
+    parseName,
+    parseIds,
+    parseDescription,
+    cleanUploadName,
+    normalAddress,
+    pathOf,
+    integerOf,
+    bearerOf: (text) => bearer(`bearer ${text}`),
+    'a domain of an address': (text) => parseEmail(`a@${text}`),
+  }
+  const pieces = [
+    'a',
+    ' ',
+    '.',
+    '&',
+    '=',
+    '%',
+    '+json',
+    '@',
+    ',',
+    '/',
+    '\\',
+    '::',
+    '[',
+    '{"a":',
+    '"',
+    '1',
+    '\u202e',
+    'ü',
+  ]
+  for (const [what, read] of Object.entries(readers)) {
+    for (const piece of pieces) {
+      const { linear, growth } = growsLinearly((n) => `${piece.repeat(n / piece.length)} !`, read)
+      t.ok(linear, `${what} of "${piece}": ${growth.toFixed(1)} times for 8 times the characters`)
+    }
+  }
+})

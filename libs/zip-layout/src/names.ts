@@ -16,7 +16,7 @@ const device = /^(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²�
 export function cleanName(name: string): string {
   const safe = name.toWellFormed().replace(unsafe, '_')
   const named = device.test(safe) ? `_${safe}` : safe
-  return cut(named.replace(/[. ]+$/, '_'), '') || '_'
+  return cut(withoutLooseEnd(named), '') || '_'
 }
 
 /** Names handled between two yields. */
@@ -67,7 +67,14 @@ function cut(name: string, suffix: string): string {
 function firstBytes(text: string, bytes: number): string {
   if (Buffer.byteLength(text) <= bytes) return text
   const { read } = new TextEncoder().encodeInto(text, new Uint8Array(bytes))
-  return text.slice(0, read).replace(/[. ]+$/, '_')
+  return withoutLooseEnd(text.slice(0, read))
+}
+
+/** `_` for the dots and spaces at its end. By hand: an expression that is anchored at the end alone takes quadratic time. */
+function withoutLooseEnd(text: string): string {
+  let end = text.length
+  while (end > 0 && (text[end - 1] === '.' || text[end - 1] === ' ')) end--
+  return end === text.length ? text : `${text.slice(0, end)}_`
 }
 
 /** Coarser than any file system's idea of "the same name": a needless number is harmless, a lost file is not. */

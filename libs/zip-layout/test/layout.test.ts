@@ -6,7 +6,8 @@ import { crc32 } from 'node:zlib'
 import fc from 'fast-check'
 import t from 'tap'
 import { type Entry, fromRandomAccessReader, RandomAccessReader, type ZipFile } from 'yauzl'
-import { layOut, layOutInSlices, type TreeEntry, type ZipLayout } from '../src/index.ts'
+import { growsLinearly } from '../../../test/support/growth.ts'
+import { cleanName, layOut, layOutInSlices, type TreeEntry, type ZipLayout } from '../src/index.ts'
 
 const noon = Date.UTC(2026, 10, 21, 12, 0, 0) / 1000
 
@@ -316,4 +317,11 @@ t.test('deep trees and huge folders take slices, and times that DOS cannot say a
   let slices = 0
   for (const steps = layOutInSlices(wide); !steps.next().done; ) slices++
   t.ok(slices >= 20, `${slices} slices for 20,000 entries`)
+})
+
+t.test('the time to clean a name grows with its length, whatever stands in it', async (t) => {
+  for (const piece of ['.', ' ', '. ', 'con.', '\u202e', '?']) {
+    const { linear, growth } = growsLinearly((n) => `${piece.repeat(n)}x`, cleanName)
+    t.ok(linear, `"${piece}" again and again: ${growth.toFixed(1)} times for 8 times the characters`)
+  }
 })
