@@ -14,6 +14,18 @@ export const directLinksPerContentMax = 100
 export const directLinkBytesMax = 64 * 1024
 /** A reader of deep listings comes back for the rest. */
 export const itemsPerAnswerMax = 10_000
+/**
+ * Bytes of JSON of a listing's deeper levels. Names, tags and descriptions may take 17 KB an item: the bound on items alone would let
+ * a request of 130 bytes be answered with 170 MB. The first level is a page of at most 1,000 items, 17 MB, and stays whole for
+ * clients that count pages.
+ */
+export const deeperBytesMax = 4 * 1024 * 1024
+/** Children looked at for whether their folder still fits; past it deeper folders come without children. */
+export const deeperRowsMax = 2 * itemsPerAnswerMax
+/** Bytes of direct links in one answer; items beyond it come without theirs. One item alone has at most 6.4 MiB of them. */
+export const directLinkBytesPerAnswerMax = 8 * 1024 * 1024
+/** Bytes of JSON of the recycle bin's answer, newest first: twice what 10,000 plain files take. */
+export const binBytesMax = 16 * 1024 * 1024
 export const pageSizeMax = 1_000
 export const searchPageSizeMax = 10_000
 
@@ -46,6 +58,8 @@ export const orderBytesMax = 24 * 1024 * 1024
 export const orderedFolderMin = 64
 /** Rows looked at before long work lets others run: about a millisecond. */
 export const rowsPerSlice = 4_096
+/** Items made before long work lets others run: about a millisecond. */
+export const itemsPerSlice = 1_024
 /** Entries of a manifest made or encoded in one go: a few milliseconds. */
 export const manifestEntriesPerSlice = 1_024
 

@@ -1,10 +1,11 @@
 /**
- * A folder read: one page of its children in the order asked for, and what lies below them as far as the depth and the bound on
- * items reach. Deeper folders come whole or without children, so that a reader who recurses misses nothing.
+ * A folder read: one page of its children in the order asked for, and what lies below them as far as the depth and the bounds on
+ * items and bytes reach. Deeper folders come whole or without children, so that a reader who recurses misses nothing.
  */
 import type { FileColumns, Item, ListingPage, ReadContent } from '@holdfast/wire'
+import { answerBytes } from './answer-bytes.ts'
 import { fileColumns, fitsColumns } from './file-columns.ts'
-import { itemsPerAnswerMax, rowsPerSlice } from './limits.ts'
+import { deeperBytesMax, deeperRowsMax, itemsPerAnswerMax, itemsPerSlice, rowsPerSlice } from './limits.ts'
 import type { Reading } from './reading.ts'
 import { composed, folded } from './text.ts'
 
@@ -29,7 +30,7 @@ export function* listing(reading: Reading, folder: number, query: Query): Genera
   const page = { page: query.page, pageSize: query.pageSize, totalCount: total }
   item.hasChildren = true
   const { shown, ...columns } = query.columns ? inColumns(reading, rows) : { shown: rows }
-  item.children = shown.map((row) => reading.child(row))
+  item.children = yield* childrenOf(reading, shown)
   yield* fillBelow(reading, {
     query,
     rows: shown,
@@ -107,19 +108,51 @@ function* fillBelow(
   { query, rows, items, left: room }: { query: Query; rows: number[]; items: Item[]; left: number },
 ): Generator<void, void> {
   let left = room
+  let bytesLeft = deeperBytesMax
+  let looksLeft = deeperRowsMax
+  let looked = 0
   let level = foldersOf(rows, items)
   for (let depth = 2; depth <= query.maxDepth && level.length > 0; depth++) {
     const next: OpenFolder[] = []
     for (const { row, item } of level) {
-      if (item.childrenCount > left) continue
+      if (item.childrenCount > Math.min(left, looksLeft)) continue
+      looksLeft -= item.childrenCount
+      looked += item.childrenCount
+      if (looked > itemsPerSlice) {
+        yield
+        looked = 0
+      }
+      const bytes = bytesBelow(reading, row, bytesLeft)
+      if (bytes > bytesLeft) continue
       left -= item.childrenCount
+      bytesLeft -= bytes
       const below = yield* shownChildren(reading, row, query)
-      item.children = below.map((child) => reading.child(child))
+      item.children = yield* childrenOf(reading, below)
       item.hasChildren = true
       next.push(...foldersOf(below, item.children))
     }
     level = next
   }
+}
+
+/** What a folder's children take in the answer; stops past `most`. */
+function bytesBelow(reading: Reading, folder: number, most: number): number {
+  let bytes = 0
+  for (const row of reading.tree.children(folder)) {
+    if (!reading.isShown(row)) continue
+    bytes += answerBytes(reading, row)
+    if (bytes > most) break
+  }
+  return bytes
+}
+
+function* childrenOf(reading: Reading, rows: readonly number[]): Generator<void, Item[]> {
+  const items: Item[] = []
+  for (const row of rows) {
+    items.push(reading.child(row))
+    if (items.length % itemsPerSlice === 0) yield
+  }
+  return items
 }
 
 interface OpenFolder {

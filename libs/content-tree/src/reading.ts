@@ -10,10 +10,12 @@ import {
   type PasswordVerdict,
   type Reader,
 } from '@holdfast/access'
-import type { Item, PasswordVerifier } from '@holdfast/wire'
+import type { DirectLink, Item, PasswordVerifier } from '@holdfast/wire'
 import type { Account } from './account.ts'
+import { linksBytes } from './answer-bytes.ts'
 import { none } from './columns.ts'
 import type { DecideContext } from './contract.ts'
+import { directLinkBytesPerAnswerMax } from './limits.ts'
 import type { Tree } from './tree.ts'
 
 /**
@@ -68,6 +70,7 @@ export class Reading {
   readonly now: number
   readonly tries: PasswordTries
   readonly #reader: Reader<PasswordVerifier>
+  #linkBytesLeft = directLinkBytesPerAnswerMax
 
   /** @param now Unix seconds. */
   constructor(account: Account, viewer: { isOwner: boolean; now: number; tries: PasswordTries }) {
@@ -202,8 +205,18 @@ export class Reading {
       tags: tree.tags.get(row),
       isOwner: this.isOwner,
       recycledTime: this.isOwner ? tree.recycled.get(row)?.time : undefined,
-      directLinks: this.isOwner ? (tree.directLinks.get(row) ?? []) : [],
+      directLinks: this.#linksOf(row),
     }
+  }
+
+  /** The owner's, as long as one answer has room for them. */
+  #linksOf(row: number): DirectLink[] {
+    const links = this.isOwner ? this.tree.directLinks.get(row) : undefined
+    if (links === undefined) return []
+    const bytes = linksBytes(links, this.tree.contents.names[row] as string)
+    if (bytes > this.#linkBytesLeft) return []
+    this.#linkBytesLeft -= bytes
+    return links
   }
 
   /** Says the same whatever was sent: that password may have been meant for another folder of the listing. */

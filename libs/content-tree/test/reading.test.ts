@@ -255,7 +255,8 @@ t.test('an answer holds at most 10,000 items', async (t) => {
   const world = new World()
   const root = world.create({ tier: 'premium' })
   const big = world.folder(root, { name: 'big' })
-  for (let index = 0; index < 100; index++) world.file(big.id, `f${index}`)
+  // Folders: 10,000 files are more bytes than an answer holds.
+  for (let index = 0; index < 100; index++) world.folder(big.id, { name: `f${index}` })
   const all = world.folder(root, { name: 'all' })
   const sources = [{ contentId: big.id, manifest: undefined }]
   for (let index = 0; index < 101; index++)
@@ -741,4 +742,48 @@ t.test('sorting many rows is sorting them, in slices of bounded work', async (t)
       t.ok(Math.max(most, compared) <= 4_096 * 13, `${most} comparisons in a slice`)
     }
   }
+})
+
+t.test('deeper levels of a listing end at 4 MiB: a folder comes whole or without children', async (t) => {
+  const world = new World()
+  const root = world.create()
+  const fat = '\u{1F600}'.repeat(2_000)
+  const fill = (name: string, count: number) => {
+    const folder = world.folder(root, { name })
+    for (let n = 0; n < count; n++) {
+      const below = world.folder(folder.id, { name: `${name} ${n}` })
+      set(world, below.id, { $case: 'description', value: fat })
+    }
+    return folder
+  }
+  fill('a', 400)
+  fill('b', 150)
+  fill('c', 100)
+  const read = world.read(operator, root, { maxDepth: 16, sortField: SortField.NAME, ascending: true })
+  t.same(
+    read.children.map(({ name, children, childrenCount }) => [name, children.length, childrenCount]),
+    [
+      ['a', 400, 400],
+      ['b', 0, 150],
+      ['c', 100, 100],
+    ],
+  )
+  t.same(names(read), ['a', 'b', 'c'], 'the first level stays whole')
+})
+
+t.test('an answer has 8 MiB of direct links, and one item always has all of its own', async (t) => {
+  const world = new World()
+  const root = world.create()
+  const auth = Array.from({ length: 100 }, (_, n) => ({
+    user: `${n}`.padEnd(500, 'u'),
+    salt: Buffer.alloc(16),
+    hash: Buffer.alloc(32),
+  }))
+  const folders = Array.from({ length: 3 }, () => world.folder(root))
+  for (const { id } of folders)
+    for (let n = 0; n < 60; n++)
+      world.ask(operator, { putDirectLink: { contentId: id, link: { auth } as DirectLink } })
+  const linksOf = (items: Item[]) => items.map((item) => item.directLinks.length).sort()
+  t.same(linksOf(world.read(operator, root).children), [0, 60, 60])
+  for (const { id } of folders) t.equal(world.read(operator, id).directLinks.length, 60)
 })

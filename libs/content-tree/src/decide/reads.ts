@@ -4,6 +4,7 @@ import { directLinkAccess } from '@holdfast/access'
 import {
   type CheckUpload,
   type FileView,
+  type Item,
   type Manifest,
   type OpenDirectLink,
   type OpenFile,
@@ -12,8 +13,16 @@ import {
   SortField,
   type TakeManifest,
 } from '@holdfast/wire'
+import { answerBytes } from '../answer-bytes.ts'
 import type { Outcome } from '../contract.ts'
-import { idsPerListMax, itemsPerAnswerMax, pageSizeMax, searchPageSizeMax } from '../limits.ts'
+import {
+  binBytesMax,
+  idsPerListMax,
+  itemsPerAnswerMax,
+  itemsPerSlice,
+  pageSizeMax,
+  searchPageSizeMax,
+} from '../limits.ts'
 import { listing } from '../listing.ts'
 import { sortFields } from '../listing-order.ts'
 import { manifestOf, pagesOf, readableOnly } from '../manifest.ts'
@@ -186,14 +195,24 @@ function* manifests(
   return deciding.read(reading, () => ({ $case: 'manifest', value: { manifests: taken } }))
 }
 
-/** Newest first. */
+/** Newest first, as many as an answer holds. */
 export function readBin(deciding: Deciding): Outcome {
-  const { tree, viewer } = deciding
-  if (!viewer.isOwner) return refuse('error-notOwner')
+  return deciding.viewer.isOwner ? inSlices(listBin(deciding)) : refuse('error-notOwner')
+}
+
+function* listBin(deciding: Deciding): Generator<void, Outcome> {
+  const { tree } = deciding
   const rows = [...tree.children(tree.bin)]
   const timeOf = (row: number) => tree.recycled.get(row)?.time ?? 0
   rows.sort((a, b) => timeOf(b) - timeOf(a))
   const reading = deciding.owners()
-  const items = rows.slice(0, itemsPerAnswerMax).map((row) => reading.item(row))
+  const items: Item[] = []
+  let bytes = 0
+  for (const row of rows) {
+    bytes += answerBytes(reading, row)
+    if (items.length === itemsPerAnswerMax || bytes > binBytesMax) break
+    items.push(reading.item(row))
+    if (items.length % itemsPerSlice === 0) yield
+  }
   return answer({ $case: 'items', value: { items } })
 }

@@ -1,0 +1,76 @@
+/**
+ * What content takes in an answer, in bytes of JSON. Close enough to bound an answer by: what is long is counted as it will be
+ * written, the rest by what it usually takes.
+ */
+import type { DirectLink } from '@holdfast/wire'
+import type { Reading } from './reading.ts'
+
+/** Ids, times, numbers, the names of the members, a server, the link with its capability. */
+const fileBytes = 700
+const folderBytes = 350
+/** Id, times, flags and the link's URL. */
+const directLinkBytes = 400
+const directLinkEntryBytes = 3
+
+/** An item as it is listed, without children. */
+export function answerBytes(reading: Reading, row: number): number {
+  const { tree } = reading
+  const name = tree.contents.names[row] as string
+  const isFolder = tree.isFolder(row)
+  if (!reading.isOpen(row)) return folderBytes + jsonBytes(name)
+  let bytes = isFolder ? folderBytes + jsonBytes(name) : fileBytes + jsonBytes(name) + urlBytes(name)
+  const tags = tree.tags.get(row)
+  if (tags !== undefined) bytes += jsonBytes(tags)
+  const description = tree.descriptions.get(row)
+  if (description !== undefined) bytes += jsonBytes(description)
+  if (!isFolder) bytes += jsonBytes(tree.contents.mimetypes[row] as string)
+  if (reading.isOwner) bytes += linksBytes(tree.directLinks.get(row), name)
+  return bytes
+}
+
+/** @param name of what they lead to */
+export function linksBytes(links: readonly DirectLink[] | undefined, name: string): number {
+  if (links === undefined) return 0
+  let bytes = links.length * (directLinkBytes + urlBytes(name))
+  for (const { sourceIpsAllowed, domainsAllowed, domainsBlocked, auth } of links) {
+    for (const list of [sourceIpsAllowed, domainsAllowed, domainsBlocked])
+      for (const entry of list) bytes += directLinkEntryBytes + jsonBytes(entry)
+    for (const { user } of auth) bytes += directLinkEntryBytes + jsonBytes(user)
+  }
+  return bytes
+}
+
+/** UTF-8 bytes of the text in a JSON string. */
+export function jsonBytes(text: string): number {
+  let bytes = text.length
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code < 0x20) bytes += 5
+    else if (code === 0x22 || code === 0x5c) bytes++
+    else if (code >= 0x80) bytes += code < 0x800 || (code >= 0xd800 && code < 0xe000) ? 1 : 2
+  }
+  return bytes
+}
+
+/** Bytes of the text as a part of a URL's path. */
+function urlBytes(text: string): number {
+  let bytes = text.length
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code >= 0x80) bytes += code < 0x800 || (code >= 0xd800 && code < 0xe000) ? 5 : 8
+    else if (!isPlain(code)) bytes += 2
+  }
+  return bytes
+}
+
+/** Letters, digits, dot, dash and underscore; what else needs no escape is rare. */
+function isPlain(code: number): boolean {
+  const letter = code | 0x20
+  return (
+    (letter >= 0x61 && letter <= 0x7a) ||
+    (code >= 0x30 && code <= 0x39) ||
+    code === 0x2e ||
+    code === 0x2d ||
+    code === 0x5f
+  )
+}
