@@ -105,6 +105,23 @@ export function parseEmail(sent: string): string | undefined {
   return domain.toLowerCase() === 'guest.invalid' ? undefined : email
 }
 
+/**
+ * One name for the spellings of a mailbox, for budgets: without case and without `+tag`, which most providers deliver alike. Dots
+ * are dropped where they are known to mean nothing; elsewhere they tell mailboxes apart. Two mailboxes under one name share a
+ * budget, nothing else.
+ *
+ * @param email what `parseEmail` accepted.
+ */
+export function mailboxOf(email: string): string {
+  const at = email.lastIndexOf('@')
+  const domain = email.slice(at + 1).toLowerCase()
+  const name = email.slice(0, at).toLowerCase()
+  const [plain = ''] = name.split('+', 1)
+  const mailbox = plain === '' ? name : plain
+  if (domain === 'gmail.com' || domain === 'googlemail.com') return `${mailbox.replaceAll('.', '')}@gmail.com`
+  return `${mailbox}@${domain}`
+}
+
 function codePoints(text: string): number {
   let count = 0
   for (const _ of text) count++

@@ -6,6 +6,7 @@ export { type ConnectionLimits, notePassed, requestsAheadMax } from './connectio
 export {
   cleanUploadName,
   idsMax,
+  mailboxOf,
   parseDescription,
   parseEmail,
   parseExpiry,

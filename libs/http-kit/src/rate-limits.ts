@@ -41,10 +41,12 @@ export const defaultPolicies: RateLimitPolicies = {
     copy: { quota: 300, windowSeconds: 10 },
     import: { quota: 300, windowSeconds: 10 },
     webContents: { quota: 500, windowSeconds: 10 },
+    // Mails that clients of one network can cause by naming addresses: enough for an office that signs up.
     sendSignIn: { quota: 20, windowSeconds: 600 },
   },
   accounts: {
     resetToken: { quota: 10, windowSeconds: 600 },
+    // By mailbox, however its address is spelled: a lost mail and two more tries.
     sendSignIn: { quota: 3, windowSeconds: 600 },
   },
   guesses: {

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import {
   cleanUploadName,
+  mailboxOf,
   parseDescription,
   parseEmail,
   parseExpiry,
@@ -163,4 +164,13 @@ t.test('addresses of mails are plain', async (t) => {
 t.test('the name of an upload keeps quotes and direction marks, and loses line ends', async (t) => {
   t.equal(cleanUploadName('a "quoted"\r\n name.txt'), 'a "quoted" name.txt')
   t.equal(cleanUploadName('\u202egpj.exe'), '\u202egpj.exe', 'no control character: it is kept as sent')
+})
+
+t.test('the spellings of one mailbox have one name, other mailboxes others', async (t) => {
+  for (const email of ['ann@example.org', 'ANN@Example.ORG', 'ann+news@example.org', 'Ann+a+b@example.org'])
+    t.equal(mailboxOf(email), 'ann@example.org')
+  for (const email of ['ann.b@gmail.com', 'a.n.n.b+x@googlemail.com', 'AnnB@gmail.com'])
+    t.equal(mailboxOf(email), 'annb@gmail.com')
+  t.equal(mailboxOf('a.nn@example.org'), 'a.nn@example.org', 'elsewhere dots count')
+  t.equal(mailboxOf('+x@example.org'), '+x@example.org', 'nothing but a tag is a name')
 })

@@ -127,6 +127,40 @@ export const rateLimits = cases('rate limits and bans', (test) => {
     const mails = await mailsTo(world.hosts.outbox, email)
     assert.ok(mails.length < 10, `${mails.length} mails to one address within a second`)
   })
+
+  test(
+    'mails to the spellings of one mailbox are few, and so are those that one network causes',
+    ['429', 'per account', 'POST /accounts · email'],
+    async (outer) => {
+      const world = await limited(outer, '127.99.7.1')
+      const create = (email: string, from: string) =>
+        world.call('POST', '/accounts', { json: { email }, from })
+      const answers = await Promise.all(
+        Array.from({ length: 30 }, (_, n) =>
+          create(n % 2 ? `victim+${n}@often.test` : `VICTIM+x${n}@Often.Test`, `127.99.8.${n + 1}`),
+        ),
+      )
+      const refused = answers.filter(({ code }) => code === 429)
+      assert.ok(refused.length >= 27, `${30 - refused.length} accounts for one mailbox`)
+      for (const answer of refused) {
+        answer.refused('error-rateLimit')
+        assert.match(answer.header('retry-after'), /^[1-9]\d*$/)
+      }
+      const mails = await mailsTo(world.hosts.outbox, '@often.test')
+      assert.ok(mails.length <= 3, `${mails.length} mails to one mailbox`)
+      // Dots tell mailboxes apart but at one provider; others are not held up.
+      ;(await create('vic.tim@often.test', '127.99.8.40')).ok()
+      const [dots, plain] = ['a.n.n@gmail.com', 'ann+x@GoogleMail.com']
+      for (const email of [dots, plain, `${'ann'}@gmail.com`]) (await create(email, '127.99.8.41')).ok()
+      ;(await create('an.n@gmail.com', '127.99.8.42')).refused('error-rateLimit')
+      const some = await Promise.all(
+        Array.from({ length: 30 }, (_, n) => create(`someone-${n}@elsewhere.test`, '127.99.9.1')),
+      )
+      const made = some.filter(({ code }) => code === 200)
+      assert.ok(made.length <= 20, `${made.length} mails caused by one address`)
+      ;(await world.call('POST', '/accounts', { from: '127.99.9.1' })).ok()
+    },
+  )
 })
 
 function assertGuessRefusal({ refusal, calls }: { refusal: Answer; calls: number }): void {

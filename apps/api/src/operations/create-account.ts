@@ -4,7 +4,7 @@
  * next attempt makes the account under the claimed id.
  */
 import { createHmac, randomBytes } from 'node:crypto'
-import { clientAddress, networkOf, ok, parseEmail, Refusal, refined } from '@holdfast/http-kit'
+import { clientAddress, mailboxOf, networkOf, ok, parseEmail, Refusal, refined } from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
@@ -33,6 +33,7 @@ export function createAccount(app: FastifyInstance, parts: ApiParts) {
       token: Type.String(),
     }),
     async handle(call, { email }) {
+      if (email !== undefined) await drawOnMails(call, email)
       const proposed = proposedId(call)
       const accountId = email === undefined ? proposed : await claim(parts, email, proposed)
       const view = await create(call, accountId, email)
@@ -77,7 +78,7 @@ async function create(call: Call, accountId: AccountId, email: string | undefine
     return viewOf(result, 'account')
   } catch (error) {
     if (!(error instanceof Refusal) || email === undefined || !(await exists(call, accountId))) throw error
-    await mailSignIn(call, accountId)
+    await call.askAccount(accountId, { $case: 'system', value: {} }, { $case: 'sendSignIn', value: {} })
     throw new Refusal('error-email')
   }
 }
@@ -92,13 +93,13 @@ async function exists(call: Call, accountId: AccountId): Promise<boolean> {
   }
 }
 
-/** Limited per network and per address, silently: the answer is the same either way. */
-async function mailSignIn(call: Call, accountId: AccountId): Promise<void> {
-  try {
-    await call.parts.limits.takeAddress(call.request, 'sendSignIn')
-    await call.parts.limits.takeAccount(call.request, 'sendSignIn', accountId)
-    await call.askAccount(accountId, { $case: 'system', value: {} }, { $case: 'sendSignIn', value: {} })
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error
-  }
+/**
+ * Every address that is named here is mailed to, known or not: so both answer alike when a budget is spent. Drawn before anything
+ * is asked, so that requests at one time cannot all pass.
+ *
+ * @throws Refusal error-rateLimit
+ */
+async function drawOnMails(call: Call, email: string): Promise<void> {
+  await call.parts.limits.takeAddress(call.request, 'sendSignIn')
+  await call.parts.limits.takeAccount(call.request, 'sendSignIn', mailboxOf(email))
 }
