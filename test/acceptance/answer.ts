@@ -69,6 +69,7 @@ export interface DirectLink {
 export interface AccountDetails {
   id: string
   email: string
+  emailConfirmed: boolean
   tier: string
   premiumType: string | null
   token: string

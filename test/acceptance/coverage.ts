@@ -239,7 +239,14 @@ const table: Record<string, string[]> = {
     'error-notFound',
     'error-notOwner',
   ],
-  'POST /accounts': ['success: guest', 'success: standard', 'email', 'tokens ignored', 'error-email'],
+  'POST /accounts': [
+    'success: guest',
+    'success: standard',
+    'email',
+    'emailConfirmed',
+    'tokens ignored',
+    'error-email',
+  ],
   'GET /accounts/getid': ['success', 'any tier', 'error-token'],
   'GET /accounts/{accountId}': [
     'success',
@@ -367,6 +374,7 @@ const table: Record<string, string[]> = {
     'GET /servers',
     'pages',
     'GET /dist/js/config.js',
+    'POST /accounts/{accountId}/confirm',
     'HOLDFAST_OPEN_LISTING',
     'HOLDFAST_TRUST_PROXY',
   ],

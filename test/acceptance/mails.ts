@@ -9,6 +9,8 @@ export interface Mail {
   text: string
   /** The token of its sign-in link. */
   token: string
+  /** What confirms the address, of the same link. */
+  proof: string
 }
 
 /** Mails to an address, oldest first. */
@@ -42,6 +44,7 @@ export function parseMail(source: string): Mail {
     to: header('To'),
     subject: header('Subject'),
     text,
+    proof: /\/profile#token=[A-Za-z0-9_.~-]+&mailed=([A-Za-z0-9_.~-]+)/.exec(text)?.[1] ?? '',
     token: /\/profile#token=([A-Za-z0-9_.~-]+)/.exec(text)?.[1] ?? '',
   }
 }

@@ -219,6 +219,7 @@ const commands = new Set<AccountOperation['$case']>([
   'putDirectLink',
   'deleteDirectLink',
   'resetToken',
+  'confirmEmail',
   'restoreContents',
   'emptyBin',
 ])

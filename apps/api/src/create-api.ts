@@ -3,6 +3,7 @@ import { createHttpHost } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import type { ApiDeps } from './deps.ts'
 import { documentation } from './documentation.ts'
+import { confirmEmail } from './operations/confirm-email.ts'
 import { copyContents } from './operations/copy-contents.ts'
 import { createAccount } from './operations/create-account.ts'
 import { createDirectLink } from './operations/create-directlink.ts'
@@ -44,6 +45,7 @@ const operations = [
   getAccountId,
   getAccount,
   resetToken,
+  confirmEmail,
   readBin,
   restoreContents,
   emptyBin,

@@ -118,6 +118,8 @@ async function signIn(
   return { accountId, token, bytes: parsed?.bytes as Buffer }
 }
 
+const endingTheToken: ReadonlySet<string> = new Set(['resetToken', 'confirmEmail'])
+
 /** Draws on the account's budget once its token is known to be right: forged ones must not spend it. */
 async function drawOnAccount(
   asking: { parts: ApiParts; request: FastifyRequest; guesses: RequestGuesses; signedIn: SignedIn },
@@ -125,8 +127,8 @@ async function drawOnAccount(
 ): Promise<void> {
   const { parts, request, guesses, signedIn } = asking
   if (!parts.tokens.has(signedIn.token)) {
-    // A repeated reset comes with the token that its first run has ended: the account alone knows.
-    if (operation === 'resetToken' && request.headers['idempotency-key'] !== undefined) return
+    // Repeated, it comes with the token that its first run has ended: the account alone knows.
+    if (endingTheToken.has(operation) && request.headers['idempotency-key'] !== undefined) return
     await new Call({ ...asking, tier: '', keyRequestId: undefined }).authenticate()
     parts.tokens.add(signedIn.token)
     guesses.right('token')

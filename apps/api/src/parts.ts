@@ -1,6 +1,6 @@
 /** The long-lived parts all operations share. */
 import { ItemPresenter } from '@holdfast/http-kit'
-import type { IdCodec } from '@holdfast/kernel'
+import type { IdCodec, MailProofs } from '@holdfast/kernel'
 import { AcceptedTokens } from './accepted-tokens.ts'
 import type { ApiDeps } from './deps.ts'
 import { PasswordHasher } from './password-hasher.ts'
@@ -12,6 +12,7 @@ export interface ApiParts extends ApiDeps {
   codes: ShareCodeRoutes
   tokens: AcceptedTokens
   passwords: PasswordHasher
+  mailProofs: MailProofs
   /** 32 bytes: what a client's key becomes an account with. */
   idempotencySecret: Uint8Array
 }
@@ -29,6 +30,7 @@ export function partsOf(deps: ApiDeps): ApiParts {
     codes: new ShareCodeRoutes(deps.lookups),
     tokens: new AcceptedTokens(),
     passwords: new PasswordHasher(),
+    mailProofs: deps.keyring.mailProofs,
     idempotencySecret: deps.keyring.derive('idempotency'),
   }
 }

@@ -48,6 +48,7 @@ export function presentAccount(view: AccountView, token: string): ItemShape {
   return {
     id: view.id,
     email: view.email,
+    emailConfirmed: view.emailConfirmed,
     tier: view.tier,
     premiumType,
     token,

@@ -117,6 +117,7 @@ const cap = Type.Union([Type.Integer(), Type.Null()], { description: 'null: none
 export const accountAnswer = Type.Object({
   id: Type.String({ format: 'uuid' }),
   email: Type.String({ description: 'A guest has one that reaches no inbox' }),
+  emailConfirmed: Type.Boolean({ description: 'Somebody signed in by a link that was mailed there' }),
   tier: Type.String({ enum: ['guest', 'standard', 'premium'] }),
   premiumType: Type.Union([Type.String(), Type.Null()]),
   token: Type.String(),

@@ -8,7 +8,7 @@ export function profilePage(): Page {
     hidden: true,
     scripts: ['profile.js'],
     body: html`<h1>Your account</h1>
-<noscript><p class="card">This page needs JavaScript: the sign-in link keeps your token out of every request, so only your browser can read it.</p></noscript>
+<noscript><p class="card">This page needs JavaScript: the sign-in link keeps your token out of every request, so only your browser can read it. Without JavaScript use a program: the API takes the token as <code>Authorization: Bearer …</code>, and <a href="/docs">its documentation</a> says how to confirm an address.</p></noscript>
 <p id="problem" class="bad" role="alert" hidden></p>
 <section id="sign-in" class="card" hidden>
 <h2>Sign in</h2>
@@ -19,6 +19,16 @@ export function profilePage(): Page {
 <form id="token-form"><label for="token">Or paste an account token</label>
 <input id="token" type="password" name="token" required autocomplete="off" maxlength="64">
 <button type="submit">Sign in</button></form>
+</section>
+<section id="confirm" class="card" hidden>
+<h2>Is this address yours?</h2>
+<p>You came by a link that was mailed to <strong id="confirm-email"></strong>. Confirm the address to go on.</p>
+<p class="quiet">The account was made by someone who named this address. Confirming makes a new account token, so that nobody but you has access. A new sign-in link is mailed to you; the old one stops working.</p>
+<form id="confirm-form">
+<p><label class="switch"><input type="checkbox" id="keep-token"> A program of mine made this account and uses its token: keep the token</label></p>
+<button type="submit">Confirm and sign in</button>
+</form>
+<p class="quiet">If you know nothing of this account, close the page. Nothing changes then.</p>
 </section>
 <div id="account" hidden>
 <section class="card">

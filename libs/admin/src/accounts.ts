@@ -64,6 +64,7 @@ function present(view: AccountView) {
     premiumType: view.premiumType ?? null,
     rootFolder: view.rootFolder,
     createTime: view.createTime,
+    emailConfirmed: view.emailConfirmed,
     recycleBin: { enabled: view.recycleBinEnabled, folder: view.recycleBinFolder },
     limits: {
       contents: view.limitContents ?? null,

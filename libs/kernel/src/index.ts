@@ -13,6 +13,7 @@ export {
   uuidOfBytes,
 } from './ids.ts'
 export { Keyring } from './keyring.ts'
+export { MailProofs } from './mail-proofs.ts'
 export { RecentMap } from './recent-map.ts'
 export {
   asksTheSame,

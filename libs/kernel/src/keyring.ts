@@ -1,6 +1,7 @@
 /** Every secret of an installation, derived from one master secret that is made at the first start and never rotated. */
 import { hkdfSync } from 'node:crypto'
 import { IdCodec } from './ids.ts'
+import { MailProofs } from './mail-proofs.ts'
 import { ShareCodes } from './share-codes.ts'
 import { TokenCodec } from './tokens.ts'
 
@@ -10,6 +11,7 @@ export class Keyring {
   readonly codes: ShareCodes
   readonly legacyCodes: ShareCodes
   readonly tokens: TokenCodec
+  readonly mailProofs: MailProofs
 
   /** @param master 32 random bytes; part of every backup. */
   constructor(master: Uint8Array) {
@@ -18,6 +20,7 @@ export class Keyring {
     this.ids = new IdCodec({ contentKey: this.derive('content-id'), accountKey: this.derive('account-id') })
     this.codes = new ShareCodes(this.derive('share-code/8'), { length: 8 })
     this.legacyCodes = new ShareCodes(this.derive('share-code/6'), { length: 6 })
+    this.mailProofs = new MailProofs(this.derive('mail-proof'))
     this.tokens = new TokenCodec((keyId) => this.derive(`token/${keyId}`))
   }
 

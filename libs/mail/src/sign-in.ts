@@ -50,18 +50,29 @@ function domainOf(from: string): string {
   return /@([A-Za-z0-9.-]+)>?\s*$/.exec(from)?.[1] ?? 'localhost'
 }
 
+const opening = 'this link signs you in to your account:'
+const paragraphs = [
+  'Anyone who has this link can use the account, so keep it to yourself. It works until the account token is reset.',
+  'The first time, the page asks you to confirm that this address is yours. Then it makes a new account token and mails you a new link, so that whatever asked for the account loses its access. If a program of yours made the account, you can keep its token there.',
+  'If you did not ask for this mail, ignore it: without this link nobody can confirm your address.',
+]
+/** RFC 5322 asks for lines of at most 78 characters. */
+const lineCharactersMax = 76
+
 function textOf(link: string): string {
-  return [
-    'Hello,',
-    '',
-    'this link signs you in to your account:',
-    '',
-    link,
-    '',
-    'Whoever has the link has the account: keep it to yourself. It works until the',
-    'account token is reset. If you did not ask for this mail, ignore it.',
-    '',
-  ].join('\r\n')
+  return ['Hello,', '', opening, '', link, ...paragraphs.flatMap((text) => ['', ...linesOf(text)]), ''].join(
+    '\r\n',
+  )
+}
+
+function linesOf(text: string): string[] {
+  const lines = ['']
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1) as string
+    if (line !== '' && line.length + 1 + word.length > lineCharactersMax) lines.push(word)
+    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`
+  }
+  return lines
 }
 
 function htmlOf(link: string): string {
@@ -69,10 +80,9 @@ function htmlOf(link: string): string {
   return [
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>Your sign-in link</title>',
     '<body style="font: 16px/1.5 sans-serif">',
-    '<p>Hello,</p><p>this link signs you in to your account:</p>',
+    `<p>Hello,</p><p>${opening}</p>`,
     `<p><a href="${escaped}">${escaped}</a></p>`,
-    '<p>Whoever has the link has the account: keep it to yourself. It works until the account token is reset.',
-    'If you did not ask for this mail, ignore it.</p>',
+    ...paragraphs.map((text) => `<p>${text}</p>`),
     '</body></html>',
     '',
   ].join('\r\n')

@@ -17,7 +17,9 @@ export function signInMailer({
     async send({ id, accountId, email, tokenKeyId, tokenCounter }) {
       // Made again each time: the token is stored nowhere, not even in what is still to be mailed.
       const token = keyring.tokens.token(accountId as AccountId, { keyId: tokenKeyId, counter: tokenCounter })
-      await mailer.sendSignIn({ id: idOfMail(id), to: email, link: `${webUrl}/profile#token=${token}` })
+      const mailed = keyring.mailProofs.of(Buffer.from(token, 'base64url'))
+      const link = `${webUrl}/profile#token=${token}&mailed=${mailed}`
+      await mailer.sendSignIn({ id: idOfMail(id), to: email, link })
     },
   }
 }

@@ -57,6 +57,67 @@ export const createAccounts = cases('POST /accounts', (test) => {
     },
   )
 
+  test(
+    'an address is confirmed by the proof that only its mail has, and the token that others know ends',
+    ['emailConfirmed', 'beyond the contract · POST /accounts/{accountId}/confirm', 'mail · outbox'],
+    async (world) => {
+      const email = newAddress()
+      const asked = await world.standard(email)
+      const mail = await world.mailTo(email)
+      assert.equal(mail.token, asked.token)
+      assert.equal((await asked.details()).emailConfirmed, false)
+      const confirm = (json: object, headers: Record<string, string> = {}) =>
+        asked.call('POST', `/accounts/${asked.id}/confirm`, { json, headers })
+      // Who asked for the account knows its token, and that is not enough.
+      ;(await confirm({})).refused('error-mailed')
+      ;(await confirm({ mailed: 'x'.repeat(22) })).refused('error-mailed')
+      const stranger = await world.standard()
+      const { proof } = await world.mailTo((await stranger.details()).email)
+      ;(await confirm({ mailed: proof })).refused('error-mailed')
+      assert.equal((await asked.details()).emailConfirmed, false)
+
+      const headers = { 'idempotency-key': 'first-sign-in' }
+      const done = (await confirm({ mailed: mail.proof }, headers)).ok<{
+        emailConfirmed: boolean
+        token: string
+      }>()
+      assert.equal(done.emailConfirmed, true)
+      assert.notEqual(done.token, asked.token)
+      ;(await asked.call('GET', '/accounts/getid')).refused('error-token')
+      assert.deepEqual((await confirm({ mailed: mail.proof }, headers)).ok(), done, 'the same request again')
+      ;(await confirm({ mailed: mail.proof })).refused('error-token')
+      asked.token = done.token
+      assert.equal((await asked.details()).emailConfirmed, true)
+      const next = await world.mailTo(email, 2)
+      assert.equal(next.token, done.token)
+      // Later sign-ins change nothing.
+      assert.deepEqual((await confirm({ mailed: next.proof })).ok(), done)
+      assert.equal((await asked.details()).token, done.token)
+    },
+  )
+
+  test(
+    'who says that a program of theirs made the account keeps its token',
+    ['emailConfirmed', 'beyond the contract · POST /accounts/{accountId}/confirm'],
+    async (world) => {
+      const email = newAddress()
+      const made = await world.standard(email)
+      const { proof } = await world.mailTo(email)
+      const confirm = (json: object) => made.call('POST', `/accounts/${made.id}/confirm`, { json })
+      ;(await confirm({ mailed: proof, keepToken: 'perhaps' })).refused('error-keepToken')
+      assert.deepEqual((await confirm({ mailed: proof, keepToken: true })).ok(), {
+        emailConfirmed: true,
+        token: made.token,
+      })
+      assert.equal((await made.details()).emailConfirmed, true)
+      const [guest, other] = [await world.guest(), await world.guest()]
+      assert.equal((await guest.details()).emailConfirmed, false)
+      ;(await guest.call('POST', `/accounts/${other.id}/confirm`, { json: { mailed: proof } })).refused(
+        'error-accountId',
+      )
+    },
+  )
+
   test('two who ask for one address at once get one account', ['error-email'], async (world) => {
     const email = newAddress()
     const answers = await Promise.all(

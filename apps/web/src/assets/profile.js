@@ -7,6 +7,10 @@ const pageSize = 100
 let path = []
 let page = 1
 let account
+/** What only the mail had: it confirms the address. Kept in the tab, so that the page can be loaded again before that. */
+const proofKey = 'holdfast.mailed'
+/** A second try of one confirmation is the same request. */
+const confirmationKey = Array.from(crypto.getRandomValues(new Uint32Array(4)), String).join('-')
 
 takeTokenFromAddress()
 window.addEventListener('hashchange', () => {
@@ -18,21 +22,34 @@ void start()
 
 /** The fragment is taken out of the address at once, so that no history and no copied address holds the token. */
 function takeTokenFromAddress() {
-  const token = new URLSearchParams(location.hash.slice(1)).get('token')
+  const sent = new URLSearchParams(location.hash.slice(1))
+  const token = sent.get('token')
   if (!token) return false
   keepToken(token)
+  keepProof(sent.get('mailed'))
   history.replaceState(null, '', location.pathname)
   return true
+}
+
+function keepProof(proof) {
+  if (proof) sessionStorage.setItem(proofKey, proof)
+  else sessionStorage.removeItem(proofKey)
 }
 
 async function start() {
   const token = keptToken()
   byId('sign-in').hidden = token !== undefined
   byId('account').hidden = true
+  byId('confirm').hidden = true
   if (token === undefined) return
   try {
     const { data: who } = await call('GET', '/accounts/getid')
     account = (await call('GET', `/accounts/${who.id}`)).data
+    if (!account.emailConfirmed && sessionStorage.getItem(proofKey)) {
+      byId('confirm-email').textContent = account.email
+      byId('confirm').hidden = false
+      return
+    }
     path = [{ id: account.rootFolder, name: 'root' }]
     page = 1
     showAccount()
@@ -51,7 +68,7 @@ function showAccount() {
   const { statsCurrent: stats, limits } = account
   const of = (limit, write = String) => (limit == null ? '' : ` of ${write(limit)}`)
   const rows = {
-    'E-mail': account.tier === 'guest' ? 'none: a guest account' : account.email,
+    'E-mail': addressText(),
     Tier: account.premiumType ? `${account.tier} (${account.premiumType})` : account.tier,
     Stored: `${bytesText(stats.storage)}${of(limits.storage, bytesText)}`,
     Contents: `${stats.fileCount + stats.folderCount}${of(limits.contents)}: files ${stats.fileCount}, folders ${stats.folderCount}`,
@@ -62,6 +79,21 @@ function showAccount() {
   )
   byId('token-shown').value = keptToken()
   byId('bin').checked = account.recycleBin.enabled
+}
+
+function addressText() {
+  if (account.email.endsWith('@guest.invalid')) return 'none: a guest account'
+  return account.emailConfirmed ? account.email : `${account.email} (not confirmed)`
+}
+
+async function confirmAddress() {
+  const kept = byId('keep-token').checked
+  const body = { mailed: sessionStorage.getItem(proofKey), keepToken: kept }
+  const headers = { 'Idempotency-Key': `${confirmationKey}-${kept}` }
+  const { data } = await call('POST', `/accounts/${account.id}/confirm`, body, { headers })
+  keepToken(data.token)
+  keepProof(undefined)
+  await start()
 }
 
 async function showFolder() {
@@ -109,14 +141,20 @@ function wireButtons() {
     event.preventDefault()
     void mailLink(new FormData(event.target).get('email')).catch(fail)
   })
+  byId('confirm-form').addEventListener('submit', (event) => {
+    event.preventDefault()
+    void confirmAddress().catch(fail)
+  })
   byId('token-form').addEventListener('submit', (event) => {
     event.preventDefault()
+    keepProof(undefined)
     keepToken(String(new FormData(event.target).get('token')).trim())
     event.target.reset()
     void start()
   })
   byId('sign-out').addEventListener('click', () => {
     keepToken(undefined)
+    keepProof(undefined)
     void start()
   })
   byId('show-token').addEventListener('click', ({ target }) => {
@@ -166,12 +204,13 @@ async function switchBin(box) {
   }
 }
 
-async function call(method, target, body, { signedIn = true } = {}) {
+async function call(method, target, body, { signedIn = true, headers = {} } = {}) {
   byId('problem').hidden = true
   const response = await fetch(target, {
     method,
     referrerPolicy: 'no-referrer',
     headers: {
+      ...headers,
       ...(signedIn ? { Authorization: `Bearer ${keptToken()}` } : {}),
       ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
     },
@@ -185,6 +224,7 @@ async function call(method, target, body, { signedIn = true } = {}) {
 const reasons = {
   'error-token': 'This token is not valid, or not any more.',
   'error-rateLimit': 'Too many requests: wait a minute.',
+  'error-mailed': 'This link does not belong to this account. Ask for a new one.',
   'error-email': 'That is no usable e-mail address.',
 }
 

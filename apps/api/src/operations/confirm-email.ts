@@ -1,0 +1,53 @@
+import { ok, Refusal } from '@holdfast/http-kit'
+import { Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
+import { viewOf } from '../call.ts'
+import { serve } from '../operation.ts'
+import { accountPath, refuseOtherAccount } from '../own-account.ts'
+import type { ApiParts } from '../parts.ts'
+
+/**
+ * The first sign-in by a mailed link. Who asked for the account knows its token and may not own the address: so the token alone
+ * confirms nothing, and it is replaced unless the owner says that a program of theirs goes on with it.
+ */
+export function confirmEmail(app: FastifyInstance, parts: ApiParts) {
+  serve(app, parts, {
+    name: 'confirmEmail',
+    method: 'POST',
+    path: '/accounts/:accountId/confirm',
+    summary:
+      'Confirm the address by the proof in its sign-in link; replaces the token unless it is to be kept',
+    group: 'Extensions',
+    description:
+      'The page behind the link `/profile#token=<token>&mailed=<proof>` sends this. A new token is in the answer and is mailed, too. A confirmed address stays as it is, with its token.',
+    token: 'needed',
+    params: Type.Object(accountPath),
+    body: Type.Object({
+      mailed: Type.String({ pattern: '^[A-Za-z0-9_-]{22}$', description: 'The proof of the link' }),
+      keepToken: Type.Optional(
+        Type.Boolean({ description: 'A program of the owner made the account and goes on with its token' }),
+      ),
+    }),
+    answer: Type.Object({
+      emailConfirmed: Type.Boolean(),
+      token: Type.String({ description: 'The token from now on' }),
+    }),
+    async handle(call, { accountId, mailed, keepToken = false }) {
+      await refuseOtherAccount(call, accountId)
+      const { caller } = call
+      if (!parts.mailProofs.holds(caller.bytes, mailed)) {
+        await call.authenticate()
+        throw new Refusal('error-mailed')
+      }
+      const { tokenKeyId } = parts.settings
+      const result = await call.askOwn({ $case: 'confirmEmail', value: { tokenKeyId, keepToken } })
+      const view = viewOf(result, 'account')
+      const token = parts.keyring.tokens.token(caller.accountId, {
+        keyId: view.tokenKeyId,
+        counter: view.tokenCounter,
+      })
+      if (token !== caller.token) parts.tokens.forget(caller.token)
+      return ok({ emailConfirmed: view.emailConfirmed, token })
+    },
+  })
+}
