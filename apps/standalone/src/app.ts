@@ -11,8 +11,11 @@ import {
   createAdminHost,
   processMetrics,
   Readiness,
+  scrubMetrics,
+  scrubStatus,
   storeMetrics,
 } from '@holdfast/admin'
+import { Scrubber } from '@holdfast/blob-store'
 import { AnswerBudget, createRateLimits, drainOnClose } from '@holdfast/http-kit'
 import { systemClock } from '@holdfast/kernel'
 import {
@@ -88,6 +91,14 @@ export async function startStandalone({
   const collector = createCollector({ config: config.collect, blobs, metadata, clock, log })
   opened.defer(() => collector.close())
   collectorMetrics(metrics, { collector, clock })
+  const scrubber = new Scrubber({
+    store: blobs,
+    ...config.scrub,
+    clock,
+    log: log.child({ part: 'scrubber' }),
+  })
+  opened.defer(() => scrubber.close())
+  scrubMetrics(metrics, { scrubber, store: blobs })
 
   const { urls, ports, host, adminHost } = await listeningOf(config)
   const mailer = await openMailer({ config, secrets, folder: dir.outbox, clock })
@@ -130,6 +141,7 @@ export async function startStandalone({
     accounts: { ...figures(), active: accounts.active() },
     store: await blobs.usage(),
     collecting: collector.standstill ?? 'goes on',
+    scrubbing: scrubStatus({ scrubber, store: blobs }),
     lostBatches: metadata.lostBatches,
   })
   const admin = createAdminHost({
@@ -180,6 +192,7 @@ export async function startStandalone({
   for (const name of ['api', 'upload', 'download'] as const)
     await listen(hosts[name], { name, host, port: ports[name] })
   collector.start()
+  scrubber.start()
   readiness.phase = 'ready'
 
   const running = opened.move()

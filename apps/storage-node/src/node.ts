@@ -1,5 +1,5 @@
 /** The node behind the listeners: its store under the rules of its groups, and what goes on by itself. */
-import { Collector, type NodeStore } from '@holdfast/blob-store'
+import { Collector, type NodeStore, Scrubber } from '@holdfast/blob-store'
 import { type ClusterPart, GroupLeader, serveCollecting, serveGroupWords } from '@holdfast/cluster'
 import {
   Absence,
@@ -8,7 +8,7 @@ import {
   type NodeGroups,
   ReadThroughStore,
   Replicator,
-  Scrubber,
+  repairSources,
   systemTimers,
 } from '@holdfast/replication'
 import { Draining } from './draining.ts'
@@ -28,6 +28,7 @@ export interface RunningNode {
   readonly blobs: ReadThroughStore
   readonly replicator: Replicator
   readonly collector: Collector
+  readonly scrubber: Scrubber
   /** Why it takes no uploads or is not to be trusted; undefined when all is well. */
   ailment(): Promise<string | undefined>
   word(): Promise<NodeWord>
@@ -76,7 +77,16 @@ export async function openNode(
     random: Math.random,
     log,
   })
-  const scrubber = new Scrubber({ node, clock, timers: systemTimers, log })
+  const scrubber = new Scrubber({
+    store,
+    repair: (copy) =>
+      node.fetch(copy, repairSources(copy, { self: id, region, groups: cluster.groups.map, peers }), {
+        pinMs: 0,
+      }),
+    ...config.scrub,
+    clock,
+    log,
+  })
   const collecting = serveCollecting(cluster, {
     async collect(options) {
       const collected = await collector.collect(options)
@@ -96,6 +106,7 @@ export async function openNode(
     blobs: new ReadThroughStore({ node, region, groups: cluster.groups.map, peers, referenced, log }),
     replicator,
     collector,
+    scrubber,
     async ailment() {
       if (scrubber.suspect !== undefined) return scrubber.suspect
       return (await store.usage()).writable ? undefined : 'not writable: the disk is full or failed'

@@ -6,7 +6,7 @@
  * what the node does needs the cluster.
  */
 import { join } from 'node:path'
-import { collectorMetrics, storeMetrics } from '@holdfast/admin'
+import { collectorMetrics, scrubMetrics, scrubStatus, storeMetrics } from '@holdfast/admin'
 import { type BlobStoreServer, serveBlobStore } from '@holdfast/blob-store-grpc'
 import type { ChunkStore } from '@holdfast/chunk-store'
 import type { ClusterPart } from '@holdfast/cluster'
@@ -111,6 +111,7 @@ export class StorageRole {
     })
     storeMetrics(cluster.metrics, this.#store)
     replicationMetrics(cluster.metrics, this.#running.replicator)
+    scrubMetrics(cluster.metrics, { scrubber: this.#running.scrubber, store: this.#store })
     collectorMetrics(cluster.metrics, { collector: this.#running.collector, clock: cluster.clock })
   }
 
@@ -136,7 +137,12 @@ export class StorageRole {
 
   /** For the admin host. */
   async status() {
-    return { store: await this.#store.usage(), replication: await this.node.replicator.lag() }
+    const { replicator, scrubber } = this.node
+    return {
+      store: await this.#store.usage(),
+      scrubbing: scrubStatus({ scrubber, store: this.#store }),
+      replication: await replicator.lag(),
+    }
   }
 
   /** Ends what others ask of it, within the drain time; the store stays open. Before the cluster is left. */

@@ -2,7 +2,14 @@
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type BlobFacts, BlobFault, type LogPosition, type StorageNode } from '@holdfast/blob-store'
+import {
+  type BlobFacts,
+  BlobFault,
+  type LogPosition,
+  type Scrubbed,
+  Scrubber,
+  type StorageNode,
+} from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import { type BlobStoreServer, RemoteBlobStore, serveBlobStore } from '@holdfast/blob-store-grpc'
 import { ChunkStore } from '@holdfast/chunk-store'
@@ -13,9 +20,7 @@ import {
   NodeGroups,
   type Peers,
   ReplicatedBlobStore,
-  type Scrubbed,
-  Scrubber,
-  systemTimers,
+  repairSources,
 } from '@holdfast/replication'
 import t from 'tap'
 
@@ -98,9 +103,15 @@ class TwoNodes implements Peers {
   }
 
   scrub(id: string): Promise<Scrubbed> {
-    const { node } = this.running(id)
-    const options = { clock: systemClock, timers: systemTimers, bytesPerSecond: 1e12, log: quiet }
-    return new Scrubber({ node, ...options }).pass()
+    const { node, store } = this.running(id)
+    const sources = { self: id, region: 'r1', groups: this.#rows, peers: this }
+    return new Scrubber({
+      store,
+      repair: (copy) => node.fetch(copy, repairSources(copy, sources), { pinMs: 0 }),
+      clock: systemClock,
+      bytesPerSecond: 1e12,
+      log: quiet,
+    }).pass()
   }
 
   node(id: string): StorageNode | undefined {

@@ -35,3 +35,4 @@ export type {
   Verification,
 } from './placed-blob-store.ts'
 export { restoreCopy } from './restore-copy.ts'
+export { type Scrubbed, Scrubber, type ScrubberOptions, type ScrubFigures } from './scrubber.ts'

@@ -121,6 +121,40 @@ t.test('when a damaged copy cannot be replaced, the upload is a copy of its own'
   await blocking.abort()
 })
 
+t.test('verifying reads the disk: what the page cache still has right hides nothing', async (t) => {
+  const machine = new CrashMachine(seeded(7))
+  const cached = new Map<string, Buffer>()
+  const { disk } = machine
+  const { open } = disk
+  // Reads that may come out of the cache do.
+  disk.open = async (path, options) => {
+    const file = await open(path, options)
+    const { read } = file
+    file.read = async (into, position) => {
+      const from = cached.get(path)?.subarray(position, position + into.length)
+      if (from === undefined) return read(into, position)
+      into.set(from)
+      return from.length
+    }
+    return file
+  }
+  Object.defineProperty(machine, 'disk', { value: disk })
+  const store = await openOn(machine)
+  t.teardown(() => store.close())
+  for (const size of [10_000, large]) {
+    const bytes = bytesOf(size)
+    const facts = await put(store, bytes)
+    for (const path of machine.paths()) cached.set(path, Buffer.from(machine.file(path)))
+    rot(machine, bytes)
+    t.ok(bytes.equals(await get(store, facts)), 'readers do not notice')
+    const verified = async () => {
+      for await (const _ of store.verify(facts));
+    }
+    await t.rejects(verified(), { code: 'CORRUPT' }, `${size} bytes`)
+    cached.clear()
+  }
+})
+
 t.test('damaged copies are counted until they are replaced or deleted, also after a start', async (t) => {
   const machine = new CrashMachine(seeded(7))
   let store: ChunkStore = await openOn(machine)

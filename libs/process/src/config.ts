@@ -114,6 +114,17 @@ export const settings = {
     max: 7 * 86_400,
     meaning: 'How often unreferenced bytes are looked for, seconds.',
   }),
+  HOLDFAST_SCRUB_RATE: bytes({
+    fallback: '20MiB',
+    meaning:
+      'Bytes a second that are read from the disk to find files that have rotted; 0 turns it off. 20 MiB is a tenth of a disk that turns: 10 TB in six days.',
+  }),
+  HOLDFAST_SCRUB_SECONDS: integer({
+    fallback: '86400',
+    min: 1,
+    max: 90 * 86_400,
+    meaning: 'How long after one look at all files the next one begins, seconds. Sectors rot in months.',
+  }),
   HOLDFAST_ACCOUNT_MEMORY: bytes({
     fallback: '256MiB',
     meaning: 'Memory for the accounts that are loaded; the longest idle ones leave above it.',
@@ -381,6 +392,8 @@ export interface Config {
   tiers: Record<'guest' | 'standard' | 'premium', TierSettings>
   mailFrom: string
   collect: { graceMs: number; everyMs: number }
+  /** 0 bytes a second: no scrubbing. */
+  scrub: { bytesPerSecond: number; restMs: number }
   accountMemoryBytes: number
   store: {
     uploadMemoryBytes: number
@@ -495,6 +508,10 @@ function configOf(values: Values): Config {
     collect: {
       graceMs: values.HOLDFAST_GC_GRACE_SECONDS * 1000,
       everyMs: values.HOLDFAST_COLLECT_SECONDS * 1000,
+    },
+    scrub: {
+      bytesPerSecond: values.HOLDFAST_SCRUB_RATE,
+      restMs: values.HOLDFAST_SCRUB_SECONDS * 1000,
     },
     accountMemoryBytes: values.HOLDFAST_ACCOUNT_MEMORY,
     store: {

@@ -1,5 +1,5 @@
 /** Keeping copies: scrub, read-through, draining, lost nodes, collecting, absence, and what `servers` says. */
-import { type BlobFacts, BlobFault, type BlobName, Collector } from '@holdfast/blob-store'
+import { type BlobFacts, BlobFault, type BlobName, Collector, Scrubber } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import {
@@ -10,7 +10,7 @@ import {
   planGroups,
   ReadThroughStore,
   Replicator,
-  Scrubber,
+  repairSources,
 } from '../src/index.ts'
 import { copyKey } from '../src/names.ts'
 import { group, Region, upload } from './region.ts'
@@ -20,11 +20,12 @@ const quiet = { info: () => {}, warn: () => {}, error: () => {} }
 const three = [{ id: 'a' }, { id: 'b' }, { id: 'c' }]
 
 function scrubberOf(region: Region, id: string, more: { damagedPerHourMax?: number } = {}) {
-  const time = new VirtualTime()
+  const node = region.nodes.get(id)!
+  const sources = { self: id, region: 'r1', groups: region.rows, peers: region }
   return new Scrubber({
-    node: region.nodes.get(id)!,
-    clock: time,
-    timers: time,
+    store: node.store,
+    repair: (copy) => node.fetch(copy, repairSources(copy, sources), { pinMs: 0 }),
+    clock: new VirtualTime(),
     bytesPerSecond: 1e12,
     log: quiet,
     ...more,
@@ -81,34 +82,32 @@ t.test('a read error is no damage', async (t) => {
   const region = await Region.open(three, [group(['a', 'b'])])
   const facts = await put(region.frontend(), upload())
   const store = region.stores.get('a')!
-  store.read = () => {
+  store.verify = () => {
     throw new BlobFault('IO', 'planted')
   }
   t.match(await scrubberOf(region, 'a').pass(), { damaged: 0, unreadable: 1 })
   t.notOk((await store.stat(facts))?.damaged)
 })
 
-t.test('scrubbing keeps to its rate', async (t) => {
-  const region = await Region.open(three, [group(['a', 'b'])])
-  for (let n = 0; n < 4; n++) await put(region.frontend(), upload(1000))
-  const time = new VirtualTime()
-  const scrubber = new Scrubber({
-    node: region.nodes.get('a')!,
-    clock: time,
-    timers: time,
-    bytesPerSecond: 1000,
-    log: quiet,
-  })
-  let done = false
-  const pass = scrubber.pass().then(() => {
-    done = true
-  })
-  await time.pass(3_900)
-  t.notOk(done)
-  await time.pass(200)
-  t.ok(done)
-  await pass
-})
+t.test(
+  'a copy that is rotten in all of its group is repaired from another upload of the content',
+  async (t) => {
+    const region = await Region.open(
+      [{ id: 'a' }, { id: 'b' }, { id: 'c' }, { id: 'd' }],
+      [group(['a', 'b']), group(['c', 'd'], { number: 2, writable: false })],
+    )
+    const bytes = upload(70_000)
+    const facts = await put(region.frontend(), bytes)
+    for (const id of ['a', 'b']) region.stores.get(id)?.rot(facts)
+    t.match(await scrubberOf(region, 'a').pass(), { damaged: 1, repaired: 0 })
+    t.match(await scrubberOf(region, 'b').pass(), { damaged: 1, repaired: 0 })
+    await region.publish(group(['a', 'b'], { version: 2, writable: false }))
+    await region.publish(group(['c', 'd'], { number: 2, version: 2 }))
+    await put(region.frontend(), bytes)
+    t.match(await scrubberOf(region, 'a').pass(), { damaged: 1, repaired: 1 })
+    t.same(await region.holdersOf(facts), ['a'])
+  },
+)
 
 // ---- read-through (review, 39)
 

@@ -3,10 +3,17 @@
  * nodes and rotten bits, in any order. What was acknowledged and is referenced can be read at every moment in which its group has enough
  * nodes, and is whole at two nodes in the end. Each planted fault breaks that within a few hundred seeds.
  */
-import { type BlobFacts, BlobFault, type BlobName, Collector, MemoryBlobStore } from '@holdfast/blob-store'
+import {
+  type BlobFacts,
+  BlobFault,
+  type BlobName,
+  Collector,
+  MemoryBlobStore,
+  Scrubber,
+} from '@holdfast/blob-store'
 import { get } from '@holdfast/blob-store/testing'
 import t from 'tap'
-import { Replicator, Scrubber } from '../src/index.ts'
+import { Replicator, repairSources } from '../src/index.ts'
 import { copyKey } from '../src/names.ts'
 import { group, Region } from './region.ts'
 import { VirtualTime } from './virtual-time.ts'
@@ -211,11 +218,13 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
       if (!got.equals(one.bytes)) throw new Error(`wrong bytes of ${copyKey(one.facts)}`)
     },
   }
+  const view = { region: 'r1', groups: region.rows, peers: region }
   const scrub = (id: string) =>
     new Scrubber({
-      node: region.nodes.get(id)!,
+      store: region.stores.get(id)!,
+      repair: (copy) =>
+        region.nodes.get(id)!.fetch(copy, repairSources(copy, { self: id, ...view }), { pinMs: 0 }),
       clock: time,
-      timers: time,
       bytesPerSecond: 1e12,
       log: quiet,
     }).pass()

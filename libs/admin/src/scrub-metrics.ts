@@ -1,0 +1,83 @@
+import type { Scrubber } from '@holdfast/blob-store'
+import { Counter, Gauge, type Registry } from 'prom-client'
+
+export interface ScrubParts {
+  scrubber: Pick<Scrubber, 'figures'>
+  store: {
+    /** Copies that are known to be damaged now, and those that a whole one took the place of since the start. */
+    counters(): { damagedBlobs: number; replacedBlobs: number }
+  }
+}
+
+/** What was looked for on the disk and found there, read when somebody asks. */
+export function scrubMetrics(registry: Registry, { scrubber, store }: ScrubParts): void {
+  const registers = [registry]
+  const gauge = (name: string, help: string, read: () => number) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(read())
+      },
+    })
+  const counter = (name: string, help: string, read: () => number) =>
+    new Counter({
+      name,
+      help,
+      registers,
+      collect() {
+        this.reset()
+        this.inc(read())
+      },
+    })
+  gauge(
+    'holdfast_scrub_last_pass_timestamp_seconds',
+    'When all files had been verified on the disk last, Unix seconds; 0: not yet.',
+    () => Math.floor((scrubber.figures.lastPassMs ?? 0) / 1000),
+  )
+  counter(
+    'holdfast_scrub_verified_bytes_total',
+    'Bytes that the scrubber read from the disk and compared.',
+    () => scrubber.figures.verifiedBytes,
+  )
+  counter(
+    'holdfast_scrub_damaged_total',
+    'Copies that the scrubber found damaged.',
+    () => scrubber.figures.damaged,
+  )
+  counter(
+    'holdfast_scrub_repaired_total',
+    'Damaged copies that the scrubber had replaced.',
+    () => scrubber.figures.repaired,
+  )
+  gauge(
+    'holdfast_scrub_unreadable',
+    'Copies that could not be read, in the pass under way or the last one.',
+    () => scrubber.figures.unreadable,
+  )
+  gauge(
+    'holdfast_store_damaged_blobs',
+    'Copies that are known to be damaged now: some of their bytes are wrong, and no whole copy was found.',
+    () => store.counters().damagedBlobs,
+  )
+  counter(
+    'holdfast_store_replaced_blobs_total',
+    'Damaged copies that a whole one took the place of: from an upload of the same content, another copy or another node.',
+    () => store.counters().replacedBlobs,
+  )
+}
+
+/** The same for the operator's status. */
+export function scrubStatus({ scrubber, store }: ScrubParts) {
+  const { lastPassMs, progress, suspect, ...totals } = scrubber.figures
+  const { damagedBlobs, replacedBlobs } = store.counters()
+  return {
+    lastFullPass: lastPassMs === undefined ? 'not yet' : Math.floor(lastPassMs / 1000),
+    pass: progress === undefined ? 'rests' : `${Math.floor(progress * 100)} %`,
+    ...(suspect === undefined ? {} : { stopped: suspect }),
+    damagedNow: damagedBlobs,
+    replaced: replacedBlobs,
+    sinceStart: totals,
+  }
+}

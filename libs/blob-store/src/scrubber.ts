@@ -1,0 +1,327 @@
+/**
+ * Verifies every copy of a store on its disk once in a while, at a bounded rate, and replaces what has rotted. The same for a process that stands
+ * alone and for a node of a cluster; they differ in where whole bytes come from.
+ *
+ * A damaged copy is marked by the store that notices it. It goes only in favour of a verified replacement that is synced; without one
+ * it stays, as the last that is known of those bytes, and is named in the log once. A later upload of the same content replaces it. A store in which
+ * too much is found in an hour has a sick disk or controller, and what it says about copies means little: scrubbing stops, and the store is suspect until
+ * an operator says otherwise.
+ *
+ * A copy that cannot be read, one that is gone and one that is wrong are three things: only the last is damage.
+ *
+ * A pass goes through the copies in the order of their ids. Its place is noted in the store each minute, so that a process which is restarted often comes to
+ * the end of a pass all the same.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '@holdfast/kernel'
+import type { BlobFacts } from './blob-store.ts'
+import { BlobFault } from './errors.ts'
+import type { NodeStore } from './placed-blob-store.ts'
+import { restoreCopy } from './restore-copy.ts'
+
+export interface ScrubberOptions {
+  store: NodeStore
+  /**
+   * Replaces a damaged copy by a whole one from elsewhere; without it, by another copy of the same content in this store.
+   * @throws BlobFault when nobody gives a whole one.
+   */
+  repair?: (copy: BlobFacts) => Promise<unknown>
+  clock: Clock
+  /** Waits, or ends early when the signal says so. Default: real time, which keeps no process alive. */
+  pause?: (ms: number, signal: AbortSignal) => Promise<void>
+  /** Default 20 MiB/s: 10 TB in six days, a tenth of a disk that turns. 0: `start` starts nothing. */
+  bytesPerSecond?: number
+  /** Between the end of one pass and the next, ms. Default 24 h: sectors rot in months. */
+  restMs?: number
+  /** Damaged copies in an hour that stop the scrubbing. Default 50. */
+  damagedPerHourMax?: number
+  log: { warn(facts: object, message: string): void; error(facts: object, message: string): void }
+}
+
+export interface Scrubbed {
+  copies: number
+  bytes: number
+  damaged: number
+  /** Damaged ones that a replacement was found for. */
+  repaired: number
+  /** Could not be read; tried again by the next pass. */
+  unreadable: number
+}
+
+/** For operators. Totals count since the start of the process. */
+export interface ScrubFigures {
+  /** Unix ms at which a pass over everything ended; undefined: none did yet. Remembered by the store. */
+  lastPassMs: number | undefined
+  /** How much of the pass under way is done, 0 … 1; undefined between passes. Copies lie evenly between the ids. */
+  progress: number | undefined
+  verified: number
+  verifiedBytes: number
+  damaged: number
+  repaired: number
+  /** Copies that could not be read, in the pass under way or the last one. */
+  unreadable: number
+  suspect: string | undefined
+}
+
+const hourMs = 3_600_000
+/** Shorter pauses are not worth a timer. */
+const pauseMsMin = 10
+/** What a copy counts at least: a disk that turns reads about so much in the time that it takes to find it. So small copies are read 80 a second. */
+const copyBytesMin = 256 * 1024
+/** How often a pass notes its place. */
+const noteEveryMs = 60_000
+const noteName = 'scrubber'
+/** Damaged copies whose names were logged; more are counted without being named again and again. */
+const toldMax = 100_000
+
+interface Place {
+  lastPassMs?: number
+  /** Id in hex up to which the pass under way has come. */
+  after?: string
+}
+
+export class Scrubber {
+  readonly #options: Required<Omit<ScrubberOptions, 'repair'>> & Pick<ScrubberOptions, 'repair'>
+  readonly #stop = new AbortController()
+  /** Of the last hour (monotonic ms). */
+  #damagedAt: number[] = []
+  #suspect: string | undefined
+  #loop: Promise<void> | undefined
+  /** Monotonic ms at which what was read is paid for. */
+  #paidAt = Number.NEGATIVE_INFINITY
+  readonly #told = new Set<string>()
+  readonly #totals: Scrubbed = { copies: 0, bytes: 0, damaged: 0, repaired: 0, unreadable: 0 }
+  #pass: Scrubbed | undefined
+  #lastPassMs: number | undefined
+  /** Id in hex. */
+  #at: string | undefined
+
+  constructor(options: ScrubberOptions) {
+    this.#options = {
+      bytesPerSecond: 20 * 1024 * 1024,
+      restMs: 24 * hourMs,
+      damagedPerHourMax: 50,
+      pause: systemPause,
+      ...options,
+    }
+  }
+
+  /** Why this store is not to be trusted; for heartbeats, so that uploads and readers go elsewhere. */
+  get suspect(): string | undefined {
+    return this.#suspect
+  }
+
+  get figures(): ScrubFigures {
+    const { copies, bytes, damaged, repaired } = this.#totals
+    return {
+      lastPassMs: this.#lastPassMs,
+      progress: this.#at === undefined ? undefined : Number.parseInt(this.#at.slice(0, 8), 16) / 2 ** 32,
+      verified: copies,
+      verifiedBytes: bytes,
+      damaged,
+      repaired,
+      unreadable: this.#pass?.unreadable ?? 0,
+      suspect: this.#suspect,
+    }
+  }
+
+  /** An operator has looked at it. */
+  trust(): void {
+    this.#suspect = undefined
+    this.#damagedAt = []
+  }
+
+  start(): void {
+    if (this.#options.bytesPerSecond > 0) this.#loop ??= this.#run()
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    await this.#loop
+  }
+
+  /** One pass over everything, or up to where the store became suspect. */
+  async pass(): Promise<Scrubbed> {
+    await this.#walk('')
+    return { ...(this.#pass as Scrubbed) }
+  }
+
+  /**
+   * Replaces a damaged copy.
+   * @returns whether a verified replacement is synced.
+   */
+  async repair(facts: BlobFacts): Promise<boolean> {
+    const { log } = this.#options
+    const { damaged: _, ...whole } = facts
+    try {
+      await (this.#options.repair ?? this.#repairHere)(whole)
+      this.#told.delete(hex(facts.id))
+      return true
+    } catch (error) {
+      if (!(error instanceof BlobFault)) throw error
+      const blob = hex(facts.id)
+      if (this.#told.has(blob) || this.#told.size >= toldMax) return false
+      this.#told.add(blob)
+      log.error(
+        { blob, size: facts.size, code: error.code, error: error.message },
+        'a damaged copy is kept: nobody gives a whole one',
+      )
+      return false
+    }
+  }
+
+  readonly #repairHere = async (copy: BlobFacts): Promise<void> => {
+    const { store } = this.#options
+    for (const other of await store.find(copy.id)) {
+      const bytes = store.read(other, { start: 0, end: other.size })
+      await restoreCopy(store, copy, bytes, { pinMs: 0, source: 'another copy of this store' })
+      return
+    }
+    throw new BlobFault('NOT_FOUND', 'this store has no other copy of the content')
+  }
+
+  /** @returns whether it came to the end. */
+  async #walk(after: string): Promise<boolean> {
+    const { store, clock } = this.#options
+    const done: Scrubbed = { copies: 0, bytes: 0, damaged: 0, repaired: 0, unreadable: 0 }
+    this.#pass = done
+    let notedAt = clock.monotonic()
+    try {
+      for await (const facts of store.inventory()) {
+        if (this.#stop.signal.aborted || this.#suspect !== undefined) return false
+        const id = hex(facts.id)
+        if (id <= after) continue
+        this.#at ??= id
+        await this.#examine(facts, done)
+        if (this.#stop.signal.aborted) return false // not to its end, maybe
+        this.#at = id
+        if (this.#loop === undefined || clock.monotonic() - notedAt < noteEveryMs) continue
+        notedAt = clock.monotonic()
+        await this.#note({ after: id })
+      }
+      return true
+    } finally {
+      this.#at = undefined
+    }
+  }
+
+  async #examine(facts: BlobFacts, done: Scrubbed): Promise<void> {
+    const { store, log } = this.#options
+    this.#count(done, 'copies', 1)
+    const outcome = facts.damaged ? 'damaged' : await this.#verify(facts, done)
+    if (outcome === 'whole') return
+    if (outcome instanceof BlobFault) {
+      this.#count(done, 'unreadable', 1)
+      log.warn(
+        { blob: hex(facts.id), code: outcome.code, error: outcome.message },
+        'a copy cannot be read; the next pass tries again',
+      )
+      return
+    }
+    done.damaged++
+    if (!facts.damaged) {
+      this.#totals.damaged++
+      this.#noteDamage()
+    }
+    if (this.#suspect !== undefined) return
+    if (await this.repair((await store.stat(facts)) ?? facts)) this.#count(done, 'repaired', 1)
+  }
+
+  async #verify(facts: BlobFacts, done: Scrubbed): Promise<'whole' | 'damaged' | BlobFault> {
+    const { store } = this.#options
+    let owed = copyBytesMin
+    try {
+      for await (const bytes of store.verify(facts, { signal: this.#stop.signal })) {
+        this.#count(done, 'bytes', bytes)
+        owed -= bytes
+        await this.#pay(bytes)
+      }
+      await this.#pay(Math.max(0, owed))
+      return 'whole'
+    } catch (error) {
+      if (!(error instanceof BlobFault)) throw error
+      if (error.code === 'CORRUPT') return 'damaged'
+      if (error.code === 'CANCELLED' || error.code === 'CLOSED') throw error
+      return error.code === 'NOT_FOUND' ? 'whole' : error // deleted meanwhile
+    }
+  }
+
+  #count(done: Scrubbed, what: keyof Scrubbed, by: number): void {
+    done[what] += by
+    this.#totals[what] += by
+  }
+
+  /** Waits until the rate allows for what was read. What was not used of it is not saved up. */
+  async #pay(bytes: number): Promise<void> {
+    const { clock, bytesPerSecond, pause } = this.#options
+    const now = clock.monotonic()
+    this.#paidAt = Math.max(this.#paidAt, now) + (bytes / bytesPerSecond) * 1000
+    if (this.#paidAt - now >= pauseMsMin) await pause(this.#paidAt - now, this.#stop.signal)
+  }
+
+  #noteDamage(): void {
+    const { clock, damagedPerHourMax, log } = this.#options
+    const now = clock.monotonic()
+    this.#damagedAt = [...this.#damagedAt.filter((at) => at > now - hourMs), now]
+    if (this.#damagedAt.length <= damagedPerHourMax) return
+    this.#suspect = `${this.#damagedAt.length} copies were found damaged within an hour`
+    log.error({ damaged: this.#damagedAt.length }, 'this store is suspect; scrubbing stops')
+  }
+
+  async #run(): Promise<void> {
+    const { clock, restMs, pause, log } = this.#options
+    let { after = '' } = await this.#noted()
+    while (!this.#stop.signal.aborted) {
+      const restedMs = clock.now() - (this.#lastPassMs ?? Number.NEGATIVE_INFINITY)
+      // A clock that was set back must not stop the scrubbing for years.
+      if (after === '' && restedMs >= 0 && restedMs < restMs) {
+        await pause(restMs - restedMs, this.#stop.signal)
+        continue
+      }
+      try {
+        if (this.#suspect === undefined && (await this.#walk(after))) {
+          this.#lastPassMs = clock.now()
+          await this.#note({})
+          after = ''
+          continue
+        }
+      } catch (error) {
+        if (!this.#stop.signal.aborted)
+          log.warn({ error: (error as Error).message }, 'scrubbing broke off; it starts again')
+      }
+      await pause(Math.min(restMs, hourMs), this.#stop.signal)
+    }
+  }
+
+  async #noted(): Promise<Place> {
+    try {
+      const value = await this.#options.store.note(noteName)
+      const place = value === undefined ? {} : (JSON.parse(Buffer.from(value).toString()) as Place)
+      this.#lastPassMs = place.lastPassMs
+      return place
+    } catch (error) {
+      this.#options.log.warn({ error: (error as Error).message }, 'the place of the scrubber is not known')
+      return {}
+    }
+  }
+
+  async #note({ after }: Pick<Place, 'after'>): Promise<void> {
+    const place: Place = {
+      ...(this.#lastPassMs === undefined ? {} : { lastPassMs: this.#lastPassMs }),
+      ...(after === undefined ? {} : { after }),
+    }
+    await this.#options.store.setNote(noteName, Buffer.from(JSON.stringify(place)))
+  }
+}
+
+async function systemPause(ms: number, signal: AbortSignal): Promise<void> {
+  try {
+    await sleep(ms, undefined, { signal, ref: false })
+  } catch (error) {
+    if (!signal.aborted) throw error
+  }
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
+}

@@ -1,0 +1,180 @@
+/** The scrubber of a store that stands alone: pace, place, findings, and what repairs. */
+import type { Clock } from '@holdfast/kernel'
+import t from 'tap'
+import { type BlobFacts, MemoryBlobStore, Scrubber, type ScrubberOptions } from '../src/index.ts'
+import { get, put } from '../src/testing.ts'
+
+const hourMs = 3_600_000
+
+/** Time that passes when the scrubber waits. */
+class Time implements Clock {
+  ms = 1_700_000_000_000
+  readonly pauses: number[] = []
+  /** Called at each pause. */
+  passing: () => void | Promise<void> = () => {}
+  now = () => this.ms
+  monotonic = () => this.ms
+  pause = async (ms: number, signal: AbortSignal) => {
+    this.pauses.push(ms)
+    this.ms += ms
+    await this.passing()
+    if (!signal.aborted) await new Promise((resolve) => setImmediate(resolve))
+  }
+}
+
+function scrubberOf(
+  store: MemoryBlobStore,
+  time: Time,
+  more: Partial<ScrubberOptions> = {},
+): { scrubber: Scrubber; errors: Record<string, unknown>[] } {
+  const errors: Record<string, unknown>[] = []
+  const log = { warn: () => {}, error: (facts: object) => void errors.push(facts as Record<string, unknown>) }
+  const scrubber = new Scrubber({ store, clock: time, pause: time.pause, bytesPerSecond: 1e12, log, ...more })
+  return { scrubber, errors }
+}
+
+const bytesOf = (n: number, size = 1000) => Buffer.alloc(size, n + 1)
+
+t.test('it keeps to its rate, within a large copy too, and what was not used is not saved up', async (t) => {
+  const store = new MemoryBlobStore()
+  const time = new Time()
+  for (let n = 0; n < 4; n++) await put(store, bytesOf(n))
+  const { scrubber } = scrubberOf(store, time, { bytesPerSecond: 256 * 1024 })
+  const begun = time.ms
+  await scrubber.pass()
+  t.equal(Math.round(time.ms - begun), 4_000, 'a small copy counts as 256 KiB: it must be found')
+  time.ms += hourMs
+  const again = time.ms
+  await scrubber.pass()
+  t.equal(Math.round(time.ms - again), 4_000)
+  time.pauses.length = 0
+  const one = new MemoryBlobStore()
+  await put(one, Buffer.alloc(3_000_000))
+  one.verify = async function* () {
+    yield* [1_000_000, 1_000_000, 1_000_000]
+  }
+  await scrubberOf(one, time, { bytesPerSecond: 1_000_000 }).scrubber.pass()
+  t.same(time.pauses, [1000, 1000, 1000])
+})
+
+t.test(
+  'a damaged copy without another is kept, named once and counted, and an upload makes it whole',
+  async (t) => {
+    const store = new MemoryBlobStore()
+    const time = new Time()
+    const bytes = bytesOf(1)
+    const facts = await put(store, bytes)
+    await put(store, bytesOf(2))
+    store.rot(facts)
+    const { scrubber, errors } = scrubberOf(store, time)
+    t.match(await scrubber.pass(), { copies: 2, damaged: 1, repaired: 0 })
+    t.match(await scrubber.pass(), { copies: 2, damaged: 1, repaired: 0 })
+    t.equal(errors.length, 1)
+    t.match(errors, [{ blob: Buffer.from(facts.id).toString('hex'), code: 'NOT_FOUND' }])
+    t.match(scrubber.figures, { damaged: 1, repaired: 0 }, 'it was found once')
+    t.match(await store.stat(facts), { damaged: true }, 'kept')
+    await put(store, bytes)
+    t.ok(bytes.equals(await get(store, facts)))
+    t.match(await scrubber.pass(), { copies: 2, damaged: 0 })
+  },
+)
+
+t.test('another copy of the content in the store repairs it', async (t) => {
+  const store = new MemoryBlobStore()
+  const bytes = bytesOf(1, 200_000)
+  const copies: BlobFacts[] = []
+  for (let n = 0; n < 2; n++) {
+    const stage = await store.stage()
+    await stage.write(bytes)
+    copies.push(await stage.commit({ pinMs: 0, asNew: true }))
+  }
+  const [one, other] = copies as [BlobFacts, BlobFacts]
+  store.rot(one)
+  t.match(await scrubberOf(store, new Time()).scrubber.pass(), { damaged: 1, repaired: 1 })
+  for (const facts of [one, other]) t.ok(bytes.equals(await get(store, facts)))
+})
+
+t.test('passes go on by themselves, rest between, and the last one is remembered by the store', async (t) => {
+  const store = new MemoryBlobStore()
+  const time = new Time()
+  await put(store, bytesOf(1))
+  let verified = 0
+  const verify = store.verify.bind(store)
+  store.verify = (blob) => {
+    verified++
+    return verify(blob)
+  }
+  const run = async (rests: number) => {
+    const { scrubber } = scrubberOf(store, time, { restMs: 24 * hourMs })
+    let left = rests
+    const rested = new Promise<void>((resolve) => {
+      time.passing = () => {
+        if (left-- === 0) resolve()
+        return left < 0 ? new Promise(() => {}) : undefined
+      }
+    })
+    scrubber.start()
+    await rested
+    return scrubber
+  }
+  const first = await run(2)
+  t.equal(verified, 3)
+  t.equal(first.figures.progress, undefined, 'it rests')
+  const last = first.figures.lastPassMs as number
+  t.ok(last > 0)
+  verified = 0
+  time.ms = last + hourMs
+  const second = await run(0)
+  t.equal(second.figures.lastPassMs, last, 'known after a start')
+  t.equal(verified, 0)
+  t.equal(time.pauses.at(-1), 23 * hourMs, 'the rest of the day')
+})
+
+t.test('a pass that was broken off goes on where it was', async (t) => {
+  const store = new MemoryBlobStore()
+  const time = new Time()
+  for (let n = 0; n < 10; n++) await put(store, bytesOf(n))
+  const seen: string[] = []
+  const verify = store.verify.bind(store)
+  store.verify = (blob) => {
+    seen.push(Buffer.from(blob.id).toString('hex'))
+    return verify(blob)
+  }
+  // A copy takes a minute, so each one is noted.
+  const options = { bytesPerSecond: (256 * 1024) / 60, restMs: 24 * hourMs }
+  const { scrubber } = scrubberOf(store, time, options)
+  let closing = false
+  const stopped = new Promise<void>((resolve) => {
+    time.passing = () => {
+      if (seen.length < 4 || closing) return
+      closing = true
+      t.ok((scrubber.figures.progress as number) > 0)
+      void scrubber.close().then(resolve)
+    }
+  })
+  scrubber.start()
+  await stopped
+  t.equal(seen.length, 4)
+  t.equal(scrubber.figures.lastPassMs, undefined)
+  seen.splice(3) // the fourth was not finished
+  const { scrubber: next } = scrubberOf(store, time, options)
+  const ended = new Promise<void>((resolve) => {
+    time.passing = () => {
+      if (next.figures.lastPassMs !== undefined) void next.close().then(resolve)
+    }
+  })
+  next.start()
+  await ended
+  t.equal(seen.length, 10)
+  t.equal(new Set(seen).size, 10, 'each once')
+})
+
+t.test('a rate of 0 scrubs nothing', async (t) => {
+  const store = new MemoryBlobStore()
+  store.verify = () => t.fail('nothing is to be read') as never
+  await put(store, bytesOf(1))
+  const { scrubber } = scrubberOf(store, new Time(), { bytesPerSecond: 0 })
+  scrubber.start()
+  await new Promise((resolve) => setImmediate(resolve))
+  await scrubber.close()
+})
