@@ -27,6 +27,8 @@ export interface AccountsParts {
   clock: Clock
   log: Logger
   metrics: HostMetrics
+  /** Why the journals take no writes now. */
+  standstill: () => Error | undefined
   onBlobReleased: (released: { blob: Blob; account: string }) => void
 }
 
@@ -76,6 +78,7 @@ export function startAccounts(parts: AccountsParts): Accounts {
     client: new RoutedAccountClient({
       bus,
       hostOf: () => hostId,
+      standstill: parts.standstill,
       local: { hostId, ask: (message) => host.ask(message), take: (request) => host.take(request) },
       clock,
     }),

@@ -9,6 +9,7 @@ import {
   accountMetrics,
   collectorMetrics,
   createAdminHost,
+  metadataMetrics,
   processMetrics,
   Readiness,
   scrubMetrics,
@@ -88,6 +89,7 @@ export async function startStandalone({
   })
   opened.defer(() => blobs.close())
   storeMetrics(metrics, blobs)
+  metadataMetrics(metrics, () => metadata.failure === undefined)
   const collector = createCollector({ config: config.collect, blobs, metadata, clock, log })
   opened.defer(() => collector.close())
   collectorMetrics(metrics, { collector, clock })
@@ -114,20 +116,24 @@ export async function startStandalone({
     clock,
     log,
     metrics: observer,
+    standstill: () => metadata.failure,
     onBlobReleased: ({ blob }) => collector.released(blob),
   })
   opened.defer(() => accounts.close())
 
   const limits = createRateLimits({ mode: config.rateLimits, clock })
   opened.defer(() => limits.close())
-  const readiness = new Readiness({
-    metadata: async () => {
-      if (metadata.failure !== undefined) throw metadata.failure
+  const readiness = new Readiness(
+    {
+      metadata: async () => {
+        if (metadata.failure !== undefined) throw metadata.failure
+      },
+      store: async () => {
+        if (!(await blobs.usage()).writable) throw new Error('not writable: the disk is full or failed')
+      },
     },
-    store: async () => {
-      if (!(await blobs.usage()).writable) throw new Error('not writable: the disk is full or failed')
-    },
-  })
+    { vital: { metadata: () => metadata.failing }, clock },
+  )
   const status = async () => ({
     version,
     role: 'standalone',

@@ -12,6 +12,8 @@ import { backoffMs, pause, systemTimers, type Timers } from './timers.ts'
 
 /** Of a call that names none: longer than any healthy answer takes, shorter than clients' patience. */
 const timeoutMsDefault = 15_000
+/** While writes fail, reads of loaded accounts are still answered: in milliseconds. */
+const standstillMs = 1_000
 const retry = { firstMs: 20, maxMs: 1000 }
 /** A host that died has nobody left to say so to those whom it was answering: they ask after this. Most answers take a few milliseconds. */
 const doubtAfterMs = 500
@@ -33,6 +35,8 @@ export interface RoutedAccountClientOptions {
   onHostsChanged?: (listener: () => void) => void
   /** Told of a host that has not answered for a while, or that nobody answers for: it may be gone. */
   onSilent?: (host: string) => void
+  /** Why accounts cannot be written now, where this process knows: nobody is then kept waiting for it. Undefined while all is well. */
+  standstill?: () => Error | undefined
   clock?: Clock
   timers?: Timers
   randomness?: Randomness
@@ -72,6 +76,7 @@ export class RoutedAccountClient implements AccountClient {
   readonly #timers: Timers
   readonly #randomness: Randomness
   readonly #onSilent: (host: string) => void
+  readonly #standstill: () => Error | undefined
   /** Who waits for which host; undefined where hosts never change. */
   readonly #waiting: Set<Waiting> | undefined
 
@@ -81,6 +86,7 @@ export class RoutedAccountClient implements AccountClient {
     this.#hostOf = hostOf
     this.#local = local
     this.#onSilent = onSilent
+    this.#standstill = options.standstill ?? (() => undefined)
     const waiting = onHostsChanged && new Set<Waiting>()
     this.#waiting = waiting
     onHostsChanged?.(() => {
@@ -99,8 +105,9 @@ export class RoutedAccountClient implements AccountClient {
       asIs = false,
     }: { timeoutMs?: number; signal?: AbortSignal; asIs?: boolean } = {},
   ): Promise<AccountReply> {
-    const deadlineMs = Math.ceil(this.#clock.now() + timeoutMs)
-    const endsMs = this.#clock.monotonic() + timeoutMs
+    const waitMs = this.#standstill() === undefined ? timeoutMs : Math.min(timeoutMs, standstillMs)
+    const deadlineMs = Math.ceil(this.#clock.now() + waitMs)
+    const endsMs = this.#clock.monotonic() + waitMs
     const question: Question = { request: { ...request, deadlineMs }, asIs, encoded: undefined }
     let hint: string | undefined
     let hearsays = 0
@@ -121,14 +128,18 @@ export class RoutedAccountClient implements AccountClient {
       if (tried?.kind === 'answer') return tried.reply
       hint = tried?.host
       cause = tried?.cause ?? cause
+      const standstill = this.#standstill()
+      if (standstill !== undefined)
+        throw new AccountsUnavailable(`account ${request.accountId} cannot be written now`, {
+          cause: standstill,
+        })
       // A hint is followed at once, but only once in a row.
       if (hint !== undefined && hint !== host) continue
       hint = undefined
       await this.#pause(attempt, endsMs)
       if (signal?.aborted) throw signal.reason
     }
-    const what =
-      absentSinceMs === undefined ? `within ${timeoutMs} ms` : 'and no host that serves it is known'
+    const what = absentSinceMs === undefined ? `within ${waitMs} ms` : 'and no host that serves it is known'
     throw new AccountsUnavailable(`no answer for account ${request.accountId} ${what}`, { cause })
   }
 

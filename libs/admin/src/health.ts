@@ -11,11 +11,16 @@ export interface HealthParts {
 }
 
 /**
- * `/livez`: the loop turns. `/readyz`: send requests here; 503 while starting, draining, or when a check fails.
+ * `/livez`: the loop turns, and what failed is not past recovering; after 503 a supervisor should restart the process. `/readyz`: send requests here; 503 while starting, draining, or when a check fails.
  * Both are for orchestrators anywhere; what `?verbose` adds, and `/metrics`, are for the operator.
  */
 export function healthRoutes(host: FastifyInstance, { readiness, metrics, refusalFor }: HealthParts): void {
-  host.get('/livez', async () => ({ status: 'ok', data: {} }))
+  host.get('/livez', async (request, answer) => {
+    const { hopeless } = readiness
+    if (hopeless === undefined) return { status: 'ok', data: {} }
+    const verbose = Object.hasOwn(request.query as object, 'verbose') && refusalFor(request) === undefined
+    return answer.code(503).send({ status: 'error-unavailable', ...(verbose && { data: { hopeless } }) })
+  })
 
   host.get<{ Querystring: Record<string, unknown> }>('/readyz', async (request, answer) => {
     const { ready, checks } = await readiness.report()

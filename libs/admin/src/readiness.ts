@@ -1,4 +1,5 @@
-/** Whether this process should get requests: after its start, before its drain, and while what it stands on works. */
+/** Whether this process should get requests: after its start, before its drain, and while what it stands on works; and whether it lives at all. */
+import { type Clock, type Failing, systemClock } from '@holdfast/kernel'
 
 export type Phase = 'starting' | 'ready' | 'draining'
 
@@ -8,12 +9,36 @@ export type Check = (signal: AbortSignal) => Promise<void>
 /** A check that takes longer has failed: a probe gives up after a few seconds itself. */
 const checkTimeoutMs = 2000
 
+/** What fails for so long does not recover by itself: most causes are over in seconds, and a supervisor's restart takes some, too. */
+const hopelessMs = 60_000
+
+/** A part without which the process is of no use, and how it fails now. */
+export type VitalPart = () => Failing | undefined
+
 export class Readiness {
   readonly #checks: ReadonlyMap<string, Check>
+  readonly #vital: Record<string, VitalPart>
+  readonly #clock: Clock
   phase: Phase = 'starting'
 
-  constructor(checks: Record<string, Check>) {
+  /** @param options.vital parts that recover by themselves; one that does not within 60 s ends the process' life */
+  constructor(
+    checks: Record<string, Check>,
+    { vital = {}, clock = systemClock }: { vital?: Record<string, VitalPart>; clock?: Clock } = {},
+  ) {
     this.#checks = new Map(Object.entries(checks))
+    this.#vital = vital
+    this.#clock = clock
+  }
+
+  /** Why only a restart can help; undefined while the process is alive. */
+  get hopeless(): string | undefined {
+    for (const [name, failing] of Object.entries(this.#vital)) {
+      const { reason, sinceMs } = failing() ?? {}
+      if (sinceMs !== undefined && this.#clock.monotonic() - sinceMs >= hopelessMs)
+        return `${name} fails since ${hopelessMs / 1000} s or more: ${reason}`
+    }
+    return undefined
   }
 
   async report(): Promise<{ ready: boolean; checks: Record<string, string> }> {

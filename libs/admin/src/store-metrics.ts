@@ -11,6 +11,18 @@ const shown = [
   ['holdfast_store_writable', '1 when uploads are taken.', 'writable'],
 ] as const
 
+/** @param isWritable asked when somebody reads the figure */
+export function metadataMetrics(registry: Registry, isWritable: () => boolean): void {
+  new Gauge({
+    name: 'holdfast_metadata_writable',
+    help: '1 when the metadata store takes writes.',
+    registers: [registry],
+    collect() {
+      this.set(isWritable() ? 1 : 0)
+    },
+  })
+}
+
 /** What a blob store holds and has left, read when somebody asks, once for all figures. */
 export function storeMetrics(registry: Registry, blobs: BlobStore): void {
   let asked: Promise<BlobStoreUsage> | undefined

@@ -1,5 +1,5 @@
 import { createRateLimits } from '@holdfast/http-kit'
-import { systemClock } from '@holdfast/kernel'
+import { type Failing, systemClock } from '@holdfast/kernel'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t from 'tap'
@@ -48,4 +48,36 @@ t.test('who should send nothing here is told when to ask again, and only the ope
   t.same(await inPhase('ready'), ready)
   broken = true
   t.same(await ask('/readyz'), unready)
+})
+
+t.test('a part that does not recover within a minute ends the life of the process', async (t) => {
+  const clock = { nowMs: 1_000, now: () => clock.nowMs, monotonic: () => clock.nowMs }
+  let failing: Failing | undefined
+  const host = createAdminHost({
+    log: pino({ level: 'silent' }),
+    metrics: new Registry(),
+    limits: createRateLimits({ mode: 'off', clock: systemClock }),
+    readiness: new Readiness({}, { vital: { metadata: () => failing }, clock }),
+    adminToken: undefined,
+    operations: {
+      status: async () => ({}),
+      collect: async () => ({}),
+      settings: () => [],
+      bans: () => [],
+      liftBan: () => false,
+    },
+  })
+  t.teardown(() => host.close())
+  const code = async () => (await host.inject('/livez')).statusCode
+  t.equal(await code(), 200)
+  failing = { reason: 'EIO', sinceMs: 1_000 }
+  clock.nowMs = 60_999
+  t.equal(await code(), 200, 'it may recover')
+  clock.nowMs = 61_000
+  t.equal(await code(), 503)
+  t.match((await host.inject({ url: '/livez?verbose', remoteAddress: '127.0.0.1' })).json(), {
+    data: { hopeless: /metadata .*EIO/ },
+  })
+  failing = undefined
+  t.equal(await code(), 200)
 })

@@ -49,6 +49,8 @@ export interface GroupWriterParts {
   /** After the sync, before anybody is answered. Must not fail. */
   witness(batch: number, facts: Fact[]): Promise<void>
   onFailure(fault: JournalFault): void
+  /** After each batch that is on disk. */
+  onSuccess?(): void
 }
 
 export class GroupWriter {
@@ -164,6 +166,7 @@ export class GroupWriter {
       this.#fail(group, cause)
       return
     }
+    this.#parts.onSuccess?.()
     await this.#parts.witness(
       batch,
       group.flatMap((place) => place.fact ?? []),

@@ -5,7 +5,7 @@ import { hostname } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { JournalFault, type JournalStore, type LookupStore } from '@holdfast/journal'
-import { makeDirectories, writableBytes } from '@holdfast/kernel'
+import { type Clock, type Failing, makeDirectories, systemClock, writableBytes } from '@holdfast/kernel'
 import { Ballast } from './ballast.ts'
 import {
   decodeNumber,
@@ -29,21 +29,32 @@ export interface LevelMetadataStoreOptions {
   /** Accounts whose static facts are kept in memory, some 300 bytes each; others are read again. Default 20,000. */
   cachedAccounts?: number
   /**
-   * Told when a write failed and nothing is written any more: until there is space again when that was missing (`onReopened`), else until the
-   * store is opened again.
+   * Told when a write failed and nothing is written any more, until LevelDB could be opened again (`onReopened`): the store tries by itself.
    */
   onFailure?: (fault: JournalFault) => void
   onReopened?: () => void
   /** Space kept in a file beside the rows for the time when the disk is full, bytes, a multiple of 1 MiB. Default 0. */
   ballastBytes?: number
-  /** How often a store whose disk is full looks for space, ms. Default 1,000. */
+  /** How often a store whose disk is full looks for space, ms; after other failures the longest time between two tries. Default 1,000. */
   reopenEveryMs?: number
   /** Stands between the store and the disk, for tests: fails or delays a batch instead of committing it. */
   commit?: (changes: RowChange[], commit: () => Promise<void>) => Promise<void>
+  /** Likewise for opening it again. */
+  reopen?: (reopen: () => Promise<void>) => Promise<void>
+  clock?: Clock
 }
 
 /** What opening LevelDB again may write: its log as a table, and the logs and lists of a new start. */
 const reopenBytes = 6 * 1024 * 1024
+/** The first pause after a failure that is not the disk's space; each one more is twice as long. */
+const reopenFirstMs = 50
+/**
+ * Files that opening LevelDB again has open at once, and some for the others who lack them. As long as they cannot be had, reads go on from the
+ * store as it is, which closing would end.
+ */
+const reopenFiles = 12
+/** Open again, and nothing was written for so long: what failed counts as over. */
+const quietMs = 10_000
 /** How often a ballast that is not there is tried again. */
 const ballastEveryMs = 10_000
 
@@ -53,6 +64,7 @@ export class LevelMetadataStore {
   readonly #journals: LevelJournals
   readonly #lookups: LevelLookups
   readonly #options: LevelMetadataStoreOptions
+  readonly #clock: Clock
   readonly #path: string
   readonly #store: Uint8Array
   readonly #rows: Rows
@@ -60,12 +72,14 @@ export class LevelMetadataStore {
   readonly #suspicions: Suspicions
   readonly #ballast: Ballast
   readonly #closing = new AbortController()
-  /** Looking for space, or for a ballast. */
+  /** Recovering, or looking for a ballast. */
   #caring: Promise<void> = Promise.resolve()
   #witness: Witness
   #lostBatches: number
   /** The message of the fault that was told last, while it lasts. */
   #told: string | undefined
+  /** Until a write succeeds: that LevelDB could be opened does not say that the disk is well. */
+  #failing: (Failing & { lastMs: number; tries: number }) | undefined
 
   private constructor(
     options: LevelMetadataStoreOptions,
@@ -74,6 +88,7 @@ export class LevelMetadataStore {
     const { rows, store, witness, found } = parts
     const { suspicions } = found
     this.#options = options
+    this.#clock = options.clock ?? systemClock
     this.#path = resolve(options.path)
     this.#rows = rows
     this.#store = store
@@ -85,6 +100,9 @@ export class LevelMetadataStore {
         commit: (changes) => {
           const commit = () => rows.commit(changes)
           return options.commit?.(changes, commit) ?? commit()
+        },
+        onSuccess: () => {
+          this.#failing = undefined
         },
         seal: markerOf,
         witness: (batch, facts) => this.#witness.note(batch, facts),
@@ -151,6 +169,14 @@ export class LevelMetadataStore {
     return this.#writer.failure
   }
 
+  /** As `failure`, but until a write has succeeded; a full disk is none. */
+  get failing(): Failing | undefined {
+    const failing = this.#failing
+    if (failing === undefined || isOutOfSpace(this.failure?.cause)) return undefined
+    const isOver = this.failure === undefined && this.#clock.monotonic() - failing.lastMs > quietMs
+    return isOver ? undefined : failing
+  }
+
   /** Writes what is queued, then lets go of the directory. Everything else is refused as `CLOSED`. */
   async close(): Promise<void> {
     this.#closing.abort()
@@ -162,8 +188,12 @@ export class LevelMetadataStore {
 
   #failed(fault: JournalFault): void {
     this.#tell(fault)
-    if (!isOutOfSpace(fault.cause)) return
-    const writable = this.#waitForSpace().then(() => this.#keepBallast())
+    const nowMs = this.#clock.monotonic()
+    const before = this.#failing
+    const goesOn = before !== undefined && nowMs - before.lastMs <= quietMs
+    const { sinceMs, tries } = goesOn ? before : { sinceMs: nowMs, tries: 0 }
+    this.#failing = { reason: fault.message, sinceMs, lastMs: nowMs, tries }
+    const writable = this.#recover(isOutOfSpace(fault.cause)).then(() => this.#keepBallast())
     this.#caring = Promise.all([this.#caring, writable]).then(() => {})
   }
 
@@ -174,11 +204,44 @@ export class LevelMetadataStore {
   }
 
   /** Never rejects; ends when writes go on, or the store is closed. */
-  async #waitForSpace(): Promise<void> {
-    await this.#ballast.release()
+  async #recover(isFull: boolean): Promise<void> {
+    const everyMs = this.#options.reopenEveryMs ?? 1_000
+    if (isFull) await this.#ballast.release()
     while (!this.#closing.signal.aborted) {
-      if ((await freeBytes(this.#path)) >= reopenBytes && (await this.#reopened())) return
-      await this.#pause(this.#options.reopenEveryMs ?? 1_000)
+      // Failures other than the disk's space may be over at once, or come back with the next write.
+      if (!isFull) await this.#pause(Math.min(everyMs, reopenFirstMs * 2 ** Math.min(20, this.#tries())))
+      if (await this.#mayReopen()) {
+        const fault = await this.#reopened()
+        if (fault === undefined) return
+        if (!isFull && isOutOfSpace(fault.cause)) {
+          isFull = true
+          await this.#ballast.release()
+        }
+      }
+      if (isFull) await this.#pause(everyMs)
+    }
+  }
+
+  #tries(): number {
+    return this.#failing === undefined ? 0 : this.#failing.tries++
+  }
+
+  /** There is what opening takes: space, and files that can be made, written and synced. */
+  async #mayReopen(): Promise<boolean> {
+    if ((await freeBytes(this.#path)) < reopenBytes) return false
+    const names = Array.from({ length: reopenFiles }, (_, at) => join(this.#path, `probe.${at}`))
+    const made = await Promise.allSettled(names.map((name) => open(name, 'w', 0o600)))
+    const files = made.flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
+    try {
+      if (files.length < names.length) return false
+      await files[0]?.writeFile('probe')
+      await files[0]?.sync()
+      return true
+    } catch {
+      return false
+    } finally {
+      await Promise.allSettled(files.map((file) => file.close()))
+      await Promise.allSettled(names.map((name) => rm(name, { force: true })))
     }
   }
 
@@ -186,9 +249,10 @@ export class LevelMetadataStore {
    * As a start of the process would do it: LevelDB decides from its log what there is and writes that into a table anew, the witness is compared,
    * and what was decided in memory beyond it is forgotten.
    */
-  async #reopened(): Promise<boolean> {
+  async #reopened(): Promise<JournalFault | undefined> {
     try {
-      await this.#rows.reopen()
+      const reopen = () => this.#rows.reopen()
+      await (this.#options.reopen?.(reopen) ?? reopen())
       const found = await inspect(this.#rows, { path: this.#path, store: this.#store })
       await this.#witness.close()
       this.#witness = await Witness.begin(this.#path, this.#store)
@@ -199,11 +263,11 @@ export class LevelMetadataStore {
       this.#writer.resume(found)
     } catch (error) {
       this.#tell(error as JournalFault)
-      return false
+      return error as JournalFault
     }
     this.#told = undefined
     this.#options.onReopened?.()
-    return true
+    return undefined
   }
 
   /** Takes the ballast when there is room for more than that. Never rejects. */

@@ -22,6 +22,8 @@ import type { Fact } from './group-writer.ts'
 /** Two files take turns; together they always reach back further than the write-ahead log of 4 MiB. */
 const fileBytesMax = 8 * 1024 * 1024
 const fileNames = ['witness.0', 'witness.1'] as const
+/** A lack of descriptors is over after some batches; each try costs the batch a failed call. */
+const missedMax = 100
 const magic = 'HFWITNS1'
 const headerBytes = 8 + 16
 const entryHeaderBytes = 4 + 4 + 8 + 2
@@ -66,6 +68,9 @@ export class Witness {
   #turn: 0 | 1 = 0
   #file: FileHandle | undefined
   #offset = 0
+  #ended = false
+  /** Batches since its file could not be written. */
+  #missed = 0
 
   private constructor(directory: string, store: Uint8Array) {
     this.#directory = directory
@@ -80,27 +85,34 @@ export class Witness {
     return witness
   }
 
-  /** Never fails: without its witness the store is as safe as before, it only notices less. */
+  /** Never fails: without its witness the store is as safe as before, it only notices less. What failed is tried again, with a new file. */
   async note(batch: number, facts: readonly Fact[]): Promise<void> {
-    if (this.#file === undefined) return
+    if (this.#ended || (this.#file === undefined && ++this.#missed < missedMax)) return
     const entry = encodeEntry(batch, newestOf(facts))
     try {
-      if (this.#offset + entry.length > fileBytesMax) await this.#turnTo(this.#turn === 0 ? 1 : 0)
-      await writeAll(this.#file.fd, entry, this.#offset)
+      if (this.#file === undefined || this.#offset + entry.length > fileBytesMax)
+        await this.#turnTo(this.#turn === 0 ? 1 : 0)
+      await writeAll((this.#file as FileHandle).fd, entry, this.#offset)
       this.#offset += entry.length
     } catch {
-      await this.close()
+      await this.#drop()
     }
   }
 
   async close(): Promise<void> {
+    this.#ended = true
+    await this.#drop()
+  }
+
+  async #drop(): Promise<void> {
+    this.#missed = 0
     const file = this.#file
     this.#file = undefined
     await file?.close().catch(() => {})
   }
 
   async #turnTo(turn: 0 | 1): Promise<void> {
-    await this.#file?.close()
+    await this.#drop()
     this.#turn = turn
     this.#file = await open(join(this.#directory, fileNames[turn]), 'w', 0o600)
     const header = Buffer.concat([Buffer.from(magic), this.#store])

@@ -1,6 +1,7 @@
 export { type Clock, systemClock } from './clock.ts'
 export { makeDirectories } from './directories.ts'
 export { Fault, type FaultCategory } from './errors.ts'
+export type { Failing } from './failing.ts'
 export { GrowingBytes } from './growing-bytes.ts'
 export {
   type AccountId,

@@ -1,0 +1,46 @@
+import { MemoryBus } from '@holdfast/bus'
+import type { AccountReply } from '@holdfast/wire'
+import t from 'tap'
+import { RoutedAccountClient } from '../src/index.ts'
+
+const request = {
+  requestId: new Uint8Array(16),
+  accountId: 'one',
+  caller: undefined,
+  operation: undefined,
+} as never
+
+t.test('while accounts cannot be written nobody is kept waiting', async (t) => {
+  const unavailable = { result: { $case: 'unavailable', value: { overloaded: false } } } as AccountReply
+  let standstill: Error | undefined
+  let asked = 0
+  let answer: () => Promise<AccountReply> = async () => unavailable
+  const host = () => {
+    asked++
+    return answer()
+  }
+  const client = new RoutedAccountClient({
+    bus: new MemoryBus({ onHandlerError: () => {} }),
+    hostOf: () => 'here',
+    local: { hostId: 'here', ask: host, take: host },
+    standstill: () => standstill,
+  })
+  const outcome = () =>
+    client.call(request, { asIs: true }).then(
+      () => 'answered',
+      (error: { code: string; cause: unknown }) => error,
+    )
+  standstill = new Error('no descriptors')
+  t.match(await outcome(), { code: 'ACCOUNTS_UNAVAILABLE', cause: { message: 'no descriptors' } })
+  t.equal(asked, 1, 'it is not asked again and again')
+  answer = async () => ({ result: { $case: 'refusal', value: { status: 'error-notFound' } } }) as AccountReply
+  t.equal(await outcome(), 'answered', 'what a loaded account says counts')
+  answer = () => new Promise(() => {})
+  const alive = setTimeout(() => {}, 5_000)
+  t.match(
+    await outcome(),
+    { code: 'ACCOUNTS_UNAVAILABLE' },
+    'an account that waits for its store is waited for a second',
+  )
+  clearTimeout(alive)
+})

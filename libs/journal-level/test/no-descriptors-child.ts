@@ -1,0 +1,78 @@
+/**
+ * Run under `ulimit -n 256`: writes until descriptors lack, gives them back, and tells what became of the store. One line of JSON.
+ *
+ * Arguments: the store's directory.
+ */
+import { closeSync, openSync } from 'node:fs'
+import { setTimeout as pause } from 'node:timers/promises'
+import { LevelMetadataStore } from '../src/index.ts'
+
+const [, , path = ''] = process.argv
+const row = (number: number) => Buffer.alloc(60_000, `row ${number} `)
+
+const told: string[] = []
+const store = await LevelMetadataStore.open({
+  path,
+  onFailure: ({ message }) => told.push(message),
+  onReopened: () => told.push('reopened'),
+})
+const hold = await store.journals.acquire('one', { owner: 'host' })
+await store.journals.append(hold, row(1))
+
+const held: number[] = []
+try {
+  for (;;) held.push(openSync('/dev/null', 'r'))
+} catch {
+  // All are taken now.
+}
+// LevelDB notices when its log is full and it needs another file.
+let fault: { code?: string; message?: string } = {}
+while (fault.code === undefined) {
+  try {
+    await store.journals.append(hold, row(hold.head + 1))
+  } catch (error) {
+    fault = error as Error
+  }
+}
+const acknowledged = hold.head
+await pause(500)
+const startedMs = performance.now()
+const refusal = await store.lookups.write([{ put: 'now', value: Buffer.from('x') }]).then(
+  () => 'written',
+  (error: { code: string }) => error.code,
+)
+const refusedMs = performance.now() - startedMs
+const readDuring = await countRows()
+const failing = store.failing !== undefined
+
+for (const fd of held) closeSync(fd)
+for (let tries = 0; store.failure !== undefined && tries < 1_000; tries++) await pause(20)
+const { head, chain } = await store.journals.head('one')
+Object.assign(hold, { head, chain })
+await store.journals.append(hold, row(head + 1))
+const wellAgain = store.failing === undefined
+const after = await countRows()
+await store.close()
+console.log(
+  JSON.stringify({
+    told,
+    fault,
+    acknowledged,
+    refusal,
+    refusedMs,
+    readDuring,
+    failing,
+    head,
+    after,
+    wellAgain,
+  }),
+)
+
+async function countRows(): Promise<number> {
+  let count = 0
+  for await (const { seq, bytes } of store.journals.rows(hold, 0)) {
+    if (!row(seq).equals(bytes)) throw new Error(`row ${seq} is another one`)
+    count++
+  }
+  return count
+}

@@ -1,0 +1,114 @@
+/** A store whose writes fail recovers by itself, whatever failed. */
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import type { JournalFault } from '@holdfast/journal'
+import t, { type Test } from 'tap'
+import { LevelMetadataStore } from '../src/index.ts'
+import { directory } from './directories.ts'
+
+const run = promisify(execFile)
+const child = fileURLToPath(new URL('no-descriptors-child.ts', import.meta.url))
+
+t.test(
+  'without descriptors writes are refused at once and reads go on; with descriptors writes come back',
+  async (t) => {
+    const path = await directory(t)
+    const { stdout } = await run('sh', [
+      '-c',
+      'ulimit -n 256 && exec "$0" "$@"',
+      process.execPath,
+      child,
+      path,
+    ])
+    const told = JSON.parse(stdout)
+    t.match(told.fault, { code: 'UNKNOWN' })
+    t.match(told.told[0], /Too many open files/)
+    t.equal(told.told.at(-1), 'reopened')
+    t.equal(told.refusal, 'UNAVAILABLE')
+    t.ok(told.refusedMs < 1_000, `refused after ${told.refusedMs} ms`)
+    t.equal(told.readDuring, told.acknowledged, 'reads go on')
+    t.ok(told.failing)
+    t.ok(
+      told.head === told.acknowledged || told.head === told.acknowledged + 1,
+      'what was unknown is in or not',
+    )
+    t.equal(told.after, told.head + 1, 'everything acknowledged is there')
+    t.ok(told.wellAgain)
+    const again = await LevelMetadataStore.open({ path })
+    t.equal(again.lostBatches, 0)
+    await again.close()
+  },
+)
+
+/** A store whose next commits fail as `plant` says. */
+async function planted(t: Test) {
+  const clock = { nowMs: 0, now: () => clock.nowMs, monotonic: () => clock.nowMs }
+  const plan: { fail: (() => Error) | undefined; reopens: number; reopenFails: number } = {
+    fail: undefined,
+    reopens: 0,
+    reopenFails: 0,
+  }
+  const reopened: (() => void)[] = []
+  const store = await LevelMetadataStore.open({
+    path: await directory(t),
+    reopenEveryMs: 20,
+    clock,
+    commit: async (_changes, commit) => {
+      if (plan.fail !== undefined) throw plan.fail()
+      await commit()
+    },
+    reopen: async (reopen) => {
+      plan.reopens++
+      if (plan.reopenFails-- > 0) throw Object.assign(new Error('EIO: i/o error'), { code: 'EIO' })
+      await reopen()
+    },
+    onReopened: () => reopened.shift()?.(),
+  })
+  // The store's own timers keep nobody alive.
+  const alive = setInterval(() => {}, 1_000)
+  t.teardown(async () => {
+    clearInterval(alive)
+    await store.close()
+  })
+  return { store, plan, clock, nextReopening: () => new Promise<void>((resolve) => reopened.push(resolve)) }
+}
+
+for (const code of ['EIO', 'ENOMEM', 'EMFILE', 'ENFILE'])
+  t.test(`after ${code} the store opens again, and goes on`, async (t) => {
+    const { store, plan, nextReopening } = await planted(t)
+    const hold = await store.journals.acquire('one', { owner: 'host' })
+    await store.journals.append(hold, Buffer.from('one'))
+    plan.fail = () => Object.assign(new Error(`${code}: planted`), { code })
+    plan.reopenFails = 2
+    const reopening = nextReopening()
+    const fault = await store.journals.append(hold, Buffer.from('two')).catch((error: JournalFault) => error)
+    t.match(fault, { code: 'UNKNOWN' })
+    await t.rejects(store.lookups.write([{ put: 'a', value: Buffer.from('b') }]), { code: 'UNAVAILABLE' })
+    t.match(store.failing, { reason: /planted/ })
+    plan.fail = undefined
+    await reopening
+    t.equal(plan.reopens, 3)
+    t.equal((await store.journals.head('one')).head, 1, 'what was unknown is known')
+    await store.journals.append(hold, Buffer.from('two'))
+    t.equal(store.failing, undefined)
+    t.equal(store.lostBatches, 0)
+  })
+
+t.test('one that opens but cannot write fails on since its first failure', async (t) => {
+  const { store, plan, clock, nextReopening } = await planted(t)
+  const write = () => store.lookups.write([{ put: 'a', value: Buffer.from('b') }])
+  plan.fail = () => Object.assign(new Error('EIO: planted'), { code: 'EIO' })
+  for (let round = 0; round < 5; round++) {
+    const reopening = nextReopening()
+    await t.rejects(write(), { code: 'UNKNOWN' })
+    await reopening
+    clock.nowMs += 5_000
+  }
+  t.equal(store.failing?.sinceMs, 0)
+  clock.nowMs += 10_000
+  t.equal(store.failing, undefined, 'nothing was tried for long: nobody knows')
+  plan.fail = undefined
+  await write()
+  t.equal(store.failing, undefined)
+})
