@@ -1,19 +1,20 @@
 /**
- * Stands where `*.gofile.io` stands for clients that have those names built in: ends their TLS with a certificate of an authority
- * made for this run, and passes each request on by the name it was sent to.
+ * Stands where `gofile.io` and its hosts stand for clients that have those names built in: ends their TLS with a certificate of an
+ * authority made for this run, and passes each request on by the name it was sent to, as an operator's proxy does.
  */
 import { execFile } from 'node:child_process'
-import { readFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import http, { type IncomingMessage, type ServerResponse } from 'node:http'
 import https from 'node:https'
 import type net from 'node:net'
 import { join } from 'node:path'
+import type { TLSSocket } from 'node:tls'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
 export interface Authority {
-  /** PEM file for `SSL_CERT_FILE`. */
+  /** PEM file of the authority's certificate. */
   caFile: string
   key: string
   cert: string
@@ -23,30 +24,15 @@ export interface Authority {
 export async function makeAuthority(folder: string, domain: string): Promise<Authority> {
   const file = (name: string) => join(folder, name)
   const subject = (name: string) => ['-subj', `/CN=${name}`, '-days', '2', '-nodes', '-newkey', 'rsa:2048']
-  await openssl([
-    'req',
-    '-x509',
-    ...subject('Test authority'),
-    '-keyout',
-    file('ca.key'),
-    '-out',
-    file('ca.pem'),
-  ])
+  // Clients that check strictly (Python 3.13) want to see what the authority's key is for.
+  const uses = ['-addext', 'keyUsage=critical,keyCertSign,cRLSign']
+  const made = ['-keyout', file('ca.key'), '-out', file('ca.pem')]
+  await openssl(['req', '-x509', ...subject('Test authority'), ...uses, ...made])
   await openssl(['req', ...subject(domain), '-keyout', file('host.key'), '-out', file('host.csr')])
-  const names = `subjectAltName=DNS:${domain},DNS:*.${domain}`
-  await run('sh', ['-c', 'printf %s "$1" > "$2"', 'sh', names, file('host.ext')])
-  const signed = [
-    '-CA',
-    file('ca.pem'),
-    '-CAkey',
-    file('ca.key'),
-    '-CAcreateserial',
-    '-days',
-    '2',
-    '-extfile',
-    file('host.ext'),
-  ]
-  await openssl(['x509', '-req', '-in', file('host.csr'), ...signed, '-out', file('host.pem')])
+  await writeFile(file('host.ext'), `subjectAltName=DNS:${domain},DNS:*.${domain}\n`)
+  const by = ['-CA', file('ca.pem'), '-CAkey', file('ca.key'), '-CAcreateserial', '-days', '2']
+  const extended = ['-extfile', file('host.ext'), '-out', file('host.pem')]
+  await openssl(['x509', '-req', '-in', file('host.csr'), ...by, ...extended])
   const [key, cert] = await Promise.all([
     readFile(file('host.key'), 'utf8'),
     readFile(file('host.pem'), 'utf8'),
@@ -61,66 +47,78 @@ async function openssl(args: string[]): Promise<void> {
   })
 }
 
-export class TlsProxy {
-  /** Requests by host, method and path, as they were passed on. */
-  readonly passed: string[] = []
-  readonly #tls: https.Server
-  readonly #connect: http.Server
-  readonly #agent = new http.Agent({ keepAlive: true })
-  readonly #upstreamOf: (host: string) => string
+/** A request as it was passed on. */
+export interface Call {
+  /** First label of the host's name; empty for the domain itself. */
+  host: string
+  method: string
+  /** With its query. */
+  path: string
+  /** Of the answer; 0 while there is none. */
+  status: number
+}
 
-  /** @param upstreamOf base URL (http) for a host name as clients call it. */
-  constructor(authority: Authority, upstreamOf: (host: string) => string) {
+export class TlsProxy {
+  readonly #tls: https.Server
+  readonly #agent = new http.Agent({ keepAlive: true })
+  readonly #domain: string
+  readonly #upstreamOf: (host: string) => string
+  readonly #callsTo = new Map<string, Call[]>()
+
+  /** @param upstreamOf base URL (http) for a host, named by its first label. */
+  constructor(authority: Authority, domain: string, upstreamOf: (host: string) => string) {
+    this.#domain = domain
     this.#upstreamOf = upstreamOf
     this.#tls = https.createServer({ key: authority.key, cert: authority.cert }, (request, response) =>
       this.#pass(request, response),
     )
-    // As a proxy for CONNECT it ends the TLS of whatever name is asked for itself.
-    this.#connect = http.createServer().on('connect', (_request, socket) => {
-      socket.write('HTTP/1.1 200 Connection established\r\n\r\n')
-      this.#tls.emit('connection', socket)
+  }
+
+  /** Listens as every host, on every address of this machine. */
+  listen(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#tls.once('error', reject)
+      this.#tls.listen(443, '0.0.0.0', () => resolve())
     })
   }
 
-  /** Listens as the host itself. @throws when this process may not. */
-  async listenAsHost(address: string): Promise<void> {
-    await listen(this.#tls, address, 443)
-  }
-
-  /** Listens for CONNECT; resolves with what `HTTPS_PROXY` should say. */
-  async listenAsProxy(): Promise<string> {
-    await listen(this.#connect, '127.0.0.1', 0)
-    return `http://127.0.0.1:${(this.#connect.address() as net.AddressInfo).port}`
+  /** Calls that came in on one address of ours, in the order in which they began. Grows. */
+  callsTo(address: string): Call[] {
+    const calls = this.#callsTo.get(address) ?? []
+    this.#callsTo.set(address, calls)
+    return calls
   }
 
   async close(): Promise<void> {
     this.#agent.destroy()
     this.#tls.closeAllConnections()
-    this.#connect.closeAllConnections()
-    await Promise.all(
-      [this.#tls, this.#connect].map((server) => new Promise((closed) => server.close(closed))),
-    )
+    await new Promise((closed) => this.#tls.close(closed))
   }
 
   #pass(request: IncomingMessage, response: ServerResponse): void {
-    const host = (request.headers.host ?? '').replace(/:\d+$/, '')
-    const upstream = new URL(this.#upstreamOf(host))
-    this.passed.push(`${host} ${request.method} ${request.url}`)
-    const { hostname, port } = upstream
-    const { method, url: path, headers } = request
-    const onward = http.request({ hostname, port, method, path, headers, agent: this.#agent })
+    const socket = request.socket as TLSSocket
+    const name = (request.headers.host ?? '').replace(/:\d+$/, '')
+    const host = name === this.#domain ? '' : name.slice(0, -this.#domain.length - 1)
+    const { method = '', url: path = '', headers } = request
+    const call: Call = { host, method, path, status: 0 }
+    this.callsTo(socket.localAddress ?? '').push(call)
+    const { hostname, port } = new URL(this.#upstreamOf(host))
+    const forwarded = { ...headers, 'x-forwarded-for': personAt(socket), 'x-forwarded-proto': 'https' }
+    const onward = http.request({ hostname, port, method, path, headers: forwarded, agent: this.#agent })
     onward.once('response', (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.headers)
+      call.status = answer.statusCode ?? 502
+      response.writeHead(call.status, answer.headers)
       answer.pipe(response)
+      // What breaks behind must not look whole in front.
+      answer.once('error', () => response.destroy())
     })
     onward.once('error', () => (response.headersSent ? response.destroy() : response.writeHead(502).end()))
+    response.once('close', () => onward.destroy())
     request.pipe(onward)
   }
 }
 
-function listen(server: net.Server, address: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, address, () => resolve())
-  })
+/** Each person calls an address of the proxy's own and counts as a neighbour on the internet with the same last number. */
+function personAt({ localAddress = '' }: net.Socket): string {
+  return `203.0.113.${localAddress.split('.').at(-1)}`
 }

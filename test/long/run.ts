@@ -1,6 +1,6 @@
 /**
  * The long suites, in full: `npm run test:long -- [--rounds 200] [--states 5000] [--seed N] [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>]
- * [--attack <words>] [--seconds 8] [--only states|crash|large|cluster|abuse]`. Prints what was tried and found; the exit code says whether every promise was
+ * [--attack <words>] [--seconds 8] [--only states|crash|large|cluster|abuse|clients]`. Prints what was tried and found; the exit code says whether every promise was
  * kept. `npm test` runs a short form of each.
  */
 import assert from 'node:assert/strict'
@@ -8,6 +8,8 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { commandLine, headOf } from '../../infra/command-line.ts'
 import { searchCrashStates, statesUntilLieIsFound } from '../../libs/chunk-store/test/support/crash-search.ts'
+import { runClients } from '../clients/run-clients.ts'
+import { clientsTable } from '../clients/table.ts'
 import { faults } from '../cluster/faults/faults.ts'
 import { faultsOf, runFaultSuite, tableOf } from '../cluster/faults/run-faults.ts'
 import { abuseCommand } from './abuse/own-network.ts'
@@ -83,6 +85,15 @@ await suite('abuse', `attacks beside ordinary users: ${options.seconds} s each`,
   const [code] = await once(spawn(command, args, { env, stdio: 'inherit' }), 'exit')
   assert.equal(code, 0, 'not every attack was held, see the table')
   return ''
+})
+await suite('clients', "other people's clients, unmodified, with default settings", async () => {
+  const rows = await runClients({
+    full: true,
+    report: ({ client, what }) => console.log(`  ${client}: ${what}`),
+  })
+  const table = clientsTable(rows).join('\n')
+  assert.ok(!rows.some(({ result }) => result === 'failed'), table)
+  return table
 })
 console.log(`\n${passed} passed, ${failed} failed`)
 process.exitCode = failed === 0 ? 0 : 1

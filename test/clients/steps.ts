@@ -1,0 +1,98 @@
+/** What one client is asked to do, step by step, and what came of each. */
+import type { Call } from './tls-proxy.ts'
+import type { Person, World } from './world.ts'
+
+export interface Client {
+  name: string
+  /** What it says of itself, or what it is pinned to. */
+  version(person: Person): Promise<string>
+  play(scene: Scene): Promise<void>
+}
+
+export interface Scene {
+  world: World
+  person: Person
+  /** Larger files and folders, as in the long form. */
+  full: boolean
+  /** Does one thing as a person would, and checks what came of it by throwing. */
+  step(what: string, act: () => Promise<void>): Promise<void>
+  /**
+   * Does what this client cannot do against any service, or against none that keeps the contract.
+   * @param own what the client gets wrong, and what its failure says.
+   * @param act must throw what `shows` matches: a client that mends itself is told by a failure here, and so is another fault.
+   */
+  clientsOwn(what: string, own: ClientsOwn, act: () => Promise<unknown>): Promise<void>
+}
+
+export interface ClientsOwn {
+  why: string
+  shows: RegExp
+}
+
+export interface Row {
+  client: string
+  version: string
+  what: string
+  calls: Call[]
+  result: 'ok' | 'failed' | "client's own"
+  /** Why it failed, or what the client gets wrong. */
+  detail: string
+  ms: number
+}
+
+/** Plays one client as a person who has nothing else. */
+export async function play(
+  client: Client,
+  { world, full, report }: { world: World; full: boolean; report: (row: Row) => void },
+): Promise<void> {
+  const person = await world.person(client.name)
+  let version = ''
+  const act = async (what: string, own: ClientsOwn | undefined, run: () => Promise<unknown>) => {
+    const first = person.calls.length
+    const started = performance.now()
+    const failure = await run().then(
+      () => undefined,
+      (error: Error) => error,
+    )
+    const row = {
+      client: client.name,
+      version,
+      what,
+      calls: person.calls.slice(first),
+      ms: Math.round(performance.now() - started),
+    }
+    if (own !== undefined && failure !== undefined && own.shows.test(failure.message))
+      report({ ...row, result: "client's own", detail: own.why })
+    else if (own !== undefined && failure === undefined)
+      report({
+        ...row,
+        result: 'failed',
+        detail: `works, though it is listed as the client's own fault: ${own.why}`,
+      })
+    else
+      report({
+        ...row,
+        result: failure === undefined ? 'ok' : 'failed',
+        detail: failure?.stack ?? failure?.message ?? '',
+      })
+  }
+  const scene: Scene = {
+    world,
+    person,
+    full,
+    step: (what, run) => act(what, undefined, run),
+    clientsOwn: act,
+  }
+  await act('starts', undefined, async () => {
+    version = await client.version(person)
+  })
+  await client.play(scene).catch((error: Error) => act('goes on', undefined, () => Promise.reject(error)))
+}
+
+/** The version of a Python client, as it is installed. */
+export function pinned(name: string): Client['version'] {
+  return async (person) => {
+    const ask = `from importlib.metadata import version; print(version("${name}"))`
+    return (await person.python(name, 'python', ['-c', ask])).trim()
+  }
+}
