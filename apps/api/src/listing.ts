@@ -66,11 +66,23 @@ export async function readListing(call: Call, name: string, query: Static<typeof
   const page = view.page
     ? { ...view.page, page: query.page }
     : { page: 1, pageSize: request.pageSize, totalCount: 1 }
+  const presented = { nowSeconds, tokenCounter: view.tokenCounter }
   return okWritten(
-    (json) =>
-      call.parts.present.write(json, { ...view, item }, { nowSeconds, tokenCounter: view.tokenCounter }),
+    {
+      bytes: bytesOf(item) + (view.files === undefined ? 0 : (view.files.ids.length / 16) * itemBytes),
+      write: (json) => call.parts.present.write(json, { ...view, item }, presented),
+    },
     presentPage(page),
   )
+}
+
+/** What an item takes in an answer, about. */
+export const itemBytes = 800
+
+function bytesOf({ children }: Item): number {
+  let bytes = itemBytes
+  for (const child of children) bytes += bytesOf(child)
+  return bytes
 }
 
 /** Something here stayed closed to the password. */

@@ -12,7 +12,9 @@ import {
   parametersOf,
   Refusal,
   type RequestGuesses,
+  sendWritten,
   tokenOf,
+  WrittenAnswer,
 } from '@holdfast/http-kit'
 import { parseToken, requestIdOfKey } from '@holdfast/kernel'
 import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
@@ -68,15 +70,23 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
     url: operation.path,
     config: { endpoint: operation.name },
     schema: schemaOf(operation),
-    handler: (request) => guessing(parts.limits, request, (guesses) => answer(request, guesses)),
+    handler: async (request, reply) => {
+      const result = await guessing(parts.limits, request, (guesses) => answer(request, guesses))
+      if (!(result instanceof WrittenAnswer)) return result
+      const charge = () => parts.limits.charge(request, doorOf(request).name)
+      return await sendWritten(request, reply, { answer: result, budget: parts.answers, charge })
+    },
   })
 
-  async function answer(request: FastifyRequest, guesses: RequestGuesses): Promise<object> {
+  function doorOf(request: FastifyRequest): Door {
     const { otherDoor } = operation
-    const isOther = otherDoor?.isAskedFor(request) === true
-    const door: Door = isOther ? otherDoor.door : operation
+    return otherDoor?.isAskedFor(request) === true ? otherDoor.door : operation
+  }
+
+  async function answer(request: FastifyRequest, guesses: RequestGuesses): Promise<object> {
+    const door = doorOf(request)
     // The host drew on the budget of the operation's own door.
-    if (isOther) await parts.limits.takeAddress(request, door.name)
+    if (door !== operation) await parts.limits.takeAddress(request, door.name)
     const tier = door.tier ?? ''
     const signedIn = await signIn(parts, { request, guesses }, door.token)
     const asking = { parts, request, guesses, signedIn }

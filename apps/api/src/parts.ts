@@ -1,5 +1,6 @@
 /** The long-lived parts all operations share. */
-import { ItemPresenter } from '@holdfast/http-kit'
+
+import { AnswerBudget, ItemPresenter } from '@holdfast/http-kit'
 import type { IdCodec, MailProofs } from '@holdfast/kernel'
 import { AcceptedTokens } from './accepted-tokens.ts'
 import type { ApiDeps } from './deps.ts'
@@ -13,6 +14,8 @@ export interface ApiParts extends ApiDeps {
   tokens: AcceptedTokens
   passwords: PasswordHasher
   mailProofs: MailProofs
+  /** Bytes of answers that are made and not yet with their readers. */
+  answers: AnswerBudget
   /** 32 bytes: what a client's key becomes an account with. */
   idempotencySecret: Uint8Array
 }
@@ -31,6 +34,7 @@ export function partsOf(deps: ApiDeps): ApiParts {
     tokens: new AcceptedTokens(),
     passwords: new PasswordHasher(),
     mailProofs: deps.keyring.mailProofs,
+    answers: deps.budgets?.answers ?? new AnswerBudget(),
     idempotencySecret: deps.keyring.derive('idempotency'),
   }
 }

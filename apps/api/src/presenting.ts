@@ -1,7 +1,8 @@
 /** Views of accounts as answers. */
-import type { ItemShape } from '@holdfast/http-kit'
+import { type ItemShape, okWritten, type WrittenAnswer, writeMembers } from '@holdfast/http-kit'
 import type { AccountView, ContentView, CopyView, DirectLinkView, ItemsView } from '@holdfast/wire'
 import type { Call } from './call.ts'
+import { itemBytes } from './listing.ts'
 
 export function presentContent(call: Call, view: ContentView): ItemShape {
   if (view.item === undefined) throw new Error('the account answered without an item')
@@ -9,30 +10,32 @@ export function presentContent(call: Call, view: ContentView): ItemShape {
 }
 
 /** `{<source id>: {status, data: <item>}}` of the items, one per id asked for. */
-export function presentItems(call: Call, ids: readonly string[], view: ItemsView): Record<string, ItemShape> {
-  const shapes: Record<string, ItemShape> = {}
-  for (const [index, item] of view.items.entries()) {
-    const data = call.parts.present.item(item, { nowSeconds: call.nowSeconds })
-    shapes[ids[index] ?? item.id] = { status: 'ok', data }
-  }
-  return shapes
+export function presentItems(call: Call, ids: readonly string[], { items }: ItemsView): WrittenAnswer {
+  return okWritten({
+    bytes: items.length * itemBytes,
+    write: (json) =>
+      writeMembers(json, items.entries(), ([index, item]) => {
+        const data = call.parts.present.item(item, { nowSeconds: call.nowSeconds })
+        return [ids[index] ?? item.id, { status: 'ok', data }]
+      }),
+  })
 }
 
 /** Likewise of copies; `data` says what of each. */
 export function presentCopies(
   call: Call,
-  view: CopyView,
+  { results }: CopyView,
   dataOf: (item: ItemShape) => ItemShape,
-): Record<string, ItemShape> {
-  const shapes: Record<string, ItemShape> = {}
-  for (const { sourceId, item } of view.results) {
-    if (item === undefined) continue
-    shapes[sourceId] = {
-      status: 'ok',
-      data: dataOf(call.parts.present.item(item, { nowSeconds: call.nowSeconds })),
-    }
-  }
-  return shapes
+): WrittenAnswer {
+  const made = results.flatMap(({ sourceId, item }) => (item === undefined ? [] : [{ sourceId, item }]))
+  return okWritten({
+    bytes: made.length * itemBytes,
+    write: (json) =>
+      writeMembers(json, made, ({ sourceId, item }) => {
+        const data = dataOf(call.parts.present.item(item, { nowSeconds: call.nowSeconds }))
+        return [sourceId, { status: 'ok', data }]
+      }),
+  })
 }
 
 export function presentDirectLink(call: Call, view: DirectLinkView): ItemShape {

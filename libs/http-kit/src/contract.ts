@@ -56,7 +56,9 @@ export interface RateLimits {
    * @throws Refusal error-rateLimit, by the promise
    */
   takeAddress(request: FastifyRequest, endpoint: string): Promise<void> | undefined
-  /** Likewise for the account, once the token was accepted. @throws Refusal error-rateLimit */
+  /** One request more of the address' budget of the endpoint, for an answer larger than most. Refuses nothing now: the next request is. */
+  charge(request: FastifyRequest, endpoint: string): void
+  /** As `takeAddress`, for the account, once the token was accepted. @throws Refusal error-rateLimit */
   takeAccount(request: FastifyRequest, endpoint: string, accountId: string): Promise<void>
   /**
    * Before a token, a share code or a password is tried. Wrong guesses and guesses under way never exceed the address' budget: when only those

@@ -16,7 +16,6 @@ import { clientAddress, proxyTrust } from './addresses.ts'
 import { bodyBytesMaxDefault, parseBody, parseForm } from './bodies.ts'
 import { type ConnectionLimits, Connections, type RequestHandler } from './connections.ts'
 import type { HttpHostOptions } from './contract.ts'
-import { JsonWriter } from './json-writer.ts'
 import { KnownPaths } from './known-paths.ts'
 import { pathOf } from './log.ts'
 import { httpCodeOf, Refusal, refusalOf, unavailableRetrySeconds } from './refusals.ts'
@@ -70,10 +69,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
 
   // Parameters are checked by the operations, in the contract's order; schemas of routes serve the OpenAPI document.
   app.setValidatorCompiler(() => () => true)
-  // Bytes are sent as they are; fastify's types speak of strings alone.
-  app.setSerializerCompiler(
-    () => (data) => (data instanceof JsonBytes ? (data.bytes as unknown as string) : JSON.stringify(data)),
-  )
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data))
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body, done) => {
     try {
@@ -166,24 +162,6 @@ export function ok<T>(data: T): { status: 'ok'; data: T }
 export function ok<T, M>(data: T, metadata: M): { status: 'ok'; data: T; metadata: M }
 export function ok(data: unknown, metadata?: unknown) {
   return metadata === undefined ? { status: 'ok', data } : { status: 'ok', data, metadata }
-}
-
-/** An answer that is JSON already, in UTF-8. */
-export class JsonBytes {
-  readonly bytes: Buffer
-
-  constructor(bytes: Buffer) {
-    this.bytes = bytes
-  }
-}
-
-/** The body of a successful answer whose `data` is written as JSON. */
-export function okWritten(writeData: (json: JsonWriter) => void, metadata?: unknown): JsonBytes {
-  const json = new JsonWriter()
-  json.text('{"status":"ok","data":')
-  writeData(json)
-  json.text(metadata === undefined ? '}' : `,"metadata":${JSON.stringify(metadata)}}`)
-  return new JsonBytes(json.done())
 }
 
 /** What is the service's own fault. A full disk is one line without a stack for each who is refused: there are many then, and all say the same. */

@@ -30,7 +30,7 @@ export type {
 export type { ToldCounts } from './counter-table.ts'
 export { drainOnClose } from './drain.ts'
 export { guessing, RequestGuesses } from './guesses.ts'
-export { createHttpHost, JsonBytes, logFailure, ok, okWritten, takeOver } from './host.ts'
+export { createHttpHost, logFailure, ok, takeOver } from './host.ts'
 export { createLog, pathOf, standardError } from './log.ts'
 export { booleanOf, integerOf, parametersOf, refined } from './parameters.ts'
 export {
@@ -50,3 +50,4 @@ export {
 } from './rate-limits.ts'
 export { httpCodeOf, Refusal, refusalOf, unavailableRetrySeconds } from './refusals.ts'
 export { accountCookieOf, bearerOf, oneToken, tokenOf } from './token-transport.ts'
+export { okWritten, sendWritten, WrittenAnswer, writeMembers } from './written-answer.ts'

@@ -29,6 +29,26 @@ const plainInUrl = asciiTable((character) => encodeURIComponent(character) === c
 export class JsonWriter {
   #bytes = Buffer.allocUnsafe(firstBytes)
   #at = 0
+  #sliceBytes: number
+
+  /** @param sliceBytes `full` from here on. Default: never. */
+  constructor(sliceBytes = Number.POSITIVE_INFINITY) {
+    this.#sliceBytes = sliceBytes
+  }
+
+  /** As much was written as makes a slice: whoever can stop here does. */
+  get full(): boolean {
+    return this.#at >= this.#sliceBytes
+  }
+
+  /** What was written since the last slice. @param sliceBytes of the next one */
+  slice(sliceBytes: number): Buffer {
+    const written = this.done()
+    this.#bytes = Buffer.allocUnsafe(firstBytes)
+    this.#at = 0
+    this.#sliceBytes = sliceBytes
+    return written
+  }
 
   /** What was written; the writer is not to be used any more. */
   done(): Buffer {
@@ -42,6 +62,11 @@ export class JsonWriter {
     const grown = Buffer.allocUnsafe(Math.max(least, this.#bytes.length * 2))
     grown.set(this.#bytes.subarray(0, this.#at))
     this.#bytes = grown
+  }
+
+  /** The same for what will be written in slices: no more than one of them needs. */
+  expect(bytes: number): void {
+    this.reserve(Math.min(bytes, this.#sliceBytes))
   }
 
   /** JSON as it is. */

@@ -40,6 +40,9 @@ export const linkSeconds = 6 * 60 * 60
 /** Capabilities remembered, some 300 bytes each: uploads into one folder within a second have the same one. */
 const rememberedCapabilitiesMax = 1_024
 
+/** A content and its page, of which columns hold some files. */
+export type Listed = Pick<ContentView, 'files'> & { item: Item; places: readonly number[] }
+
 export type ItemShape = Record<string, unknown>
 
 export class ItemPresenter {
@@ -59,22 +62,11 @@ export class ItemPresenter {
     return view.extra === undefined ? shape : Object.assign(shape, view.extra)
   }
 
-  /** Writes the item with everything below it: what `item` gives, whether or not the files came as columns. */
-  write(
-    json: JsonWriter,
-    listed: Pick<ContentView, 'files' | 'places'> & { item: Item },
-    view: PresentView,
-  ): void {
-    const { item, files } = listed
-    const shape = this.item(files === undefined ? item : { ...item, children: [] }, view)
-    if (files === undefined) {
-      json.text(JSON.stringify(shape))
-      return
-    }
-    delete shape.children
-    json.text(`${JSON.stringify(shape).slice(0, -1)},"children":{`)
-    this.#writeMembers(json, { ...listed, files }, view)
-    json.text('}}')
+  /** Writes the item with everything below it: what `item` gives, whether or not the files came as columns. Yields when the writer is full. */
+  *write(json: JsonWriter, listed: Listed, view: PresentView): Generator<void, void> {
+    const { item } = listed
+    if (item.isFolder && item.canAccess) yield* this.#writeFolder(json, listed, view)
+    else json.text(JSON.stringify(this.item(item, view)))
   }
 
   /** The record of a direct link, as under an item's `directLinks`. */
@@ -158,29 +150,42 @@ export class ItemPresenter {
     return children
   }
 
-  /** The children of a page in their order: rows of files, and the others at their places. */
-  #writeMembers(
-    json: JsonWriter,
-    { item, files, places }: { item: Item; files: FileColumns; places: readonly number[] },
-    view: PresentView,
-  ): void {
+  /** Its children in their order: rows of files, and the others at their places. */
+  *#writeFolder(json: JsonWriter, { item, files, places }: Listed, view: PresentView): Generator<void, void> {
+    const shape = this.#shape({ ...item, children: [] }, view, '')
+    delete shape.children
+    json.text(`${JSON.stringify(shape).slice(0, -1)},"children":{`)
+    let capability: string | undefined
+    const rows = files && this.#rowsOf(files, item, view)
+    if (rows !== undefined) json.expect(rows.bytes)
+    let left = rows?.left ?? 0
+    const count = item.children.length + left
+    for (let place = 0, others = 0; place < count; place++) {
+      if (json.full) yield
+      if (place > 0) json.comma()
+      if (left > 0 && place !== places[others]) {
+        rows?.write(json)
+        left--
+        continue
+      }
+      const child = item.children[others++] as Item
+      json.text(`"${child.id}":`)
+      if (child.isFolder && child.children.length > 0) {
+        yield* this.#writeFolder(json, { item: child, files: undefined, places: noPlaces }, view)
+        continue
+      }
+      if (!child.isFolder) capability ??= this.#capability(item.id, item, view)
+      json.text(JSON.stringify(this.#shape(child, view, capability ?? '')))
+    }
+    json.text('}}')
+  }
+
+  #rowsOf(files: FileColumns, item: Item, view: PresentView): FileRows {
     const { downloadUrl, serversOf } = this.#settings
     const capability = this.#capability(item.id, item, view)
     const { nowSeconds } = view
     const facts = { folderId: item.id, isOwner: item.isOwner, downloadUrl, capability, serversOf, nowSeconds }
-    const rows = new FileRows(files, facts)
-    json.reserve(rows.bytes)
-    const count = item.children.length + rows.left
-    for (let place = 0, others = 0; place < count; place++) {
-      if (place > 0) json.comma()
-      if (rows.left > 0 && place !== places[others]) {
-        rows.write(json)
-        continue
-      }
-      const child = item.children[others++] as Item
-      const shape = this.#shape(child, view, child.isFolder ? '' : capability)
-      json.text(`"${child.id}":${JSON.stringify(shape)}`)
-    }
+    return new FileRows(files, facts)
   }
 
   /** For files directly in this folder, as seen by the viewer of `seen`. */
@@ -205,6 +210,7 @@ export class ItemPresenter {
 }
 
 const none = new Uint8Array(0)
+const noPlaces: readonly number[] = []
 
 /** A child that this viewer may see but not enter. */
 function lockedShape(item: Item): ItemShape {

@@ -106,6 +106,12 @@ export class CountingRateLimits implements RateLimits {
     }
   }
 
+  charge(request: FastifyRequest, endpoint: string): void {
+    if (this.#off) return
+    const budget = this.#policies.endpoints[endpoint] ?? this.#policies.standard
+    this.#count(`a ${endpoint} `, clientAddress(request), budget, 1)
+  }
+
   async takeAccount(request: FastifyRequest, endpoint: string, accountId: string): Promise<void> {
     if (this.#off) return
     const { accounts, endpoints, standard } = this.#policies

@@ -30,7 +30,7 @@ export function copyContents(app: FastifyInstance, parts: ApiParts) {
         password: password || undefined,
         skipUnreadable: false,
       })
-      return ok(call.wantsRepresentation ? presentCopies(call, view, (item) => item) : {})
+      return call.wantsRepresentation ? presentCopies(call, view, (item) => item) : ok({})
     },
   })
 }

@@ -23,7 +23,7 @@ export function deleteContents(app: FastifyInstance, parts: ApiParts) {
         $case: 'deleteContents',
         value: { contentIds: contentsId, representation },
       })
-      return ok(result.$case === 'items' ? presentItems(call, contentsId, result.value) : {})
+      return result.$case === 'items' ? presentItems(call, contentsId, result.value) : ok({})
     },
   })
 }

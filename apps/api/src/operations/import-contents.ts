@@ -1,4 +1,3 @@
-import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { copy } from '../copying.ts'
@@ -25,7 +24,7 @@ export function importContents(app: FastifyInstance, parts: ApiParts) {
         password: password || undefined,
         skipUnreadable: true,
       })
-      return ok(presentCopies(call, view, (item) => (call.wantsRepresentation ? item : { id: item.id })))
+      return presentCopies(call, view, (item) => (call.wantsRepresentation ? item : { id: item.id }))
     },
   })
 }

@@ -21,7 +21,7 @@ export function moveContents(app: FastifyInstance, parts: ApiParts) {
     async handle(call, { contentsId, folderId }) {
       await call.refuseForeign([...contentsId, folderId], 'error-notOwner')
       const result = await call.askOwn({ $case: 'moveContents', value: { contentIds: contentsId, folderId } })
-      return ok(call.wantsRepresentation ? presentItems(call, contentsId, viewOf(result, 'items')) : {})
+      return call.wantsRepresentation ? presentItems(call, contentsId, viewOf(result, 'items')) : ok({})
     },
   })
 }

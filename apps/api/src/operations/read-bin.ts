@@ -1,7 +1,8 @@
-import { ok } from '@holdfast/http-kit'
+import { okWritten, writeMembers } from '@holdfast/http-kit'
 import type { Item } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
 import { type Call, type Result, viewOf } from '../call.ts'
+import { itemBytes } from '../listing.ts'
 import { serve } from '../operation.ts'
 import type { ApiParts } from '../parts.ts'
 import { mapAnswer } from '../schemas.ts'
@@ -16,17 +17,24 @@ export function readBin(app: FastifyInstance, parts: ApiParts) {
     token: 'needed',
     answer: mapAnswer('{childrenCount, children: items keyed by UUID, with recycledTime}'),
     async handle(call) {
-      return ok(presentBin(call, await call.askOwn({ $case: 'readBin', value: {} })))
+      return presentBin(call, await call.askOwn({ $case: 'readBin', value: {} }))
     },
   })
 }
 
 function presentBin(call: Call, result: Result) {
-  const children: Record<string, object> = {}
-  for (const item of itemsOf(result)) {
-    children[item.id] = call.parts.present.item(item, { nowSeconds: call.nowSeconds })
-  }
-  return { childrenCount: Object.keys(children).length, children }
+  const items = itemsOf(result)
+  return okWritten({
+    bytes: items.length * itemBytes,
+    *write(json) {
+      json.text(`{"childrenCount":${items.length},"children":`)
+      yield* writeMembers(json, items, (item) => [
+        item.id,
+        call.parts.present.item(item, { nowSeconds: call.nowSeconds }),
+      ])
+      json.text('}')
+    },
+  })
 }
 
 function itemsOf(result: Result): Item[] {

@@ -20,7 +20,7 @@ export function restoreContents(app: FastifyInstance, parts: ApiParts) {
     async handle(call, { contentsId }) {
       await call.refuseForeign(contentsId, 'error-notOwner')
       const result = await call.askOwn({ $case: 'restoreContents', value: { contentIds: contentsId } })
-      return ok(call.wantsRepresentation ? presentItems(call, contentsId, viewOf(result, 'items')) : {})
+      return call.wantsRepresentation ? presentItems(call, contentsId, viewOf(result, 'items')) : ok({})
     },
   })
 }

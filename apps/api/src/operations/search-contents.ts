@@ -1,4 +1,4 @@
-import { integerOf, ok, presentPage, refined } from '@holdfast/http-kit'
+import { integerOf, okWritten, presentPage, refined, writeMembers } from '@holdfast/http-kit'
 import type { SearchHit } from '@holdfast/wire'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
@@ -9,6 +9,8 @@ import type { ApiParts } from '../parts.ts'
 import { mapAnswer, pageAnswer, readerPassword, uuidOrCode } from '../schemas.ts'
 
 const hitsMax = 10_000
+/** What a hit takes in an answer, about. */
+const hitBytes = 250
 
 const time = (description: string) =>
   Type.Optional(refined(Type.Integer({ description: `${description}, Unix seconds` }), integerOf))
@@ -57,16 +59,17 @@ export function searchContents(app: FastifyInstance, parts: ApiParts) {
         },
       })
       const view = viewOf(result, 'search')
-      const hits = presentHits(view.hits)
-      return view.page === undefined ? ok(hits) : ok(hits, presentPage({ ...view.page, page: input.page }))
+      return okWritten(
+        {
+          bytes: view.hits.length * hitBytes,
+          write: (json) => writeMembers(json, view.hits, presentHit),
+        },
+        view.page && presentPage({ ...view.page, page: input.page }),
+      )
     },
   })
 }
 
-function presentHits(hits: readonly SearchHit[]) {
-  const byId: Record<string, object> = {}
-  for (const { id, isFolder, name, size, createTime } of hits) {
-    byId[id] = { id, type: isFolder ? 'folder' : 'file', name, size, createTime }
-  }
-  return byId
+function presentHit({ id, isFolder, name, size, createTime }: SearchHit) {
+  return [id, { id, type: isFolder ? 'folder' : 'file', name, size, createTime }] as const
 }

@@ -1,0 +1,180 @@
+/**
+ * Answers that are written as JSON when they are sent, piece by piece if they are large.
+ *
+ * Up to 1 MiB, which is more than a page of 1,000 plain files, an answer is one buffer that fastify sends. A larger one goes out in
+ * slices: one is made, written, and waited for until the socket has taken it; then the loop turns before the next is made. So no
+ * answer holds the loop for more than a few milliseconds, and a reader that does not read keeps one slice in memory. What is made and
+ * not yet with its reader draws on the process' `AnswerBudget`, room being taken before anything is made.
+ */
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { clientAddress, networkOf } from './addresses.ts'
+import type { AnswerBudget, AnswerShare } from './answer-budget.ts'
+import { logFailure, takeOver } from './host.ts'
+import { JsonWriter } from './json-writer.ts'
+import { refusalOf } from './refusals.ts'
+
+/** Sent as one buffer: half as much again as a page of 1,000 plain files. */
+const wholeBytesMax = 1024 * 1024
+/** Of larger answers: a millisecond of work. */
+const sliceBytes = 256 * 1024
+/** Answers below it are not counted: sockets take as much at once. */
+const freeBytesMax = 64 * 1024
+const contentType = 'application/json; charset=utf-8'
+
+/** What an operation answers instead of an object. */
+export class WrittenAnswer {
+  /** What it takes, about. */
+  readonly bytes: number
+  readonly write: (json: JsonWriter) => Generator<void, void>
+
+  constructor({ bytes, write }: { bytes: number; write: (json: JsonWriter) => Generator<void, void> }) {
+    this.bytes = bytes
+    this.write = write
+  }
+}
+
+/**
+ * The body of a successful answer whose `data` is written as JSON.
+ *
+ * @param data.bytes what it takes, about
+ * @param data.write yields when the writer is full
+ */
+export function okWritten(
+  { bytes, write }: { bytes: number; write: (json: JsonWriter) => Generator<void, void> },
+  metadata?: unknown,
+): WrittenAnswer {
+  return new WrittenAnswer({
+    bytes,
+    *write(json) {
+      json.text('{"status":"ok","data":')
+      yield* write(json)
+      json.text(metadata === undefined ? '}' : `,"metadata":${JSON.stringify(metadata)}}`)
+    },
+  })
+}
+
+/** Writes an object of values that are made one by one. */
+export function* writeMembers<T>(
+  json: JsonWriter,
+  members: Iterable<T>,
+  memberOf: (member: T) => readonly [name: string, value: object],
+): Generator<void, void> {
+  const seen = new Set<string>()
+  json.text('{')
+  for (const member of members) {
+    const [name, value] = memberOf(member)
+    // As in an object, a name comes once.
+    if (seen.has(name)) continue
+    if (seen.size > 0) json.comma()
+    seen.add(name)
+    json.text(`${JSON.stringify(name)}:${JSON.stringify(value)}`)
+    if (json.full) yield
+  }
+  json.text('}')
+}
+
+export interface Sending {
+  answer: WrittenAnswer
+  budget: AnswerBudget
+  /** Told of each slice beyond what one answer usually takes. */
+  charge: () => void
+}
+
+/** @returns what fastify is to be given as the handler's result. */
+export async function sendWritten(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { answer, budget, charge }: Sending,
+): Promise<Buffer | FastifyReply> {
+  const json = new JsonWriter(wholeBytesMax)
+  const steps = answer.write(json)
+  if (answer.bytes <= freeBytesMax) {
+    if (steps.next().done === true) return whole(reply, json.done())
+    return await sendSlices(request, reply, {
+      steps,
+      json,
+      charge,
+      share: shareOf(request, reply, budget),
+    })
+  }
+  const share = shareOf(request, reply, budget)
+  const room = share.take(Math.min(answer.bytes, wholeBytesMax))
+  if (room !== undefined) await room
+  if (steps.next().done !== true) return await sendSlices(request, reply, { steps, json, charge, share })
+  const bytes = json.done()
+  share.keep(bytes.length)
+  return whole(reply, bytes)
+}
+
+function whole(reply: FastifyReply, bytes: Buffer): Buffer {
+  reply.type(contentType)
+  return bytes
+}
+
+/** Ends with the response, however that ends. */
+function shareOf(request: FastifyRequest, reply: FastifyReply, budget: AnswerBudget): AnswerShare {
+  const response = reply.raw
+  const share = budget.open(networkOf(clientAddress(request)), () => response.destroy())
+  const close = () => share.close()
+  response.once('finish', close)
+  response.once('close', close)
+  return share
+}
+
+interface Slices {
+  steps: Generator<void, void>
+  json: JsonWriter
+  share: AnswerShare
+  charge: () => void
+}
+
+/** Whoever waits for the reader holds one slice. */
+async function sendSlices(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  slices: Slices,
+): Promise<FastifyReply> {
+  const response = takeOver(request, reply, {
+    code: 200,
+    headers: { 'content-type': contentType },
+  })
+  try {
+    await writeSlices(response, slices)
+    response.end()
+  } catch (error) {
+    // The head is out: the client sees an answer that does not end.
+    if (!response.destroyed) logFailure(error, request, refusalOf(error))
+    response.destroy()
+  }
+  return reply
+}
+
+async function writeSlices(response: ServerResponse, { steps, json, share, charge }: Slices): Promise<void> {
+  for (let done = false; !response.destroyed; ) {
+    const piece = json.slice(sliceBytes)
+    share.keep(piece.length)
+    if (!response.write(piece)) await drained(response)
+    if (done || response.destroyed) return
+    await new Promise((resolve) => setImmediate(resolve))
+    const room = share.take(sliceBytes)
+    if (room !== undefined) await room
+    charge()
+    done = steps.next().done === true
+  }
+}
+
+/** Resolves when the socket has taken what was written, or is gone. */
+async function drained(response: ServerResponse): Promise<void> {
+  const ended = new AbortController()
+  const end = () => ended.abort()
+  response.once('close', end)
+  try {
+    await once(response, 'drain', { signal: ended.signal })
+  } catch (error) {
+    if (!ended.signal.aborted) throw error
+  } finally {
+    response.off('close', end)
+  }
+}

@@ -1,0 +1,105 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { pino } from 'pino'
+import { Registry } from 'prom-client'
+import t, { type Test } from 'tap'
+import {
+  AnswerBudget,
+  createHttpHost,
+  createRateLimits,
+  okWritten,
+  sendWritten,
+  writeMembers,
+} from '../src/index.ts'
+
+const MiB = 1024 * 1024
+const value = { text: 'x'.repeat(1_000) }
+
+async function host(t: Test, { members, budget }: { members: number; budget: AnswerBudget }) {
+  const made = { members: 0, charged: 0 }
+  const app = createHttpHost({
+    name: 'api',
+    log: pino({ level: 'silent' }),
+    metrics: new Registry(),
+    trustProxy: false,
+    cors: true,
+    limits: createRateLimits({ mode: 'off', clock: { now: Date.now, monotonic: () => performance.now() } }),
+  })
+  app.get('/list', (request, reply) => {
+    const names = Array.from({ length: members }, (_, at) => `m${at}`)
+    const answer = okWritten(
+      {
+        bytes: members * 1_000,
+        write: (json) =>
+          writeMembers(json, names, (name) => {
+            made.members++
+            return [name, value]
+          }),
+      },
+      { page: 1 },
+    )
+    return sendWritten(request, reply, { answer, budget, charge: () => made.charged++ })
+  })
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  t.teardown(() => app.close())
+  return { made, port: (app.server.address() as { port: number }).port }
+}
+
+/** Until nothing moves any more. */
+async function rest(look: () => number): Promise<void> {
+  for (let before = -1, still = 0; still < 20; still = look() === before ? still + 1 : 0) {
+    before = look()
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+}
+
+t.test('a usual answer is one buffer with its length', async (t) => {
+  const budget = new AnswerBudget()
+  const { port, made } = await host(t, { members: 500, budget })
+  const answer = await fetch(`http://127.0.0.1:${port}/list`)
+  const text = await answer.text()
+  t.equal(Number(answer.headers.get('content-length')), text.length)
+  t.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8')
+  t.same(Object.keys(JSON.parse(text)), ['status', 'data', 'metadata'])
+  t.equal(made.charged, 0)
+  await rest(() => budget.held)
+  t.equal(budget.held, 0, 'nothing stays held')
+})
+
+t.test('a large answer comes whole, in slices, with the headers of every answer', async (t) => {
+  const budget = new AnswerBudget()
+  const { port, made } = await host(t, { members: 20_000, budget })
+  const answer = await fetch(`http://127.0.0.1:${port}/list`)
+  const { status, data, metadata } = (await answer.json()) as {
+    status: string
+    data: object
+    metadata: object
+  }
+  t.equal(status, 'ok')
+  t.same(metadata, { page: 1 })
+  t.equal(Object.keys(data).length, 20_000)
+  t.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8')
+  t.equal(answer.headers.get('cache-control'), 'no-store')
+  t.equal(answer.headers.get('access-control-allow-origin'), '*')
+  t.ok(made.charged > 50, `${made.charged} slices were charged`)
+  await rest(() => budget.held)
+  t.equal(budget.held, 0)
+  const head = await fetch(`http://127.0.0.1:${port}/list`, { method: 'HEAD' })
+  t.equal(await head.text(), '')
+})
+
+t.test('what a reader does not read is not made, and the loop turns between slices', async (t) => {
+  const budget = new AnswerBudget()
+  const { port, made } = await host(t, { members: 60_000, budget })
+  const socket = connect(port, '127.0.0.1')
+  t.teardown(() => socket.destroy())
+  socket.pause()
+  socket.write('GET /list HTTP/1.1\r\nHost: x\r\n\r\n')
+  await rest(() => made.members)
+  t.ok(made.members > 0 && made.members < 15_000, `${made.members} of 60,000 members are made`)
+  t.ok(budget.held > 0 && budget.held <= MiB * 1.1, `${budget.held} bytes are held`)
+  socket.destroy()
+  await once(socket, 'close')
+  await rest(() => budget.held)
+  t.equal(budget.held, 0, 'a reader that goes leaves nothing')
+})
