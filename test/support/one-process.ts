@@ -4,7 +4,7 @@ import { type AccountClient, AccountHost, RoutedAccountClient } from '@holdfast/
 import { type BlobStore, MemoryBlobStore } from '@holdfast/blob-store'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates } from '@holdfast/content-tree'
-import { createRateLimits } from '@holdfast/http-kit'
+import { createRateLimits, type HostBudgets } from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { type AccountId, Keyring, mintRequestId, parseToken, systemClock } from '@holdfast/kernel'
 import { createDownloads } from '@holdfast/storage-node'
@@ -19,6 +19,7 @@ type Result = NonNullable<AccountReply['result']>
 type ViewOf<Case extends Result['$case']> = Extract<Result, { $case: Case }>['value']
 
 export interface OneProcessOptions {
+  budgets?: HostBudgets
   blobs?: BlobStore
   /** Put between the hosts and the accounts. */
   accounts?: (real: AccountClient) => AccountClient
@@ -92,6 +93,7 @@ export class OneProcess {
     })
     this.downloads = createDownloads({
       ...shared,
+      ...(options.budgets === undefined ? {} : { budgets: options.budgets }),
       moments: this.#host,
       webUrl: 'http://web.test',
       trustProxy: 1,

@@ -3,7 +3,13 @@ import { createSecretKey } from 'node:crypto'
 import type { CapabilityKey } from '@holdfast/access'
 import type { AccountClient, AccountMoments } from '@holdfast/actor-runtime'
 import type { BlobStore } from '@holdfast/blob-store'
-import { createHttpHost, drainOnClose, type HostBudgets, type RateLimits } from '@holdfast/http-kit'
+import {
+  AnswerBudget,
+  createHttpHost,
+  drainOnClose,
+  type HostBudgets,
+  type RateLimits,
+} from '@holdfast/http-kit'
 import { type Clock, type Keyring, RecentMap } from '@holdfast/kernel'
 import type { FileView } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
@@ -48,6 +54,7 @@ export interface DownloadParts {
   grants: RecentMap<string, Grant>
   clock: Clock
   limits: RateLimits
+  answers: AnswerBudget
   recent: RecentAnswers
   /** What the accounts' answers led to. */
   opened: WeakMap<FileView, Representation>
@@ -89,6 +96,7 @@ export function createDownloads(deps: DownloadsDeps): FastifyInstance {
     grants: new RecentMap({ max: grantsMax }),
     clock,
     limits,
+    answers: deps.budgets?.answers ?? new AnswerBudget({ clock }),
     recent: new RecentAnswers(clock),
     opened: new WeakMap(),
     reports,

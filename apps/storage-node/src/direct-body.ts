@@ -7,8 +7,9 @@ import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import type { BlobSender, WholeBytes } from '@holdfast/blob-store'
+import { type AnswerShare, notePassed } from '@holdfast/http-kit'
 import type { ByteRange } from './ranges.ts'
-import { type Pace, ResponseBody, SlowReader, slowest, turnBytes } from './response-body.ts'
+import { type Pace, pieceBytes, ResponseBody, SlowReader, slowest, turnBytes } from './response-body.ts'
 
 export interface DirectBytes {
   range: ByteRange
@@ -21,6 +22,7 @@ export interface DirectBytes {
 /**
  * Writes the body and ends the response; resolves then, or when the client is gone.
  * @param onBytes is told of what the socket took.
+ * @param share of the bytes under way. The caller closes it.
  * @throws that the reader was too slow, or what the store threw: the connection is cut.
  */
 export async function sendDirect(
@@ -28,6 +30,7 @@ export async function sendDirect(
   { range: { start, end }, first, sender, read }: DirectBytes,
   onBytes: (count: number) => void,
   pace: Pace = slowest,
+  share?: AnswerShare,
 ): Promise<void> {
   let position = start
   let tooSlow = false
@@ -40,6 +43,7 @@ export async function sendDirect(
     onBytes(bytes)
   }
   const write = async (piece: WholeBytes) => {
+    share?.keep(piece.bytes.length)
     slow.expect(piece.bytes.length)
     if (await isTaken(response, piece.bytes)) count(piece.bytes.length)
     piece.release()
@@ -47,11 +51,14 @@ export async function sendDirect(
   try {
     await write(first)
     for (let turn = 0; position < end; ) {
+      const room = share?.take(Math.min(end - position, pieceBytes))
+      if (room !== undefined) await room
       const socket = idleSocketOf(response)
       const sent = socket === undefined ? undefined : sender.send({ start: position, end }, socket)
       if (sent === undefined) break
       slow.expect(sent.count)
       count(sent.count)
+      notePassed(response.socket, sent.count)
       turn += sent.count
       if (sent.rest !== undefined) await write(sent.rest)
       else if (turn >= turnBytes && position < end) {
@@ -65,7 +72,7 @@ export async function sendDirect(
     if (position === end) response.end()
     else {
       const rest = { start: position, end }
-      await new ResponseBody((signal) => read(rest, signal), onBytes, pace).sendTo(response)
+      await new ResponseBody((signal) => read(rest, signal), onBytes, pace).sendTo(response, share)
     }
   } catch (error) {
     response.destroy()

@@ -29,10 +29,11 @@ export async function directLink(
   if (accountId === undefined || !isUuid(linkId)) throw new Refusal('error-notFound')
   const link = { accountId, contentId, linkId }
   const opened = await open(parts, request, reply, link)
+  const { answers } = parts
   const sent = (bytes: number) => parts.sent(accountId, 'direct', bytes)
   if (opened.$case === 'file') {
     const begun = () => parts.reports.countDownload(accountId, contentId)
-    return serve(request, reply, openedFile(parts.blobs, itemOf(opened.value)), { begun, sent })
+    return serve(request, reply, openedFile(parts.blobs, itemOf(opened.value)), { answers, begun, sent })
   }
   const now: FolderNow = {
     folder: contentId,
@@ -45,7 +46,7 @@ export async function directLink(
     range: request.headers.range,
     ifRange: request.headers['if-range'],
   })
-  return serve(request, reply, archive, { begun: () => archive.begun(), sent })
+  return serve(request, reply, archive, { answers, begun: () => archive.begun(), sent })
 }
 
 interface Link {

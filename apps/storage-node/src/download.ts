@@ -54,6 +54,7 @@ export function sendFile(
   const file = parts.opened.get(view) ?? openedFile(parts.blobs, view.item)
   parts.opened.set(view, file)
   return serve(request, reply, file, {
+    answers: parts.answers,
     begun: () => parts.reports.countDownload(accountId, contentId),
     sent: (bytes) => parts.sent(accountId, 'web', bytes),
   })

@@ -1,12 +1,20 @@
 /** Answers GET and HEAD for something that has a size, an ETag and bytes: conditions, ranges, and the pump. */
 import { randomUUID } from 'node:crypto'
+import type { ServerResponse } from 'node:http'
 import type { WholeBytes } from '@holdfast/blob-store'
-import { Refusal, takeOver } from '@holdfast/http-kit'
+import {
+  type AnswerBudget,
+  type AnswerShare,
+  clientAddress,
+  networkOf,
+  Refusal,
+  takeOver,
+} from '@holdfast/http-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { evaluate, rangeHolds } from './conditions.ts'
 import { type DirectBytes, sendDirect } from './direct-body.ts'
 import { type ByteRange, parseRanges } from './ranges.ts'
-import { ResponseBody, sendWhole } from './response-body.ts'
+import { pieceBytes, ResponseBody, sendWhole, slowest } from './response-body.ts'
 
 export interface Representation {
   size: number
@@ -29,6 +37,8 @@ export interface Representation {
 }
 
 export interface ServeObserver {
+  /** What bodies under way draw on. */
+  readonly answers: AnswerBudget
   /** Once, before the first byte, when the answer begins with byte 0 of the representation. */
   begun(): void
   /** Bytes of body that the socket took. */
@@ -56,23 +66,64 @@ export async function serve(
   const cut = (error: unknown) => request.log.warn({ err: error, requestId: request.id }, 'an answer was cut')
   const plan = planOf(representation, ranges)
   if (request.method === 'HEAD') return reply.code(plan.code).headers(plan.headers).send()
-  const whole = plan.single && (await representation.readWhole?.(plan.single))
-  if (whole) {
+  const { answers } = observer
+  const hold = () => answers.open(networkOf(clientAddress(request)), () => reply.raw.destroy())
+  // Most small bodies are with the socket at once. Only where bytes are scarce a share comes first.
+  let share = answers.scarce ? await admitted(hold(), plan, reply.raw) : undefined
+  try {
+    const whole = plan.single && (await representation.readWhole?.(plan.single))
+    if (whole) {
+      share?.close()
+      if (plan.fromStart) observer.begun()
+      sendWhole(takeOver(request, reply, plan), whole, (bytes) => observer.sent(bytes), slowest, hold)
+      return reply
+    }
+    share ??= hold()
+    const sent = (bytes: number) => observer.sent(bytes)
+    const direct = plan.single && (await representation.openDirect?.(plan.single))
+    if (direct) {
+      if (plan.fromStart) observer.begun()
+      const response = takeOver(request, reply, plan)
+      closeWith(response, share)
+      sendDirect(response, direct, sent, slowest, share).catch(cut)
+      return reply
+    }
+    const body = new ResponseBody(plan.open, sent)
+    await body.ready()
     if (plan.fromStart) observer.begun()
-    sendWhole(takeOver(request, reply, plan), whole, (bytes) => observer.sent(bytes))
+    const response = takeOver(request, reply, plan)
+    closeWith(response, share)
+    body.sendTo(response, share).catch(cut)
     return reply
+  } catch (error) {
+    share?.close()
+    throw error
   }
-  const direct = plan.single && (await representation.openDirect?.(plan.single))
-  if (direct) {
-    if (plan.fromStart) observer.begun()
-    sendDirect(takeOver(request, reply, plan), direct, (bytes) => observer.sent(bytes)).catch(cut)
-    return reply
+}
+
+/** @throws Refusal error-unavailable when there was no room for a first piece within the time */
+async function admitted(
+  share: AnswerShare,
+  { length }: Plan,
+  response: ServerResponse,
+): Promise<AnswerShare> {
+  const leave = () => share.close()
+  response.once('close', leave)
+  try {
+    await share.take(Math.min(length, pieceBytes))
+    return share
+  } catch (error) {
+    share.close()
+    throw error
+  } finally {
+    response.off('close', leave)
   }
-  const body = new ResponseBody(plan.open, (bytes) => observer.sent(bytes))
-  await body.ready()
-  if (plan.fromStart) observer.begun()
-  body.sendTo(takeOver(request, reply, plan)).catch(cut)
-  return reply
+}
+
+/** The answer's end, however it comes, gives back what it held. */
+function closeWith(response: ServerResponse, share: AnswerShare): void {
+  if (response.destroyed) share.close()
+  else response.once('close', () => share.close())
 }
 
 /** The headers by which a client tells later whether what it has is current. */
@@ -90,6 +141,8 @@ interface Plan {
   code: 200 | 206
   headers: Record<string, string>
   fromStart: boolean
+  /** Bytes of body. */
+  length: number
   /** When that is all. */
   single?: ByteRange
   open(signal: AbortSignal): AsyncIterable<Uint8Array>
@@ -106,6 +159,7 @@ function planOf(representation: Representation, ranges: ByteRange[] | undefined)
       code: 200,
       headers,
       fromStart: true,
+      length: size,
       single: all,
       open: (signal) => representation.read(all, signal),
     }
@@ -117,6 +171,7 @@ function planOf(representation: Representation, ranges: ByteRange[] | undefined)
       code: 206,
       headers,
       fromStart: first.start === 0,
+      length: first.end - first.start,
       single: first,
       open: (signal) => representation.read(first, signal),
     }
@@ -149,6 +204,7 @@ function multipartPlan(
       'content-type': `multipart/byteranges; boundary=${boundary}`,
       'content-length': String(length),
     },
+    length,
     fromStart: ranges.some(({ start }) => start === 0),
     open: async function* (signal) {
       for (const [index, range] of ranges.entries()) {

@@ -6,6 +6,7 @@
 import type { ServerResponse } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 import type { WholeBytes } from '@holdfast/blob-store'
+import type { AnswerShare } from '@holdfast/http-kit'
 
 /** What a reader must take. */
 export interface Pace {
@@ -17,6 +18,9 @@ export interface Pace {
 
 /** 874 bytes a second is slower than any network that is of use, and each slow reader holds a buffer. */
 export const slowest: Pace = { progressBytes: 256 * 1024, progressMs: 300_000 }
+
+/** What a piece is taken for before it is there. */
+export const pieceBytes = 64 * 1024
 
 /** Where neither the source nor the socket makes it wait, a body lets others have their turn after so many bytes. */
 export const turnBytes = 1024 * 1024
@@ -61,14 +65,16 @@ export class ResponseBody {
 
   /**
    * Writes the body and ends the response; resolves then, or when the client is gone.
+   * @param share of the bytes under way: each piece waits for room before it is made. The caller closes it.
    * @throws what the source threw, or that the reader was too slow: the connection is cut.
    */
-  async sendTo(response: ServerResponse): Promise<void> {
+  async sendTo(response: ServerResponse, share?: AnswerShare): Promise<void> {
     const slow = new SlowReader(this.#pace, () => this.#reject?.(new Error('the reader is too slow')))
     let gone = response.destroyed
     const leave = () => {
       gone = true
       this.cancel()
+      share?.close()
       this.#reject?.(new Error('the client is gone'))
     }
     response.once('close', leave)
@@ -77,6 +83,7 @@ export class ResponseBody {
       let unbroken = 0
       let next = this.#first ?? (await this.#next())
       for (; !next.done; next = await this.#next()) {
+        share?.keep(next.value.length)
         slow.expect(next.value.length)
         gone = !(await this.#write(response, next.value)) || gone
         if (gone) break
@@ -86,6 +93,9 @@ export class ResponseBody {
           unbroken = 0
           await setImmediate()
         }
+        const room = share?.take(pieceBytes)
+        if (room !== undefined) await room
+        if (gone) break
       }
       if (!gone) response.end()
     } catch (error) {
@@ -120,21 +130,26 @@ export class ResponseBody {
 
 /**
  * Ends the response with a body of one piece, and lets go of it when it is with the socket or the client is gone. Most are taken at once: only one
- * that has to wait for its reader is watched.
+ * that has to wait for its reader is watched, and counted among the bytes under way.
+ *
+ * @param hold makes the body's share of these
  */
 export function sendWhole(
   response: ServerResponse,
   whole: WholeBytes,
   onBytes: (count: number) => void,
   pace: Pace = slowest,
+  hold?: () => AnswerShare,
 ): void {
   if (response.destroyed) {
     whole.release()
     return
   }
   let slow: SlowReader | undefined
+  let share: AnswerShare | undefined
   response.once('close', () => {
     slow?.stop()
+    share?.close()
     whole.release()
   })
   const { length } = whole.bytes
@@ -146,6 +161,8 @@ export function sendWhole(
   if (response.socket?.writableLength === 0) return
   slow = new SlowReader(pace, () => response.destroy())
   slow.expect(length)
+  share = hold?.()
+  share?.keep(length)
 }
 
 /** Tells of a reader that took less than it must. One timer a body. */
