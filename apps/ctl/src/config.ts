@@ -1,14 +1,36 @@
+import { UsageFault } from './commands.ts'
+
 /** Where the admin host is: the same variables as the service reads, or `--admin`. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** @param admin what `--admin` said. */
+/**
+ * @param admin what `--admin` said: an address with or without `http://` before it.
+ * @throws UsageFault when that is no address, or the token's file cannot be read.
+ */
 export function adminOf(
   env: Environment,
   { admin, readSecret }: { admin: string | undefined; readSecret: (path: string) => string },
 ): { url: string; token: string | undefined } {
   const file = env.HOLDFAST_ADMIN_TOKEN_FILE
-  const token = env.HOLDFAST_ADMIN_TOKEN || (file ? readSecret(file).trim() : undefined)
-  return { url: admin ?? urlOf(env), token }
+  const token = env.HOLDFAST_ADMIN_TOKEN || (file ? tokenIn(file, readSecret) : undefined)
+  return { url: addressOf(admin ?? urlOf(env), admin === undefined ? 'settings' : '--admin'), token }
+}
+
+function tokenIn(file: string, readSecret: (path: string) => string): string {
+  try {
+    return readSecret(file).trim()
+  } catch (error) {
+    throw new UsageFault(`HOLDFAST_ADMIN_TOKEN_FILE cannot be read: ${(error as Error).message}`)
+  }
+}
+
+/** People write `127.0.0.1:8090`, which as a URL has no scheme, and `localhost:8090`, whose scheme would be `localhost`. */
+function addressOf(text: string, from: '--admin' | 'settings'): string {
+  const url = URL.parse(text.includes('://') ? text : `http://${text}`)
+  if (url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '')
+    return url.href
+  const source = from === '--admin' ? '--admin' : 'HOLDFAST_ADMIN_BIND and HOLDFAST_ADMIN_PORT'
+  throw new UsageFault(`${source}: ${text} is no address, write it like http://127.0.0.1:8090`)
 }
 
 function urlOf(env: Environment): string {

@@ -97,7 +97,7 @@ function help(): string {
     ...lines,
     '',
     'Options of every command:',
-    '  --admin URL   the admin host; without it http://<HOLDFAST_ADMIN_BIND>:<HOLDFAST_ADMIN_PORT>, that is http://127.0.0.1:8090',
+    '  --admin ADDR  the admin host, with or without http://; without it http://<HOLDFAST_ADMIN_BIND>:<HOLDFAST_ADMIN_PORT>, that is http://127.0.0.1:8090',
     '  --help        this page',
     '',
     'HOLDFAST_ADMIN_TOKEN (or …_FILE) is sent when it is set; on the machine itself none is needed.',

@@ -1,6 +1,9 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { createLog } from '@holdfast/http-kit'
 import { readConfig, startStandalone } from '@holdfast/standalone'
 import t from 'tap'
@@ -130,6 +133,53 @@ t.test('no answer, or one of something else, is told apart from a refusal', asyn
   t.equal(nobody.code, 3)
   t.match(nobody.err, /127\.0\.0\.1:1.*is the service running/)
   t.equal((await run('status --admin http://127.0.0.1:2')).code, 3)
+})
+
+t.test('the admin host is named with or without a scheme, and what is no address is said', async (t) => {
+  const { service, run } = await start(t)
+  const { host, port } = new URL(service.addresses.admin)
+  for (const admin of [host, `localhost:${port}`, `http://${host}/`, `HTTP://${host}`])
+    t.equal(
+      (await runner({ HOLDFAST_ADMIN_TOKEN: adminToken }).run(`status --admin ${admin}`)).code,
+      0,
+      admin,
+    )
+  for (const admin of [
+    '127.0.0.1:99999',
+    'ftp://127.0.0.1',
+    'http://',
+    ':8090',
+    'a b:1',
+    'http://u:p@127.0.0.1',
+  ]) {
+    const answer = await runner({}).run(`status --admin ${admin.replace(' ', '%')}`)
+    t.equal(answer.code, 2, admin)
+    t.match(answer.err, /--admin: .* is no address/)
+  }
+  t.match((await runner({ HOLDFAST_ADMIN_PORT: 'many' }).run('status')).err, 'HOLDFAST_ADMIN_PORT')
+  t.equal((await run('status')).code, 0)
+  const unreadable = await ctl(['status'], {
+    env: { HOLDFAST_ADMIN_TOKEN_FILE: '/nowhere' },
+    readSecret: () => {
+      throw new Error('ENOENT: no such file')
+    },
+    print: () => {},
+    complain: (line) => t.match(line, 'HOLDFAST_ADMIN_TOKEN_FILE cannot be read'),
+  })
+  t.equal(unreadable, 2)
+})
+
+t.test('a reader that closes the pipe ends it quietly', async (t) => {
+  const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
+  const child = spawn(process.execPath, [main, '--help'], { stdio: ['ignore', 'pipe', 'pipe'] })
+  child.stdout.destroy()
+  let said = ''
+  child.stderr.on('data', (chunk) => {
+    said += chunk
+  })
+  const [code] = await once(child, 'close')
+  t.equal(said, '')
+  t.equal(code, 0)
 })
 
 t.test('the token is sent, from the variable or the file, and a wrong one is told', async (t) => {
