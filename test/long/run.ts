@@ -1,7 +1,7 @@
 /**
  * The long suites, in full: `npm run test:long -- [--rounds 200] [--states 5000] [--seed N] [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>]
- * [--attack <words>] [--seconds 8] [--only states|crash|large|cluster|abuse|clients]`. Prints what was tried and found; the exit code says whether every promise was
- * kept. `npm test` runs a short form of each.
+ * [--attack <words>] [--seconds 8] [--api-seconds 300] [--only states|crash|large|cluster|abuse|clients|schemathesis]`. Prints what
+ * was tried and found; the exit code says whether every promise was kept. `npm test` runs a short form of each but the last.
  */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -15,6 +15,7 @@ import { faultsOf, runFaultSuite, tableOf } from '../cluster/faults/run-faults.t
 import { abuseCommand } from './abuse/own-network.ts'
 import { crashRounds } from './crash.ts'
 import { largeTransfers } from './large.ts'
+import { conformance } from './schemathesis.ts'
 
 const { values: options } = commandLine('test:long', headOf(import.meta.filename), {
   rounds: { type: 'string', default: '200' },
@@ -27,6 +28,8 @@ const { values: options } = commandLine('test:long', headOf(import.meta.filename
   // Of the abuse table: which attacks, by words of their names, and how long each.
   attack: { type: 'string', multiple: true, default: [''] },
   seconds: { type: 'string', default: '8' },
+  // Of the OpenAPI document: how long requests are made.
+  'api-seconds': { type: 'string', default: '300' },
   only: { type: 'string' },
   seed: { type: 'string', default: String(Date.now() % 1_000_000_000) },
 })
@@ -95,6 +98,9 @@ await suite('clients', "other people's clients, unmodified, with default setting
   assert.ok(!rows.some(({ result }) => result === 'failed'), table)
   return table
 })
+await suite('schemathesis', `the OpenAPI document: ${options['api-seconds']} s, --seed ${seed}`, () =>
+  conformance({ seconds: Number(options['api-seconds']), seed }),
+)
 console.log(`\n${passed} passed, ${failed} failed`)
 process.exitCode = failed === 0 ? 0 : 1
 

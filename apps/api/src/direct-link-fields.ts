@@ -8,7 +8,7 @@ import { type Static, Type } from '@sinclair/typebox'
 /** Entries of each list. */
 const entriesMax = 100
 
-const list = (description: string, isEntry: (entry: string) => boolean) =>
+const list = (description: string, isEntry: (entry: string) => boolean, entry: object) =>
   Type.Optional(
     refined(
       Type.Array(Type.String({ maxLength: 512 }), { maxItems: entriesMax, description }),
@@ -16,25 +16,49 @@ const list = (description: string, isEntry: (entry: string) => boolean) =>
         const trimmed = entries.map((entry) => entry.trim())
         return trimmed.every(isEntry) ? [...new Set(trimmed)] : undefined
       },
+      { items: { type: 'string', ...entry } },
     ),
   )
 
+/** The year 2100: a time that the document shows stays in the future. */
+const soonest = 4_102_444_800
+
+const byteForm = '(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])'
+/** Of IPv6 the document shows the whole form and those that begin or end with `::`; all others are taken as well. */
+const groupForm = '[0-9A-Fa-f]{1,4}'
+const v6Form = `((${groupForm}:){7}${groupForm}|::(${groupForm}:){0,5}${groupForm}|(${groupForm}:){1,6}:|::)`
+const addressForm = `^((${byteForm}\\.){3}${byteForm}(/(3[0-2]|[12]?[0-9]))?|${v6Form}(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?)$`
+/** As owners paste them, with scheme, port and path, they are taken, too. */
+const domainForm = '^(\\*\\.)?([a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?\\.){1,5}[a-z]{2,24}$'
+const credentialForm = '^[^:\\u0000-\\u001f\\u007f]+:[^\\u0000-\\u001f\\u007f]+$'
+
 export const directLinkBody = Type.Object({
   expireTime: Type.Optional(
-    refined(Type.Integer({ description: 'Unix seconds; omitted or 0: none' }), (time: number) =>
-      time >= 0 && time <= timeMax ? time : undefined,
+    refined(
+      Type.Integer({ description: 'Unix seconds, in the future; omitted or 0: none' }),
+      (time: number) => (time >= 0 && time <= timeMax ? time : undefined),
+      { anyOf: [{ enum: [0] }, { minimum: soonest, maximum: timeMax }] },
     ),
   ),
-  sourceIpsAllowed: list('Addresses or CIDR ranges', (entry) => parseRange(entry) !== undefined),
-  domainsAllowed: list('Domains, with their subdomains; best effort', isDomain),
-  domainsBlocked: list('Domains, with their subdomains; best effort', isDomain),
+  sourceIpsAllowed: list('Addresses or CIDR ranges', (entry) => parseRange(entry) !== undefined, {
+    pattern: addressForm,
+  }),
+  domainsAllowed: list('Domains, with their subdomains; best effort', isDomain, {
+    pattern: domainForm,
+    maxLength: 253,
+  }),
+  domainsBlocked: list('Domains, with their subdomains; best effort', isDomain, {
+    pattern: domainForm,
+    maxLength: 253,
+  }),
   auth: Type.Optional(
     refined(
-      Type.Array(Type.String({ maxLength: 512 }), {
+      Type.Array(Type.String({ maxLength: 1_024 }), {
         maxItems: entriesMax,
         description: '`<username>:<password>` for basic authentication',
       }),
       (entries: string[]) => (entries.every(isCredential) ? entries : undefined),
+      { items: { type: 'string', pattern: credentialForm, maxLength: 512 } },
     ),
   ),
 })

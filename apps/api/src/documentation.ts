@@ -13,7 +13,7 @@ export function documentation(app: FastifyInstance, settings: ApiSettings) {
         title: 'Holdfast',
         version: '0.1.0',
         description:
-          'Stores files in folders and shares them by link. Every answer is `{"status": "ok", "data": …}` or `{"status": "error-<name>"}`; a parameter that is refused gives its name.',
+          'Stores files in folders and shares them by link. Every answer is `{"status": "ok", "data": …}` or `{"status": "error-<name>"}`; a parameter that is refused gives its name. A JSON body has at most 256 KiB.',
       },
       servers: [{ url: settings.urls.api }],
       components: {
@@ -37,12 +37,12 @@ export function documentation(app: FastifyInstance, settings: ApiSettings) {
       '/openapi.json',
       { config: { endpoint: 'openapi' }, schema: { hide: true } as object },
       (_, reply) => {
-        document ??= JSON.stringify(app.swagger())
+        document ??= JSON.stringify(documentOf(app))
         return reply.type('application/json; charset=utf-8').send(document)
       },
     )
     scope.get('/docs', { config: { endpoint: 'openapi' }, schema: { hide: true } as object }, (_, reply) => {
-      page ??= documentationPage(app.swagger())
+      page ??= documentationPage(documentOf(app))
       return reply
         .type('text/html; charset=utf-8')
         .header(
@@ -52,4 +52,19 @@ export function documentation(app: FastifyInstance, settings: ApiSettings) {
         .send(page)
     })
   })
+}
+
+interface Endpoint {
+  requestBody?: { required?: boolean; content?: Record<string, { schema?: { required?: string[] } }> }
+}
+
+/** No body counts as an empty object, which is enough where nothing in it is required. */
+function documentOf(app: FastifyInstance): object {
+  const document = app.swagger() as { paths?: Record<string, Record<string, Endpoint>> }
+  for (const methods of Object.values(document.paths ?? {}))
+    for (const { requestBody } of Object.values(methods)) {
+      const schema = requestBody?.content?.['application/json']?.schema
+      if (requestBody && schema) requestBody.required = (schema.required?.length ?? 0) > 0
+    }
+  return document
 }

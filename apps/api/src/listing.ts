@@ -31,6 +31,7 @@ export const listingQuery = Type.Object({
   sortDirection: refined(
     Type.Integer({ default: -1, description: '1 ascending, -1 descending' }),
     (direction: number) => (direction === 1 || direction === -1 ? direction : undefined),
+    { enum: [1, -1] },
   ),
   contentFilter: Type.String({
     default: '',

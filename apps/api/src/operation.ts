@@ -7,6 +7,7 @@
  */
 import { createHmac } from 'node:crypto'
 import {
+  documented,
   type Fields,
   guessing,
   parametersOf,
@@ -46,6 +47,8 @@ export interface Operation<P extends TObject, Q extends TObject, B extends TObje
   params?: P
   query?: Q
   body?: B
+  /** The body as the OpenAPI document shows it, where its parameters depend on each other. */
+  bodyDocument?: object
   /** Schema of `data`. */
   answer: TSchema
   /** Schema of `metadata`. */
@@ -198,10 +201,10 @@ function schemaOf<P extends TObject, Q extends TObject, B extends TObject>(opera
     tags: [operation.group],
     ...(descriptions.length === 0 ? {} : { description: descriptions.join(' ') }),
     ...(operation.token === 'none' ? {} : { security: tokenMayLack ? [...security, {}] : security }),
-    ...(operation.params ? { params: operation.params } : {}),
+    ...(operation.params ? { params: documented(operation.params, 'query') } : {}),
     ...(operation.otherDoor ? { headers: operation.otherDoor.headers } : {}),
-    ...(operation.query ? { querystring: asSent(operation.query) } : {}),
-    ...(operation.body ? { body: asSent(operation.body) } : {}),
+    ...(operation.query ? { querystring: documented(operation.query, 'query') } : {}),
+    ...(operation.body ? { body: operation.bodyDocument ?? documented(operation.body, 'body') } : {}),
     response: {
       200: Type.Object({
         status: Type.Literal('ok'),
@@ -210,13 +213,5 @@ function schemaOf<P extends TObject, Q extends TObject, B extends TObject>(opera
       }),
       default: Type.Object({ status: Type.String({ pattern: '^error-', description: 'error-<name>' }) }),
     },
-  }
-}
-
-/** A parameter with a default may be left out. */
-function asSent(schema: TObject) {
-  return {
-    ...schema,
-    required: schema.required?.filter((name) => schema.properties[name]?.default === undefined),
   }
 }

@@ -1,32 +1,56 @@
 /** Parameters and answers that several operations share. */
 import {
+  nameLengthMax,
   parseFolderPassword,
   parseIds,
   parseModTime,
   parseName,
   parseUuid,
   refined,
+  timeMax,
+  timeMin,
 } from '@holdfast/http-kit'
 import { isShareCode } from '@holdfast/kernel'
 import { Type } from '@sinclair/typebox'
 
+const uuidForm = '[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}'
+
 export const uuid = (description: string) =>
-  refined(Type.String({ format: 'uuid', description, maxLength: 64 }), parseUuid)
+  refined(Type.String({ format: 'uuid', description, maxLength: 64 }), parseUuid, {
+    pattern: `^${uuidForm}$`,
+    maxLength: 36,
+  })
 
 export const uuidOrCode = (description: string) =>
-  refined(Type.String({ description: `${description}: UUID or share code`, maxLength: 64 }), (sent) =>
-    isShareCode(sent) ? sent : parseUuid(sent),
+  refined(
+    Type.String({ description: `${description}: UUID or share code`, maxLength: 64 }),
+    (sent) => (isShareCode(sent) ? sent : parseUuid(sent)),
+    { pattern: `^(${uuidForm}|[0-9A-Za-z]{8}|[0-9A-Za-z]{6})$`, minLength: 6, maxLength: 36 },
   )
 
 export const contentsId = refined(
   Type.String({ description: 'Comma-separated UUIDs, at most 1,000; one bad id fails the call' }),
   parseIds,
+  { pattern: `^ *${uuidForm} *(, *${uuidForm} *){0,999}$`, minLength: 36 },
 )
 
 export const contentName = (description: string) =>
-  refined(Type.String({ description, maxLength: 1_024 }), parseName)
+  refined(Type.String({ description, maxLength: 1_024 }), parseName, nameDocument)
 
-export const modTime = refined(Type.Integer({ description: 'Unix seconds' }), parseModTime)
+/** What `parseName` takes. */
+export const nameDocument = {
+  pattern: '^(?!\\.\\.?$)[^/\\u0000-\\u001f\\u007f-\\u009f]*$',
+  minLength: 1,
+  maxLength: nameLengthMax,
+}
+
+export const modTimeRange = { minimum: timeMin, maximum: timeMax }
+
+export const modTime = refined(
+  Type.Integer({ description: 'Unix seconds, from the year 0 to 9999' }),
+  parseModTime,
+  modTimeRange,
+)
 
 /** What a reader sends. Empty counts as none. */
 export const readerPassword = Type.Optional(

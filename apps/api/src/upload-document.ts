@@ -1,6 +1,12 @@
+import { modTimeRange } from './schemas.ts'
+
 /** The upload host's operation as the OpenAPI document shows it: it lives on another host. */
 export function uploadPaths(uploadUrl: string): Record<string, object> {
-  const text = (description: string) => ({ type: 'string', description })
+  /** In a form a field that comes no more than once is a list of at most one. */
+  const once = (schema: object, description: string) => ({
+    description,
+    anyOf: [schema, { type: 'array', items: schema, maxItems: 1 }],
+  })
   return {
     '/uploadfile': {
       servers: [{ url: uploadUrl }],
@@ -20,9 +26,18 @@ export function uploadPaths(uploadUrl: string): Record<string, object> {
                 required: ['file'],
                 properties: {
                   file: { type: 'string', format: 'binary' },
-                  folderId: text('Destination folder; omitted: a new public folder at the root'),
-                  token: text('Account token; the Authorization header may carry it instead'),
-                  modTime: { type: 'integer', description: 'Unix seconds' },
+                  folderId: once(
+                    { type: 'string', format: 'uuid' },
+                    'Destination folder; omitted: a new public folder at the root',
+                  ),
+                  token: once(
+                    { type: 'string', pattern: '^[A-Za-z0-9_-]{64}$' },
+                    'Account token; the Authorization header may carry it instead',
+                  ),
+                  modTime: once(
+                    { type: 'integer', ...modTimeRange },
+                    'Unix seconds, from the year 0 to 9999',
+                  ),
                 },
               },
             },

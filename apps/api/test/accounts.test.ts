@@ -289,3 +289,32 @@ t.test('methods and slashes of the real routes', async (t) => {
   t.equal((await app.inject({ method: 'HEAD', url: '/status/' })).statusCode, 200)
   t.equal((await app.inject({ method: 'HEAD', url: '/accounts/getid' })).statusCode, 401)
 })
+
+t.test('the OpenAPI document demands what the service demands', async (t) => {
+  const { app } = world(t)
+  const { paths } = (await app.inject('/openapi.json')).json()
+  const bodyOf = (path: string, method: string) => paths[path][method].requestBody
+  t.equal(bodyOf('/accounts', 'post').required, false, 'no body makes a guest')
+  t.equal(bodyOf('/contents', 'delete').required, true)
+  const property = (path: string, method: string, name: string) =>
+    bodyOf(path, method).content['application/json'].schema.properties[name]
+  const id = '3f2b8c54-9d1e-4f6a-8b7c-0123456789ab'
+  const { pattern, minLength } = property('/contents', 'delete', 'contentsId')
+  t.equal(minLength, 36)
+  for (const good of [id, `${id},${id.toUpperCase()}`, ` ${id} , ${id}`]) t.match(good, new RegExp(pattern))
+  for (const bad of ['', 'x', `${id},`, `${id};${id}`, 'Zz9Zz9Zz']) t.notMatch(bad, new RegExp(pattern))
+  const [name, none] = property('/contents/createFolder', 'post', 'folderName').anyOf
+  t.match(name, { minLength: 1, maxLength: 255 })
+  t.strictSame(none, { type: 'null' }, 'null is as good as nothing')
+  for (const bad of ['.', '..', 'a/b', 'a\u0000']) t.notMatch(bad, new RegExp(name.pattern))
+  for (const good of ['...', '.a', 'ä b', '..a']) t.match(good, new RegExp(name.pattern))
+  const [email] = property('/accounts', 'post', 'email').anyOf
+  for (const good of ['a@b.co', 'a.b+c@d-e.example.org']) t.match(good, new RegExp(email.pattern))
+  for (const bad of ['.a@b.co', 'a..b@c.de', 'a.@b.co', 'x@guest.INVALID', 'a@b', 'a b@c.de'])
+    t.notMatch(bad, new RegExp(email.pattern))
+  t.equal(property('/contents/{contentId}/directlinks', 'post', 'auth').anyOf[0].items.maxLength, 512)
+  const modTime = property('/contents/createFolder', 'post', 'modTime').anyOf
+  t.match(modTime[0], { type: 'integer', minimum: -62_167_219_200, maximum: 253_402_300_799 })
+  t.match(modTime[1], { type: 'string' }, 'a decimal text is an integer')
+  for (const path of Object.keys(paths)) t.notMatch(path, /^\/(d|profile|assets)\b|^\/$/)
+})

@@ -15,11 +15,15 @@ export function assetRoutes(app: FastifyInstance): void {
   for (const name of readdirSync(folder)) {
     const bytes = readFileSync(new URL(name, folder))
     const etag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`
-    app.get(`/assets/${name}`, { config: { endpoint: 'asset' } }, async (request, answer) => {
-      // Asked again each time, because a release may change what a page needs of them together.
-      answer.headers({ etag, 'cache-control': 'no-cache' })
-      if (request.headers['if-none-match'] === etag) return answer.code(304).send()
-      return answer.type(types[extname(name)] ?? 'application/octet-stream').send(bytes)
-    })
+    app.get(
+      `/assets/${name}`,
+      { config: { endpoint: 'asset' }, schema: { hide: true } as object },
+      async (request, answer) => {
+        // Asked again each time, because a release may change what a page needs of them together.
+        answer.headers({ etag, 'cache-control': 'no-cache' })
+        if (request.headers['if-none-match'] === etag) return answer.code(304).send()
+        return answer.type(types[extname(name)] ?? 'application/octet-stream').send(bytes)
+      },
+    )
   }
 }

@@ -38,7 +38,7 @@ interface Shared {
 export function webPages(parts: PageParts): (app: FastifyInstance) => Promise<void> {
   const origins = { upload: parts.urls.upload }
   const secure = parts.urls.web.startsWith('https:')
-  const page = { config: { endpoint: 'page' } }
+  const page = { config: { endpoint: 'page' }, schema: { hide: true } as object }
 
   return async (app) => {
     assetRoutes(app)

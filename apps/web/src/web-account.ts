@@ -14,10 +14,53 @@ import { SetAccount } from '@holdfast/wire'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ReaderParts } from './reader.ts'
 
+/** For the OpenAPI document. */
+const documentation = {
+  operationId: 'setOwnAccount',
+  summary: 'Switch the recycle bin of the account',
+  tags: ['Extensions'],
+  security: [{ bearer: [] }, { queryToken: [] }],
+  body: {
+    type: 'object',
+    required: ['recycleBin'],
+    properties: {
+      recycleBin: {
+        anyOf: [{ type: 'boolean' }, { type: 'string', enum: ['true', 'false'] }],
+        description: 'Deleted content is kept for 30 days',
+      },
+    },
+  },
+  response: {
+    200: {
+      type: 'object',
+      required: ['status', 'data'],
+      properties: {
+        status: { type: 'string', enum: ['ok'] },
+        data: {
+          type: 'object',
+          required: ['recycleBin'],
+          properties: {
+            recycleBin: {
+              type: 'object',
+              required: ['enabled'],
+              properties: { enabled: { type: 'boolean' } },
+            },
+          },
+        },
+      },
+    },
+    default: {
+      type: 'object',
+      required: ['status'],
+      properties: { status: { type: 'string', pattern: '^error-', description: 'error-<name>' } },
+    },
+  },
+} as object
+
 export function webAccountRoute(app: FastifyInstance, parts: ReaderParts & { limits: RateLimits }): void {
   app.put<{ Body: Record<string, unknown> | undefined }>(
     '/web/account',
-    { config: { endpoint: 'webAccount' } },
+    { config: { endpoint: 'webAccount' }, schema: documentation },
     (request) => guessing(parts.limits, request, (guesses) => setAccount(request, guesses)),
   )
 

@@ -5,8 +5,10 @@ export { type Fields, parseBody, parseForm, parseJson, Repeated } from './bodies
 export { type ConnectionLimits, notePassed, requestsAheadMax } from './connections.ts'
 export {
   cleanUploadName,
+  descriptionLengthMax,
   idsMax,
   mailboxOf,
+  nameLengthMax,
   parseDescription,
   parseEmail,
   parseExpiry,
@@ -16,7 +18,10 @@ export {
   parseName,
   parseTags,
   parseUuid,
+  passwordLengthMax,
+  passwordLengthMin,
   timeMax,
+  timeMin,
 } from './content-rules.ts'
 export type {
   CreateHttpHost,
@@ -32,7 +37,7 @@ export { drainOnClose } from './drain.ts'
 export { guessing, RequestGuesses } from './guesses.ts'
 export { createHttpHost, logFailure, ok, takeOver } from './host.ts'
 export { createLog, pathOf, standardError } from './log.ts'
-export { booleanOf, integerOf, parametersOf, refined } from './parameters.ts'
+export { booleanOf, documented, integerOf, parametersOf, refined } from './parameters.ts'
 export {
   ItemPresenter,
   type ItemShape,

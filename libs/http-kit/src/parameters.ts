@@ -11,16 +11,53 @@ import { type Fields, Repeated } from './bodies.ts'
 import { Refusal } from './refusals.ts'
 
 const refine = Symbol('holdfast.refine')
+const shown = Symbol('holdfast.shown')
 
 /**
  * A schema whose value passes through `parse` once its plain form was accepted; `undefined` refuses it. The parameter has the
  * type that `parse` gives.
+ *
+ * @param document what `parse` demands beyond the schema, as readers of the OpenAPI document are told it; checked by `parse` alone.
  */
 export function refined<In, Out>(
   schema: TSchema & { static: In },
   parse: (value: In) => Out | undefined,
+  document: object = {},
 ): TUnsafe<Out> {
-  return Type.Unsafe<Out>({ ...schema, [Kind]: schema[Kind], [refine]: parse })
+  return Type.Unsafe<Out>({ ...schema, [Kind]: schema[Kind], [refine]: parse, [shown]: document })
+}
+
+/**
+ * The parameters as the OpenAPI document shows them: with what `refined` demands, those with a default optional, and in a JSON body
+ * with what is converted on its way in.
+ */
+export function documented(schema: TObject, place: 'body' | 'query'): object {
+  const required = schema.required?.filter((name) => schema.properties[name]?.default === undefined) ?? []
+  const properties = Object.entries(schema.properties).map(([name, property]) => {
+    const one = { ...property, ...(property as { [shown]?: object })[shown] }
+    return [name, place === 'query' ? one : inBody(one, required.includes(name))]
+  })
+  return { ...schema, required, properties: Object.fromEntries(properties) }
+}
+
+/** Ten digits reach the year 2286; longer ones that still fit are not worth their place in the document. */
+const decimalText = (minimum: unknown) => ({
+  type: 'string',
+  pattern: typeof minimum === 'number' && minimum >= 0 ? '^[0-9]{1,10}$' : '^-?[0-9]{1,10}$',
+})
+
+function inBody(schema: TSchema, isRequired: boolean): object {
+  const { description, default: preset, ...plain } = schema
+  const forms: object[] = [plain]
+  if (schema.type === 'integer') forms.push(decimalText(schema.minimum))
+  if (schema.type === 'boolean') forms.push({ type: 'string', enum: ['true', 'false'] })
+  if (!isRequired && schema.type !== undefined) forms.push({ type: 'null' })
+  if (forms.length === 1) return schema
+  return {
+    ...(description === undefined ? {} : { description }),
+    ...(preset === undefined ? {} : { default: preset }),
+    anyOf: forms,
+  }
 }
 
 /** Compiles the reader of these parameters once. The reader throws Refusal `error-<name>`. */
@@ -44,16 +81,23 @@ const bad = Symbol('bad')
 
 function readerOf(schema: TSchema, required: boolean): (raw: unknown) => unknown {
   // Formats are for readers of the document: TypeBox refuses those it was not taught, `refined` does the checking.
-  const { format: _, ...checked } = schema
+  // Lengths count characters, as JSON Schema has it; TypeBox counts UTF-16 units.
+  const { format: _, maxLength, ...checked } = schema
   const plain = TypeCompiler.Compile(checked as TSchema)
+  const charactersMax = typeof maxLength === 'number' ? maxLength : Number.POSITIVE_INFINITY
   const parse = (schema as { [refine]?: (value: unknown) => unknown })[refine]
   return (raw) => {
     const value = raw === null && !acceptsNull(schema) ? undefined : convert(schema, raw)
     if (value === undefined) return schema.default ?? (required ? bad : undefined)
     if (value instanceof Repeated || !plain.Check(value)) return bad
+    if (typeof value === 'string' && isLonger(value, charactersMax)) return bad
     if (parse === undefined) return value
     return parse(value) ?? bad
   }
+}
+
+function isLonger(text: string, charactersMax: number): boolean {
+  return text.length > charactersMax && (text.length > 2 * charactersMax || [...text].length > charactersMax)
 }
 
 function acceptsNull(schema: TSchema): boolean {

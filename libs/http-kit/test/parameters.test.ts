@@ -204,3 +204,10 @@ t.test('the time to read what a request carries grows with its length, whatever 
     }
   }
 })
+
+t.test('lengths of texts count characters', async (t) => {
+  const read = parametersOf(Type.Object({ word: Type.String({ maxLength: 4 }) }))
+  t.strictSame(read({ word: '😀😀😀😀' }), { word: '😀😀😀😀' })
+  for (const word of ['😀😀😀😀😀', 'abcde', 'x'.repeat(100)])
+    t.throws(() => read({ word }), { message: 'error-word' }, word)
+})

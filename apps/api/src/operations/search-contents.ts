@@ -29,6 +29,7 @@ export function searchContents(app: FastifyInstance, parts: ApiParts) {
       searchedString: refined(
         Type.String({ minLength: 1, maxLength: 1_024, description: 'Part of a name or tag, without case' }),
         (sent) => (sent.trim() === '' ? undefined : sent),
+        { pattern: '[!-~]' },
       ),
       password: readerPassword,
       createTimeFrom: time('Created at or after'),

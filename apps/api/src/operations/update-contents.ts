@@ -1,5 +1,6 @@
 import {
   booleanOf,
+  descriptionLengthMax,
   integerOf,
   ok,
   parseDescription,
@@ -8,8 +9,11 @@ import {
   parseModTime,
   parseName,
   parseTags,
+  passwordLengthMax,
+  passwordLengthMin,
   Refusal,
   Repeated,
+  timeMax,
 } from '@holdfast/http-kit'
 import type { UpdateContent } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
@@ -18,7 +22,7 @@ import { type Call, viewOf } from '../call.ts'
 import { serve } from '../operation.ts'
 import type { ApiParts } from '../parts.ts'
 import { presentContent } from '../presenting.ts'
-import { contentIdPath, itemAnswer } from '../schemas.ts'
+import { contentIdPath, itemAnswer, modTimeRange, nameDocument } from '../schemas.ts'
 
 const attributes = ['name', 'description', 'tags', 'public', 'password', 'expiry', 'modTime'] as const
 type Attribute = (typeof attributes)[number]
@@ -33,6 +37,54 @@ const body = Type.Object({
   ),
 })
 
+/** The year 2100: an expiry that this document shows stays in the future. */
+const soonest = 4_102_444_800
+
+/** An attribute and its values. `true`, decimals and an empty value come as texts, too. */
+const change = (attribute: Attribute, values: object[], more: object = {}) => ({
+  type: 'object',
+  title: attribute,
+  required: ['attribute', 'attributeValue'],
+  properties: {
+    attribute: { type: 'string', enum: [attribute] },
+    attributeValue: { anyOf: values },
+    ...more,
+  },
+})
+const removed = { enum: ['', null], description: 'Removes it' }
+const decimal = { type: 'string', pattern: '^-?[0-9]{1,10}$' }
+
+const bodyDocument = {
+  type: 'object',
+  required: ['attribute', 'attributeValue'],
+  properties: {
+    attribute: { type: 'string', enum: attributes },
+    attributeValue: { description: 'Empty removes description, tags, password and expiry' },
+    deleteAfterExpiry: {
+      anyOf: [{ type: 'boolean' }, { type: 'string', enum: ['true', 'false'] }, { type: 'null' }],
+      description: 'With expiry: a Premium owner consents to deletion when it ends',
+    },
+  },
+  oneOf: [
+    change('name', [{ type: 'string', ...nameDocument }]),
+    change('description', [{ type: 'string', maxLength: descriptionLengthMax }, removed]),
+    change('tags', [
+      { type: 'string', pattern: '^[A-Za-z0-9_-]{1,25}(,[A-Za-z0-9_-]{1,25}){0,49}$' },
+      removed,
+    ]),
+    change('public', [{ type: 'boolean' }, { type: 'string', enum: ['true', 'false'] }]),
+    change('password', [
+      { type: 'string', minLength: passwordLengthMin, maxLength: passwordLengthMax },
+      removed,
+    ]),
+    change('expiry', [
+      { type: 'integer', minimum: soonest, maximum: timeMax, description: 'In the future' },
+      removed,
+    ]),
+    change('modTime', [{ type: 'integer', ...modTimeRange }, decimal]),
+  ],
+}
+
 export function updateContents(app: FastifyInstance, parts: ApiParts) {
   serve(app, parts, {
     name: 'updateContents',
@@ -43,6 +95,7 @@ export function updateContents(app: FastifyInstance, parts: ApiParts) {
     token: 'needed',
     params: contentIdPath,
     body,
+    bodyDocument,
     answer: itemAnswer,
     async handle(call, input) {
       const attribute = await attributeOf(call, input)

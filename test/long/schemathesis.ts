@@ -1,0 +1,85 @@
+/**
+ * The OpenAPI document against the real service: schemathesis makes requests that the document allows and others that it does not, of
+ * every operation, and compares what comes back. Nothing may be a fault of the service (5xx) or have an undocumented status, no valid
+ * request may be refused, no invalid one accepted.
+ *
+ * Three parts: the API host; the operations that end the token they are called with, which have an account of their own; uploads,
+ * which live on another host.
+ */
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Standalone } from '../support/standalone.ts'
+
+const uploads = '/uploadfile'
+/** They end the token, and with it all that the others are tried with. */
+const endings = '(resettoken|confirm)$'
+
+export interface Options {
+  /** For all parts together: the API host has four fifths. */
+  seconds: number
+  seed: number
+}
+
+/** The closing lines of each part. @throws with the whole report when a part found something */
+export async function conformance({ seconds, seed }: Options): Promise<string> {
+  const program = installed()
+  const folder = await mkdtemp(join(tmpdir(), 'holdfast-schemathesis-'))
+  const service = await Standalone.start()
+  try {
+    const part = async (name: string, share: number, words: string[], url = service.api) => {
+      const { token } = await premiumAccount(service)
+      const common = ['--url', url, '--header', `Authorization: Bearer ${token}`, '--seed', String(seed)]
+      const limits = ['--max-time', String(Math.ceil(seconds * share)), '--continue-on-failure']
+      const file = ['--config-file', join(import.meta.dirname, 'schemathesis.toml')]
+      const args = [...file, 'run', `${service.api}/openapi.json`, ...common, ...limits, ...words]
+      const { code, output } = await outputOf(program, args, folder)
+      const end = output.slice(Math.max(0, output.lastIndexOf('= SUMMARY =')))
+      if (code !== 0) throw new Error(`schemathesis, ${name}, ended with ${code}:\n${output}`)
+      return `  ${name}\n${end
+        .replace(/^.*\n+/, '')
+        .replace(/^(?=.)/gm, '    ')
+        .trimEnd()}`
+    }
+    return [
+      await part('API host', 0.8, ['--exclude-path', uploads, '--exclude-path-regex', endings]),
+      await part('what ends a token', 0.1, ['--include-path-regex', endings]),
+      await part('upload host', 0.1, ['--include-path', uploads], service.upload),
+    ].join('\n')
+  } finally {
+    await service.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+function installed(): string {
+  const tool = join(import.meta.dirname, '../../infra/tools/schemathesis.mjs')
+  const { status, stdout } = spawnSync(process.execPath, [tool], { stdio: ['ignore', 'pipe', 'inherit'] })
+  if (status !== 0) throw new Error('schemathesis could not be installed; its own messages stand above')
+  return stdout.toString().trim()
+}
+
+async function premiumAccount(service: Standalone): Promise<{ token: string }> {
+  const made = await fetch(`${service.api}/accounts`, { method: 'POST' })
+  const { data } = (await made.json()) as { data: { id: string; token: string } }
+  const set = await fetch(`${service.admin}/admin/accounts/${data.id}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ tier: 'premium' }),
+  })
+  if (!set.ok) throw new Error(`the operator's call answered ${set.status}`)
+  return data
+}
+
+async function outputOf(program: string, args: string[], cwd: string) {
+  const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'] })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk: Buffer) => {
+      output += chunk.toString()
+    })
+  const [code] = (await once(child, 'close')) as [number | null]
+  return { code, output }
+}
