@@ -23,9 +23,9 @@ function measured(changes: Partial<Measured>): Measured {
     ...{ before, reference, during, lost: [], faults: [] },
     samples: calls(() => 10),
     readings: [
-      { atMs: 500, rssBytes: 100 * MiB, descriptors: 50 },
-      { atMs: 2_500, rssBytes: 150 * MiB, descriptors: 900 },
-      { atMs: 3_500, rssBytes: 140 * MiB, descriptors: 52 },
+      { atMs: 500, rssBytes: 100 * MiB, descriptors: 50, cpuMs: 0 },
+      { atMs: 2_500, rssBytes: 150 * MiB, descriptors: 900, cpuMs: 0 },
+      { atMs: 3_500, rssBytes: 140 * MiB, descriptors: 52, cpuMs: 0 },
     ],
     ...changes,
   }
@@ -46,11 +46,15 @@ t.test('each limit fails a row by itself', async (t) => {
     [{ restarts: 1 }, /ended 1 times/],
     [{ faults: ['the 300th guess opened it'] }, /300th guess/],
     [
-      { readings: [...measured({}).readings, { atMs: 2_600, rssBytes: 301 * MiB, descriptors: 50 }] },
+      {
+        readings: [...measured({}).readings, { atMs: 2_600, rssBytes: 301 * MiB, descriptors: 50, cpuMs: 0 }],
+      },
       /RSS grew by 201 MiB/,
     ],
     [
-      { readings: [...measured({}).readings, { atMs: 8_100, rssBytes: 100 * MiB, descriptors: 90 }] },
+      {
+        readings: [...measured({}).readings, { atMs: 8_100, rssBytes: 100 * MiB, descriptors: 90, cpuMs: 0 }],
+      },
       /5.1 s until all was as before/,
     ],
   ]

@@ -25,11 +25,11 @@ if (chosen.length === 0) refuse(`no attack is called ${options.attack.join(' or 
 if (!isOwnNetwork()) console.log('  no network namespace here: what needs IPv6 networks is left out')
 
 const form: Pick<AbuseOptions, 'beforeSeconds' | 'referenceSeconds' | 'restart' | 'lenient'> = options.short
-  ? { beforeSeconds: 2, referenceSeconds: 2, restart: false, lenient: true }
+  ? { beforeSeconds: 2, referenceSeconds: 1, restart: false, lenient: true }
   : { beforeSeconds: 4, referenceSeconds: 4, restart: true, lenient: false }
 const rows = await runAbuse({
   attacks: chosen,
-  seconds: Number(options.seconds),
+  secondsOf: ({ seconds }) => (options.short ? undefined : seconds) ?? Number(options.seconds),
   report: (line) => console.log(`  ${line}`),
   ...form,
 })

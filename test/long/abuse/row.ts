@@ -17,6 +17,8 @@ export interface Reading {
   atMs: number
   rssBytes: number
   descriptors: number
+  /** What the service has used since its start. */
+  cpuMs: number
 }
 
 export interface Window {
@@ -53,6 +55,8 @@ export interface Row {
   rssBytes: number
   rssGrowthBytes: number
   descriptors: number
+  /** What the service used during the attack: 1 is one core. */
+  cores: number
   recoveryMs: number
   acknowledged: number
   lost: number
@@ -96,6 +100,7 @@ export function rowOf(measured: Measured, { lenient, latencyJudged }: Judging): 
     ...{ attack, inputs, connections, acknowledged, restarts },
     ...{ normalMs, referenceMs, duringMs, rssBytes, rssGrowthBytes, recoveryMs, faults },
     refused: sum(samples.filter((sample) => within(during, sample.dueMs)).map(({ refused }) => refused)),
+    cores: coresOf(readings, during),
     descriptors: most(busy.map((reading) => reading.descriptors)),
     lost: new Set(measured.lost).size,
     tally: Object.entries(measured.tally)
@@ -148,6 +153,7 @@ export function tableOf(rows: readonly Row[]): string {
     'RSS before',
     'RSS +',
     'descriptors',
+    'cores',
     'recovery',
     'acknowledged',
     'lost',
@@ -165,6 +171,7 @@ export function tableOf(rows: readonly Row[]): string {
     `${mebibytes(row.rssBytes)} MiB`,
     `${mebibytes(row.rssGrowthBytes)} MiB`,
     String(row.descriptors),
+    row.cores.toFixed(1),
     `${tenths(row.recoveryMs)} s`,
     String(row.acknowledged),
     String(row.lost),
@@ -184,6 +191,13 @@ export function lineOf(row: Row): string {
   const answers = row.tally === '' ? '' : ` (${row.tally})`
   const faults = [...row.faults.slice(0, 5), ...(row.faults.length > 5 ? ['…'] : [])]
   return `${row.attack}${answers}: ${faults.length === 0 ? 'held' : faults.join('; ')}`
+}
+
+function coresOf(readings: readonly Reading[], window: Window): number {
+  const inside = readings.filter(({ atMs }) => within(window, atMs))
+  const [first, last] = [inside[0], inside.at(-1)]
+  if (first === undefined || last === undefined || last.atMs === first.atMs) return 0
+  return (last.cpuMs - first.cpuMs) / (last.atMs - first.atMs)
 }
 
 function width(line: readonly string[], at: number): number {

@@ -19,6 +19,8 @@ const bounds = { openFilesMax: 1_024, heapMiB: 512 }
 const userAddresses = ['127.10.0.1', '127.20.0.1', '127.30.0.1']
 const readEveryMs = 100
 const pageBytes = 4_096
+/** Of the times in `/proc/<pid>/stat`. */
+const ticksPerSecond = 100
 /** After the last trouble the users go on for so long, so that calm is seen and not assumed. */
 const calmMs = 1_500
 /** Recovery that takes longer is not waited for. */
@@ -28,8 +30,7 @@ const endingMs = 5_000
 
 export interface AbuseOptions {
   attacks: readonly Attack[]
-  /** Of each attack; shorter or longer where an attack says so in relation to this. */
-  seconds: number
+  secondsOf: (attack: Attack) => number
   /** Normal latency is measured for so long. */
   beforeSeconds: number
   /** How long the attack runs against the sink; 0: not at all. */
@@ -94,7 +95,7 @@ class Trial {
     const before = await windowOf(() => sleep(this.#options.beforeSeconds * 1_000))
     const reference = await this.#reference(prepared)
     let sent = emptySent
-    const seconds = this.#attack.seconds ?? this.#options.seconds
+    const seconds = this.#options.secondsOf(this.#attack)
     const during = await windowOf(async () => {
       sent = await this.#send(this.#target(), prepared, seconds)
     })
@@ -236,10 +237,22 @@ async function windowOf(work: () => Promise<unknown>): Promise<Window> {
 }
 
 async function readingOf(pid: number | undefined): Promise<Reading> {
-  const [descriptors, memory] = await Promise.all([
+  const [descriptors, memory, stat] = await Promise.all([
     readdir(`/proc/${pid}/fd`),
     readFile(`/proc/${pid}/statm`, 'utf8'),
+    readFile(`/proc/${pid}/stat`, 'utf8'),
   ])
   const pages = Number(memory.split(' ')[1])
-  return { atMs: Date.now(), rssBytes: pages * pageBytes, descriptors: descriptors.length }
+  // The name in parentheses may hold spaces; time in user mode and in the kernel are the 14th and 15th field.
+  const [user = 0, system = 0] = stat
+    .slice(stat.lastIndexOf(')') + 2)
+    .split(' ')
+    .slice(11, 13)
+    .map(Number)
+  return {
+    atMs: Date.now(),
+    rssBytes: pages * pageBytes,
+    descriptors: descriptors.length,
+    cpuMs: ((user + system) * 1_000) / ticksPerSecond,
+  }
 }

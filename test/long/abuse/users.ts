@@ -135,7 +135,8 @@ export class User {
     const [kind, work] = this.#draw(number)
     let refused = 0
     for (;;) {
-      const waitMs = await this.#try(work)
+      // What could not even be sent in time, because everything before it stood still, is given up too.
+      const waitMs = Date.now() > dueMs + givenUpMs ? Infinity : await this.#try(work)
       if (waitMs === undefined || Date.now() + waitMs > dueMs + givenUpMs) {
         const doneMs = waitMs === undefined ? Date.now() : dueMs + givenUpMs
         this.samples.push({ kind, dueMs, doneMs, refused })
@@ -274,14 +275,13 @@ export class User {
         method,
         agent: fresh ? false : this.#agent,
         localAddress: this.#options.from,
-        timeout: givenUpMs,
+        signal: AbortSignal.timeout(givenUpMs),
         headers: {
           ...(known ? { authorization: `Bearer ${this.#options.token}` } : {}),
           ...(fresh ? { connection: 'close' } : {}),
           ...(body === undefined ? {} : { 'content-length': body.length, 'content-type': type ?? '' }),
         },
       })
-      call.once('timeout', () => call.destroy(new Error('no answer')))
       call.once('error', reject)
       call.once('response', (response) => {
         response.toArray().then((chunks: Buffer[]) => {
