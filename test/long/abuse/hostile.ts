@@ -109,11 +109,12 @@ export class Hostile {
     })
   }
 
-  /** Sends one text on a connection of its own that the server shall close, and waits for the end. */
+  /** Sends one text and nothing after it on a connection of its own, and waits for the end. */
   async once(listener: Listener, bytes: string | Buffer, opening: Opening = {}): Promise<void> {
     const socket = this.connect(listener, opening)
     this.sent()
     await this.write(socket, bytes)
+    socket.end()
     await this.closed(socket)
     // A server that refuses at once must not make the generator spin.
     await this.pause(5)
