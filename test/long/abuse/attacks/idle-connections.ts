@@ -1,6 +1,10 @@
-/** Connections that say nothing: to every listener at a time, more than the service has descriptors for. */
+/**
+ * Connections that say nothing: to every listener at a time, more than the service has descriptors for. Some accounts write
+ * meanwhile, so that a metadata store which fails for want of a descriptor is seen to fail.
+ */
 import { type Attack, listeners } from '../attack.ts'
 import { address, type Hostile } from '../hostile.ts'
+import { busyWriters, writeMuch, writersAheadMs } from './busy-writers.ts'
 
 const each = 1_100
 const addresses = 12
@@ -9,7 +13,13 @@ export const idleConnections: Attack = {
   name: 'idle connections: 1,100 to each listener',
   short: true,
   seconds: 12,
-  run: (hostile) => hold(hostile, (number) => address(0, number % addresses)),
+  prepare: busyWriters,
+  run: async (hostile) => {
+    const writing = writeMuch(hostile)
+    await hostile.pause(writersAheadMs)
+    await hold(hostile, (number) => address(0, number % addresses))
+    await writing
+  },
 }
 
 export const idleConnectionsV6: Attack = {

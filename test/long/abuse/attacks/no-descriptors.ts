@@ -5,27 +5,24 @@
  */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import type { Attack, Prepared, Stage } from '../attack.ts'
-import { address, type Hostile, json } from '../hostile.ts'
+import type { Attack } from '../attack.ts'
+import { busyWriters, writeMuch, writersAheadMs } from './busy-writers.ts'
 
 const run = promisify(execFile)
-const writers = 8
 const openFilesMax = 1_024
 
 export const noDescriptors: Attack = {
   name: 'no descriptor is left',
   byOperator: true,
   short: true,
-  prepare: async ({ world }: Stage): Promise<Prepared> => {
-    const owners = await Promise.all(Array.from({ length: writers }, (_, n) => world(address(64, n)).guest()))
-    const folders = await Promise.all(owners.map((owner) => owner.folder()))
-    return { tokens: owners.map(({ token }) => token), ids: folders.map(({ id }) => id) }
-  },
+  prepare: busyWriters,
   run: async (hostile) => {
     const { pid } = hostile.target
+    const writing = writeMuch(hostile)
+    await hostile.pause(writersAheadMs)
     await limitTo(pid, 16)
     try {
-      await write(hostile)
+      await writing
     } finally {
       await limitTo(pid, openFilesMax)
     }
@@ -34,21 +31,4 @@ export const noDescriptors: Attack = {
 
 async function limitTo(pid: number | undefined, files: number): Promise<void> {
   await run('prlimit', ['--pid', String(pid), `--nofile=${files}:`])
-}
-
-async function write(hostile: Hostile): Promise<void> {
-  const { tokens = [], ids = [] } = hostile.prepared
-  await hostile.each(writers, async (number) => {
-    const socket = hostile.connect('api', { from: address(64, number) })
-    for (let turn = 0; turn < 200; turn++) {
-      const attributeValue = `${turn}${'文'.repeat(1_990)}`
-      const body = JSON.stringify({ attribute: 'description', attributeValue })
-      hostile.sent()
-      const update = json(`/contents/${ids[number]}/update`, body, tokens[number], 'PUT')
-      if (!(await hostile.write(socket, update))) break
-      await hostile.pause(12)
-    }
-    socket.destroy()
-    await hostile.pause(100)
-  })
 }
