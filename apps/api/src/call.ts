@@ -110,6 +110,7 @@ export class Call {
         requestId: this.#requestIdOf(operation),
         caller: { who },
         tierNeeded: who?.$case === 'bearer' ? this.tier : '',
+        clientNetwork: who?.$case === 'bearer' ? undefined : this.#networkKey,
         operation,
       },
       {},
@@ -164,11 +165,16 @@ export class Call {
         requestId: mintRequestId(this.nowMs),
         caller: { who: { $case: 'visitor', value: { accountId: this.caller.accountId } } },
         tierNeeded: '',
+        clientNetwork: this.#networkKey,
         operation: { $case: 'readContent', value: lookAt(contentId) },
       },
       {},
     )
     return reply.result?.$case === 'refusal' ? reply.result.value.status : undefined
+  }
+
+  get #networkKey(): string | undefined {
+    return this.parts.limits.networkKey(this.request)
   }
 
   /** A command has the id its client chose; everything else a new one, so that no answer is taken for another's. */

@@ -1,14 +1,20 @@
 import type { AccountClient } from '@holdfast/actor-runtime'
-import { Refusal } from '@holdfast/http-kit'
+import { type RateLimits, Refusal } from '@holdfast/http-kit'
 import { type Clock, mintRequestId } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Caller } from '@holdfast/wire'
+import type { FastifyRequest } from 'fastify'
 
 type Result = NonNullable<AccountReply['result']>
 
 /** One question; the answer must be of the kind the operation has. @throws Refusal what the account says; the client's faults. */
 export async function askAccount<Kind extends Result['$case']>(
-  { accounts, clock }: { accounts: AccountClient; clock: Clock },
-  question: { accountId: string; who: NonNullable<Caller['who']>; operation: AccountRequest['operation'] },
+  { accounts, clock, limits }: { accounts: AccountClient; clock: Clock; limits: RateLimits },
+  question: {
+    request: FastifyRequest
+    accountId: string
+    who: NonNullable<Caller['who']>
+    operation: AccountRequest['operation']
+  },
   kinds: readonly Kind[],
 ): Promise<Extract<Result, { $case: Kind }>> {
   const { result } = await accounts.call(
@@ -17,6 +23,7 @@ export async function askAccount<Kind extends Result['$case']>(
       requestId: mintRequestId(clock.now()),
       caller: { who: question.who },
       tierNeeded: '',
+      clientNetwork: question.who.$case === 'bearer' ? undefined : limits.networkKey(question.request),
       operation: question.operation,
     },
     {},

@@ -95,6 +95,7 @@ function ask(
   return askAccount(
     parts,
     {
+      request,
       accountId,
       who: { $case: 'visitor', value: { accountId: '' } },
       operation: { $case: 'openDirectLink', value: operation },

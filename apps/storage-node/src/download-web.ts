@@ -28,7 +28,7 @@ export async function downloadWeb(
     openSignedIn(parts, { request, guesses }, content),
   )
   if (opened !== undefined) return sendFile(parts, request, reply, content, opened)
-  return toPage(await pageOf(parts, content))
+  return toPage(await pageOf(parts, request, content))
 }
 
 /** Undefined when the request names no account, or none that may read the file. */
@@ -51,7 +51,9 @@ async function openSignedIn(
   const isOwner = accountId === content.accountId
   if (!isOwner) {
     const operation = { $case: 'authenticate', value: {} } as const
-    const heard = await unlessRefused(askAccount(parts, { accountId, who: bearer, operation }, ['account']))
+    const heard = await unlessRefused(
+      askAccount(parts, { request, accountId, who: bearer, operation }, ['account']),
+    )
     if (heard instanceof Refusal) return await refuseToken()
   }
   const { ask } = await opener(parts, { request, guesses }, content)
@@ -63,9 +65,14 @@ async function openSignedIn(
 }
 
 /** The share code when a visitor may see it, else the id. @throws Refusal error-notFound */
-async function pageOf(parts: DownloadParts, { accountId, contentId }: Content): Promise<string> {
+async function pageOf(
+  parts: DownloadParts,
+  request: FastifyRequest,
+  { accountId, contentId }: Content,
+): Promise<string> {
   const value = ReadContent.fromPartial({ contentId, page: 1, pageSize: 1, maxDepth: 1 })
   const question = {
+    request,
     accountId,
     who: { $case: 'visitor', value: { accountId: '' } },
     operation: { $case: 'readContent', value },

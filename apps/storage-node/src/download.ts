@@ -71,6 +71,7 @@ export async function opener(
   const ask = async (who: Who) => {
     const operation = { contentId: content.contentId, password }
     const question = {
+      request,
       accountId: content.accountId,
       who,
       operation: { $case: 'openFile', value: operation },

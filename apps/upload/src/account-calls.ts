@@ -121,6 +121,7 @@ export class AccountCalls {
         requestId: requestId ?? mintRequestId(this.#parts.clock.now()),
         caller: { who },
         tierNeeded: '',
+        clientNetwork: who?.$case === 'visitor' ? this.#parts.limits.networkKey(this.#request) : undefined,
         operation,
       },
       // All of it was read from UTF-8 or checked, and is not touched any more.

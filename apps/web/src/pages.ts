@@ -121,8 +121,9 @@ export function webPages(parts: PageParts): (app: FastifyInstance) => Promise<vo
       const contentId = await contentNamed(parts, name)
       const query = listingQueryOf(request.query)
       // The kept password goes only where one is asked for: locked folders below would tell whether it opens them, uncounted.
-      const open = await readAsVisitor(parts, { contentId, password: undefined, query }).catch(onlyLocked)
-      return open ?? (await readAsVisitor(parts, { contentId, password, query }))
+      const question = { contentId, query, clientNetwork: parts.limits.networkKey(request) }
+      const open = await readAsVisitor(parts, { ...question, password: undefined }).catch(onlyLocked)
+      return open ?? (await readAsVisitor(parts, { ...question, password }))
     } catch (error) {
       if (refusalOf(error).status === 'error-notFound') await guesses.wrong('code')
       throw error

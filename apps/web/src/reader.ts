@@ -33,7 +33,17 @@ async function codeTarget(parts: ReaderParts, code: string): Promise<string | un
  */
 export async function readAsVisitor(
   parts: ReaderParts,
-  { contentId, password, query }: { contentId: string; password: string | undefined; query: ListingQuery },
+  {
+    contentId,
+    password,
+    query,
+    clientNetwork,
+  }: {
+    contentId: string
+    password: string | undefined
+    query: ListingQuery
+    clientNetwork: string | undefined
+  },
 ): Promise<ContentView & { item: Item }> {
   const accountId = parts.ids.accountOf(contentId)
   if (accountId === undefined) throw new Refusal('error-notFound')
@@ -43,6 +53,7 @@ export async function readAsVisitor(
       requestId: mintRequestId(parts.clock.now()),
       caller: { who: { $case: 'visitor', value: { accountId: '' } } },
       tierNeeded: '',
+      clientNetwork,
       operation: { $case: 'readContent', value: requestOf(contentId, password, query) },
     },
     {},

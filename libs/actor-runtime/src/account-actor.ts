@@ -129,7 +129,7 @@ export class AccountActor {
     const activation = this.#activation
     if (activation !== undefined) {
       this.#wanted = false
-      for (const ask of this.#waiting.splice(0)) activation.submit(ask)
+      activation.submit(...this.#waiting.splice(0))
     } else if (this.#waiting.length > 0 || (this.#wanted && !this.#abandoned))
       void this.#track(() => this.#activate())
   }

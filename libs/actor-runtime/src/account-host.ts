@@ -19,6 +19,7 @@ import type { AccountMoments } from './contract.ts'
 import { DueAccounts } from './due-accounts.ts'
 import { defaultLimits, type RuntimeLimits } from './limits.ts'
 import { dueOf } from './lookup-rows.ts'
+import { isVisitors } from './mailbox.ts'
 import { type HostMetrics, noMetrics, type RuntimeLog, silentLog } from './observer.ts'
 import { type PasswordCheck, PasswordChecks } from './password-checks.ts'
 import { type Randomness, systemRandomness } from './randomness.ts'
@@ -27,6 +28,7 @@ import type { Services, SignInMailer } from './services.ts'
 import { forEachAtMost, Slots } from './slots.ts'
 import { partSubjectOf, releaseSubjectOf, replicaSubjectOf, subjectOf } from './subjects.ts'
 import { Pauses, pause, systemTimers, type Timers } from './timers.ts'
+import { Visitors } from './visitors.ts'
 
 export interface AccountHostOptions {
   /** Unique among living hosts; letters, digits, `-`. */
@@ -84,6 +86,7 @@ export class AccountHost implements AccountMoments {
   readonly #subscriptions: Subscription[] = []
   readonly #cancelTimers = new Map<string, () => void>()
   readonly #pauses: Pauses
+  readonly #visitors: Visitors
   #requests = 0
   #sweeping: Promise<void> | undefined
   #relisting: Promise<void> | undefined
@@ -100,6 +103,7 @@ export class AccountHost implements AccountMoments {
     this.#sweepMs = options.sweepMs ?? 2000
     this.#due = new DueAccounts(limits.dueAccountsMax)
     this.#joiner = new RequestJoiner(clock)
+    this.#visitors = new Visitors(limits)
     this.#pauses = new Pauses(options.timers ?? systemTimers)
     this.#services = {
       hostId: options.hostId,
@@ -237,7 +241,9 @@ export class AccountHost implements AccountMoments {
       return
     }
     const actor = this.#actorOf(request.accountId)
-    if (this.#requests >= limits.requestsMax || actor.inHand >= limits.mailboxMax) {
+    const full = this.#requests >= limits.requestsMax || actor.inHand >= limits.mailboxMax
+    const visits = isVisitors(request)
+    if (full || (visits && !this.#visitors.enter(request))) {
       metrics.overloaded()
       new Ask(request, answered).unavailable({ overloaded: true })
       return
@@ -247,6 +253,7 @@ export class AccountHost implements AccountMoments {
     metrics.requested({ depth: actor.inHand })
     const ask = new Ask(request, (answer) => {
       this.#requests--
+      if (visits) this.#visitors.left(request)
       actor.lastUsedMs = clock.monotonic()
       actor.answered()
       answered(answer)

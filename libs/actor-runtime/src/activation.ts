@@ -32,6 +32,7 @@ import { type CodeRange, widthOf } from './code-leases.ts'
 import { codeOf, DurableLog } from './durable-log.ts'
 import { cutPages, encodeRow } from './flush-row.ts'
 import { referenceKey, wakeKey } from './lookup-rows.ts'
+import { Mailbox, networkOf } from './mailbox.ts'
 import { keyOf } from './password-checks.ts'
 import { PendingEffects } from './pending-effects.ts'
 import { type Recovered, recover, sweepPages } from './recovery.ts'
@@ -63,10 +64,15 @@ export class Activation {
   readonly #log: DurableLog
   readonly #rows: AccountRows
 
-  readonly #mailbox: Ask[] = []
+  readonly #mailbox = new Mailbox()
   /** Requests that left the turn for codes or verdicts. */
   #away = 0
   #turnHeld = false
+  /**
+   * Spent on decisions since the loop was last let turn. Over all that come, not from the first of each: thousands that arrive one
+   * by one, each decided at once, would keep the owner's request in its socket.
+   */
+  #decidingMs = 0
   /** A change is in the state, whole or by half, and not in the open batch. */
   #applying = false
   #open = new Batch()
@@ -183,14 +189,14 @@ export class Activation {
     return this.#effects.busy
   }
 
-  /** Takes a request; it will be answered once. */
-  submit(ask: Ask): void {
-    if (this.#loss !== undefined) this.#sendAway(ask)
-    else if (this.#stalled) ask.unavailable()
-    else {
-      this.#mailbox.push(ask)
-      this.#pump()
+  /** Takes requests; each will be answered once. All of them are in the mailbox before the first is decided. */
+  submit(...asks: Ask[]): void {
+    for (const ask of asks) {
+      if (this.#loss !== undefined) this.#sendAway(ask)
+      else if (this.#stalled) ask.unavailable()
+      else this.#mailbox.push(ask)
     }
+    if (this.#mailbox.length > 0) this.#pump()
   }
 
   /** Ends without further ado, as a crash would: who waits is sent away, what is durable stays so. */
@@ -252,13 +258,16 @@ export class Activation {
 
   #pump(): void {
     const { clock, limits, timers } = this.#services
-    const endsMs = clock.monotonic() + limits.turnMs
-    while (!this.#blocked) {
+    for (let startedMs = clock.monotonic(); !this.#blocked; ) {
       const ask = this.#mailbox.shift()
       if (ask === undefined) break
       this.#decide(ask)
+      const endedMs = clock.monotonic()
+      this.#decidingMs += endedMs - startedMs
+      startedMs = endedMs
       // A decision may have taken the turn itself, for work in slices.
-      if (this.#turnHeld || this.#mailbox.length === 0 || clock.monotonic() < endsMs) continue
+      if (this.#turnHeld || this.#decidingMs < limits.turnMs) continue
+      this.#decidingMs = 0
       void this.#turnAway(() => timers.turn())
     }
     void this.#kick()
@@ -469,7 +478,7 @@ export class Activation {
       verdict =
         ++ask.slowChecks > limits.passwordChecksPerRequestMax
           ? false
-          : await passwords.verdict(verifier, password)
+          : await passwords.verdict(verifier, password, networkOf(ask.request))
     }
     if (verdict === undefined) return false
     ask.verdicts.set(keyOf(verifier, password), verdict)
@@ -636,7 +645,7 @@ export class Activation {
   /** The stores refuse. Who came too late for the wait that follows is sent away. */
   #turnAwayNewcomers(): void {
     this.#stalled = true
-    for (const ask of this.#mailbox.splice(0)) ask.unavailable()
+    for (const ask of this.#mailbox.clear()) ask.unavailable()
     const nowMs = this.#services.clock.now()
     for (const { ask } of [...(this.#inFlight?.waiting ?? []), ...this.#open.waiting]) {
       if (ask.expired(nowMs)) ask.unavailable()
@@ -709,7 +718,7 @@ export class Activation {
     this.#log.end()
     this.#owe(-this.#owed)
     const waiting = [...(this.#inFlight?.waiting ?? []), ...this.#open.waiting].map(({ ask }) => ask)
-    for (const ask of [...waiting, ...this.#mailbox.splice(0)]) this.#sendAway(ask)
+    for (const ask of [...waiting, ...this.#mailbox.clear()]) this.#sendAway(ask)
     this.#onLost(loss)
   }
 

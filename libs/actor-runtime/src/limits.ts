@@ -4,6 +4,12 @@ export interface RuntimeLimits {
   mailboxMax: number
   /** Requests in hand of all accounts of a host. */
   requestsMax: number
+  /** Visitors' requests in hand: of one account, so that its owner finds the mailbox at most half full. */
+  visitorsPerAccountMax: number
+  /** Of one network, on all accounts of a host: more than a large office reads at one time. */
+  visitorsPerNetworkMax: number
+  /** Of all: half of `requestsMax`. */
+  visitorsMax: number
   /** Bytes of replies one account holds back until their flush is durable; past it nothing more is decided. */
   heldReplyBytesMax: number
   /** Accounts being read at one time: a host's death must not read all of them at once. */
@@ -58,7 +64,10 @@ export interface RuntimeLimits {
 
   /** Password checks running at one time: each takes 50 ms of a thread and 16 MiB. */
   passwordChecksAtOnceMax: number
-  /** Checks waiting; past it the request is refused with `error-rateLimit`. */
+  /**
+   * Checks waiting, which is some 6 s of work, shorter than any deadline; past it one of those who have most waiting is refused with
+   * `error-rateLimit`.
+   */
   passwordChecksQueuedMax: number
   /** Slow checks one request may cost; further passwords count as wrong. */
   passwordChecksPerRequestMax: number
@@ -98,6 +107,9 @@ const MiB = 1024 * KiB
 export const defaultLimits: RuntimeLimits = {
   mailboxMax: 1024,
   requestsMax: 16_384,
+  visitorsPerAccountMax: 512,
+  visitorsPerNetworkMax: 256,
+  visitorsMax: 8192,
   heldReplyBytesMax: 16 * MiB,
   activationsAtOnceMax: 16,
   activeAccountsMax: 50_000,
@@ -130,7 +142,7 @@ export const defaultLimits: RuntimeLimits = {
   codesPerRequestMax: 1_000_000,
 
   passwordChecksAtOnceMax: 2,
-  passwordChecksQueuedMax: 64,
+  passwordChecksQueuedMax: 256,
   passwordChecksPerRequestMax: 3,
   verdictsKeptMax: 10_000,
   verdictsKeptMs: 10 * 60_000,

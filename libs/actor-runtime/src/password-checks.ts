@@ -1,5 +1,6 @@
 /**
- * Slow checks of folder passwords: scrypt in the thread pool, a bounded number at one time, verdicts kept for minutes.
+ * Slow checks of folder passwords: scrypt in the thread pool, a bounded number at one time, networks and folders in turn, verdicts kept
+ * for minutes.
  *
  * A verdict belongs to one verifier (its salt is the password's version), so a password changed meanwhile is asked anew.
  */
@@ -7,9 +8,9 @@ import { createHash, scrypt, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
 import type { PasswordVerifier } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
+import { FairSlots } from './fair-slots.ts'
 import type { RuntimeLimits } from './limits.ts'
 import type { HostMetrics } from './observer.ts'
-import { Slots } from './slots.ts'
 
 /** log2 of scrypt's N: 32 times the usual cost is the most a stored verifier may ask of this machine. */
 const costMax = 19
@@ -19,10 +20,9 @@ export type PasswordCheck = (verifier: PasswordVerifier, password: string) => Pr
 
 export class PasswordChecks {
   readonly #check: PasswordCheck
-  readonly #slots: Slots
-  readonly #queuedMax: number
+  readonly #slots: FairSlots
   readonly #verdicts: LRUCache<string, boolean>
-  readonly #running = new Map<string, Promise<boolean>>()
+  readonly #running = new Map<string, Promise<boolean | undefined>>()
   readonly #clock: Clock
   readonly #metrics: HostMetrics
 
@@ -35,8 +35,10 @@ export class PasswordChecks {
     this.#check = check
     this.#clock = clock
     this.#metrics = metrics
-    this.#slots = new Slots(limits.passwordChecksAtOnceMax)
-    this.#queuedMax = limits.passwordChecksQueuedMax
+    this.#slots = new FairSlots({
+      atOnceMax: limits.passwordChecksAtOnceMax,
+      waitingMax: limits.passwordChecksQueuedMax,
+    })
     this.#verdicts = new LRUCache({
       max: limits.verdictsKeptMax,
       ttl: limits.verdictsKeptMs,
@@ -50,19 +52,23 @@ export class PasswordChecks {
     return this.#verdicts.get(keyOf(verifier, password))
   }
 
-  /** The verdict; undefined when too many checks wait. Equal checks under way are shared. */
-  async verdict(verifier: PasswordVerifier, password: string): Promise<boolean | undefined> {
+  /**
+   * The verdict; undefined when too many checks wait, and most of them are this network's. Equal checks under way are shared.
+   *
+   * @param network whose turn it is; empty: not known.
+   */
+  async verdict(verifier: PasswordVerifier, password: string, network: string): Promise<boolean | undefined> {
     const key = keyOf(verifier, password)
     const known = this.#verdicts.get(key)
     if (known !== undefined) return known
     const running = this.#running.get(key)
     if (running !== undefined) return running
-    if (this.#slots.waiting >= this.#queuedMax) return undefined
-    const check = this.#slots.run(() => this.#measured(verifier, password))
+    const lane = { network, folder: verifier.salt.toString('base64') }
+    const check = this.#slots.run(lane, () => this.#measured(verifier, password))
     this.#running.set(key, check)
     try {
       const verdict = await check
-      this.#verdicts.set(key, verdict)
+      if (verdict !== undefined) this.#verdicts.set(key, verdict)
       return verdict
     } finally {
       this.#running.delete(key)

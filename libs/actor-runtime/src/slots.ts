@@ -7,10 +7,6 @@ export class Slots {
     this.#free = count
   }
 
-  get waiting(): number {
-    return this.#waiting.length
-  }
-
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free--
     else await new Promise<void>((resolve) => this.#waiting.push(resolve))

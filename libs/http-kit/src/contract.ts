@@ -66,6 +66,8 @@ export interface RateLimits {
    * @throws Refusal error-rateLimit when that budget is spent, or too many wait
    */
   beginGuess(request: FastifyRequest, kind: GuessKind): Promise<Guess>
+  /** Names the client's network to accounts, which take turns by it: 16 characters that do not tell the address. Undefined: off. */
+  networkKey(request: FastifyRequest): string | undefined
   /** Bytes and requests of a limiter kept for an address or account are bounded; this frees timers. */
   close(): void
 }

@@ -2,6 +2,7 @@
  * Budgets of requests per endpoint and address, per endpoint and account, and of wrong guesses per address; bans after repeated
  * excess. See README for the numbers and why.
  */
+import { hash } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 import { clientAddress, networkOf, normalAddress, outerNetworkOf } from './addresses.ts'
@@ -138,6 +139,10 @@ export class CountingRateLimits implements RateLimits {
         this.#gates.end(counter, room)
       },
     }
+  }
+
+  networkKey(request: FastifyRequest): string | undefined {
+    return this.#off ? undefined : hash('sha256', networkOf(clientAddress(request)), 'base64url').slice(0, 16)
   }
 
   /** Bans in force, to be told to other frontends. */

@@ -46,6 +46,11 @@ export interface AccountRequest {
     | undefined;
   /** The tier the operation demands of a bearer: `premium` or empty. */
   tierNeeded: string;
+  /**
+   * Names the network a visitor's request came from, at most 32 characters: visitors' requests and password checks take turns by it.
+   * Absent: not known, or limits are off.
+   */
+  clientNetwork?: string | undefined;
   operation:
     | //
     /** Queries. */
@@ -404,6 +409,7 @@ function createBaseAccountRequest(): AccountRequest {
     deadlineMs: 0,
     caller: undefined,
     tierNeeded: "",
+    clientNetwork: undefined,
     operation: undefined,
   };
 }
@@ -424,6 +430,9 @@ export const AccountRequest: MessageFns<AccountRequest> = {
     }
     if (message.tierNeeded !== "") {
       writer.uint32(42).string(message.tierNeeded);
+    }
+    if (message.clientNetwork !== undefined) {
+      writer.uint32(50).string(message.clientNetwork);
     }
     switch (message.operation?.$case) {
       case "authenticate":
@@ -562,6 +571,14 @@ export const AccountRequest: MessageFns<AccountRequest> = {
             }
 
             message.tierNeeded = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.clientNetwork = reader.string();
             continue;
           }
           case 10: {
@@ -804,6 +821,7 @@ export const AccountRequest: MessageFns<AccountRequest> = {
       ? Caller.fromPartial(object.caller)
       : undefined;
     message.tierNeeded = object.tierNeeded ?? "";
+    message.clientNetwork = object.clientNetwork ?? undefined;
     switch (object.operation?.$case) {
       case "authenticate": {
         if (object.operation?.value !== undefined && object.operation?.value !== null) {

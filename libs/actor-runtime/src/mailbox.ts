@@ -1,0 +1,80 @@
+/**
+ * Requests of one account that wait for its turn, in two lanes.
+ *
+ * The first has what the owner, the operator and the service itself ask, in the order in which it came: so the account's changes are
+ * one order. The second has what visitors ask. Whoever has a link can send any number of those, so they wait behind the first lane,
+ * and in theirs networks take turns. Visitors do not starve: after `ownersInARowMax` of the first lane one of them comes.
+ */
+import type { AccountRequest } from '@holdfast/wire'
+import type { Ask } from './ask.ts'
+
+/** A visitor's read waits for at most as many of the owner's: some milliseconds. */
+const ownersInARowMax = 16
+
+export class Mailbox {
+  readonly #owners: Ask[] = []
+  /** By network. The first one's turn is next. */
+  readonly #visitors = new Map<string, Ask[]>()
+  #visiting = 0
+  #ownersInARow = 0
+
+  get length(): number {
+    return this.#owners.length + this.#visiting
+  }
+
+  push(ask: Ask): void {
+    if (!isVisitors(ask.request)) {
+      this.#owners.push(ask)
+      return
+    }
+    const network = networkOf(ask.request)
+    const waiting = this.#visitors.get(network)
+    if (waiting === undefined) this.#visitors.set(network, [ask])
+    else waiting.push(ask)
+    this.#visiting++
+  }
+
+  shift(): Ask | undefined {
+    const ownersTurn = this.#visiting === 0 || this.#ownersInARow < ownersInARowMax
+    if (this.#owners.length > 0 && ownersTurn) {
+      this.#ownersInARow++
+      return this.#owners.shift()
+    }
+    this.#ownersInARow = 0
+    return this.#shiftVisitor()
+  }
+
+  /** Everything that waits; nothing does any more. */
+  clear(): Ask[] {
+    const all = [...this.#owners.splice(0), ...[...this.#visitors.values()].flat()]
+    this.#visitors.clear()
+    this.#visiting = 0
+    return all
+  }
+
+  #shiftVisitor(): Ask | undefined {
+    for (const [network, waiting] of this.#visitors) {
+      const ask = waiting.shift()
+      this.#visitors.delete(network)
+      if (waiting.length > 0) this.#visitors.set(network, waiting)
+      this.#visiting--
+      return ask
+    }
+    return undefined
+  }
+}
+
+/** Whether somebody asks who is not the owner, as far as the request says. Tokens are checked in the turn. */
+export function isVisitors({ caller }: AccountRequest): boolean {
+  const who = caller?.who
+  if (who?.$case === 'visitor') return true
+  return who?.$case === 'grant' && who.value.ownerTokenCounter === undefined
+}
+
+/** Names longer than a frontend makes them would be keys without a bound. */
+const networkNameMax = 32
+
+/** Empty: not known. */
+export function networkOf({ clientNetwork = '' }: AccountRequest): string {
+  return clientNetwork.length > networkNameMax ? '' : clientNetwork
+}
