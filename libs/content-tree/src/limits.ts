@@ -22,6 +22,8 @@ export const itemsPerAnswerMax = 10_000
 export const deeperBytesMax = 4 * 1024 * 1024
 /** Children looked at for whether their folder still fits; past it deeper folders come without children. */
 export const deeperRowsMax = 2 * itemsPerAnswerMax
+/** As `deeperRowsMax`, in bytes of JSON: counting what does not fit takes as long as counting what does. */
+export const deeperLooksBytesMax = 2 * deeperBytesMax
 /** Bytes of direct links in one answer; items beyond it come without theirs. One item alone has at most 6.4 MiB of them. */
 export const directLinkBytesPerAnswerMax = 8 * 1024 * 1024
 /** Bytes of JSON of the recycle bin's answer, newest first: twice what 10,000 plain files take. */

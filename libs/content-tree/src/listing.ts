@@ -5,7 +5,14 @@
 import type { FileColumns, Item, ListingPage, ReadContent } from '@holdfast/wire'
 import { answerBytes } from './answer-bytes.ts'
 import { fileColumns, fitsColumns } from './file-columns.ts'
-import { deeperBytesMax, deeperRowsMax, itemsPerAnswerMax, itemsPerSlice, rowsPerSlice } from './limits.ts'
+import {
+  deeperBytesMax,
+  deeperLooksBytesMax,
+  deeperRowsMax,
+  itemsPerAnswerMax,
+  itemsPerSlice,
+  rowsPerSlice,
+} from './limits.ts'
 import type { Reading } from './reading.ts'
 import { composed, folded } from './text.ts'
 
@@ -110,6 +117,7 @@ function* fillBelow(
   let left = room
   let bytesLeft = deeperBytesMax
   let looksLeft = deeperRowsMax
+  let looksBytesLeft = deeperLooksBytesMax
   let looked = 0
   let level = foldersOf(rows, items)
   for (let depth = 2; depth <= query.maxDepth && level.length > 0; depth++) {
@@ -122,7 +130,9 @@ function* fillBelow(
         yield
         looked = 0
       }
-      const bytes = bytesBelow(reading, row, bytesLeft)
+      const bytes = bytesBelow(reading, row, Math.min(bytesLeft, looksBytesLeft))
+      looksBytesLeft -= bytes
+      if (looksBytesLeft < 0) return
       if (bytes > bytesLeft) continue
       left -= item.childrenCount
       bytesLeft -= bytes

@@ -771,6 +771,32 @@ t.test('deeper levels of a listing end at 4 MiB: a folder comes whole or without
   t.same(names(read), ['a', 'b', 'c'], 'the first level stays whole')
 })
 
+t.test('what does not fit into the deeper levels is counted up to 8 MiB, then all stay closed', async (t) => {
+  const world = new World()
+  const root = world.create()
+  const fat = '\u{1F600}'.repeat(2_000)
+  const fill = (name: string, count: number) => {
+    const folder = world.folder(root, { name })
+    for (let n = 0; n < count; n++) {
+      const below = world.folder(folder.id, { name: `${name} ${n}` })
+      set(world, below.id, { $case: 'description', value: fat })
+    }
+  }
+  // Each is counted up to 4 MiB and does not fit; the third comes to the end of what is counted.
+  for (const name of ['a', 'b', 'c']) fill(name, 520)
+  fill('d', 1)
+  const read = world.read(operator, root, { maxDepth: 16, sortField: SortField.NAME, ascending: true })
+  t.same(
+    read.children.map(({ name, children, childrenCount }) => [name, children.length, childrenCount]),
+    [
+      ['a', 0, 520],
+      ['b', 0, 520],
+      ['c', 0, 520],
+      ['d', 0, 1],
+    ],
+  )
+})
+
 t.test('an answer has 8 MiB of direct links, and one item always has all of its own', async (t) => {
   const world = new World()
   const root = world.create()
