@@ -31,6 +31,7 @@ export interface OneProcessOptions {
 
 export class OneProcess {
   readonly keyring = new Keyring(Buffer.alloc(32, 7))
+  readonly metrics = new Registry()
   readonly blobs: BlobStore
   readonly accounts: AccountClient
   readonly uploads: FastifyInstance
@@ -76,7 +77,7 @@ export class OneProcess {
       keyring,
       clock: systemClock,
       log: pino({ level: 'silent' }),
-      metrics: new Registry(),
+      metrics: this.metrics,
       limits: createRateLimits({ mode: options.rateLimits ?? 'off', clock: systemClock }),
     }
     this.uploads = createUpload({
@@ -143,6 +144,15 @@ export class OneProcess {
     }
     const { tokenKeyId: keyId, tokenCounter: counter, rootFolder } = made.value
     return { id, token: this.keyring.tokens.token(id, { keyId, counter }), root: rootFolder }
+  }
+
+  /** The value of a metric. */
+  async metric(name: string, labels: Record<string, string> = {}): Promise<number> {
+    const { values } = (await this.metrics.getSingleMetric(name)?.get()) ?? { values: [] }
+    const found = values.find((one) =>
+      Object.entries(labels).every(([label, value]) => one.labels[label] === value),
+    )
+    return found?.value ?? Number.NaN
   }
 
   async close(): Promise<void> {

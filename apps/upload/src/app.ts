@@ -18,6 +18,7 @@ import { FormMemory } from './form-scanner.ts'
 import { RecentPermits } from './recent-permits.ts'
 import { RunningUploads } from './running-uploads.ts'
 import { upload } from './upload.ts'
+import { UploadMetrics } from './upload-metrics.ts'
 
 export interface UploadDeps {
   accounts: AccountClient
@@ -47,8 +48,12 @@ export interface UploadSettings {
   regions?: readonly RegionCode[]
   /** Key that tokens made from now on are derived with. */
   tokenKeyId: number
-  /** Uploads at a time from one address (IPv6: /64), past it `error-rateLimit`. Default 256; Infinity when rate limits are off. */
+  /** Uploads at a time from one address (IPv6: /64), past it `error-rateLimit`. Default 256; Infinity when rate limits are off: then networks are not told apart. */
   uploadsPerNetworkMax?: number
+  /** Uploads at a time in all. Default 2,048: each holds a socket, some 50 KiB and up to 16 KiB of a file. */
+  uploadsMax?: number
+  /** Uploads at a time that hold a stage of the store. Default 896: an eighth of the store's 1,024 is left to repair and replication. */
+  stagesMax?: number
   /** How long `close` lets running uploads go on before it cuts them, ms. Default 30,000. */
   drainMs?: number
 }
@@ -57,6 +62,7 @@ export interface UploadSettings {
 export interface UploadParts extends UploadDeps {
   present: ItemPresenter
   running: RunningUploads
+  uploadMetrics: UploadMetrics
   permits: RecentPermits
   forms: FormMemory
   /** 32 bytes: what a client's key becomes a guest account with. */
@@ -64,6 +70,8 @@ export interface UploadParts extends UploadDeps {
 }
 
 const uploadsPerNetworkMaxDefault = 256
+const uploadsMaxDefault = 2_048
+const stagesMaxDefault = 896
 const drainMsDefault = 30_000
 
 /** The upload host; the caller listens. `close` lets running uploads end within `drainMs`. The ports stay open: they belong to the caller. */
@@ -78,15 +86,22 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
     limits: deps.limits,
     ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections }),
   })
+  const uploadMetrics: UploadMetrics = new UploadMetrics(deps.metrics, () => running.figures)
+  const running = new RunningUploads({
+    perNetworkMax: settings.uploadsPerNetworkMax ?? uploadsPerNetworkMaxDefault,
+    uploadsMax: settings.uploadsMax ?? uploadsMaxDefault,
+    stagesMax: settings.stagesMax ?? stagesMaxDefault,
+    now: () => deps.clock.monotonic(),
+    metrics: uploadMetrics,
+  })
   const parts: UploadParts = {
     ...deps,
+    uploadMetrics,
+    running,
     present: new ItemPresenter({
       downloadUrl: settings.downloadUrl,
       serversOf: deps.serversOf,
       capabilityKey: keyring.derive('capability'),
-    }),
-    running: new RunningUploads({
-      perNetworkMax: settings.uploadsPerNetworkMax ?? uploadsPerNetworkMaxDefault,
     }),
     permits: new RecentPermits(deps.clock),
     forms: new FormMemory(),

@@ -9,6 +9,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 
 const lingerBytes = 8 * 1024 * 1024
 const lingerMs = 10_000
+/** What a piece counts at least: small ones cost no less time. */
+const pieceBytesMin = 1024
 
 /** @throws the error itself when the body is here already: then it is answered like any other; a refusal nobody hears when the client is gone. */
 export function answerEarly(request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply {
@@ -43,7 +45,7 @@ function readAway(body: IncomingMessage): Promise<void> {
       resolve()
     }
     const count = (chunk: Buffer) => {
-      bytes += chunk.length
+      bytes += Math.max(chunk.length, pieceBytesMin)
       if (bytes > lingerBytes) done()
     }
     const deadline = setTimeout(done, lingerMs)

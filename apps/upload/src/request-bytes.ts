@@ -1,6 +1,8 @@
 /** The body of a request as it comes, from a client that must not be too slow. */
 import type { IncomingMessage } from 'node:http'
 import { giveBack } from '@holdfast/blob-store'
+import { Refusal, unavailableRetrySeconds } from '@holdfast/http-kit'
+import { GrowingBytes } from '@holdfast/kernel'
 
 /** What a client must send, and how often that is looked at. */
 export interface Pace {
@@ -9,16 +11,51 @@ export interface Pace {
   /** … within so long. */
   progressMs: number
   lookEveryMs: number
+  /** Time for them while places are scarce. */
+  scarceProgressMs: number
+  /** What a piece lacks of so many bytes is owed, as every piece costs time … */
+  pieceBytes: number
+  /** … up to so many; … */
+  owedBytesMax: number
+  /** … this much of it is forgotten at each look. */
+  forgottenBytes: number
 }
 
-/** About 1 KB/s. A modem does; holding a stage for a trickle is an attack. */
-const slowest: Pace = { progressBytes: 64 * 1024, progressMs: 60_000, lookEveryMs: 5_000 }
+/**
+ * About 1 KB/s. A modem does; holding a stage for a trickle is an attack. Pieces of one byte: 65,000 at once and 2,000 a second,
+ * which is 0.1 s of the loop and 0.5 % of it.
+ */
+export const slowest: Pace = {
+  progressBytes: 64 * 1024,
+  progressMs: 60_000,
+  lookEveryMs: 5_000,
+  scarceProgressMs: 10_000,
+  pieceBytes: 64,
+  owedBytesMax: 4 * 1024 * 1024,
+  forgottenBytes: 640 * 1024,
+}
+
+/** What the reader asks its host. */
+export interface PaceKeeper {
+  /** Others wait for the places that slow uploads hold. */
+  isScarce(): boolean
+  /** So many pieces were smaller than `pieceBytes`. @throws Refusal, by the promise, when the client's network has sent too many of them */
+  tookSmallPieces?(count: number): Promise<void> | undefined
+}
+
+const patient: PaceKeeper = { isScarce: () => false }
+
+/** Small pieces that are told of at once. */
+const smallPiecesTold = 4_096
+/** Pieces below this wait together in one block, of at most `gatheredBytesMax`. */
+const smallChunkBytes = 4 * 1024
+const gatheredBytesMax = 64 * 1024
 
 /** Chunks of 64 KiB that may wait for their reader before the socket is told to wait. */
 const chunksAheadMax = 2
 
 /**
- * The chunks of the body; a chunk is gone once the next one is asked for. Time in which we are not waiting for the client does not count against him. Stopping early leaves the
+ * The chunks of the body; a chunk is gone once the next one is asked for. Time in which we are not waiting for the client does not count against it. Stopping early leaves the
  * request paused, so that an answer can still be given.
  *
  * Stands where `for await` over the request could: without a stream's own iterator, whose listeners and promises cost a small upload more than
@@ -26,15 +63,22 @@ const chunksAheadMax = 2
  *
  * @throws when the client is gone before the body's end, or was cut off for sending too slowly.
  */
-export function requestBytes(request: IncomingMessage, pace: Pace = slowest): AsyncIterable<Buffer> {
-  return { [Symbol.asyncIterator]: () => new RequestBytes(request, pace) }
+export function requestBytes(
+  request: IncomingMessage,
+  pace: Pace = slowest,
+  keeper: PaceKeeper = patient,
+): RequestBytes {
+  return new RequestBytes(request, pace, keeper)
 }
 
-class RequestBytes implements AsyncIterator<Buffer, undefined> {
+export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
   readonly #request: IncomingMessage
   readonly #pace: Pace
+  readonly #keeper: PaceKeeper
   readonly #guard: NodeJS.Timeout
+  /** What waits for the reader: these, then the small pieces that came after them, in one block. */
   readonly #chunks: Buffer[] = []
+  readonly #gathered = new GrowingBytes()
   #wanted: PromiseWithResolvers<IteratorResult<Buffer, undefined>> | undefined
   #ended = false
   #failure: Error | undefined
@@ -42,24 +86,40 @@ class RequestBytes implements AsyncIterator<Buffer, undefined> {
   #bytes = 0
   #waitedMs = 0
   #waitingSince: number | undefined
+  /** What the pieces lacked, in all and not forgotten. */
+  #owedBytes = 0
+  #smallPieces = 0
   /** What our reader has. */
   #given: Buffer | undefined
 
-  constructor(request: IncomingMessage, pace: Pace) {
+  constructor(request: IncomingMessage, pace: Pace, keeper: PaceKeeper) {
     this.#request = request
     this.#pace = pace
+    this.#keeper = keeper
     this.#guard = setInterval(() => this.#look(), pace.lookEveryMs).unref()
     if (request.destroyed) this.#fail(new Error('the client is gone'))
     else if (request.readableEnded) this.#end()
     else request.on('data', this.#take).on('end', this.#end).on('error', this.#fail).on('close', this.#close)
   }
 
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  /** Ends the reading: the reader gets this error, and what follows is not read. */
+  cutOff(error: Error): void {
+    this.#chunks.length = 0
+    this.#gathered.clear()
+    this.#fail(error)
+    if (!this.#request.destroyed) this.#request.pause()
+  }
+
   async next(): Promise<IteratorResult<Buffer, undefined>> {
     this.#giveBack()
-    const chunk = this.#chunks.shift()
+    const chunk = this.#chunks.shift() ?? this.#gatheredBytes()
     if (chunk !== undefined) {
       this.#given = chunk
-      if (this.#chunks.length < chunksAheadMax && this.#request.isPaused()) this.#request.resume()
+      if (!this.#isFull && this.#request.isPaused()) this.#request.resume()
       return { value: chunk, done: false }
     }
     if (this.#failure !== undefined) throw this.#failure
@@ -79,6 +139,8 @@ class RequestBytes implements AsyncIterator<Buffer, undefined> {
 
   readonly #take = (chunk: Buffer): void => {
     this.#bytes += chunk.length
+    if ((chunk.length < this.#pace.pieceBytes || this.#owedBytes > 0) && !this.#isPaidFor(chunk.length))
+      return
     const wanted = this.#arrived()
     if (this.#bytes >= this.#pace.progressBytes) {
       this.#bytes = 0
@@ -89,8 +151,35 @@ class RequestBytes implements AsyncIterator<Buffer, undefined> {
       wanted.resolve({ value: chunk, done: false })
       return
     }
-    this.#chunks.push(chunk)
-    if (this.#chunks.length >= chunksAheadMax) this.#request.pause()
+    if (chunk.length < smallChunkBytes) this.#gathered.append(chunk)
+    else {
+      const before = this.#gatheredBytes()
+      if (before !== undefined) this.#chunks.push(before)
+      this.#chunks.push(chunk)
+    }
+    if (this.#isFull) this.#request.pause()
+  }
+
+  /** The client is told to wait. */
+  get #isFull(): boolean {
+    return this.#chunks.length >= chunksAheadMax || this.#gathered.length >= gatheredBytesMax
+  }
+
+  #gatheredBytes(): Buffer | undefined {
+    if (this.#gathered.length === 0) return undefined
+    const bytes = this.#gathered.view()
+    this.#gathered.clear()
+    return bytes
+  }
+
+  #isPaidFor(bytes: number): boolean {
+    const { pieceBytes, owedBytesMax } = this.#pace
+    this.#owedBytes = Math.max(0, this.#owedBytes + pieceBytes - bytes)
+    if (bytes < pieceBytes && ++this.#smallPieces % smallPiecesTold === 0)
+      this.#keeper.tookSmallPieces?.(smallPiecesTold)?.catch((error: Error) => this.cutOff(error))
+    if (this.#owedBytes <= owedBytesMax) return true
+    this.cutOff(new Refusal('error-rateLimit', { retryAfter: Math.ceil(this.#pace.lookEveryMs / 1000) }))
+    return false
   }
 
   readonly #end = (): void => {
@@ -125,8 +214,11 @@ class RequestBytes implements AsyncIterator<Buffer, undefined> {
 
   #look(): void {
     const waiting = this.#waitingSince === undefined ? 0 : performance.now() - this.#waitingSince
-    if (this.#waitedMs + waiting <= this.#pace.progressMs) return
-    this.#request.destroy(new Error('the client sends too slowly'))
+    const waitedMs = this.#waitedMs + waiting
+    this.#owedBytes = Math.max(0, this.#owedBytes - this.#pace.forgottenBytes)
+    if (waitedMs > this.#pace.progressMs) this.#request.destroy(new Error('the client sends too slowly'))
+    else if (waitedMs > this.#pace.scarceProgressMs && this.#keeper.isScarce())
+      this.cutOff(new Refusal('error-unavailable', { retryAfter: unavailableRetrySeconds }))
   }
 
   #letGo(): void {

@@ -1,23 +1,206 @@
-import { Refusal } from '@holdfast/http-kit'
+/**
+ * The places of uploads: how many run at a time, and how many of them hold a stage of the store.
+ *
+ * Places are bounded in all and for each network. While more than half of them are taken, a network gets no more than its fair
+ * share. When all are taken, a network with less than the largest one still gets a place: the slowest upload of the largest network
+ * ends for it. So a few networks of slow uploads cannot keep others out. When all networks have the same, the slowest upload ends
+ * that is slower than `slowBytesPerSecond`; without one the newcomer is refused.
+ *
+ * Every place is drawn in the call that asks for it.
+ */
+import { Refusal, unavailableRetrySeconds } from '@holdfast/http-kit'
+import type { UploadMetrics } from './upload-metrics.ts'
 
-/** How many uploads run at a time for each network, so that no client alone takes all stages of the store. */
+export interface PlacesOptions {
+  /** Of one network; Infinity: networks are not told apart, only the bounds in all count. */
+  perNetworkMax: number
+  uploadsMax: number
+  stagesMax: number
+  /** Monotonic ms. */
+  now: () => number
+  metrics: UploadMetrics
+}
+
+/** Something that runs, as its place sees it. */
+export interface Running {
+  /** All of its bytes are here: it is about to end by itself. */
+  readonly isComplete: boolean
+  /** Ends it, at once as far as its stage is concerned. */
+  cutOff(refusal: Refusal): void
+}
+
+type Kind = 'uploads' | 'stages'
+
+interface Network {
+  readonly name: string
+  uploads: number
+  stages: number
+  readonly places: Set<UploadPlace>
+}
+
+/** Below this an upload is slow: a phone on a bad day does ten times as much. */
+const slowBytesPerSecond = 16 * 1024
+/** How long an upload has to get going. */
+const startMs = 2_000
+
 export class RunningUploads {
-  readonly #perNetworkMax: number
-  readonly #byNetwork = new Map<string, number>()
+  readonly #options: PlacesOptions
+  readonly #networks = new Map<string, Network>()
+  readonly #used: Record<Kind, number> = { uploads: 0, stages: 0 }
+  /** Networks that hold stages. */
+  #stagingNetworks = 0
 
-  constructor({ perNetworkMax }: { perNetworkMax: number }) {
-    this.#perNetworkMax = perNetworkMax
+  constructor(options: PlacesOptions) {
+    this.#options = options
   }
 
-  /** @returns call it once, when the upload has ended. @throws Refusal error-rateLimit */
-  begin(network: string): () => void {
-    const running = this.#byNetwork.get(network) ?? 0
-    if (running >= this.#perNetworkMax) throw new Refusal('error-rateLimit', { retryAfter: 1 })
-    this.#byNetwork.set(network, running + 1)
-    return () => {
-      const left = (this.#byNetwork.get(network) ?? 1) - 1
-      if (left === 0) this.#byNetwork.delete(network)
-      else this.#byNetwork.set(network, left)
+  /** @throws Refusal error-rateLimit when this network has its share, error-unavailable when all places are taken by uploads that get on. */
+  begin(network: string, running: Running): UploadPlace {
+    const found = this.#networks.get(network)
+    const { perNetworkMax, metrics } = this.#options
+    if ((found?.uploads ?? 0) >= perNetworkMax) {
+      metrics.refused('network')
+      throw new Refusal('error-rateLimit', { retryAfter: 1 })
     }
+    this.#admit(found, 'uploads')
+    const entry = this.#networks.get(network) ?? { name: network, uploads: 0, stages: 0, places: new Set() }
+    this.#networks.set(network, entry)
+    const place = new UploadPlace(this, entry, running, this.#options.now())
+    entry.uploads++
+    entry.places.add(place)
+    this.#used.uploads++
+    return place
   }
+
+  /** For `UploadPlace`. @throws Refusal as `begin` */
+  drawStage(network: Network): void {
+    this.#admit(network, 'stages')
+    if (network.stages++ === 0) this.#stagingNetworks++
+    this.#used.stages++
+  }
+
+  /** For `UploadPlace`. */
+  giveBack(place: UploadPlace, network: Network): void {
+    this.#used.uploads--
+    network.uploads--
+    network.places.delete(place)
+    if (place.hasStage) {
+      this.#used.stages--
+      if (--network.stages === 0) this.#stagingNetworks--
+    }
+    if (network.uploads === 0) this.#networks.delete(network.name)
+  }
+
+  /** More than half of the places are taken: slow uploads have less time. */
+  get isScarce(): boolean {
+    const { uploadsMax, stagesMax } = this.#options
+    return this.#used.uploads > uploadsMax / 2 || this.#used.stages > stagesMax / 2
+  }
+
+  /** For metrics. */
+  get figures(): { uploads: number; stages: number; bytes: number } {
+    let bytes = 0
+    for (const { places } of this.#networks.values()) for (const place of places) bytes += place.bytes
+    return { ...this.#used, bytes }
+  }
+
+  #admit(network: Network | undefined, kind: Kind): void {
+    const { perNetworkMax, metrics } = this.#options
+    const max = kind === 'uploads' ? this.#options.uploadsMax : this.#options.stagesMax
+    const used = this.#used[kind]
+    if (used < max / 2) return
+    const held = network?.[kind] ?? 0
+    const sharing = perNetworkMax !== Number.POSITIVE_INFINITY
+    const networks = (kind === 'uploads' ? this.#networks.size : this.#stagingNetworks) + (held === 0 ? 1 : 0)
+    if (sharing && held >= Math.max(1, Math.floor(max / networks))) {
+      metrics.refused('share')
+      throw new Refusal('error-rateLimit', { retryAfter: 1 })
+    }
+    if (used < max) return
+    const victim = (sharing ? this.#ofLargest(kind, held + 1) : undefined) ?? this.#slowest(kind)
+    if (victim === undefined) {
+      metrics.refused('full')
+      throw new Refusal('error-unavailable', { retryAfter: unavailableRetrySeconds })
+    }
+    metrics.refused('made room')
+    victim.cutOff()
+  }
+
+  /** The slowest upload of the network that holds the most, more than `least`. */
+  #ofLargest(kind: Kind, least: number): UploadPlace | undefined {
+    let largest: Network | undefined
+    for (const network of this.#networks.values())
+      if (network[kind] > Math.max(least, largest?.[kind] ?? 0)) largest = network
+    return largest && slowestOf(largest.places, kind, this.#options.now())
+  }
+
+  #slowest(kind: Kind): UploadPlace | undefined {
+    const now = this.#options.now()
+    let slowest: UploadPlace | undefined
+    let pace = slowBytesPerSecond
+    for (const { places } of this.#networks.values()) {
+      const place = slowestOf(places, kind, now)
+      if (place === undefined || now - place.beganMs < startMs || place.pace(now) >= pace) continue
+      slowest = place
+      pace = place.pace(now)
+    }
+    return slowest
+  }
+}
+
+/** The place of one upload. */
+export class UploadPlace {
+  readonly beganMs: number
+  /** Received, counted by the upload. */
+  bytes = 0
+  hasStage = false
+  readonly #owner: RunningUploads
+  readonly #network: Network
+  readonly #running: Running
+  #ended = false
+
+  constructor(owner: RunningUploads, network: Network, running: Running, beganMs: number) {
+    this.#owner = owner
+    this.#network = network
+    this.#running = running
+    this.beganMs = beganMs
+  }
+
+  /** Before the upload's stage. @throws Refusal as `RunningUploads.begin` */
+  takeStage(): void {
+    if (this.hasStage || this.#ended) return
+    this.#owner.drawStage(this.#network)
+    this.hasStage = true
+  }
+
+  /** The second time does nothing. */
+  end(): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#owner.giveBack(this, this.#network)
+  }
+
+  get isComplete(): boolean {
+    return this.#running.isComplete
+  }
+
+  /** Bytes a second, since it began. */
+  pace(now: number): number {
+    return (this.bytes * 1000) / (now - this.beganMs + 1000)
+  }
+
+  /** Others need it more. */
+  cutOff(): void {
+    this.end()
+    this.#running.cutOff(new Refusal('error-unavailable', { retryAfter: unavailableRetrySeconds }))
+  }
+}
+
+function slowestOf(places: Set<UploadPlace>, kind: Kind, now: number): UploadPlace | undefined {
+  let slowest: UploadPlace | undefined
+  for (const place of places) {
+    if (place.isComplete || (kind === 'stages' && !place.hasStage)) continue
+    if (slowest === undefined || place.pace(now) < slowest.pace(now)) slowest = place
+  }
+  return slowest
 }

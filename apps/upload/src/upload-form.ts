@@ -1,6 +1,6 @@
 /** The fields of an upload, wherever they stand in the form. */
 import { integerOf, oneToken, parseModTime, Refusal } from '@holdfast/http-kit'
-import { isUuid } from '@holdfast/kernel'
+import { GrowingBytes, isUuid } from '@holdfast/kernel'
 import type { PartHead } from './form-scanner.ts'
 
 /** Longest value of a field we know; a token has 64 characters. */
@@ -15,7 +15,7 @@ export class UploadForm {
   /** Fields that came twice or are too long. */
   readonly #bad = new Set<FieldName>()
   readonly #headerToken: string | undefined
-  #current: { name: FieldName; parts: Buffer[]; bytes: number } | undefined
+  #current: { name: FieldName; value: GrowingBytes; bytes: number } | undefined
 
   /** @param headerToken of the Authorization header. */
   constructor(headerToken: string | undefined) {
@@ -26,19 +26,21 @@ export class UploadForm {
   begin(part: PartHead): void {
     const name = known.find((one) => one === part.name)
     this.#current =
-      name === undefined || part.fileName !== undefined ? undefined : { name, parts: [], bytes: 0 }
+      name === undefined || part.fileName !== undefined
+        ? undefined
+        : { name, value: new GrowingBytes(), bytes: 0 }
   }
 
   data(bytes: Buffer): void {
     if (this.#current === undefined) return
     this.#current.bytes += bytes.length
-    if (this.#current.bytes <= fieldBytesMax) this.#current.parts.push(Buffer.from(bytes))
+    if (this.#current.bytes <= fieldBytesMax) this.#current.value.append(bytes)
   }
 
   end(): void {
     if (this.#current === undefined) return
-    const { name, parts, bytes } = this.#current
-    const value = Buffer.concat(parts).toString().trim()
+    const { name, bytes } = this.#current
+    const value = this.#current.value.view().toString().trim()
     if (bytes > fieldBytesMax || this.#values.has(name)) this.#bad.add(name)
     this.#values.set(name, value)
     this.#current = undefined

@@ -6,8 +6,17 @@
  */
 import { setImmediate as othersTurn } from 'node:timers/promises'
 import type { BlobFacts, BlobStage, BlobStore } from '@holdfast/blob-store'
-import { bearerOf, cleanUploadName, clientAddress, networkOf, ok, Refusal } from '@holdfast/http-kit'
-import type { AccountId, RegionCode } from '@holdfast/kernel'
+import {
+  bearerOf,
+  cleanUploadName,
+  clientAddress,
+  httpCodeOf,
+  networkOf,
+  ok,
+  Refusal,
+  refusalOf,
+} from '@holdfast/http-kit'
+import { type AccountId, GrowingBytes, type RegionCode } from '@holdfast/kernel'
 import type { AddFile, ContentView } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AccountCalls, type SignedIn } from './account-calls.ts'
@@ -16,8 +25,10 @@ import { answerEarly } from './early-answer.ts'
 import { fileType } from './file-type.ts'
 import { FormScanner, type PartHead } from './form-scanner.ts'
 import { guestOf, idempotencyKeyOf, uploadRequestId } from './idempotency.ts'
-import { requestBytes } from './request-bytes.ts'
+import { type RequestBytes, requestBytes, slowest } from './request-bytes.ts'
+import type { Running, UploadPlace } from './running-uploads.ts'
 import { UploadForm } from './upload-form.ts'
+import type { UploadOutcome } from './upload-metrics.ts'
 
 /** Longer than a request lives, shorter than unreferenced blobs are kept. */
 const pinMs = 10 * 60 * 1000
@@ -28,25 +39,40 @@ export async function upload(
   reply: FastifyReply,
 ): Promise<unknown> {
   const incoming = new IncomingUpload(parts, request, reply)
-  let ended = () => {}
+  let outcome: UploadOutcome = 'stored'
   try {
-    ended = parts.running.begin(networkOf(clientAddress(request)))
     return ok(await incoming.receive())
   } catch (error) {
-    return answerEarly(request, reply, error)
+    // What failed because the upload was cut off is told as that.
+    const reason = incoming.cutOffBy ?? error
+    outcome = outcomeOf(reason, request)
+    return answerEarly(request, reply, reason)
   } finally {
-    ended()
+    parts.uploadMetrics.ended(outcome, incoming.bytes)
+    incoming.leave()
     if (incoming.isStaged) await incoming.discard()
   }
 }
 
-interface StagedFile {
-  name: string
-  type: string
-  stage: BlobStage
+function outcomeOf(error: unknown, request: FastifyRequest): UploadOutcome {
+  if (!request.raw.complete && request.raw.destroyed) return 'aborted'
+  return error instanceof Refusal || httpCodeOf(refusalOf(error).status) < 500 ? 'refused' : 'failed'
 }
 
-class IncomingUpload {
+/** Bytes of a file that wait for the rest of it outside of a stage: more than most forms of slow clients ever send. */
+const smallBytesMax = 16 * 1024
+
+/** Smaller pieces of a file gather before they go to the stage: a store may keep an object for each. */
+const smallPieceBytes = 1024
+
+interface IncomingFile {
+  name: string
+  type: string
+  /** Undefined until there are more bytes than wait here, or no more to come. */
+  stage: BlobStage | undefined
+}
+
+class IncomingUpload implements Running {
   readonly #parts: UploadParts
   readonly #request: FastifyRequest
   readonly #reply: FastifyReply
@@ -54,7 +80,13 @@ class IncomingUpload {
   readonly #gone = new AbortController()
   readonly #place: { region: RegionCode; blobs: BlobStore }
   #form = new UploadForm(undefined)
-  #file: StagedFile | undefined
+  #file: IncomingFile | undefined
+  /** Bytes of the file that the stage has not been given. */
+  #waiting: GrowingBytes | undefined
+  #upload: UploadPlace | undefined
+  #body: RequestBytes | undefined
+  /** The service ended it. */
+  cutOffBy: Refusal | undefined
   #committed = false
   #caller: SignedIn | undefined
   /** The folder that was found to be open to the caller; undefined: none was checked yet. */
@@ -73,6 +105,7 @@ class IncomingUpload {
 
   async receive(): Promise<Record<string, unknown>> {
     const { headers } = this.#request
+    this.#upload = this.#parts.running.begin(networkOf(clientAddress(this.#request)), this)
     const key = idempotencyKeyOf(this.#request)
     const scanner =
       headers['content-type'] === undefined
@@ -86,41 +119,93 @@ class IncomingUpload {
     // Without a type there is no body: a form without fields.
     if (scanner !== undefined) await this.#readForm(scanner)
     const { file, folderId, modTime } = await this.#checkAll()
-    const blob = await file.stage.commit({ pinMs })
+    const drawnMs = this.#caller === undefined ? await this.#drawAccount() : undefined
+    let blob: BlobFacts
+    try {
+      const stage =
+        file.stage === undefined || this.#waiting !== undefined ? await this.#passOn() : file.stage
+      blob = await stage.commit({ pinMs })
+    } catch (error) {
+      this.#giveBackAccount(drawnMs)
+      throw error
+    }
     this.#committed = true
-    return await this.#add({ name: file.name, type: file.type, blob, folderId, modTime, key })
+    try {
+      return await this.#add({ name: file.name, type: file.type, blob, folderId, modTime, key })
+    } catch (error) {
+      // After a fault it is not known whether the account was made.
+      if (error instanceof Refusal) this.#giveBackAccount(drawnMs)
+      throw error
+    }
+  }
+
+  get isComplete(): boolean {
+    return this.#request.raw.complete
+  }
+
+  /** Received. */
+  get bytes(): number {
+    return this.#upload?.bytes ?? 0
+  }
+
+  cutOff(refusal: Refusal): void {
+    this.cutOffBy = refusal
+    this.#body?.cutOff(refusal)
+    if (this.isStaged) void this.discard()
+  }
+
+  /** Gives back its places. */
+  leave(): void {
+    this.#upload?.end()
   }
 
   /** Bytes are held that were not committed. */
   get isStaged(): boolean {
-    return this.#file !== undefined && !this.#committed
+    return this.#file?.stage !== undefined && !this.#committed
   }
 
   async discard(): Promise<void> {
-    await this.#file?.stage.abort()
+    await this.#file?.stage?.abort()
+  }
+
+  /** An upload without a token makes an account: it draws on the budget of those. @returns when */
+  async #drawAccount(): Promise<number> {
+    const drawnMs = this.#parts.clock.now()
+    await this.#parts.limits.takeAddress(this.#request, 'createAccount')
+    return drawnMs
+  }
+
+  #giveBackAccount(drawnMs: number | undefined): void {
+    if (drawnMs !== undefined) this.#parts.limits.giveBackAddress(this.#request, 'createAccount', drawnMs)
   }
 
   async #readForm(scanner: FormScanner): Promise<void> {
-    let stage: BlobStage | undefined
-    for await (const chunk of requestBytes(this.#request.raw)) {
+    const { running, limits } = this.#parts
+    const place = this.#upload as UploadPlace
+    let inFile = false
+    this.#body = requestBytes(this.#request.raw, slowest, {
+      isScarce: () => running.isScarce,
+      tookSmallPieces: () => limits.takeAddress(this.#request, 'smallPieces'),
+    })
+    for await (const chunk of this.#body) {
+      place.bytes += chunk.length
       scanner.feed(chunk)
       for (let event = scanner.next(); event !== undefined; event = scanner.next()) {
         switch (event.kind) {
           case 'part':
-            stage = undefined
+            inFile = event.part.name === 'file'
             if (scanner.needsPause) await othersTurn()
-            if (event.part.name === 'file') stage = await this.#beginFile(event.part)
+            if (inFile) await this.#beginFile(event.part)
             else this.#form.begin(event.part)
             break
           case 'data':
-            if (stage === undefined) this.#form.data(event.bytes)
-            else {
-              const room = stage.write(event.bytes)
+            if (inFile) {
+              const room = this.#take(event.bytes)
               if (room !== undefined) await room
-            }
+            } else this.#form.data(event.bytes)
             break
           case 'part end':
-            if (stage === undefined) this.#form.end()
+            if (!inFile) this.#form.end()
             break
         }
       }
@@ -128,19 +213,48 @@ class IncomingUpload {
     scanner.end()
   }
 
-  async #beginFile(part: PartHead): Promise<BlobStage> {
+  async #beginFile(part: PartHead): Promise<void> {
     if (this.#file !== undefined || part.fileName === undefined || part.fileName === '') {
       throw await this.#badParameter(new Refusal('error-file'))
     }
     await this.#checkEarly()
+    const name = cleanUploadName(part.fileName)
+    this.#file = { name, type: fileType(part.type, name), stage: undefined }
+    // All is here: there is nothing to wait for.
+    if (this.isComplete) await this.#openStage(this.#file)
+  }
+
+  /** Bytes of the file. @returns when there is room for more; undefined: now. */
+  #take(bytes: Buffer): Promise<unknown> | undefined {
+    const stage = this.#file?.stage
+    const waits = stage === undefined || (bytes.length < smallPieceBytes && !this.isComplete)
+    if (!waits && this.#waiting === undefined) return stage.write(bytes)
+    this.#waiting ??= new GrowingBytes()
+    if (!waits || this.#waiting.length + bytes.length > smallBytesMax) return this.#passOn(bytes)
+    this.#waiting.append(bytes)
+    return undefined
+  }
+
+  /** Gives the stage what waits for it, and these bytes. */
+  async #passOn(bytes?: Buffer): Promise<BlobStage> {
+    const file = this.#file as IncomingFile
+    const stage = file.stage ?? (await this.#openStage(file))
+    const waiting = this.#waiting
+    this.#waiting = undefined
+    if (waiting !== undefined) await stage.write(waiting.view())
+    if (bytes !== undefined) await stage.write(bytes)
+    return stage
+  }
+
+  async #openStage(file: IncomingFile): Promise<BlobStage> {
+    this.#upload?.takeStage()
     const announced = Number(this.#request.headers['content-length'])
-    const stage = await this.#place.blobs.stage({
+    file.stage = await this.#place.blobs.stage({
       ...(Number.isSafeInteger(announced) ? { expectedBytes: announced } : {}),
       signal: this.#gone.signal,
     })
-    const name = cleanUploadName(part.fileName)
-    this.#file = { name, type: fileType(part.type, name), stage }
-    return stage
+    if (this.cutOffBy !== undefined) throw this.cutOffBy
+    return file.stage
   }
 
   /** Refuses what is known to be refused before bytes are read. Fields that come later are checked at the end. */
@@ -159,7 +273,7 @@ class IncomingUpload {
 
   /** Everything that can be said before the bytes are made durable, in the contract's order. */
   async #checkAll(): Promise<{
-    file: StagedFile
+    file: IncomingFile
     folderId: string | undefined
     modTime: number | undefined
   }> {

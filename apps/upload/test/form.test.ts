@@ -11,7 +11,7 @@ import { growsLinearly } from '../../../test/support/growth.ts'
 import { parseDisposition } from '../src/content-disposition.ts'
 import { fileType } from '../src/file-type.ts'
 import { anyPartHead, FormMemory, FormScanner, partHead } from '../src/form-scanner.ts'
-import { requestBytes } from '../src/request-bytes.ts'
+import { requestBytes, slowest } from '../src/request-bytes.ts'
 
 interface Part {
   name: string | undefined
@@ -308,7 +308,7 @@ t.test('the type is what the part says, or what the name says', async (t) => {
 
 t.test('a client that trickles is cut off, one that is held up by us is not', async (t) => {
   const outcomes: string[] = []
-  const pace = { progressBytes: 100, progressMs: 150, lookEveryMs: 10 }
+  const pace = { ...slowest, progressBytes: 100, progressMs: 150, lookEveryMs: 10 }
   const server = createServer((request, response) => void take(request, response))
   async function take(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {

@@ -2,7 +2,10 @@ import { createHash, randomBytes } from 'node:crypto'
 import { type EventEmitter, once } from 'node:events'
 import { type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
+import process_ from 'node:process'
 import { setTimeout as delay } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { AccountsUnavailable } from '@holdfast/actor-runtime'
 import { MemoryBlobStore } from '@holdfast/blob-store'
 import t, { type Test } from 'tap'
@@ -561,7 +564,8 @@ t.test('no network takes all places, and a close lets running uploads end', asyn
   const process = await OneProcess.start({ upload: { uploadsPerNetworkMax: 1, drainMs: 300 } })
   const body = form(['file', 'slow', 's'])
   const first = await raw(process, head(body.length), body.subarray(0, -10))
-  while ((await process.blobs.usage()).openStages === 0) await delay(5)
+  await received(process, body.length - 10)
+  t.equal((await process.blobs.usage()).openStages, 0, 'a few bytes take no stage')
   const second = await post(process, body)
   t.match(second, { code: 429, status: 'error-rateLimit', headers: { 'retry-after': '1' } })
   const closed = process.uploads.close()
@@ -574,9 +578,150 @@ t.test('no network takes all places, and a close lets running uploads end', asyn
 
   const cut = await OneProcess.start({ upload: { drainMs: 50 } })
   const never = await raw(cut, head(body.length), body.subarray(0, -10))
-  while ((await cut.blobs.usage()).openStages === 0) await delay(5)
+  await received(cut, body.length - 10)
   await cut.uploads.close()
   t.equal(never.text(), '', 'what does not end is cut')
   await holds(t, cut, 0, 'and leaves nothing')
   await cut.close()
 })
+
+/** So many bytes of uploads under way have arrived. */
+async function received(process: OneProcess, bytes: number): Promise<void> {
+  while ((await process.metric('holdfast_uploads_in_flight_bytes')) < bytes) await delay(5)
+}
+
+/** An upload from this address that has sent so many bytes of its file and sends no more. */
+async function stuck(process: OneProcess, address: string, bytes: number) {
+  const body = form(['file', Buffer.alloc(1_000_000, 7), 's'])
+  return raw(process, head(body.length, `X-Forwarded-For: ${address}\r\n`), body.subarray(0, bytes))
+}
+
+const from = (address: string) => ({ headers: { 'x-forwarded-for': address } })
+
+t.test('slow uploads of a few networks do not keep others out', async (t) => {
+  const process = await start(t, {
+    rateLimits: 'default',
+    upload: { trustProxy: ['127.0.0.1'], uploadsPerNetworkMax: 3, uploadsMax: 12, stagesMax: 12 },
+  })
+  const networks = ['192.0.2.1', '192.0.2.2', '2001:db8:1::1', '2001:db8:2::1']
+  const large = form(['file', Buffer.alloc(200_000, 1), 'l'])
+  const small = form(['file', 'ordinary', 's'])
+  const clients: Awaited<ReturnType<typeof stuck>>[] = []
+  for (const [at, network] of networks.entries())
+    for (let count = 0; count < 3; count++)
+      clients.push(await stuck(process, network, 30_000 + 1_000 * (3 * at + count)))
+  let bytes = 0
+  for (let at = 0; at < 12; at++) bytes += 30_000 + 1_000 * at
+  await received(process, bytes)
+  t.equal((await process.blobs.usage()).openStages, 12, 'all stages are taken')
+  t.match(
+    await post(process, small, from('192.0.2.1')),
+    { code: 429, status: 'error-rateLimit' },
+    'they get no more',
+  )
+  t.match(
+    await post(process, small, from('2001:db8:1::2')),
+    { code: 429, headers: { 'retry-after': '1' } },
+    'a /64 is one network',
+  )
+  t.equal(
+    (await post(process, large, from('198.51.100.1'))).code,
+    200,
+    'another network gets a place at once',
+  )
+  t.equal((await post(process, small, from('198.51.100.1'))).code, 200)
+  const ended = clients.filter(({ text }) => text() !== '')
+  t.equal(ended.length, 1, 'one upload made room for both')
+  t.match(ended[0]?.text(), /^HTTP\/1\.1 503 [\s\S]*retry-after: 2[\s\S]*error-unavailable/i)
+  t.equal(ended[0], clients[0], 'the one with the fewest bytes of the largest network')
+  t.equal(await process.metric('holdfast_uploads_without_place_total', { reason: 'made room' }), 1)
+  t.equal(await process.metric('holdfast_uploads_without_place_total', { reason: 'network' }), 2)
+  t.equal(await process.metric('holdfast_uploads_total', { outcome: 'stored' }), 2)
+  t.equal(await process.metric('holdfast_uploads_in_flight_stages'), 11)
+  for (const { socket } of clients) socket.destroy()
+  await holds(t, process, 2, 'all is as before')
+  while ((await process.metric('holdfast_uploads_in_flight')) > 0) await delay(5)
+  t.ok((await process.metric('holdfast_uploads_total', { outcome: 'aborted' })) >= 11)
+})
+
+t.test('without rate limits no network is refused, and the bounds in all hold', async (t) => {
+  const process = await start(t, {
+    upload: { trustProxy: ['127.0.0.1'], uploadsPerNetworkMax: Number.POSITIVE_INFINITY, uploadsMax: 4 },
+  })
+  const clients = await Promise.all([1, 2, 3, 4].map(() => stuck(process, '192.0.2.1', 1_000)))
+  await received(process, 4_000)
+  t.match(
+    await post(process, form(['file', 'x', 'x']), from('192.0.2.2')),
+    { code: 503, status: 'error-unavailable', headers: { 'retry-after': /\d/ } },
+    'none has had its time to get going',
+  )
+  for (const { socket } of clients) socket.destroy()
+  while ((await process.metric('holdfast_uploads_in_flight')) > 0) await delay(5)
+  t.equal((await post(process, form(['file', 'x', 'x']), from('192.0.2.1'))).code, 200)
+})
+
+t.test('uploads without a token draw on the budget of new accounts, unless they fail', async (t) => {
+  const process = await start(t, { rateLimits: 'default', upload: { trustProxy: ['127.0.0.1'] } })
+  const { token } = await process.newAccount()
+  const file: Piece = ['file', 'x', 'x']
+  for (let at = 0; at < 5; at++)
+    t.equal(
+      (await post(process, form(file, ['modTime', 'never']), from('192.0.2.1'))).status,
+      'error-modTime',
+    )
+  const answers = await Promise.all(
+    new Array(130).fill(0).map(() => post(process, form(file), from('192.0.2.1'))),
+  )
+  const made = answers.filter(({ code }) => code === 200).length
+  const refused = answers.filter(({ status }) => status === 'error-rateLimit')
+  // The minute may end in between.
+  t.ok(made === 120 || made === 130, `${made} accounts`)
+  t.equal(made + refused.length, 130)
+  t.ok(refused.every(({ headers }) => Number(headers['retry-after']) > 0))
+  t.equal(
+    (await post(process, form(['token', token], file), from('192.0.2.1'))).code,
+    200,
+    'with a token it goes on',
+  )
+})
+
+t.test('pieces of one byte hold no more memory than others, and are not read for ever', async (t) => {
+  const process = await start(t)
+  const body = form(['file', Buffer.alloc(60_000, 1), 'tiny'])
+  const pieces = (bytes: Buffer) =>
+    Buffer.concat(
+      [...bytes].map((byte) => Buffer.concat([Buffer.from('1\r\n'), Buffer.of(byte), Buffer.from('\r\n')])),
+    )
+  const chunked = `POST /uploadfile HTTP/1.1\r\nHost: x\r\nContent-Type: ${formType}\r\nTransfer-Encoding: chunked\r\n\r\n`
+  const sent = pieces(body.subarray(0, -10))
+  await post(process, body)
+  const clients = []
+  const before = memoryUsed()
+  for (let at = 0; at < 10; at++) clients.push(await raw(process, chunked, sent))
+  await received(process, 10 * (body.length - 10))
+  const perUpload = (memoryUsed() - before) / 10
+  t.ok(perUpload < 1024 * 1024, `${Math.round(perUpload / 1024)} KiB an upload`)
+  for (const { socket, text } of clients) {
+    socket.write(Buffer.concat([pieces(body.subarray(-10)), Buffer.from('0\r\n\r\n')]))
+    while (!text().includes('}}')) await delay(5)
+    t.match(text(), /"size":60000/)
+    socket.destroy()
+  }
+  const endless = await raw(process, chunked, sent)
+  while (!endless.text().includes('}')) {
+    endless.socket.write(pieces(Buffer.alloc(5_000)))
+    await delay(1)
+  }
+  t.match(endless.text(), /^HTTP\/1\.1 429 [\s\S]*error-rateLimit/)
+  endless.socket.destroy()
+})
+
+setFlagsFromString('--expose-gc')
+const collect = runInNewContext('gc') as () => void
+
+/** Reachable memory. */
+function memoryUsed(): number {
+  collect()
+  const { heapUsed, arrayBuffers } = process_.memoryUsage()
+  return heapUsed + arrayBuffers
+}

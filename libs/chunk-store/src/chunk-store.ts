@@ -98,6 +98,8 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
   readonly #hashing: Hashing
   readonly #stageParts: StageParts
   readonly #stages = new Set<ChunkStage>()
+  /** Stages that are counted already, and not open yet. */
+  #opening = 0
   readonly #history: ReplicationLog
   /** What the latest uploads became, blob id ‖ incarnation, by upload id; all in latin1. */
   readonly #outcomes = new RecentMap<string, string>({ max: outcomesMax })
@@ -319,9 +321,19 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
   async stage(options: StageOptions = {}): Promise<PlacedStage> {
     this.#assertOpen()
     if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the upload was aborted before it began')
-    if (this.#stages.size >= this.#bounds.stagesMax)
-      throw new BlobFault('UNAVAILABLE', `${this.#stages.size} uploads are open, no more are allowed`)
-    await this.#space.freshen()
+    const open = this.#stages.size + this.#opening
+    if (open >= this.#bounds.stagesMax)
+      throw new BlobFault('UNAVAILABLE', `${open} uploads are open, no more are allowed`)
+    this.#opening++
+    try {
+      await this.#space.freshen()
+      return this.#open(options)
+    } finally {
+      this.#opening--
+    }
+  }
+
+  #open(options: StageOptions): PlacedStage {
     try {
       this.#space.assertBegins(options.expectedBytes)
     } catch (error) {

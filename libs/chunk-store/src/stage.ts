@@ -15,7 +15,7 @@ import {
   type PlacedStage,
   type SealedContent,
 } from '@holdfast/blob-store'
-import type { Clock } from '@holdfast/kernel'
+import { type Clock, GrowingBytes } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import type { Crc32Combiner } from './crc32-combine.ts'
 import type { Extent, ExtentTable, Place } from './extents.ts'
@@ -73,8 +73,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
   #fault: BlobFault | undefined
   #committed: Promise<BlobFacts> | undefined
   /** A small blob so far; later, what waits for a slot. */
-  #aside: Buffer[] = []
-  #asideBytes = 0
+  readonly #aside = new GrowingBytes()
   #filling: Promise<void> | undefined
   #bulk = false
   #slot: Slot | undefined
@@ -163,11 +162,12 @@ export class ChunkStage implements PlacedStage, SlotHolder {
     if (this.#slotBytes < chunkBytes) {
       // Too little for a record of its own: aside with it, until more comes.
       const slot = this.#slot
-      const bytes = Buffer.from(slot.payload.subarray(0, this.#slotBytes))
+      const later = this.#aside.view()
       this.#slot = undefined
       this.#parts.slots.withdraw(this)
-      this.#aside.unshift(bytes)
-      this.#asideBytes += bytes.length
+      this.#aside.clear()
+      this.#aside.append(slot.payload.subarray(0, this.#slotBytes))
+      this.#aside.append(later)
       this.#parts.slots.give(slot)
       return true
     }
@@ -177,8 +177,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
   }
 
   #putAside(bytes: Uint8Array): undefined {
-    this.#aside.push(Buffer.from(bytes))
-    this.#asideBytes += bytes.length
+    this.#aside.append(bytes)
     return undefined
   }
 
@@ -227,16 +226,11 @@ export class ChunkStage implements PlacedStage, SlotHolder {
 
   /** Puts what was set aside into slots as long as that needs no waiting. @returns whether nothing is left of it. */
   #fillAside(): boolean {
-    for (let part = this.#aside[0]; part !== undefined; part = this.#aside[0]) {
-      const rest = this.#fill(part)
-      this.#asideBytes -= part.length - (rest?.length ?? 0)
-      if (rest !== undefined) {
-        this.#aside[0] = rest as Buffer
-        return false
-      }
-      this.#aside.shift()
-    }
-    return true
+    const { length } = this.#aside
+    if (length === 0) return true
+    const rest = this.#fill(this.#aside.view())
+    this.#aside.drop(length - (rest?.length ?? 0))
+    return rest === undefined
   }
 
   #takeSlot(slot: Slot | undefined): boolean {
@@ -360,14 +354,13 @@ export class ChunkStage implements PlacedStage, SlotHolder {
   }
 
   #sealSmall(): Sealed {
-    const [first] = this.#aside
-    const bytes = this.#aside.length === 1 && first !== undefined ? first : Buffer.concat(this.#aside)
+    const bytes = this.#aside.view()
     return { blob: digestOf(bytes), size: this.size, body: { bytes } }
   }
 
   async #sealBulk(): Promise<Sealed> {
     await this.#filling
-    if (this.#asideBytes > 0) await this.#drainAside()
+    if (this.#aside.length > 0) await this.#drainAside()
     if (this.#slot !== undefined) await this.#writeOut()
     const hash = this.#hash as HashStream
     this.#hash = undefined
@@ -381,8 +374,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
 
   #end(): void {
     this.#state = 'ended'
-    this.#aside = []
-    this.#asideBytes = 0
+    this.#aside.clear()
     this.size = 0
     this.#hash?.drop()
     this.#hash = undefined

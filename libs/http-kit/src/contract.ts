@@ -58,6 +58,8 @@ export interface RateLimits {
   takeAddress(request: FastifyRequest, endpoint: string): Promise<void> | undefined
   /** One request more of the address' budget of the endpoint, for an answer larger than most. Refuses nothing now: the next request is. */
   charge(request: FastifyRequest, endpoint: string): void
+  /** What was drawn on the address' budget of the endpoint at this time was not used. Windows that are over stay as they are. */
+  giveBackAddress(request: FastifyRequest, endpoint: string, drawnMs: number): void
   /** As `takeAddress`, for the account, once the token was accepted. @throws Refusal error-rateLimit */
   takeAccount(request: FastifyRequest, endpoint: string, accountId: string): Promise<void>
   /**

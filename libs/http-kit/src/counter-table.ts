@@ -71,6 +71,20 @@ export class CounterTable {
     return { counter: outer, count, quota: quota * outerFactor, resetMs }
   }
 
+  /** Takes one point back that was added at `drawnMs`, unless its window is over. Other frontends do not hear of it. */
+  giveBack(key: string, options: { outerKey: string; drawnMs: number; nowMs: number }): void {
+    this.#turn(options.nowMs)
+    if (Math.floor(options.drawnMs / this.#windowMs) !== this.#window) return
+    const counts = this.#counts.has(key) ? this.#counts : this.#outerCounts
+    const counter = this.#counts.has(key)
+      ? key
+      : this.#outerCounts.has(options.outerKey)
+        ? options.outerKey
+        : '*'
+    const count = counts.get(counter)
+    if (count !== undefined && count > 0) counts.set(counter, count - 1)
+  }
+
   /** What was counted since the last call. */
   news(nowMs: number): ToldCounts {
     this.#turn(nowMs)

@@ -18,6 +18,7 @@ import { type ConnectionLimits, Connections, type RequestHandler } from './conne
 import type { HttpHostOptions } from './contract.ts'
 import { KnownPaths } from './known-paths.ts'
 import { pathOf } from './log.ts'
+import { readBody } from './read-body.ts'
 import { httpCodeOf, Refusal, refusalOf, unavailableRetrySeconds } from './refusals.ts'
 import { requestHistogram } from './request-histogram.ts'
 
@@ -71,13 +72,17 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   app.setValidatorCompiler(() => () => true)
   app.setSerializerCompiler(() => (data) => JSON.stringify(data))
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body, done) => {
-    try {
-      done(null, parseBody(request.headers['content-type'], body as Buffer))
-    } catch (error) {
-      done(error as Error)
-    }
-  })
+  const bytesMax = options.bodyBytesMax ?? bodyBytesMaxDefault
+  app.addContentTypeParser('*', (request, payload, done) =>
+    readBody(payload, { bytesMax, announced: request.headers['content-length'] }, (error, body) => {
+      if (body === undefined) return done(error ?? new Refusal('error-body'))
+      try {
+        done(null, parseBody(request.headers['content-type'], body))
+      } catch (error) {
+        done(error as Error)
+      }
+    }),
+  )
 
   app.decorateRequest('rateLimit', null)
   const paths = new KnownPaths()
@@ -164,12 +169,14 @@ export function ok(data: unknown, metadata?: unknown) {
   return metadata === undefined ? { status: 'ok', data } : { status: 'ok', data, metadata }
 }
 
-/** What is the service's own fault. A full disk is one line without a stack for each who is refused: there are many then, and all say the same. */
+/** What is the service's own fault. A full disk, and what is out of reach for now, is one line without a stack: there are many then, and all say the same. */
 export function logFailure(error: unknown, request: FastifyRequest, { status }: Refusal): void {
   if (httpCodeOf(status) < 500) return
   const facts = { requestId: request.id, path: pathOf(request.url) }
   if (status === 'error-storageFull')
     request.log.warn({ reason: (error as Error).message, ...facts }, 'refused: the storage is full')
+  else if (status === 'error-unavailable')
+    request.log.warn({ reason: (error as Error).message, ...facts }, 'refused for now')
   else request.log.error({ err: error, ...facts }, 'request failed')
 }
 

@@ -37,6 +37,8 @@ export const defaultPolicies: RateLimitPolicies = {
   standard: { quota: 1_000, windowSeconds: 10 },
   endpoints: {
     createAccount: { quota: 120, windowSeconds: 60 },
+    // Drawn on once for 4,096 pieces of a few bytes in uploads: 100,000 of them a second take a fifth of the loop.
+    smallPieces: { quota: 250, windowSeconds: 10 },
     resetToken: { quota: 20, windowSeconds: 60 },
     search: { quota: 200, windowSeconds: 10 },
     copy: { quota: 300, windowSeconds: 10 },
@@ -111,6 +113,18 @@ export class CountingRateLimits implements RateLimits {
     if (this.#off) return
     const budget = this.#policies.endpoints[endpoint] ?? this.#policies.standard
     this.#count(`a ${endpoint} `, clientAddress(request), budget, 1)
+  }
+
+  giveBackAddress(request: FastifyRequest, endpoint: string, drawnMs: number): void {
+    if (this.#off) return
+    const { windowSeconds } = this.#policies.endpoints[endpoint] ?? this.#policies.standard
+    const address = clientAddress(request)
+    const prefix = `a ${endpoint} `
+    this.#tables.get(windowSeconds * 1000)?.giveBack(prefix + networkOf(address), {
+      outerKey: prefix + outerNetworkOf(address),
+      drawnMs,
+      nowMs: this.#clock.now(),
+    })
   }
 
   async takeAccount(request: FastifyRequest, endpoint: string, accountId: string): Promise<void> {

@@ -1,10 +1,12 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { PassThrough } from 'node:stream'
 import { Fault, type FaultCategory, systemClock } from '@holdfast/kernel'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t, { type Test } from 'tap'
 import { createHttpHost, createRateLimits, type HttpHostOptions, ok, Refusal, tokenOf } from '../src/index.ts'
+import { readBody } from '../src/read-body.ts'
 
 class Broken extends Fault {
   readonly code = 'BROKEN'
@@ -277,4 +279,27 @@ t.test('metrics are labelled by route, never by path', async (t) => {
   t.match(text, 'route="/things/:id"')
   t.notMatch(text, 'secret-id')
   t.notMatch(text, 'somewhere-else')
+})
+
+t.test('a body in pieces of a few bytes is read up to a bound, and keeps no list of them', async (t) => {
+  const pieces = async (text: string, bytesMax: number) => {
+    const payload = new PassThrough()
+    const told = new Promise<string>((resolve) =>
+      readBody(payload, { bytesMax, announced: undefined }, (error, body) =>
+        resolve(body === undefined ? (error as Refusal).status : body.toString()),
+      ),
+    )
+    for (const character of text) {
+      payload.write(character)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    payload.end()
+    return told
+  }
+  t.equal(await pieces('{"a":1}', 1_000), '{"a":1}')
+  t.equal(
+    await pieces('x'.repeat(100), 1_000),
+    'error-bodySize',
+    'a hundred pieces cost more than a body of 1,000 bytes',
+  )
 })
