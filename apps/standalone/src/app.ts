@@ -73,7 +73,7 @@ export async function startStandalone({
     connectionsPerNetworkMax: config.connections.perNetworkMax,
     networksUnlimited: config.rateLimits === 'off',
   })
-  const dir = await prepareDataDir(config.dataDir)
+  const dir = await prepareDataDir(config.dataDir, log)
   const metadata = await openMetadata(dir, log)
   opened.defer(() => metadata.close())
   const { lookups, journals } = metadata

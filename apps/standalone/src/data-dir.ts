@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { giveBackBallast } from '@holdfast/chunk-store'
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import { makeDirectories } from '@holdfast/kernel'
-import { StartFault } from '@holdfast/process'
+import { makePrivate, StartFault } from '@holdfast/process'
 import type { Logger } from 'pino'
 
 const MiB = 1024 * 1024
@@ -19,9 +19,11 @@ export interface DataDir {
 }
 
 /** @throws StartFault DATA_UNUSABLE */
-export async function prepareDataDir(path: string): Promise<DataDir> {
+export async function prepareDataDir(path: string, log: Logger): Promise<DataDir> {
   try {
     await makeDirectories(path)
+    const left = await makePrivate(path)
+    if (left.length > 0) log.warn({ paths: left }, 'files of the data directory belong to another user')
     await access(path, constants.W_OK | constants.X_OK) // a file made to try it would need a block, which a full disk has not
   } catch (error) {
     const reason = (error as Error).message

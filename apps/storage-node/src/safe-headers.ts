@@ -5,6 +5,8 @@
  * policy takes script, origin and every request from whatever is opened all the same.
  */
 
+import { withoutDirections } from '@holdfast/zip-layout'
+
 /** Shown in place when asked for; anything else is handed over as a file. HTML, SVG and XML must never be here. */
 const inlineTypes = new Set([
   'image/png',
@@ -68,7 +70,7 @@ function safeType(mimetype: string): string {
 
 /** RFC 6266 with the encoding of RFC 8187; old clients get an ASCII likeness of the name. */
 export function contentDisposition(name: string, { inline }: { inline: boolean }): string {
-  const shown = name.toWellFormed()
+  const shown = withoutDirections(name.toWellFormed())
   const ascii = shown.replace(/[^\x20-\x7e]/g, '_').replace(/["\\%/]/g, '_')
   const kind = inline ? 'inline' : 'attachment'
   const plain = `${kind}; filename="${ascii}"`

@@ -11,7 +11,7 @@ import { type BlobStoreServer, serveBlobStore } from '@holdfast/blob-store-grpc'
 import type { ChunkStore } from '@holdfast/chunk-store'
 import type { ClusterPart } from '@holdfast/cluster'
 import { type Clock, systemClock } from '@holdfast/kernel'
-import { type ClusterConfig, type ClusterSecrets, chosenPorts, urlOf } from '@holdfast/process'
+import { type ClusterConfig, type ClusterSecrets, chosenPorts, makePrivate, urlOf } from '@holdfast/process'
 import { NodeGroups, type PlacementGroup } from '@holdfast/replication'
 import type { Logger } from 'pino'
 import { type NodeWord, openNode, type RunningNode } from './node.ts'
@@ -46,6 +46,8 @@ export class StorageRole {
   static async open(options: StorageRoleOptions): Promise<StorageRole> {
     const { config, openExtentsMax, log, clock = systemClock } = options
     const path = join(config.dataDir, 'blobs')
+    const left = await makePrivate(config.dataDir)
+    if (left.length > 0) log.warn({ paths: left }, 'files of the data directory belong to another user')
     const store = await openNodeStore({ path, config: config.store, openExtentsMax, clock, log })
     try {
       const { host, control, bytes } = config.internal

@@ -150,7 +150,7 @@ t.test('only what cannot run is shown in place', async (t) => {
   t.equal(shown('Text/Plain; charset=koi8-r')['content-type'], 'text/plain; charset=utf-8')
 })
 
-t.test('any name goes through a header and comes out the same', async (t) => {
+t.test('any name goes through a header and comes out the same, but for marks of direction', async (t) => {
   const server = createServer((asked, response) => {
     const name = JSON.parse(decodeURIComponent(asked.url?.slice(1) ?? ''))
     response.writeHead(200, fileHeaders(name, 'text/html')).end()
@@ -180,7 +180,8 @@ t.test('any name goes through a header and comes out the same', async (t) => {
           disposition,
         ) ?? []
       if (ascii === undefined) return false
-      return (extended === undefined ? ascii : decodeURIComponent(extended)) === name.toWellFormed()
+      const harmless = name.toWellFormed().replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '_')
+      return (extended === undefined ? ascii : decodeURIComponent(extended)) === harmless
     }),
     { numRuns: 300 },
   )

@@ -4,7 +4,11 @@
  * "On this machine" is only believed of a plain connection from loopback. A web page in a browser on this machine
  * reaches loopback too: by a name that it rebinds to 127.0.0.1 (its Host is then that name) or by a request across
  * origins (the browser then adds Origin or Sec-Fetch-Site). A reverse proxy on this machine brings in others
- * (Forwarded headers). None of these passes without the token, which no page can make a browser send.
+ * (Forwarded headers, or the Host that it was called by, or the HTTP/1.0 that nginx speaks for a plain `proxy_pass`
+ * where nothing else is set). None of these passes without the token, which no page can make a browser send.
+ *
+ * What it cannot see: a proxy that speaks HTTP/1.1, adds no header, and calls us by a loopback address. The admin
+ * host must not stand behind one.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
@@ -16,15 +20,20 @@ export interface Asking {
   /** Of the connection itself, never of a header. */
   remoteAddress: string
   headers: IncomingHttpHeaders
+  /** `1.1` when it is not said. */
+  httpVersion?: string
 }
 
-export function judge({ remoteAddress, headers }: Asking, adminToken: string | undefined): Verdict {
+export function judge(
+  { remoteAddress, headers, httpVersion }: Asking,
+  adminToken: string | undefined,
+): Verdict {
   const sent = bearerOf(headers.authorization)
   if (headers.authorization !== undefined)
     return sent !== undefined && adminToken !== undefined && equal(sent, adminToken)
       ? 'allowed'
       : 'error-token'
-  if (!isLoopback(remoteAddress) || wasForwarded(headers)) return 'error-token'
+  if (!isLoopback(remoteAddress) || wasForwarded(headers) || httpVersion === '1.0') return 'error-token'
   return namesThisMachine(headers.host) && !comesFromAPage(headers) ? 'allowed' : 'error-forbidden'
 }
 
@@ -42,14 +51,33 @@ export function isLoopback(address: string): boolean {
   return plain === '::1' || (isIP(plain) === 4 && plain.startsWith('127.'))
 }
 
+/** Beside `X-Forwarded-…`, what proxies and content networks add for the address that asked. */
+const forwardings = new Set([
+  'forwarded',
+  'via',
+  'x-real-ip',
+  'x-client-ip',
+  'x-cluster-client-ip',
+  'x-original-forwarded-for',
+  'x-envoy-external-address',
+  'true-client-ip',
+  'cf-connecting-ip',
+  'fastly-client-ip',
+  'cdn-loop',
+])
+
 function wasForwarded(headers: IncomingHttpHeaders): boolean {
-  return ['forwarded', 'x-forwarded-for', 'x-real-ip', 'via'].some((name) => headers[name] !== undefined)
+  for (const name in headers) if (forwardings.has(name) || name.startsWith('x-forwarded-')) return true
+  return false
 }
 
-/** Addresses and localhost cannot be rebound; a name can. */
+/**
+ * Addresses and localhost cannot be rebound; a name can. Whoever reaches us over loopback calls us so: another address is one that a proxy was called
+ * by.
+ */
 function namesThisMachine(host: string | undefined): boolean {
   const name = (host ?? '').replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')
-  return name.toLowerCase() === 'localhost' || isIP(name) !== 0
+  return name.toLowerCase() === 'localhost' || isLoopback(name)
 }
 
 function comesFromAPage(headers: IncomingHttpHeaders): boolean {

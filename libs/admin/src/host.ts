@@ -39,7 +39,10 @@ export function createAdminHost(parts: AdminParts): FastifyInstance {
 
   const refusalFor = (request: FastifyRequest): Refusal | undefined => {
     const remoteAddress = request.raw.socket.remoteAddress ?? ''
-    const verdict = judge({ remoteAddress, headers: request.headers }, adminToken)
+    const verdict = judge(
+      { remoteAddress, headers: request.headers, httpVersion: request.raw.httpVersion },
+      adminToken,
+    )
     return verdict === 'allowed' ? undefined : new Refusal(verdict)
   }
 

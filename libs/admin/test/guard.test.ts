@@ -41,6 +41,11 @@ t.test('a page in a browser on this machine, or a proxy on it, is not the operat
   t.equal(ask({ 'sec-fetch-site': 'none' }), 'allowed', 'typed by a person')
   t.equal(ask({ 'x-forwarded-for': '192.0.2.7' }), 'error-token')
   t.equal(ask({ forwarded: 'for=192.0.2.7' }), 'error-token')
+  t.equal(ask({ 'x-forwarded-proto': 'https' }), 'error-token')
+  t.equal(ask({ 'cf-connecting-ip': '192.0.2.7' }), 'error-token')
+  t.equal(ask({ host: '203.0.113.5' }), 'error-forbidden', 'the address that the proxy was called by')
+  t.equal(judge({ ...here, httpVersion: '1.0' }, token), 'error-token', 'nginx with a plain proxy_pass')
+  t.equal(judge({ ...here, httpVersion: '1.1' }, token), 'allowed')
 })
 
 t.test('what an operator says of an account becomes commands, or a refusal naming the field', async (t) => {

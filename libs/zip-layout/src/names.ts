@@ -9,12 +9,19 @@
 export const nameBytesMax = 255
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is removed here.
-const unsafe = /[\u0000-\u001f\u007f-\u009f<>:"/\\|?*\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
+const unsafe = /[\u0000-\u001f\u007f-\u009f<>:"/\\|?*]/g
+/** Marks, embeddings, overrides and isolates of direction. */
+const directions = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
 const device = /^(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?: *\.|$)/i
+
+/** What makes a name be shown in another order than it is. For names on their way out; stored ones stay as they were sent. */
+export function withoutDirections(name: string): string {
+  return name.replace(directions, '_')
+}
 
 /** One path component: never empty, `.` or `..`, and without a separator. */
 export function cleanName(name: string): string {
-  const safe = name.toWellFormed().replace(unsafe, '_')
+  const safe = withoutDirections(name.toWellFormed().replace(unsafe, '_'))
   const named = device.test(safe) ? `_${safe}` : safe
   return cut(withoutLooseEnd(named), '') || '_'
 }

@@ -1,0 +1,30 @@
+import { chmodSync, readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { dataDir, startProcess, uploadText } from './run.ts'
+
+t.test(
+  'what lies in the data directory is for its owner alone, also what an earlier release left',
+  async (t) => {
+    const path = dataDir(t)
+    for (let round = 1; round <= 2; round++) {
+      const service = await startProcess(path)
+      await uploadText(service.upload, { name: 'a', text: 'some'.repeat(100_000) })
+      await call(`${service.api}/accounts`, {
+        method: 'POST',
+        body: JSON.stringify({ email: 'a@example.org' }),
+        headers: { 'content-type': 'application/json' },
+      })
+      const all = readdirSync(path, { recursive: true, encoding: 'utf8' })
+      const open = all.filter((name) => (statSync(join(path, name)).mode & 0o077) !== 0)
+      t.same(open, [], `after start ${round}`)
+      t.ok(all.length > 20, `${all.length} files and directories`)
+      service.process.kill()
+      await service.ended
+      for (const name of readdirSync(path, { recursive: true, encoding: 'utf8' })) {
+        const at = join(path, name)
+        chmodSync(at, statSync(at).isFile() ? 0o644 : 0o755)
+      }
+    }
+  },
+)
