@@ -15,7 +15,7 @@ export const names = {
 
 /** Past one buffer of every layer, and odd. */
 export function largeBytes(full: boolean): Buffer {
-  return randomBytes(full ? 200_000_003 : 6_000_001)
+  return randomBytes(full ? 100_000_003 : 6_000_001)
 }
 
 export async function writeTree(root: string, tree: Record<string, string | Uint8Array>): Promise<void> {

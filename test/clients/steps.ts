@@ -86,7 +86,13 @@ export async function play(
   await act('starts', undefined, async () => {
     version = await client.version(person)
   })
-  await client.play(scene).catch((error: Error) => act('goes on', undefined, () => Promise.reject(error)))
+  try {
+    await client.play(scene)
+  } catch (error) {
+    await act('goes on', undefined, () => Promise.reject(error))
+  } finally {
+    await person.close()
+  }
 }
 
 /** The version of a Python client, as it is installed. */

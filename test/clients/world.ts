@@ -28,7 +28,7 @@ export const urls = {
   download: `https://store1.${domain}`,
 }
 /** Longest run of one command. */
-const commandTimeoutMs = 120_000
+const commandTimeoutMs = 300_000
 /** Where every system keeps the authorities that it trusts. */
 const trustStore = '/etc/ssl/certs'
 
@@ -198,6 +198,7 @@ export class Person {
   readonly calls: readonly Call[]
   readonly tools: Tools
   readonly #hostsFile: string
+  readonly #drivers: Driver[] = []
 
   constructor(parts: { home: string; hostsFile: string; calls: readonly Call[]; tools: Tools }) {
     this.home = parts.home
@@ -237,7 +238,14 @@ export class Person {
   driver(client: string, driver: string): Driver {
     const script = fileURLToPath(new URL(`./drivers/${driver}`, import.meta.url))
     const { program, before, env } = this.#around(join(this.tools.python, client, 'bin/python'))
-    return new Driver(spawn(program, [...before, '-B', script], { env, cwd: this.home }))
+    const started = new Driver(spawn(program, [...before, '-B', script], { env, cwd: this.home }))
+    this.#drivers.push(started)
+    return started
+  }
+
+  /** Ends the drivers, also those of a client that broke off. */
+  async close(): Promise<void> {
+    await Promise.all(this.#drivers.map((driver) => driver.end()))
   }
 
   #around(command: string, env: Record<string, string> = {}) {
@@ -293,7 +301,8 @@ export class Driver {
 
   async end(): Promise<void> {
     this.#process.stdin?.end()
-    if (this.#process.exitCode === null) await once(this.#process, 'exit')
+    if (this.#process.exitCode === null && this.#process.signalCode === null)
+      await once(this.#process, 'exit')
   }
 }
 

@@ -177,6 +177,5 @@ export const gofile2: Client = {
         /error-notPremium/,
       )
     })
-    await driver.end()
   },
 }

@@ -86,6 +86,5 @@ export const gofilepyApi: Client = {
       await call('delete', { content: folder.id })
       assert.ok(!(await world.children(rootFolder, token)).has(names.quoted))
     })
-    await driver.end()
   },
 }

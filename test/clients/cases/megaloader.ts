@@ -49,6 +49,5 @@ export const megaloader: Client = {
       const loaded = await load(file.code, { token: owner.token })
       assert.deepEqual(digests(loaded), { [names.quoted]: md5('quoted') })
     })
-    await driver.end()
   },
 }
