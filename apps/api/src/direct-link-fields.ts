@@ -37,7 +37,7 @@ export const directLinkBody = Type.Object({
     refined(
       Type.Integer({ description: 'Unix seconds, in the future; omitted or 0: none' }),
       (time: number) => (time >= 0 && time <= timeMax ? time : undefined),
-      { anyOf: [{ enum: [0] }, { minimum: soonest, maximum: timeMax }] },
+      { anyOf: [{ enum: [0] }, { minimum: soonest, maximum: timeMax }], decimals: '^(0|[5-9][0-9]{9})$' },
     ),
   ),
   sourceIpsAllowed: list('Addresses or CIDR ranges', (entry) => parseRange(entry) !== undefined, {

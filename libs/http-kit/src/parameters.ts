@@ -18,6 +18,7 @@ const shown = Symbol('holdfast.shown')
  * type that `parse` gives.
  *
  * @param document what `parse` demands beyond the schema, as readers of the OpenAPI document are told it; checked by `parse` alone.
+ * Its `decimals` is the pattern of an integer that comes as a text.
  */
 export function refined<In, Out>(
   schema: TSchema & { static: In },
@@ -41,15 +42,15 @@ export function documented(schema: TObject, place: 'body' | 'query'): object {
 }
 
 /** Ten digits reach the year 2286; longer ones that still fit are not worth their place in the document. */
-const decimalText = (minimum: unknown) => ({
-  type: 'string',
-  pattern: typeof minimum === 'number' && minimum >= 0 ? '^[0-9]{1,10}$' : '^-?[0-9]{1,10}$',
-})
+function decimalText(minimum: unknown, decimals: unknown) {
+  const plain = typeof minimum === 'number' && minimum >= 0 ? '^[0-9]{1,10}$' : '^-?[0-9]{1,10}$'
+  return { type: 'string', pattern: decimals ?? plain }
+}
 
 function inBody(schema: TSchema, isRequired: boolean): object {
-  const { description, default: preset, ...plain } = schema
+  const { description, default: preset, decimals, ...plain } = schema
   const forms: object[] = [plain]
-  if (schema.type === 'integer') forms.push(decimalText(schema.minimum))
+  if (schema.type === 'integer') forms.push(decimalText(schema.minimum, decimals))
   if (schema.type === 'boolean') forms.push({ type: 'string', enum: ['true', 'false'] })
   if (!isRequired && schema.type !== undefined) forms.push({ type: 'null' })
   if (forms.length === 1) return schema
