@@ -7,7 +7,8 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { commandLine, headOf } from '../../infra/command-line.ts'
-import { searchCrashStates, statesUntilLieIsFound } from '../../libs/chunk-store/test/support/crash-search.ts'
+import { searchCrashStates, statesUntilFound } from '../../libs/chunk-store/test/support/crash-search.ts'
+import { plantedFaults } from '../../libs/chunk-store/test/support/planted-faults.ts'
 import { runClients } from '../clients/run-clients.ts'
 import { clientsTable } from '../clients/table.ts'
 import { faults } from '../cluster/faults/faults.ts'
@@ -45,12 +46,13 @@ await suite('states', `crash states of the chunk store: ${options.states}, --see
     everyTenth(console.log),
   )
   assert.deepEqual(violations, [], `${tried} states tried, the last one broken:\n${violations.join('\n')}`)
-  const found = await statesUntilLieIsFound(seed, 60)
-  assert.ok(found !== undefined, 'a store that acknowledges before the sync was not noticed')
-  return [
-    `  states              ${tried} of ${histories} random loads, 0 violations`,
-    `  planted fault       acknowledging before the sync: found after ${found} states`,
-  ].join('\n')
+  const lines = [`  states              ${tried} of ${histories} random loads, 0 violations`]
+  for (const fault of plantedFaults) {
+    const found = await statesUntilFound(seed, fault)
+    assert.ok(found !== undefined, `not found within ${fault.foundWithin} states: ${fault.name}`)
+    lines.push(`  planted fault       ${fault.name}: found after ${found} states`)
+  }
+  return lines.join('\n')
 })
 await suite('crash', `kill -9 under load: ${options.rounds} rounds, --seed ${seed}`, async () =>
   describe(

@@ -1,8 +1,9 @@
 /** A short form; `npm run test:long` tries thousands. HOLDFAST_SEED=… repeats a run, HOLDFAST_CRASH_STATES=… makes it longer. */
 import t from 'tap'
-import { searchCrashStates, statesUntilLieIsFound } from './support/crash-search.ts'
+import { searchCrashStates, statesUntilFound } from './support/crash-search.ts'
+import { plantedFaults } from './support/planted-faults.ts'
 
-const states = Number(process.env.HOLDFAST_CRASH_STATES ?? 90)
+const states = Number(process.env.HOLDFAST_CRASH_STATES ?? 400)
 const seed = Number(process.env.HOLDFAST_SEED ?? 4242)
 
 t.test(
@@ -16,7 +17,9 @@ t.test(
   },
 )
 
-t.test('the search bites: acknowledging before the sync is found', async (t) => {
-  const found = await statesUntilLieIsFound(seed, 60)
-  t.ok(found !== undefined, `found after ${found} states`)
-})
+for (const fault of plantedFaults)
+  t.test(`the search bites: ${fault.name} is found`, async (t) => {
+    t.setTimeout(3_600_000)
+    const found = await statesUntilFound(seed, fault)
+    t.ok(found !== undefined, `found after ${found} states`)
+  })

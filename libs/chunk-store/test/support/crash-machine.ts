@@ -20,6 +20,8 @@ interface Change {
   path: string
   position: number
   bytes: Buffer
+  /** The file had been removed by then. */
+  missed: boolean
 }
 
 interface Sync {
@@ -42,6 +44,8 @@ export interface DiskState {
 
 export class CrashMachine {
   events = 0
+  /** Events at which the start of a file was written: an extent begins, or is given back. */
+  readonly starts: number[] = []
   readonly #files = new Map<string, MemoryFile>()
   readonly #changes: Change[] = []
   readonly #syncs: Sync[] = []
@@ -58,6 +62,8 @@ export class CrashMachine {
   ) => void = () => {}
   /** Set by tests: an operation ends no sooner than this. */
   hold: (operation: 'sync' | 'batch', path: string) => Promise<void> | undefined = () => undefined
+  /** Set by tests: a write of these bytes ends no sooner than this. What it writes is in the file only then, over whatever was written meanwhile. */
+  holdWrite: (path: string, bytes: Buffer) => Promise<void> | undefined = () => undefined
   freeBytes = 1e12
   /** Says that it synced and did not: what acknowledging before the sync comes to. */
   liesAboutSync = false
@@ -100,6 +106,8 @@ export class CrashMachine {
       },
       remove: async (path) => {
         await this.#change({ kind: 'remove', path, position: 0, bytes: Buffer.alloc(0) })
+        const file = this.#files.get(path)
+        if (file !== undefined) file.removed = true
         this.#files.delete(path)
       },
       allocatedBytes: async (path) => this.#files.get(path)?.bytes.length ?? 0,
@@ -152,11 +160,15 @@ export class CrashMachine {
   ): DiskState {
     const files = new Map([...this.#base.files].map(([path, bytes]) => [path, Buffer.from(bytes)]))
     const unsynced: Change[] = []
+    const durable: Change[] = []
     for (const change of this.#changes) {
-      if (change.begun > event) continue
-      if (this.#isDurable(change, event)) applyTo(files, change, random, 1)
+      if (change.begun > event || change.missed) continue
+      if (this.#isDurable(change, event)) durable.push(change)
       else unsynced.push(change)
     }
+    // A write that was under way for long lies over what was written meanwhile.
+    durable.sort((one, other) => one.ended - other.ended)
+    for (const change of durable) applyTo(files, change, random, 1)
     for (let n = unsynced.length - 1; n > 0; n--) {
       const other = Math.floor(random() * (n + 1))
       const [a, b] = [unsynced[n] as Change, unsynced[other] as Change]
@@ -213,8 +225,14 @@ export class CrashMachine {
       write: async (bytes, position) => {
         this.fault('write', path, file.bytes.length)
         assertAligned(bytes, position)
-        await this.#change({ kind: 'write', path, position, bytes: Buffer.from(bytes) })
-        file.write(bytes, position)
+        const written = Buffer.from(bytes)
+        const change = this.#begin({ kind: 'write', path, position, bytes: written })
+        if (position === 0) this.starts.push(change.begun)
+        await this.#delay()
+        await this.holdWrite(path, written)
+        change.ended = ++this.events
+        change.missed = file.removed
+        file.write(written, position)
       },
       reserve: async ({ to }) => {
         this.fault('reserve', path, to)
@@ -241,9 +259,14 @@ export class CrashMachine {
     }
   }
 
-  async #change(facts: Omit<Change, 'begun' | 'ended'>): Promise<void> {
-    const change = { ...facts, begun: ++this.events, ended: Number.POSITIVE_INFINITY }
+  #begin(facts: Pick<Change, 'kind' | 'path' | 'position' | 'bytes'>): Change {
+    const change = { ...facts, begun: ++this.events, ended: Number.POSITIVE_INFINITY, missed: false }
     this.#changes.push(change)
+    return change
+  }
+
+  async #change(facts: Pick<Change, 'kind' | 'path' | 'position' | 'bytes'>): Promise<void> {
+    const change = this.#begin(facts)
     await this.#delay()
     change.ended = ++this.events
   }
@@ -281,6 +304,7 @@ export class CrashMachine {
 
 class MemoryFile {
   bytes: Buffer
+  removed = false
   constructor(bytes: Buffer) {
     this.bytes = Buffer.from(bytes)
   }

@@ -1,6 +1,7 @@
-/** Crashes of random loads at random events, each state looked into; and how soon that finds a store that lies about its syncs. */
+/** Crashes of random loads at random events, each state looked into; and how soon that finds faults that were planted. */
 import { type History, makeHistory, type Promised, promisesAfter, violations } from './crash-history.ts'
-import { type DiskState, seeded } from './crash-machine.ts'
+import { CrashMachine, type DiskState, seeded } from './crash-machine.ts'
+import type { PlantedFault } from './planted-faults.ts'
 
 export interface CrashSearch {
   /** States opened and compared with what was promised by then. */
@@ -12,23 +13,39 @@ export interface CrashSearch {
 }
 
 const operations = 150
+/** Many, as a load costs as much as ten states; fewer where a fault shows only in some loads. */
 const statesOfHistory = 100
+const statesOfPlanted = 10
+/** Events after the start of a file was written: its sync, the next batches, the first records. */
+const aroundStart = 80
 
 /** @param report told after each load */
 export async function searchCrashStates(
   seed: number,
   states: number,
   report: (line: string) => void = () => {},
+  fault?: PlantedFault,
 ): Promise<CrashSearch> {
-  const histories = Math.max(2, Math.ceil(states / statesOfHistory))
+  const histories = Math.max(2, Math.ceil(states / (fault === undefined ? statesOfHistory : statesOfPlanted)))
   let tried = 0
   let crashed: { base: DiskState; promises: Promised[] } | undefined
   for (let n = 0; n < histories; n++) {
     // Every other one begins with what a crash of the one before has left.
-    const history: History = await makeHistory(seed + n, operations, crashed)
+    const machine = (random: () => number, base?: DiskState) => {
+      const made = new CrashMachine(random, base)
+      fault?.machine?.(made)
+      return made
+    }
+    const history: History = await makeHistory(seed + n, operations, { ...crashed, machine })
+    if (history.misread.length > 0)
+      return {
+        tried,
+        histories: n + 1,
+        violations: [`seed ${seed + n}, while the load ran`, ...history.misread.slice(0, 5)],
+      }
     const random = seeded(seed * 7 + n)
     for (let k = 0; k < states / histories; k++) {
-      const event = Math.floor(random() * history.machine.events) + 1
+      const event = eventFor(k, history.machine, random)
       const mood = [0, 0.5, 0.9, 1][k % 4] as number
       const logRots = k % 5 === 3
       const state = history.machine.crashAt(event, random, mood, { logRots })
@@ -50,15 +67,21 @@ export async function searchCrashStates(
   return { tried, histories, violations: [] }
 }
 
-/** @returns after how many states it is found that the store acknowledges before the sync; undefined: not within `most`. */
-export async function statesUntilLieIsFound(seed: number, most: number): Promise<number | undefined> {
-  const history = await makeHistory(seed, 40, { liesAboutSync: true })
-  const random = seeded(seed)
-  for (let tried = 1; tried <= most; tried++) {
-    const event = Math.floor(random() * history.machine.events) + 1
-    const state = history.machine.crashAt(event, random, 0.3)
-    const broken = await violations(state, history.promises, event, { deletionsHold: true, random })
-    if (broken.some((what) => what.startsWith('acknowledged at'))) return tried
+/** Anywhere, and each third time while an extent is given back or begun. */
+function eventFor(k: number, { events, starts }: CrashMachine, random: () => number): number {
+  const start = k % 3 === 2 ? starts[Math.floor(random() * starts.length)] : undefined
+  return start === undefined
+    ? Math.floor(random() * events) + 1
+    : Math.min(events, start + Math.floor(random() * aroundStart))
+}
+
+/** @returns after how many states the fault is found, 0: while the first load ran; undefined: not within what it may take. */
+export async function statesUntilFound(seed: number, fault: PlantedFault): Promise<number | undefined> {
+  const unplant = fault.plant?.()
+  try {
+    const { tried, violations } = await searchCrashStates(seed, fault.foundWithin, undefined, fault)
+    return violations.length > 0 ? tried : undefined
+  } finally {
+    unplant?.()
   }
-  return undefined
 }

@@ -1,0 +1,63 @@
+/** Faults that the crash machine must find. Each is put into the parts of the store while a search runs, and taken out again. */
+import { Extent } from '../../src/extents.ts'
+import { Reader } from '../../src/reader.ts'
+import { ChunkStage } from '../../src/stage.ts'
+import type { CrashMachine } from './crash-machine.ts'
+
+export interface PlantedFault {
+  name: string
+  /** States within which it must be found. Some multiple of what it takes, for other seeds and orders. */
+  foundWithin: number
+  /** Changes the machine of each load. */
+  machine?(machine: CrashMachine): void
+  /** Changes the parts of the store. @returns takes the change back. */
+  plant?(): () => void
+}
+
+export const plantedFaults: readonly PlantedFault[] = [
+  {
+    name: 'acknowledging before the sync',
+    foundWithin: 60,
+    machine(machine) {
+      machine.liesAboutSync = true
+    },
+  },
+  {
+    name: 'an ended stage drops its extents while a write is under way',
+    foundWithin: 400,
+    plant() {
+      const written = new Set<Extent>()
+      const { write } = Extent.prototype
+      const { abort } = ChunkStage.prototype
+      Extent.prototype.write = function (bytes, position) {
+        written.add(this)
+        return write.call(this, bytes, position)
+      }
+      ChunkStage.prototype.abort = async function () {
+        await abort.call(this)
+        for (const extent of written) extent.holders.delete(this)
+      }
+      return () => {
+        Extent.prototype.write = write
+        ChunkStage.prototype.abort = abort
+      }
+    },
+  },
+  {
+    name: 'a reader gives its buffer back before the consumer is done with it',
+    foundWithin: 60,
+    plant() {
+      const { stream } = Reader.prototype
+      const buffer = Buffer.alloc(2 * 1024 * 1024)
+      Reader.prototype.stream = async function* (...given) {
+        for await (const bytes of stream.apply(this, given)) {
+          buffer.set(bytes)
+          yield buffer.subarray(0, bytes.length)
+        }
+      }
+      return () => {
+        Reader.prototype.stream = stream
+      }
+    },
+  },
+]
