@@ -2,6 +2,7 @@
  * The thread that owns RocksDB: every write of the binding blocks its thread, a synced one for as long as the device
  * takes. Requests are answered in order. `batch` is used throughout, because the binding's `put` silently does not sync.
  */
+import { type FileHandle, open as openFile, readdir } from 'node:fs/promises'
 import { parentPort, workerData } from 'node:worker_threads'
 import { writableBytes } from '@holdfast/kernel'
 import { RocksLevel } from '@nxtedition/rocksdb'
@@ -20,8 +21,19 @@ let db = make()
 /** A write failed. RocksDB then takes nothing more until it is opened anew, but it can be read. */
 let refusesWrites = false
 /** Why it could not be opened anew, and when that is tried again: the binding ends the process when a database that is not open is read. */
-let closed: { why: unknown; againMs: number } | undefined
-const againAfterMs = 250
+let closed: { why: unknown; againMs: number; pauseMs: number } | undefined
+/** Opening reads all that was not in tables yet: at first it is tried again soon, then less often. */
+const pauseLeastMs = 250
+const pauseMostMs = 4000
+/** Files that opening takes beside those that are there: logs, a manifest, tables that it writes. */
+const moreFiles = 16
+/**
+ * Batches since the last synced one, in their order. A failed sync may have lost what was answered before it, and the kernel says so once: so they
+ * are applied once more when it was opened anew. With more of them the next batch is synced.
+ */
+let unsynced: Uint8Array[] = []
+let unsyncedBytes = 0
+const unsyncedBytesMax = 8 * 1024 * 1024
 
 let turn: Promise<void> = open()
 port.on('message', (request: CatalogueRequest) => {
@@ -33,7 +45,7 @@ async function open(): Promise<void> {
     await db.open()
     send({ number: 0 })
   } catch (error) {
-    send({ number: 0, error: describe(error) })
+    fail(0, error)
   }
 }
 
@@ -55,12 +67,31 @@ async function answer(request: CatalogueRequest): Promise<void> {
         return port?.close()
     }
   } catch (error) {
-    send({ number, error: describe(error) })
+    fail(number, error)
   }
+}
+
+function fail(number: number, error: unknown): void {
+  send({ number, error: describe(error), isClosed: closed !== undefined })
 }
 
 async function apply({ changes, sync }: CatalogueRequest & { kind: 'apply' }): Promise<void> {
   if (refusesWrites) await openAnew()
+  const isFull = unsyncedBytes + changes.length > unsyncedBytesMax
+  write(changes, sync || isFull)
+  if (sync || isFull) forgetUnsynced()
+  else {
+    unsynced.push(changes)
+    unsyncedBytes += changes.length
+  }
+}
+
+function forgetUnsynced(): void {
+  unsynced = []
+  unsyncedBytes = 0
+}
+
+function write(changes: Uint8Array, sync: boolean): void {
   const batch = db.batch()
   try {
     const parts = unpack(changes)
@@ -78,12 +109,24 @@ async function apply({ changes, sync }: CatalogueRequest & { kind: 'apply' }): P
   }
 }
 
-/** Not before there is room: what cannot be opened again could not even be read. */
+/** Not before there is room, and descriptors: what cannot be opened again could not even be read. */
 async function openAnew(): Promise<void> {
   const freeBytes = await writableBytes(path)
-  if (freeBytes < roomToOpenBytes) throw new Error(`only ${freeBytes} bytes are free`)
+  if (freeBytes < roomToOpenBytes) throw new Error(`no space left: only ${freeBytes} bytes are free`)
+  await tryDescriptors()
   await db.close().catch(() => {}) // says what went wrong once more, and is closed
   await reopen()
+}
+
+/** @throws EMFILE, ENFILE, ENOMEM. */
+async function tryDescriptors(): Promise<void> {
+  const tried: FileHandle[] = []
+  try {
+    const files = (await readdir(path)).length + moreFiles
+    while (tried.length < files) tried.push(await openFile(path, 'r'))
+  } finally {
+    for (const file of tried) await file.close()
+  }
 }
 
 async function reopen(): Promise<void> {
@@ -92,11 +135,14 @@ async function reopen(): Promise<void> {
   try {
     await db.open()
   } catch (error) {
-    closed = { why: error, againMs: performance.now() + againAfterMs }
+    const pauseMs = closed === undefined ? pauseLeastMs : Math.min(pauseMostMs, 2 * closed.pauseMs)
+    closed = { why: error, againMs: performance.now() + pauseMs, pauseMs }
     throw error
   }
   closed = undefined
   refusesWrites = false
+  for (const [n, changes] of unsynced.entries()) write(changes, n === unsynced.length - 1)
+  forgetUnsynced()
 }
 
 function ignoreIfRefusing(error: unknown): void {
@@ -132,8 +178,8 @@ async function scan({ from, after, until, limit }: CatalogueRequest & { kind: 's
   return rows
 }
 
-function send(message: CatalogueAnswer): void {
-  port?.postMessage(message)
+function send(message: Omit<CatalogueAnswer, 'recovering'>): void {
+  port?.postMessage({ ...message, recovering: refusesWrites || closed !== undefined })
 }
 
 function buffer(bytes: Uint8Array): Buffer {

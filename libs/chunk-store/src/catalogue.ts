@@ -6,6 +6,10 @@
 export interface Catalogue {
   /** Rows of it cannot be read, or it takes none, because of damage. The next start rebuilds it. */
   readonly damage?: Error | undefined
+  /** It does nothing more until the next start. */
+  readonly failure?: Error | undefined
+  /** It takes no batch now, and is tried again. */
+  readonly recovering?: boolean
   /** The values of these keys, in their order. */
   get(keys: readonly Buffer[]): Promise<(Buffer | undefined)[]>
   /** One atomic batch. With `sync`, it and all before it are durable when it resolves. */

@@ -21,6 +21,10 @@ export interface CatalogueAnswer {
   values?: Uint8Array
   rows?: { key: Uint8Array; value: Uint8Array }[]
   error?: string
+  /** The error is why it could not be opened anew so far. */
+  isClosed?: boolean
+  /** It takes no writes, and is opened anew once that can be done. */
+  recovering: boolean
 }
 
 type Waiter = { resolve: (answer: CatalogueAnswer) => void; reject: (error: Error) => void }
@@ -39,6 +43,10 @@ export async function isMarkedDamaged(path: string): Promise<boolean> {
  */
 export class RocksCatalogue implements Catalogue {
   damage: BlobFault | undefined
+  /** A write failed and it has not been opened anew so far; that is tried with each batch. */
+  recovering = false
+  /** It does nothing more until the next start. */
+  failure: BlobFault | undefined
   readonly #path: string
   readonly #log: Log
   #marking: Promise<void> | undefined
@@ -52,9 +60,10 @@ export class RocksCatalogue implements Catalogue {
     this.#log = log
     this.#worker = new Worker(new URL('./catalogue-worker.ts', import.meta.url), { workerData: { path } })
     this.#worker.on('message', (answer: CatalogueAnswer) => this.#settle(answer))
-    this.#worker.on('error', (error) =>
-      this.#end(new BlobFault('IO', 'the catalogue failed', { cause: error })),
-    )
+    this.#worker.on('error', (cause) => {
+      this.failure = new BlobFault('IO', `the catalogue's thread ended: ${cause.message}`, { cause })
+      this.#end(this.failure)
+    })
     this.#worker.on('exit', () => this.#end(new BlobFault('CLOSED', 'the catalogue is closed')))
   }
 
@@ -134,13 +143,22 @@ export class RocksCatalogue implements Catalogue {
   #settle(answer: CatalogueAnswer): void {
     const waiter = this.#waiting.get(answer.number)
     this.#waiting.delete(answer.number)
+    this.#noteRecovering(answer)
     if (answer.error === undefined) {
       waiter?.resolve(answer)
       return
     }
-    const fault = faultOf(answer.error)
+    const fault = faultOf(answer.error, answer)
     if (fault.code === 'CORRUPT' && answer.number > 0) this.#noteDamage(fault)
     waiter?.reject(fault)
+  }
+
+  #noteRecovering({ recovering, error }: CatalogueAnswer): void {
+    if (recovering === this.recovering) return
+    this.recovering = recovering
+    if (recovering)
+      this.#log.error({ error }, 'the catalogue takes no writes; it is opened anew once it can be')
+    else this.#log.info({}, 'the catalogue was opened anew')
   }
 
   #noteDamage(fault: BlobFault): void {
@@ -171,10 +189,17 @@ export class RocksCatalogue implements Catalogue {
 
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never
 
-function faultOf(error: string): BlobFault {
-  const message = `the catalogue: ${error}`
+/** What says that the machine lacks something, or that the disk failed, says nothing of the bytes that stand there. */
+const passing = /too many open files|cannot allocate memory|input\/output error/i
+
+function faultOf(error: string, { isClosed = false }: Partial<CatalogueAnswer> = {}): BlobFault {
+  const message = isClosed
+    ? `the catalogue cannot be opened, and is tried again: ${error}`
+    : `the catalogue: ${error}`
   if (/no space left|quota exceeded/i.test(error)) return new BlobFault('FULL', message)
-  return new BlobFault(/corruption|checksum mismatch/i.test(error) ? 'CORRUPT' : 'IO', message)
+  if (!passing.test(error) && /corruption|checksum mismatch/i.test(error))
+    return new BlobFault('CORRUPT', message)
+  return new BlobFault(isClosed ? 'UNAVAILABLE' : 'IO', message)
 }
 
 function translate(error: Error, path: string): Error {
@@ -183,7 +208,10 @@ function translate(error: Error, path: string): Error {
   if (/\block\b/i.test(message))
     // not a block's checksum
     return new BlobFault('UNAVAILABLE', `${path} is in use by another process`, { cause: error })
-  if (/corrupt|checksum|bad |missing|malformed|no such file|not found/i.test(message))
+  if (
+    !passing.test(message) &&
+    /corrupt|checksum|bad |missing|malformed|no such file|not found/i.test(message)
+  )
     return new BlobFault('CORRUPT', `${path} cannot be read: ${message}`, { cause: error })
   return error
 }
