@@ -5,6 +5,7 @@ import { crc32 } from '@node-rs/crc32'
 import { crcKey } from './byte-routes.ts'
 import type { ClusterSecret } from './cluster-secret.ts'
 import { faultKey, namedFault } from './faults.ts'
+import { SocketMemory } from './socket-memory.ts'
 
 export interface ByteLine {
   node: string
@@ -39,10 +40,12 @@ export async function* readBytes(
       new BlobFault('UNAVAILABLE', `${line.node} sent nothing for ${line.progressTimeoutMs} ms`),
     ),
   )
-  // What the socket has read is the parser's alone, and copied by it.
+  const memory = new SocketMemory()
   request.once('socket', (socket) => {
-    socket.on('data', giveBack)
-    request.once('close', () => socket.off('data', giveBack))
+    // Behind the parser's own listener.
+    const note = (chunk: Uint8Array) => memory.read(chunk)
+    socket.on('data', note)
+    request.once('close', () => socket.off('data', note))
   })
   try {
     const response = await responseTo(request)
@@ -51,6 +54,7 @@ export async function* readBytes(
     let sum = 0
     let held: Uint8Array | undefined
     for await (const bytes of response as AsyncIterable<Uint8Array>) {
+      memory.handedOn(bytes)
       missing -= bytes.length
       sum = crc32(bytes, sum)
       if (held !== undefined) {
