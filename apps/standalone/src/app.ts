@@ -15,6 +15,7 @@ import {
   scrubMetrics,
   scrubStatus,
   storeMetrics,
+  storeStatus,
 } from '@holdfast/admin'
 import { Scrubber } from '@holdfast/blob-store'
 import { AnswerBudget, createRateLimits, drainOnClose } from '@holdfast/http-kit'
@@ -132,7 +133,7 @@ export async function startStandalone({
         if (!(await blobs.usage()).writable) throw new Error('not writable: the disk is full or failed')
       },
     },
-    { vital: { metadata: () => metadata.failing }, clock },
+    { vital: { metadata: () => metadata.failing, store: () => blobs.failing }, clock },
   )
   const status = async () => ({
     version,
@@ -145,7 +146,7 @@ export async function startStandalone({
     addresses: urls,
     dataDir: config.dataDir,
     accounts: { ...figures(), active: accounts.active() },
-    store: await blobs.usage(),
+    store: await storeStatus(blobs),
     collecting: collector.standstill ?? 'goes on',
     scrubbing: scrubStatus({ scrubber, store: blobs }),
     lostBatches: metadata.lostBatches,

@@ -18,7 +18,7 @@ export function createCollector({ config, blobs, metadata, clock, log }: Collect
   return new Collector({
     blobs,
     referenced: (blob) => hasReference(metadata, blob),
-    distrust: () => distrustOf(metadata),
+    distrust: () => distrustOf(metadata) ?? blobs.health.gap,
     ...config,
     clock,
     log: log.child({ part: 'collector' }),

@@ -1,5 +1,5 @@
 /** The node behind the listeners: its store under the rules of its groups, and what goes on by itself. */
-import { Collector, type NodeStore, Scrubber } from '@holdfast/blob-store'
+import { Collector, type NodeStore, Scrubber, tellsHealth } from '@holdfast/blob-store'
 import { type ClusterPart, GroupLeader, serveCollecting, serveGroupWords } from '@holdfast/cluster'
 import {
   Absence,
@@ -60,7 +60,7 @@ export async function openNode(
   const collector = new Collector({
     blobs: node,
     referenced,
-    distrust: () => node.unverified,
+    distrust: () => node.unverified ?? (tellsHealth(store) ? store.health.gap : undefined),
     ...config.collect,
     everything: true,
     clock,

@@ -6,7 +6,7 @@
  * what the node does needs the cluster.
  */
 import { join } from 'node:path'
-import { collectorMetrics, scrubMetrics, scrubStatus, storeMetrics } from '@holdfast/admin'
+import { collectorMetrics, scrubMetrics, scrubStatus, storeMetrics, storeStatus } from '@holdfast/admin'
 import { type BlobStoreServer, serveBlobStore } from '@holdfast/blob-store-grpc'
 import type { ChunkStore } from '@holdfast/chunk-store'
 import type { ClusterPart } from '@holdfast/cluster'
@@ -141,7 +141,7 @@ export class StorageRole {
   async status() {
     const { replicator, scrubber } = this.node
     return {
-      store: await this.#store.usage(),
+      store: await storeStatus(this.#store),
       scrubbing: scrubStatus({ scrubber, store: this.#store }),
       replication: await replicator.lag(),
     }

@@ -1,4 +1,10 @@
-import type { BlobStore, BlobStoreUsage } from '@holdfast/blob-store'
+import {
+  type BlobStore,
+  type BlobStoreUsage,
+  quarantineReasons,
+  type TellsHealth,
+  tellsHealth,
+} from '@holdfast/blob-store'
 import { Gauge, type Registry } from 'prom-client'
 
 const shown = [
@@ -41,5 +47,66 @@ export function storeMetrics(registry: Registry, blobs: BlobStore): void {
         this.set(Number((await usage())[field]))
       },
     })
+  }
+  if (tellsHealth(blobs)) healthMetrics(registry, blobs)
+}
+
+function healthMetrics(registry: Registry, store: TellsHealth): void {
+  const registers = [registry]
+  new Gauge({
+    name: 'holdfast_store_quarantined_extents',
+    help: 'Files of extents that are served as far as they can be read, and never used again.',
+    labelNames: ['reason'],
+    registers,
+    collect() {
+      const { quarantined } = store.health
+      for (const reason of quarantineReasons)
+        this.set({ reason }, quarantined.filter((file) => file.reason === reason).length)
+    },
+  })
+  new Gauge({
+    name: 'holdfast_store_gap',
+    help: '1 while there may be blobs that the store does not know of; nothing is collected meanwhile.',
+    registers,
+    collect() {
+      this.set(store.health.gap === undefined ? 0 : 1)
+    },
+  })
+  new Gauge({
+    name: 'holdfast_store_failed',
+    help: '1 when the store works again only after a restart.',
+    registers,
+    collect() {
+      this.set(store.health.failure === undefined ? 0 : 1)
+    },
+  })
+  new Gauge({
+    name: 'holdfast_store_recovering',
+    help: '1 while the catalogue takes no changes and is tried again.',
+    registers,
+    collect() {
+      this.set(Number(store.health.recovering))
+    },
+  })
+  new Gauge({
+    name: 'holdfast_store_direct_sends',
+    help: '1 when what is in memory goes to sockets without being copied (splice, cachestat); 0 where the system does not allow it.',
+    registers,
+    collect() {
+      this.set(Number(store.health.sendsDirectly))
+    },
+  })
+}
+
+/** What a store holds and how it is, as plain JSON for the operator. */
+export async function storeStatus(store: BlobStore): Promise<object> {
+  const usage = await store.usage()
+  if (!tellsHealth(store)) return usage
+  const { failure, gap, ...health } = store.health
+  return {
+    ...usage,
+    ...health,
+    ...(failure === undefined ? {} : { failure: failure.message }),
+    ...(gap === undefined ? {} : { gap: `${gap}: nothing is collected` }),
   }
 }

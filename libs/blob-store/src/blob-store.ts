@@ -147,3 +147,39 @@ export interface BlobStoreUsage {
   /** Bytes held by stages that are not committed. */
   stagedBytes: number
 }
+
+/** What a store tells of itself beyond its figures, for probes, status and metrics. */
+export interface StoreHealth {
+  /** Why it does not work, and will not until it is started again. Undefined: it works, or is on the way to by itself. */
+  failure: Error | undefined
+  /** It takes no changes now, or not all, and tries again by itself. */
+  recovering: boolean
+  quarantined: readonly QuarantinedFile[]
+  /** Why there may be blobs that the store does not know of. Undefined: whatever it misses it can name. */
+  gap: string | undefined
+  /** What is in memory goes to sockets without being copied. */
+  sendsDirectly: boolean
+}
+
+export const quarantineReasons = ['foreign', 'damaged', 'unreadable'] as const
+
+/** `foreign`: of another store, or of another place. `damaged`: no whole header. `unreadable`: the disk gives errors for parts of it. */
+export type QuarantineReason = (typeof quarantineReasons)[number]
+
+/** A file of the store that is served as far as it can be read, and never used again or removed. */
+export interface QuarantinedFile {
+  file: string
+  reason: QuarantineReason
+  bytes: number
+  /** Of live blobs in it, as stored. */
+  liveBytes: number
+}
+
+/** Some stores have it. */
+export interface TellsHealth {
+  readonly health: StoreHealth
+}
+
+export function tellsHealth(store: BlobStore): store is BlobStore & TellsHealth {
+  return 'health' in store
+}

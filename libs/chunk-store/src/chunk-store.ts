@@ -17,19 +17,22 @@ import {
   type PlacedCommit,
   type PlacedStage,
   type Pulled,
+  type QuarantinedFile,
   restoreCopy,
   type StageOptions,
+  type StoreHealth,
+  type TellsHealth,
   tombstoneRetentionMsDefault,
   type WholeBytes,
   type WholeReads,
 } from '@holdfast/blob-store'
-import { type Clock, RecentMap, systemClock } from '@holdfast/kernel'
+import { type Clock, type Failing, RecentMap, systemClock } from '@holdfast/kernel'
 import { ballastPath } from './ballast.ts'
 import type { Catalogue } from './catalogue.ts'
 import { Compactor, worthBytes } from './compactor.ts'
 import { Crc32Combiner } from './crc32-combine.ts'
 import type { Disk } from './disk.ts'
-import { type Extent, ExtentFiles, ExtentTable } from './extents.ts'
+import { type Extent, ExtentFiles, ExtentTable, extentFileName } from './extents.ts'
 import { chunkBytes, HeaderSeal, type Run } from './format.ts'
 import { type Hashing, WorkerHashing } from './hashing.ts'
 import { KnownCopies } from './known-copies.ts'
@@ -41,7 +44,7 @@ import { boundsOf, type ChunkStoreMachine, type ChunkStoreOptions, type StoreBou
 import { endMarkBytes, endMarkKey, OrderlyEnd } from './orderly-end.ts'
 import { Pins } from './pins.ts'
 import { Lease, Reader } from './reader.ts'
-import { type Recovered, Recovery, survey } from './recovery.ts'
+import { nothingRecovered, type Recovered, Recovery } from './recovery.ts'
 import { type PullRequest, ReplicationLog } from './replication-log.ts'
 import {
   blobPrefix,
@@ -55,10 +58,12 @@ import {
   Rows,
   uploadKey,
 } from './rows.ts'
+import type { Missed } from './scan.ts'
 import { Slab } from './slab.ts'
 import { type After, SlotPool, slotBytes } from './slots.ts'
 import { Space } from './space.ts'
 import { ChunkStage, type StageParts } from './stage.ts'
+import { type Surveyed, survey } from './survey.ts'
 import { Verifier } from './verifier.ts'
 import { CommitIntent, DeleteIntent, PinIntent, Writer, type WriterParts } from './writer.ts'
 
@@ -71,11 +76,12 @@ const compactSoonMs = 200
 /** Upload ids drawn at once: one call for randomness, and memory that is let go as one. */
 const uploadIdsSlabBytes = 64 * incarnationBytes
 
-export class ChunkStore implements NodeStore, WholeReads, DirectSends {
+export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHealth {
   readonly #bounds: StoreBounds
   readonly #clock: Clock
   readonly #log: Log
   readonly #catalogue: Catalogue
+  readonly #disk: Disk
   readonly #files: ExtentFiles
   readonly #end: OrderlyEnd
   readonly #extents: ExtentTable
@@ -109,9 +115,11 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
   readonly #sweeper: NodeJS.Timeout
   readonly #background: boolean
   #compactSoon: NodeJS.Timeout | undefined
+  /** When a failure was seen first. */
+  #failedAtMs: number | undefined
   #closing: Promise<void> | undefined
   /** What the start found beyond the catalogue. */
-  recovered: Recovered = { scannedExtents: 0, groups: 0, commits: 0, deletions: 0, dropped: 0 }
+  recovered: Recovered = nothingRecovered()
 
   /**
    * Opens the store, after a crash with everything that was acknowledged.
@@ -183,7 +191,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
       catalogue: Catalogue
       files: ExtentFiles
       end: OrderlyEnd
-      surveyed: Awaited<ReturnType<typeof survey>>
+      surveyed: Surveyed
       space: { freeBytes: number; totalBytes: number }
       machine: Partial<ChunkStoreMachine>
       log: Log
@@ -199,6 +207,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
     this.#uploadIds = new Slab(uploadIdsSlabBytes, this.#randomFill)
     this.#after = machine.after ?? setTimeout
     this.#catalogue = catalogue
+    this.#disk = disk
     this.#files = files
     this.#end = end
     this.#extents = new ExtentTable({
@@ -226,6 +235,11 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
     for (const extent of surveyed.extents) this.#extents.add(extent)
     this.#extents.sealed = (extent) => this.#ledger.touchExtent(extent)
     this.#extents.ranOut = () => this.#space.ranOut()
+    this.#extents.metForeign = ({ number }) =>
+      log.error(
+        { file: extentFileName(number) },
+        'a file stands where an extent was to be made: it is left alone',
+      )
     files.failed = (extent) => this.#failed(extent)
     this.#rows = new Rows(catalogue)
     const extentOf = (run: { extent: number; generation: number }) => this.#extents.get(run)
@@ -237,6 +251,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
       extentOf,
       failed: () => this.#space.changed(),
       now: () => this.#clock.now(),
+      monotonic: () => this.#clock.monotonic(),
       after: this.#after,
     })
     this.#history = new ReplicationLog({
@@ -288,6 +303,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
       log,
       blobOf: (incarnation) => this.#blobOf(incarnation),
       moved: (_entry, old, copy, from) => this.#moved(old, copy, from),
+      unreadable: (extent, { blocks }) => this.#setAsideUnreadable(extent, { blocks, unknown: 0 }),
       now: () => this.#clock.monotonic(),
       bounds,
       space: this.#space,
@@ -578,10 +594,50 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
       blobs,
       diskBytes,
       freeBytes,
-      writable: freeBytes > 0 && this.#ledger.broken === undefined && this.#catalogue.damage === undefined,
+      writable: freeBytes > 0 && this.failure === undefined && !this.recovering,
       openStages: this.#stages.size,
       stagedBytes,
     }
+  }
+
+  /** Why it does not work until it is started again. */
+  get failure(): Error | undefined {
+    return this.#catalogue.failure ?? this.#catalogue.damage
+  }
+
+  /** The catalogue took no batch: it is opened anew, and tried again, until it does. */
+  get recovering(): boolean {
+    const isBehind = this.#ledger.broken !== undefined || this.#catalogue.recovering === true
+    return this.failure === undefined && isBehind
+  }
+
+  /** Why nothing can be changed, and since when; a full disk is no such reason. */
+  get failing(): Failing | undefined {
+    const { broken, brokenSinceMs } = this.#ledger
+    const { failure } = this
+    if (failure !== undefined) this.#failedAtMs ??= this.#clock.monotonic()
+    const sinceMs = failure === undefined ? brokenSinceMs : this.#failedAtMs
+    const why = failure ?? broken
+    if (why === undefined || sinceMs === undefined || (why as BlobFault).code === 'FULL') return undefined
+    return { reason: why.message, sinceMs }
+  }
+
+  get health(): StoreHealth {
+    const quarantined: QuarantinedFile[] = []
+    const gaps: string[] = []
+    for (const extent of this.#extents.all.values()) {
+      const { quarantine, gap, fileBytes, liveBytes } = extent
+      if (quarantine === undefined) continue
+      const file = extentFileName(extent.number)
+      quarantined.push({ file, reason: quarantine, bytes: fileBytes, liveBytes })
+      if (gap) gaps.push(file)
+    }
+    const gap =
+      gaps.length === 0
+        ? undefined
+        : `not all that stood in ${gaps.length} extents is known: ${gaps.slice(0, 8)}`
+    const { failure, recovering } = this
+    return { failure, recovering, quarantined, gap, sendsDirectly: this.#disk.sendsDirectly?.() ?? false }
   }
 
   /** Frees and compacts what can be now, and waits for it. @returns bytes that were given back, of extents or as a whole. */
@@ -621,8 +677,9 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
     let used = 0
     for (const extent of this.#extents.all.values()) {
       if (extent.suspect) suspect++
+      if (extent.state === 'free' || extent.quarantine !== undefined) continue
       live += extent.liveBytes
-      used += extent.state === 'free' ? 0 : extent.frontier - extent.holeBytes
+      used += extent.frontier - extent.holeBytes
     }
     return {
       groups: this.#writer.groups,
@@ -680,18 +737,20 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
     }
   }
 
-  async #recover(surveyed: Awaited<ReturnType<typeof survey>>): Promise<void> {
+  async #recover(surveyed: Surveyed): Promise<void> {
     const recovery = new Recovery({
       rows: this.#rows,
       ledger: this.#ledger,
       catalogue: this.#catalogue,
       extentOf: (run) => this.#extents.get(run),
       log: this.#log,
+      unreadable: (extent, missed) => this.#setAsideUnreadable(extent, missed),
     })
     await this.#end.unmark()
     this.recovered = await recovery.run(surveyed)
     // Positions of before may be of entries that are lost: they are handed out no more.
-    for (const extent of surveyed.halfFreed) await this.#compactor.unmake(extent)
+    for (const extent of surveyed.halfFreed.filter(({ quarantine }) => quarantine === undefined))
+      await this.#compactor.unmake(extent)
     if (!surveyed.inOrder || surveyed.audit) this.#ledger.beginLife(this.#randomFill(Buffer.alloc(16)))
     this.#ledger.note(endMarkKey, undefined)
     this.#ledger.telling = true
@@ -843,6 +902,15 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends {
       if (holder instanceof ChunkStage) holder.lose(extent.failure as BlobFault)
     this.#space.changed()
     this.#compactLater()
+  }
+
+  #setAsideUnreadable(extent: Extent, { blocks, unknown }: Missed): void {
+    const isNews = extent.quarantine === undefined
+    extent.setAside('unreadable', { gap: unknown > 0 })
+    this.#ledger.touchExtent(extent)
+    const facts = { extent: extent.number, blocks, unknown }
+    if (isNews)
+      this.#log.error(facts, 'blocks of an extent cannot be read: it is set aside and never used again')
   }
 
   #quarantine(entry: RowEntry, copy: Copy, fault: BlobFault): void {

@@ -10,9 +10,8 @@
  * are dead; headers stay. What is too small for that moves, in portions when all of it does not fit, and leaves holes, too.
  */
 import type { BlobFault } from '@holdfast/blob-store'
-import { crc32 } from '@node-rs/crc32'
 import { deadRanges } from './dead-ranges.ts'
-import type { Extent, ExtentFiles, ExtentTable } from './extents.ts'
+import { type Extent, type ExtentFiles, type ExtentTable, isUnreadable } from './extents.ts'
 import {
   blockBytes,
   type DataHeader,
@@ -31,7 +30,7 @@ import { bytesOfRun, type Ledger } from './ledger.ts'
 import type { Log } from './log.ts'
 import type { StoreBounds } from './options.ts'
 import type { Copy, RowEntry, Rows } from './rows.ts'
-import { readRecord, recordsOf, walk, windowBytes } from './scan.ts'
+import { Missed, readInline, readRecord, recordsOf, walk, windowBytes } from './scan.ts'
 import { alignedBytes, slotBytes } from './slots.ts'
 import type { Space } from './space.ts'
 import { type Carried, CarryIntent, carriedEntriesMax, MoveIntent, type Writer } from './writer.ts'
@@ -55,6 +54,8 @@ export interface CompactorParts {
     Space,
     'freeBytes' | 'spareBytes' | 'movableBytes' | 'isPressing' | 'freshen' | 'changed' | 'onDisk'
   >
+  /** Some of its blocks cannot be read. */
+  unreadable(extent: Extent, missed: Missed): void
   /** Lets uploads and readers have the device; resolves when the next MiB may be moved. */
   pause(): Promise<void>
 }
@@ -154,7 +155,7 @@ export class Compactor {
    */
   async #cutTails(): Promise<void> {
     for (const extent of this.#parts.extents.all.values())
-      if (extent.hasTail && extent.state === 'sealed')
+      if (extent.hasTail && extent.state === 'sealed' && extent.quarantine === undefined)
         await extent
           .cutTail()
           .catch((error: Error) =>
@@ -169,6 +170,7 @@ export class Compactor {
       (extent) =>
         extent.state === 'sealed' &&
         which(extent) &&
+        mayBeEmptied(extent) &&
         !this.#rests(extent) &&
         !blocked(extent) &&
         (isDead(extent) || (wanted(extent, space.isPressing) && this.#fits(extent))),
@@ -193,7 +195,8 @@ export class Compactor {
     for (const extent of [...extents.all.values()]) {
       await space.freshen()
       if (this.#stopped || !this.#makesHoles || space.freeBytes >= bounds.shortBytes) return
-      if (extent.state !== 'sealed' || isDead(extent) || this.#rests(extent) || blocked(extent)) continue
+      if (extent.state !== 'sealed' || extent.quarantine !== undefined || isDead(extent)) continue
+      if (this.#rests(extent) || blocked(extent)) continue
       if (!this.#isWorthLooking(extent)) continue
       const { liveBytes } = extent
       await this.#giveBack(extent).catch((error: BlobFault) => {
@@ -254,15 +257,18 @@ export class Compactor {
     return false
   }
 
-  #rests({ rest, liveBytes }: Extent): boolean {
-    return rest !== undefined && rest.liveBytes === liveBytes && this.#parts.now() < rest.untilMs
+  #rests({ rest, liveBytes, quarantine }: Extent): boolean {
+    if (rest === undefined || this.#parts.now() >= rest.untilMs) return false
+    // Once is enough: what is left in it cannot be read.
+    return rest.liveBytes === liveBytes || quarantine !== undefined
   }
 
   async #reclaim(extent: Extent): Promise<void> {
     const { log } = this.#parts
     if (!extent.draining && (extent.liveBytes > 0 || extent.marks > 0)) {
       const { liveBytes } = extent
-      if (this.#makesHoles && liveBytes > this.#budgetBytes && this.#isWorthLooking(extent)) {
+      const mayGiveBack = this.#makesHoles && extent.quarantine === undefined
+      if (mayGiveBack && liveBytes > this.#budgetBytes && this.#isWorthLooking(extent)) {
         // What is dead needs no room; only then is it known what a portion of the rest would win.
         await this.#giveBack(extent)
         if (this.#isWorthLooking(extent))
@@ -272,13 +278,15 @@ export class Compactor {
       const whole = await this.#drain(extent)
       if (this.#stopped) return
       if (!whole) {
-        if (this.#makesHoles) await this.#giveBack(extent)
+        if (this.#makesHoles && extent.quarantine === undefined) await this.#giveBack(extent)
         if (extent.liveBytes === liveBytes) extent.rest = { untilMs: this.#parts.now() + restMs, liveBytes }
         return
       }
     }
-    if (extent.liveBytes > 0) {
+    if (extent.quarantine !== undefined || extent.liveBytes > 0)
       extent.rest = { untilMs: Number.POSITIVE_INFINITY, liveBytes: extent.liveBytes }
+    if (extent.quarantine !== undefined && extent.liveBytes === 0) return
+    if (extent.liveBytes > 0) {
       log.warn({ extent: extent.number, bytes: extent.liveBytes }, 'an extent could not be emptied')
       return
     }
@@ -303,11 +311,17 @@ export class Compactor {
     const carried: (DeletedEntry | VoidEntry)[] = []
     const uploads = new Map<string, Buffer>()
     await this.#parts.ledger.flush() // so that `blobOf` knows every upload that is live
-    for await (const record of walk(extent, firstRecordOffset, this.#parts.seal, this.#window)) {
+    const missed = new Missed()
+    for await (const record of walk(extent, firstRecordOffset, {
+      seal: this.#parts.seal,
+      window: this.#window,
+      missed,
+    })) {
       if (this.#stopped) return false
       if (record.kind === 'data') uploads.set(record.uploadId.toString('hex'), record.uploadId)
       else await this.#drainGroup(extent, record, moves, carried, uploads)
     }
+    if (missed.blocks > 0) this.#parts.unreadable(extent, missed)
     for (const incarnation of uploads.values()) {
       if (this.#stopped) return false
       await this.#moveStaged(extent, incarnation, moves)
@@ -387,9 +401,16 @@ export class Compactor {
       rows.release(entry)
       return
     }
-    const bytes = Buffer.allocUnsafeSlow(copy.size)
-    await extent.read(bytes, copy.inlineOffset as number)
-    if (crc32(bytes) !== copy.crc32) {
+    let bytes: Buffer | undefined
+    try {
+      bytes = await readInline(extent, copy.inlineOffset as number, copy)
+    } catch (error) {
+      if (!isUnreadable(error)) {
+        rows.release(entry)
+        throw error
+      }
+    }
+    if (bytes === undefined) {
       log.error({ blob: entry.id.toString('hex') }, 'a damaged blob stays where it is')
       rows.release(entry)
       return
@@ -450,7 +471,10 @@ export class Compactor {
       for (const { offset, payloadBytes } of recordsOf(run)) {
         if (this.#stopped) return undefined
         const wanted = { offset, payloadBytes, position, incarnation: copy.incarnation }
-        const header = await readRecord(extent, wanted, this.#parts.seal, this.#record)
+        const header = await readRecord(extent, wanted, this.#parts.seal, this.#record).catch((error) => {
+          if (isUnreadable(error)) return undefined
+          throw error
+        })
         if (header === undefined) {
           log.error({ extent: extent.number, offset }, 'a damaged record stays where it is')
           return undefined
@@ -597,6 +621,11 @@ class Moves {
   drop(): void {
     for (const move of this.#waiting.splice(0)) move.end()
   }
+}
+
+/** What is not this store's is left alone, and of what is set aside only the living is moved. */
+function mayBeEmptied({ quarantine, liveBytes }: Extent): boolean {
+  return quarantine === undefined || (quarantine !== 'foreign' && liveBytes > 0)
 }
 
 function isDead({ liveBytes }: Extent): boolean {

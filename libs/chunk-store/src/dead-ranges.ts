@@ -16,7 +16,7 @@ import {
 import { bytesOfRun } from './ledger.ts'
 import { alignUp } from './numbers.ts'
 import type { Copy, RowEntry, Rows } from './rows.ts'
-import { walk } from './scan.ts'
+import { Missed, walk } from './scan.ts'
 
 export interface DeadRangesParts {
   rows: Rows
@@ -54,7 +54,8 @@ async function findAll(extent: Extent, found: Found, parts: DeadRangesParts): Pr
   // Many at once, so that the catalogue is asked once for all their blobs.
   let groups: Promise<void>[] = []
   try {
-    for await (const record of walk(extent, firstRecordOffset, parts.seal, parts.window)) {
+    const missed = new Missed()
+    for await (const record of walk(extent, firstRecordOffset, { ...parts, missed })) {
       if (record.kind === 'data') await found.data(record)
       else {
         const looked = found.group(record)
@@ -68,6 +69,8 @@ async function findAll(extent: Extent, found: Found, parts: DeadRangesParts): Pr
       if (!(await parts.goOn())) return false
     }
     await Promise.all(groups)
+    if (missed.blocks > 0)
+      throw new BlobFault('CORRUPT', `extent ${extent.number}: ${missed.blocks} blocks cannot be read`)
     return true
   } finally {
     await Promise.allSettled(groups)

@@ -23,6 +23,8 @@ export interface Disk {
   syncDirectory(path: string): Promise<void>
   /** Bytes that can still be taken on the file system that holds this path, and its size. */
   space(path: string): Promise<{ freeBytes: number; totalBytes: number }>
+  /** Whether files have `passOn`; known once the first of them is open. */
+  sendsDirectly?(): boolean
   /** Lets go of what it holds beside the files. It may be used again. */
   close?(): void
 }

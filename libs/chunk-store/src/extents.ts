@@ -9,7 +9,7 @@
  */
 import { constants } from 'node:os'
 import { join } from 'node:path'
-import { BlobFault } from '@holdfast/blob-store'
+import { BlobFault, type QuarantineReason } from '@holdfast/blob-store'
 import type { Range } from './blocks.ts'
 import type { Disk, DiskFile, PassOn } from './disk.ts'
 import { encodeExtentHeader, firstRecordOffset } from './format.ts'
@@ -46,6 +46,10 @@ export class Extent implements ExtentRow {
   lookedThroughAt: number | undefined
   /** Its live records are being moved away, or it is free and in somebody's hands. */
   draining = false
+  /** Why nothing of its file is ever changed again; what can be read of it is served. */
+  quarantine: QuarantineReason | undefined
+  /** Something may stand in it that nobody knows of. */
+  gap = false
   /** Compaction could not empty it: it is left alone for a while, or until something else of it goes. */
   rest: { untilMs: number; liveBytes: number } | undefined
   /** Readers and uploads that need what stands in it, live or not. */
@@ -227,6 +231,15 @@ export class Extent implements ExtentRow {
     this.lookedThroughAt = undefined
     this.skipped = undefined
     this.failure = undefined
+    this.quarantine = undefined
+    this.gap = false
+  }
+
+  /** Nothing of its file changes from here on. What lives in it may be moved away, unless it is not this store's. */
+  setAside(reason: QuarantineReason, { gap = false }: { gap?: boolean } = {}): void {
+    this.quarantine ??= reason
+    this.gap ||= gap
+    if (reason !== 'foreign') this.suspect = true
   }
 
   #sync(): Promise<void> {
@@ -500,6 +513,8 @@ export class ExtentTable {
   sealed: (extent: Extent) => void = () => {}
   /** Told when the disk had not even room for what was needed. */
   ranOut: () => void = () => {}
+  /** Told when the place of a new file was taken by one that is not this store's. */
+  metForeign: (extent: Extent) => void = () => {}
 
   constructor(options: ExtentTableOptions) {
     this.#options = options
@@ -585,7 +600,7 @@ export class ExtentTable {
     for (const [n, extent] of open.entries()) {
       const frontier = extent.state === 'paused' ? extent.frontier : extent.scanFrom
       const room = this.#options.capacityBytes - frontier
-      if (n > 0 || room < slotBytes || extent.suspect) {
+      if (n > 0 || room < slotBytes || extent.suspect || extent.quarantine !== undefined) {
         extent.state = 'sealed'
         continue
       }
@@ -658,11 +673,10 @@ export class ExtentTable {
 
   async #begin(bytes: number): Promise<void> {
     const { files, nextGeneration, publish } = this.#options
-    const extent = this.#takeFree() ?? this.#make()
-    const fresh = !this.all.has(extent.number)
+    const free = this.#takeFree()
+    const extent = free ?? (await this.#create())
     extent.draining = true // nobody else takes or removes it
     try {
-      if (fresh) await files.create(extent)
       extent.failure = undefined
       extent.reservedBytes = 0
       const holeBytes = Math.max(0, extent.fileBytes - (await extent.allocatedBytes()))
@@ -677,7 +691,7 @@ export class ExtentTable {
       // Nothing but a header may be in it. A file that was just made goes; another stays free.
       extent.state = 'free'
       extent.draining = false
-      if (fresh) {
+      if (free === undefined) {
         this.all.delete(extent.number)
         await files.remove(extent).catch(() => {})
       }
@@ -697,14 +711,29 @@ export class ExtentTable {
   }
 
   #takeFree(): Extent | undefined {
-    for (const extent of this.all.values()) if (extent.state === 'free' && !extent.draining) return extent
+    for (const extent of this.all.values())
+      if (extent.state === 'free' && !extent.draining && extent.quarantine === undefined) return extent
     return undefined
   }
 
-  #make(): Extent {
-    let number = 0
-    while (this.all.has(number)) number++
-    return new Extent(number, this.#options.files)
+  /** A file that was not there before, with the lowest number that nobody has. @throws BlobFault `FULL`, `IO`, `UNAVAILABLE`. */
+  async #create(): Promise<Extent> {
+    const { files } = this.#options
+    for (let number = 0; ; number++) {
+      if (this.all.has(number)) continue
+      const extent = new Extent(number, files)
+      try {
+        await files.create(extent)
+        return extent
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'EEXIST')
+          throw faultOf(error, `making extent ${number}`)
+        extent.state = 'sealed'
+        extent.setAside('foreign')
+        this.all.set(number, extent)
+        this.metForeign(extent)
+      }
+    }
   }
 }
 
@@ -714,6 +743,16 @@ export function extentFileName(number: number): string {
 
 export function extentNumberOf(fileName: string): number | undefined {
   return /^[0-9a-f]{8}\.extent$/.test(fileName) ? Number.parseInt(fileName.slice(0, 8), 16) : undefined
+}
+
+const { EIO, ENODATA, EILSEQ, EBADMSG } = constants.errno
+/** `EUCLEAN` and `EREMOTEIO`, which Node has no names for, are Linux's. */
+const unreadableErrnos = new Set([EIO, ENODATA, EILSEQ, EBADMSG, 117, 121])
+
+/** The disk does not give back what was written there; other places may be well. */
+export function isUnreadable(error: unknown): boolean {
+  const { code, errno } = error as NodeJS.ErrnoException
+  return code === 'EIO' || (errno !== undefined && unreadableErrnos.has(-errno))
 }
 
 /** The blob store's fault for an error of the disk. Node has no name for EDQUOT, its code is `Unknown system error -122`. */

@@ -115,6 +115,22 @@ export function decodeExtentHeader(block: Buffer): ExtentHeader | undefined {
   }
 }
 
+/**
+ * The generation that the beginning of one copy names, whether its seal holds or not; undefined when it is not of this store and place. A header that
+ * was being written when the power went is put together of whole sectors of the old one and the new one.
+ */
+export function generationNamed(
+  block: Buffer,
+  { number, storeId, secret }: Pick<ExtentHeader, 'number' | 'storeId' | 'secret'>,
+): number | undefined {
+  const isOurs =
+    block.subarray(0, 8).equals(extentMagic) &&
+    block.readUInt32LE(12) === number &&
+    block.subarray(32, 48).equals(storeId) &&
+    block.subarray(48, 80).equals(secret)
+  return isOurs ? getU64(block, 16) : undefined
+}
+
 // ---- records
 
 /** Where a record stands; part of what its seal covers. */
@@ -281,6 +297,18 @@ export function recordHeaderBytes(
   if (getU64(bytes, at + 16) !== place.generation) return undefined
   if (!seal.holdsHead(bytes.subarray(at, at + commonBytes))) return undefined
   return bytes.readUInt32LE(at + 12)
+}
+
+/** The generation of a record that this store sealed for this place, whichever it is of. */
+export function generationAt(
+  bytes: Buffer,
+  at: number,
+  place: Omit<RecordPlace, 'generation'>,
+  seal: HeaderSeal,
+): number | undefined {
+  if (!startsRecord(bytes, at)) return undefined
+  const generation = getU64(bytes, at + 16)
+  return recordHeaderBytes(bytes, at, { ...place, generation }, seal) === undefined ? undefined : generation
 }
 
 /**

@@ -57,6 +57,7 @@ export class Ledger {
   readonly #log: Log
   readonly #extentOf: (run: { extent: number; generation: number }) => Extent | undefined
   readonly #now: () => number
+  readonly #monotonic: () => number
   readonly #failed: (error: Error) => void
   readonly #after: After
   readonly #dirtyRows = new Set<RowEntry>()
@@ -74,6 +75,8 @@ export class Ledger {
   telling = false
   /** The last batch failed. */
   broken: Error | undefined
+  /** Monotonic time of the first of the batches in a row that failed. */
+  brokenSinceMs: number | undefined
 
   constructor(options: {
     facts: StoreFacts
@@ -83,6 +86,8 @@ export class Ledger {
     extentOf: (run: { extent: number; generation: number }) => Extent | undefined
     /** Unix milliseconds. */
     now: () => number
+    /** Monotonic milliseconds. */
+    monotonic: () => number
     /** The catalogue took no batch. */
     failed: (error: Error) => void
     after: After
@@ -90,6 +95,7 @@ export class Ledger {
     this.facts = options.facts
     this.#logSynced = options.facts.logHead
     this.#now = options.now
+    this.#monotonic = options.monotonic
     this.#catalogue = options.catalogue
     this.#rows = options.rows
     this.#log = options.log
@@ -239,9 +245,11 @@ export class Ledger {
     try {
       await this.#catalogue.apply(changes, { sync })
       this.broken = undefined
+      this.brokenSinceMs = undefined
       if (sync && life.equals(this.facts.life)) this.#logSynced = Math.max(this.#logSynced, logHead)
     } catch (error) {
       this.broken = error as Error
+      this.brokenSinceMs ??= this.#monotonic()
       this.#failed(error as Error)
       for (const entry of rows) this.touchRow(entry)
       for (const extent of extents) this.#dirtyExtents.add(extent)

@@ -111,6 +111,10 @@ export class NodeDisk implements Disk {
     return { freeBytes: bavail * bsize, totalBytes: blocks * bsize }
   }
 
+  sendsDirectly(): boolean {
+    return this.#pipe !== undefined
+  }
+
   close(): void {
     this.#pipe?.close()
   }

@@ -16,7 +16,6 @@ import { type Extent, type ExtentTable, faultOf } from './extents.ts'
 import {
   blockBytes,
   chunkBytes,
-  type DataHeader,
   dataRecordBytes,
   decodeRecord,
   type HeaderSeal,
@@ -26,6 +25,7 @@ import {
 import { asBuffer } from './numbers.ts'
 import type { HeldRead } from './page-pipe.ts'
 import type { Copy, RowEntry } from './rows.ts'
+import { belongsTo, matches, readInline } from './scan.ts'
 import { alignedBytes } from './slots.ts'
 
 /** Payload bytes of one read: large while there are large buffers to be had and so much is wanted, else small. */
@@ -160,6 +160,10 @@ export class Reader {
   readonly #idleSmall: Buffer[] = []
   readonly #idleLarge: Buffer[] = []
   #largeMade = 0
+  /** What is lent may be forgotten by the one who has it: another may be made then. */
+  readonly #collected = new FinalizationRegistry<void>(() => {
+    this.#largeMade--
+  })
   active = 0
   /** For metrics. */
   hotReads = 0
@@ -242,23 +246,26 @@ export class Reader {
   ): SentBytes | undefined {
     const record = this.#recordAt(entry, copy, start)
     const buffer = this.#takeBuffer(end - start)
-    const { from, to } = pieceOf(record, start, end, buffer.length - blockBytes)
-    const skipped = start - record.position - from
-    const wanted = Math.min(end - record.position, to) - from - skipped
-    const checksums = this.#checksumsAtHand(copy, record, buffer)
-    const check = (read: HeldRead) => {
-      for (let at = from; at < to; at += chunkBytes)
-        if (crc32(read(Math.min(chunkBytes, to - at))) !== checksums?.[at / chunkBytes]) return false
-      return true
+    let isLent = false
+    try {
+      const { from, to } = pieceOf(record, start, end, buffer.length - blockBytes)
+      const skipped = start - record.position - from
+      const wanted = Math.min(end - record.position, to) - from - skipped
+      const checksums = this.#checksumsAtHand(copy, record, buffer)
+      const check = (read: HeldRead) => {
+        for (let at = from; at < to; at += chunkBytes)
+          if (crc32(read(Math.min(chunkBytes, to - at))) !== checksums?.[at / chunkBytes]) return false
+        return true
+      }
+      const place = { position: record.offset + blockBytes + from, length: to - from }
+      const passed =
+        checksums && record.extent.passOn({ ...place, skipped, wanted, socket, check, into: buffer })
+      if (passed === undefined || passed.rest === 0) return passed && { count: passed.count, rest: undefined }
+      isLent = true
+      return { count: passed.count, rest: this.#lent(buffer, buffer.subarray(0, passed.rest)) }
+    } finally {
+      if (!isLent) this.#giveBuffer(buffer)
     }
-    const place = { position: record.offset + blockBytes + from, length: to - from }
-    const passed =
-      checksums && record.extent.passOn({ ...place, skipped, wanted, socket, check, into: buffer })
-    if (passed === undefined || passed.rest === 0) {
-      this.#giveBuffer(buffer)
-      return passed && { count: passed.count, rest: undefined }
-    }
-    return { count: passed.count, rest: this.#lent(buffer, buffer.subarray(0, passed.rest)) }
   }
 
   /** @param block memory for the header. */
@@ -339,25 +346,20 @@ export class Reader {
   }
 
   async #readInline(entry: RowEntry, copy: Copy): Promise<Buffer> {
-    const bytes = Buffer.allocUnsafeSlow(copy.size)
-    if (copy.size === 0) return bytes
+    if (copy.size === 0) return Buffer.alloc(0)
     const extent = this.#parts.extents.get({
       extent: copy.commitExtent,
       generation: copy.commitGeneration,
     })
     const offset = copy.inlineOffset as number
     if (extent === undefined) throw this.#damaged(entry, copy, 'its extent is gone')
+    let bytes: Buffer | undefined
     try {
-      if (!extent.readCached(bytes, offset)) await extent.read(bytes, offset)
-      if (crc32(bytes) === copy.crc32) return bytes
-      const from = Math.floor(offset / blockBytes) * blockBytes
-      const block = alignedBytes(Math.ceil((offset + copy.size - from) / blockBytes) * blockBytes)
-      await extent.readUncached(block, from)
-      block.copy(bytes, 0, offset - from)
+      bytes = await readInline(extent, offset, copy)
     } catch (error) {
       throw this.#faultOf(error, { entry, copy, extent })
     }
-    if (crc32(bytes) === copy.crc32) return bytes
+    if (bytes !== undefined) return bytes
     throw this.#damaged(entry, copy, `extent ${extent.number} at ${offset}`)
   }
 
@@ -481,7 +483,9 @@ export class Reader {
       if (idle !== undefined) return idle
       if (this.#largeMade < largeBuffersMax) {
         this.#largeMade++
-        return Buffer.allocUnsafeSlow(blockBytes + readBytesLarge)
+        const buffer = Buffer.allocUnsafeSlow(blockBytes + readBytesLarge)
+        this.#collected.register(buffer.buffer, undefined)
+        return buffer
       }
     }
     return this.#idleSmall.pop() ?? Buffer.allocUnsafeSlow(blockBytes + readBytesSmall)
@@ -537,27 +541,6 @@ interface Filled {
   bytes: Buffer
   /** Of the first byte, in the blob. */
   position: number
-}
-
-export function belongsTo(
-  header: ReturnType<typeof decodeRecord>,
-  incarnation: Buffer,
-  position: number,
-  payloadBytes: number,
-): header is DataHeader {
-  return (
-    header?.kind === 'data' &&
-    header.uploadId.equals(incarnation) &&
-    header.position === position &&
-    header.payloadBytes === payloadBytes
-  )
-}
-
-/** @param from where the bytes begin in the record's payload; a multiple of 64 KiB. */
-export function matches(payload: Buffer, checksums: Uint32Array, from: number): boolean {
-  for (let at = 0, n = from / chunkBytes; at < payload.length; at += chunkBytes, n++)
-    if (crc32(payload.subarray(at, at + chunkBytes)) !== checksums[n]) return false
-  return true
 }
 
 /** Into memory of any alignment. */

@@ -9,173 +9,18 @@
  * That moment may be any: also one long before the end, when RocksDB gave up a part of its log that had rotted. What was called
  * paused then is scanned as what was open, unless `OrderlyEnd` says that this is the catalogue of the last end.
  */
-import { join } from 'node:path'
-import { BlobFault } from '@holdfast/blob-store'
+import type { BlobFault } from '@holdfast/blob-store'
 import type { Catalogue } from './catalogue.ts'
-import type { Disk } from './disk.ts'
-import { Extent, type ExtentFiles, extentFileName, extentNumberOf } from './extents.ts'
-import {
-  blockBytes,
-  decodeExtentHeader,
-  type ExtentHeader,
-  firstRecordOffset,
-  type GroupEntry,
-  type GroupHeader,
-  HeaderSeal,
-  type Run,
-  recordBytes,
-} from './format.ts'
-import { type Ledger, readStoreFacts, type StoreFacts } from './ledger.ts'
+import { type Extent, isUnreadable } from './extents.ts'
+import { blockBytes, type GroupEntry, type GroupHeader, HeaderSeal, type Run, recordBytes } from './format.ts'
+import type { Ledger } from './ledger.ts'
 import type { Log } from './log.ts'
 import { alignUp } from './numbers.ts'
-import { endMarkKey, type OrderlyEnd } from './orderly-end.ts'
-import {
-  blobPrefix,
-  type Copy,
-  decodeCopies,
-  decodeExtentRow,
-  type ExtentRow,
-  extentPrefix,
-  type RowEntry,
-  type Rows,
-} from './rows.ts'
-import { type Verdict, verifyInline, verifyRuns, walk, windowBytes } from './scan.ts'
+import { blobPrefix, type Copy, decodeCopies, type RowEntry, type Rows } from './rows.ts'
+import { Missed, type Verdict, verifyInline, verifyRuns, walk, windowBytes } from './scan.ts'
 import { alignedBytes } from './slots.ts'
+import type { Surveyed } from './survey.ts'
 import { copyOf } from './writer.ts'
-
-export interface Surveyed {
-  facts: StoreFacts
-  extents: Extent[]
-  /** Free, with a header that does not say so yet. */
-  halfFreed: Extent[]
-  /** To be scanned, from where on. */
-  scans: { extent: Extent; from: number }[]
-  /** The catalogue cannot be believed as it is: counts are made anew, and rows that point nowhere go. */
-  audit: boolean
-  fresh: boolean
-  /** The catalogue is the whole one of an orderly end. */
-  inOrder: boolean
-}
-
-/** Looks at the catalogue and at the headers of all extents; changes nothing. */
-export async function survey(parts: {
-  catalogue: Catalogue
-  disk: Disk
-  directory: string
-  files: ExtentFiles
-  end: OrderlyEnd
-  log: Log
-  randomFill: (bytes: Buffer) => Buffer
-}): Promise<Surveyed> {
-  const { catalogue, disk, directory, files, end, log, randomFill } = parts
-  const known = await readStoreFacts(catalogue)
-  const [endMark] = await catalogue.get([endMarkKey])
-  const rows = new Map<number, ExtentRow>()
-  if (known !== undefined)
-    for (const { key, value } of await catalogue.scan(extentPrefix, { limit: 1_000_000 }))
-      rows.set(key.readUInt32BE(1), decodeExtentRow(key, value))
-  const headers = new Map<number, ExtentHeader | undefined>()
-  const sizes = new Map<number, number>()
-  for (const name of await disk.list(directory)) {
-    const number = extentNumberOf(name)
-    if (number === undefined) continue
-    const { header, size } = await readHeader(disk, join(directory, name))
-    headers.set(number, header?.number === number ? header : undefined)
-    sizes.set(number, size)
-  }
-  const facts = known ?? factsOfHeaders([...headers.values()], { log, randomFill })
-  const result: Surveyed = {
-    facts,
-    extents: [],
-    halfFreed: [],
-    scans: [],
-    audit: known === undefined,
-    fresh: sizes.size === 0,
-    inOrder: await end.wasMarked(endMark),
-  }
-  for (const number of new Set([...rows.keys(), ...sizes.keys()])) {
-    const extent = new Extent(number, files)
-    const row = rows.get(number)
-    const header = headers.get(number)
-    if (header !== undefined && !header.storeId.equals(facts.storeId)) {
-      log.error({ file: extentFileName(number) }, 'an extent of another store is left alone')
-      continue
-    }
-    adopt(extent, row, sizes.get(number), header, result, log)
-    if (extent.state === 'free')
-      extent.holeBytes = Math.max(0, extent.fileBytes - (await extent.allocatedBytes()))
-  }
-  return result
-}
-
-function adopt(
-  extent: Extent,
-  row: ExtentRow | undefined,
-  size: number | undefined,
-  header: ExtentHeader | undefined,
-  result: Surveyed,
-  log: Log,
-): void {
-  if (size === undefined) {
-    if (row !== undefined && row.state !== 'free' && row.liveBytes > 0) {
-      log.error({ extent: extent.number, bytes: row.liveBytes }, 'the file of an extent is missing')
-      const rest = { untilMs: Number.POSITIVE_INFINITY, liveBytes: row.liveBytes }
-      Object.assign(extent, row, { state: 'sealed', rest })
-      result.extents.push(extent)
-    }
-    return
-  }
-  extent.fileBytes = size
-  result.extents.push(extent)
-  if (row !== undefined) Object.assign(extent, row)
-  if (header !== undefined && header.generation >= result.facts.nextGeneration)
-    result.facts.nextGeneration = header.generation + 1
-  if (header !== undefined)
-    result.facts.nextSequence = Math.max(result.facts.nextSequence, header.firstSequence)
-  if (header !== undefined && header.generation > extent.generation) {
-    // Opened after the last moment that the catalogue remembers.
-    result.audit = true
-    extent.begin(header.generation, firstRecordOffset)
-    result.scans.push({ extent, from: firstRecordOffset })
-  } else if (row === undefined) {
-    extent.state = 'free' // its opening was not finished
-  } else if (row.state === 'free') {
-    if (header?.generation !== row.generation) result.halfFreed.push(extent)
-  } else if (row.state === 'open') {
-    result.scans.push({ extent, from: row.scanFrom })
-  } else if (row.state === 'paused' && !result.inOrder) {
-    extent.state = 'open'
-    result.scans.push({ extent, from: row.frontier })
-  }
-}
-
-async function readHeader(disk: Disk, path: string) {
-  const file = await disk.open(path, { create: false })
-  try {
-    const blocks = alignedBytes(firstRecordOffset)
-    await file.read(blocks, 0)
-    const header = decodeExtentHeader(blocks) ?? decodeExtentHeader(blocks.subarray(blockBytes))
-    return { header, size: await file.size() }
-  } finally {
-    await file.close()
-  }
-}
-
-function factsOfHeaders(
-  headers: (ExtentHeader | undefined)[],
-  { log, randomFill }: { log: Log; randomFill: (bytes: Buffer) => Buffer },
-): StoreFacts {
-  const random = (count: number) => randomFill(Buffer.alloc(count))
-  const log0 = { life: random(16), logHead: 0, logDropped: 0 }
-  const counts = { nextGeneration: 1, nextSequence: 1, liveBytes: 0, blobs: 0, ...log0 }
-  const found = headers.filter((header) => header !== undefined)
-  const [first] = found
-  if (first === undefined) return { storeId: random(16), secret: random(32), ...counts }
-  if (found.some(({ secret }) => !secret.equals(first.secret)))
-    throw new BlobFault('CORRUPT', 'the catalogue is missing and the extents are of several stores')
-  log.warn({ extents: found.length }, 'the catalogue is missing; it is rebuilt from the extents')
-  return { storeId: first.storeId, secret: first.secret, ...counts }
-}
 
 export interface Recovered {
   scannedExtents: number
@@ -184,6 +29,12 @@ export interface Recovered {
   deletions: number
   /** Commits that did not verify: never acknowledged, or damaged since. */
   dropped: number
+  /** Commits with bytes that the disk does not give: they are listed as damaged. */
+  unreadable: number
+}
+
+export function nothingRecovered(): Recovered {
+  return { scannedExtents: 0, groups: 0, commits: 0, deletions: 0, dropped: 0, unreadable: 0 }
 }
 
 /** Commits whose drop is a line of its own; of all, the last line of the recovery tells how many. */
@@ -207,8 +58,9 @@ export class Recovery {
   readonly #extentOf: (run: { extent: number; generation: number }) => Extent | undefined
   readonly #seal: HeaderSeal
   readonly #log: Log
+  readonly #unreadable: (extent: Extent, missed: Missed) => void
   readonly #window = alignedBytes(windowBytes)
-  readonly #result: Recovered = { scannedExtents: 0, groups: 0, commits: 0, deletions: 0, dropped: 0 }
+  readonly #result: Recovered = nothingRecovered()
 
   constructor(parts: {
     rows: Rows
@@ -216,7 +68,10 @@ export class Recovery {
     catalogue: Catalogue
     extentOf: (run: { extent: number; generation: number }) => Extent | undefined
     log: Log
+    /** The disk gives errors for some of it. */
+    unreadable: (extent: Extent, missed: Missed) => void
   }) {
+    this.#unreadable = parts.unreadable
     this.#rows = parts.rows
     this.#ledger = parts.ledger
     this.#catalogue = parts.catalogue
@@ -250,14 +105,26 @@ export class Recovery {
   }
 
   async #scan(extent: Extent, from: number, found: Found[], voided: Set<string>): Promise<void> {
-    await extent.sync()
+    await this.#syncScanned(extent)
     this.#result.scannedExtents++
     let end = Math.max(from, extent.frontier)
-    for await (const record of walk(extent, from, this.#seal, this.#window)) {
+    const missed = new Missed()
+    for await (const record of walk(extent, from, { seal: this.#seal, window: this.#window, missed })) {
       end = Math.max(end, record.offset + recordBytes(record))
       if (record.kind === 'group') this.#note(extent, record, found, voided)
     }
     extent.frontier = end
+    if (missed.blocks > 0) this.#unreadable(extent, missed)
+  }
+
+  /** What cannot be synced counts as far as it can be read back, and nothing more is written to it. */
+  async #syncScanned(extent: Extent): Promise<void> {
+    try {
+      await extent.sync()
+    } catch (error) {
+      if (!isUnreadable((error as BlobFault).cause)) throw error
+      this.#unreadable(extent, new Missed())
+    }
   }
 
   #note(extent: Extent, group: GroupHeader, found: Found[], voided: Set<string>): void {
@@ -303,6 +170,8 @@ export class Recovery {
       return
     }
     copy.quarantined = verdict === 'unreadable'
+    if (copy.quarantined && this.#result.unreadable++ < toldOfDropped)
+      this.#log.error({ blob: entry.id.toString('hex') }, 'a blob lies where the disk cannot be read')
     if (known === undefined) this.#ledger.addCopy(row, copy)
     else this.#ledger.replaceCopy(row, known, copy)
     this.#result.commits++

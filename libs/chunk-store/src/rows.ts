@@ -12,7 +12,7 @@
  * The catalogue can be rebuilt from the extents, so these layouts may change: `catalogueVersion` then moves, and a store
  * that finds another version rebuilds.
  */
-import { blobIdBytes, incarnationBytes } from '@holdfast/blob-store'
+import { blobIdBytes, incarnationBytes, type QuarantineReason, quarantineReasons } from '@holdfast/blob-store'
 import type { Catalogue } from './catalogue.ts'
 import type { Run } from './format.ts'
 import { getU64, putU64 } from './numbers.ts'
@@ -192,9 +192,13 @@ export interface ExtentRow {
   marks: number
   /** A write or sync of it failed. */
   suspect: boolean
+  quarantine: QuarantineReason | undefined
+  gap: boolean
 }
 
 const extentStates = ['open', 'sealed', 'free', 'paused'] as const
+/** By number; 0: none. */
+const quarantines = [undefined, ...quarantineReasons] as const
 
 export function encodeExtentRow(extent: ExtentRow): Buffer {
   const row = Buffer.alloc(48)
@@ -205,6 +209,8 @@ export function encodeExtentRow(extent: ExtentRow): Buffer {
   putU64(row, extent.marks, 32)
   row[40] = extentStates.indexOf(extent.state)
   row[41] = extent.suspect ? 1 : 0
+  row[42] = quarantines.indexOf(extent.quarantine)
+  row[43] = extent.gap ? 1 : 0
   return row
 }
 
@@ -218,6 +224,8 @@ export function decodeExtentRow(key: Buffer, row: Buffer): ExtentRow {
     marks: getU64(row, 32),
     state: extentStates[row[40] ?? 0] ?? 'sealed',
     suspect: row[41] === 1,
+    quarantine: quarantines[row[42] ?? 0],
+    gap: row[43] === 1,
   }
 }
 

@@ -1,8 +1,9 @@
 /** Finding records in an extent without the catalogue, and checking what they hold. */
 import { crc32 } from '@node-rs/crc32'
-import type { Extent } from './extents.ts'
+import { type Extent, isUnreadable } from './extents.ts'
 import {
   blockBytes,
+  chunkBytes,
   type DataHeader,
   dataRecordBytes,
   decodeRecord,
@@ -15,54 +16,164 @@ import {
   recordHeaderBytes,
   startsRecord,
 } from './format.ts'
-import { belongsTo, matches } from './reader.ts'
-import { slotBytes } from './slots.ts'
+import { alignUp } from './numbers.ts'
+import { alignedBytes, slotBytes } from './slots.ts'
 
 /** Damaged bytes are not lost bytes: what cannot be read now may be readable tomorrow. */
 export type Verdict = 'whole' | 'torn' | 'unreadable'
 
+/** Blocks of an extent that a walk could not read. */
+export class Missed {
+  blocks = 0
+  /** Of these, where a record may have begun: what it was is not known. */
+  unknown = 0
+}
+
+/** A walk gives the rest of an extent up then: each one may take the disk seconds. */
+const missedMax = 4096
+
 /**
  * Every record of this generation from `from` on, whatever stands between: tries each 4 KiB boundary up to the end of the file,
- * because uploads interleave and an acknowledged record may follow one that was never written.
+ * because uploads interleave and an acknowledged record may follow one that was never written. Blocks that the disk does not give are passed
+ * over one by one.
  *
- * @param window page-aligned memory of `slotBytes`; its content changes while this runs.
+ * @param options.window page-aligned memory of `slotBytes`; its content changes while this runs.
  */
 export async function* walk(
   extent: Extent,
   from: number,
-  seal: HeaderSeal,
-  window: Buffer,
+  { seal, window, missed }: { seal: HeaderSeal; window: Buffer; missed: Missed },
 ): AsyncGenerator<DataHeader | GroupHeader, void, undefined> {
   const place = { extent: extent.number, generation: extent.generation, offset: 0 }
   let at = Math.max(from, firstRecordOffset)
   while (at < extent.fileBytes) {
-    const count = await extent.readUncached(window, at)
+    const { count, unread } = await readAround(extent, window, at)
     if (count < blockBytes) return
+    missed.blocks += unread?.size ?? 0
     let inWindow = 0
     while (inWindow + blockBytes <= count) {
       place.offset = at + inWindow
+      if (unread?.has(inWindow)) missed.unknown++
       const record = startsRecord(window, inWindow)
-        ? await recordAt(extent, place, window.subarray(inWindow, count), seal)
+        ? await recordAt(extent, place, { bytes: window.subarray(inWindow, count), seal, missed })
         : undefined
       if (record !== undefined) yield record
       inWindow += record === undefined ? blockBytes : recordBytes(record)
     }
     at += inWindow
+    if (missed.blocks <= missedMax) continue
+    const rest = Math.max(0, Math.ceil((extent.fileBytes - at) / blockBytes))
+    missed.blocks += rest
+    missed.unknown += rest
+    return
+  }
+}
+
+/**
+ * Fills the memory from `at` on, with zeros where the disk gives an error.
+ * @returns how many bytes there are, and which of its blocks these are.
+ */
+export async function readAround(
+  extent: Extent,
+  into: Buffer,
+  at: number,
+): Promise<{ count: number; unread?: Set<number> }> {
+  try {
+    return { count: await extent.readUncached(into, at) }
+  } catch (error) {
+    if (!isUnreadable(error)) throw error
+  }
+  const count = Math.min(into.length, Math.max(0, extent.fileBytes - at))
+  const unread = new Set<number>()
+  await readHalves(extent, into.subarray(0, alignUp(count, blockBytes)), { at, start: at, unread })
+  return { count, unread }
+}
+
+/** Of what could not be read as a whole. */
+async function readHalves(
+  extent: Extent,
+  into: Buffer,
+  { at, start, unread }: { at: number; start: number; unread: Set<number> },
+): Promise<void> {
+  if (into.length <= blockBytes) {
+    into.fill(0)
+    unread.add(at - start)
+    return
+  }
+  const middle = alignUp(into.length / 2, blockBytes)
+  for (const [from, to] of [
+    [0, middle],
+    [middle, into.length],
+  ] as const) {
+    const half = into.subarray(from, to)
+    try {
+      half.fill(0, await extent.readUncached(half, at + from))
+    } catch (error) {
+      if (!isUnreadable(error)) throw error
+      await readHalves(extent, half, { at: at + from, start, unread })
+    }
   }
 }
 
 async function recordAt(
   extent: Extent,
   place: { extent: number; generation: number; offset: number },
-  bytes: Buffer,
-  seal: HeaderSeal,
+  { bytes, seal, missed }: { bytes: Buffer; seal: HeaderSeal; missed: Missed },
 ): Promise<DataHeader | GroupHeader | undefined> {
   const headerBytes = recordHeaderBytes(bytes, 0, place, seal)
   if (headerBytes === undefined) return undefined
   if (headerBytes <= bytes.length) return decodeRecord(bytes, place, seal)
   const header = Buffer.allocUnsafeSlow(headerBytes)
-  await extent.read(header, place.offset)
+  try {
+    await extent.read(header, place.offset)
+  } catch (error) {
+    if (!isUnreadable(error)) throw error
+    missed.blocks++
+    missed.unknown++
+    return undefined
+  }
   return decodeRecord(header, place, seal)
+}
+
+export function belongsTo(
+  header: ReturnType<typeof decodeRecord>,
+  incarnation: Buffer,
+  position: number,
+  payloadBytes: number,
+): header is DataHeader {
+  return (
+    header?.kind === 'data' &&
+    header.uploadId.equals(incarnation) &&
+    header.position === position &&
+    header.payloadBytes === payloadBytes
+  )
+}
+
+/** @param from where the bytes begin in the record's payload; a multiple of 64 KiB. */
+export function matches(payload: Buffer, checksums: Uint32Array, from: number): boolean {
+  for (let at = 0, n = from / chunkBytes; at < payload.length; at += chunkBytes, n++)
+    if (crc32(payload.subarray(at, at + chunkBytes)) !== checksums[n]) return false
+  return true
+}
+
+/**
+ * A blob that is packed into its group record, checked. What does not match is read once more past the page cache.
+ * @returns undefined when it is damaged.
+ */
+export async function readInline(
+  extent: Extent,
+  offset: number,
+  blob: { size: number; crc32: number },
+): Promise<Buffer | undefined> {
+  const bytes = Buffer.allocUnsafeSlow(blob.size)
+  if (blob.size === 0) return bytes
+  if (!extent.readCached(bytes, offset)) await extent.read(bytes, offset)
+  if (crc32(bytes) === blob.crc32) return bytes
+  const from = Math.floor(offset / blockBytes) * blockBytes
+  const block = alignedBytes(Math.ceil((offset + blob.size - from) / blockBytes) * blockBytes)
+  await extent.readUncached(block, from)
+  block.copy(bytes, 0, offset - from)
+  return crc32(bytes) === blob.crc32 ? bytes : undefined
 }
 
 /** The data records of a run, one after the other. */
@@ -121,13 +232,11 @@ export async function verifyInline(
   extent: Extent,
   offset: number,
 ): Promise<Verdict> {
-  const bytes = Buffer.allocUnsafe(blob.size)
   try {
-    await extent.read(bytes, offset)
+    return (await readInline(extent, offset, blob)) === undefined ? 'torn' : 'whole'
   } catch {
     return 'unreadable'
   }
-  return crc32(bytes) === blob.crc32 ? 'whole' : 'torn'
 }
 
 /** Memory that `walk` and the others need. */

@@ -8,8 +8,9 @@ import { BlobFault } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
 import { type Extent, type ExtentTable, faultOf } from './extents.ts'
 import { blockBytes, dataRecordBytes, decodeRecord, type HeaderSeal, recordBytesMax } from './format.ts'
-import { belongsTo, type Lease, matches } from './reader.ts'
+import type { Lease } from './reader.ts'
 import type { Copy, RowEntry } from './rows.ts'
+import { belongsTo, matches } from './scan.ts'
 import { alignedBytes, slotBytes } from './slots.ts'
 
 /** Reads of one place before it counts as damaged: what went wrong on the way from the disk is right the second time. */

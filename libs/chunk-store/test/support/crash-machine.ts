@@ -60,6 +60,8 @@ export class CrashMachine {
     path: string,
     bytes: number,
   ) => void = () => {}
+  /** Set by tests: fails a read of these bytes. */
+  readFault: (path: string, from: number, to: number) => void = () => {}
   /** Set by tests: an operation ends no sooner than this. */
   hold: (operation: 'sync' | 'batch', path: string) => Promise<void> | undefined = () => undefined
   /** Set by tests: a write of these bytes ends no sooner than this. What it writes is in the file only then, over whatever was written meanwhile. */
@@ -211,6 +213,7 @@ export class CrashMachine {
     const read = async (into: Uint8Array, position: number) => {
       await this.#delay()
       this.fault('read', path, file.bytes.length)
+      this.readFault(path, position, position + into.length)
       const from = file.bytes.subarray(position, position + into.length)
       into.set(from)
       return from.length

@@ -1,0 +1,313 @@
+/**
+ * What a start finds in the directory, before anything is changed: the store's facts, its extents, and which of them hold what the catalogue
+ * does not know.
+ *
+ * Nothing of it keeps the store from starting. A header stands twice and the copies are read apart; where neither can be read the records
+ * themselves tell, by seals that only this store can make, which generation stands in the file. Files that are not this store's, that hold
+ * something nobody can name, or that the disk gives errors for are set aside (`Extent.quarantine`): served as far as they can be read,
+ * and never written to, given away or removed.
+ */
+import { join } from 'node:path'
+import { BlobFault } from '@holdfast/blob-store'
+import type { Catalogue } from './catalogue.ts'
+import type { Disk, DiskFile } from './disk.ts'
+import { Extent, type ExtentFiles, extentFileName, extentNumberOf, isUnreadable } from './extents.ts'
+import {
+  blockBytes,
+  decodeExtentHeader,
+  type ExtentHeader,
+  firstRecordOffset,
+  generationAt,
+  generationNamed,
+  HeaderSeal,
+} from './format.ts'
+import { readStoreFacts, type StoreFacts } from './ledger.ts'
+import type { Log } from './log.ts'
+import { endMarkKey, type OrderlyEnd } from './orderly-end.ts'
+import { decodeExtentRow, type ExtentRow, extentPrefix } from './rows.ts'
+import { readAround, windowBytes } from './scan.ts'
+import { alignedBytes } from './slots.ts'
+
+export interface Surveyed {
+  facts: StoreFacts
+  extents: Extent[]
+  /** Free, with a header that does not say so yet. */
+  halfFreed: Extent[]
+  /** To be scanned, from where on. */
+  scans: { extent: Extent; from: number }[]
+  /** The catalogue cannot be believed as it is: counts are made anew, and rows that point nowhere go. */
+  audit: boolean
+  /** The catalogue is the whole one of an orderly end. */
+  inOrder: boolean
+}
+
+export interface SurveyParts {
+  catalogue: Catalogue
+  disk: Disk
+  directory: string
+  files: ExtentFiles
+  end: OrderlyEnd
+  log: Log
+  randomFill: (bytes: Buffer) => Buffer
+}
+
+/** A file of an extent, as far as it could be read. */
+interface FoundFile {
+  size: number
+  header: ExtentHeader | undefined
+  /** Both copies, where neither is whole. */
+  blocks: Buffer | undefined
+  /** The disk gave an error for a copy of the header. */
+  hasErrors: boolean
+}
+
+/** Looks at the catalogue and at the headers of all extents; changes nothing. */
+export async function survey(parts: SurveyParts): Promise<Surveyed> {
+  const { catalogue, disk, directory, files, end, log } = parts
+  const known = await readStoreFacts(catalogue)
+  const [endMark] = await catalogue.get([endMarkKey])
+  const rows = new Map<number, ExtentRow>()
+  if (known !== undefined)
+    for (const { key, value } of await catalogue.scan(extentPrefix, { limit: 1_000_000 }))
+      rows.set(key.readUInt32BE(1), decodeExtentRow(key, value))
+  const found = new Map<number, FoundFile>()
+  for (const name of await disk.list(directory)) {
+    const number = extentNumberOf(name)
+    if (number !== undefined) found.set(number, await lookAt(disk, join(directory, name)))
+  }
+  const facts = known ?? factsOfHeaders(found, parts)
+  const result: Surveyed = {
+    facts,
+    extents: [],
+    halfFreed: [],
+    scans: [],
+    audit: known === undefined,
+    inOrder: await end.wasMarked(endMark),
+  }
+  for (const number of new Set([...rows.keys(), ...found.keys()])) {
+    const extent = new Extent(number, files)
+    await adopt(extent, rows.get(number), found.get(number), result, log)
+    if (extent.state === 'free')
+      extent.holeBytes = Math.max(0, extent.fileBytes - (await extent.allocatedBytes()))
+  }
+  return result
+}
+
+async function adopt(
+  extent: Extent,
+  row: ExtentRow | undefined,
+  file: FoundFile | undefined,
+  result: Surveyed,
+  log: Log,
+): Promise<void> {
+  if (file === undefined) {
+    if (row !== undefined && row.state !== 'free' && row.liveBytes > 0) {
+      log.error({ extent: extent.number, bytes: row.liveBytes }, 'the file of an extent is missing')
+      const rest = { untilMs: Number.POSITIVE_INFINITY, liveBytes: row.liveBytes }
+      Object.assign(extent, row, { state: 'sealed', rest, quarantine: undefined, gap: false })
+      result.extents.push(extent)
+    }
+    return
+  }
+  const { header } = file
+  extent.fileBytes = file.size
+  result.extents.push(extent)
+  if (row !== undefined) Object.assign(extent, row)
+  // What the row says of header and owner is looked at again: a file may have been brought back.
+  if (row?.quarantine !== 'unreadable') Object.assign(extent, { quarantine: undefined, gap: false })
+  if (header === undefined && (file.size > 0 || file.hasErrors))
+    await adoptHeadless(extent, row, file, result)
+  else if (header !== undefined && !isOwn(header, extent, result.facts)) setAsideForeign(extent, row, result)
+  else adoptWhole(extent, row, header, result)
+  if (header !== undefined && file.hasErrors) extent.setAside('unreadable')
+  if (extent.quarantine === undefined) return
+  if (extent.state === 'free') extent.state = 'sealed'
+  const facts = { file: extentFileName(extent.number), reason: extent.quarantine, bytes: file.size }
+  log.error(facts, 'an extent is set aside: what can be read of it is served, and it is never used again')
+}
+
+/** Its header is whole, or there is none as it is empty. */
+function adoptWhole(
+  extent: Extent,
+  row: ExtentRow | undefined,
+  header: ExtentHeader | undefined,
+  result: Surveyed,
+): void {
+  if (header !== undefined) {
+    noteGeneration(header.generation, result.facts)
+    result.facts.nextSequence = Math.max(result.facts.nextSequence, header.firstSequence)
+  }
+  if (header !== undefined && header.generation > extent.generation) {
+    // Opened after the last moment that the catalogue remembers.
+    beginScanned(extent, header.generation, result)
+  } else if (row === undefined) {
+    extent.state = 'free' // its opening was not finished
+  } else if (row.state === 'free') {
+    if (header?.generation !== row.generation) result.halfFreed.push(extent)
+  } else scanNews(extent, row, result)
+}
+
+/** Neither copy of its header can be read: what stands in it tells. */
+async function adoptHeadless(
+  extent: Extent,
+  row: ExtentRow | undefined,
+  { size, blocks, hasErrors }: FoundFile,
+  result: Surveyed,
+): Promise<void> {
+  const reason = hasErrors ? 'unreadable' : 'damaged'
+  if (row !== undefined && result.inOrder) {
+    extent.setAside(reason)
+    return
+  }
+  const { generation, isBlank, unread } = await generationOf(extent, result.facts)
+  if (generation !== undefined) noteGeneration(generation, result.facts)
+  const begun = blocks && !hasErrors ? generationBegun(blocks, extent, result.facts) : undefined
+  if (begun !== undefined && begun > Math.max(generation ?? 0, extent.generation)) {
+    // It was emptied and its next header was being written: no record goes in before that is synced.
+    noteGeneration(begun, result.facts)
+    extent.state = 'free'
+    extent.generation = begun
+    result.halfFreed.push(extent)
+  } else if (generation !== undefined && generation > extent.generation) {
+    beginScanned(extent, generation, result)
+    extent.setAside(reason, { gap: unread > 0 })
+  } else if (row === undefined) {
+    // A header that was being written when the power went, and nothing behind it.
+    if (isBlank && !hasErrors) extent.state = 'free'
+    else {
+      extent.state = 'sealed'
+      extent.setAside(reason, { gap: !isBlank || size === 0 })
+    }
+  } else if (row.state === 'free' && !hasErrors) {
+    result.halfFreed.push(extent) // likewise, of one that was emptied
+  } else {
+    scanNews(extent, row, result)
+    extent.setAside(reason)
+  }
+}
+
+/** The later one of those that the copies of a torn header name. A single bit that has rotted cannot look like that. */
+function generationBegun(blocks: Buffer, { number }: Extent, facts: StoreFacts): number | undefined {
+  const place = { number, storeId: facts.storeId, secret: facts.secret }
+  const first = generationNamed(blocks, place)
+  const second = generationNamed(blocks.subarray(blockBytes), place)
+  return first === undefined || second === undefined ? undefined : Math.max(first, second)
+}
+
+/** Of what the catalogue calls open: what was written after its moment. */
+function scanNews(extent: Extent, row: ExtentRow, result: Surveyed): void {
+  if (row.state === 'open') {
+    result.scans.push({ extent, from: row.scanFrom })
+  } else if (row.state === 'paused' && !result.inOrder) {
+    extent.state = 'open'
+    result.scans.push({ extent, from: row.frontier })
+  }
+}
+
+function beginScanned(extent: Extent, generation: number, result: Surveyed): void {
+  const { quarantine, gap } = extent
+  result.audit = true
+  extent.begin(generation, firstRecordOffset)
+  if (quarantine !== undefined) extent.setAside(quarantine, { gap })
+  result.scans.push({ extent, from: firstRecordOffset })
+}
+
+function setAsideForeign(extent: Extent, row: ExtentRow | undefined, { inOrder }: Surveyed): void {
+  const gap = row !== undefined && row.state !== 'free' && row.state !== 'sealed' && !inOrder
+  extent.state = 'sealed'
+  extent.setAside('foreign', { gap })
+}
+
+function isOwn(header: ExtentHeader, extent: Extent, facts: StoreFacts): boolean {
+  return header.storeId.equals(facts.storeId) && header.number === extent.number
+}
+
+function noteGeneration(generation: number, facts: StoreFacts): void {
+  facts.nextGeneration = Math.max(facts.nextGeneration, generation + 1)
+}
+
+async function lookAt(disk: Disk, path: string): Promise<FoundFile> {
+  let file: DiskFile
+  try {
+    file = await disk.open(path, { create: false })
+  } catch (error) {
+    if (!isUnreadable(error)) throw error
+    return { size: 0, header: undefined, blocks: undefined, hasErrors: true }
+  }
+  try {
+    const size = await file.size()
+    const blocks = alignedBytes(firstRecordOffset)
+    let hasErrors = false
+    const read = async (from: number, to: number, how: 'read' | 'readUncached') => {
+      try {
+        await file[how](blocks.subarray(from, to), from)
+      } catch (error) {
+        if (!isUnreadable(error)) throw error
+        hasErrors = true
+        blocks.fill(0, from, to)
+      }
+    }
+    await read(0, firstRecordOffset, 'read')
+    if (hasErrors) {
+      hasErrors = false
+      await read(0, blockBytes, 'readUncached')
+      await read(blockBytes, firstRecordOffset, 'readUncached')
+    }
+    const header = decodeExtentHeader(blocks) ?? decodeExtentHeader(blocks.subarray(blockBytes))
+    return { header, size, hasErrors, blocks: header === undefined ? blocks : undefined }
+  } finally {
+    await file.close()
+  }
+}
+
+/**
+ * The generation of an extent without header: the highest of a record that this store has sealed for its place.
+ * @returns blank when nothing was ever written behind the header; how many blocks could not be read.
+ */
+async function generationOf(
+  extent: Extent,
+  { secret }: StoreFacts,
+): Promise<{ generation: number | undefined; isBlank: boolean; unread: number }> {
+  const seal = new HeaderSeal(secret)
+  const window = alignedBytes(windowBytes)
+  const zeros = alignedBytes(windowBytes)
+  let generation: number | undefined
+  let isBlank = true
+  let unread = 0
+  for (let at = firstRecordOffset; at < extent.fileBytes; at += window.length) {
+    const read = await readAround(extent, window, at)
+    unread += read.unread?.size ?? 0
+    const bytes = window.subarray(0, read.count)
+    if (bytes.equals(zeros.subarray(0, bytes.length))) continue
+    isBlank = false
+    for (let from = 0; from + blockBytes <= bytes.length; from += blockBytes) {
+      const found = generationAt(bytes, from, { extent: extent.number, offset: at + from }, seal)
+      if (found !== undefined) generation = Math.max(generation ?? 0, found)
+    }
+  }
+  return { generation, isBlank: isBlank && unread === 0, unread }
+}
+
+/** Without a catalogue the headers tell which store this is: the one that most of them are of. */
+function factsOfHeaders(
+  found: ReadonlyMap<number, FoundFile>,
+  { log, randomFill }: Pick<SurveyParts, 'log' | 'randomFill'>,
+): StoreFacts {
+  const random = (count: number) => randomFill(Buffer.alloc(count))
+  const log0 = { life: random(16), logHead: 0, logDropped: 0 }
+  const counts = { nextGeneration: 1, nextSequence: 1, liveBytes: 0, blobs: 0, ...log0 }
+  const stores = new Map<string, { header: ExtentHeader; extents: number }>()
+  for (const [number, { header }] of found) {
+    if (header === undefined || header.number !== number) continue
+    const name = header.secret.toString('hex')
+    const store = stores.get(name) ?? { header, extents: 0 }
+    store.extents++
+    stores.set(name, store)
+  }
+  const [most, next] = [...stores.values()].sort((a, b) => b.extents - a.extents)
+  if (most === undefined) return { storeId: random(16), secret: random(32), ...counts }
+  if (next?.extents === most.extents)
+    throw new BlobFault('CORRUPT', 'the catalogue is missing and the extents are of several stores')
+  log.warn({ extents: most.extents }, 'the catalogue is missing; it is rebuilt from the extents')
+  return { storeId: most.header.storeId, secret: most.header.secret, ...counts }
+}

@@ -1,0 +1,300 @@
+/**
+ * Extents that are foreign, that have lost their header, or that the disk gives errors for: the store opens with what can be read, and never
+ * writes to them, gives them away or removes them.
+ */
+import { type BlobFacts, type BlobFault, tellsHealth } from '@holdfast/blob-store'
+import { get, put } from '@holdfast/blob-store/testing'
+import t from 'tap'
+import { InlineHashing } from '../src/hashing.ts'
+import { ChunkStore } from '../src/index.ts'
+import { crashOptions } from './support/crash-history.ts'
+import { CrashMachine, type DiskState, seeded } from './support/crash-machine.ts'
+
+const eio = Object.assign(new Error('EIO: i/o error, read'), { code: 'EIO', errno: -5 })
+const large = (n: number) => Buffer.alloc(900_000, n)
+const small = (n: number) => {
+  const bytes = Buffer.alloc(3_000 + n, n)
+  bytes.write(`small ${n}`)
+  return bytes
+}
+
+interface Line {
+  facts: { file?: string }
+  message: string
+}
+
+function openOn(machine: CrashMachine, lines: Line[] = []): Promise<ChunkStore> {
+  const note = (facts: object, message: string) => void lines.push({ facts: { ...facts }, message })
+  return ChunkStore.open(
+    { ...crashOptions, clock: machine.clock, log: { info: note, warn: note, error: note } },
+    {
+      disk: machine.disk,
+      catalogue: async () => machine.catalogue,
+      hashing: (memory) => new InlineHashing(memory),
+      randomFill: (bytes) => machine.randomFill(bytes),
+      after: (run, ms) => machine.after(run, ms),
+      background: false,
+    },
+  )
+}
+
+function extentsOf(state: { files: Map<string, Buffer> }): string[] {
+  return [...state.files.keys()].filter((path) => path.endsWith('.extent')).sort()
+}
+
+interface World {
+  /** As it was closed, and as a kill would have left it before. */
+  closed: DiskState
+  killed: DiskState
+  blobs: Map<BlobFacts, Buffer>
+}
+
+/** Some extents of large and small blobs. */
+async function world(seed: number, blobs = 20): Promise<World> {
+  const machine = new CrashMachine(seeded(seed))
+  const store = await openOn(machine)
+  const made = new Map<BlobFacts, Buffer>()
+  for (let n = 1; n <= blobs; n++)
+    for (const bytes of [large(n), small(n)]) made.set(await put(store, bytes, { pinMs: 0 }), bytes)
+  const killed = machine.now()
+  await store.close()
+  return { closed: machine.now(), killed, blobs: made }
+}
+
+async function readable(store: ChunkStore, blobs: ReadonlyMap<BlobFacts, Buffer>): Promise<number> {
+  let right = 0
+  for (const [facts, bytes] of blobs)
+    try {
+      if (!bytes.equals(await get(store, facts))) throw new Error(`other bytes of a blob of ${facts.size}`)
+      right++
+    } catch (error) {
+      const { code } = error as BlobFault
+      if (code !== 'CORRUPT' && code !== 'IO' && code !== 'NOT_FOUND') throw error
+    }
+  return right
+}
+
+/** Uploads, deletions and compactions, more than one extent of them. */
+async function use(store: ChunkStore): Promise<void> {
+  for (let round = 0; round < 2; round++) {
+    const made: BlobFacts[] = []
+    for (let n = 100; n < 107; n++) made.push(await put(store, large(n), { pinMs: 0 }))
+    for (const facts of made) await store.delete(facts)
+    await store.compact()
+  }
+}
+
+function overwrite(state: DiskState, path: string, from: number, to: number): void {
+  state.files.get(path)?.fill(0xff, from, to)
+}
+
+const lost = (state: DiskState) => state.rows.clear()
+
+t.test('a rebuild finds the blobs of an extent without header, and never writes to it', async (t) => {
+  const { closed, blobs } = await world(7)
+  lost(closed)
+  const path = extentsOf(closed)[1] as string
+  overwrite(closed, path, 0, 100)
+  overwrite(closed, path, 4096, 4196)
+  const before = Buffer.from(closed.files.get(path) as Buffer)
+  const machine = new CrashMachine(seeded(8), closed)
+  const lines: Line[] = []
+  let store = await openOn(machine, lines)
+  t.equal(await readable(store, blobs), blobs.size)
+  const [name] = path.split('/').slice(-1)
+  t.match(store.health, { gap: undefined, failure: undefined, recovering: false })
+  t.match(store.health.quarantined, [{ file: name, reason: 'damaged', bytes: before.length }])
+  t.equal(lines.filter(({ facts }) => facts.file === name).length, 1, 'one line')
+  await use(store)
+  t.ok(machine.file(path).equals(before), 'not a byte of it is another')
+  t.equal(await readable(store, blobs), blobs.size, 'what lived in it has been moved, or stands there')
+  for (const facts of blobs.keys()) t.equal(await store.delete(facts), 'deleted')
+  await use(store)
+  await store.close()
+  store = await openOn(new CrashMachine(seeded(9), machine.now()))
+  t.equal(store.health.quarantined.length, 1, 'also in the next run')
+  t.equal(await readable(store, blobs), 0)
+  t.ok(machine.file(path).equals(before))
+  await store.close()
+})
+
+t.test(
+  'what nobody can name is no free extent: it stays, its number is not taken, and it is a gap',
+  async (t) => {
+    for (const withCatalogue of [true, false]) {
+      const { killed, blobs } = await world(7, 3)
+      if (!withCatalogue) lost(killed)
+      const path = '/store/extents/00000002.extent'
+      killed.files.set(path, Buffer.alloc(100_000, 'somebody else'))
+      const machine = new CrashMachine(seeded(8), killed)
+      const store = await openOn(machine)
+      t.equal(await readable(store, blobs), blobs.size)
+      t.match(store.health, {
+        gap: /00000002/,
+        quarantined: [{ file: '00000002.extent', reason: 'damaged' }],
+      })
+      await use(store)
+      t.ok(machine.file(path).equals(Buffer.alloc(100_000, 'somebody else')))
+      await store.close()
+    }
+  },
+)
+
+t.test('a header that was being written when the power went is no damage', async (t) => {
+  const { killed, blobs } = await world(7, 3)
+  const path = '/store/extents/00000003.extent'
+  const torn = Buffer.alloc(1_048_576)
+  torn.write('HFEXTENT')
+  killed.files.set(path, torn)
+  const machine = new CrashMachine(seeded(8), killed)
+  const store = await openOn(machine)
+  t.equal(await readable(store, blobs), blobs.size)
+  t.match(store.health, { gap: undefined, quarantined: [] })
+  await store.close()
+})
+
+t.test('an extent of another store is left alone', async (t) => {
+  const theirs = await world(2)
+  const path = extentsOf(theirs.closed)[1] as string
+  const foreign = theirs.closed.files.get(path) as Buffer
+  for (const withCatalogue of [true, false]) {
+    const { closed, blobs } = await world(1, withCatalogue ? 3 : 20)
+    // Without a catalogue most of the files tell whose store it is.
+    if (!withCatalogue) lost(closed)
+    closed.files.set(path, Buffer.from(foreign))
+    const machine = new CrashMachine(seeded(3), closed)
+    const store = await openOn(machine)
+    t.match(store.health, { gap: undefined, quarantined: [{ reason: 'foreign' }] })
+    if (withCatalogue) t.equal(await readable(store, blobs), blobs.size)
+    await use(store)
+    t.ok(machine.file(path).equals(foreign))
+    await store.close()
+  }
+})
+
+t.test('a file that comes to stand where an extent is made next is left alone', async (t) => {
+  const machine = new CrashMachine(seeded(3))
+  const store = await openOn(machine)
+  const file = await machine.disk.open('/store/extents/00000000.extent', { create: true })
+  const bytes = Buffer.from(new WebAssembly.Memory({ initial: 1 }).buffer).fill(7)
+  await file.write(bytes, 0)
+  const facts = await put(store, large(1))
+  t.ok(large(1).equals(await get(store, facts)))
+  t.ok(machine.file('/store/extents/00000000.extent').equals(bytes))
+  t.match(store.health.quarantined, [{ file: '00000000.extent', reason: 'foreign' }])
+  await store.close()
+})
+
+/** Gives errors for blocks of the files, by path and block. */
+function badBlocks(machine: CrashMachine, isBad: (path: string, at: number) => boolean): void {
+  machine.readFault = (path, from, to) => {
+    for (let at = from - (from % 4096); at < to; at += 4096) if (isBad(path, at)) throw eio
+  }
+}
+
+t.test('a header that the disk does not give keeps no store from starting', async (t) => {
+  const kinds: [string, (state: DiskState) => void][] = [
+    ['closed', () => {}],
+    ['closed, catalogue lost', lost],
+  ]
+  for (const [kind, change] of kinds)
+    for (const copies of [[0], [4096], [0, 4096]]) {
+      const { closed, blobs } = await world(7, 6)
+      change(closed)
+      const path = extentsOf(closed)[0] as string
+      const before = Buffer.from(closed.files.get(path) as Buffer)
+      const machine = new CrashMachine(seeded(8), closed)
+      badBlocks(machine, (name, at) => name === path && copies.includes(at))
+      const store = await openOn(machine)
+      t.equal(await readable(store, blobs), blobs.size, `${kind}, blocks ${copies}`)
+      t.match(store.health, { gap: undefined, quarantined: [{ reason: 'unreadable' }] })
+      await use(store)
+      t.ok(machine.file(path).equals(before))
+      await store.close()
+    }
+})
+
+t.test('sectors that cannot be read cost what lay on them', async (t) => {
+  for (const lostCatalogue of [false, true]) {
+    const { killed, blobs } = await world(7, 6)
+    if (lostCatalogue) lost(killed)
+    const path = extentsOf(killed)[0] as string
+    const file = killed.files.get(path) as Buffer
+    const victim = large(2)
+    const payloadAt = file.indexOf(victim.subarray(0, 5_000))
+    const machine = new CrashMachine(seeded(8), killed)
+    badBlocks(machine, (name, at) => name === path && at === payloadAt + 8 * 4096)
+    const store = await openOn(machine)
+    t.equal(await readable(store, blobs), blobs.size - 1)
+    for (const [facts, bytes] of blobs) {
+      if (!bytes.equals(victim)) continue
+      await t.rejects(get(store, facts), { code: 'IO' })
+      if (lostCatalogue) {
+        t.match(await store.stat(facts), { damaged: true }, 'it is listed')
+        t.match(store.recovered, { unreadable: 1 })
+      }
+    }
+    if (lostCatalogue)
+      t.match(
+        store.health,
+        { gap: undefined, quarantined: [{ reason: 'unreadable' }] },
+        'it is known what lay there',
+      )
+    const before = Buffer.from(machine.file(path))
+    await use(store)
+    t.equal(await readable(store, blobs), blobs.size - 1)
+    if (lostCatalogue) t.ok(machine.file(path).equals(before))
+    await store.close()
+  }
+})
+
+t.test(
+  'where a record may have begun nobody knows what is missing, and it is said so until the file goes',
+  async (t) => {
+    const { killed, blobs } = await world(7, 6)
+    lost(killed)
+    const path = extentsOf(killed)[0] as string
+    const file = killed.files.get(path) as Buffer
+    const recordAt = file.indexOf(small(2)) - (file.indexOf(small(2)) % 4096)
+    let machine = new CrashMachine(seeded(8), killed)
+    badBlocks(machine, (name, at) => name === path && at === recordAt)
+    let store = await openOn(machine)
+    t.equal(await readable(store, blobs), blobs.size - 1)
+    t.match(store.health, { gap: /00000000/, quarantined: [{ reason: 'unreadable' }] })
+    t.ok(tellsHealth(store))
+    await use(store)
+    await store.close()
+
+    machine = new CrashMachine(seeded(9), machine.now())
+    store = await openOn(machine)
+    t.match(store.health, { gap: /00000000/ }, 'also when the sector can be read again')
+    await store.close()
+    const state = machine.now()
+    state.files.delete(path)
+    store = await openOn(new CrashMachine(seeded(10), state))
+    t.match(store.health, { gap: undefined, quarantined: [] })
+    await store.close()
+  },
+)
+
+t.test('a whole extent that the disk gives nothing of costs its blobs, and no more', async (t) => {
+  for (const [n, base] of [
+    ['closed', 0],
+    ['killed', 1],
+    ['lost', 2],
+  ] as const) {
+    const made = await world(7)
+    const state = base === 0 ? made.closed : made.killed
+    if (base === 2) lost(state)
+    const path = extentsOf(state)[0] as string
+    const machine = new CrashMachine(seeded(8), state)
+    badBlocks(machine, (name) => name === path)
+    const store = await openOn(machine)
+    const right = await readable(store, made.blobs)
+    t.ok(right > 20 && right < made.blobs.size, `${n}: ${right} of ${made.blobs.size}`)
+    t.match(store.health.quarantined, [{ reason: 'unreadable' }])
+    await use(store)
+    t.equal(await readable(store, made.blobs), right)
+    await store.close()
+  }
+})
