@@ -84,3 +84,12 @@ t.test('where the machine is shared, what the sink costs counts as normal', asyn
   t.equal(latency(true).length, 0)
   t.equal(limits.latencyMs, 250)
 })
+
+t.test('where users alone wait longer than an attack may add, the short form judges no times', async (t) => {
+  const stuck: Sample = { kind: 'upload', dueMs: 2_900, doneMs: 12_000, refused: 3 }
+  const samples = [...calls((dueMs) => (dueMs < during.fromMs ? 251 : 2_000)), stuck]
+  const faults = (lenient: boolean) =>
+    rowOf(measured({ samples, lost: ['a file is gone'] }), { lenient, latencyJudged: true }).faults
+  t.match(faults(false), ['a file is gone', /as before/, /others waited/])
+  t.strictSame(faults(true), ['a file is gone'])
+})

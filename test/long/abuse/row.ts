@@ -66,7 +66,10 @@ export interface Row {
 }
 
 export interface Judging {
-  /** The reference counts as normal where it is higher: for machines that others use, too. */
+  /**
+   * For machines that others use, too: the reference counts as normal where it is higher, and where normal is more than what
+   * an attack may add, times are told and not judged.
+   */
   lenient: boolean
   latencyJudged: boolean
 }
@@ -81,17 +84,17 @@ export function rowOf(measured: Measured, { lenient, latencyJudged }: Judging): 
   const rssBytes = most(calm.map((reading) => reading.rssBytes))
   const rssGrowthBytes = Math.max(0, most(busy.map((reading) => reading.rssBytes)) - rssBytes)
   const recoveryMs = lastTroubleMs(measured) - during.toMs
+  const judgedBy = lenient ? Math.max(normalMs, referenceMs ?? 0) : normalMs
+  const timesJudged = !lenient || judgedBy <= limits.latencyMs
   const faults = [
     ...new Set(measured.lost),
     ...measured.faults,
     ...(measured.restarts > 0 ? [`the service ended ${measured.restarts} times`] : []),
     ...(rssGrowthBytes > limits.rssBytes ? [`RSS grew by ${mebibytes(rssGrowthBytes)} MiB`] : []),
-    ...(recoveryMs > limits.recoveryMs
-      ? [`${tenths(recoveryMs)} s until all was as before, ${tenths(limits.recoveryMs)} s at most`]
-      : []),
   ]
-  const judgedBy = lenient ? Math.max(normalMs, referenceMs ?? 0) : normalMs
-  if (latencyJudged && duringMs > judgedBy + limits.latencyMs)
+  if (timesJudged && recoveryMs > limits.recoveryMs)
+    faults.push(`${tenths(recoveryMs)} s until all was as before, ${tenths(limits.recoveryMs)} s at most`)
+  if (timesJudged && latencyJudged && duringMs > judgedBy + limits.latencyMs)
     faults.push(
       `others waited ${Math.round(duringMs)} ms (p99), ${Math.round(judgedBy + limits.latencyMs)} ms at most`,
     )

@@ -8,7 +8,6 @@ const guessAddresses = 90
 
 export const passwordGuesses: Attack = {
   name: 'password guesses from 90 addresses',
-  short: true,
   prepare: async ({ users }: Stage): Promise<Prepared> => {
     const [owner] = users
     if (owner === undefined) return {}
@@ -41,6 +40,7 @@ const guessesPerMinute = 30
 
 export const guessesOnADirectLink: Attack = {
   name: 'a pipelined burst of guesses on a direct link',
+  short: true,
   prepare: async ({ world }: Stage): Promise<Prepared> => {
     const owner = await world(address(41)).guest()
     const file = await owner.file({ name: 'kept', content: 'behind a password' })

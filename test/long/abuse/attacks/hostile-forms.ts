@@ -28,7 +28,6 @@ const spacedForm = Buffer.from(
 
 export const spacesInPartHeaders: Attack = {
   name: 'spaces in part headers, every listener',
-  short: true,
   run: (hostile) => forms(hostile, 10, spacedForm),
 }
 

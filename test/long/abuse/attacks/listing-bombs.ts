@@ -7,7 +7,6 @@ const copies = 40
 
 export const listingBombUnread: Attack = {
   name: 'listing bomb, unread: 48 connections',
-  short: true,
   prepare: bomb,
   run: (hostile) => ask(hostile, 48, 'none'),
 }
