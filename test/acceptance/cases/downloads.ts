@@ -234,7 +234,6 @@ export const downloads = cases('downloads by link', (test) => {
       'naïve 文件 🗂.txt',
       '100%.txt',
       "it's.txt",
-      '\u202Egpj.exe',
       ' lead',
       'trail ',
       '*',
@@ -258,6 +257,17 @@ export const downloads = cases('downloads by link', (test) => {
       assert.equal(encoded === undefined ? plain : decodeURIComponent(encoded), name)
       if (encoded !== undefined) assert.match(encoded, /^[A-Za-z0-9!#$&+.^_`|~%-]+$/, 'RFC 8187')
     }
+  })
+
+  test('marks of direction stay in the name and leave the headers', ['hostile names'], async (world) => {
+    const ann = await world.premium()
+    const folder = await ann.folder()
+    const file = await ann.file({ in: folder.id, content: 'x' })
+    const renamed = (await ann.update(file.id, 'name', '\u202Egpj.exe')).ok()
+    assert.equal(renamed.name, '\u202Egpj.exe')
+    const answer = await world.request('GET', await linkOf(ann, file))
+    assert.match(answer.header('content-disposition'), /filename="_gpj\.exe"/)
+    assert.doesNotMatch(answer.header('content-disposition'), /%E2%80%AE/i)
   })
 
   test('nothing that was uploaded can run in a browser', ['hostile types'], async (world) => {
