@@ -43,7 +43,10 @@ export interface DecideContext {
 
 /** What comes of a request. */
 export type Outcome =
-  /** Nothing changes: an answer or a refusal. */
+  /**
+   * Nothing changes: an answer or a refusal. The reply stays as it is whatever is applied later, although it may share texts
+   * and records with the state: askers in this process are given the object itself. They change nothing in it either.
+   */
   | { kind: 'reply'; reply: AccountReply }
   /**
    * Apply the change, then make the reply from the new state. `uses` are blobs the account did not use before: their references

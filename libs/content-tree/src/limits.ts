@@ -60,6 +60,8 @@ export const orderBytesMax = 24 * 1024 * 1024
 export const orderedFolderMin = 64
 /** Rows looked at before long work lets others run: about a millisecond. */
 export const rowsPerSlice = 4_096
+/** UTF-16 units of names and tags compared before long work lets others run: tags may take 2,500 a row. A few milliseconds. */
+export const comparedUnitsPerSlice = 128 * 1024
 /** Items made before long work lets others run: about a millisecond. */
 export const itemsPerSlice = 1_024
 /** Entries of a manifest made or encoded in one go: a few milliseconds. */

@@ -6,6 +6,7 @@ import type { FileColumns, Item, ListingPage, ReadContent } from '@holdfast/wire
 import { answerBytes } from './answer-bytes.ts'
 import { fileColumns, fitsColumns } from './file-columns.ts'
 import {
+  comparedUnitsPerSlice,
   deeperBytesMax,
   deeperLooksBytesMax,
   deeperRowsMax,
@@ -15,6 +16,7 @@ import {
 } from './limits.ts'
 import type { Reading } from './reading.ts'
 import { composed, folded } from './text.ts'
+import type { Tree } from './tree.ts'
 
 type Query = Pick<
   ReadContent,
@@ -72,6 +74,25 @@ export function matches(reading: Reading, row: number, needle: string): boolean 
   return tags !== undefined && folded(tags).includes(needle) && reading.isOpen(row)
 }
 
+/** Says when rows looked at, or their texts, have taken long enough for others to have a turn. */
+export class Looks {
+  #rows = 0
+  #units = 0
+
+  /** Counts a row that `matches` is to look at. */
+  compared({ contents, tags }: Tree, row: number): void {
+    this.#units += (contents.names[row] as string).length + (tags.get(row)?.length ?? 0)
+  }
+
+  /** Counts a row. @returns whether to yield before it */
+  next(): boolean {
+    if (++this.#rows < rowsPerSlice && this.#units < comparedUnitsPerSlice) return false
+    this.#rows = 0
+    this.#units = 0
+    return true
+  }
+}
+
 function* pageOf(
   reading: Reading,
   folder: number,
@@ -86,11 +107,15 @@ function* pageOf(
     return { rows: Array.from({ length: count }, (_, place) => at(start + place)), total: order.length }
   }
   const rows: number[] = []
+  const looks = new Looks()
   let total = 0
   for (let place = 0; place < order.length; place++) {
     const row = at(place)
-    if (place % rowsPerSlice === rowsPerSlice - 1) yield
-    if (wanted !== undefined && !wanted(row)) continue
+    if (looks.next()) yield
+    if (wanted !== undefined) {
+      looks.compared(reading.tree, row)
+      if (!wanted(row)) continue
+    }
     if (!reading.isShown(row)) continue
     if (total >= start && rows.length < query.pageSize) rows.push(row)
     total++

@@ -1,7 +1,6 @@
 /** Search below a folder: names and tags, newest first. Folders the reader may not read are found, not looked into. */
 import type { SearchContents, SearchView } from '@holdfast/wire'
-import { rowsPerSlice } from './limits.ts'
-import { matches } from './listing.ts'
+import { Looks, matches } from './listing.ts'
 import { sortInSlices } from './listing-order.ts'
 import type { Reading } from './reading.ts'
 import { folded } from './text.ts'
@@ -42,10 +41,11 @@ function* hits(reading: Reading, folder: number, query: SearchContents): Generat
   const to = query.createTimeTo ?? Number.POSITIVE_INFINITY
   const rows: number[] = []
   const open = [folder]
-  let seen = 0
+  const looks = new Looks()
   for (let at = open.pop(); at !== undefined; at = open.pop()) {
     for (const row of tree.children(at)) {
-      if (++seen % rowsPerSlice === 0) yield
+      if (looks.next()) yield
+      looks.compared(tree, row)
       if (!reading.isShown(row)) continue
       const created = tree.contents.created[row] as number
       if (created >= from && created <= to && matches(reading, row, needle)) rows.push(row)

@@ -1,7 +1,7 @@
 /** Queries: listings, search, files, manifests, direct links, and who is shown what. */
 import { createHash } from 'node:crypto'
 import {
-  type AccountReply,
+  AccountReply,
   type ContentView,
   type DirectLink,
   type Item,
@@ -10,6 +10,7 @@ import {
   SortField,
 } from '@holdfast/wire'
 import t from 'tap'
+import { comparedUnitsPerSlice } from '../src/limits.ts'
 import { sortInSlices } from '../src/listing-order.ts'
 import { blobOf, firstPage, operator, passwordOf, sent, system, visitor, type Who, World } from './world.ts'
 
@@ -812,4 +813,96 @@ t.test('an answer has 8 MiB of direct links, and one item always has all of its 
   const linksOf = (items: Item[]) => items.map((item) => item.directLinks.length).sort()
   t.same(linksOf(world.read(operator, root).children), [0, 60, 60])
   for (const { id } of folders) t.equal(world.read(operator, id).directLinks.length, 60)
+})
+
+t.test('an answer stays as it was made, whatever changes later', async (t) => {
+  const world = new World()
+  const root = world.create()
+  world.ask(operator, { setAccount: { recycleBin: true } })
+  const top = world.folder(root, { name: 'top', isPublic: true })
+  const inner = world.folder(top.id, { name: 'inner' })
+  const file = world.file(top.id, 'before', blobOf('before'))
+  const plain = world.file(top.id, 'plain before')
+  const binned = world.file(top.id, 'binned')
+  world.ask(operator, { deleteContents: { contentIds: [binned.id] } })
+  const user = { user: 'reader', salt: Buffer.alloc(16, 1), hash: Buffer.alloc(32, 1) }
+  const put = (contentId: string, linkId?: string, domain = 'before.example') => {
+    const record = { ...link, domainsAllowed: [domain], auth: [user] }
+    const { result } = world.ask(operator, {
+      putDirectLink: { contentId, link: record, ...(linkId === undefined ? {} : { linkId }) },
+    })
+    if (result.$case !== 'directLink') throw new Error(JSON.stringify(result))
+    return result.value.link?.id as string
+  }
+  const links = [top.id, inner.id, file.id].map((id) => ({ id, linkId: put(id) }))
+  const opened = world.ask(operator, { putDirectLink: { contentId: top.id, link } }).result
+  const openLink = opened.$case === 'directLink' ? (opened.value.link?.id ?? '') : ''
+  for (const { id } of links) set(world, id, { $case: 'tags', value: 'before' })
+  set(world, inner.id, { $case: 'description', value: 'before' })
+  password(world, top.id, 'before')
+  const opens = sent('before')
+  const page = { ...firstPage, contentId: top.id, maxDepth: 3 }
+  const encoded = (reply: AccountReply) => Buffer.from(AccountReply.encode(reply).finish()).toString('latin1')
+  const short = { page: 1, pageSize: 9 }
+  const asked = [
+    world.request(operator, { readContent: page }),
+    world.request(operator, { readContent: { ...page, columns: true } }),
+    world.request(visitor, { readContent: { ...page, password: opens } }),
+    world.request(operator, { readContent: { ...page, contentId: file.id } }),
+    world.request(operator, { searchContents: { contentId: root, searchedString: 'before', ...short } }),
+    world.request(operator, { openFile: { contentId: file.id } }),
+    world.request(visitor, { openFile: { contentId: file.id, password: opens } }),
+    world.request(visitor, { openDirectLink: { contentId: top.id, linkId: openLink, sourceIp: '10.0.0.1' } }),
+    world.request(operator, { takeManifest: { contentIds: [top.id] } }),
+    world.request(operator, { readBin: {} }),
+    world.request(operator, { getAccount: {} }),
+  ]
+  const answers = asked.map((request) => {
+    const outcome = world.decide(request)
+    if (outcome.kind !== 'reply') throw new Error(outcome.kind)
+    const operation = request.operation?.$case ?? ''
+    t.not(outcome.reply.result?.$case, 'refusal', operation)
+    return { operation, reply: outcome.reply, before: encoded(outcome.reply) }
+  })
+  for (const { id, linkId } of links) {
+    put(id, linkId, 'after.example')
+    put(id)
+    set(world, id, { $case: 'name', value: 'after' })
+    set(world, id, { $case: 'tags', value: 'after' })
+  }
+  set(world, inner.id, { $case: 'description', value: 'after' })
+  set(world, plain.id, { $case: 'name', value: 'plain after' })
+  password(world, top.id, 'after')
+  password(world, inner.id, 'after')
+  expire(world, inner.id, 50)
+  for (const { id, linkId } of links)
+    t.equal(world.status(operator, { deleteDirectLink: { contentId: id, linkId } }), 'ok')
+  world.ask(operator, { setAccount: { recycleBin: false, tier: 'premium' } })
+  world.ask(operator, { deleteContents: { contentIds: [top.id, binned.id] } })
+  world.settle()
+  // Rows and blobs that were freed are used again.
+  for (let n = 0; n < 20; n++) world.file(world.folder(root).id, `again ${n}`)
+  for (const { operation, reply, before } of answers) t.equal(encoded(reply), before, operation)
+})
+
+t.test('filters and search compare long tags in slices', async (t) => {
+  const world = new World()
+  const root = world.create()
+  const tags = Array.from({ length: 50 }, (_, n) => `${n}`.padEnd(25, 'x')).join(',')
+  const count = 300
+  for (let n = 0; n < count; n++) set(world, world.folder(root).id, { $case: 'tags', value: tags })
+  const leastSlices = Math.floor((count * tags.length) / comparedUnitsPerSlice)
+  const slicesOf = (ask: Parameters<World['request']>[1]) => {
+    const outcome = world.state.decide(world.request(operator, ask), world.context())
+    if (outcome.kind !== 'slices') return 0
+    for (let slices = 1; ; slices++) if (outcome.steps.next().done === true) return slices
+  }
+  t.ok(leastSlices > 1)
+  const filtered = slicesOf({ readContent: { ...firstPage, contentId: root, contentFilter: 'none' } })
+  t.ok(filtered >= leastSlices, `${filtered} of a listing`)
+  const query = { contentId: root, searchedString: 'none', page: 1, pageSize: 9 }
+  const searched = slicesOf({ searchContents: query })
+  t.ok(searched >= leastSlices, `${searched} of a search`)
+  const plain = slicesOf({ readContent: { ...firstPage, contentId: root } })
+  t.equal(plain, 0, 'a page that nothing is looked for in comes at once')
 })
