@@ -1,5 +1,6 @@
+import { AnswerBudget } from '@holdfast/http-kit'
 import { Fault } from '@holdfast/kernel'
-import { SetAccount } from '@holdfast/wire'
+import { DirectLink, SetAccount, type UpdateContent } from '@holdfast/wire'
 import t from 'tap'
 import { type Guest, sha256, world } from './world.ts'
 
@@ -512,4 +513,80 @@ t.test('a website token draws on the budget of the pages path', async (t) => {
     status: 'error-rateLimit',
   })
   t.equal((await ask('GET', `/contents/${open.id}`, { token: ann.token })).code, 200)
+})
+
+/** Lets `change` happen before the second slice of the next answer is made. */
+class BetweenSlices extends AnswerBudget {
+  change: (() => Promise<void>) | undefined
+  changed = 0
+
+  override open(...network: Parameters<AnswerBudget['open']>) {
+    const share = super.open(...network)
+    const take = share.take.bind(share)
+    let taken = 0
+    share.take = (bytes) => {
+      const room = take(bytes)
+      const { change } = this
+      if (++taken !== 2 || change === undefined) return room
+      this.change = undefined
+      return Promise.resolve(room).then(async () => {
+        await change()
+        this.changed++
+      })
+    }
+    return share
+  }
+}
+
+t.test('a listing under way stays what it was when it began', async (t) => {
+  const answers = new BetweenSlices()
+  const { ask, command, file, folder, guest } = world(t, { answers })
+  const owner = await guest('premium')
+  const { token } = owner
+  const top = await folder(owner, owner.rootFolder)
+  const long = '\u{1f4c4}'.repeat(2_000)
+  const ids: string[] = []
+  for (let n = 0; n < 250; n++) {
+    const { id } = await folder(owner, top.id, { folderName: `before ${n}` })
+    await update(id, { $case: 'description', value: long })
+    ids.push(id)
+  }
+  const last = (await file(owner, top.id, 'last before')).id
+  await update(last, { $case: 'tags', value: 'before' })
+  const plain = (await file(owner, top.id, 'plain before')).id
+  const linked = [last, ...ids.slice(-5)]
+  const links = await Promise.all(linked.map((id) => putLink(id, 'before.example')))
+  const url = `/contents/${top.id}?sortField=name&sortDirection=1`
+  const before = await ask('GET', url, { token })
+  t.equal(Object.keys(before.data.children).length, 252)
+  answers.change = async () => {
+    for (const [at, id] of linked.entries()) {
+      await putLink(id, 'after.example', links[at])
+      await putLink(id, 'more.example')
+    }
+    for (const id of ids) {
+      await update(id, { $case: 'name', value: 'after' })
+      await update(id, { $case: 'description', value: 'after' })
+    }
+    for (const id of [last, plain]) await update(id, { $case: 'name', value: 'after' })
+    const contentIds = [...ids.slice(50), last, plain]
+    await command(owner.id, { $case: 'deleteContents', value: { contentIds, permanent: true } as never })
+    for (let n = 0; n < 10; n++) await folder(owner, top.id, { folderName: `new ${n}` })
+  }
+  const during = await ask('GET', url, { token })
+  t.equal(answers.changed, 1)
+  // But for the moment at which its links end.
+  const textOf = ({ data }: typeof before) => JSON.stringify(data).replace(/\?c=[\w-]+/g, '')
+  t.equal(textOf(during), textOf(before))
+  t.not(Object.keys((await ask('GET', url, { token })).data.children).length, 252)
+
+  async function update(contentId: string, attribute: UpdateContent['attribute']) {
+    await command(owner.id, { $case: 'updateContent', value: { contentId, attribute } })
+  }
+
+  async function putLink(contentId: string, domain: string, linkId?: string): Promise<string> {
+    const link = DirectLink.fromPartial({ domainsAllowed: [domain] })
+    const made = await command(owner.id, { $case: 'putDirectLink', value: { contentId, link, linkId } })
+    return made?.$case === 'directLink' ? (made.value.link?.id ?? '') : ''
+  }
 })

@@ -1,9 +1,9 @@
 /** The API host over the real runtime and core, on memory stores. Time can be moved on. */
 import { createHash } from 'node:crypto'
-import { type AccountClient, AccountHost, RoutedAccountClient } from '@holdfast/actor-runtime'
+import { type AccountClient, AccountHost, type LocalHost, RoutedAccountClient } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates } from '@holdfast/content-tree'
-import { createRateLimits, type RateLimitPolicies } from '@holdfast/http-kit'
+import { type AnswerBudget, createRateLimits, type RateLimitPolicies } from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { Keyring, mintRequestId, systemClock } from '@holdfast/kernel'
 import { type AccountRequest, SetAccount } from '@holdfast/wire'
@@ -35,6 +35,8 @@ export interface WorldOptions {
   contentsMax?: number
   /** Instead of the real runtime's. */
   accounts?: AccountClient
+  /** Of answers under way. */
+  answers?: AnswerBudget
   /** Before each call of the real one. */
   beforeCall?: (request: { operation?: AccountRequest['operation'] }) => void
 }
@@ -70,7 +72,17 @@ export function world(t: Test, options: WorldOptions = {}) {
     clock,
   })
   host.start()
-  const routed = new RoutedAccountClient({ bus, hostOf: () => 'one', clock })
+  const local: LocalHost = {
+    hostId: 'one',
+    ask: (message) => host.ask(message),
+    take: (request) => host.take(request),
+  }
+  const routed = new RoutedAccountClient({
+    bus,
+    hostOf: () => 'one',
+    clock,
+    local,
+  })
   const accounts: AccountClient = options.accounts ?? {
     call: async (request, rest) => {
       options.beforeCall?.(request)
@@ -81,6 +93,14 @@ export function world(t: Test, options: WorldOptions = {}) {
     accounts,
     keyring,
     lookups,
+    ...(options.answers === undefined
+      ? {}
+      : {
+          budgets: {
+            answers: options.answers,
+            connections: { max: 1_024, perNetworkMax: 1_024 },
+          },
+        }),
     limits: createRateLimits(policies ? { mode: 'default', clock, policies } : { mode: 'off', clock }),
     log: pino({ level: process.env.LOG ?? 'silent' }),
     metrics: new Registry(),

@@ -214,7 +214,7 @@ export class AccountHost implements AccountMoments {
     return new Promise((resolve) => {
       if (this.#closing !== undefined)
         resolve({ result: { $case: 'unavailable', value: { overloaded: false } } })
-      else this.#admit(request, (answer) => resolve(decodedAnswer(answer)))
+      else this.#admit(request, (answer) => resolve(decodedAnswer(answer)), { inProcess: true })
     })
   }
 
@@ -233,7 +233,11 @@ export class AccountHost implements AccountMoments {
     return undefined
   }
 
-  #admit(request: AccountRequest, answered: (answer: Answer) => void): void {
+  #admit(
+    request: AccountRequest,
+    answered: (answer: Answer) => void,
+    kind: { inProcess?: boolean } = {},
+  ): void {
     const { limits, metrics, clock } = this.#services
     const host = this.#elsewhere(request.accountId)
     if (host !== undefined) {
@@ -251,13 +255,14 @@ export class AccountHost implements AccountMoments {
     this.#requests++
     actor.admitted()
     metrics.requested({ depth: actor.inHand })
-    const ask = new Ask(request, (answer) => {
+    const ended = (answer: Answer) => {
       this.#requests--
       if (visits) this.#visitors.left(request)
       actor.lastUsedMs = clock.monotonic()
       actor.answered()
       answered(answer)
-    })
+    }
+    const ask = new Ask(request, ended, kind)
     actor.submit(ask)
   }
 

@@ -327,7 +327,9 @@ export class Activation {
     const { codes, legacyCodes } = this.#services
     switch (outcome.kind) {
       case 'reply':
-        this.#answerWhenDurable(ask, encodeReply(outcome.reply))
+        // Encoding and decoding a listing of 13 MB holds the loop for some 100 ms. A reply may share
+        // texts and records with the state, which replaces them and never changes them.
+        this.#answerWhenDurable(ask, ask.inProcess ? outcome.reply : encodeReply(outcome.reply))
         break
       case 'change':
         codes.burn(shown.codes, outcome.codesUsed)

@@ -1,5 +1,5 @@
 /** One request in hand: from its arrival to its one answer. */
-import { AccountReply, type AccountRequest } from '@holdfast/wire'
+import { AccountReply, type AccountRequest, type Item } from '@holdfast/wire'
 import type { CodeRange } from './code-leases.ts'
 
 /** Encoded, or as it was made for this request alone: then it needs no encoding where the asker is in this process. */
@@ -8,6 +8,8 @@ export type Answer = Uint8Array | AccountReply
 export class Ask {
   readonly request: AccountRequest
   readonly #answered: (answer: Answer) => void
+  /** Its answer needs no encoding. */
+  readonly inProcess: boolean
   #done = false
 
   /** Counters of its own, when it asked for more than a decision is shown. */
@@ -19,9 +21,14 @@ export class Ask {
   decisions = 0
 
   /** @param answered called once. */
-  constructor(request: AccountRequest, answered: (answer: Answer) => void) {
+  constructor(
+    request: AccountRequest,
+    answered: (answer: Answer) => void,
+    { inProcess = false }: { inProcess?: boolean } = {},
+  ) {
     this.request = request
     this.#answered = answered
+    this.inProcess = inProcess
   }
 
   get done(): boolean {
@@ -68,7 +75,40 @@ export function decodedAnswer(answer: Answer): AccountReply {
 /** Of one that is not encoded: an item with a long description and its tags. */
 const unencodedBytes = 4 * 1024
 
+/** Of an item or a hit in a list, also as a row of columns. Its texts are those of the state. */
+const listedBytes = 1024
+/** Of a content's id in columns. */
+const idBytes = 16
+
 /** What an answer that waits weighs. */
 export function bytesOfAnswer(answer: Answer): number {
-  return answer instanceof Uint8Array ? answer.length : unencodedBytes
+  if (answer instanceof Uint8Array) return answer.length
+  return unencodedBytes + listedBytes * listedIn(answer) + pageBytesOf(answer)
+}
+
+function listedIn({ result }: AccountReply): number {
+  switch (result?.$case) {
+    case 'content':
+      return itemsBelow(result.value.item) + (result.value.files?.ids.length ?? 0) / idBytes
+    case 'items':
+      return result.value.items.length
+    case 'search':
+      return result.value.hits.length
+    case 'copy':
+      return result.value.results.length
+    case 'manifest':
+      return result.value.manifests.reduce((sum, { entries }) => sum + entries.length, 0)
+    default:
+      return 0
+  }
+}
+
+function pageBytesOf({ result }: AccountReply): number {
+  return result?.$case === 'archive' ? result.value.pages.reduce((sum, { length }) => sum + length, 0) : 0
+}
+
+function itemsBelow(item: Item | undefined): number {
+  let count = 0
+  for (const child of item?.children ?? []) count += 1 + itemsBelow(child)
+  return count
 }

@@ -1,4 +1,4 @@
-export { RoutedAccountClient, type RoutedAccountClientOptions } from './account-client.ts'
+export { type LocalHost, RoutedAccountClient, type RoutedAccountClientOptions } from './account-client.ts'
 export { AccountHost, type AccountHostOptions } from './account-host.ts'
 export { replicaOperations } from './account-replicas.ts'
 export type { AccountClient, AccountMoments } from './contract.ts'

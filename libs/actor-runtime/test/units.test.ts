@@ -2,9 +2,10 @@
 
 import { maxEventBytes } from '@holdfast/journal'
 import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
-import { Change } from '@holdfast/wire'
+import { type AccountReply, Change, type FileColumns, type Item } from '@holdfast/wire'
 import fc from 'fast-check'
 import t from 'tap'
+import { bytesOfAnswer } from '../src/ask.ts'
 import { CodeLeases, widthOf } from '../src/code-leases.ts'
 import { DueAccounts } from '../src/due-accounts.ts'
 import { cutPages, decodeRow, digestOf, encodeRow } from '../src/flush-row.ts'
@@ -246,4 +247,26 @@ t.test('what a host tells of itself adds up', async (t) => {
   t.equal(told.passivated, 1)
   t.ok(told.checkpointed >= 1)
   t.ok(told.flushed >= 9 && told.changes >= told.flushed)
+})
+
+t.test('an answer that is not encoded weighs what it lists', (t) => {
+  const files = { ids: Buffer.alloc(16 * 1_000) } as FileColumns
+  const item = { children: [{ children: [] as Item[] }, { children: [{ children: [] as Item[] }] }] } as Item
+  const weigh = (result: unknown) => bytesOfAnswer({ result } as AccountReply)
+  const empty = weigh({ $case: 'done', value: {} })
+  const one = weigh({ $case: 'items', value: { items: [item] } }) - empty
+  t.ok(one > 0)
+  t.equal(weigh({ $case: 'content', value: { item, files } }) - empty, 1_003 * one)
+  t.equal(weigh({ $case: 'search', value: { hits: [1, 2] } }) - empty, 2 * one)
+  t.equal(weigh({ $case: 'copy', value: { results: [1, 2] } }) - empty, 2 * one)
+  t.equal(
+    weigh({ $case: 'manifest', value: { manifests: [{ entries: [1] }, { entries: [1, 2] }] } }) - empty,
+    3 * one,
+  )
+  t.equal(
+    weigh({ $case: 'archive', value: { pages: [Buffer.alloc(5_000), Buffer.alloc(70)] } }) - empty,
+    5_070,
+  )
+  t.equal(bytesOfAnswer(Buffer.alloc(77)), 77)
+  t.end()
 })
