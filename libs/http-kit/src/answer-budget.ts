@@ -15,6 +15,7 @@
 import { type Clock, systemClock } from '@holdfast/kernel'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { Refusal } from './refusals.ts'
+import { Turns } from './turns.ts'
 
 export interface AnswerBudgetOptions {
   metrics?: Registry
@@ -43,6 +44,8 @@ export interface AnswerShare {
   take(bytes: number): Promise<void> | undefined
   /** As `take`, without a wait and past every bound: for bytes that are there already. */
   keep(bytes: number): void
+  /** Makes a piece of it when it is the network's turn, see `Turns`. */
+  make<T>(piece: () => T): Promise<T>
   /** Gives everything back. A second call does nothing. */
   close(): void
 }
@@ -64,6 +67,8 @@ interface Wait {
 export class AnswerBudget {
   readonly #options: typeof defaults
   readonly #clock: Clock
+  /** @internal */
+  readonly turns: Turns
   readonly #networks = new Map<string, Network>()
   /** Those of whom somebody waits. */
   readonly #waiting = new Set<Network>()
@@ -74,6 +79,7 @@ export class AnswerBudget {
   constructor({ metrics, clock = systemClock, ...options }: AnswerBudgetOptions = {}) {
     this.#options = { ...defaults, ...options }
     this.#clock = clock
+    this.turns = new Turns(clock)
     this.#dropped = metrics === undefined ? undefined : this.#measured(metrics)
   }
 
@@ -274,6 +280,10 @@ class Share implements AnswerShare {
     this.held = bytes
     this.#sinceMs = this.#budget.nowMs()
     this.#budget.hold(this.network, more)
+  }
+
+  make<T>(piece: () => T): Promise<T> {
+    return this.#budget.turns.take(this.network.name, piece)
   }
 
   close(): void {

@@ -2,8 +2,8 @@
  * Answers that are written as JSON when they are sent, piece by piece if they are large.
  *
  * Up to 1 MiB, which is more than a page of 1,000 plain files, an answer is one buffer that fastify sends. A larger one goes out in
- * slices: one is made, written, and waited for until the socket has taken it; then the loop turns before the next is made. So no
- * answer holds the loop for more than a few milliseconds, and a reader that does not read keeps one slice in memory. What is made and
+ * slices: one is made, written, and waited for until the socket has taken it; then the answer queues for the next (`Turns`). So all
+ * answers together hold the loop for a few milliseconds, and a reader that does not read keeps one slice in memory. What is made and
  * not yet with its reader draws on the process' `AnswerBudget`, room being taken before anything is made.
  */
 import { once } from 'node:events'
@@ -102,7 +102,8 @@ export async function sendWritten(
   const share = shareOf(request, reply, budget)
   const room = share.take(Math.min(answer.bytes, wholeBytesMax))
   if (room !== undefined) await room
-  if (steps.next().done !== true) return await sendSlices(request, reply, { steps, json, charge, share })
+  if (!(await share.make(() => steps.next().done === true)))
+    return await sendSlices(request, reply, { steps, json, charge, share })
   const bytes = json.done()
   share.keep(bytes.length)
   return whole(reply, bytes)
@@ -157,11 +158,10 @@ async function writeSlices(response: ServerResponse, { steps, json, share, charg
     share.keep(piece.length)
     if (!response.write(piece)) await drained(response)
     if (done || response.destroyed) return
-    await new Promise((resolve) => setImmediate(resolve))
     const room = share.take(sliceBytes)
     if (room !== undefined) await room
     charge()
-    done = steps.next().done === true
+    done = await share.make(() => response.destroyed || steps.next().done === true)
   }
 }
 

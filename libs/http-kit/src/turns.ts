@@ -1,0 +1,68 @@
+/**
+ * Long work in pieces: each turn of the loop takes a few milliseconds of it, and everything else gets the rest.
+ *
+ * It is not enough that each piece of an answer waits for the loop to turn: the pieces of a hundred answers would still run one
+ * behind the other in every turn. So they queue here, and networks take turns.
+ */
+import { type Clock, systemClock } from '@holdfast/kernel'
+
+/** Of a turn of the loop. What is short and asks for ten turns is answered after 40 ms at most. */
+const turnMs = 4
+
+type Piece = () => void
+
+export class Turns {
+  readonly #clock: Pick<Clock, 'monotonic'>
+  /** By network. The first one's piece is next. */
+  readonly #waiting = new Map<string, Piece[]>()
+  #spentMs = 0
+  #turning = false
+
+  constructor(clock: Pick<Clock, 'monotonic'> = systemClock) {
+    this.#clock = clock
+  }
+
+  /** Runs the piece when it is the network's turn: at once when nothing has taken this turn's time. */
+  take<T>(network: string, piece: () => T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const run = () => {
+        try {
+          resolve(piece())
+        } catch (error) {
+          reject(error)
+        }
+      }
+      const waiting = this.#waiting.get(network)
+      if (waiting === undefined) this.#waiting.set(network, [run])
+      else waiting.push(run)
+      this.#run()
+    })
+  }
+
+  #run(): void {
+    while (this.#spentMs < turnMs) {
+      const piece = this.#shift()
+      if (piece === undefined) break
+      const startedMs = this.#clock.monotonic()
+      piece()
+      this.#spentMs += this.#clock.monotonic() - startedMs
+    }
+    if (this.#turning) return
+    this.#turning = true
+    setImmediate(() => {
+      this.#turning = false
+      this.#spentMs = 0
+      if (this.#waiting.size > 0) this.#run()
+    })
+  }
+
+  #shift(): Piece | undefined {
+    for (const [network, waiting] of this.#waiting) {
+      const piece = waiting.shift()
+      this.#waiting.delete(network)
+      if (waiting.length > 0) this.#waiting.set(network, waiting)
+      return piece
+    }
+    return undefined
+  }
+}
