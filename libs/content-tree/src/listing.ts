@@ -157,6 +157,7 @@ function* fillBelow(
       }
       const bytes = bytesBelow(reading, row, Math.min(bytesLeft, looksBytesLeft))
       looksBytesLeft -= bytes
+      looked += bytes / bytesLikeAnItem
       if (looksBytesLeft < 0) return
       if (bytes > bytesLeft) continue
       left -= item.childrenCount
@@ -169,6 +170,9 @@ function* fillBelow(
     level = next
   }
 }
+
+/** Counting so many takes as long as making an item does: texts are looked at unit by unit. */
+const bytesLikeAnItem = 1_024
 
 /** What a folder's children take in the answer; stops past `most`. */
 function bytesBelow(reading: Reading, folder: number, most: number): number {

@@ -798,6 +798,24 @@ t.test('what does not fit into the deeper levels is counted up to 8 MiB, then al
   )
 })
 
+t.test('counting long texts lets others run about every MiB', async (t) => {
+  const world = new World()
+  const root = world.create()
+  for (let n = 0; n < 24; n++) {
+    const { id } = world.folder(root, { name: `folder ${n}` })
+    for (let m = 0; m < 32; m++) {
+      const below = world.folder(id, { name: `${n} ${m}` })
+      set(world, below.id, { $case: 'description', value: '\u{1F600}'.repeat(2_000) })
+    }
+  }
+  const request = world.request(operator, { readContent: { ...firstPage, contentId: root, maxDepth: 16 } })
+  const outcome = world.state.decide(request, world.context())
+  if (outcome.kind !== 'slices') throw new Error(`${outcome.kind} instead of slices`)
+  let slices = 1
+  while (outcome.steps.next().done !== true) slices++
+  t.ok(slices >= 5, `6 MiB were looked at in ${slices} slices`)
+})
+
 t.test('an answer has 8 MiB of direct links, and one item always has all of its own', async (t) => {
   const world = new World()
   const root = world.create()
