@@ -6,6 +6,7 @@
  * - A listener has a maximum, and a network (IPv6: a /64) has a smaller one. At its own maximum a network loses its connection that
  *   idles longest; when none idles the new one is refused.
  * - Above half of the maximum the listener is scarce: with each newcomer, the longest idle connection of the network that has the most is closed.
+ *   All connections that have never sent a whole request head count as one network here, and at the maximum they go however young.
  * - At the maximum, when none of that network idles, its slowest connection is closed, as long as that network has more than the newcomer's.
  *   Only then is a newcomer refused.
  * - Idle is a connection without a whole request head: silent, kept alive, or in the middle of its headers. A request that waits for us is never
@@ -63,6 +64,8 @@ export interface ConnectionsParts {
 interface Network {
   name: string
   open: Set<Connection>
+  /** Those that have never sent a whole request head, the oldest first. */
+  silent: Set<Connection>
   /** Its connections are not its own. */
   isProxy: boolean
 }
@@ -77,6 +80,8 @@ export class Connections {
   /** Requests under way behind proxies, by the client's network. */
   readonly #clients = new Map<string, number>()
   readonly #figures: ReturnType<typeof connectionFigures>
+  /** Those of all networks but proxies. */
+  readonly #silent = new Set<Connection>()
   #open = 0
   #looking: NodeJS.Timeout | undefined
 
@@ -132,6 +137,7 @@ export class Connections {
 
   #begin(connection: Connection, response: ServerResponse): void {
     connection.running = response
+    this.#speaks(connection)
     response.once('close', answered)
     this.#parts.handle(response.req, response)
   }
@@ -180,7 +186,7 @@ export class Connections {
     }
     const proxied = isProxy(address)
     const name = proxied ? `proxy ${address}` : networkOf(address)
-    const network = this.#networks.get(name) ?? { name, open: new Set(), isProxy: proxied }
+    const network = this.#networks.get(name) ?? { name, open: new Set(), silent: new Set(), isProxy: proxied }
     if (!proxied && network.open.size >= limits.perNetworkMax && !this.#closeIdle(network, 'network')) {
       this.#refused('network')
       refuse(socket, 'error-rateLimit')
@@ -195,6 +201,10 @@ export class Connections {
     const connection = new Connection(this, { socket, network, nowMs: this.#clock.monotonic() })
     socket[heldBy] = connection
     network.open.add(connection)
+    if (!proxied) {
+      network.silent.add(connection)
+      this.#silent.add(connection)
+    }
     this.#open++
     this.#figures.open.set({ host: this.#parts.host }, this.#open)
     socket.once('close', () => this.#leave(connection))
@@ -203,11 +213,18 @@ export class Connections {
   #leave(connection: Connection): void {
     const { network } = connection
     if (!network.open.delete(connection)) return
+    this.#speaks(connection)
     this.#open--
     this.#figures.open.set({ host: this.#parts.host }, this.#open)
     if (network.open.size === 0) this.#networks.delete(network.name)
     connection.ahead.length = 0
     if (connection.client !== undefined) this.#leaveClient(connection)
+  }
+
+  /** Is silent no more. */
+  #speaks(connection: Connection): void {
+    connection.network.silent.delete(connection)
+    this.#silent.delete(connection)
   }
 
   /** @returns whether there is room for one more */
@@ -216,7 +233,10 @@ export class Connections {
     if (this.#open + 1 <= max / 2) return true
     this.#lookSoon()
     const largest = this.#largest()
-    if (largest !== undefined && largest.open.size > newcomer.open.size) this.#closeIdle(largest, 'idle')
+    // Together they count as one network: many with one each must not make those the largest who use theirs.
+    if (this.#silent.size >= (largest?.open.size ?? 0))
+      this.#closeSilent(newcomer, this.#open < max ? idleMs : 0)
+    else if (largest !== undefined && largest.open.size > newcomer.open.size) this.#closeIdle(largest, 'idle')
     if (this.#open < max) return true
     if (largest !== undefined && largest.open.size > newcomer.open.size + 1 && this.#closeSlowest(largest))
       return true
@@ -228,6 +248,14 @@ export class Connections {
     for (const network of this.#networks.values())
       if (!network.isProxy && network.open.size > (largest?.open.size ?? 0)) largest = network
     return largest
+  }
+
+  /** The newcomer's own before others': one network that comes again and again must not displace who is about to send. */
+  #closeSilent(newcomer: Network, afterMs: number): boolean {
+    const [oldest] = newcomer.silent.size > 0 ? newcomer.silent : this.#silent
+    if (oldest === undefined || this.#clock.monotonic() - oldest.sinceMs < afterMs) return false
+    this.#evict(oldest, 'silent')
+    return true
   }
 
   /** The one that idles longest. */
@@ -275,7 +303,7 @@ export class Connections {
     return true
   }
 
-  #evict(connection: Connection, reason: 'idle' | 'network' | 'slow'): void {
+  #evict(connection: Connection, reason: 'idle' | 'network' | 'silent' | 'slow'): void {
     this.#figures.evicted.inc({ host: this.#parts.host, reason })
     connection.socket.destroy()
     // Its close comes later; the place is free now.

@@ -174,9 +174,13 @@ t.test('a network at its maximum loses its longest idle connection, or is refuse
 t.test('above half of the maximum the largest network gives up idle connections for newcomers', async (t) => {
   const held = await listening(t, { connections: { max: 10, perNetworkMax: 100 } })
   const idlers: Client[] = []
-  for (let at = 0; at < 4; at++) idlers.push(await held.dial('127.0.0.9'))
+  for (let at = 0; at < 5; at++) {
+    const client = await held.dial('127.0.0.9')
+    client.socket.write(get('/now'))
+    await until(() => client.received().includes('200'))
+    idlers.push(client)
+  }
   // Half a head is idle, too.
-  idlers.push(await held.dial('127.0.0.9'))
   idlers[4]?.socket.write('GET / HTTP/1.1\r\nHost:')
   await until(async () => (await open(held)) === 5)
   await idle()
@@ -189,6 +193,41 @@ t.test('above half of the maximum the largest network gives up idle connections 
   t.equal(await evicted(held, 'idle'), 4)
   t.equal(await open(held), 5)
 })
+
+t.test(
+  'those that never ask for anything go before those in use, however many networks they come from',
+  async (t) => {
+    const held = await listening(t, { connections: { max: 16, perNetworkMax: 100 } })
+    const used: Client[] = []
+    for (let at = 0; at < 3; at++) {
+      const client = await held.dial('127.0.0.9')
+      client.socket.write(get('/now'))
+      await until(() => client.received().includes('200'))
+      used.push(client)
+    }
+    await idle()
+    // One from each network, more than there is room for; half a head is silence, too.
+    const silent: Client[] = []
+    for (let at = 1; at <= 30; at++) {
+      const client = await held.dial(`127.0.1.${at}`)
+      client.socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-')
+      silent.push(client)
+    }
+    await until(() => silent.filter((client) => client.isOpen()).length <= 13)
+    const newcomer = await held.dial('127.0.0.8')
+    newcomer.socket.write(get('/now'))
+    await until(() => newcomer.received().includes('200') || !newcomer.isOpen())
+    t.ok(newcomer.isOpen(), 'there is room for a newcomer')
+    t.same(
+      used.map((client) => client.isOpen()),
+      [true, true, true],
+      'those in use stay',
+    )
+    t.equal(await refused(held, 'full'), 0)
+    t.equal(await evicted(held, 'idle'), 0)
+    t.equal(await evicted(held, 'silent'), 18)
+  },
+)
 
 t.test(
   'a full host closes slow connections of the largest network; a request that waits for us stays',
