@@ -232,12 +232,13 @@ export class FormScanner {
 
   /** Where the bytes begin that may be the first part of a delimiter. */
   #undecided(bytes: Buffer, at: number): number {
-    const earliest = Math.max(at, bytes.length - this.#delimiter.length + 1)
-    for (let start = bytes.indexOf(cr, earliest); start >= 0; start = bytes.indexOf(cr, start + 1)) {
-      const tail = bytes.subarray(start)
-      if (tail.equals(this.#delimiter.subarray(0, tail.length))) return start
-    }
-    return bytes.length
+    const delimiter = this.#delimiter
+    const earliest = Math.max(at, bytes.length - delimiter.length + 1)
+    if (bytes.indexOf(cr, earliest) < 0) return bytes.length
+    // A delimiter has one CR, its first byte: behind it there is no other.
+    const start = bytes.lastIndexOf(cr)
+    const isPart = delimiter.compare(bytes, start, bytes.length, 0, bytes.length - start) === 0
+    return isPart ? start : bytes.length
   }
 
   #hold(from: number): undefined {
