@@ -5,8 +5,11 @@ import type { Sample } from './users.ts'
 export const limits = {
   /** Others' p99 above their normal p99. */
   latencyMs: 250,
+  /** Where others use the machine: what they do in the seconds of an attack alone adds more than half a second. */
+  lenientLatencyMs: 5_000,
   rssBytes: 200 * 1024 * 1024,
   recoveryMs: 5_000,
+  lenientRecoveryMs: 15_000,
 }
 
 /** A descriptor or two more or less belong to stores and to the users themselves. */
@@ -92,12 +95,12 @@ export function rowOf(measured: Measured, { lenient, latencyJudged }: Judging): 
     ...(measured.restarts > 0 ? [`the service ended ${measured.restarts} times`] : []),
     ...(rssGrowthBytes > limits.rssBytes ? [`RSS grew by ${mebibytes(rssGrowthBytes)} MiB`] : []),
   ]
-  if (timesJudged && recoveryMs > limits.recoveryMs)
-    faults.push(`${tenths(recoveryMs)} s until all was as before, ${tenths(limits.recoveryMs)} s at most`)
-  if (timesJudged && latencyJudged && duringMs > judgedBy + limits.latencyMs)
-    faults.push(
-      `others waited ${Math.round(duringMs)} ms (p99), ${Math.round(judgedBy + limits.latencyMs)} ms at most`,
-    )
+  const recoveryMax = lenient ? limits.lenientRecoveryMs : limits.recoveryMs
+  if (timesJudged && recoveryMs > recoveryMax)
+    faults.push(`${tenths(recoveryMs)} s until all was as before, ${tenths(recoveryMax)} s at most`)
+  const latencyMax = judgedBy + (lenient ? limits.lenientLatencyMs : limits.latencyMs)
+  if (timesJudged && latencyJudged && duringMs > latencyMax)
+    faults.push(`others waited ${Math.round(duringMs)} ms (p99), ${Math.round(latencyMax)} ms at most`)
   const { attack, inputs, connections, acknowledged, restarts } = measured
   return {
     ...{ attack, inputs, connections, acknowledged, restarts },
