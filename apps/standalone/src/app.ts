@@ -74,6 +74,7 @@ export async function startStandalone({
     connectionsPerNetworkMax: config.connections.perNetworkMax,
     networksUnlimited: config.rateLimits === 'off',
   })
+  if (descriptors.warning !== undefined) log.warn(descriptors.warning)
   const dir = await prepareDataDir(config.dataDir, log)
   const metadata = await openMetadata(dir, log)
   opened.defer(() => metadata.close())

@@ -21,6 +21,16 @@ t.test('a start with 64 descriptors says how many it takes, and ends', async (t)
   t.match(ended?.stderr, /may open 64 files, but takes \d+ or more: .*ulimit -n.*LimitNOFILE/)
 })
 
+t.test('with 256 it serves, and says that few connections are left', async (t) => {
+  const service = await startProcess(dataDir(t), {}, { descriptors: 256 })
+  t.teardown(async () => {
+    service.process.kill('SIGKILL')
+    await service.ended
+  })
+  t.equal((await fetch(`${service.admin}/readyz`)).status, 200)
+  t.match(service.stderr(), /may open 256 files, which leaves \d+ connections for each host: raise the limit/)
+})
+
 t.test('with 1,024 it serves, and idle connections shut out neither users nor the operator', async (t) => {
   const service = await startProcess(dataDir(t), {}, { descriptors: 1_024 })
   t.teardown(async () => {

@@ -106,6 +106,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   await using opened = new AsyncDisposableStack()
   const { nodeName: id, region } = config
   const descriptors = clusterDescriptors(config, role)
+  if (descriptors.warning !== undefined) log.warn(descriptors.warning)
   const warn = (message: string) => (error: unknown) => log.warn({ err: error }, message)
 
   const unanswered = new SummedFacts<{ subject: string; error: unknown }>(({ subject, error }, count) =>

@@ -26,6 +26,8 @@ export interface DescriptorBudget {
   connections: { max: number; perNetworkMax: number }
   /** Of the admin host: its own, also when all others are full. */
   adminConnections: { max: number; perNetworkMax: number }
+  /** Said when users get few connections because of the limit; undefined when they get enough. */
+  warning: string | undefined
 }
 
 /** Node itself, its threads and timers, logs, locks, listeners, mails, names that are looked up; and some to spare. 54 to 57 are in use with stores. */
@@ -41,6 +43,8 @@ const clusterDescriptors = 128
 const extents = { least: 8, most: 512, descriptors: 2, share: 1 / 4 }
 /** With fewer a host is of no use. */
 const connectionsLeast = 16
+/** A browser opens six, a sync client four to eight: some ten people at a time. Below it a start warns. */
+const connectionsComfortable = 64
 /** About 20 KB each while they idle. */
 const connectionsMost = 4_096
 const networkShare = 1 / 4
@@ -68,6 +72,7 @@ export function divideDescriptors(limit: number, needs: DescriptorNeeds): Descri
   const all = connectionsMax ?? Math.min(left, connectionsMost * publicHosts)
   const max = publicHosts === 0 ? 0 : Math.max(1, Math.floor(all / publicHosts))
   const byShare = Math.min(networkMost, Math.max(connectionsLeast, Math.floor(max * networkShare)))
+  const isScarce = publicHosts > 0 && connectionsMax === undefined && max < connectionsComfortable
   return {
     openExtentsMax,
     connections: {
@@ -77,6 +82,9 @@ export function divideDescriptors(limit: number, needs: DescriptorNeeds): Descri
         : Math.min(max, needs.connectionsPerNetworkMax ?? byShare),
     },
     adminConnections: { max: adminDescriptors, perNetworkMax: Number.POSITIVE_INFINITY },
+    warning: isScarce
+      ? `the process may open ${limit} files, which leaves ${max} connections for each host: ${advice(recommended)}`
+      : undefined,
   }
 }
 
@@ -84,10 +92,19 @@ function tooFew(limit: number, needed: number, asked: number | undefined): Start
   const cause = asked === undefined ? '' : ` with HOLDFAST_CONNECTIONS_MAX=${asked}`
   return new StartFault(
     'TOO_FEW_DESCRIPTORS',
-    `the process may open ${limit} files, but takes ${needed} or more${cause}: raise the limit ` +
-      '(`ulimit -n 4096` in a shell, `LimitNOFILE=` of a systemd unit, `--ulimit nofile=` of a container)',
+    `the process may open ${limit} files, but takes ${needed} or more${cause}: ${advice(Math.max(recommended, needed))}`,
   )
 }
+
+function advice(files: number): string {
+  return (
+    `raise the limit (\`ulimit -n ${files}\` in a shell, \`LimitNOFILE=${files}\` of a systemd unit, ` +
+    `\`--ulimit nofile=${files}\` of a container)`
+  )
+}
+
+/** Advised where less would do. */
+const recommended = 4_096
 
 /** Where no limit can be read: what Linux and macOS give when nothing is said. */
 const unknownLimit = 1_024

@@ -54,8 +54,27 @@ t.test('too few are refused with the number it takes and where to raise it', asy
   })
   t.equal(refused(248), undefined)
   t.ok(refused(247) instanceof StartFault)
-  t.match(refused(1_024, { connectionsMax: 1_000 }), { message: /HOLDFAST_CONNECTIONS_MAX=1000/ })
+  t.match(refused(1_024, { connectionsMax: 1_000 }), {
+    message: /takes 1200 or more with HOLDFAST_CONNECTIONS_MAX=1000: .*`ulimit -n 4096`/,
+  })
+  t.match(
+    refused(4_096, { connectionsMax: 100_000 }),
+    { message: /takes 100200 or more .*`ulimit -n 100200`.*LimitNOFILE=100200.*nofile=100200/ },
+    'the advice is enough for what was asked for',
+  )
   t.equal(refused(4_096, { connectionsMax: 1_000 }), undefined)
+})
+
+t.test('a start that leaves users few connections warns', async (t) => {
+  const { warning, connections } = divideDescriptors(256, needs)
+  t.match(warning, `may open 256 files, which leaves ${connections.max} connections for each host`)
+  t.match(warning, '`ulimit -n 4096`')
+  t.equal(divideDescriptors(1_024, needs).warning, undefined)
+  t.equal(
+    divideDescriptors(1_024, { ...needs, connectionsMax: 30 }).warning,
+    undefined,
+    'as it was asked for',
+  )
 })
 
 t.test('settings and rate limits that are off', async (t) => {
