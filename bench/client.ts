@@ -24,7 +24,7 @@ export class Client {
     const answer = await fetch(new URL(`/admin/accounts/${account.id}`, this.service.admin), {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ tier: 'premium', limits: { contents: 1_000_000_000, storage: 2 ** 50 } }),
+      body: JSON.stringify({ tier: 'premium', limits: { contents: 1_000_000, storage: 2 ** 50 } }),
     })
     if (!answer.ok)
       throw new Error(`the account was not made premium: ${answer.status} ${await answer.text()}`)

@@ -1,3 +1,6 @@
+/** An account is loaded whole by its actor; this many contents are the most that one may hold. */
+export const accountContentsMax = 1_000_000
+
 /** Every bound of the runtime, with its name and the reason for its value. */
 export interface RuntimeLimits {
   /** Requests of one account in hand, undecided or waiting for a flush; past it the mailbox overflows. */

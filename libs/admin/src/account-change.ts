@@ -1,4 +1,5 @@
 /** The body of `POST /admin/accounts/<id>`: what it may say, and which command it becomes. */
+import { accountContentsMax } from '@holdfast/actor-runtime'
 import { Refusal } from '@holdfast/http-kit'
 import type { SetAccount } from '@holdfast/wire'
 
@@ -30,7 +31,10 @@ function applyLimits(set: SetAccount, limits: unknown): void {
   const { contents, storage, ...others } = objectOf(limits, 'limits')
   refuseOthers(others)
   if (contents === null) set.clearLimitContents = true
-  else if (contents !== undefined) set.limitContents = countOf(contents, 'contents')
+  else if (contents !== undefined) {
+    set.limitContents = countOf(contents, 'contents')
+    if (set.limitContents > accountContentsMax) throw new Refusal('error-contents')
+  }
   if (storage === null) set.clearLimitStorage = true
   else if (storage !== undefined) set.limitStorage = countOf(storage, 'storage')
 }

@@ -75,6 +75,8 @@ t.test('what an operator says of an account becomes commands, or a refusal namin
   t.equal(refused({ recycleBin: 'yes' }), 'error-recycleBin')
   t.equal(refused({ limits: 5 }), 'error-limits')
   t.equal(refused({ limits: { contents: -1 } }), 'error-contents')
+  t.match(commandOf({ limits: { contents: 1_000_000 } }), { limitContents: 1_000_000 })
+  t.equal(refused({ limits: { contents: 1_000_001 } }), 'error-contents', 'more than one account can carry')
   t.equal(refused({ limits: { storage: 1.5 } }), 'error-storage')
   t.equal(refused({ limits: { traffic: 1 } }), 'error-traffic')
   t.equal(refused({ teir: 'premium' }), 'error-teir', 'a mistyped name is not taken for done')

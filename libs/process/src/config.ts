@@ -2,6 +2,7 @@
 import { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
+import { accountContentsMax } from '@holdfast/actor-runtime'
 import { type RegionCode, regionCodes } from '@holdfast/kernel'
 import {
   baseUrl,
@@ -18,9 +19,6 @@ import {
   text,
   type ValuesOf,
 } from './settings.ts'
-
-/** An account is loaded whole by its actor; this many contents are the most that one may hold. */
-const accountContentsMax = 1_000_000
 
 const plainBytes = bytes({ fallback: '', meaning: '' })
 
