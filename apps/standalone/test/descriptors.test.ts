@@ -55,6 +55,6 @@ t.test('with 1,024 it serves, and idle connections shut out neither users nor th
   t.equal((await fetch(`${service.admin}/readyz`)).status, 200)
   t.match(
     await (await fetch(`${service.admin}/metrics`)).text(),
-    /holdfast_connections_evicted_total\{host="api",reason="idle"\} [1-9]/,
+    /holdfast_connections_evicted_total\{host="api",reason="silent"\} [1-9]/,
   )
 })
