@@ -4,6 +4,7 @@ import { normalDomain, parseRange } from '@holdfast/access'
 import { refined, timeMax } from '@holdfast/http-kit'
 import type { BasicAuth, DirectLink } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
+import { futureTime } from './schemas.ts'
 
 /** Entries of each list. */
 const entriesMax = 100
@@ -20,13 +21,12 @@ const list = (description: string, isEntry: (entry: string) => boolean, entry: o
     ),
   )
 
-/** The year 2100: a time that the document shows stays in the future. */
-const soonest = 4_102_444_800
-
 const byteForm = '(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])'
-/** Of IPv6 the document shows the whole form and those that begin or end with `::`; all others are taken as well. */
+/** Of IPv6 the document shows the whole form and those with `::`; with an IPv4 tail they are taken as well. */
 const groupForm = '[0-9A-Fa-f]{1,4}'
-const v6Form = `((${groupForm}:){7}${groupForm}|::(${groupForm}:){0,5}${groupForm}|(${groupForm}:){1,6}:|::)`
+/** So many groups before `::`, and as many behind it as leave one out. */
+const shortened = [1, 2, 3, 4, 5, 6].map((n) => `(${groupForm}:){${n}}(:${groupForm}){1,${7 - n}}`)
+const v6Form = `((${groupForm}:){7}${groupForm}|::(${groupForm}:){0,5}${groupForm}|(${groupForm}:){1,6}:|::|${shortened.join('|')})`
 const addressForm = `^((${byteForm}\\.){3}${byteForm}(/(3[0-2]|[12]?[0-9]))?|${v6Form}(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?)$`
 /** As owners paste them, with scheme, port and path, they are taken, too. */
 const domainForm = '^(\\*\\.)?([a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?\\.){1,5}[a-z]{2,24}$'
@@ -37,7 +37,7 @@ export const directLinkBody = Type.Object({
     refined(
       Type.Integer({ description: 'Unix seconds, in the future; omitted or 0: none' }),
       (time: number) => (time >= 0 && time <= timeMax ? time : undefined),
-      { anyOf: [{ enum: [0] }, { minimum: soonest, maximum: timeMax }], decimals: '^(0|[5-9][0-9]{9})$' },
+      { minimum: 0, maximum: timeMax, examples: [futureTime], decimals: '^[0-9]{1,10}$' },
     ),
   ),
   sourceIpsAllowed: list('Addresses or CIDR ranges', (entry) => parseRange(entry) !== undefined, {

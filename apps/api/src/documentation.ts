@@ -18,12 +18,17 @@ export function documentation(app: FastifyInstance, settings: ApiSettings) {
       servers: [{ url: settings.urls.api }],
       components: {
         securitySchemes: {
-          bearer: { type: 'http', scheme: 'bearer', description: 'Account token; every request' },
+          bearer: {
+            type: 'http',
+            scheme: 'bearer',
+            description:
+              'Account token; every request. Other methods than GET take it as the body field `token`, too',
+          },
           queryToken: {
             type: 'apiKey',
             in: 'query',
             name: 'token',
-            description: 'Account token; GET. Elsewhere it may be the body field `token`',
+            description: 'Account token; GET alone',
           },
         },
       },

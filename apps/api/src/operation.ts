@@ -189,7 +189,7 @@ export function idempotencyKeyOf(request: FastifyRequest): string | undefined {
 }
 
 function schemaOf<P extends TObject, Q extends TObject, B extends TObject>(operation: Operation<P, Q, B>) {
-  const security = [{ bearer: [] }, { queryToken: [] }]
+  const security = operation.method === 'GET' ? [{ bearer: [] }, { queryToken: [] }] : [{ bearer: [] }]
   const tokenMayLack = operation.token === 'optional' || operation.otherDoor?.door.token === 'optional'
   const descriptions = [
     ...(operation.tier === 'premium' ? ['Premium accounts only.'] : []),

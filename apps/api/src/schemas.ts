@@ -44,6 +44,9 @@ export const nameDocument = {
   maxLength: nameLengthMax,
 }
 
+/** Of a time in the future, for the document: the year 2100. */
+export const futureTime = 4_102_444_800
+
 export const modTimeRange = { minimum: timeMin, maximum: timeMax }
 
 export const modTime = refined(

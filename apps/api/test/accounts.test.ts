@@ -313,6 +313,22 @@ t.test('the OpenAPI document demands what the service demands', async (t) => {
   for (const bad of ['.a@b.co', 'a..b@c.de', 'a.@b.co', 'x@guest.INVALID', 'a@b', 'a b@c.de'])
     t.notMatch(bad, new RegExp(email.pattern))
   t.equal(property('/contents/{contentId}/directlinks', 'post', 'auth').anyOf[0].items.maxLength, 512)
+  const linkAt = '/contents/{contentId}/directlinks'
+  const address = new RegExp(property(linkAt, 'post', 'sourceIpsAllowed').anyOf[0].items.pattern)
+  for (const good of ['192.0.2.0/24', '2001:db8::1', '2001:db8::/32', '::1', '1:2:3:4:5:6::8'])
+    t.match(good, address)
+  for (const bad of ['1.2.3', '2001:db8', '1::2::3', '1:2:3:4:5:6:7::8', ':::']) t.notMatch(bad, address)
+  const change = bodyOf('/contents/{contentId}/update', 'put').content['application/json'].schema.oneOf
+  const expiry = change.find(({ title }: { title: string }) => title === 'expiry').properties.attributeValue
+  for (const [time] of [property(linkAt, 'post', 'expireTime').anyOf, expiry.anyOf])
+    t.match(time, { minimum: 0, maximum: 253_402_300_799, examples: [4_102_444_800] }, 'any time')
+  for (const methods of Object.values(paths))
+    for (const [method, { operationId, security = [] }] of Object.entries(
+      methods as Record<string, { operationId: string; security?: object[] }>,
+    )) {
+      const byQuery = security.some((one) => 'queryToken' in one)
+      if (byQuery) t.equal(method, 'get', `${operationId}: ?token= counts on GET alone`)
+    }
   const modTime = property('/contents/createFolder', 'post', 'modTime').anyOf
   t.match(modTime[0], { type: 'integer', minimum: -62_167_219_200, maximum: 253_402_300_799 })
   t.match(modTime[1], { type: 'string' }, 'a decimal text is an integer')

@@ -19,7 +19,7 @@ const documentation = {
   operationId: 'setOwnAccount',
   summary: 'Switch the recycle bin of the account',
   tags: ['Extensions'],
-  security: [{ bearer: [] }, { queryToken: [] }],
+  security: [{ bearer: [] }],
   body: {
     type: 'object',
     required: ['recycleBin'],

@@ -22,7 +22,7 @@ import { type Call, viewOf } from '../call.ts'
 import { serve } from '../operation.ts'
 import type { ApiParts } from '../parts.ts'
 import { presentContent } from '../presenting.ts'
-import { contentIdPath, itemAnswer, modTimeRange, nameDocument } from '../schemas.ts'
+import { contentIdPath, futureTime, itemAnswer, modTimeRange, nameDocument } from '../schemas.ts'
 
 const attributes = ['name', 'description', 'tags', 'public', 'password', 'expiry', 'modTime'] as const
 type Attribute = (typeof attributes)[number]
@@ -36,9 +36,6 @@ const body = Type.Object({
     Type.Boolean({ description: 'With expiry: a Premium owner consents to deletion when it ends' }),
   ),
 })
-
-/** The year 2100: an expiry that this document shows stays in the future. */
-const soonest = 4_102_444_800
 
 /** An attribute and its values. `true`, decimals and an empty value come as texts, too. */
 const change = (attribute: Attribute, values: object[], more: object = {}) => ({
@@ -78,7 +75,13 @@ const bodyDocument = {
       removed,
     ]),
     change('expiry', [
-      { type: 'integer', minimum: soonest, maximum: timeMax, description: 'In the future' },
+      {
+        type: 'integer',
+        minimum: 0,
+        maximum: timeMax,
+        description: 'Unix seconds, in the future',
+        examples: [futureTime],
+      },
       removed,
     ]),
     change('modTime', [{ type: 'integer', ...modTimeRange }, decimal]),
