@@ -15,7 +15,7 @@ t.test('SIGTERM lets an upload under way end, takes no new ones, and the process
   const { client, answer } = startUpload(service.upload)
   client.write('first half, ')
   // The service has it in hand once it counts it.
-  while (!/holdfast_store_open_stages 1\n/.test(await (await fetch(`${service.admin}/metrics`)).text()));
+  while (!/holdfast_uploads_in_flight 1\n/.test(await (await fetch(`${service.admin}/metrics`)).text()));
   service.process.kill('SIGTERM')
   while ((await fetch(`${service.admin}/readyz`)).status !== 503);
   await t.rejects(fetch(`${service.api}/status`), 'the API host stopped listening')
@@ -28,7 +28,7 @@ t.test('what hangs is cut off at the end of the drain time, and the exit is stil
   const service = await startProcess(dataDir(t), { HOLDFAST_DRAIN_SECONDS: '0.2' })
   const { client, answer } = startUpload(service.upload)
   client.write('and then nothing')
-  while (!/holdfast_store_open_stages 1\n/.test(await (await fetch(`${service.admin}/metrics`)).text()));
+  while (!/holdfast_uploads_in_flight 1\n/.test(await (await fetch(`${service.admin}/metrics`)).text()));
   service.process.kill('SIGTERM')
   await t.rejects(answer)
   t.equal(await service.ended, 0)
@@ -39,7 +39,7 @@ t.test('a later second signal exits at once, one of the same gesture does not', 
   const { client, answer } = startUpload(service.upload)
   answer.catch(() => {})
   client.write('hanging')
-  while (!/holdfast_store_open_stages 1\n/.test(await (await fetch(`${service.admin}/metrics`)).text()));
+  while (!/holdfast_uploads_in_flight 1\n/.test(await (await fetch(`${service.admin}/metrics`)).text()));
   service.process.kill('SIGINT')
   service.process.kill('SIGINT')
   while ((await fetch(`${service.admin}/readyz`)).status !== 503);
@@ -84,7 +84,9 @@ t.test('a log that cannot be written costs its lines, and nothing else', async (
     const headers = { 'content-type': 'multipart/form-data; boundary=b', 'content-length': '900000000000' }
     const upload = request(url, { method: 'POST', headers })
     upload.on('error', () => {})
-    upload.write('--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nhello')
+    // More than waits outside of a stage.
+    const bytes = 'x'.repeat(32 * 1024)
+    upload.write(`--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n${bytes}`)
     const [answer] = (await once(upload, 'response')) as [IncomingMessage]
     t.equal(answer.statusCode, 507)
     t.same(await json(answer), { status: 'error-storageFull' })
