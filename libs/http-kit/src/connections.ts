@@ -8,12 +8,15 @@
  * - Above half of the maximum the listener is scarce: with each newcomer, the longest idle connection of the network that has the most is closed.
  *   All connections that have never sent a whole request head count as one network here, and at the maximum they go however young.
  * - At the maximum, when none of that network idles, its slowest connection is closed, as long as that network has more than the newcomer's.
- *   Only then is a newcomer refused.
+ *   Where none is known to be slow, its youngest goes: a network that always reconnects keeps no place that way.
+ * - When no network has more, the one that idles longest goes, then the slowest of all requests below 4 KiB/s.
+ *   Only then is a newcomer refused. A connection that was just made or answered stays, unless the silent ones hold half of the listener.
  * - Idle is a connection without a whole request head: silent, kept alive, or in the middle of its headers. A request that waits for us is never
  *   closed.
  *
  * Connections of trusted proxies carry many clients: they have no maximum of their own, and idle ones go only when the listener is
- * full. There the clients' requests under way are counted instead, by the addresses the proxy tells.
+ * full. There the clients' requests under way are held instead, by the networks of the addresses the proxy tells. On a full listener such a
+ * network loses its slowest as any other does, and on a scarce one it gets no more than its fair share.
  *
  * Requests that a client sends ahead of the answers (pipelining) wait for their turn here, unhandled: their answers are not made before they can be
  * sent. A client that sends more of them ahead than any does in earnest loses its connection.
@@ -39,10 +42,16 @@ export const requestsAheadMax = 64
 const aheadBytesMax = 64 * 1024
 /** A connection that was made, or answered, this long ago may be about to send: it goes only when the listener is full. */
 const idleMs = 1_000
+/** On a full listener, too: a request head takes a round trip to arrive. */
+const graceMs = 250
 /** How often the pace of connections is looked at while the listener is scarce. */
 const lookMs = 1_000
-/** Its pace is not known before. */
+/** The pace of a request is not known before. */
 const youngMs = 2_000
+/** A tenth of a poor mobile connection: a slower request gives way on a full listener even if its network has no other. */
+const slowBytesPerSecond = 4 * 1024
+/** Of a client's network behind a proxy, however many others there are: a browser asks for six things at a time. */
+const fairShareMin = 6
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
 export type RefuseSocket = (socket: Socket, status: 'error-rateLimit' | 'error-unavailable') => void
@@ -60,10 +69,13 @@ export interface ConnectionsParts {
   clock?: Clock
 }
 
-/** Connections of one network. */
-interface Network {
+/** Connections of one network: its own, or those on which proxies ask for it now. */
+interface Holder {
   name: string
   open: Set<Connection>
+}
+
+interface Network extends Holder {
   /** Those that have never sent a whole request head, the oldest first. */
   silent: Set<Connection>
   /** Its connections are not its own. */
@@ -78,7 +90,7 @@ export class Connections {
   readonly #clock: Clock
   readonly #networks = new Map<string, Network>()
   /** Requests under way behind proxies, by the client's network. */
-  readonly #clients = new Map<string, number>()
+  readonly #clients = new Map<string, Holder>()
   readonly #figures: ReturnType<typeof connectionFigures>
   /** Those of all networks but proxies. */
   readonly #silent = new Set<Connection>()
@@ -124,19 +136,27 @@ export class Connections {
     const connection = (request.raw.socket as HeldSocket)[heldBy]
     if (connection === undefined || !connection.network.isProxy || connection.client !== undefined)
       return true
-    const network = networkOf(clientAddress(request))
-    const count = this.#clients.get(network) ?? 0
-    if (count >= this.#parts.limits.perNetworkMax) {
+    const name = networkOf(clientAddress(request))
+    const client = this.#clients.get(name) ?? { name, open: new Set() }
+    if (client.open.size >= this.#clientMax(client)) {
       this.#refused('network')
       return false
     }
-    this.#clients.set(network, count + 1)
-    connection.client = network
+    this.#clients.set(name, client)
+    client.open.add(connection)
+    connection.client = client
     return true
   }
 
+  #clientMax(client: Holder): number {
+    const { max, perNetworkMax } = this.#parts.limits
+    if (this.#open <= max / 2) return perNetworkMax
+    const clients = this.#clients.size + (client.open.size === 0 ? 1 : 0)
+    return Math.min(perNetworkMax, Math.max(fairShareMin, Math.floor(max / clients)))
+  }
+
   #begin(connection: Connection, response: ServerResponse): void {
-    connection.running = response
+    connection.begin(response, this.#clock.monotonic())
     this.#speaks(connection)
     response.once('close', answered)
     this.#parts.handle(response.req, response)
@@ -170,11 +190,10 @@ export class Connections {
   }
 
   #leaveClient(connection: Connection): void {
-    const network = connection.client as string
+    const client = connection.client as Holder
     connection.client = undefined
-    const count = (this.#clients.get(network) ?? 1) - 1
-    if (count > 0) this.#clients.set(network, count)
-    else this.#clients.delete(network)
+    client.open.delete(connection)
+    if (client.open.size === 0) this.#clients.delete(client.name)
   }
 
   #take(socket: HeldSocket): void {
@@ -232,22 +251,24 @@ export class Connections {
     const { max } = this.#parts.limits
     if (this.#open + 1 <= max / 2) return true
     this.#lookSoon()
-    const largest = this.#largest()
+    // Whose request comes from a proxy is not known yet.
+    const size = newcomer.isProxy ? 0 : newcomer.open.size
+    const largest = largestOf(this.#networks.values())
     // Together they count as one network: many with one each must not make those the largest who use theirs.
-    if (this.#silent.size >= (largest?.open.size ?? 0))
-      this.#closeSilent(newcomer, this.#open < max ? idleMs : 0)
-    else if (largest !== undefined && largest.open.size > newcomer.open.size) this.#closeIdle(largest, 'idle')
+    const silentFirst = this.#silent.size >= (largest?.open.size ?? 0)
+    if (silentFirst) this.#closeSilent(newcomer, this.#silentMs())
+    else if (largest !== undefined && largest.open.size > size) this.#closeIdle(largest, 'idle')
     if (this.#open < max) return true
-    if (largest !== undefined && largest.open.size > newcomer.open.size + 1 && this.#closeSlowest(largest))
-      return true
-    return this.#closeAnyIdle()
+    const holder = largestOf(this.#clients.values(), largest)
+    if (holder !== undefined && holder.open.size > size + 1 && this.#closeSlowest(holder)) return true
+    return this.#closeAnyIdle(idleMs) || this.#closeSlow(size) || this.#closeAnyIdle(graceMs, size)
   }
 
-  #largest(): Network | undefined {
-    let largest: Network | undefined
-    for (const network of this.#networks.values())
-      if (!network.isProxy && network.open.size > (largest?.open.size ?? 0)) largest = network
-    return largest
+  /** How long one may be silent. */
+  #silentMs(): number {
+    const { max } = this.#parts.limits
+    if (this.#open < max) return idleMs
+    return this.#silent.size > max / 2 ? 0 : graceMs
   }
 
   /** The newcomer's own before others': one network that comes again and again must not displace who is about to send. */
@@ -259,7 +280,7 @@ export class Connections {
   }
 
   /** The one that idles longest. */
-  #closeIdle(network: Network, reason: 'idle' | 'network', afterMs = idleMs): boolean {
+  #closeIdle(network: Holder, reason: 'idle' | 'network', afterMs = idleMs): boolean {
     let longest: Connection | undefined
     for (const connection of network.open)
       if (
@@ -272,38 +293,60 @@ export class Connections {
     return true
   }
 
-  /** The listener is full: whichever idles longest of all, proxies' too. */
-  #closeAnyIdle(): boolean {
+  /** The listener is full: the one that idles longest, of proxies and of networks with at least `leastOpen` connections. */
+  #closeAnyIdle(afterMs: number, leastOpen = 0): boolean {
     let longest: Connection | undefined
-    for (const { open } of this.#networks.values())
+    for (const { open, isProxy } of this.#networks.values()) {
+      if (open.size < leastOpen && !isProxy) continue
       for (const connection of open)
         if (
           connection.running === undefined &&
           connection.sinceMs < (longest?.sinceMs ?? Number.POSITIVE_INFINITY)
         )
           longest = connection
-    if (longest === undefined) return false
+    }
+    if (longest === undefined || this.#clock.monotonic() - longest.sinceMs < afterMs) return false
     this.#evict(longest, 'idle')
     return true
   }
 
-  #closeSlowest(network: Network): boolean {
-    if (this.#closeIdle(network, 'idle', 0)) return true
+  /** What idles longest of one network, else what is slowest, else what began last. */
+  #closeSlowest(holder: Holder): boolean {
+    if (this.#closeIdle(holder, 'idle', 0)) return true
+    const nowMs = this.#clock.monotonic()
+    const slowest = slowestOf(holder.open, nowMs, Number.POSITIVE_INFINITY)
+    if (slowest !== undefined) {
+      this.#evict(slowest, 'slow')
+      return true
+    }
+    let youngest: Connection | undefined
+    for (const connection of holder.open)
+      if (!connection.waitsForUs && connection.sinceMs >= (youngest?.sinceMs ?? 0)) youngest = connection
+    if (youngest === undefined) return false
+    this.#evict(youngest, 'young')
+    return true
+  }
+
+  /** The slowest of all networks that have at least as many as the newcomer's. */
+  #closeSlow(leastOpen: number): boolean {
     const nowMs = this.#clock.monotonic()
     let slowest: Connection | undefined
-    let least = Number.POSITIVE_INFINITY
-    for (const connection of network.open) {
-      const pace = connection.waitsForUs ? Number.POSITIVE_INFINITY : connection.pace(nowMs)
-      if (pace >= least) continue
-      slowest = connection
-      least = pace
+    let below = slowBytesPerSecond / 1_000
+    const look = ({ open }: Holder) => {
+      if (open.size < leastOpen) return
+      const found = slowestOf(open, nowMs, below)
+      if (found === undefined) return
+      slowest = found
+      below = found.pace(nowMs)
     }
+    for (const network of this.#networks.values()) if (!network.isProxy) look(network)
+    for (const client of this.#clients.values()) look(client)
     if (slowest === undefined) return false
     this.#evict(slowest, 'slow')
     return true
   }
 
-  #evict(connection: Connection, reason: 'idle' | 'network' | 'silent' | 'slow'): void {
+  #evict(connection: Connection, reason: 'idle' | 'network' | 'silent' | 'slow' | 'young'): void {
     this.#figures.evicted.inc({ host: this.#parts.host, reason })
     connection.socket.destroy()
     // Its close comes later; the place is free now.
@@ -325,6 +368,27 @@ export class Connections {
   }
 }
 
+function largestOf(holders: Iterable<Holder & { isProxy?: boolean }>, than?: Holder): Holder | undefined {
+  let largest = than
+  for (const holder of holders)
+    if (holder.isProxy !== true && holder.open.size > (largest?.open.size ?? 0)) largest = holder
+  return largest
+}
+
+/** Of the requests whose pace is known and less than this. */
+function slowestOf(open: Set<Connection>, nowMs: number, below: number): Connection | undefined {
+  let slowest: Connection | undefined
+  let least = below
+  for (const connection of open) {
+    if (connection.running === undefined || connection.waitsForUs) continue
+    const pace = connection.pace(nowMs)
+    if (pace >= least) continue
+    slowest = connection
+    least = pace
+  }
+  return slowest
+}
+
 /** Bytes that reached a socket past Node, which does not count them. */
 export function notePassed(socket: Socket | null, bytes: number): void {
   const connection = (socket as HeldSocket | null)?.[heldBy]
@@ -337,8 +401,8 @@ function answered(this: ServerResponse): void {
   if (connection?.running === this) connection.owner.answered(connection)
 }
 
-/** Pace is judged over this long. */
-const windowMs = 10_000
+/** Pace is judged over this long, and up to twice as long. */
+const windowMs = 5_000
 
 class Connection {
   readonly owner: Connections
@@ -348,11 +412,13 @@ class Connection {
   aheadBytes = 0
   passedBytes = 0
   running: ServerResponse | undefined
-  /** Monotonic time at which it was opened or answered last. */
+  /** Monotonic time at which it was opened, or what runs began, or was answered last. */
   sinceMs: number
   /** The network of the client behind a proxy whose request runs. */
-  client: string | undefined
-  readonly #openedMs: number
+  client: Holder | undefined
+  /** Of the window before the one that is under way: a window that has just begun says nothing. */
+  #earlierMs: number
+  #earlierBytes = 0
   #windowMs: number
   #windowBytes = 0
 
@@ -364,26 +430,39 @@ class Connection {
     this.socket = socket
     this.network = network
     this.sinceMs = nowMs
-    this.#openedMs = nowMs
+    this.#earlierMs = nowMs
     this.#windowMs = nowMs
+  }
+
+  /** What went before on a connection says nothing about the pace of this request. */
+  begin(response: ServerResponse, nowMs: number): void {
+    this.running = response
+    this.sinceMs = nowMs
+    this.#windowMs = nowMs
+    this.#windowBytes = this.#bytes
+    this.#earlierMs = nowMs
+    this.#earlierBytes = this.#windowBytes
   }
 
   look(nowMs: number): void {
     if (nowMs - this.#windowMs < windowMs) return
+    this.#earlierMs = this.#windowMs
+    this.#earlierBytes = this.#windowBytes
     this.#windowMs = nowMs
     this.#windowBytes = this.#bytes
   }
 
-  /** Bytes a millisecond, lately. */
+  /** Bytes a millisecond, lately; infinite while it is not known. */
   pace(nowMs: number): number {
-    if (nowMs - this.#openedMs < youngMs) return Number.POSITIVE_INFINITY
-    return (this.#bytes - this.#windowBytes) / Math.max(1, nowMs - this.#windowMs)
+    if (nowMs - this.sinceMs < youngMs) return Number.POSITIVE_INFINITY
+    return (this.#bytes - this.#earlierBytes) / Math.max(1, nowMs - this.#earlierMs)
   }
 
-  /** The client has said all and can take more: it is we who are slow. */
+  /** It is we who are slow: we have not read what the client sent, or it has said all and can take more. */
   get waitsForUs(): boolean {
     const { running } = this
-    if (running === undefined || !running.req.complete) return false
+    if (running === undefined) return false
+    if (!running.req.complete) return running.req.readableLength > 0
     return this.socket.writableLength === 0 && running.writableLength === 0
   }
 

@@ -1,4 +1,5 @@
 /** What every HTTP host of ours has in common: envelope, bodies, request ids, CORS, client addresses, limits, metrics, log. */
+import type { Clock } from '@holdfast/kernel'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -17,6 +18,8 @@ export interface HttpHostOptions {
   limits: RateLimits
   /** Its connections; default: `defaultConnections`. */
   connections?: ConnectionLimits
+  /** Of its connections. */
+  clock?: Clock
   /** Longest JSON or form body, bytes. */
   bodyBytesMax?: number
   /** Longest time from the first byte of a request to the last of its body, ms; 0: none (uploads). Default 60,000, 0 for `upload`. */

@@ -129,6 +129,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
       refuse: endSocket,
       handle,
       metrics: options.metrics,
+      ...(options.clock === undefined ? {} : { clock: options.clock }),
     })
     connections = held
     const server = createServer(

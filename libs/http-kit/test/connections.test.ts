@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { systemClock } from '@holdfast/kernel'
+import { type Clock, systemClock } from '@holdfast/kernel'
 import type { FastifyInstance } from 'fastify'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
@@ -19,6 +19,10 @@ interface Held {
   metrics: Registry
   /** Requests that are being handled, the latest last. */
   handled: string[]
+  /** How many requests have begun. */
+  begun(): number
+  /** Read of all bodies so far. */
+  bodyBytes(): number
   /** Lets the oldest of them be answered. */
   answer(): void
   /** From an address of 127.0.0.0/8. */
@@ -51,6 +55,15 @@ async function listening(t: Test, options: Partial<HttpHostOptions> = {}): Promi
     await new Promise<void>((resolve) => waiting.push(resolve))
     return ok({ address: clientAddress(request) })
   })
+  let begun = 0
+  let bodyBytes = 0
+  app.addHook('onRequest', (request, _reply, done) => {
+    begun++
+    request.raw.on('data', (piece: Buffer) => {
+      bodyBytes += piece.length
+    })
+    done()
+  })
   app.get('/now', async (request) => ok({ address: clientAddress(request) }))
   app.post('/body', async () => ok({}))
   await app.listen({ host: '127.0.0.1', port: 0 })
@@ -65,6 +78,8 @@ async function listening(t: Test, options: Partial<HttpHostOptions> = {}): Promi
     app,
     metrics,
     handled,
+    begun: () => begun,
+    bodyBytes: () => bodyBytes,
     answer: () => waiting.shift()?.(),
     async dial(from = '127.0.0.1') {
       const socket = connect({ port, host: '127.0.0.1', localAddress: from })
@@ -281,6 +296,152 @@ t.test('a full host refuses when everybody has the same', async (t) => {
     return next.received().includes('200')
   })
 })
+
+/** A clock that stands still until it is told how much time passes. */
+function handClock() {
+  let nowMs = 1_000
+  const clock: Clock = { now: () => nowMs, monotonic: () => nowMs }
+  return {
+    clock,
+    pass: (ms: number) => {
+      nowMs += ms
+    },
+  }
+}
+
+const unfinished = (headers = '') =>
+  `POST /body HTTP/1.1\r\nHost: x\r\n${headers}Content-Length: 1000\r\n\r\n{`
+
+/** Requests whose body does not arrive, each on its connection. */
+async function dialSlow(held: Held, from: string[], headers?: string): Promise<Client[]> {
+  const clients: Client[] = []
+  for (const address of from) {
+    const client = await held.dial(address)
+    const before = held.begun()
+    client.socket.write(unfinished(headers))
+    await until(() => held.begun() > before)
+    clients.push(client)
+  }
+  return clients
+}
+
+/** @returns the code, or what became of the connection */
+async function ask(held: Held, from: string, headers?: string): Promise<string> {
+  const client = await held.dial(from)
+  client.socket.write(get('/now', headers))
+  await until(() => client.received() !== '' || !client.isOpen())
+  return /^HTTP\/1\.1 (\d+)/.exec(client.received())?.[1] ?? 'closed'
+}
+
+const openOf = (clients: Client[]) => clients.filter((client) => client.isOpen()).length
+
+t.test('one slow request from each of many networks shuts nobody out', async (t) => {
+  const { clock, pass } = handClock()
+  const held = await listening(t, { connections: { max: 6, perNetworkMax: 100 }, clock })
+  const slow = await dialSlow(
+    held,
+    [1, 2, 3, 4].map((at) => `127.0.1.${at}`),
+  )
+  const steady = (await dialSlow(held, ['127.0.1.5']))[0] as Client
+  const waiting = await held.dial('127.0.1.6')
+  waiting.socket.write(get('/held/a'))
+  await until(() => held.handled.length === 1)
+  t.equal(await ask(held, '127.0.2.1'), '503', 'the pace of a request is not known at once')
+  pass(2_000)
+  steady.socket.write('x'.repeat(900))
+  await until(() => held.bodyBytes() >= 900)
+  t.equal(await ask(held, '127.0.2.2'), '200')
+  t.equal(await evicted(held, 'slow'), 1)
+  t.equal(await evicted(held, 'idle'), 0)
+  await until(() => openOf(slow) === 3)
+  t.ok(steady.isOpen(), 'the slowest goes first')
+  t.ok(waiting.isOpen(), 'a request that waits for us is not slow')
+})
+
+t.test('requests of a poor mobile connection are not slow, whatever they did before', async (t) => {
+  const { clock, pass } = handClock()
+  const held = await listening(t, { connections: { max: 2, perNetworkMax: 100 }, clock, bodyBytesMax: 1e6 })
+  const clients: Client[] = []
+  for (const at of [1, 2]) {
+    const client = await held.dial(`127.0.1.${at}`)
+    client.socket.write('POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{')
+    clients.push(client)
+  }
+  await until(() => held.begun() === 2)
+  pass(2_000)
+  for (const client of clients) client.socket.write('x'.repeat(10_000))
+  await until(() => held.bodyBytes() >= 20_000)
+  t.equal(await ask(held, '127.0.2.1'), '503')
+  t.equal(openOf(clients), 2)
+})
+
+t.test('a network that always reconnects keeps no place from others', async (t) => {
+  const { clock, pass } = handClock()
+  const held = await listening(t, { connections: { max: 6, perNetworkMax: 100 }, clock })
+  const early = await dialSlow(held, ['127.0.1.1', '127.0.1.1', '127.0.1.1'])
+  pass(1_000)
+  const late = await dialSlow(held, ['127.0.1.1', '127.0.1.2', '127.0.1.2'])
+  pass(500)
+  t.equal(await ask(held, '127.0.2.1'), '200')
+  await until(() => openOf(late) === 2)
+  t.notOk(late[0]?.isOpen(), 'the youngest of the largest network')
+  t.equal(openOf(early), 3)
+  t.equal(await evicted(held, 'young'), 1)
+})
+
+t.test('a connection that was just made is not closed for a network that has more', async (t) => {
+  const { clock, pass } = handClock()
+  const held = await listening(t, { connections: { max: 6, perNetworkMax: 100 }, clock })
+  await dialSlow(held, ['127.0.1.1', '127.0.1.1', '127.0.1.1', '127.0.1.2', '127.0.1.2'])
+  const user = await held.dial('127.0.2.1')
+  await until(async () => (await open(held)) === 6)
+  t.equal(await ask(held, '127.0.1.2'), '503', 'its head may be on its way')
+  pass(300)
+  t.equal(await ask(held, '127.0.1.2'), '503', 'it does not give way to a larger network')
+  user.socket.write(get('/now'))
+  await until(() => user.received() !== '' || !user.isOpen())
+  t.match(user.received(), /^HTTP\/1\.1 200 /)
+})
+
+t.test('a few clients of a proxy shut out no other client of it', async (t) => {
+  const { clock, pass } = handClock()
+  const held = await listening(t, {
+    connections: { max: 40, perNetworkMax: 20 },
+    clock,
+    trustProxy: ['loopback'],
+  })
+  const from = (client: number) => `X-Forwarded-For: 9.9.${client}.1\r\n`
+  const greedy: Client[] = []
+  for (const client of [1, 2, 3, 4])
+    greedy.push(...(await dialSlow(held, Array(10).fill('127.0.0.1'), from(client))))
+  t.equal(await open(held), 40)
+  for (let at = 0; at < 5; at++) {
+    pass(500)
+    t.equal(await ask(held, '127.0.0.1', `X-Forwarded-For: 8.8.${at}.1\r\n`), '200')
+  }
+  t.equal((await evicted(held, 'young')) + (await evicted(held, 'slow')) > 0, true)
+  t.equal(await refused(held, 'full'), 0)
+  t.ok(openOf(greedy) < 40)
+})
+
+t.test(
+  'a client of a proxy gets its fair share of a scarce host, and as many as it may of a free one',
+  async (t) => {
+    const { clock } = handClock()
+    const held = await listening(t, {
+      connections: { max: 40, perNetworkMax: 30 },
+      clock,
+      trustProxy: ['loopback'],
+    })
+    const from = (client: number) => `X-Forwarded-For: 9.9.${client}.1\r\n`
+    await dialSlow(held, Array(4).fill('127.0.0.1'), from(1))
+    await dialSlow(held, Array(4).fill('127.0.0.1'), from(2))
+    await dialSlow(held, Array(10).fill('127.0.0.1'), from(3))
+    await dialSlow(held, Array(2).fill('127.0.0.1'), from(4))
+    t.equal(await ask(held, '127.0.0.1', from(3)), '429', 'a fourth of 40')
+    t.equal(await ask(held, '127.0.0.1', from(1)), '200')
+  },
+)
 
 t.test('a proxy has no maximum of its own; the requests of its clients have', async (t) => {
   const held = await listening(t, {
