@@ -20,6 +20,7 @@ t.test('what is set aside, failed or tried again is in metrics and status', asyn
     'holdfast_store_quarantined_extents{reason="foreign"} 0',
     'holdfast_store_quarantined_extents{reason="damaged"} 0',
     'holdfast_store_quarantined_extents{reason="unreadable"} 0',
+    'holdfast_store_quarantined_extents{reason="missing"} 0',
     'holdfast_store_gap 0',
     'holdfast_store_failed 0',
     'holdfast_store_recovering 0',

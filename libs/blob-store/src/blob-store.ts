@@ -161,9 +161,12 @@ export interface StoreHealth {
   sendsDirectly: boolean
 }
 
-export const quarantineReasons = ['foreign', 'damaged', 'unreadable'] as const
+export const quarantineReasons = ['foreign', 'damaged', 'unreadable', 'missing'] as const
 
-/** `foreign`: of another store, or of another place. `damaged`: no whole header. `unreadable`: the disk gives errors for parts of it. */
+/**
+ * `foreign`: of another store, or of another place. `damaged`: no whole header, or shorter than what stands in it. `unreadable`: it cannot be
+ * opened, or the disk gives errors for parts of it. `missing`: live blobs stand in it, and the file is gone.
+ */
 export type QuarantineReason = (typeof quarantineReasons)[number]
 
 /** A file of the store that is served as far as it can be read, and never used again or removed. */

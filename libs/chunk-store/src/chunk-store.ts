@@ -628,6 +628,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     for (const extent of this.#extents.all.values()) {
       const { quarantine, gap, fileBytes, liveBytes } = extent
       if (quarantine === undefined) continue
+      if (quarantine === 'missing' && liveBytes === 0) continue // nobody misses anything of it
       const file = extentFileName(extent.number)
       quarantined.push({ file, reason: quarantine, bytes: fileBytes, liveBytes })
       if (gap) gaps.push(file)

@@ -471,7 +471,7 @@ export class ExtentFiles {
 }
 
 /** Descriptors, or memory for one, ran out. */
-function isShortage(error: unknown): boolean {
+export function isShortage(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException
   return code === 'EMFILE' || code === 'ENFILE' || code === 'ENOMEM'
 }
@@ -753,6 +753,14 @@ const unreadableErrnos = new Set([EIO, ENODATA, EILSEQ, EBADMSG, 117, 121])
 export function isUnreadable(error: unknown): boolean {
   const { code, errno } = error as NodeJS.ErrnoException
   return code === 'EIO' || (errno !== undefined && unreadableErrnos.has(-errno))
+}
+
+const unopenableCodes = new Set(['EACCES', 'EPERM', 'EISDIR', 'ELOOP', 'ENOENT'])
+
+/** What stands there under its name cannot be opened, while others can: wrong rights, a directory, a link that leads nowhere. */
+export function isUnopenable(error: unknown, path: string): boolean {
+  const { code, path: of = path } = error as NodeJS.ErrnoException
+  return isUnreadable(error) || (of === path && unopenableCodes.has(code ?? ''))
 }
 
 /** The blob store's fault for an error of the disk. Node has no name for EDQUOT, its code is `Unknown system error -122`. */

@@ -29,6 +29,8 @@ const headBytes = 64
 const headSealAt = 64
 const fullSealAt = 80
 const extentSealAt = blockBytes - 32
+/** Of the header, in front of the zeros. */
+const extentFieldsBytes = 96
 
 /** Keyed hashes over headers. */
 export class HeaderSeal {
@@ -129,6 +131,20 @@ export function generationNamed(
     block.subarray(32, 48).equals(storeId) &&
     block.subarray(48, 80).equals(secret)
   return isOurs ? getU64(block, 16) : undefined
+}
+
+/**
+ * Nothing but what a header that is being written may have left, over zeros or over another header: its fields and its seal come and go in whole
+ * sectors, and everything between them is zero.
+ */
+export function isHeaderBegun(block: Buffer): boolean {
+  const fields = block.subarray(0, extentFieldsBytes)
+  const isOurs = fields.subarray(0, extentMagic.length).equals(extentMagic) || isZero(fields)
+  return isOurs && isZero(block.subarray(extentFieldsBytes, extentSealAt))
+}
+
+function isZero(bytes: Buffer): boolean {
+  return bytes.every((byte) => byte === 0)
 }
 
 // ---- records

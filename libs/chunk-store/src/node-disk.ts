@@ -92,7 +92,8 @@ export class NodeDisk implements Disk {
     try {
       return (await stat(path)).blocks * 512
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0
+      const { code } = error as NodeJS.ErrnoException
+      if (code === 'ENOENT' || code === 'ELOOP') return 0 // a link may lead nowhere
       throw error
     }
   }

@@ -11,7 +11,16 @@ import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
 import type { Catalogue } from './catalogue.ts'
 import type { Disk, DiskFile } from './disk.ts'
-import { Extent, type ExtentFiles, extentFileName, extentNumberOf, isUnreadable } from './extents.ts'
+import {
+  Extent,
+  type ExtentFiles,
+  extentFileName,
+  extentNumberOf,
+  faultOf,
+  isShortage,
+  isUnopenable,
+  isUnreadable,
+} from './extents.ts'
 import {
   blockBytes,
   decodeExtentHeader,
@@ -20,11 +29,12 @@ import {
   generationAt,
   generationNamed,
   HeaderSeal,
+  isHeaderBegun,
 } from './format.ts'
-import { readStoreFacts, type StoreFacts } from './ledger.ts'
+import { bytesOfRun, readStoreFacts, type StoreFacts } from './ledger.ts'
 import type { Log } from './log.ts'
 import { endMarkKey, type OrderlyEnd } from './orderly-end.ts'
-import { decodeExtentRow, type ExtentRow, extentPrefix } from './rows.ts'
+import { blobPrefix, type Copy, decodeCopies, decodeExtentRow, type ExtentRow, extentPrefix } from './rows.ts'
 import { readAround, windowBytes } from './scan.ts'
 import { alignedBytes } from './slots.ts'
 
@@ -59,10 +69,29 @@ interface FoundFile {
   blocks: Buffer | undefined
   /** The disk gave an error for a copy of the header. */
   hasErrors: boolean
+  isOpenable: boolean
+  /** Live blobs stand behind its end. */
+  isCut: boolean
 }
 
-/** Looks at the catalogue and at the headers of all extents; changes nothing. */
+/**
+ * Looks at the catalogue and at the headers of all extents; changes nothing.
+ * @throws BlobFault `IO` also when it takes more descriptors or memory than there are: that says nothing about the files.
+ */
 export async function survey(parts: SurveyParts): Promise<Surveyed> {
+  try {
+    return await surveyAll(parts)
+  } catch (error) {
+    const { code, message, cause } = error as NodeJS.ErrnoException
+    if (isShortage(error) || isShortage(cause ?? {})) {
+      const why = 'too few descriptors, or too little memory, to look at the extents'
+      throw new BlobFault('IO', `${why}: ${message}`, { cause: error })
+    }
+    throw code === undefined ? error : faultOf(error, 'looking at the extents')
+  }
+}
+
+async function surveyAll(parts: SurveyParts): Promise<Surveyed> {
   const { catalogue, disk, directory, files, end, log } = parts
   const known = await readStoreFacts(catalogue)
   const [endMark] = await catalogue.get([endMarkKey])
@@ -75,6 +104,7 @@ export async function survey(parts: SurveyParts): Promise<Surveyed> {
     const number = extentNumberOf(name)
     if (number !== undefined) found.set(number, await lookAt(disk, join(directory, name)))
   }
+  await findCut(rows, found, catalogue)
   const facts = known ?? factsOfHeaders(found, parts)
   const result: Surveyed = {
     facts,
@@ -102,9 +132,13 @@ async function adopt(
 ): Promise<void> {
   if (file === undefined) {
     if (row !== undefined && row.state !== 'free' && row.liveBytes > 0) {
-      log.error({ extent: extent.number, bytes: row.liveBytes }, 'the file of an extent is missing')
-      const rest = { untilMs: Number.POSITIVE_INFINITY, liveBytes: row.liveBytes }
+      const { liveBytes } = row
+      const facts = { file: extentFileName(extent.number), reason: 'missing', liveBytes }
+      log.error(facts, 'the file of an extent is missing')
+      const rest = { untilMs: Number.POSITIVE_INFINITY, liveBytes }
       Object.assign(extent, row, { state: 'sealed', rest, quarantine: undefined, gap: false })
+      // After an orderly end it was taken away, which ends its gap.
+      extent.setAside('missing', { gap: !result.inOrder && holdsNews(row, result) })
       result.extents.push(extent)
     }
     return
@@ -115,11 +149,15 @@ async function adopt(
   if (row !== undefined) Object.assign(extent, row)
   // What the row says of header and owner is looked at again: a file may have been brought back.
   if (row?.quarantine !== 'unreadable') Object.assign(extent, { quarantine: undefined, gap: false })
-  if (header === undefined && (file.size > 0 || file.hasErrors))
+  if (!file.isOpenable) {
+    extent.state = 'sealed'
+    extent.setAside('unreadable', { gap: row === undefined || holdsNews(row, result) })
+  } else if (header === undefined && (file.size > 0 || file.hasErrors))
     await adoptHeadless(extent, row, file, result)
   else if (header !== undefined && !isOwn(header, extent, result.facts)) setAsideForeign(extent, row, result)
   else adoptWhole(extent, row, header, result)
   if (header !== undefined && file.hasErrors) extent.setAside('unreadable')
+  if (file.isCut && row !== undefined) extent.setAside('damaged', { gap: holdsNews(row, result) })
   if (extent.quarantine === undefined) return
   if (extent.state === 'free') extent.state = 'sealed'
   const facts = { file: extentFileName(extent.number), reason: extent.quarantine, bytes: file.size }
@@ -162,6 +200,7 @@ async function adoptHeadless(
   const { generation, isBlank, unread } = await generationOf(extent, result.facts)
   if (generation !== undefined) noteGeneration(generation, result.facts)
   const begun = blocks && !hasErrors ? generationBegun(blocks, extent, result.facts) : undefined
+  const isHeader = blocks !== undefined && !hasErrors && isBegun(blocks)
   if (begun !== undefined && begun > Math.max(generation ?? 0, extent.generation)) {
     // It was emptied and its next header was being written: no record goes in before that is synced.
     noteGeneration(begun, result.facts)
@@ -173,12 +212,12 @@ async function adoptHeadless(
     extent.setAside(reason, { gap: unread > 0 })
   } else if (row === undefined) {
     // A header that was being written when the power went, and nothing behind it.
-    if (isBlank && !hasErrors) extent.state = 'free'
+    if (isBlank && isHeader) extent.state = 'free'
     else {
       extent.state = 'sealed'
       extent.setAside(reason, { gap: !isBlank || size === 0 })
     }
-  } else if (row.state === 'free' && !hasErrors) {
+  } else if (row.state === 'free' && isHeader) {
     result.halfFreed.push(extent) // likewise, of one that was emptied
   } else {
     scanNews(extent, row, result)
@@ -192,6 +231,59 @@ function generationBegun(blocks: Buffer, { number }: Extent, facts: StoreFacts):
   const first = generationNamed(blocks, place)
   const second = generationNamed(blocks.subarray(blockBytes), place)
   return first === undefined || second === undefined ? undefined : Math.max(first, second)
+}
+
+function isBegun(blocks: Buffer): boolean {
+  return isHeaderBegun(blocks.subarray(0, blockBytes)) && isHeaderBegun(blocks.subarray(blockBytes))
+}
+
+/** Something may have been written to it after the catalogue's moment. */
+function holdsNews({ state }: ExtentRow, { inOrder }: Surveyed): boolean {
+  return state === 'open' || (state === 'paused' && !inOrder)
+}
+
+/**
+ * Of the files that are shorter than what was ever placed in them: those with live blobs behind their end. After a power cut a file may be as
+ * short, and lack only what was never synced.
+ */
+async function findCut(
+  rows: ReadonlyMap<number, ExtentRow>,
+  found: ReadonlyMap<number, FoundFile>,
+  catalogue: Catalogue,
+): Promise<void> {
+  const short = new Map<number, { file: FoundFile; generation: number }>()
+  for (const [number, file] of found) {
+    const row = rows.get(number)
+    if (row === undefined || row.state === 'free' || row.liveBytes === 0) continue
+    const { generation } = row
+    if (!file.isOpenable || file.size >= row.frontier) continue
+    if ((file.header?.generation ?? generation) === generation) short.set(number, { file, generation })
+  }
+  let after: Buffer | undefined
+  while (short.size > 0) {
+    const page = await catalogue.scan(blobPrefix, { after, limit: 1000 })
+    for (const { value } of page)
+      for (const copy of decodeCopies(value))
+        for (const { extent, generation, end } of endsOf(copy)) {
+          const suspect = short.get(extent)
+          if (suspect?.generation !== generation || end <= suspect.file.size) continue
+          suspect.file.isCut = true
+          short.delete(extent)
+        }
+    after = page.at(-1)?.key
+    if (after === undefined) return
+  }
+}
+
+/** Where the pieces of a copy end. */
+function endsOf(copy: Copy): { extent: number; generation: number; end: number }[] {
+  const { commitExtent: extent, commitGeneration: generation, inlineOffset, size, runs } = copy
+  if (inlineOffset !== undefined) return [{ extent, generation, end: inlineOffset + size }]
+  return runs.map((run) => ({
+    extent: run.extent,
+    generation: run.generation,
+    end: run.offset + bytesOfRun(run),
+  }))
 }
 
 /** Of what the catalogue calls open: what was written after its moment. */
@@ -212,10 +304,9 @@ function beginScanned(extent: Extent, generation: number, result: Surveyed): voi
   result.scans.push({ extent, from: firstRecordOffset })
 }
 
-function setAsideForeign(extent: Extent, row: ExtentRow | undefined, { inOrder }: Surveyed): void {
-  const gap = row !== undefined && row.state !== 'free' && row.state !== 'sealed' && !inOrder
+function setAsideForeign(extent: Extent, row: ExtentRow | undefined, result: Surveyed): void {
   extent.state = 'sealed'
-  extent.setAside('foreign', { gap })
+  extent.setAside('foreign', { gap: row !== undefined && holdsNews(row, result) })
 }
 
 function isOwn(header: ExtentHeader, extent: Extent, facts: StoreFacts): boolean {
@@ -231,8 +322,9 @@ async function lookAt(disk: Disk, path: string): Promise<FoundFile> {
   try {
     file = await disk.open(path, { create: false })
   } catch (error) {
-    if (!isUnreadable(error)) throw error
-    return { size: 0, header: undefined, blocks: undefined, hasErrors: true }
+    if (!isUnopenable(error, path)) throw error
+    const nothing = { size: 0, header: undefined, blocks: undefined }
+    return { ...nothing, hasErrors: true, isOpenable: false, isCut: false }
   }
   try {
     const size = await file.size()
@@ -254,7 +346,8 @@ async function lookAt(disk: Disk, path: string): Promise<FoundFile> {
       await read(blockBytes, firstRecordOffset, 'readUncached')
     }
     const header = decodeExtentHeader(blocks) ?? decodeExtentHeader(blocks.subarray(blockBytes))
-    return { header, size, hasErrors, blocks: header === undefined ? blocks : undefined }
+    const torn = header === undefined ? blocks : undefined
+    return { header, size, hasErrors, blocks: torn, isOpenable: true, isCut: false }
   } finally {
     await file.close()
   }

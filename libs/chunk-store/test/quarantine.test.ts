@@ -2,9 +2,13 @@
  * Extents that are foreign, that have lost their header, or that the disk gives errors for: the store opens with what can be read, and never
  * writes to them, gives them away or removes them.
  */
+import { mkdir, symlink } from 'node:fs/promises'
+import { join } from 'node:path'
 import { type BlobFacts, type BlobFault, tellsHealth } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
+import type { Disk } from '../src/disk.ts'
+import { extentFileName } from '../src/extents.ts'
 import { InlineHashing } from '../src/hashing.ts'
 import { ChunkStore } from '../src/index.ts'
 import { crashOptions } from './support/crash-history.ts'
@@ -23,12 +27,12 @@ interface Line {
   message: string
 }
 
-function openOn(machine: CrashMachine, lines: Line[] = []): Promise<ChunkStore> {
+function openOn(machine: CrashMachine, lines: Line[] = [], disk: Disk = machine.disk): Promise<ChunkStore> {
   const note = (facts: object, message: string) => void lines.push({ facts: { ...facts }, message })
   return ChunkStore.open(
     { ...crashOptions, clock: machine.clock, log: { info: note, warn: note, error: note } },
     {
-      disk: machine.disk,
+      disk,
       catalogue: async () => machine.catalogue,
       hashing: (memory) => new InlineHashing(memory),
       randomFill: (bytes) => machine.randomFill(bytes),
@@ -298,3 +302,199 @@ t.test('a whole extent that the disk gives nothing of costs its blobs, and no mo
     await store.close()
   }
 })
+
+const nobodys = (bytes: number) => Buffer.alloc(bytes, 'not of this store ')
+
+t.test(
+  'a short file that is not ours is never taken for an extent, known to the catalogue or not',
+  async (t) => {
+    const path = '/store/extents/00000007.extent'
+    for (const bytes of [1, 5_000, 8_192])
+      for (const ended of ['closed', 'killed'] as const) {
+        const { [ended]: state, blobs } = await world(7, 3)
+        state.files.set(path, nobodys(bytes))
+        const machine = new CrashMachine(seeded(8), state)
+        const store = await openOn(machine)
+        t.match(store.health, {
+          gap: undefined,
+          quarantined: [{ file: '00000007.extent', reason: 'damaged' }],
+        })
+        await use(store)
+        t.ok(machine.file(path).equals(nobodys(bytes)), `${bytes} bytes, ${ended}`)
+        t.equal(await readable(store, blobs), blobs.size)
+        await store.close()
+      }
+  },
+)
+
+t.test('a file that came to stand in the place of a free extent is left alone', async (t) => {
+  const machine = new CrashMachine(seeded(7))
+  let store = await openOn(machine)
+  await use(store)
+  const state = machine.now()
+  const free = [...state.rows].filter(([key, row]) => key.startsWith('e') && row[40] === 2)
+  const number = Buffer.from(free[0]?.[0] ?? '', 'latin1').readUInt32BE(1)
+  const path = `/store/extents/${extentFileName(number)}`
+  t.ok(state.files.has(path))
+  state.files.set(path, nobodys(5_000))
+  const later = new CrashMachine(seeded(8), state)
+  store = await openOn(later)
+  t.match(store.health.quarantined, [{ file: extentFileName(number), reason: 'damaged' }])
+  await use(store)
+  t.ok(later.file(path).equals(nobodys(5_000)))
+  await store.close()
+})
+
+t.test('sectors of a header that was being written are no damage, whichever they are', async (t) => {
+  const path = '/store/extents/00000003.extent'
+  const { killed } = await world(7, 3)
+  const header = Buffer.alloc(8_192)
+  killed.files.get(extentsOf(killed)[0] as string)?.copy(header, 0, 0, 8_192)
+  for (const at of [8, 4_096 + 8]) header.writeUInt32LE(3, at + 4)
+  for (const sectors of [[0], [7], [8], [15], [0, 15], [7, 8], [7, 15]]) {
+    const torn = Buffer.alloc(1_048_576)
+    for (const n of sectors) header.copy(torn, n * 512, n * 512, n * 512 + 512)
+    const files = new Map([...killed.files, [path, torn]])
+    const store = await openOn(new CrashMachine(seeded(8), { files, rows: new Map(killed.rows) }))
+    t.match(store.health, { gap: undefined, quarantined: [] }, `sectors ${sectors}`)
+    await store.close()
+  }
+})
+
+/** Fails to open some files. */
+function closedFiles(machine: CrashMachine, code: string, isClosed: (path: string) => boolean): Disk {
+  const { disk } = machine
+  const open: Disk['open'] = async (path, options) => {
+    if (isClosed(path)) throw Object.assign(new Error(`${code}: open '${path}'`), { code, path })
+    return disk.open(path, options)
+  }
+  return { ...disk, open }
+}
+
+t.test('an extent that cannot be opened costs its blobs, and no more', async (t) => {
+  for (const code of ['EACCES', 'EPERM', 'EISDIR', 'ELOOP', 'ENOENT', 'EIO'])
+    for (const ended of ['closed', 'killed'] as const) {
+      const { [ended]: state, blobs } = await world(7, 6)
+      const path = extentsOf(state)[0] as string
+      const before = Buffer.from(state.files.get(path) as Buffer)
+      const machine = new CrashMachine(seeded(8), state)
+      const lines: Line[] = []
+      const store = await openOn(
+        machine,
+        lines,
+        closedFiles(machine, code, (name) => name === path),
+      )
+      const right = await readable(store, blobs)
+      t.ok(right < blobs.size, `${code}, ${ended}: ${right} of ${blobs.size}`)
+      const [name] = path.split('/').slice(-1)
+      t.match(store.health.quarantined, [{ file: name, reason: 'unreadable' }])
+      t.equal(lines.filter(({ facts }) => facts.file === name).length, 1, 'one line')
+      await use(store)
+      t.ok(machine.file(path).equals(before))
+      await store.close()
+    }
+})
+
+t.test(
+  'directories and links that lead nowhere, where extents are, keep no store from starting',
+  async (t) => {
+    const path = t.testdir()
+    const extents = join(path, 'extents')
+    await mkdir(join(extents, '00000009.extent'), { recursive: true })
+    await symlink('/nowhere/at-all', join(extents, '00000000.extent'))
+    await symlink('00000001.extent', join(extents, '00000001.extent'))
+    const store = await ChunkStore.open({ ...crashOptions, path, hashThreadsMax: 1 })
+    const facts = await put(store, large(1))
+    t.ok(large(1).equals(await get(store, facts)))
+    t.match(await store.usage(), { blobs: 1 })
+    t.same(store.health.quarantined.map(({ file, reason }) => `${file} ${reason}`).sort(), [
+      '00000000.extent unreadable',
+      '00000001.extent unreadable',
+      '00000009.extent unreadable',
+    ])
+    await store.close()
+  },
+)
+
+t.test('too few descriptors or too little memory is no damage: the start ends, and says why', async (t) => {
+  for (const code of ['EMFILE', 'ENFILE', 'ENOMEM', 'EROFS']) {
+    const { closed } = await world(7, 3)
+    const machine = new CrashMachine(seeded(8), closed)
+    const disk = closedFiles(machine, code, () => true)
+    const says = code === 'EROFS' ? /looking at the extents/ : /too few descriptors, or too little memory/
+    await t.rejects(openOn(machine, [], disk), { name: 'BlobFault', code: 'IO', message: says }, code)
+  }
+  const { closed } = await world(7, 3)
+  const machine = new CrashMachine(seeded(8), closed)
+  const open = async () => {
+    throw Object.assign(new Error('EACCES: open probe'), { code: 'EACCES', path: '/store/extents/probe' })
+  }
+  await t.rejects(
+    openOn(machine, [], { ...machine.disk, open }),
+    { code: 'IO' },
+    'nothing can be opened there',
+  )
+})
+
+t.test('an extent with live blobs that is gone, or cut, is named', async (t) => {
+  for (const ended of ['closed', 'killed'] as const)
+    for (const bytes of [undefined, 0, 5_000, 1_000_000]) {
+      const { [ended]: state, blobs } = await world(7)
+      const path = extentsOf(state)[0] as string
+      const [name] = path.split('/').slice(-1)
+      const whole = state.files.get(path) as Buffer
+      if (bytes === undefined) state.files.delete(path)
+      else state.files.set(path, whole.subarray(0, bytes))
+      const machine = new CrashMachine(seeded(8), state)
+      const lines: Line[] = []
+      const store = await openOn(machine, lines)
+      const reason = bytes === undefined ? 'missing' : 'damaged'
+      const how = `${ended}, ${bytes} bytes`
+      t.match(store.health, { gap: undefined, quarantined: [{ file: name, reason, bytes: bytes ?? 0 }] }, how)
+      t.ok((store.health.quarantined[0]?.liveBytes ?? 0) > 0)
+      t.equal(lines.filter(({ facts }) => facts.file === name).length, 1, 'one line')
+      const right = await readable(store, blobs)
+      t.ok(right > 0 && right < blobs.size, `${right} of ${blobs.size}`)
+      await use(store)
+      t.equal(await readable(store, blobs), right)
+      if (bytes === undefined) t.notOk(machine.paths().includes(path), 'its number is not used')
+      else t.ok(machine.file(path).equals(whole.subarray(0, bytes)))
+      if (bytes === undefined) {
+        for (const facts of blobs.keys()) await store.delete(facts)
+        t.same(store.health.quarantined, [], 'until nothing of it is missed')
+      }
+      await store.close()
+    }
+})
+
+t.test('where news may have stood in an extent that is gone or cut, that is said', async (t) => {
+  for (const cut of [false, true]) {
+    const { killed } = await world(7)
+    const open = [...killed.rows].find(([key, row]) => key.startsWith('e') && row[40] === 0)
+    const name = extentFileName(Buffer.from(open?.[0] ?? '', 'latin1').readUInt32BE(1))
+    const path = `/store/extents/${name}`
+    const whole = killed.files.get(path) as Buffer
+    if (cut) killed.files.set(path, whole.subarray(0, 12_288))
+    else killed.files.delete(path)
+    const store = await openOn(new CrashMachine(seeded(8), killed))
+    t.match(store.health, { gap: new RegExp(name), quarantined: [{ reason: cut ? 'damaged' : 'missing' }] })
+    await store.close()
+  }
+})
+
+t.test(
+  'a file that a power cut left shorter, without anything that was acknowledged, is whole',
+  async (t) => {
+    const { killed, blobs } = await world(7)
+    for (const [key, row] of killed.rows)
+      if (key.startsWith('e') && row[40] === 0) {
+        const grown = Buffer.from(row)
+        grown.writeBigUInt64LE(2n ** 31n, 8)
+        killed.rows.set(key, grown)
+      }
+    const store = await openOn(new CrashMachine(seeded(8), killed))
+    t.match(store.health, { gap: undefined, quarantined: [] })
+    t.equal(await readable(store, blobs), blobs.size)
+    await store.close()
+  },
+)
