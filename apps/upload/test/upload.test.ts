@@ -700,7 +700,8 @@ t.test('pieces of one byte hold no more memory than others, and are not read for
   for (let at = 0; at < 4; at++) clients.push(await raw(process, chunked, sent))
   await received(process, 4 * (body.length - 10))
   const perUpload = (memoryUsed() - before) / 4
-  t.ok(perUpload < 1024 * 1024, `${Math.round(perUpload / 1024)} KiB an upload`)
+  // An object for each piece takes some 5 MiB an upload; the rest is what the process does beside.
+  t.ok(perUpload < 2.5 * 1024 * 1024, `${Math.round(perUpload / 1024)} KiB an upload`)
   for (const { socket, text } of clients) {
     socket.write(Buffer.concat([pieces(body.subarray(-10)), Buffer.from('0\r\n\r\n')]))
     while (!text().includes('}}')) await delay(5)
