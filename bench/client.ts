@@ -63,7 +63,10 @@ export class Client {
     return Object.values(folder.children).flatMap((child) => (child.link ? [new URL(child.link)] : []))
   }
 
-  /** Fills a folder with `count` files: some uploads, of different names, sizes and types, and copies of them, up to a thousand at once. */
+  /**
+   * Fills a folder with `count` files: some uploads, of different names, sizes and types, and
+   * copies of them, up to a thousand at once.
+   */
   async fill(account: Account, folderId: string, count: number): Promise<void> {
     const uploads = Math.min(different, count)
     await Promise.all(Array.from({ length: uploads }, (_, n) => this.#upload(account, folderId, n)))
@@ -80,7 +83,8 @@ export class Client {
     const form = new FormData()
     form.set('token', account.token)
     form.set('folderId', folderId)
-    // 37 has no factor in common with the number of files: neighbours in one order are none in the others.
+    // 37 has no factor in common with the number of files: neighbours in one order are none in the
+    // others.
     form.set(
       'file',
       new Blob(['x'.repeat(1 + n)]),

@@ -1,4 +1,7 @@
-/** How the rows of the abuse table (`npm run test:long -- --only abuse`) are judged, and its short form. */
+/**
+ * How the rows of the abuse table (`npm run test:long -- --only abuse`) are judged, and its short
+ * form.
+ */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'

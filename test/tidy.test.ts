@@ -31,7 +31,10 @@ const topLevel = new Set([
   ],
 ])
 
-/** Libs from the ground up: each may depend on those of lower layers alone. Adapters are in none: apps choose them. */
+/**
+ * Libs from the ground up: each may depend on those of lower layers alone. Adapters are in none:
+ * apps choose them.
+ */
 const layers = [
   ['kernel', 'wire'],
   ['access', 'placement', 'zip-layout', 'bus', 'journal', 'blob-store', 'membership', 'mail', 'regions'],

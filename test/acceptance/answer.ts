@@ -22,7 +22,10 @@ const httpCodes: Record<string, number> = {
   'error-unavailable': 503,
 }
 
-/** A content as the service shows it. Fields that do not apply are absent whatever the type here says. */
+/**
+ * A content as the service shows it. Fields that do not apply are absent whatever the type here
+ * says.
+ */
 export interface Item {
   id: string
   type: 'file' | 'folder'
@@ -129,7 +132,10 @@ export class Answer implements Received {
     return Array.isArray(value) ? value.join(', ') : (value ?? '')
   }
 
-  /** Every answer of the API is one of the two shapes of the contract, with the headers that all of them bear. */
+  /**
+   * Every answer of the API is one of the two shapes of the contract, with the headers that all of
+   * them bear.
+   */
   envelope(): Envelope {
     const said = `${this.#request} answered ${this.code} ${this.text.slice(0, 300)}`
     assert.equal(this.header('content-type'), 'application/json; charset=utf-8', `${said}: not JSON`)

@@ -1,6 +1,7 @@
 /**
- * The table of what the contract (and the decisions that fill it) says about every operation: a row each for the success, each
- * parameter, each tier and each error it can answer. The suite fails when a row has no passing case.
+ * The table of what the contract (and the decisions that fill it) says about every operation: a row
+ * each for the success, each parameter, each tier and each error it can answer. The suite fails
+ * when a row has no passing case.
  */
 
 const table: Record<string, string[]> = {

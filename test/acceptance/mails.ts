@@ -49,7 +49,9 @@ export function parseMail(source: string): Mail {
   }
 }
 
-/** Quoted-printable soft breaks undone; base64 parts decoded. Good for the short mails of a service. */
+/**
+ * Quoted-printable soft breaks undone; base64 parts decoded. Good for the short mails of a service.
+ */
 function decodedText(body: string): string {
   const plain = body
     .replace(/=\r?\n/g, '')

@@ -1,4 +1,7 @@
-/** Other people's clients, unmodified and with their default settings, against the service with its own. */
+/**
+ * Other people's clients, unmodified and with their default settings, against the service with its
+ * own.
+ */
 import t from 'tap'
 import { runClients } from './run-clients.ts'
 import { closingLine, linesOf } from './table.ts'

@@ -1,6 +1,7 @@
 /**
- * Plays the clients in namespaces of their own: a network with nothing but loopback, so that no built-in name can lead anywhere else, and
- * mounts for a hosts file and an authority that nobody else sees. Nothing of the machine is changed.
+ * Plays the clients in namespaces of their own: a network with nothing but loopback, so that no
+ * built-in name can lead anywhere else, and mounts for a hosts file and an authority that nobody
+ * else sees. Nothing of the machine is changed.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { createInterface } from 'node:readline'

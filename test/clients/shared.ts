@@ -1,4 +1,7 @@
-/** What somebody shares for the clients that download: folders within a folder, a password, and one file by itself. */
+/**
+ * What somebody shares for the clients that download: folders within a folder, a password, and one
+ * file by itself.
+ */
 import { digestsOf, largeBytes, names } from './files.ts'
 import type { Account, Item, World } from './world.ts'
 

@@ -19,7 +19,8 @@ export interface Scene {
   /**
    * Does what this client cannot do against any service, or against none that keeps the contract.
    * @param own what the client gets wrong, and what its failure says.
-   * @param act must throw what `shows` matches: a client that mends itself is told by a failure here, and so is another fault.
+   * @param act must throw what `shows` matches: a client that mends itself is told by a failure
+   * here, and so is another fault.
    */
   clientsOwn(what: string, own: ClientsOwn, act: () => Promise<unknown>): Promise<void>
 }

@@ -1,4 +1,6 @@
-/** The clients' table as text: client and version, what it did, the calls that it made, the result. */
+/**
+ * The clients' table as text: client and version, what it did, the calls that it made, the result.
+ */
 import type { Row } from './steps.ts'
 import type { Call } from './tls-proxy.ts'
 

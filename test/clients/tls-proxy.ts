@@ -1,6 +1,7 @@
 /**
- * Stands where `gofile.io` and its hosts stand for clients that have those names built in: ends their TLS with a certificate of an
- * authority made for this run, and passes each request on by the name it was sent to, as an operator's proxy does.
+ * Stands where `gofile.io` and its hosts stand for clients that have those names built in: ends
+ * their TLS with a certificate of an authority made for this run, and passes each request on by the
+ * name it was sent to, as an operator's proxy does.
  */
 import { execFile } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
@@ -20,7 +21,10 @@ export interface Authority {
   cert: string
 }
 
-/** An authority that lives in `folder`, and a certificate by it for one domain and its subdomains. Needs openssl. */
+/**
+ * An authority that lives in `folder`, and a certificate by it for one domain and its subdomains.
+ * Needs openssl.
+ */
 export async function makeAuthority(folder: string, domain: string): Promise<Authority> {
   const file = (name: string) => join(folder, name)
   const subject = (name: string) => ['-subj', `/CN=${name}`, '-days', '2', '-nodes', '-newkey', 'rsa:2048']
@@ -118,7 +122,10 @@ export class TlsProxy {
   }
 }
 
-/** Each person calls an address of the proxy's own and counts as a neighbour on the internet with the same last number. */
+/**
+ * Each person calls an address of the proxy's own and counts as a neighbour on the internet with
+ * the same last number.
+ */
 function personAt({ localAddress = '' }: net.Socket): string {
   return `203.0.113.${localAddress.split('.').at(-1)}`
 }

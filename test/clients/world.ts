@@ -1,8 +1,10 @@
 /**
- * What the clients are run in: the service with its default settings, a TLS proxy under the names that clients have built in, and people,
- * each at an address and in a home folder of their own. Nothing here changes a client; only the machine around it is ours.
+ * What the clients are run in: the service with its default settings, a TLS proxy under the names
+ * that clients have built in, and people, each at an address and in a home folder of their own.
+ * Nothing here changes a client; only the machine around it is ours.
  *
- * Runs inside the namespaces that `run-clients.ts` makes: the network holds nothing but loopback, and mounts are seen by nobody else.
+ * Runs inside the namespaces that `run-clients.ts` makes: the network holds nothing but loopback,
+ * and mounts are seen by nobody else.
  */
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
@@ -234,7 +236,9 @@ export class Person {
     return this.run(join(this.tools.python, client, 'bin', program), args, options)
   }
 
-  /** A program that uses a client which is a library: `drivers/<driver>`, with that client's Python. */
+  /**
+   * A program that uses a client which is a library: `drivers/<driver>`, with that client's Python.
+   */
   driver(client: string, driver: string): Driver {
     const script = fileURLToPath(new URL(`./drivers/${driver}`, import.meta.url))
     const { program, before, env } = this.#around(join(this.tools.python, client, 'bin/python'))
@@ -271,7 +275,10 @@ export class Person {
   }
 }
 
-/** A process that takes a call a line as JSON, `{do, ...}`, and answers each with a line `{ok}` or `{error}`. */
+/**
+ * A process that takes a call a line as JSON, `{do, ...}`, and answers each with a line `{ok}` or
+ * `{error}`.
+ */
 export class Driver {
   readonly #process: ChildProcess
   readonly #answers: AsyncIterator<string>

@@ -1,10 +1,12 @@
 /**
- * The OpenAPI document against the real service: schemathesis makes requests that the document allows and others that it does not, of
- * every operation, and compares what comes back. Nothing may be a fault of the service (5xx) or have an undocumented status, no valid
- * request may be refused, no invalid one accepted.
+ * The OpenAPI document against the real service: schemathesis makes requests that the document
+ * allows and others that it does not, of every operation, and compares what comes back. Nothing may
+ * be a fault of the service (5xx) or have an undocumented status, no valid request may be refused,
+ * no invalid one accepted.
  *
- * Four parts: the API host; the operations that name a content or an account in their path, with such as are there; those that end
- * the token they are called with; uploads, which live on another host. Each has an account of its own.
+ * Four parts: the API host; the operations that name a content or an account in their path, with
+ * such as are there; those that end the token they are called with; uploads, which live on another
+ * host. Each has an account of its own.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,7 +16,9 @@ import { join } from 'node:path'
 import { Standalone } from '../support/standalone.ts'
 
 const uploads = '/uploadfile'
-/** What changes a content in its path and leaves it there, or reads it; the caller's own account. */
+/**
+ * What changes a content in its path and leaves it there, or reads it; the caller's own account.
+ */
 const named = '^/(web/)?contents/\\{contentId\\}(/update|/directlinks)?$|^/accounts/\\{accountId\\}$'
 /** They end the token, and with it all that the others are tried with. */
 const endings = '(resettoken|confirm)$'
@@ -72,7 +76,8 @@ interface Form {
 }
 
 /**
- * The document with times of expiry that stay in the future: any later time than now is right, which no schema can say.
+ * The document with times of expiry that stay in the future: any later time than now is right,
+ * which no schema can say.
  *
  * @throws when they are no longer where the narrowing looks for them
  */

@@ -1,6 +1,7 @@
 /**
- * Does a parser's time grow linearly with its input? Judged by the ratio of the times for two sizes, which no machine's speed
- * changes. Each time is the least of several short measurements: other processes can only lengthen them.
+ * Does a parser's time grow linearly with its input? Judged by the ratio of the times for two
+ * sizes, which no machine's speed changes. Each time is the least of several short measurements:
+ * other processes can only lengthen them.
  */
 
 const factor = 8
@@ -11,7 +12,8 @@ const tries = 9
 
 /**
  * @param make the input of about this size; made before the clock runs.
- * @param size of the smaller input; the larger one is 8 times as large, about the largest that the parser meets.
+ * @param size of the smaller input; the larger one is 8 times as large, about the largest that the
+ * parser meets.
  */
 export function growsLinearly<Input>(
   make: (size: number) => Input,

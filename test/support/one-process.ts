@@ -1,4 +1,7 @@
-/** Accounts and blobs of one process over memory, the upload and download hosts in front of them, on ports of their own. */
+/**
+ * Accounts and blobs of one process over memory, the upload and download hosts in front of them, on
+ * ports of their own.
+ */
 import type { AddressInfo } from 'node:net'
 import { type AccountClient, AccountHost, RoutedAccountClient } from '@holdfast/actor-runtime'
 import { type BlobStore, MemoryBlobStore } from '@holdfast/blob-store'

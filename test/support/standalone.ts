@@ -22,7 +22,9 @@ export interface StandaloneOptions {
   dataDir?: string
   /** Taken from the free ones when not given: api, upload, download, admin. */
   ports?: [number, number, number, number]
-  /** Further `HOLDFAST_…` settings. Nothing of ours is inherited from the environment of the test. */
+  /**
+   * Further `HOLDFAST_…` settings. Nothing of ours is inherited from the environment of the test.
+   */
   settings?: Record<string, string>
   /** What the process may take of the machine; not given: what the test may take. */
   bounds?: Bounds

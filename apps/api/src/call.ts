@@ -1,8 +1,9 @@
 /**
  * One API call: who asks, and how it asks accounts.
  *
- * The account of a content follows from its id. Its owner is asked as the bearer, token and tier being checked in the very turn
- * that answers; anybody else is authenticated at the account of the token first and asks as a visitor.
+ * The account of a content follows from its id. Its owner is asked as the bearer, token and tier
+ * being checked in the very turn that answers; anybody else is authenticated at the account of the
+ * token first and asks as a visitor.
  */
 import { Refusal, type RequestGuesses } from '@holdfast/http-kit'
 import { type AccountId, isShareCode, mintRequestId } from '@holdfast/kernel'
@@ -25,7 +26,10 @@ export interface SignedIn {
   accountId: AccountId
   token: string
   bytes: Buffer
-  /** The token came by a cookie: a browser sends it whether it is still good or not, so a bad one is no guess. */
+  /**
+   * The token came by a cookie: a browser sends it whether it is still good or not, so a bad one is
+   * no guess.
+   */
   byCookie?: boolean
 }
 
@@ -87,7 +91,10 @@ export class Call {
     return this.askAccount(accountId, { $case: 'bearer', value: { token: bytes } }, operation)
   }
 
-  /** Asks the account of this content: as its owner, or as a visitor once the caller's token and tier were accepted. */
+  /**
+   * Asks the account of this content: as its owner, or as a visitor once the caller's token and
+   * tier were accepted.
+   */
   async askOf(contentId: string, operation: AccountOperation): Promise<Result> {
     const owner = this.parts.ids.accountOf(contentId)
     if (owner !== undefined && owner === this.signedIn?.accountId) return await this.askOwn(operation)
@@ -102,7 +109,10 @@ export class Call {
     return this.askAccount(accountId, who, operation)
   }
 
-  /** @throws Refusal with the account's own status; wrong tokens and passwords draw on the address' budget of guesses. */
+  /**
+   * @throws Refusal with the account's own status; wrong tokens and passwords draw on the address'
+   * budget of guesses.
+   */
   async askAccount(accountId: AccountId, who: Caller['who'], operation: AccountOperation): Promise<Result> {
     const reply = await this.parts.accounts.call(
       {
@@ -121,7 +131,10 @@ export class Call {
     return result
   }
 
-  /** The content a UUID or share code names. @throws Refusal error-notFound when the code leads nowhere */
+  /**
+   * The content a UUID or share code names.
+   * @throws Refusal error-notFound when the code leads nowhere
+   */
   async contentNamed(name: string): Promise<string> {
     if (!isShareCode(name)) return name
     await this.guesses.begin('code')
@@ -141,7 +154,8 @@ export class Call {
   }
 
   /**
-   * Refuses ids of other accounts before anything is changed: unknown content first, then content of others.
+   * Refuses ids of other accounts before anything is changed: unknown content first, then content
+   * of others.
    * @throws Refusal error-notFound, or the given status
    */
   async refuseForeign(
@@ -177,7 +191,10 @@ export class Call {
     return this.parts.limits.networkKey(this.request)
   }
 
-  /** A command has the id its client chose; everything else a new one, so that no answer is taken for another's. */
+  /**
+   * A command has the id its client chose; everything else a new one, so that no answer is taken
+   * for another's.
+   */
   #requestIdOf(operation: AccountOperation): Buffer {
     return this.keyRequestId !== undefined && isCommand(operation)
       ? this.keyRequestId

@@ -1,7 +1,7 @@
 /**
- * Copy and import over several accounts: each source account answers with a manifest of what the caller may read, then the
- * caller's account makes all copies in one change. A blob may vanish between the two (its owner deleted it and it was
- * collected); then manifests are taken once more.
+ * Copy and import over several accounts: each source account answers with a manifest of what the
+ * caller may read, then the caller's account makes all copies in one change. A blob may vanish
+ * between the two (its owner deleted it and it was collected); then manifests are taken once more.
  */
 import { Refusal } from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
@@ -24,7 +24,8 @@ export async function copy(call: Call, order: CopyOrder): Promise<CopyView> {
   const foreign = order.contentIds.filter((id) => !call.owns(id))
   if (foreign.length === 0) return await commit(call, order, new Map())
   await call.authenticate()
-  // What was left out for a wrong password is not told apart from the rest, so each such call counts as a guess.
+  // What was left out for a wrong password is not told apart from the rest, so each such call
+  // counts as a guess.
   if (order.skipUnreadable && order.password !== undefined) {
     await call.guesses.wrong('password')
   }

@@ -1,4 +1,7 @@
-/** The API host: one fastify instance with all operations, to which pages may be added before it is ready. */
+/**
+ * The API host: one fastify instance with all operations, to which pages may be added before it is
+ * ready.
+ */
 import { createHttpHost } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import type { ApiDeps } from './deps.ts'

@@ -21,7 +21,10 @@ export interface ApiDeps {
   serversOf: (placementGroup: number, createdMs: number) => readonly string[]
   /** Origin of a content's direct links; without it that of all downloads. */
   directUrlOf?: (contentId: string) => string | undefined
-  /** Origin of a region's upload host where its name does not follow from our own; undefined when none is known. */
+  /**
+   * Origin of a region's upload host where its name does not follow from our own; undefined when
+   * none is known.
+   */
   uploadUrlOf?: (region: RegionCode) => string | undefined
   settings: ApiSettings
 }

@@ -22,7 +22,10 @@ const list = (description: string, isEntry: (entry: string) => boolean, entry: o
   )
 
 const byteForm = '(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])'
-/** Of IPv6 the document shows the whole form and those with `::`; with an IPv4 tail they are taken as well. */
+/**
+ * Of IPv6 the document shows the whole form and those with `::`; with an IPv4 tail they are taken
+ * as well.
+ */
 const groupForm = '[0-9A-Fa-f]{1,4}'
 /** So many groups before `::`, and as many behind it as leave one out. */
 const shortened = [1, 2, 3, 4, 5, 6].map((n) => `(${groupForm}:){${n}}(:${groupForm}){1,${7 - n}}`)

@@ -1,4 +1,7 @@
-/** `/openapi.json`, made of the operations' own schemas, and `/docs`, a page of it without scripts or outside resources. */
+/**
+ * `/openapi.json`, made of the operations' own schemas, and `/docs`, a page of it without scripts
+ * or outside resources.
+ */
 import swagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
 import type { ApiSettings } from './deps.ts'

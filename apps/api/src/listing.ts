@@ -6,7 +6,10 @@ import { type Call, viewOf } from './call.ts'
 import { readerPassword } from './schemas.ts'
 
 export const pageSizeMax = 1_000
-/** The last page an account can be asked for; far behind the end of any folder, so that all later ones are as empty. */
+/**
+ * The last page an account can be asked for; far behind the end of any folder, so that all later
+ * ones are as empty.
+ */
 export const pageMax = 0xffffffff
 
 const sortFields = {

@@ -1,9 +1,10 @@
 /**
- * How an operation is served, in the contract's order of checks: limits of the address and the body (the host did both), token,
- * limits of the account, tier, parameters; what comes after is the operation's and the account's.
+ * How an operation is served, in the contract's order of checks: limits of the address and the body
+ * (the host did both), token, limits of the account, tier, parameters; what comes after is the
+ * operation's and the account's.
  *
- * Token and tier are checked by the account in the turn that answers. Only when a parameter is bad they are asked for alone, so
- * that their refusal comes first.
+ * Token and tier are checked by the account in the turn that answers. Only when a parameter is bad
+ * they are asked for alone, so that their refusal comes first.
  */
 import { createHmac } from 'node:crypto'
 import {
@@ -109,7 +110,10 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
   }
 }
 
-/** Who the token claims to be. @throws Refusal error-token when it is missing or cannot be a token */
+/**
+ * Who the token claims to be.
+ * @throws Refusal error-token when it is missing or cannot be a token
+ */
 async function signIn(
   parts: ApiParts,
   { request, guesses }: { request: FastifyRequest; guesses: RequestGuesses },
@@ -133,7 +137,9 @@ async function signIn(
 
 const endingTheToken: ReadonlySet<string> = new Set(['resetToken', 'confirmEmail'])
 
-/** Draws on the account's budget once its token is known to be right: forged ones must not spend it. */
+/**
+ * Draws on the account's budget once its token is known to be right: forged ones must not spend it.
+ */
 async function drawOnAccount(
   asking: { parts: ApiParts; request: FastifyRequest; guesses: RequestGuesses; signedIn: SignedIn },
   operation: string,
@@ -163,7 +169,10 @@ function fieldsOf(value: unknown): Fields {
   return typeof value === 'object' && value !== null ? (value as Fields) : {}
 }
 
-/** A key counts for one operation: the same key sent with another is another request. With other parameters it is refused. */
+/**
+ * A key counts for one operation: the same key sent with another is another request. With other
+ * parameters it is refused.
+ */
 function requestIdOf(
   { idempotencySecret }: ApiParts,
   request: FastifyRequest,

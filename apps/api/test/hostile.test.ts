@@ -1,4 +1,7 @@
-/** Whatever is sent, the answer is the envelope with a status of the contract, and nothing is a fault of ours. */
+/**
+ * Whatever is sent, the answer is the envelope with a status of the contract, and nothing is a
+ * fault of ours.
+ */
 import fc from 'fast-check'
 import t from 'tap'
 import { world } from './world.ts'

@@ -24,7 +24,10 @@ function tokenIn(file: string, readSecret: (path: string) => string): string {
   }
 }
 
-/** People write `127.0.0.1:8090`, which as a URL has no scheme, and `localhost:8090`, whose scheme would be `localhost`. */
+/**
+ * People write `127.0.0.1:8090`, which as a URL has no scheme, and `localhost:8090`, whose scheme
+ * would be `localhost`.
+ */
 function addressOf(text: string, from: '--admin' | 'settings'): string {
   const url = URL.parse(text.includes('://') ? text : `http://${text}`)
   if (url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '')

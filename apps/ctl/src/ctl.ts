@@ -1,4 +1,6 @@
-/** One run of the program: words in, lines out, an exit code. Knows neither process nor terminal. */
+/**
+ * One run of the program: words in, lines out, an exit code. Knows neither process nor terminal.
+ */
 import { parseArgs } from 'node:util'
 import { AdminRefusal, AdminUnreachable, adminClient, type Call } from './admin-client.ts'
 import { type Command, commands, type Options, UsageFault } from './commands.ts'
@@ -11,7 +13,10 @@ export interface Surroundings {
   complain: (line: string) => void
 }
 
-/** 0: done. 1: the service refused at least one. 2: the words make no sense, nothing was done. 3: no answer. */
+/**
+ * 0: done. 1: the service refused at least one. 2: the words make no sense, nothing was done. 3: no
+ * answer.
+ */
 export type ExitCode = 0 | 1 | 2 | 3
 
 export async function ctl(words: readonly string[], around: Surroundings): Promise<ExitCode> {

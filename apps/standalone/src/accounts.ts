@@ -41,7 +41,10 @@ export interface Accounts {
 
 /** There is one host, so its name is of no importance; the journals show it as owner. */
 const hostId = 'standalone'
-/** After the HTTP hosts have drained little is under way; what is not at rest by then is recovered at the next start. */
+/**
+ * After the HTTP hosts have drained little is under way; what is not at rest by then is recovered
+ * at the next start.
+ */
 const restMs = 5_000
 
 export function startAccounts(parts: AccountsParts): Accounts {

@@ -1,9 +1,11 @@
 /**
- * The whole service in one process: every long-lived part is made here and wired to the others, with the embedded adapters behind the
- * four ports. Nothing lives outside of what `startStandalone` returns, so several can run in one process on different directories.
+ * The whole service in one process: every long-lived part is made here and wired to the others,
+ * with the embedded adapters behind the four ports. Nothing lives outside of what `startStandalone`
+ * returns, so several can run in one process on different directories.
  *
- * Order of the start: metadata store (its lock is the data directory's) → keys → bytes → accounts → HTTP hosts → collector.
- * The end is the reverse: unready, stop accepting, let what runs end, bring the accounts out of memory, close the stores.
+ * Order of the start: metadata store (its lock is the data directory's) → keys → bytes → accounts →
+ * HTTP hosts → collector. The end is the reverse: unready, stop accepting, let what runs end, bring
+ * the accounts out of memory, close the stores.
  */
 import {
   accountMetrics,
@@ -48,13 +50,17 @@ export interface StandaloneOptions {
 
 export interface Standalone {
   readonly addresses: Addresses
-  /** Drains and lets go of everything; at most about the drain time of the configuration. A second call shares the first. */
+  /**
+   * Drains and lets go of everything; at most about the drain time of the configuration. A second
+   * call shares the first.
+   */
   close(): Promise<void>
 }
 
 /**
  * Starts the service; when it resolves every host takes requests.
- * @throws StartFault when a port, the directory or the lock cannot be had; whatever was opened is closed again.
+ * @throws StartFault when a port, the directory or the lock cannot be had; whatever was opened is
+ * closed again.
  */
 export async function startStandalone({
   config,

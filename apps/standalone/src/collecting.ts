@@ -25,7 +25,10 @@ export function createCollector({ config, blobs, metadata, clock, log }: Collect
   })
 }
 
-/** The operator's pass: collects, gives the space back to the disk where that takes no longer than a request, and tells what is left. */
+/**
+ * The operator's pass: collects, gives the space back to the disk where that takes no longer than a
+ * request, and tells what is left.
+ */
 export async function collectNow(
   { collector, blobs }: { collector: Collector; blobs: ChunkStore },
   options: { graceMs?: number },

@@ -8,7 +8,10 @@ import { makePrivate, StartFault } from '@holdfast/process'
 import type { Logger } from 'pino'
 
 const MiB = 1024 * 1024
-/** Opening the metadata store again takes some 6 MiB; the rest is for what is deleted on a full disk. The smaller one is for disks on which the larger would not come back. */
+/**
+ * Opening the metadata store again takes some 6 MiB; the rest is for what is deleted on a full
+ * disk. The smaller one is for disks on which the larger would not come back.
+ */
 const ballastBytes = { smallDisk: 8 * MiB, most: 16 * MiB }
 const smallDiskBytes = 1280 * MiB
 
@@ -39,7 +42,8 @@ export async function prepareDataDir(path: string, log: Logger): Promise<DataDir
 }
 
 /**
- * Opens the metadata store: holding it is holding the directory. Without a byte left, and its own ballast spent, it gets that of the blobs.
+ * Opens the metadata store: holding it is holding the directory. Without a byte left, and its own
+ * ballast spent, it gets that of the blobs.
  * @throws StartFault DATA_LOCKED, DATA_UNUSABLE
  */
 export async function openMetadata(dir: DataDir, log: Logger): Promise<LevelMetadataStore> {

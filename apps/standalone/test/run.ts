@@ -1,4 +1,7 @@
-/** Instances for the tests of this app: on free ports, in a directory of their own, in this process or as one. */
+/**
+ * Instances for the tests of this app: on free ports, in a directory of their own, in this process
+ * or as one.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,7 @@
-/** Rot on the disk of a service that stands alone: found by itself, told to the operator, and healed by an upload of the same content. */
+/**
+ * Rot on the disk of a service that stands alone: found by itself, told to the operator, and healed
+ * by an upload of the same content.
+ */
 import { closeSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'

@@ -1,9 +1,11 @@
 /**
  * Folders as ZIP archives that can be resumed.
  *
- * The account says what is in the folder now; the layout follows from it. Whoever was cut off continues the archive he began, although the folder changed
- * meanwhile: layouts handed out are kept for some hours, and one is used again as long as everything in it is still in the folder.
- * If something went, what is gone is not given out any more: the client gets the whole new archive instead of a range, never a mixture.
+ * The account says what is in the folder now; the layout follows from it. Whoever was cut off
+ * continues the archive he began, although the folder changed meanwhile: layouts handed out are
+ * kept for some hours, and one is used again as long as everything in it is still in the folder. If
+ * something went, what is gone is not given out any more: the client gets the whole new archive
+ * instead of a range, never a mixture.
  */
 
 import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises'
@@ -70,7 +72,10 @@ export class Archives {
     this.#layouts = new FolderLayouts(clock)
   }
 
-  /** @throws Refusal error-unavailable while too much is being made or sent; what asking for the manifest throws. */
+  /**
+   * @throws Refusal error-unavailable while too much is being made or sent; what asking for the
+   * manifest throws.
+   */
   async open(now: FolderNow, request: ArchiveRequest): Promise<Archive> {
     const current = this.#known(await this.#layouts.of(now), request)
     const begunBefore = this.#continued(request)
@@ -186,7 +191,10 @@ export class Archives {
     }
   }
 
-  /** Pins what is still to be sent, again and again while the response runs. A blob that is gone makes its read fail, which cuts the response. */
+  /**
+   * Pins what is still to be sent, again and again while the response runs. A blob that is gone
+   * makes its read fail, which cuts the response.
+   */
   async #keepPinned(
     { layout, blobNames }: FolderLayout,
     { progress, end, signal }: { progress: { at: number }; end: number; signal: AbortSignal },
@@ -238,7 +246,10 @@ async function contains(current: Buffer, { layout, blobNames }: FolderLayout): P
   return true
 }
 
-/** Small pieces copied together, so that thousands of small files are not thousands of writes; large ones as they are. */
+/**
+ * Small pieces copied together, so that thousands of small files are not thousands of writes; large
+ * ones as they are.
+ */
 async function* inBlocks(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const block = Buffer.allocUnsafeSlow(blockBytes)
   let used = 0

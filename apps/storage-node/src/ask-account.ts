@@ -6,7 +6,10 @@ import type { FastifyRequest } from 'fastify'
 
 type Result = NonNullable<AccountReply['result']>
 
-/** One question; the answer must be of the kind the operation has. @throws Refusal what the account says; the client's faults. */
+/**
+ * One question; the answer must be of the kind the operation has.
+ * @throws Refusal what the account says; the client's faults.
+ */
 export async function askAccount<Kind extends Result['$case']>(
   { accounts, clock, limits }: { accounts: AccountClient; clock: Clock; limits: RateLimits },
   question: {

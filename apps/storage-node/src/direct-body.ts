@@ -1,7 +1,8 @@
 /**
- * A body that goes from the system's memory to the socket by itself: the store hangs checked pages onto the socket below Node, which therefore
- * must have nothing on its way. What the socket does not take of them, and the beginning with the head, is written as any body: that waits
- * for the client. Where the store has the bytes no more at hand the rest is read.
+ * A body that goes from the system's memory to the socket by itself: the store hangs checked pages
+ * onto the socket below Node, which therefore must have nothing on its way. What the socket does
+ * not take of them, and the beginning with the head, is written as any body: that waits for the
+ * client. Where the store has the bytes no more at hand the rest is read.
  */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -96,7 +97,10 @@ function isTaken(response: ServerResponse, bytes: Uint8Array): Promise<boolean> 
   })
 }
 
-/** The descriptor of a plain socket that has taken all that was written. Node gives it no name, but has had it for long. */
+/**
+ * The descriptor of a plain socket that has taken all that was written. Node gives it no name, but
+ * has had it for long.
+ */
 function idleSocketOf(response: ServerResponse): number | undefined {
   const socket = response.socket as (Socket & { _handle?: { fd?: number } | null }) | null
   if (socket === null || socket.destroyed || 'encrypted' in socket) return undefined

@@ -1,7 +1,8 @@
 /**
  * `GET /direct/<content id>/<link id>/<name>`: a file, or a folder as a ZIP archive, for whoever the link's restrictions let pass.
  *
- * The account is asked for every request, and no answer is remembered: a changed link holds for every request that starts after the answer.
+ * The account is asked for every request, and no answer is remembered: a changed link holds for
+ * every request that starts after the answer.
  */
 import { clientAddress, guessing, httpCodeOf, Refusal } from '@holdfast/http-kit'
 import { type AccountId, isUuid } from '@holdfast/kernel'

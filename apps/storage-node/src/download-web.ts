@@ -1,8 +1,9 @@
 /**
  * `GET /download/web/<content id>/<name>`: download links as clients and older pages make them.
  *
- * An account that may read the file gets its bytes, by bearer or by the cookie `accountToken`; everybody else is led to the page of
- * the content, which says the rest. The name in the path is decoration.
+ * An account that may read the file gets its bytes, by bearer or by the cookie `accountToken`;
+ * everybody else is led to the page of the content, which says the rest. The name in the path is
+ * decoration.
  */
 import { accountCookieOf, guessing, Refusal, tokenOf } from '@holdfast/http-kit'
 import { isShareCode, parseToken } from '@holdfast/kernel'

@@ -1,8 +1,9 @@
 /**
  * `GET /download/<content id>/<name>`: a file for whoever may read it now.
  *
- * Access is asked for each download: by the capability of a listing's link, by the owner's token, or as a visitor. The first that opens the file
- * counts; what is refused to all is refused with the last one's reason. The name in the path is decoration.
+ * Access is asked for each download: by the capability of a listing's link, by the owner's token,
+ * or as a visitor. The first that opens the file counts; what is refused to all is refused with the
+ * last one's reason. The name in the path is decoration.
  */
 import { verifyCapability } from '@holdfast/access'
 import { accountCookieOf, guessing, Refusal, type RequestGuesses, tokenOf } from '@holdfast/http-kit'
@@ -170,7 +171,10 @@ function grantOf(parts: DownloadParts, request: FastifyRequest): Grant | undefin
   return grant
 }
 
-/** The bearer, when the token is one of this account; undefined when it is another's, which gives nothing here. */
+/**
+ * The bearer, when the token is one of this account; undefined when it is another's, which gives
+ * nothing here.
+ */
 function ownerOf(token: string, accountId: string): Who | undefined | 'no token' {
   const parsed = parseToken(token)
   if (parsed === undefined) return 'no token'

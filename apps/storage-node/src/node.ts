@@ -1,4 +1,7 @@
-/** The node behind the listeners: its store under the rules of its groups, and what goes on by itself. */
+/**
+ * The node behind the listeners: its store under the rules of its groups, and what goes on by
+ * itself.
+ */
 import { Collector, type NodeStore, Scrubber, tellsHealth } from '@holdfast/blob-store'
 import { type ClusterPart, GroupLeader, serveCollecting, serveGroupWords } from '@holdfast/cluster'
 import {

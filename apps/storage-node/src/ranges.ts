@@ -10,7 +10,8 @@ export interface ByteRange {
 export const rangesMax = 64
 
 /**
- * @returns undefined when the header means nothing to us (another unit, bad syntax, too many, an empty representation: some clients
+ * @returns undefined when the header means nothing to us (another unit, bad syntax, too many, an
+ * empty representation: some clients
  *   send one always) and everything is to be sent; an empty list when no range can be satisfied (416); else the ranges in the order asked for.
  *   Overlapping or touching ranges are merged, so that no header makes us send more than the whole.
  */
@@ -47,7 +48,10 @@ function between(first: number, last: string, size: number): ByteRange | undefin
   return { start: first, end: last === '' ? size : Math.min(Number(last) + 1, size) }
 }
 
-/** Each range swallows the later ones that overlap or touch it; the order of the first of them is kept. */
+/**
+ * Each range swallows the later ones that overlap or touch it; the order of the first of them is
+ * kept.
+ */
 function merge(ranges: ByteRange[]): ByteRange[] {
   const merged: ByteRange[] = []
   for (const range of ranges) {

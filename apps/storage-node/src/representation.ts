@@ -1,4 +1,7 @@
-/** Answers GET and HEAD for something that has a size, an ETag and bytes: conditions, ranges, and the pump. */
+/**
+ * Answers GET and HEAD for something that has a size, an ETag and bytes: conditions, ranges, and
+ * the pump.
+ */
 import { randomUUID } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import type { WholeBytes } from '@holdfast/blob-store'
@@ -28,11 +31,16 @@ export interface Representation {
   headers: Record<string, string>
   /** A range would continue something else: all is sent. */
   ignoresRange?: boolean
-  /** The bytes start … end (exclusive); a piece is the consumer's only until it asks for the next one. */
+  /**
+   * The bytes start … end (exclusive); a piece is the consumer's only until it asks for the next
+   * one.
+   */
   read(range: ByteRange, signal: AbortSignal): AsyncIterable<Uint8Array>
   /** The same bytes in one piece; undefined when they are too many for that or are not at hand. */
   readWhole?(range: ByteRange): Promise<WholeBytes | undefined>
-  /** The same bytes, most of them without passing through here; undefined when there is no such way. */
+  /**
+   * The same bytes, most of them without passing through here; undefined when there is no such way.
+   */
   openDirect?(range: ByteRange): Promise<DirectBytes | undefined>
 }
 

@@ -1,7 +1,8 @@
 /**
- * Bytes on their way to a client: pulled from their source piece by piece, each given to the socket before the next is asked for, as a piece of
- * the store is ours only until then. No stream around them: the pump writes to the response itself. When the client goes the source ends at once;
- * a source that fails cuts the connection: a body is whole or visibly broken.
+ * Bytes on their way to a client: pulled from their source piece by piece, each given to the socket
+ * before the next is asked for, as a piece of the store is ours only until then. No stream around
+ * them: the pump writes to the response itself. When the client goes the source ends at once; a
+ * source that fails cuts the connection: a body is whole or visibly broken.
  */
 import type { ServerResponse } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
@@ -16,13 +17,19 @@ export interface Pace {
   progressMs: number
 }
 
-/** 874 bytes a second is slower than any network that is of use, and each slow reader holds a buffer. */
+/**
+ * 874 bytes a second is slower than any network that is of use, and each slow reader holds a
+ * buffer.
+ */
 export const slowest: Pace = { progressBytes: 256 * 1024, progressMs: 300_000 }
 
 /** What a piece is taken for before it is there. */
 export const pieceBytes = 64 * 1024
 
-/** Where neither the source nor the socket makes it wait, a body lets others have their turn after so many bytes. */
+/**
+ * Where neither the source nor the socket makes it wait, a body lets others have their turn after
+ * so many bytes.
+ */
 export const turnBytes = 1024 * 1024
 
 export class ResponseBody {
@@ -49,7 +56,10 @@ export class ResponseBody {
     this.#onBytes = onBytes
   }
 
-  /** Resolves when the first bytes are there: until then a fault can still be answered properly. Rejects with that fault. */
+  /**
+   * Resolves when the first bytes are there: until then a fault can still be answered properly.
+   * Rejects with that fault.
+   */
   async ready(): Promise<void> {
     this.#first = await this.#next()
   }
@@ -59,13 +69,15 @@ export class ResponseBody {
     if (this.#ended) return
     this.#ended = true
     this.#stop.abort()
-    // Not awaited: a source that waits for its disk must not hold up the end of a connection that is gone.
+    // Not awaited: a source that waits for its disk must not hold up the end of a connection that
+    // is gone.
     Promise.resolve(this.#source.return?.()).catch(() => undefined)
   }
 
   /**
    * Writes the body and ends the response; resolves then, or when the client is gone.
-   * @param share of the bytes under way: each piece waits for room before it is made. The caller closes it.
+   * @param share of the bytes under way: each piece waits for room before it is made. The caller
+   * closes it.
    * @throws what the source threw, or that the reader was too slow: the connection is cut.
    */
   async sendTo(response: ServerResponse, share?: AnswerShare): Promise<void> {
@@ -129,8 +141,9 @@ export class ResponseBody {
 }
 
 /**
- * Ends the response with a body of one piece, and lets go of it when it is with the socket or the client is gone. Most are taken at once: only one
- * that has to wait for its reader is watched, and counted among the bytes under way.
+ * Ends the response with a body of one piece, and lets go of it when it is with the socket or the
+ * client is gone. Most are taken at once: only one that has to wait for its reader is watched, and
+ * counted among the bytes under way.
  *
  * @param hold makes the body's share of these
  */
@@ -153,7 +166,8 @@ export function sendWhole(
     whole.release()
   })
   const { length } = whole.bytes
-  // An answer is also `finished` when its client goes in the middle; first of all listeners, as the others take the socket away.
+  // An answer is also `finished` when its client goes in the middle; first of all listeners, as the
+  // others take the socket away.
   response.prependOnceListener('finish', () => {
     if (response.socket?.destroyed === false) onBytes(length)
   })

@@ -1,13 +1,17 @@
 /**
  * Headers for bytes that strangers uploaded, under names that strangers chose.
  *
- * Nothing sent from here may run: types are taken as stored and never sniffed, only what a browser shows without a document is shown inline, and a
- * policy takes script, origin and every request from whatever is opened all the same.
+ * Nothing sent from here may run: types are taken as stored and never sniffed, only what a browser
+ * shows without a document is shown inline, and a policy takes script, origin and every request
+ * from whatever is opened all the same.
  */
 
 import { withoutDirections } from '@holdfast/zip-layout'
 
-/** Shown in place when asked for; anything else is handed over as a file. HTML, SVG and XML must never be here. */
+/**
+ * Shown in place when asked for; anything else is handed over as a file. HTML, SVG and XML must
+ * never be here.
+ */
 const inlineTypes = new Set([
   'image/png',
   'image/jpeg',
@@ -55,7 +59,10 @@ export function fileHeaders(name: string, mimetype: string): Record<string, stri
   }
 }
 
-/** The browsers' PDF viewers refuse to start in a sandbox and run no script of the document in the page's origin; all else is sandboxed. */
+/**
+ * The browsers' PDF viewers refuse to start in a sandbox and run no script of the document in the
+ * page's origin; all else is sandboxed.
+ */
 function policyOf(type: string): string {
   return type === 'application/pdf' ? `${policy}; object-src 'self'` : `${policy}; sandbox`
 }

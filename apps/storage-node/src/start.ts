@@ -1,6 +1,6 @@
 /**
- * A storage node of a cluster: its own store behind the rules of its placement groups, served to frontends and other nodes, public
- * downloads in front of it. What it lacks it reads from others.
+ * A storage node of a cluster: its own store behind the rules of its placement groups, served to
+ * frontends and other nodes, public downloads in front of it. What it lacks it reads from others.
  */
 import { clusterDescriptors, joinCluster, startAdmin } from '@holdfast/cluster'
 import {

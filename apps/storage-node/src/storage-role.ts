@@ -1,9 +1,10 @@
 /**
- * The storage role of a process: its own store behind the rules of its placement groups, served to frontends and other nodes. A storage node
- * does little else; an upload frontend may play it too, and then writes the first replica without a network between.
+ * The storage role of a process: its own store behind the rules of its placement groups, served to
+ * frontends and other nodes. A storage node does little else; an upload frontend may play it too,
+ * and then writes the first replica without a network between.
  *
- * It comes in two steps with the joining of the cluster between them: what is told there holds the addresses and the node's word, and
- * what the node does needs the cluster.
+ * It comes in two steps with the joining of the cluster between them: what is told there holds the
+ * addresses and the node's word, and what the node does needs the cluster.
  */
 import { join } from 'node:path'
 import { collectorMetrics, scrubMetrics, scrubStatus, storeMetrics, storeStatus } from '@holdfast/admin'
@@ -75,7 +76,10 @@ export class StorageRole {
     return this.#word
   }
 
-  /** Why it takes no uploads or is not to be trusted, as of the last look; undefined when all is well. */
+  /**
+   * Why it takes no uploads or is not to be trusted, as of the last look; undefined when all is
+   * well.
+   */
   get ailment(): string | undefined {
     return this.#ailment
   }
@@ -117,7 +121,10 @@ export class StorageRole {
     collectorMetrics(cluster.metrics, { collector: this.#running.collector, clock: cluster.clock })
   }
 
-  /** Begins to follow others, to scrub, to collect. @param looked told after each look at its health; the first is over when it resolves */
+  /**
+   * Begins to follow others, to scrub, to collect.
+   * @param looked told after each look at its health; the first is over when it resolves
+   */
   async start(looked: () => void = () => {}): Promise<void> {
     const { log } = this.#options
     const { node } = this
@@ -147,7 +154,10 @@ export class StorageRole {
     }
   }
 
-  /** Ends what others ask of it, within the drain time; the store stays open. Before the cluster is left. */
+  /**
+   * Ends what others ask of it, within the drain time; the store stays open. Before the cluster is
+   * left.
+   */
   async stop(): Promise<void> {
     clearInterval(this.#looking)
     await this.#server?.close({ drainMs: this.#options.config.drainMs })

@@ -1,4 +1,7 @@
-/** Two nodes with their own disks, each reached over the network, and bits that flip on the disk of one of them. */
+/**
+ * Two nodes with their own disks, each reached over the network, and bits that flip on the disk of
+ * one of them.
+ */
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

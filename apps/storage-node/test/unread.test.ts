@@ -62,7 +62,8 @@ t.test('readers that do not read hold no more than the budget, and others are se
   t.ok(bytes.equals(Buffer.from(await answer.arrayBuffer())), 'another network is served meanwhile')
   while (answers.scarce) await new Promise((resolve) => setTimeout(resolve, 20))
   clearInterval(watch)
-  // Bytes that were made when nobody knew how many pass the bound: one piece of each answer at most.
+  // Bytes that were made when nobody knew how many pass the bound: one piece of each answer at
+  // most.
   t.ok(most <= 2 * MiB + MiB, `${most} bytes were held`)
   t.ok(most > MiB, 'the budget was scarce')
   for (const socket of sockets) socket.destroy()

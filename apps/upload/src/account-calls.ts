@@ -46,7 +46,10 @@ export class AccountCalls {
     await this.#askAs(caller, { $case: 'authenticate', value: {} })
   }
 
-  /** May this caller upload into this folder, or into a new one? @throws Refusal with the reason why not */
+  /**
+   * May this caller upload into this folder, or into a new one?
+   * @throws Refusal with the reason why not
+   */
   async checkUpload(caller: SignedIn, folderId: string | undefined): Promise<void> {
     const owner = folderId === undefined ? caller.accountId : this.#parts.ids.accountOf(folderId)
     if (owner !== caller.accountId) return this.#refuseForeign(caller, owner, folderId as string)
@@ -83,7 +86,10 @@ export class AccountCalls {
     throw new Refusal(isThere ? 'error-notOwner' : 'error-notFound')
   }
 
-  /** A large body is worth a question of its own: what changed since the last one is told before the bytes are sent. */
+  /**
+   * A large body is worth a question of its own: what changed since the last one is told before the
+   * bytes are sent.
+   */
   get #isSmall(): boolean {
     return Number(this.#request.headers['content-length']) <= rememberedBodyBytesMax
   }

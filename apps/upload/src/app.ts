@@ -32,7 +32,10 @@ export interface UploadDeps {
   budgets?: HostBudgets
   /** Names of the nodes that hold a placement group's files now, nearest first. */
   serversOf: (placementGroup: number, createdMs: number) => readonly string[]
-  /** Where an upload goes and a guest of it is born, by the host it was sent to and whom it is from; default: `blobs` and the settings' region. */
+  /**
+   * Where an upload goes and a guest of it is born, by the host it was sent to and whom it is from;
+   * default: `blobs` and the settings' region.
+   */
   placeOf?: (request: FastifyRequest) => { region: RegionCode; blobs: BlobStore }
   settings: UploadSettings
 }
@@ -48,11 +51,20 @@ export interface UploadSettings {
   regions?: readonly RegionCode[]
   /** Key that tokens made from now on are derived with. */
   tokenKeyId: number
-  /** Uploads at a time from one address (IPv6: /64), past it `error-rateLimit`. Default 256; Infinity when rate limits are off: then networks are not told apart. */
+  /**
+   * Uploads at a time from one address (IPv6: /64), past it `error-rateLimit`. Default 256;
+   * Infinity when rate limits are off: then networks are not told apart.
+   */
   uploadsPerNetworkMax?: number
-  /** Uploads at a time in all. Default 2,048: each holds a socket, some 50 KiB and up to 16 KiB of a file. */
+  /**
+   * Uploads at a time in all. Default 2,048: each holds a socket, some 50 KiB and up to 16 KiB of a
+   * file.
+   */
   uploadsMax?: number
-  /** Uploads at a time that hold a stage of the store. Default 896: an eighth of the store's 1,024 is left to repair and replication. */
+  /**
+   * Uploads at a time that hold a stage of the store. Default 896: an eighth of the store's 1,024
+   * is left to repair and replication.
+   */
   stagesMax?: number
   /** How long `close` lets running uploads go on before it cuts them, ms. Default 30,000. */
   drainMs?: number
@@ -74,7 +86,10 @@ const uploadsMaxDefault = 2_048
 const stagesMaxDefault = 896
 const drainMsDefault = 30_000
 
-/** The upload host; the caller listens. `close` lets running uploads end within `drainMs`. The ports stay open: they belong to the caller. */
+/**
+ * The upload host; the caller listens. `close` lets running uploads end within `drainMs`. The ports
+ * stay open: they belong to the caller.
+ */
 export function createUpload(deps: UploadDeps): FastifyInstance {
   const { settings, keyring } = deps
   const app = createHttpHost({

@@ -8,8 +8,9 @@ export interface Disposition {
 }
 
 /**
- * Quoted values as browsers (RFC 7578: no escapes but percent), curl and Go (backslash before `"` and `\`) and old Windows
- * browsers (whole paths) send them; `filename*` of RFC 8187 counts before `filename`.
+ * Quoted values as browsers (RFC 7578: no escapes but percent), curl and Go (backslash before `"`
+ * and `\`) and old Windows browsers (whole paths) send them; `filename*` of RFC 8187 counts before
+ * `filename`.
  */
 export function parseDisposition(header: string | undefined): Disposition {
   const nothing = { name: undefined, fileName: undefined }
@@ -26,7 +27,10 @@ export function parseDisposition(header: string | undefined): Disposition {
   }
 }
 
-/** What browsers and curl make of a quote and of line ends in a form's file name. Every other percent sign is part of the name. */
+/**
+ * What browsers and curl make of a quote and of line ends in a form's file name. Every other
+ * percent sign is part of the name.
+ */
 export function decodedFileName(sent: string): string {
   if (!sent.includes('%')) return sent
   return sent.replace(/%(?:22|0d|0a)/gi, (encoded) =>
@@ -79,7 +83,10 @@ function isBlank(text: string, at: number): boolean {
   return code === 0x20 || code === 0x09
 }
 
-/** Index of the quote that ends the value begun at `start`. A backslash takes the next character with it. */
+/**
+ * Index of the quote that ends the value begun at `start`. A backslash takes the next character
+ * with it.
+ */
 export function closingQuote(text: string, start: number): number | undefined {
   for (let at = start + 1; at < text.length; at++) {
     const character = text[at]

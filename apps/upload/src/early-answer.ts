@@ -1,6 +1,7 @@
 /**
- * Refusing an upload whose bytes are still coming. Closing at once would reset the connection, and the client would see that instead of the
- * reason. So the whole answer is sent, what comes is read away for a while, and then the connection closes.
+ * Refusing an upload whose bytes are still coming. Closing at once would reset the connection, and
+ * the client would see that instead of the reason. So the whole answer is sent, what comes is read
+ * away for a while, and then the connection closes.
  */
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
@@ -12,7 +13,10 @@ const lingerMs = 10_000
 /** What a piece counts at least: small ones cost no less time. */
 const pieceBytesMin = 1024
 
-/** @throws the error itself when the body is here already: then it is answered like any other; a refusal nobody hears when the client is gone. */
+/**
+ * @throws the error itself when the body is here already: then it is answered like any other; a
+ * refusal nobody hears when the client is gone.
+ */
 export function answerEarly(request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply {
   if (request.raw.complete) throw error
   if (request.raw.destroyed) throw new Refusal('error-body')
@@ -29,7 +33,10 @@ export function answerEarly(request: FastifyRequest, reply: FastifyReply, error:
     .send(Readable.from(lingering(envelope, request.raw), { objectMode: false }))
 }
 
-/** The length is announced, so the client has the answer whole before this ends and the connection with it. */
+/**
+ * The length is announced, so the client has the answer whole before this ends and the connection
+ * with it.
+ */
 async function* lingering(envelope: Buffer, body: IncomingMessage): AsyncGenerator<Buffer> {
   yield envelope
   await readAway(body)

@@ -1,9 +1,10 @@
 /**
  * `multipart/form-data` (RFC 7578 over RFC 2046) as it arrives: chunks go in, parts come out, nothing is gathered but headers.
  *
- * Parsers built on events report a truncated body and its end, skip parts they dislike, and know one of two file names; an upload
- * must be exactly what was sent or an error. So this one is a state machine that its reader pulls: anything but a well-formed form throws, and
- * the bytes of a part are views into the chunk just given.
+ * Parsers built on events report a truncated body and its end, skip parts they dislike, and know
+ * one of two file names; an upload must be exactly what was sent or an error. So this one is a
+ * state machine that its reader pulls: anything but a well-formed form throws, and the bytes of a
+ * part are views into the chunk just given.
  *
  * ```
  * start → preamble → after delimiter → headers → body ─┐
@@ -65,7 +66,9 @@ const partEnd: FormEvent = { kind: 'part end' }
 const delimitersMax = 256
 const rememberedTypeLengthMax = 256
 
-/** What the forms of one client have in common is read once: the delimiter by its request's type. */
+/**
+ * What the forms of one client have in common is read once: the delimiter by its request's type.
+ */
 export class FormMemory {
   readonly #delimiters = new RecentMap<string, Buffer>({ max: delimitersMax })
 
@@ -98,12 +101,18 @@ export class FormScanner {
   #searched = 0
   #surroundBytes = 0
 
-  /** @param contentType of the request. @throws Refusal error-body when it is no form, or one without a usable boundary. */
+  /**
+   * @param contentType of the request.
+   * @throws Refusal error-body when it is no form, or one without a usable boundary.
+   */
   constructor(contentType: string | undefined, memory: FormMemory = new FormMemory()) {
     this.#delimiter = memory.delimiterOf(contentType)
   }
 
-  /** Gives a chunk; `next` says what it holds, and must have been asked for all of it before another one comes. */
+  /**
+   * Gives a chunk; `next` says what it holds, and must have been asked for all of it before another
+   * one comes.
+   */
   feed(chunk: Buffer): void {
     this.#at = 0
     this.#fromHeld = false
@@ -116,7 +125,10 @@ export class FormScanner {
     }
   }
 
-  /** Many heads were read since the last pause: one form must not hold the loop. Asking begins the next turn. */
+  /**
+   * Many heads were read since the last pause: one form must not hold the loop. Asking begins the
+   * next turn.
+   */
   get needsPause(): boolean {
     if (this.#headsThisTurn < headsPerTurnMax) return false
     this.#headsThisTurn = 0
@@ -125,7 +137,8 @@ export class FormScanner {
 
   /**
    * @returns undefined when another chunk must tell.
-   * @throws Refusal error-body when the form is malformed or has too many parts, error-headerSize when their headers are too large.
+   * @throws Refusal error-body when the form is malformed or has too many parts, error-headerSize
+   * when their headers are too large.
    */
   next(): FormEvent | undefined {
     for (;;) {
@@ -195,7 +208,10 @@ export class FormScanner {
     if (isThere) this.#at = bytes
   }
 
-  /** Index of the delimiter, -1 without one. Its first four bytes are found three times as fast as all of it. */
+  /**
+   * Index of the delimiter, -1 without one. Its first four bytes are found three times as fast as
+   * all of it.
+   */
   #find(bytes: Buffer, at: number): number {
     const delimiter = this.#delimiter
     let from = at
@@ -214,7 +230,10 @@ export class FormScanner {
     if (this.#state !== 'epilogue') throw new Refusal('error-body')
   }
 
-  /** Behind a delimiter comes `--`, or padding and a line break. @returns where to go on; undefined when more bytes must tell. */
+  /**
+   * Behind a delimiter comes `--`, or padding and a line break.
+   * @returns where to go on; undefined when more bytes must tell.
+   */
   #lineEnd(bytes: Buffer, at: number): number | undefined {
     if (bytes.length < at + 2) return undefined
     if (bytes[at] === 0x2d && bytes[at + 1] === 0x2d) {
@@ -247,7 +266,8 @@ export class FormScanner {
     this.#at = 0
     if (this.#fromHeld && from === 0) return // all of it is held already
     this.#held.clear()
-    // A copy: the chunk belongs to the socket again once it was read. What was held may be looked at until the next chunk.
+    // A copy: the chunk belongs to the socket again once it was read. What was held may be looked
+    // at until the next chunk.
     if (from < rest.length) this.#held.append(rest.subarray(from))
   }
 
@@ -288,14 +308,20 @@ function boundaryAt(text: string, start: number): string | undefined {
   return end === undefined ? undefined : text.slice(value + 1, end).replace(/\\(.)/gs, '$1') || undefined
 }
 
-/** Index behind the empty line that ends the headers. @param searched so many bytes from `at` on are known not to begin it. */
+/**
+ * Index behind the empty line that ends the headers.
+ * @param searched so many bytes from `at` on are known not to begin it.
+ */
 function headersEnd(bytes: Buffer, at: number, searched: number): number | undefined {
   if (bytes[at] === cr && bytes[at + 1] === 0x0a) return at + 2
   const end = bytes.indexOf(emptyLine, at + searched)
   return end < 0 ? undefined : end + emptyLine.length
 }
 
-/** What nearly every client writes: names and a type that stand for themselves, without escapes, in ASCII. */
+/**
+ * What nearly every client writes: names and a type that stand for themselves, without escapes, in
+ * ASCII.
+ */
 const plainHead =
   /^Content-Disposition: form-data; name="([\w.-]+)"(?:; filename="([ !#-[\]-~]*)")?\r\n(?:Content-Type: ([\w!#$&^.+/-]+)\r\n)?\r\n$/
 const plainHeadBytesMax = 512
@@ -325,7 +351,9 @@ export function anyPartHead(block: Buffer): PartHead {
   return { ...parseDisposition(disposition), type }
 }
 
-/** UTF-8, as every client of today sends it; what is not is read as Latin-1, which loses nothing. */
+/**
+ * UTF-8, as every client of today sends it; what is not is read as Latin-1, which loses nothing.
+ */
 function textOf(bytes: Buffer): string {
   return bytes.toString(isUtf8(bytes) ? 'utf8' : 'latin1')
 }

@@ -22,8 +22,8 @@ export interface Pace {
 }
 
 /**
- * About 1 KB/s. A modem does; holding a stage for a trickle is an attack. Pieces of one byte: 65,000 at once and 2,000 a second,
- * which is 0.1 s of the loop and 0.5 % of it.
+ * About 1 KB/s. A modem does; holding a stage for a trickle is an attack. Pieces of one byte:
+ * 65,000 at once and 2,000 a second, which is 0.1 s of the loop and 0.5 % of it.
  */
 export const slowest: Pace = {
   progressBytes: 64 * 1024,
@@ -39,7 +39,10 @@ export const slowest: Pace = {
 export interface PaceKeeper {
   /** Others wait for the places that slow uploads hold. */
   isScarce(): boolean
-  /** So many pieces were smaller than `pieceBytes`. @throws Refusal, by the promise, when the client's network has sent too many of them */
+  /**
+   * So many pieces were smaller than `pieceBytes`.
+   * @throws Refusal, by the promise, when the client's network has sent too many of them
+   */
   tookSmallPieces?(count: number): Promise<void> | undefined
 }
 
@@ -55,11 +58,12 @@ const gatheredBytesMax = 64 * 1024
 const chunksAheadMax = 2
 
 /**
- * The chunks of the body; a chunk is gone once the next one is asked for. Time in which we are not waiting for the client does not count against it. Stopping early leaves the
- * request paused, so that an answer can still be given.
+ * The chunks of the body; a chunk is gone once the next one is asked for. Time in which we are not
+ * waiting for the client does not count against it. Stopping early leaves the request paused, so
+ * that an answer can still be given.
  *
- * Stands where `for await` over the request could: without a stream's own iterator, whose listeners and promises cost a small upload more than
- * its bytes do.
+ * Stands where `for await` over the request could: without a stream's own iterator, whose listeners
+ * and promises cost a small upload more than its bytes do.
  *
  * @throws when the client is gone before the body's end, or was cut off for sending too slowly.
  */

@@ -1,9 +1,10 @@
 /**
  * The places of uploads: how many run at a time, and how many of them hold a stage of the store.
  *
- * Places are bounded in all and for each network. While more than half of them are taken, a network gets no more than its fair
- * share. When all are taken, a network with less than the largest one still gets a place: the slowest upload of the largest network
- * ends for it. So a few networks of slow uploads cannot keep others out. When all networks have the same, the slowest upload ends
+ * Places are bounded in all and for each network. While more than half of them are taken, a network
+ * gets no more than its fair share. When all are taken, a network with less than the largest one
+ * still gets a place: the slowest upload of the largest network ends for it. So a few networks of
+ * slow uploads cannot keep others out. When all networks have the same, the slowest upload ends
  * that is slower than `slowBytesPerSecond`; without one the newcomer is refused.
  *
  * Every place is drawn in the call that asks for it.
@@ -54,7 +55,10 @@ export class RunningUploads {
     this.#options = options
   }
 
-  /** @throws Refusal error-rateLimit when this network has its share, error-unavailable when all places are taken by uploads that get on. */
+  /**
+   * @throws Refusal error-rateLimit when this network has its share, error-unavailable when all
+   * places are taken by uploads that get on.
+   */
   begin(network: string, running: Running): UploadPlace {
     const found = this.#networks.get(network)
     const { perNetworkMax, metrics } = this.#options

@@ -1,7 +1,8 @@
 /**
- * An upload frontend of a cluster. Beside the uploads it gives out its region's public downloads: links lead here, and the bytes come from
- * the nearest node that has them; when that one dies, the next goes on at the very byte. It holds nothing, unless it is told to be a storage
- * node too: then the first copy of what it takes is on its own disk.
+ * An upload frontend of a cluster. Beside the uploads it gives out its region's public downloads:
+ * links lead here, and the bytes come from the nearest node that has them; when that one dies, the
+ * next goes on at the very byte. It holds nothing, unless it is told to be a storage node too: then
+ * the first copy of what it takes is on its own disk.
  */
 import type { BlobStore } from '@holdfast/blob-store'
 import { clusterBlobs, clusterDescriptors, joinCluster, startAdmin, tokenKeyId } from '@holdfast/cluster'
@@ -64,7 +65,8 @@ export async function startUpload({ config, secrets, settings, log }: StartOptio
       : {
           addresses: { ...addresses, ...storage.addresses },
           moreRoles: ['storage-node'],
-          // As a node it is ready before there are groups for its uploads: they are made of nodes that are.
+          // As a node it is ready before there are groups for its uploads: they are made of nodes
+          // that are.
           report: () => ({ ...storage.word, ready: storage.ailment === undefined && !draining }),
           onGroup: (group) => storage.learn(group),
         }),

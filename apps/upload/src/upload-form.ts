@@ -9,7 +9,9 @@ const fieldBytesMax = 4 * 1024
 const known = ['token', 'folderId', 'modTime'] as const
 type FieldName = (typeof known)[number]
 
-/** Gathers fields as their bytes come. Nothing is refused for its content before it is asked for. */
+/**
+ * Gathers fields as their bytes come. Nothing is refused for its content before it is asked for.
+ */
 export class UploadForm {
   readonly #values = new Map<FieldName, string>()
   /** Fields that came twice or are too long. */
@@ -46,13 +48,19 @@ export class UploadForm {
     this.#current = undefined
   }
 
-  /** Undefined when none was sent, up to now. @throws Refusal error-token when it came twice, or another than in the header */
+  /**
+   * Undefined when none was sent, up to now.
+   * @throws Refusal error-token when it came twice, or another than in the header
+   */
   get token(): string | undefined {
     if (this.#bad.has('token')) throw new Refusal('error-token')
     return oneToken(this.#headerToken, this.#values.get('token'))
   }
 
-  /** Undefined when none was sent; empty counts as none. @throws Refusal error-folderId unless it is one UUID */
+  /**
+   * Undefined when none was sent; empty counts as none.
+   * @throws Refusal error-folderId unless it is one UUID
+   */
   get folderId(): string | undefined {
     const value = this.#values.get('folderId') ?? ''
     if (this.#bad.has('folderId') || (value !== '' && !isUuid(value))) throw new Refusal('error-folderId')

@@ -1,8 +1,9 @@
 /**
  * `POST /uploadfile`: bytes are staged as they come, the file is added once all of the form is there.
  *
- * Order of an upload: form read → may he? → bytes durable → the account journals the file → answer. Whatever ends it earlier leaves
- * nothing: the stage is aborted, and a blob that no account took up is collected.
+ * Order of an upload: form read → may he? → bytes durable → the account journals the file → answer.
+ * Whatever ends it earlier leaves nothing: the stage is aborted, and a blob that no account took up
+ * is collected.
  */
 import { setImmediate as othersTurn } from 'node:timers/promises'
 import type { BlobFacts, BlobStage, BlobStore } from '@holdfast/blob-store'
@@ -59,10 +60,15 @@ function outcomeOf(error: unknown, request: FastifyRequest): UploadOutcome {
   return error instanceof Refusal || httpCodeOf(refusalOf(error).status) < 500 ? 'refused' : 'failed'
 }
 
-/** Bytes of a file that wait for the rest of it outside of a stage: more than most forms of slow clients ever send. */
+/**
+ * Bytes of a file that wait for the rest of it outside of a stage: more than most forms of slow
+ * clients ever send.
+ */
 const smallBytesMax = 16 * 1024
 
-/** Smaller pieces of a file gather before they go to the stage: a store may keep an object for each. */
+/**
+ * Smaller pieces of a file gather before they go to the stage: a store may keep an object for each.
+ */
 const smallPieceBytes = 1024
 
 interface IncomingFile {
@@ -257,7 +263,10 @@ class IncomingUpload implements Running {
     return file.stage
   }
 
-  /** Refuses what is known to be refused before bytes are read. Fields that come later are checked at the end. */
+  /**
+   * Refuses what is known to be refused before bytes are read. Fields that come later are checked
+   * at the end.
+   */
   async #checkEarly(): Promise<void> {
     const { token } = this.#form
     if (token === undefined) return
@@ -378,7 +387,10 @@ class IncomingUpload implements Running {
   }
 }
 
-/** @throws Refusal error-token: a header that was meant to carry a token and does not must not make a guest account. */
+/**
+ * @throws Refusal error-token: a header that was meant to carry a token and does not must not make
+ * a guest account.
+ */
 function headerToken(request: FastifyRequest): string | undefined {
   const token = bearerOf(request)
   const header = request.headers.authorization

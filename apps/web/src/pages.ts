@@ -1,4 +1,7 @@
-/** The interim pages, as a plugin of the API host: everything is rendered here, and works without a script where it can. */
+/**
+ * The interim pages, as a plugin of the API host: everything is rendered here, and works without a
+ * script where it can.
+ */
 import {
   guessing,
   httpCodeOf,
@@ -120,7 +123,8 @@ export function webPages(parts: PageParts): (app: FastifyInstance) => Promise<vo
     try {
       const contentId = await contentNamed(parts, name)
       const query = listingQueryOf(request.query)
-      // The kept password goes only where one is asked for: locked folders below would tell whether it opens them, uncounted.
+      // The kept password goes only where one is asked for: locked folders below would tell whether
+      // it opens them, uncounted.
       const question = { contentId, query, clientNetwork: parts.limits.networkKey(request) }
       const open = await readAsVisitor(parts, { ...question, password: undefined }).catch(onlyLocked)
       return open ?? (await readAsVisitor(parts, { ...question, password }))

@@ -1,7 +1,10 @@
 import { html } from './html.ts'
 import type { Page } from './shell.ts'
 
-/** A shell that the script fills: the token lives in the address' fragment and in this tab alone, the server never sees this page's. */
+/**
+ * A shell that the script fills: the token lives in the address' fragment and in this tab alone,
+ * the server never sees this page's.
+ */
 export function profilePage(): Page {
   return {
     title: 'Account · Holdfast',

@@ -1,4 +1,7 @@
-/** `PUT /web/account`: what an account may set about itself beyond the contract. JSON, for the account page. */
+/**
+ * `PUT /web/account`: what an account may set about itself beyond the contract. JSON, for the
+ * account page.
+ */
 import {
   booleanOf,
   guessing,

@@ -1,8 +1,9 @@
 /**
  * One account on one host, whether it is in memory or not: its mailbox outlives activations.
  *
- * Requests that come while the account is being read, or leaves, wait here. An account that was never created is answered
- * from the serial head alone: nothing durable comes of asking for random ids.
+ * Requests that come while the account is being read, or leaves, wait here. An account that was
+ * never created is answered from the serial head alone: nothing durable comes of asking for random
+ * ids.
  */
 import { JournalFault } from '@holdfast/journal'
 import { Activation, type Loss } from './activation.ts'

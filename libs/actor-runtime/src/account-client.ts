@@ -1,4 +1,7 @@
-/** Finds the host of an account and asks it, again and elsewhere if need be, within one deadline and under one request id. */
+/**
+ * Finds the host of an account and asks it, again and elsewhere if need be, within one deadline and
+ * under one request id.
+ */
 import { type Bus, BusFault, maxMessageBytes } from '@holdfast/bus'
 import type { Clock } from '@holdfast/kernel'
 import { systemClock } from '@holdfast/kernel'
@@ -10,32 +13,51 @@ import { cutRequest } from './request-parts.ts'
 import { partSubjectOf, subjectOf } from './subjects.ts'
 import { backoffMs, pause, systemTimers, type Timers } from './timers.ts'
 
-/** Of a call that names none: longer than any healthy answer takes, shorter than clients' patience. */
+/**
+ * Of a call that names none: longer than any healthy answer takes, shorter than clients' patience.
+ */
 const timeoutMsDefault = 15_000
 /** While writes fail, reads of loaded accounts are still answered: in milliseconds. */
 const standstillMs = 1_000
 const retry = { firstMs: 20, maxMs: 1000 }
-/** A host that died has nobody left to say so to those whom it was answering: they ask after this. Most answers take a few milliseconds. */
+/**
+ * A host that died has nobody left to say so to those whom it was answering: they ask after this.
+ * Most answers take a few milliseconds.
+ */
 const doubtAfterMs = 500
 /**
- * A host that only another one names may be one that fell silent, of which that one has not heard yet. It is waited for this long, the next
- * time twice as long; asked again under the same request id it does nothing twice.
+ * A host that only another one names may be one that fell silent, of which that one has not heard
+ * yet. It is waited for this long, the next time twice as long; asked again under the same request
+ * id it does nothing twice.
  */
 const hearsayMs = 1_000
-/** Where no host is known, none may come for long: a region is lost. One that restarts alone is back sooner, and clients are told to ask again. */
+/**
+ * Where no host is known, none may come for long: a region is lost. One that restarts alone is back
+ * sooner, and clients are told to ask again.
+ */
 const absenceMs = 3_000
 
 export interface RoutedAccountClientOptions {
   bus: Bus
-  /** The host that serves the account now, as far as this process knows; undefined: none is known. */
+  /**
+   * The host that serves the account now, as far as this process knows; undefined: none is known.
+   */
   hostOf: (accountId: string) => string | undefined
   /** The host in this very process, if there is one: it is asked without the bus. */
   local?: LocalHost
-  /** Told when `hostOf` may say another host than before: whoever waits for one that is not named any more asks the new one. */
+  /**
+   * Told when `hostOf` may say another host than before: whoever waits for one that is not named
+   * any more asks the new one.
+   */
   onHostsChanged?: (listener: () => void) => void
-  /** Told of a host that has not answered for a while, or that nobody answers for: it may be gone. */
+  /**
+   * Told of a host that has not answered for a while, or that nobody answers for: it may be gone.
+   */
   onSilent?: (host: string) => void
-  /** Why accounts cannot be written now, where this process knows: nobody is then kept waiting for it. Undefined while all is well. */
+  /**
+   * Why accounts cannot be written now, where this process knows: nobody is then kept waiting for
+   * it. Undefined while all is well.
+   */
   standstill?: () => Error | undefined
   clock?: Clock
   timers?: Timers

@@ -1,8 +1,9 @@
 /**
- * The accounts of one process: takes requests from the bus to their actors, brings accounts into memory and out again,
- * fires their timers.
+ * The accounts of one process: takes requests from the bus to their actors, brings accounts into
+ * memory and out again, fires their timers.
  *
- * Everything it knows of placement is a hint; that two hosts never both change an account is the journal's doing.
+ * Everything it knows of placement is a hint; that two hosts never both change an account is the
+ * journal's doing.
  */
 import type { Bus, Subscription } from '@holdfast/bus'
 import type { AccountStates } from '@holdfast/content-tree'
@@ -40,11 +41,19 @@ export interface AccountHostOptions {
   mailer: SignInMailer
   /** After a reference row was removed: the collector may look at the blob. Must not throw. */
   onBlobReleased?: (released: { blob: Blob; account: string }) => void
-  /** This host's view of the placement; accounts of others are sent there. Default: all are ours. */
+  /**
+   * This host's view of the placement; accounts of others are sent there. Default: all are ours.
+   */
   hostOf?: (accountId: string) => string | undefined
-  /** The host that has the account if it was placed there until lately: it is asked to let go before it is fenced. Default: nobody is asked. */
+  /**
+   * The host that has the account if it was placed there until lately: it is asked to let go before
+   * it is fenced. Default: nobody is asked.
+   */
   predecessorOf?: (accountId: string) => string | undefined
-  /** Copies of journals that others write, for downloads while their homes are out of reach. Default: there are none. */
+  /**
+   * Copies of journals that others write, for downloads while their homes are out of reach.
+   * Default: there are none.
+   */
   replicaOf?: (accountId: string) => Promise<JournalReplica | undefined>
   /** Between looks for due timers (HOLDFAST_EXPIRY_SWEEP_SECONDS), milliseconds. Default 2,000. */
   sweepMs?: number
@@ -140,7 +149,10 @@ export class AccountHost implements AccountMoments {
     }
   }
 
-  /** Serves. Accounts with pending effects are woken and timers read behind the scenes; faults there show in the log and are tried again. */
+  /**
+   * Serves. Accounts with pending effects are woken and timers read behind the scenes; faults there
+   * show in the log and are tried again.
+   */
   start(): void {
     const { hostId, codes, legacyCodes } = this.#services
     this.#subscriptions.push(
@@ -196,8 +208,8 @@ export class AccountHost implements AccountMoments {
   }
 
   /**
-   * Takes an encoded request from this very process. The request is a copy as if it had come over the bus; what is made for it comes back as it is.
-   * Whoever asks bounds his waiting himself.
+   * Takes an encoded request from this very process. The request is a copy as if it had come over
+   * the bus; what is made for it comes back as it is. Whoever asks bounds his waiting himself.
    */
   ask(message: Uint8Array): Promise<AccountReply> {
     const request = this.#parse(message)
@@ -298,7 +310,10 @@ export class AccountHost implements AccountMoments {
       .catch(() => {})
   }
 
-  /** Brings the account out of memory once its requests have ended and our own view has it elsewhere, too. */
+  /**
+   * Brings the account out of memory once its requests have ended and our own view has it
+   * elsewhere, too.
+   */
   async #letGo(account: string): Promise<Uint8Array> {
     const { clock, timers, limits } = this.#services
     const untilMs = clock.monotonic() + limits.releaseWaitMs
@@ -320,7 +335,10 @@ export class AccountHost implements AccountMoments {
     })
   }
 
-  /** Accounts come to this host without anybody telling: from one that died, or that lost them with effects undone. */
+  /**
+   * Accounts come to this host without anybody telling: from one that died, or that lost them with
+   * effects undone.
+   */
   #relist(): void {
     this.#relisting ??= this.#background('waking accounts', () => this.wakeListed()).finally(() => {
       this.#relisting = undefined
@@ -459,7 +477,10 @@ export class AccountHost implements AccountMoments {
     if (this.#closing === undefined) again()
   }
 
-  /** Work nobody waits for: its faults are told and, for the work of a start, tried again until it is done. */
+  /**
+   * Work nobody waits for: its faults are told and, for the work of a start, tried again until it
+   * is done.
+   */
   async #background(what: string, work: () => Promise<void>): Promise<void> {
     const { log, limits } = this.#services
     while (this.#closing === undefined) {
@@ -473,8 +494,10 @@ export class AccountHost implements AccountMoments {
   }
 
   /**
-   * Drains: takes no more requests, lets those in hand end, brings every account out of memory cleanly.
-   * @param options.drainMs what is not done by then is left as a crash would leave it; nothing acknowledged is lost. 0 leaves all so. Default 10,000.
+   * Drains: takes no more requests, lets those in hand end, brings every account out of memory
+   * cleanly.
+   * @param options.drainMs what is not done by then is left as a crash would leave it; nothing
+   * acknowledged is lost. 0 leaves all so. Default 10,000.
    */
   close({ drainMs = 10_000 }: { drainMs?: number } = {}): Promise<void> {
     this.#closing ??= this.#drain(drainMs)

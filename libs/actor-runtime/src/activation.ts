@@ -1,25 +1,29 @@
 /**
  * One account in memory on one host: its turn, and the pipeline that makes its turns durable.
  *
- * One request is decided at a time, against the tentative state: changes are applied as soon as they are decided. While one
- * append is in flight the account goes on deciding; the next append carries all that gathered. Nobody is answered before
- * the flush that holds what the answer saw, be it a change, a read or a refusal. So when an append is refused, nobody was
- * told anything that is not so: all waiters are sent away and the state is dropped whole.
+ * One request is decided at a time, against the tentative state: changes are applied as soon as
+ * they are decided. While one append is in flight the account goes on deciding; the next append
+ * carries all that gathered. Nobody is answered before the flush that holds what the answer saw, be
+ * it a change, a read or a refusal. So when an append is refused, nobody was told anything that is
+ * not so: all waiters are sent away and the state is dropped whole.
  *
  *     mailbox ─► decide ─► apply (tentative) ─► open batch ─► in flight ─► answers, effects
  *                  └─ needs codes or verdicts: leaves the turn, comes back to the mailbox
  *
- * A change that takes long is applied in slices. They keep the turn, and nothing is sealed or cut before the last one.
+ * A change that takes long is applied in slices. They keep the turn, and nothing is sealed or cut
+ * before the last one.
  *
- * Around an append, in this order: pages of large changes, reference rows of blobs taken into use and the `active` row
- * before it; code rows and an earlier wake row beside it, due before the answers; references of released blobs and mails
- * after it. Stores that keep the order of what is issued get the rows before without a wait.
+ * Around an append, in this order: pages of large changes, reference rows of blobs taken into use
+ * and the `active` row before it; code rows and an earlier wake row beside it, due before the
+ * answers; references of released blobs and mails after it. Stores that keep the order of what is
+ * issued get the rows before without a wait.
  *
- * Unknown outcomes are settled by the serial head, never guessed. Until then new requests are turned away and those who
- * wait keep their place until their deadlines.
+ * Unknown outcomes are settled by the serial head, never guessed. Until then new requests are
+ * turned away and those who wait keep their place until their deadlines.
  *
- * Without proof that earlier owners are dead (`capabilities.exclusive`) reads are confirmed by a serial read of the head
- * behind them, shared by all reads that gathered: a stale owner answers nothing.
+ * Without proof that earlier owners are dead (`capabilities.exclusive`) reads are confirmed by a
+ * serial read of the head behind them, shared by all reads that gathered: a stale owner answers
+ * nothing.
  */
 import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tree'
 import { JournalFault, type JournalHold, maxEventBytes } from '@holdfast/journal'
@@ -69,8 +73,9 @@ export class Activation {
   #away = 0
   #turnHeld = false
   /**
-   * Spent on decisions since the loop was last let turn. Over all that come, not from the first of each: thousands that arrive one
-   * by one, each decided at once, would keep the owner's request in its socket.
+   * Spent on decisions since the loop was last let turn. Over all that come, not from the first of
+   * each: thousands that arrive one by one, each decided at once, would keep the owner's request in
+   * its socket.
    */
   #decidingMs = 0
   /** A change is in the state, whole or by half, and not in the open batch. */
@@ -114,8 +119,8 @@ export class Activation {
   }
 
   /**
-   * Takes the account over and reads it back. Rows that were promised before the reply, codes and timers, are durable again
-   * when it resolves; all other pending effects run on from here.
+   * Takes the account over and reads it back. Rows that were promised before the reply, codes and
+   * timers, are durable again when it resolves; all other pending effects run on from here.
    *
    * @throws JournalFault, or what the core throws on changes it does not take.
    */
@@ -169,8 +174,8 @@ export class Activation {
   }
 
   /**
-   * Another object after every decided change, before anybody is told of it. Undefined where a stale owner could be asked: there only a
-   * question through the mailbox is confirmed.
+   * Another object after every decided change, before anybody is told of it. Undefined where a
+   * stale owner could be asked: there only a question through the mailbox is confirmed.
    */
   get moment(): object | undefined {
     return this.#services.journal.capabilities.exclusive && this.#loss === undefined
@@ -189,7 +194,10 @@ export class Activation {
     return this.#effects.busy
   }
 
-  /** Takes requests; each will be answered once. All of them are in the mailbox before the first is decided. */
+  /**
+   * Takes requests; each will be answered once. All of them are in the mailbox before the first is
+   * decided.
+   */
   submit(...asks: Ask[]): void {
     for (const ask of asks) {
       if (this.#loss !== undefined) this.#sendAway(ask)
@@ -199,15 +207,18 @@ export class Activation {
     if (this.#mailbox.length > 0) this.#pump()
   }
 
-  /** Ends without further ado, as a crash would: who waits is sent away, what is durable stays so. */
+  /**
+   * Ends without further ado, as a crash would: who waits is sent away, what is durable stays so.
+   */
   abandon(): void {
     this.#lose('unavailable')
   }
 
   /**
-   * Leaves cleanly: finished effects journaled, a checkpoint if reading the tail would cost more, timers' row put right,
-   * the `active` row removed when nothing is pending, the hold released. To be called when quiet, with no requests coming.
-   * When the stores refuse, it simply leaves; the next activation mends the rest.
+   * Leaves cleanly: finished effects journaled, a checkpoint if reading the tail would cost more,
+   * timers' row put right, the `active` row removed when nothing is pending, the hold released. To
+   * be called when quiet, with no requests coming. When the stores refuse, it simply leaves; the
+   * next activation mends the rest.
    *
    * @returns whether effects stay undone.
    */
@@ -327,8 +338,8 @@ export class Activation {
     const { codes, legacyCodes } = this.#services
     switch (outcome.kind) {
       case 'reply':
-        // Encoding and decoding a listing of 13 MB holds the loop for some 100 ms. A reply may share
-        // texts and records with the state, which replaces them and never changes them.
+        // Encoding and decoding a listing of 13 MB holds the loop for some 100 ms. A reply may
+        // share texts and records with the state, which replaces them and never changes them.
         this.#answerWhenDurable(ask, ask.inProcess ? outcome.reply : encodeReply(outcome.reply))
         break
       case 'change':
@@ -375,8 +386,9 @@ export class Activation {
   }
 
   /**
-   * Applies a change at once when that is short, else in slices that keep the turn. Until the last one nothing is decided, sealed or cut: nobody
-   * sees a part of it, and nothing of it becomes durable before it.
+   * Applies a change at once when that is short, else in slices that keep the turn. Until the last
+   * one nothing is decided, sealed or cut: nobody sees a part of it, and nothing of it becomes
+   * durable before it.
    *
    * @returns undefined: it is applied.
    */
@@ -437,7 +449,10 @@ export class Activation {
     }
   }
 
-  /** A bug of the core: the request gets its answer, what was decided before goes out, then the activation ends. */
+  /**
+   * A bug of the core: the request gets its answer, what was decided before goes out, then the
+   * activation ends.
+   */
   #bug(ask: Ask, error: unknown): void {
     const operation = ask.request.operation?.$case
     this.#services.log.error({ account: this.#hold.account, operation, err: error }, 'a decision failed')
@@ -472,7 +487,9 @@ export class Activation {
     }
   }
 
-  /** @returns false: too many checks wait. Past the request's own bound passwords are wrong unseen. */
+  /**
+   * @returns false: too many checks wait. Past the request's own bound passwords are wrong unseen.
+   */
   async #checkPassword(ask: Ask, verifier: Parameters<typeof keyOf>[0], password: string): Promise<boolean> {
     const { passwords, limits } = this.#services
     let verdict = passwords.known(verifier, password)
@@ -525,7 +542,10 @@ export class Activation {
     return (changes || waiting.length > 0) && !this.#applying
   }
 
-  /** The report of finished effects goes along with the batch that is open, once, or makes one when its time has come. */
+  /**
+   * The report of finished effects goes along with the batch that is open, once, or makes one when
+   * its time has come.
+   */
   get #finishedGo(): boolean {
     const { changes, finished } = this.#open
     return (changes || this.#finishedDue) && !finished && this.#finished.length > 0 && !this.#turnHeld
@@ -556,7 +576,10 @@ export class Activation {
     }
   }
 
-  /** The open batch goes; a new one gathers. In one breath with the append: the state is what this batch makes, and nothing else yet. */
+  /**
+   * The open batch goes; a new one gathers. In one breath with the append: the state is what this
+   * batch makes, and nothing else yet.
+   */
   #seal(): Batch {
     const batch = this.#open
     this.#open = new Batch()
@@ -592,8 +615,9 @@ export class Activation {
   }
 
   /**
-   * Takes over some of what durable changes owe. What younger changes, durable or not, took back since is not in the state any more. A younger
-   * one that is in the state by half does not matter: its own effects have greater numbers.
+   * Takes over some of what durable changes owe. What younger changes, durable or not, took back
+   * since is not in the state any more. A younger one that is in the state by half does not matter:
+   * its own effects have greater numbers.
    *
    * @returns how many; 0: nothing is left.
    */

@@ -2,7 +2,10 @@
 import { AccountReply, type AccountRequest, type Item } from '@holdfast/wire'
 import type { CodeRange } from './code-leases.ts'
 
-/** Encoded, or as it was made for this request alone: then it needs no encoding where the asker is in this process. */
+/**
+ * Encoded, or as it was made for this request alone: then it needs no encoding where the asker is
+ * in this process.
+ */
 export type Answer = Uint8Array | AccountReply
 
 export class Ask {

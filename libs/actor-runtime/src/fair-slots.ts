@@ -1,10 +1,11 @@
 /**
  * A bounded number of things at one time. The rest waits, and networks and folders take turns.
  *
- * One network must not crowd out the others, whatever folders it tries; and many networks that try one folder must not crowd out the
- * readers of others. So every other place goes to the network that was served longest ago, and the places between to the folder.
- * When too many wait, the youngest of the network that has most of them is sent away; when no network has more than one, the youngest
- * of the folder that has most.
+ * One network must not crowd out the others, whatever folders it tries; and many networks that try
+ * one folder must not crowd out the readers of others. So every other place goes to the network
+ * that was served longest ago, and the places between to the folder. When too many wait, the
+ * youngest of the network that has most of them is sent away; when no network has more than one,
+ * the youngest of the folder that has most.
  */
 import { RecentMap } from '@holdfast/kernel'
 

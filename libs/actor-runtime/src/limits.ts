@@ -3,17 +3,26 @@ export const accountContentsMax = 1_000_000
 
 /** Every bound of the runtime, with its name and the reason for its value. */
 export interface RuntimeLimits {
-  /** Requests of one account in hand, undecided or waiting for a flush; past it the mailbox overflows. */
+  /**
+   * Requests of one account in hand, undecided or waiting for a flush; past it the mailbox
+   * overflows.
+   */
   mailboxMax: number
   /** Requests in hand of all accounts of a host. */
   requestsMax: number
-  /** Visitors' requests in hand: of one account, so that its owner finds the mailbox at most half full. */
+  /**
+   * Visitors' requests in hand: of one account, so that its owner finds the mailbox at most half
+   * full.
+   */
   visitorsPerAccountMax: number
   /** Of one network, on all accounts of a host: more than a large office reads at one time. */
   visitorsPerNetworkMax: number
   /** Of all: half of `requestsMax`. */
   visitorsMax: number
-  /** Bytes of replies one account holds back until their flush is durable; past it nothing more is decided. */
+  /**
+   * Bytes of replies one account holds back until their flush is durable; past it nothing more is
+   * decided.
+   */
   heldReplyBytesMax: number
   /** Accounts being read at one time: a host's death must not read all of them at once. */
   activationsAtOnceMax: number
@@ -28,15 +37,23 @@ export interface RuntimeLimits {
   /** How long one account decides before the loop may turn. */
   turnMs: number
 
-  /** A checkpoint is due when the journal's tail reaches the snapshot's bytes, but not before this. */
+  /**
+   * A checkpoint is due when the journal's tail reaches the snapshot's bytes, but not before this.
+   */
   checkpointBytesMin: number
-  /** A tail of these bytes, or this many flushes, forces a checkpoint; at twice of it nothing more is decided until one is there. */
+  /**
+   * A tail of these bytes, or this many flushes, forces a checkpoint; at twice of it nothing more
+   * is decided until one is there.
+   */
   tailBytesMax: number
   tailFlushesMax: number
   /** Pages being written or read at one time, per account. */
   pagesAtOnceMax: number
 
-  /** How often an append that certainly was not written is tried again before the activation is given up. */
+  /**
+   * How often an append that certainly was not written is tried again before the activation is
+   * given up.
+   */
   appendAttemptsMax: number
   /** Between attempts at anything the stores refused. */
   retryFirstMs: number
@@ -54,7 +71,10 @@ export interface RuntimeLimits {
   mailsAtOnceMax: number
   /** An account that left with an effect undone is woken again after this time. */
   effectsWakeMs: number
-  /** Rows of accounts with effects and timers are read again after this time: those whose host died or lost them are found. */
+  /**
+   * Rows of accounts with effects and timers are read again after this time: those whose host died
+   * or lost them are found.
+   */
   relistMs: number
 
   /** Counters of share codes drawn at one time; what a crash loses. */
@@ -68,7 +88,8 @@ export interface RuntimeLimits {
   /** Password checks running at one time: each takes 50 ms of a thread and 16 MiB. */
   passwordChecksAtOnceMax: number
   /**
-   * Checks waiting, which is some 6 s of work, shorter than any deadline; past it one of those who have most waiting is refused with
+   * Checks waiting, which is some 6 s of work, shorter than any deadline; past it one of those who
+   * have most waiting is refused with
    * `error-rateLimit`.
    */
   passwordChecksQueuedMax: number
@@ -82,9 +103,14 @@ export interface RuntimeLimits {
 
   /** A fenced host comes back no sooner than this, and up to twice as late. */
   fencedPauseMs: number
-  /** How long a host that has an account in memory is waited for to let it go, before it is taken over. */
+  /**
+   * How long a host that has an account in memory is waited for to let it go, before it is taken
+   * over.
+   */
   releaseWaitMs: number
-  /** Takeovers of one account by this host within a minute; past it the account is unavailable here. */
+  /**
+   * Takeovers of one account by this host within a minute; past it the account is unavailable here.
+   */
   takeoversPerMinuteMax: number
   /** An account with a bug or damage is left alone for this long, doubling up to the maximum. */
   quarantineFirstMs: number

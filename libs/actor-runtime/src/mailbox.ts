@@ -1,9 +1,10 @@
 /**
  * Requests of one account that wait for its turn, in two lanes.
  *
- * The first has what the owner, the operator and the service itself ask, in the order in which it came: so the account's changes are
- * one order. The second has what visitors ask. Whoever has a link can send any number of those, so they wait behind the first lane,
- * and in theirs networks take turns. Visitors do not starve: after `ownersInARowMax` of the first lane one of them comes.
+ * The first has what the owner, the operator and the service itself ask, in the order in which it
+ * came: so the account's changes are one order. The second has what visitors ask. Whoever has a
+ * link can send any number of those, so they wait behind the first lane, and in theirs networks
+ * take turns. Visitors do not starve: after `ownersInARowMax` of the first lane one of them comes.
  */
 import type { AccountRequest } from '@holdfast/wire'
 import type { Ask } from './ask.ts'
@@ -64,7 +65,10 @@ export class Mailbox {
   }
 }
 
-/** Whether somebody asks who is not the owner, as far as the request says. Tokens are checked in the turn. */
+/**
+ * Whether somebody asks who is not the owner, as far as the request says. Tokens are checked in the
+ * turn.
+ */
 export function isVisitors({ caller }: AccountRequest): boolean {
   const who = caller?.who
   if (who?.$case === 'visitor') return true

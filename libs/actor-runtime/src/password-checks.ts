@@ -1,8 +1,9 @@
 /**
- * Slow checks of folder passwords: scrypt in the thread pool, a bounded number at one time, networks and folders in turn, verdicts kept
- * for minutes.
+ * Slow checks of folder passwords: scrypt in the thread pool, a bounded number at one time,
+ * networks and folders in turn, verdicts kept for minutes.
  *
- * A verdict belongs to one verifier (its salt is the password's version), so a password changed meanwhile is asked anew.
+ * A verdict belongs to one verifier (its salt is the password's version), so a password changed
+ * meanwhile is asked anew.
  */
 import { createHash, scrypt, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
@@ -12,7 +13,10 @@ import { FairSlots } from './fair-slots.ts'
 import type { RuntimeLimits } from './limits.ts'
 import type { HostMetrics } from './observer.ts'
 
-/** log2 of scrypt's N: 32 times the usual cost is the most a stored verifier may ask of this machine. */
+/**
+ * log2 of scrypt's N: 32 times the usual cost is the most a stored verifier may ask of this
+ * machine.
+ */
 const costMax = 19
 const blockSize = 8
 
@@ -53,7 +57,8 @@ export class PasswordChecks {
   }
 
   /**
-   * The verdict; undefined when too many checks wait, and most of them are this network's. Equal checks under way are shared.
+   * The verdict; undefined when too many checks wait, and most of them are this network's. Equal
+   * checks under way are shared.
    *
    * @param network whose turn it is; empty: not known.
    */
@@ -89,7 +94,10 @@ export function keyOf(verifier: PasswordVerifier, password: string): string {
   return digest.update(password.toLowerCase()).digest('base64')
 }
 
-/** scrypt over the lower-case hex that readers send; anything else cannot be right and costs nothing. */
+/**
+ * scrypt over the lower-case hex that readers send; anything else cannot be right and costs
+ * nothing.
+ */
 export const checkByScrypt: PasswordCheck = (verifier, password) => {
   const hex = password.toLowerCase()
   const possible = /^[0-9a-f]{64}$/.test(hex) && verifier.cost >= 1 && verifier.cost <= costMax

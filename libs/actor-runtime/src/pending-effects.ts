@@ -1,10 +1,11 @@
 /**
- * What one active account owes the world, carried out outside of its turn: references of released blobs, sign-in mails.
+ * What one active account owes the world, carried out outside of its turn: references of released
+ * blobs, sign-in mails.
  *
- * An effect gets here once the change that made it is durable, is tried until it is done, and is then reported by its
- * number for the journal. All of them may run twice. A blob that is taken into use again withdraws its release: a delete
- * must never hit the reference that came after it, so a reference is written only behind deletes of the same key that
- * are under way.
+ * An effect gets here once the change that made it is durable, is tried until it is done, and is
+ * then reported by its number for the journal. All of them may run twice. A blob that is taken into
+ * use again withdraws its release: a delete must never hit the reference that came after it, so a
+ * reference is written only behind deletes of the same key that are under way.
  *
  * Code rows are not here: they are due before the reply, the flush itself writes them.
  */
@@ -53,8 +54,8 @@ export class PendingEffects {
   }
 
   /**
-   * Takes over effects of durable changes, without those that younger changes, durable or not, took back. Code rows are durable by now and only
-   * counted as done.
+   * Takes over effects of durable changes, without those that younger changes, durable or not, took
+   * back. Code rows are durable by now and only counted as done.
    */
   adopt(effects: readonly Effect[]): void {
     const done: number[] = []

@@ -20,7 +20,10 @@ export class Slots {
   }
 }
 
-/** Runs `work` over the items, at most `atOnce` at one time. The first fault ends it, once what runs has ended. */
+/**
+ * Runs `work` over the items, at most `atOnce` at one time. The first fault ends it, once what runs
+ * has ended.
+ */
 export async function forEachAtMost<T>(
   atOnce: number,
   items: Iterable<T> | AsyncIterable<T>,

@@ -1,4 +1,7 @@
-/** Visitors' requests in hand of a host: in all, of each account, of each network. What is past a bound is refused at once. */
+/**
+ * Visitors' requests in hand of a host: in all, of each account, of each network. What is past a
+ * bound is refused at once.
+ */
 import type { AccountRequest } from '@holdfast/wire'
 import type { RuntimeLimits } from './limits.ts'
 import { networkOf } from './mailbox.ts'

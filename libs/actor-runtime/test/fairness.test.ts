@@ -1,4 +1,7 @@
-/** Whose turn it is: owners before visitors, visitors' networks by turns, password checks by network and folder. */
+/**
+ * Whose turn it is: owners before visitors, visitors' networks by turns, password checks by network
+ * and folder.
+ */
 import { mintRequestId } from '@holdfast/kernel'
 import { type AccountReply, type AccountRequest, type Caller, SortField } from '@holdfast/wire'
 import t, { type Test } from 'tap'

@@ -7,8 +7,8 @@ const tiers = ['guest', 'standard', 'premium']
 const premiumTypeCharactersMax = 64
 
 /**
- * Everything is checked before anything is changed. Names that are not known are refused, so that a mistyped one is not
- * taken for done.
+ * Everything is checked before anything is changed. Names that are not known are refused, so that a
+ * mistyped one is not taken for done.
  *
  * @returns undefined when nothing is asked for.
  * @throws Refusal naming the field.

@@ -1,14 +1,16 @@
 /**
- * Who may use the admin host: whoever has the admin token, and without it whoever sits on this machine.
+ * Who may use the admin host: whoever has the admin token, and without it whoever sits on this
+ * machine.
  *
- * "On this machine" is only believed of a plain connection from loopback. A web page in a browser on this machine
- * reaches loopback too: by a name that it rebinds to 127.0.0.1 (its Host is then that name) or by a request across
- * origins (the browser then adds Origin or Sec-Fetch-Site). A reverse proxy on this machine brings in others
- * (Forwarded headers, or the Host that it was called by, or the HTTP/1.0 that nginx speaks for a plain `proxy_pass`
- * where nothing else is set). None of these passes without the token, which no page can make a browser send.
+ * "On this machine" is only believed of a plain connection from loopback. A web page in a browser
+ * on this machine reaches loopback too: by a name that it rebinds to 127.0.0.1 (its Host is then
+ * that name) or by a request across origins (the browser then adds Origin or Sec-Fetch-Site). A
+ * reverse proxy on this machine brings in others (Forwarded headers, or the Host that it was called
+ * by, or the HTTP/1.0 that nginx speaks for a plain `proxy_pass` where nothing else is set). None
+ * of these passes without the token, which no page can make a browser send.
  *
- * What it cannot see: a proxy that speaks HTTP/1.1, adds no header, and calls us by a loopback address. The admin
- * host must not stand behind one.
+ * What it cannot see: a proxy that speaks HTTP/1.1, adds no header, and calls us by a loopback
+ * address. The admin host must not stand behind one.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
@@ -72,8 +74,8 @@ function wasForwarded(headers: IncomingHttpHeaders): boolean {
 }
 
 /**
- * Addresses and localhost cannot be rebound; a name can. Whoever reaches us over loopback calls us so: another address is one that a proxy was called
- * by.
+ * Addresses and localhost cannot be rebound; a name can. Whoever reaches us over loopback calls us
+ * so: another address is one that a proxy was called by.
  */
 function namesThisMachine(host: string | undefined): boolean {
   const name = (host ?? '').replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')

@@ -51,7 +51,8 @@ export function createAdminHost(parts: AdminParts): FastifyInstance {
     operator.addHook('onRequest', async (request) => {
       const refusal = refusalFor(request)
       if (refusal === undefined) return
-      // The right token is heard whatever others sent: it has 16 characters or more. The budget ends in a ban.
+      // The right token is heard whatever others sent: it has 16 characters or more. The budget
+      // ends in a ban.
       if (request.headers.authorization !== undefined)
         await guessing(limits, request, (guesses) => guesses.wrong('token'))
       throw refusal

@@ -1,4 +1,7 @@
-/** Whether this process should get requests: after its start, before its drain, and while what it stands on works; and whether it lives at all. */
+/**
+ * Whether this process should get requests: after its start, before its drain, and while what it
+ * stands on works; and whether it lives at all.
+ */
 import { type Clock, type Failing, systemClock } from '@holdfast/kernel'
 
 export type Phase = 'starting' | 'ready' | 'draining'
@@ -9,7 +12,10 @@ export type Check = (signal: AbortSignal) => Promise<void>
 /** A check that takes longer has failed: a probe gives up after a few seconds itself. */
 const checkTimeoutMs = 2000
 
-/** What fails for so long does not recover by itself: most causes are over in seconds, and a supervisor's restart takes some, too. */
+/**
+ * What fails for so long does not recover by itself: most causes are over in seconds, and a
+ * supervisor's restart takes some, too.
+ */
 const hopelessMs = 60_000
 
 /** A part without which the process is of no use, and how it fails now. */
@@ -21,7 +27,10 @@ export class Readiness {
   readonly #clock: Clock
   phase: Phase = 'starting'
 
-  /** @param options.vital parts that recover by themselves; one that does not within 60 s ends the process' life */
+  /**
+   * @param options.vital parts that recover by themselves; one that does not within 60 s ends the
+   * process' life
+   */
   constructor(
     checks: Record<string, Check>,
     { vital = {}, clock = systemClock }: { vital?: Record<string, VitalPart>; clock?: Clock } = {},

@@ -4,7 +4,10 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 export interface ScrubParts {
   scrubber: Pick<Scrubber, 'figures'>
   store: {
-    /** Copies that are known to be damaged now, and those that a whole one took the place of since the start. */
+    /**
+     * Copies that are known to be damaged now, and those that a whole one took the place of since
+     * the start.
+     */
     counters(): { damagedBlobs: number; replacedBlobs: number }
   }
 }

@@ -184,7 +184,8 @@ export class RemoteBlobStore implements StorageNode {
       placementVersion: options.placement?.version ?? 0,
       whole,
     }
-    // It may be read first, in turn with others: 8 MiB a second is slower than any disk that is of use.
+    // It may be read first, in turn with others: 8 MiB a second is slower than any disk that is of
+    // use.
     const timeoutMs = whole ? commitTimeoutMs + (blob.size ?? 0) / 8_192 : callTimeoutMs
     return (await this.#call('pin', request, { timeoutMs })).pinned
   }

@@ -18,7 +18,8 @@ export interface ByteLine {
 }
 
 /**
- * The last piece is given out once the sum over all of them was compared, so whoever got everything got what the node had checked.
+ * The last piece is given out once the sum over all of them was compared, so whoever got everything
+ * got what the node had checked.
  */
 export async function* readBytes(
   blob: BlobName,

@@ -1,12 +1,15 @@
 import { giveBack } from '@holdfast/blob-store'
 
 /**
- * The memory that a socket has read into, given back by hand once the HTTP parser is done with it. That may be done as the parser copies what it
- * hands on, which Node promises nowhere. So the chunks are kept until the first piece comes out of the parser: only where that has memory of its
+ * The memory that a socket has read into, given back by hand once the HTTP parser is done with it.
+ * That may be done as the parser copies what it hands on, which Node promises nowhere. So the
+ * chunks are kept until the first piece comes out of the parser: only where that has memory of its
  * own is any chunk given back, and else all of them are left to the collector.
  */
 export class SocketMemory {
-  /** Read, and not known to be copied. As many as the response takes before its first piece is read. */
+  /**
+   * Read, and not known to be copied. As many as the response takes before its first piece is read.
+   */
   #kept: Uint8Array[] = []
   #parserCopies: boolean | undefined
 

@@ -1,10 +1,12 @@
 /**
- * Where bytes live. A physical copy is (blob id, incarnation): the id is md5 ‖ BLAKE3-256 (48 bytes, always compared whole),
- * the incarnation the 16-byte id of the upload that made it. Blobs are immutable.
+ * Where bytes live. A physical copy is (blob id, incarnation): the id is md5 ‖ BLAKE3-256 (48
+ * bytes, always compared whole), the incarnation the 16-byte id of the upload that made it. Blobs
+ * are immutable.
  */
 export interface BlobStore {
   /**
-   * Begins an upload. The stage belongs to the caller until `commit` or `abort`; what is neither is swept by last activity.
+   * Begins an upload. The stage belongs to the caller until `commit` or `abort`; what is neither is
+   * swept by last activity.
    * @throws BlobFault `FULL` below the low-water mark, `UNAVAILABLE` when too many stages are open.
    */
   stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage>
@@ -13,10 +15,12 @@ export interface BlobStore {
   stat(blob: BlobName): Promise<BlobFacts | undefined>
 
   /**
-   * The bytes `start` … `end` (end exclusive), every one of them checked against its checksum before it is given out.
-   * A chunk is the consumer's only until it asks for the next one. Ending the iteration early frees everything at once.
+   * The bytes `start` … `end` (end exclusive), every one of them checked against its checksum
+   * before it is given out. A chunk is the consumer's only until it asks for the next one. Ending
+   * the iteration early frees everything at once.
    *
-   * @throws BlobFault `NOT_FOUND` before the first chunk, `CORRUPT` or `IO` at any point: what came before it is right.
+   * @throws BlobFault `NOT_FOUND` before the first chunk, `CORRUPT` or `IO` at any point: what came
+   * before it is right.
    */
   read(
     blob: BlobName,
@@ -24,11 +28,15 @@ export interface BlobStore {
     options?: { signal?: AbortSignal },
   ): AsyncIterable<Uint8Array>
 
-  /** Keeps this copy from deletion for `ttlMs` from now on, longest wins. False when it is not here (any more). */
+  /**
+   * Keeps this copy from deletion for `ttlMs` from now on, longest wins. False when it is not here
+   * (any more).
+   */
   pin(blob: BlobName, options: { ttlMs: number }): Promise<boolean>
 
   /**
-   * Removes this copy unless it is pinned. Durable when it resolves; the space comes back when the last reader has gone.
+   * Removes this copy unless it is pinned. Durable when it resolves; the space comes back when the
+   * last reader has gone.
    * @returns `pinned` when nothing was done, `deleted` also when it was not there.
    */
   delete(blob: BlobName): Promise<'deleted' | 'pinned'>
@@ -55,11 +63,17 @@ export interface WholeReads {
 export interface WholeBytes {
   /** Maybe shared: nobody may change them. Good until the release. */
   readonly bytes: Uint8Array
-  /** They are needed no more: their memory may be used for others. Forgotten, it costs the store fresh memory; the second time does nothing. */
+  /**
+   * They are needed no more: their memory may be used for others. Forgotten, it costs the store
+   * fresh memory; the second time does nothing.
+   */
   release(): void
 }
 
-/** A speed-up that some stores have: what the system holds in memory goes to a socket without being copied. */
+/**
+ * A speed-up that some stores have: what the system holds in memory goes to a socket without being
+ * copied.
+ */
 export interface DirectSends {
   /**
    * A reader of this copy, which stays readable until the release.
@@ -71,7 +85,8 @@ export interface DirectSends {
 
 export interface BlobSender {
   /**
-   * Gives the socket the first of the bytes `start` … `end`, at once, every one of them checked like those of `read`.
+   * Gives the socket the first of the bytes `start` … `end`, at once, every one of them checked
+   * like those of `read`.
    * @param socket a descriptor that does not block, with nothing on its way to it.
    * @returns undefined when they are not at hand, or not right: `read` them.
    * @throws BlobFault `CLOSED`.
@@ -102,14 +117,17 @@ export interface BlobStage {
   /** 16 bytes; becomes the incarnation. */
   readonly uploadId: Uint8Array
   /**
-   * Takes the next bytes; they are copied before it returns. Resolves when there is room for more: await it before the next call.
+   * Takes the next bytes; they are copied before it returns. Resolves when there is room for more:
+   * await it before the next call.
    * @throws BlobFault `FULL`, `IO`: the stage is lost and frees itself.
    */
   write(bytes: Uint8Array): Promise<void> | undefined
   /**
-   * All bytes are in: hashes them to the end, syncs them, and makes them a blob. When a whole copy of the same blob is here already, that copy is
-   * pinned and the stage dropped; whole is what was verified on the disk not long ago. When the only copies here are damaged, the stage takes the
-   * place of one, under its name. The result is pinned for `pinMs`, durable, and readable when it resolves.
+   * All bytes are in: hashes them to the end, syncs them, and makes them a blob. When a whole copy
+   * of the same blob is here already, that copy is pinned and the stage dropped; whole is what was
+   * verified on the disk not long ago. When the only copies here are damaged, the stage takes the
+   * place of one, under its name. The result is pinned for `pinMs`, durable, and readable when it
+   * resolves.
    */
   commit(options: { pinMs: number }): Promise<BlobFacts>
   /** Frees everything. Harmless after commit. */
@@ -121,7 +139,10 @@ export interface BlobName {
   id: Uint8Array
   /** 16 bytes. */
   incarnation: Uint8Array
-  /** Which group of nodes holds it, where there are several: says where to look, and is no part of the name. */
+  /**
+   * Which group of nodes holds it, where there are several: says where to look, and is no part of
+   * the name.
+   */
   placementGroup?: number
 }
 
@@ -138,7 +159,10 @@ export interface BlobStoreUsage {
   /** Bytes of live blobs, as stored. */
   liveBytes: number
   blobs: number
-  /** Bytes the store occupies on disk, those of deleted blobs and of files kept for later ones included. */
+  /**
+   * Bytes the store occupies on disk, those of deleted blobs and of files kept for later ones
+   * included.
+   */
   diskBytes: number
   /** Bytes that can still be written. */
   freeBytes: number
@@ -150,12 +174,18 @@ export interface BlobStoreUsage {
 
 /** What a store tells of itself beyond its figures, for probes, status and metrics. */
 export interface StoreHealth {
-  /** Why it does not work, and will not until it is started again. Undefined: it works, or is on the way to by itself. */
+  /**
+   * Why it does not work, and will not until it is started again. Undefined: it works, or is on the
+   * way to by itself.
+   */
   failure: Error | undefined
   /** It takes no changes now, or not all, and tries again by itself. */
   recovering: boolean
   quarantined: readonly QuarantinedFile[]
-  /** Why there may be blobs that the store does not know of. Undefined: whatever it misses it can name. */
+  /**
+   * Why there may be blobs that the store does not know of. Undefined: whatever it misses it can
+   * name.
+   */
   gap: string | undefined
   /** What is in memory goes to sockets without being copied. */
   sendsDirectly: boolean
@@ -165,7 +195,8 @@ export const quarantineReasons = ['foreign', 'damaged', 'unreadable', 'missing']
 
 /**
  * `foreign`: of another store, or of another place. `damaged`: no whole header, or shorter than what stands in it. `unreadable`: it cannot be
- * opened, or the disk gives errors for parts of it. `missing`: live blobs stand in it, and the file is gone.
+ * opened, or the disk gives errors for parts of it. `missing`: live blobs stand in it, and the file
+ * is gone.
  */
 export type QuarantineReason = (typeof quarantineReasons)[number]
 

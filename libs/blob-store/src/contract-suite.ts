@@ -1,6 +1,7 @@
 /**
- * What every blob store and every combinator over blob stores must pass. Each check takes a fresh store and throws when
- * the store breaks the contract, so the suite runs under any runner, and against broken stores to show that it bites.
+ * What every blob store and every combinator over blob stores must pass. Each check takes a fresh
+ * store and throws when the store breaks the contract, so the suite runs under any runner, and
+ * against broken stores to show that it bites.
  */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
@@ -20,7 +21,10 @@ export interface BlobStoreCheck {
 export interface BlobStoreTools {
   /** Closes the store and opens its data again. */
   reopen?: (() => Promise<BlobStore>) | undefined
-  /** Flips a bit of every stored copy of this name, long after it was written. @returns the store to go on with, which has not noticed. */
+  /**
+   * Flips a bit of every stored copy of this name, long after it was written.
+   * @returns the store to go on with, which has not noticed.
+   */
   rot?: ((blob: BlobFacts) => Promise<BlobStore>) | undefined
 }
 

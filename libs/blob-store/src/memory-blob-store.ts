@@ -1,6 +1,6 @@
 /**
- * Blobs in memory, for tests and the simulation. Keeps the contracts of the ports except that nothing survives the process;
- * a commit is "durable" the moment it is made.
+ * Blobs in memory, for tests and the simulation. Keeps the contracts of the ports except that
+ * nothing survives the process; a commit is "durable" the moment it is made.
  */
 import { randomBytes } from 'node:crypto'
 import { type Clock, systemClock } from '@holdfast/kernel'

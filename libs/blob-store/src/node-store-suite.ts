@@ -1,6 +1,6 @@
 /**
- * What a store must do beyond `BlobStore` to be one of many (`NodeStore`): uploads with a given id, sealing, groups, the replication log,
- * notes. Runs under any runner, as the blob store suite does.
+ * What a store must do beyond `BlobStore` to be one of many (`NodeStore`): uploads with a given id,
+ * sealing, groups, the replication log, notes. Runs under any runner, as the blob store suite does.
  */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
@@ -338,7 +338,10 @@ export interface NodeStoreContract<T> {
   test(name: string, body: (t: T) => Promise<void>): unknown
   /** A fresh, empty store. */
   open(t: T): Promise<NodeStore>
-  /** Closes the store, or lets go of it as a killed process would, and opens its data again; leave out where nothing survives. */
+  /**
+   * Closes the store, or lets go of it as a killed process would, and opens its data again; leave
+   * out where nothing survives.
+   */
   reopen?(t: T, store: NodeStore, how: 'closed' | 'killed'): Promise<NodeStore>
   /** As `BlobStoreTools.rot`; leave out where no bytes can be made to rot. */
   rot?(t: T, store: NodeStore, blob: BlobFacts): Promise<NodeStore>

@@ -1,6 +1,6 @@
 /**
- * What a store adds when it is one of many: uploads that carry one id on every node, copies that belong to a placement group, and a log from
- * which other nodes learn what came and went.
+ * What a store adds when it is one of many: uploads that carry one id on every node, copies that
+ * belong to a placement group, and a log from which other nodes learn what came and went.
  */
 import type { BlobFacts, BlobName, BlobStage, BlobStore } from './blob-store.ts'
 
@@ -14,7 +14,10 @@ export interface Placement {
 export interface StageOptions {
   expectedBytes?: number
   signal?: AbortSignal
-  /** 16 bytes; the same on every node of the upload, and the incarnation of the copies. Without it: random. */
+  /**
+   * 16 bytes; the same on every node of the upload, and the incarnation of the copies. Without it:
+   * random.
+   */
   uploadId?: Uint8Array
   /** Without it: group 0. */
   placement?: Placement
@@ -36,11 +39,14 @@ export interface PlacedCommit {
 }
 
 export interface PlacedStage extends BlobStage {
-  /** All bytes are in: no write comes after it. Resolves with what they are; nothing is durable yet. Repeating it gives the same answer. */
+  /**
+   * All bytes are in: no write comes after it. Resolves with what they are; nothing is durable yet.
+   * Repeating it gives the same answer.
+   */
   seal(): Promise<SealedContent>
   /**
-   * As `BlobStage.commit`; seals first where that was not done. When a copy of this very upload is here already it stays, or, when it is
-   * damaged, it is replaced once the new one is synced.
+   * As `BlobStage.commit`; seals first where that was not done. When a copy of this very upload is
+   * here already it stays, or, when it is damaged, it is replaced once the new one is synced.
    */
   commit(options: PlacedCommit): Promise<BlobFacts>
 }
@@ -49,19 +55,25 @@ export interface PlacedBlobStore extends BlobStore {
   /** @throws BlobFault as `BlobStore.stage`, and `STALE_PLACEMENT`. */
   stage(options?: StageOptions): Promise<PlacedStage>
   /**
-   * What the commit of this upload answered, for a commit whose answer was lost. Copies are found as long as they live; an upload that was
-   * dropped in favour of another copy, as long as the process remembers it (the last 10,000).
+   * What the commit of this upload answered, for a commit whose answer was lost. Copies are found
+   * as long as they live; an upload that was dropped in favour of another copy, as long as the
+   * process remembers it (the last 10,000).
    */
   committed(uploadId: Uint8Array): Promise<BlobFacts | undefined>
   /** Whole copies of this content that are here, of any incarnation. Damaged ones are left out. */
   find(id: Uint8Array): Promise<BlobFacts[]>
   /**
-   * @param options.whole pin it only when it is whole on the disk, for an upload that is dropped in its favour: a copy that was not verified for long is
-   * verified first, which reads all of it once. False also when it is damaged.
-   * @throws BlobFault `STALE_PLACEMENT` when the placement given is older than the node's; `IO` when a copy that must be verified cannot be read.
+   * @param options.whole pin it only when it is whole on the disk, for an upload that is dropped in
+   * its favour: a copy that was not verified for long is verified first, which reads all of it
+   * once. False also when it is damaged.
+   * @throws BlobFault `STALE_PLACEMENT` when the placement given is older than the node's; `IO`
+   * when a copy that must be verified cannot be read.
    */
   pin(blob: BlobName, options: { ttlMs: number; placement?: Placement; whole?: boolean }): Promise<boolean>
-  /** Every copy of these groups, or of all, in the order of their ids; damaged ones are included and marked. */
+  /**
+   * Every copy of these groups, or of all, in the order of their ids; damaged ones are included and
+   * marked.
+   */
   inventory(options?: { groups?: readonly number[] }): AsyncIterable<BlobFacts>
 }
 
@@ -86,18 +98,26 @@ export type Pulled =
       through: LogPosition
       /** Entries behind `through` that are durable already. */
       behind: number
-      /** Unix milliseconds of the source's clock: everything it had committed by then, and that is durable, is at or before `through` + `behind`. */
+      /**
+       * Unix milliseconds of the source's clock: everything it had committed by then, and that is
+       * durable, is at or before `through` + `behind`.
+       */
       nowMs: number
     }
-  /** The position is of another life or older than the log: compare with an inventory begun after this answer, go on behind `now`. */
+  /**
+   * The position is of another life or older than the log: compare with an inventory begun after
+   * this answer, go on behind `now`.
+   */
   | { kind: 'unknown position'; now: LogPosition; nowMs: number }
 
 /**
- * A log of copies that came and went. Only entries that no crash can take back are given out, so a position is never given to two entries.
+ * A log of copies that came and went. Only entries that no crash can take back are given out, so a
+ * position is never given to two entries.
  */
 export interface ReplicationSource {
   /**
-   * Entries behind `after`, at most `limit` (1..10,000) looked at. Without `after`: as for an unknown position.
+   * Entries behind `after`, at most `limit` (1..10,000) looked at. Without `after`: as for an
+   * unknown position.
    * @throws BlobFault `UNVERIFIED`, `UNAVAILABLE`.
    */
   pull(request: {
@@ -106,7 +126,10 @@ export interface ReplicationSource {
     groups?: readonly number[]
     signal?: AbortSignal
   }): Promise<Pulled>
-  /** Unix milliseconds at which this copy was deleted here; undefined when it was not, or longer ago than tombstones are kept. */
+  /**
+   * Unix milliseconds at which this copy was deleted here; undefined when it was not, or longer ago
+   * than tombstones are kept.
+   */
   deletedMs(blob: BlobName): Promise<number | undefined>
 }
 
@@ -114,16 +137,21 @@ export interface ReplicationSource {
 export interface StoreNotes {
   /** @param name 1..200 bytes. */
   note(name: string): Promise<Uint8Array | undefined>
-  /** Durable when it resolves, together with everything the store acknowledged before it. @param value at most 64 KiB; undefined removes it. */
+  /**
+   * Durable when it resolves, together with everything the store acknowledged before it.
+   * @param value at most 64 KiB; undefined removes it.
+   */
   setNote(name: string, value: Uint8Array | undefined): Promise<void>
 }
 
 /** What finds rot before a reader does. */
 export interface Verification {
   /**
-   * Reads all of a copy from the disk, past every cache that can be passed, and compares it with its checksums. Yields the number of bytes of each step;
-   * the next step begins when the consumer asks for it, so the consumer sets the pace. A copy that is whole ends the iteration.
-   * @throws BlobFault `NOT_FOUND`; `CORRUPT`: the copy is marked as damaged; `IO`: it cannot be read, which says nothing of its bytes.
+   * Reads all of a copy from the disk, past every cache that can be passed, and compares it with
+   * its checksums. Yields the number of bytes of each step; the next step begins when the consumer
+   * asks for it, so the consumer sets the pace. A copy that is whole ends the iteration.
+   * @throws BlobFault `NOT_FOUND`; `CORRUPT`: the copy is marked as damaged; `IO`: it cannot be
+   * read, which says nothing of its bytes.
    */
   verify(blob: BlobName, options?: { signal?: AbortSignal }): AsyncIterable<number>
 }
@@ -134,7 +162,8 @@ export interface NodeStore extends PlacedBlobStore, ReplicationSource, StoreNote
 /** A storage node as frontends and other nodes see it. */
 export interface StorageNode extends PlacedBlobStore, ReplicationSource {
   /**
-   * Fetches a copy from another node, checks it and syncs it here. At once when it is here and whole.
+   * Fetches a copy from another node, checks it and syncs it here. At once when it is here and
+   * whole.
    * @param from name of the node.
    * @throws BlobFault `NOT_FOUND` and `CORRUPT` speak of the source.
    */

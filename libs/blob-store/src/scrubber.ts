@@ -1,16 +1,19 @@
 /**
- * Verifies every copy of a store on its disk once in a while, at a bounded rate, and replaces what has rotted. The same for a process that stands
- * alone and for a node of a cluster; they differ in where whole bytes come from.
+ * Verifies every copy of a store on its disk once in a while, at a bounded rate, and replaces what
+ * has rotted. The same for a process that stands alone and for a node of a cluster; they differ in
+ * where whole bytes come from.
  *
- * A damaged copy is marked by the store that notices it. It goes only in favour of a verified replacement that is synced; without one
- * it stays, as the last that is known of those bytes, and is named in the log once. A later upload of the same content replaces it. A store in which
- * too much is found in an hour has a sick disk or controller, and what it says about copies means little: scrubbing stops, and the store is suspect until
- * an operator says otherwise.
+ * A damaged copy is marked by the store that notices it. It goes only in favour of a verified
+ * replacement that is synced; without one it stays, as the last that is known of those bytes, and
+ * is named in the log once. A later upload of the same content replaces it. A store in which too
+ * much is found in an hour has a sick disk or controller, and what it says about copies means
+ * little: scrubbing stops, and the store is suspect until an operator says otherwise.
  *
- * A copy that cannot be read, one that is gone and one that is wrong are three things: only the last is damage.
+ * A copy that cannot be read, one that is gone and one that is wrong are three things: only the
+ * last is damage.
  *
- * A pass goes through the copies in the order of their ids. Its place is noted in the store each minute, so that a process which is restarted often comes to
- * the end of a pass all the same.
+ * A pass goes through the copies in the order of their ids. Its place is noted in the store each
+ * minute, so that a process which is restarted often comes to the end of a pass all the same.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '@holdfast/kernel'
@@ -22,14 +25,19 @@ import { restoreCopy } from './restore-copy.ts'
 export interface ScrubberOptions {
   store: NodeStore
   /**
-   * Replaces a damaged copy by a whole one from elsewhere; without it, by another copy of the same content in this store.
+   * Replaces a damaged copy by a whole one from elsewhere; without it, by another copy of the same
+   * content in this store.
    * @throws BlobFault when nobody gives a whole one.
    */
   repair?: (copy: BlobFacts) => Promise<unknown>
   clock: Clock
-  /** Waits, or ends early when the signal says so. Default: real time, which keeps no process alive. */
+  /**
+   * Waits, or ends early when the signal says so. Default: real time, which keeps no process alive.
+   */
   pause?: (ms: number, signal: AbortSignal) => Promise<void>
-  /** Default 20 MiB/s: 10 TB in six days, a tenth of a disk that turns. 0: `start` starts nothing. */
+  /**
+   * Default 20 MiB/s: 10 TB in six days, a tenth of a disk that turns. 0: `start` starts nothing.
+   */
   bytesPerSecond?: number
   /** Between the end of one pass and the next, ms. Default 24 h: sectors rot in months. */
   restMs?: number
@@ -50,9 +58,15 @@ export interface Scrubbed {
 
 /** For operators. Totals count since the start of the process. */
 export interface ScrubFigures {
-  /** Unix ms at which a pass over everything ended; undefined: none did yet. Remembered by the store. */
+  /**
+   * Unix ms at which a pass over everything ended; undefined: none did yet. Remembered by the
+   * store.
+   */
   lastPassMs: number | undefined
-  /** How much of the pass under way is done, 0 … 1; undefined between passes. Copies lie evenly between the ids. */
+  /**
+   * How much of the pass under way is done, 0 … 1; undefined between passes. Copies lie evenly
+   * between the ids.
+   */
   progress: number | undefined
   verified: number
   verifiedBytes: number
@@ -66,7 +80,10 @@ export interface ScrubFigures {
 const hourMs = 3_600_000
 /** Shorter pauses are not worth a timer. */
 const pauseMsMin = 10
-/** What a copy counts at least: a disk that turns reads about so much in the time that it takes to find it. So small copies are read 80 a second. */
+/**
+ * What a copy counts at least: a disk that turns reads about so much in the time that it takes to
+ * find it. So small copies are read 80 a second.
+ */
 const copyBytesMin = 256 * 1024
 /** How often a pass notes its place. */
 const noteEveryMs = 60_000
@@ -106,7 +123,9 @@ export class Scrubber {
     }
   }
 
-  /** Why this store is not to be trusted; for heartbeats, so that uploads and readers go elsewhere. */
+  /**
+   * Why this store is not to be trusted; for heartbeats, so that uploads and readers go elsewhere.
+   */
   get suspect(): string | undefined {
     return this.#suspect
   }

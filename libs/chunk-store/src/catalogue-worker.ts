@@ -1,6 +1,7 @@
 /**
- * The thread that owns RocksDB: every write of the binding blocks its thread, a synced one for as long as the device
- * takes. Requests are answered in order. `batch` is used throughout, because the binding's `put` silently does not sync.
+ * The thread that owns RocksDB: every write of the binding blocks its thread, a synced one for as
+ * long as the device takes. Requests are answered in order. `batch` is used throughout, because the
+ * binding's `put` silently does not sync.
  */
 import { type FileHandle, open as openFile, readdir } from 'node:fs/promises'
 import { parentPort, workerData } from 'node:worker_threads'
@@ -15,21 +16,32 @@ if (port === null) throw new Error('the catalogue runs in a worker thread')
 const path = workerData.path as string
 /** Enough for a manifest, a log and a memtable on its way out. */
 const roomToOpenBytes = 512 * 1024
-/** Written to tables of 8 MiB, of which six may wait. By default they are of 64 MiB: memory that grows for 80,000 uploads, and slow to insert into. */
+/**
+ * Written to tables of 8 MiB, of which six may wait. By default they are of 64 MiB: memory that
+ * grows for 80,000 uploads, and slow to insert into.
+ */
 const memtableMemoryBudget = 32 * 1024 * 1024
 let db = make()
 /** A write failed. RocksDB then takes nothing more until it is opened anew, but it can be read. */
 let refusesWrites = false
-/** Why it could not be opened anew, and when that is tried again: the binding ends the process when a database that is not open is read. */
+/**
+ * Why it could not be opened anew, and when that is tried again: the binding ends the process when
+ * a database that is not open is read.
+ */
 let closed: { why: unknown; againMs: number; pauseMs: number } | undefined
-/** Opening reads all that was not in tables yet: at first it is tried again soon, then less often. */
+/**
+ * Opening reads all that was not in tables yet: at first it is tried again soon, then less often.
+ */
 const pauseLeastMs = 250
 const pauseMostMs = 4000
-/** Files that opening takes beside those that are there: logs, a manifest, tables that it writes. */
+/**
+ * Files that opening takes beside those that are there: logs, a manifest, tables that it writes.
+ */
 const moreFiles = 16
 /**
- * Batches since the last synced one, in their order. A failed sync may have lost what was answered before it, and the kernel says so once: so they
- * are applied once more when it was opened anew. With more of them the next batch is synced.
+ * Batches since the last synced one, in their order. A failed sync may have lost what was answered
+ * before it, and the kernel says so once: so they are applied once more when it was opened anew.
+ * With more of them the next batch is synced.
  */
 let unsynced: Uint8Array[] = []
 let unsyncedBytes = 0
@@ -109,7 +121,9 @@ function write(changes: Uint8Array, sync: boolean): void {
   }
 }
 
-/** Not before there is room, and descriptors: what cannot be opened again could not even be read. */
+/**
+ * Not before there is room, and descriptors: what cannot be opened again could not even be read.
+ */
 async function openAnew(): Promise<void> {
   const freeBytes = await writableBytes(path)
   if (freeBytes < roomToOpenBytes) throw new Error(`no space left: only ${freeBytes} bytes are free`)

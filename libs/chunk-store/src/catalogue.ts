@@ -1,7 +1,7 @@
 /**
- * Where the copies are: a sorted map that remembers, but holds nothing that could not be found again in the extents.
- * Batches are applied in the order they were given; after a crash a prefix of them is there, at least up to the last
- * one that was synced.
+ * Where the copies are: a sorted map that remembers, but holds nothing that could not be found
+ * again in the extents. Batches are applied in the order they were given; after a crash a prefix of
+ * them is there, at least up to the last one that was synced.
  */
 export interface Catalogue {
   /** Rows of it cannot be read, or it takes none, because of damage. The next start rebuilds it. */

@@ -1,6 +1,6 @@
 /**
- * The blob store on one machine's disk: extents hold the bytes, RocksDB remembers where. DESIGN.md tells how the parts go
- * together and why; FORMAT.md what stands on the disk.
+ * The blob store on one machine's disk: extents hold the bytes, RocksDB remembers where. DESIGN.md
+ * tells how the parts go together and why; FORMAT.md what stands on the disk.
  */
 import { randomFillSync } from 'node:crypto'
 import { join } from 'node:path'
@@ -124,7 +124,8 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   /**
    * Opens the store, after a crash with everything that was acknowledged.
    *
-   * @throws BlobFault `UNAVAILABLE` when the directory is in use, `CORRUPT` when it is not one store's, `IO`, `FULL`.
+   * @throws BlobFault `UNAVAILABLE` when the directory is in use, `CORRUPT` when it is not one
+   * store's, `IO`, `FULL`.
    */
   static async open(
     options: ChunkStoreOptions,
@@ -545,7 +546,8 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       return await this.#delete(entry, blob.incarnation)
     } catch (error) {
       if ((error as BlobFault).code !== 'FULL') throw error
-      // Somebody took the last byte. What is kept for this, and given back for nothing else, lets it be written.
+      // Somebody took the last byte. What is kept for this, and given back for nothing else, lets
+      // it be written.
       await this.#space.ballast.release()
       return await this.#delete(entry, blob.incarnation)
     } finally {
@@ -641,7 +643,10 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     return { failure, recovering, quarantined, gap, sendsDirectly: this.#disk.sendsDirectly?.() ?? false }
   }
 
-  /** Frees and compacts what can be now, and waits for it. @returns bytes that were given back, of extents or as a whole. */
+  /**
+   * Frees and compacts what can be now, and waits for it.
+   * @returns bytes that were given back, of extents or as a whole.
+   */
   async compact(): Promise<{ freedBytes: number; movedBytes: number }> {
     this.#assertOpen()
     await this.#space.measure()
@@ -813,8 +818,9 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   }
 
   /**
-   * Writes the bytes of an upload under the name of the damaged copy, so that all who refer to that copy have them. Data records name the upload that
-   * they are of, so what was staged is read back and written once more. When that fails the upload becomes a copy of its own.
+   * Writes the bytes of an upload under the name of the damaged copy, so that all who refer to that
+   * copy have them. Data records name the upload that they are of, so what was staged is read back
+   * and written once more. When that fails the upload becomes a copy of its own.
    */
   async #replace(
     entry: RowEntry,
@@ -889,7 +895,10 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       if (holder instanceof Lease && holder.target === old) holder.moveTo(copy)
   }
 
-  /** A write or sync failed: what is in it stays readable and is moved away, uploads that wrote to it are lost. */
+  /**
+   * A write or sync failed: what is in it stays readable and is moved away, uploads that wrote to
+   * it are lost.
+   */
   #failed(extent: Extent): void {
     if (extent.failure?.code === 'FULL') this.#space.ranOut()
     if (extent.state === 'free') return // it was not begun; whoever wanted it is told
@@ -936,7 +945,10 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     }, compactSoonMs).unref()
   }
 
-  /** Of a disk that is nearly full the open extent may hold most of the space that can be had back, and nothing would ever fill it up. */
+  /**
+   * Of a disk that is nearly full the open extent may hold most of the space that can be had back,
+   * and nothing would ever fill it up.
+   */
   #sealWhenShort(): void {
     const { current } = this.#extents
     if (current === undefined || this.#space.freeBytes >= this.#bounds.shortBytes) return

@@ -1,13 +1,16 @@
 /**
- * Gives space back. An extent in which nothing is live is freed; of one in which less than half is live the rest moves on:
+ * Gives space back. An extent in which nothing is live is freed; of one in which less than half is
+ * live the rest moves on:
  *
  *   copies written → synced with their new commit entries → catalogue batch synced → holders gone → free
  *
- * The holders are readers and uploads, however long they take. Nothing is overwritten before a synced batch says that it is
- * free. Deletion and void entries move too, for as long as what they speak of may still be found.
+ * The holders are readers and uploads, however long they take. Nothing is overwritten before a
+ * synced batch says that it is free. Deletion and void entries move too, for as long as what they
+ * speak of may still be found.
  *
- * Moving needs room. When the disk is nearly full, dead records give their blocks back where they are, as holes, after a synced batch says that they
- * are dead; headers stay. What is too small for that moves, in portions when all of it does not fit, and leaves holes, too.
+ * Moving needs room. When the disk is nearly full, dead records give their blocks back where they
+ * are, as holes, after a synced batch says that they are dead; headers stay. What is too small for
+ * that moves, in portions when all of it does not fit, and leaves holes, too.
  */
 import type { BlobFault } from '@holdfast/blob-store'
 import { deadRanges } from './dead-ranges.ts'
@@ -68,7 +71,10 @@ const seenFromBytes = 16 * 1024 * 1024
 /** … or they are made no more: others may have written as much meanwhile, but not each time. */
 const unseenMax = 2
 
-/** What of an extent must be dead before it is looked through for it: reading a GiB for less is not worth it, unless the disk is small. */
+/**
+ * What of an extent must be dead before it is looked through for it: reading a GiB for less is not
+ * worth it, unless the disk is small.
+ */
 export function worthBytes({
   extentBytes,
   lowWaterBytes,
@@ -150,8 +156,9 @@ export class Compactor {
   }
 
   /**
-   * Space behind the last record of what was sealed early. Only here, where extents are freed one after the other: one that was freed and begun anew
-   * while it is being cut would lose what is written to it.
+   * Space behind the last record of what was sealed early. Only here, where extents are freed one
+   * after the other: one that was freed and begun anew while it is being cut would lose what is
+   * written to it.
    */
   async #cutTails(): Promise<void> {
     for (const extent of this.#parts.extents.all.values())
@@ -247,7 +254,10 @@ export class Compactor {
     space.changed()
   }
 
-  /** Some file systems keep what lies in one piece until all of it goes (btrfs). What is little may be hidden by what others write. */
+  /**
+   * Some file systems keep what lies in one piece until all of it goes (btrfs). What is little may
+   * be hidden by what others write.
+   */
   async #isSeen(freeBytes: number, wonBytes: number): Promise<boolean> {
     if (wonBytes < seenFromBytes) return true
     for (let tries = 0; tries < 5; tries++) {
@@ -500,8 +510,9 @@ export class Compactor {
   }
 
   /**
-   * A synced batch says that it is free; then its header gets a generation in which nothing stands, so that not even a
-   * rebuild without catalogue finds again what was in it. Only after that may entries be dropped that speak of it.
+   * A synced batch says that it is free; then its header gets a generation in which nothing stands,
+   * so that not even a rebuild without catalogue finds again what was in it. Only after that may
+   * entries be dropped that speak of it.
    */
   async #free(extent: Extent): Promise<void> {
     const { ledger } = this.#parts
@@ -524,7 +535,10 @@ export class Compactor {
     else await this.unmake(extent)
   }
 
-  /** What is free gets its header of now, or goes: its old one would let a rebuild find what stood in it. */
+  /**
+   * What is free gets its header of now, or goes: its old one would let a rebuild find what stood
+   * in it.
+   */
   async unmake(extent: Extent): Promise<void> {
     try {
       await this.#parts.extents.writeHeader(extent)
@@ -569,7 +583,10 @@ interface Move {
   end(): void
 }
 
-/** Small blobs whose places change together: as many as a group record takes, or each would take a block of its own. */
+/**
+ * Small blobs whose places change together: as many as a group record takes, or each would take a
+ * block of its own.
+ */
 class Moves {
   /** Something did not fit. */
   leftOut = false
@@ -632,13 +649,19 @@ function isDead({ liveBytes }: Extent): boolean {
   return liveBytes === 0
 }
 
-/** Less lives than half of what it takes, or than seven eighths when room is needed; or it is no longer to be trusted. */
+/**
+ * Less lives than half of what it takes, or than seven eighths when room is needed; or it is no
+ * longer to be trusted.
+ */
 function wanted({ suspect, liveBytes, frontier, holeBytes }: Extent, pressing: boolean): boolean {
   const takenBytes = frontier - holeBytes
   return suspect || liveBytes * 2 < takenBytes || (pressing && liveBytes * 8 < takenBytes * 7)
 }
 
-/** Uploads and readers keep an emptied extent; uploads keep any, since what they wrote is not live yet. */
+/**
+ * Uploads and readers keep an emptied extent; uploads keep any, since what they wrote is not live
+ * yet.
+ */
 function blocked(extent: Extent): boolean {
   if (extent.draining) return extent.holders.size > 0
   for (const holder of extent.holders) if (!('copy' in holder)) return true

@@ -1,6 +1,7 @@
 /**
- * What stands in an extent and is needed by nobody: no copy, no reader. Only what whole headers say; headers are not part of it: their entries tell a
- * rebuild what was deleted, and a scan how to get past.
+ * What stands in an extent and is needed by nobody: no copy, no reader. Only what whole headers
+ * say; headers are not part of it: their entries tell a rebuild what was deleted, and a scan how to
+ * get past.
  */
 import { BlobFault } from '@holdfast/blob-store'
 import type { Range } from './blocks.ts'
@@ -31,15 +32,18 @@ export interface DeadRangesParts {
 
 /**
  * @param extent sealed, and no upload that may still be committed has written to it.
- * @returns multiples of 4 KiB, in their order. What they hold is dead for good: a deleted copy is read by nobody who had not begun, and one that
- * comes back under its name stands elsewhere. Undefined when it was to end, or so much was deleted meanwhile that it must be looked at again.
- * @throws BlobFault `CORRUPT` when less was found alive than there is: then what looks dead may be what is missing.
+ * @returns multiples of 4 KiB, in their order. What they hold is dead for good: a deleted copy is
+ * read by nobody who had not begun, and one that comes back under its name stands elsewhere.
+ * Undefined when it was to end, or so much was deleted meanwhile that it must be looked at again.
+ * @throws BlobFault `CORRUPT` when less was found alive than there is: then what looks dead may be
+ * what is missing.
  */
 export async function deadRanges(extent: Extent, parts: DeadRangesParts): Promise<Range[] | undefined> {
   const { liveBytes } = extent
   const found = new Found(extent, parts)
   if (!(await findAll(extent, found, parts))) return undefined
-  // Nothing new comes to live in it. What was deleted before it was looked at makes less, too: then what is missing cannot be told from it.
+  // Nothing new comes to live in it. What was deleted before it was looked at makes less, too: then
+  // what is missing cannot be told from it.
   if (found.liveBytes >= liveBytes) return found.dead.sort((a, b) => a.from - b.from)
   if (extent.liveBytes < liveBytes) return undefined
   throw new BlobFault(

@@ -1,11 +1,13 @@
 /**
- * The extents: files of about 1 GiB, filled from front to back, one open at a time, recycled under a new generation.
+ * The extents: files of about 1 GiB, filled from front to back, one open at a time, recycled under
+ * a new generation.
  *
  *   open ──full──► sealed ──nothing live──► free ──► open again, next generation, or removed
  *
- * An extent is opened by writing its header with the new generation, syncing it, and syncing a catalogue batch that says
- * so, before any record goes in: recovery therefore knows every extent that may hold news. It is freed by a synced batch, once
- * nothing live, no reader and no upload is in it.
+ * An extent is opened by writing its header with the new generation, syncing it, and syncing a
+ * catalogue batch that says so, before any record goes in: recovery therefore knows every extent
+ * that may hold news. It is freed by a synced batch, once nothing live, no reader and no upload is
+ * in it.
  */
 import { constants } from 'node:os'
 import { join } from 'node:path'
@@ -18,9 +20,15 @@ import type { Passed } from './page-pipe.ts'
 import type { ExtentRow, ExtentState } from './rows.ts'
 import { alignedBytes, slotBytes } from './slots.ts'
 
-/** Extents whose files are open at once, two descriptors each. Reads that come one after the other seldom need more than a few. */
+/**
+ * Extents whose files are open at once, two descriptors each. Reads that come one after the other
+ * seldom need more than a few.
+ */
 export const openExtentsMaxDefault = 96
-/** The open extent, those that compaction reads and fills, and some readers: with fewer each of them would close what the next one needs. */
+/**
+ * The open extent, those that compaction reads and fills, and some readers: with fewer each of them
+ * would close what the next one needs.
+ */
 export const openExtentsMaxLeast = 8
 
 export class Extent implements ExtentRow {
@@ -40,7 +48,9 @@ export class Extent implements ExtentRow {
   skipped: Range | undefined
   /** Sealed before it was full: nothing was ever written behind its frontier, or will be. */
   hasTail = false
-  /** Of its file, what is known to have given its blocks back because nobody needs what stood there. */
+  /**
+   * Of its file, what is known to have given its blocks back because nobody needs what stood there.
+   */
   holeBytes = 0
   /** Live bytes of when it was last looked through for what can be given back. */
   lookedThroughAt: number | undefined
@@ -50,7 +60,10 @@ export class Extent implements ExtentRow {
   quarantine: QuarantineReason | undefined
   /** Something may stand in it that nobody knows of. */
   gap = false
-  /** Compaction could not empty it: it is left alone for a while, or until something else of it goes. */
+  /**
+   * Compaction could not empty it: it is left alone for a while, or until something else of it
+   * goes.
+   */
   rest: { untilMs: number; liveBytes: number } | undefined
   /** Readers and uploads that need what stands in it, live or not. */
   readonly holders = new Set<object>()
@@ -82,7 +95,9 @@ export class Extent implements ExtentRow {
     return this.#files.opened(this)?.readCached?.(into, position) === into.length
   }
 
-  /** What the disk's cache has of it goes to a socket; undefined when that is nothing, or not right. */
+  /**
+   * What the disk's cache has of it goes to a socket; undefined when that is nothing, or not right.
+   */
   passOn(request: PassOn): Passed | undefined {
     return this.#files.opened(this)?.passOn?.(request)
   }
@@ -96,7 +111,10 @@ export class Extent implements ExtentRow {
     return this.#synced !== this.#written
   }
 
-  /** @throws the failure; the extent takes nothing more after it. `UNAVAILABLE` when its file could not be opened: nothing happened. */
+  /**
+   * @throws the failure; the extent takes nothing more after it. `UNAVAILABLE` when its file could
+   * not be opened: nothing happened.
+   */
   async write(bytes: Uint8Array, position: number): Promise<void> {
     if (this.failure !== undefined) throw this.failure
     try {
@@ -110,7 +128,8 @@ export class Extent implements ExtentRow {
   }
 
   /**
-   * Makes durable what was written before the call. One sync serves all who wait; a failed one is never repeated.
+   * Makes durable what was written before the call. One sync serves all who wait; a failed one is
+   * never repeated.
    */
   sync(): Promise<void> {
     if (this.failure !== undefined) return Promise.reject(this.failure)
@@ -145,7 +164,10 @@ export class Extent implements ExtentRow {
     }
   }
 
-  /** Gives back what is behind the last record of an extent that was sealed early. @throws BlobFault `IO`: it can be tried again. */
+  /**
+   * Gives back what is behind the last record of an extent that was sealed early.
+   * @throws BlobFault `IO`: it can be tried again.
+   */
   async cutTail(): Promise<void> {
     try {
       await this.#files.use(this, (file) => file.truncate(this.frontier))
@@ -158,7 +180,10 @@ export class Extent implements ExtentRow {
     }
   }
 
-  /** Gives back the blocks of what was skipped. @throws BlobFault `IO`: they stay taken until it is emptied. */
+  /**
+   * Gives back the blocks of what was skipped.
+   * @throws BlobFault `IO`: they stay taken until it is emptied.
+   */
   async discardSkipped(): Promise<void> {
     const range = this.skipped
     this.skipped = undefined
@@ -176,7 +201,8 @@ export class Extent implements ExtentRow {
    * Gives back what nobody needs; readers that began before may still be sending it.
    * @param ranges all of them, those that were given back before too.
    * @param goOn asked now and then; false: that is enough.
-   * @returns `some` when it was to end, or the disk had not even the block that this takes for a moment: others may be given back later.
+   * @returns `some` when it was to end, or the disk had not even the block that this takes for a
+   * moment: others may be given back later.
    * @throws BlobFault `IO`: some may have been given back; it can be tried again.
    */
   async giveBack(
@@ -202,7 +228,9 @@ export class Extent implements ExtentRow {
     }
   }
 
-  /** What the file occupies on disk, holes left out; the disk is asked again once the file changed. */
+  /**
+   * What the file occupies on disk, holes left out; the disk is asked again once the file changed.
+   */
   async allocatedBytes(): Promise<number> {
     const allocated = this.#allocatedBytes ?? this.#files.allocatedBytes(this)
     this.#allocatedBytes = allocated
@@ -235,7 +263,10 @@ export class Extent implements ExtentRow {
     this.gap = false
   }
 
-  /** Nothing of its file changes from here on. What lives in it may be moved away, unless it is not this store's. */
+  /**
+   * Nothing of its file changes from here on. What lives in it may be moved away, unless it is not
+   * this store's.
+   */
   setAside(reason: QuarantineReason, { gap = false }: { gap?: boolean } = {}): void {
     this.quarantine ??= reason
     this.gap ||= gap
@@ -281,9 +312,10 @@ interface OpenFile {
 }
 
 /**
- * The files of the extents, of which a bounded number is open. An operation holds its file from before it is opened until it has ended, and a
- * file is closed only while nobody holds it: no read or write ever meets a descriptor that was closed, or given to another file. When all are
- * in use, who needs one more waits in turn; an operation never needs a second one, so all of them end.
+ * The files of the extents, of which a bounded number is open. An operation holds its file from
+ * before it is opened until it has ended, and a file is closed only while nobody holds it: no read
+ * or write ever meets a descriptor that was closed, or given to another file. When all are in use,
+ * who needs one more waits in turn; an operation never needs a second one, so all of them end.
  */
 export class ExtentFiles {
   readonly #disk: Disk
@@ -333,7 +365,10 @@ export class ExtentFiles {
     return this.#open.get(extent)?.opened
   }
 
-  /** @throws BlobFault `UNAVAILABLE` when no descriptor is to be had for it: it is as if nothing had been asked. */
+  /**
+   * @throws BlobFault `UNAVAILABLE` when no descriptor is to be had for it: it is as if nothing had
+   * been asked.
+   */
   async use<T>(extent: Extent, act: (file: DiskFile) => Promise<T>): Promise<T> {
     const held = this.#open.get(extent) ?? this.#begin(extent)
     held.users++
@@ -476,7 +511,10 @@ export function isShortage(error: unknown): boolean {
   return code === 'EMFILE' || code === 'ENFILE' || code === 'ENOMEM'
 }
 
-/** The file could not be opened for want of a descriptor: nothing was asked of the disk, and it can be asked again. */
+/**
+ * The file could not be opened for want of a descriptor: nothing was asked of the disk, and it can
+ * be asked again.
+ */
 function didNotBegin(error: unknown): boolean {
   return error instanceof BlobFault && error.code === 'UNAVAILABLE'
 }
@@ -506,7 +544,10 @@ export class ExtentTable {
   readonly all = new Map<number, Extent>()
   readonly #options: ExtentTableOptions
   current: Extent | undefined
-  /** Bytes of the disk that were taken so far: by files that grew, and by records in places without blocks. */
+  /**
+   * Bytes of the disk that were taken so far: by files that grew, and by records in places without
+   * blocks.
+   */
   takenBytes = 0
   #preparing: Promise<void> | undefined
   /** Told when an extent is full. */
@@ -590,7 +631,8 @@ export class ExtentTable {
   }
 
   /**
-   * After a start: goes on in the youngest open extent that has room; the others are full or of a lost generation.
+   * After a start: goes on in the youngest open extent that has room; the others are full or of a
+   * lost generation.
    * @returns those that changed.
    */
   resume(): Extent[] {
@@ -629,7 +671,10 @@ export class ExtentTable {
     await this.#begin(bytes)
   }
 
-  /** @returns false when the disk has no room for more but what is kept back, and there is an emptied extent, which has its blocks. */
+  /**
+   * @returns false when the disk has no room for more but what is kept back, and there is an
+   * emptied extent, which has its blocks.
+   */
   async #grows(extent: Extent, needed: number): Promise<boolean> {
     const missing = needed - extent.fileBytes
     if (missing > 0 && missing > this.#options.spareBytes() && this.#takeFree() !== undefined) return false
@@ -643,7 +688,8 @@ export class ExtentTable {
   }
 
   /**
-   * Room up to the next step when the disk can spare it; else, or when it turns out to have less, up to what is needed.
+   * Room up to the next step when the disk can spare it; else, or when it turns out to have less,
+   * up to what is needed.
    * @param holeBytes that an emptied extent's file lacks of its length.
    */
   async #reserve(extent: Extent, needed: number, holeBytes = 0): Promise<void> {
@@ -660,8 +706,8 @@ export class ExtentTable {
   }
 
   /**
-   * After a start: the blocks that were passed over are given back, and what is left of the open extent's file gets its own, which it may have come
-   * without.
+   * After a start: the blocks that were passed over are given back, and what is left of the open
+   * extent's file gets its own, which it may have come without.
    * @throws BlobFault `FULL`, `IO`. What is done later does not rely on it.
    */
   async settleBlocks(): Promise<void> {
@@ -716,7 +762,10 @@ export class ExtentTable {
     return undefined
   }
 
-  /** A file that was not there before, with the lowest number that nobody has. @throws BlobFault `FULL`, `IO`, `UNAVAILABLE`. */
+  /**
+   * A file that was not there before, with the lowest number that nobody has.
+   * @throws BlobFault `FULL`, `IO`, `UNAVAILABLE`.
+   */
   async #create(): Promise<Extent> {
     const { files } = this.#options
     for (let number = 0; ; number++) {
@@ -757,13 +806,19 @@ export function isUnreadable(error: unknown): boolean {
 
 const unopenableCodes = new Set(['EACCES', 'EPERM', 'EISDIR', 'ELOOP', 'ENOENT'])
 
-/** What stands there under its name cannot be opened, while others can: wrong rights, a directory, a link that leads nowhere. */
+/**
+ * What stands there under its name cannot be opened, while others can: wrong rights, a directory, a
+ * link that leads nowhere.
+ */
 export function isUnopenable(error: unknown, path: string): boolean {
   const { code, path: of = path } = error as NodeJS.ErrnoException
   return isUnreadable(error) || (of === path && unopenableCodes.has(code ?? ''))
 }
 
-/** The blob store's fault for an error of the disk. Node has no name for EDQUOT, its code is `Unknown system error -122`. */
+/**
+ * The blob store's fault for an error of the disk. Node has no name for EDQUOT, its code is
+ * `Unknown system error -122`.
+ */
 export function faultOf(error: unknown, doing: string): BlobFault {
   if (error instanceof BlobFault) return error
   const { code, errno, message } = error as NodeJS.ErrnoException

@@ -1,11 +1,12 @@
 /**
- * What stands on the disk, byte by byte. FORMAT.md is the same in prose and tables; test/golden holds examples.
- * Version 1 is final: a change is a new version beside it, and readers keep accepting this one.
+ * What stands on the disk, byte by byte. FORMAT.md is the same in prose and tables; test/golden
+ * holds examples. Version 1 is final: a change is a new version beside it, and readers keep
+ * accepting this one.
  *
- * Everything starts on a 4 KiB boundary and no block is ever submitted twice within a generation of its extent, so a
- * torn write cannot damage what was acknowledged before. Headers carry a BLAKE3 hash keyed with the store's secret
- * over their position and generation as well: neither uploaded bytes, nor leftovers of an earlier generation, nor a
- * misdirected write can pass for a record.
+ * Everything starts on a 4 KiB boundary and no block is ever submitted twice within a generation of
+ * its extent, so a torn write cannot damage what was acknowledged before. Headers carry a BLAKE3
+ * hash keyed with the store's secret over their position and generation as well: neither uploaded
+ * bytes, nor leftovers of an earlier generation, nor a misdirected write can pass for a record.
  */
 import { Blake3Hasher } from '@napi-rs/blake-hash'
 import { alignUp, getU64, putU64 } from './numbers.ts'
@@ -24,7 +25,10 @@ export const formatVersion = 1
 const extentMagic = Buffer.from('HFEXTENT', 'latin1')
 const recordMagic = 0x31524648 // "HFR1"
 const commonBytes = 96
-/** What the first seal covers: it tells, for the price of 64 bytes, whether a header's length can be believed. */
+/**
+ * What the first seal covers: it tells, for the price of 64 bytes, whether a header's length can be
+ * believed.
+ */
 const headBytes = 64
 const headSealAt = 64
 const fullSealAt = 80
@@ -118,8 +122,9 @@ export function decodeExtentHeader(block: Buffer): ExtentHeader | undefined {
 }
 
 /**
- * The generation that the beginning of one copy names, whether its seal holds or not; undefined when it is not of this store and place. A header that
- * was being written when the power went is put together of whole sectors of the old one and the new one.
+ * The generation that the beginning of one copy names, whether its seal holds or not; undefined
+ * when it is not of this store and place. A header that was being written when the power went is
+ * put together of whole sectors of the old one and the new one.
  */
 export function generationNamed(
   block: Buffer,
@@ -134,8 +139,8 @@ export function generationNamed(
 }
 
 /**
- * Nothing but what a header that is being written may have left, over zeros or over another header: its fields and its seal come and go in whole
- * sectors, and everything between them is zero.
+ * Nothing but what a header that is being written may have left, over zeros or over another header:
+ * its fields and its seal come and go in whole sectors, and everything between them is zero.
  */
 export function isHeaderBegun(block: Buffer): boolean {
   const fields = block.subarray(0, extentFieldsBytes)
@@ -216,7 +221,10 @@ export interface StagedEntry {
   runs: Run[]
 }
 
-/** A copy was deleted, the commit of which stands in the extent named. Kept as long as that generation lives. */
+/**
+ * A copy was deleted, the commit of which stands in the extent named. Kept as long as that
+ * generation lives.
+ */
 export interface DeletedEntry {
   kind: 'deleted'
   id: Buffer
@@ -279,7 +287,9 @@ export function groupHeaderBytes(entriesBytes: number): number {
   return commonBytes + entriesBytes
 }
 
-/** Writes a group record's header and its zero padding; the payload between them is the caller's. */
+/**
+ * Writes a group record's header and its zero padding; the payload between them is the caller's.
+ */
 export function encodeGroupHeader(
   group: RecordPlace & { sequence: number; entries: readonly GroupEntry[]; payloadBytes: number },
   seal: HeaderSeal,
@@ -299,8 +309,9 @@ export function startsRecord(bytes: Buffer, at: number): boolean {
 }
 
 /**
- * How long the header is that starts at `at`: read that much, then `decodeRecord`. Undefined when no record of this store
- * stands at this place, so that a scan never reads or hashes much for bytes that only look like one.
+ * How long the header is that starts at `at`: read that much, then `decodeRecord`. Undefined when
+ * no record of this store stands at this place, so that a scan never reads or hashes much for bytes
+ * that only look like one.
  */
 export function recordHeaderBytes(
   bytes: Buffer,
@@ -328,8 +339,8 @@ export function generationAt(
 }
 
 /**
- * Reads the header at the start of `bytes`. Undefined when it is not whole, not sealed by this store, or was written
- * for another place.
+ * Reads the header at the start of `bytes`. Undefined when it is not whole, not sealed by this
+ * store, or was written for another place.
  */
 export function decodeRecord(
   bytes: Buffer,

@@ -1,20 +1,26 @@
 /**
  * Whether an upload may be dropped in favour of a copy that is here already.
  *
- * The good bytes are in hand at that moment and never again. So the old copy is read from the disk first, unless it was verified, or written, within
+ * The good bytes are in hand at that moment and never again. So the old copy is read from the disk
+ * first, unless it was verified, or written, within
  * `verifiedForMs`. Content that is uploaded often is read once in that time; the time is kept with the row, so a row that nobody used for long is
- * read again. A copy that turns out damaged, or lies on a sector that cannot be read, is to be replaced.
+ * read again. A copy that turns out damaged, or lies on a sector that cannot be read, is to be
+ * replaced.
  */
 import { BlobFault } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
 import type { Copy, RowEntry } from './rows.ts'
 
 /**
- * How long a copy counts as whole after it was. Sectors rot in months, so a day would do for them; an hour bounds what a controller or a cable that
- * goes bad can take. What is uploaded more often than that costs nothing, and what is uploaded less often costs one read.
+ * How long a copy counts as whole after it was. Sectors rot in months, so a day would do for them;
+ * an hour bounds what a controller or a cable that goes bad can take. What is uploaded more often
+ * than that costs nothing, and what is uploaded less often costs one read.
  */
 export const verifiedForMs = 3_600_000
-/** Large copies that are read at once for this. More wait: the others have the device, and each reader a MiB of memory. */
+/**
+ * Large copies that are read at once for this. More wait: the others have the device, and each
+ * reader a MiB of memory.
+ */
 const largeReadsMax = 2
 
 export interface KnownCopiesParts {
@@ -39,7 +45,10 @@ export class KnownCopies {
     return this.#parts.clock.monotonic() - verifiedAt < verifiedForMs
   }
 
-  /** Verifies a copy that is not fresh, once for all who want it now. @throws BlobFault `CORRUPT`: it is marked; `IO`. */
+  /**
+   * Verifies a copy that is not fresh, once for all who want it now.
+   * @throws BlobFault `CORRUPT`: it is marked; `IO`.
+   */
   freshen(entry: RowEntry, copy: Copy): Promise<void> {
     let running = this.#running.get(copy)
     if (running === undefined) {
@@ -50,11 +59,11 @@ export class KnownCopies {
   }
 
   /**
-   * What an upload of this content finds. The answer is `undefined` when nothing has to be done: there is no copy, or a fresh one.
-   * Otherwise copies are verified until one is whole.
+   * What an upload of this content finds. The answer is `undefined` when nothing has to be done:
+   * there is no copy, or a fresh one. Otherwise copies are verified until one is whole.
    *
-   * @returns a damaged copy to be replaced when none is whole, and `unsure` when one could not be read for a reason that says nothing of the disk:
-   * the upload becomes a copy of its own.
+   * @returns a damaged copy to be replaced when none is whole, and `unsure` when one could not be
+   * read for a reason that says nothing of the disk: the upload becomes a copy of its own.
    */
   look(entry: RowEntry, size: number): undefined | Promise<Copy | 'unsure' | undefined> {
     if (entry.copies.length === 0) return undefined

@@ -1,7 +1,8 @@
 /**
- * What is where, and how much of it is live: rows, extents and totals change together in one turn, and the catalogue follows
- * with batches that are each the state of one moment. Acknowledgements do not wait for it: what a batch says stands in synced
- * group records already. Whatever frees space does wait, for a synced batch.
+ * What is where, and how much of it is live: rows, extents and totals change together in one turn,
+ * and the catalogue follows with batches that are each the state of one moment. Acknowledgements do
+ * not wait for it: what a batch says stands in synced group records already. Whatever frees space
+ * does wait, for a synced batch.
  */
 import { type BlobFacts, BlobFault } from '@holdfast/blob-store'
 import type { Catalogue, CatalogueChange } from './catalogue.ts'
@@ -29,7 +30,10 @@ const storeKey = Buffer.from('mstore')
 /** Rows that may wait for a catalogue that does not take them; past it commits are refused. */
 const unwrittenRowsMax = 50_000
 const retryMs = 1000
-/** How far the catalogue may be behind without anybody asking: what a recovery reads more, at a GB/s. */
+/**
+ * How far the catalogue may be behind without anybody asking: what a recovery reads more, at a
+ * GB/s.
+ */
 const followMs = 20
 
 /** Facts of the store, in one row. */
@@ -71,7 +75,10 @@ export class Ledger {
   #closed = false
   /** Entries up to this one can be taken back by no crash. */
   #logSynced: number
-  /** False while a start finds out what there is: that is no news, and the log's readers compare inventories then. */
+  /**
+   * False while a start finds out what there is: that is no news, and the log's readers compare
+   * inventories then.
+   */
   telling = false
   /** The last batch failed. */
   broken: Error | undefined
@@ -185,7 +192,10 @@ export class Ledger {
     this.#logSynced = 0
   }
 
-  /** Lets the catalogue follow soon: with all groups of the next moment in one batch, since nobody waits for it. */
+  /**
+   * Lets the catalogue follow soon: with all groups of the next moment in one batch, since nobody
+   * waits for it.
+   */
   kick(): void {
     if (this.#kicked || this.#closed) return
     this.#kicked = true
@@ -203,7 +213,10 @@ export class Ledger {
     })
   }
 
-  /** All that changed until now is durable in the catalogue when it resolves. @throws BlobFault `IO`, `FULL`. */
+  /**
+   * All that changed until now is durable in the catalogue when it resolves.
+   * @throws BlobFault `IO`, `FULL`.
+   */
   flush(): Promise<void> {
     return this.#write(true)
   }

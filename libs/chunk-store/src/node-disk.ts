@@ -1,9 +1,11 @@
 /**
- * Real files. Writes go past the page cache (O_DIRECT) where the file system allows it, which costs a tenth of the CPU and
- * reaches the device's rate; reads go through it. The kernel drops cached pages of a range that is written directly.
+ * Real files. Writes go past the page cache (O_DIRECT) where the file system allows it, which costs
+ * a tenth of the CPU and reaches the device's rate; reads go through it. The kernel drops cached
+ * pages of a range that is written directly.
  *
- * A file grows in steps whose blocks are taken at once (`blocks.ts`), or sparse where that cannot be done: then a write may find the disk full, which
- * the store's low-water mark keeps away and its handling of failed writes survives.
+ * A file grows in steps whose blocks are taken at once (`blocks.ts`), or sparse where that cannot
+ * be done: then a write may find the disk full, which the store's low-water mark keeps away and its
+ * handling of failed writes survives.
  */
 import {
   close as closeFd,
@@ -41,8 +43,8 @@ export class NodeDisk implements Disk {
 
   /**
    * @param options.direct false: always through the page cache.
-   * @param options.blocks where files get their blocks before they are written to; by default from the system, and where that has no call for it they
-   * grow sparse.
+   * @param options.blocks where files get their blocks before they are written to; by default from
+   * the system, and where that has no call for it they grow sparse.
    */
   constructor({ direct = true, blocks = Blocks.create() }: { direct?: boolean; blocks?: Blocks } = {}) {
     this.#direct = direct ? undefined : false
@@ -179,8 +181,9 @@ class NodeDiskFile implements DiskFile {
   }
 
   /**
-   * The kernel writes zeros into the pages of a large folio that reaches into the range, also when somebody holds them. A direct write takes the folio
-   * out of the cache as it is: so the first and the last block are written before.
+   * The kernel writes zeros into the pages of a large folio that reaches into the range, also when
+   * somebody holds them. A direct write takes the folio out of the cache as it is: so the first and
+   * the last block are written before.
    */
   async discard({ from, to }: Range, { wasRead = false } = {}): Promise<'done' | 'not now' | 'not here'> {
     if (this.#blocks === undefined) return 'not here'
@@ -241,7 +244,10 @@ interface Allowed {
   pipe?: PagePipe
 }
 
-/** Tries it: some file systems refuse the flag, some the write, and some take it and write through the page cache. */
+/**
+ * Tries it: some file systems refuse the flag, some the write, and some take it and write through
+ * the page cache.
+ */
 async function allowedIn(directory: string): Promise<Allowed> {
   if (constants.O_DIRECT === undefined) return { direct: false }
   const path = join(directory, `probe-${process.pid}-${Math.random().toString(36).slice(2)}`)

@@ -15,7 +15,10 @@ const GiB = 1024 * MiB
 export interface ChunkStoreOptions {
   /** Directory of the store; held exclusively. */
   path: string
-  /** Capacity of an extent. Default 1 GiB, or a 64th of a disk below 64 GiB, so that there is room to move what lives in one; at least 4 MiB. */
+  /**
+   * Capacity of an extent. Default 1 GiB, or a 64th of a disk below 64 GiB, so that there is room
+   * to move what lives in one; at least 4 MiB.
+   */
   extentBytes?: number
   /** Extents grow by this much at a time. Default 64 MiB. */
   extentStepBytes?: number
@@ -28,17 +31,25 @@ export interface ChunkStoreOptions {
   /** An upload without a sign of life for this long is swept. Default 1 h. */
   stageIdleMs?: number
   /**
-   * Free space below which new uploads are refused; below half of it those under way too. It is kept for compaction, the
-   * catalogue and whatever else lives on the disk. Default 3 GiB, or 5 % of a smaller disk.
+   * Free space below which new uploads are refused; below half of it those under way too. It is
+   * kept for compaction, the catalogue and whatever else lives on the disk. Default 3 GiB, or 5 %
+   * of a smaller disk.
    */
   lowWaterBytes?: number
-  /** Space taken beforehand and given back when somebody else has filled the disk, so that deletions can be written. Default 32 MiB, or a quarter of the low-water mark. */
+  /**
+   * Space taken beforehand and given back when somebody else has filled the disk, so that deletions
+   * can be written. Default 32 MiB, or a quarter of the low-water mark.
+   */
   ballastBytes?: number
-  /** Emptied extents kept for reuse, which spares the device work; others give their space back, all of them while the disk has no room for one more. Default 2. */
+  /**
+   * Emptied extents kept for reuse, which spares the device work; others give their space back, all
+   * of them while the disk has no room for one more. Default 2.
+   */
   freeExtentsMax?: number
   /**
-   * Extents whose files are open at once, two descriptors each; who needs one more waits until one is idle. Beside them the store takes some 20
-   * descriptors and one for each table of its catalogue (8 to 64 MiB of rows each). Default 96; at least 8.
+   * Extents whose files are open at once, two descriptors each; who needs one more waits until one
+   * is idle. Beside them the store takes some 20 descriptors and one for each table of its
+   * catalogue (8 to 64 MiB of rows each). Default 96; at least 8.
    */
   openExtentsMax?: number
   /** Threads for md5 and BLAKE3. Default: one for each core. */
@@ -80,7 +91,10 @@ export type StoreBounds = Required<
     | 'openExtentsMax'
   >
 > & {
-  /** With less room for uploads dead records become holes and no emptied extent is kept: also where extents are small, for those who bring much at once. */
+  /**
+   * With less room for uploads dead records become holes and no emptied extent is kept: also where
+   * extents are small, for those who bring much at once.
+   */
   shortBytes: number
 }
 

@@ -1,11 +1,14 @@
 /**
- * Reading with every byte checked. What the page cache holds is read in this thread, 256 KiB at a time: so little stays in the processor's cache
- * from the read to the checksum and on to the socket. What the device must be asked for is read by the thread pool; while the consumer has one
- * buffer the next one is read then: two buffers a reader, of 1 MiB as long as there are such and 256 KiB when many read. A range reads the 64 KiB chunks it touches, and the record's header for their
- * checksums unless that is remembered.
+ * Reading with every byte checked. What the page cache holds is read in this thread, 256 KiB at a
+ * time: so little stays in the processor's cache from the read to the checksum and on to the
+ * socket. What the device must be asked for is read by the thread pool; while the consumer has one
+ * buffer the next one is read then: two buffers a reader, of 1 MiB as long as there are such and
+ * 256 KiB when many read. A range reads the 64 KiB chunks it touches, and the record's header for
+ * their checksums unless that is remembered.
  *
- * A reader holds the extents of its blob, so they are not reused under it, however slow it is. Compaction hands a resting reader
- * over to the new place of the copy; a deleted blob stays readable for those who had begun.
+ * A reader holds the extents of its blob, so they are not reused under it, however slow it is.
+ * Compaction hands a resting reader over to the new place of the copy; a deleted blob stays
+ * readable for those who had begun.
  */
 
 import { setImmediate } from 'node:timers/promises'
@@ -28,12 +31,19 @@ import type { Copy, RowEntry } from './rows.ts'
 import { belongsTo, matches, readInline } from './scan.ts'
 import { alignedBytes } from './slots.ts'
 
-/** Payload bytes of one read: large while there are large buffers to be had and so much is wanted, else small. */
+/**
+ * Payload bytes of one read: large while there are large buffers to be had and so much is wanted,
+ * else small.
+ */
 const readBytesSmall = 256 * 1024
 const readBytesLarge = recordBytesMax
-/** Large buffers there are at most, in use or idle. Two a reader, or one where one read gives all. */
+/**
+ * Large buffers there are at most, in use or idle. Two a reader, or one where one read gives all.
+ */
 const largeBuffersMax = 16
-/** Small ones kept for the next reader. Fresh memory for each read would cost more than the read. */
+/**
+ * Small ones kept for the next reader. Fresh memory for each read would cost more than the read.
+ */
 const idleSmallMax = 64
 /** Bytes one reader takes out of memory before others have their turn. */
 const turnBytes = 1024 * 1024
@@ -155,7 +165,10 @@ export class Reader {
   readonly #parts: ReaderParts
   readonly #hot: LRUCache<Copy, Buffer>
   readonly #headers = new LRUCache<string, Uint32Array>({ max: rememberedHeadersMax })
-  /** Where each run of a blob ends in it, so that a piece is found among any number of them without walking them. */
+  /**
+   * Where each run of a blob ends in it, so that a piece is found among any number of them without
+   * walking them.
+   */
   readonly #ends = new WeakMap<readonly Run[], Float64Array>()
   readonly #idleSmall: Buffer[] = []
   readonly #idleLarge: Buffer[] = []
@@ -203,7 +216,10 @@ export class Reader {
     }
   }
 
-  /** A range that lies in one record of a blob in data records, where its chunks are in memory; undefined: `stream` it. */
+  /**
+   * A range that lies in one record of a blob in data records, where its chunks are in memory;
+   * undefined: `stream` it.
+   */
   atHand(
     entry: RowEntry,
     copy: Copy,
@@ -218,7 +234,10 @@ export class Reader {
     return this.#lent(filled.buffer, filled.bytes.subarray(start - filled.position, end - filled.position))
   }
 
-  /** The other way out of the page cache: to a socket, without a copy. @param released after the lease. */
+  /**
+   * The other way out of the page cache: to a socket, without a copy.
+   * @param released after the lease.
+   */
   sender(entry: RowEntry, lease: Lease, released: () => void): BlobSender {
     this.active++
     let ended = false
@@ -415,7 +434,10 @@ export class Reader {
     throw this.#damaged(entry, copy, `extent ${extent.number} at ${offset}`)
   }
 
-  /** The piece, checked, when all of it is in memory; a mismatch is left to those who can read past every cache. */
+  /**
+   * The piece, checked, when all of it is in memory; a mismatch is left to those who can read past
+   * every cache.
+   */
   #cached(copy: Copy, piece: Piece): Filled | undefined {
     const { record, from } = piece
     const buffer = this.#takeBuffer(readBytesSmall)
@@ -459,7 +481,10 @@ export class Reader {
     return header.checksums
   }
 
-  /** What cannot be read now may be readable later; of a file that is not there nothing is to be expected, so that is damage. */
+  /**
+   * What cannot be read now may be readable later; of a file that is not there nothing is to be
+   * expected, so that is damage.
+   */
   #faultOf(
     error: unknown,
     { entry, copy, extent }: { entry: RowEntry; copy: Copy; extent: Extent },
@@ -516,7 +541,10 @@ function pieceOf(record: Record, position: number, end: number, size: number): P
   return { record, from, to }
 }
 
-/** What of the disk goes where in the buffer: header and payload, in one read where they are neighbours. */
+/**
+ * What of the disk goes where in the buffer: header and payload, in one read where they are
+ * neighbours.
+ */
 function readsOf(
   { record, from, to }: Piece,
   buffer: Buffer,

@@ -1,13 +1,17 @@
 /**
- * What a start does before anything else: find out what the extents hold that the catalogue does not know.
+ * What a start does before anything else: find out what the extents hold that the catalogue does
+ * not know.
  *
- * The catalogue is the state of some moment; every group record written after it stands in an extent that it calls open, or in
- * one whose header shows a generation it has not heard of. Those are scanned to their ends, and their group records applied
- * in the order of their sequence. A commit counts only if every byte of its blob verifies. Without a catalogue all extents
- * are scanned. What was read is synced first, so that nothing is believed that another crash could take back.
+ * The catalogue is the state of some moment; every group record written after it stands in an
+ * extent that it calls open, or in one whose header shows a generation it has not heard of. Those
+ * are scanned to their ends, and their group records applied in the order of their sequence. A
+ * commit counts only if every byte of its blob verifies. Without a catalogue all extents are
+ * scanned. What was read is synced first, so that nothing is believed that another crash could take
+ * back.
  *
- * That moment may be any: also one long before the end, when RocksDB gave up a part of its log that had rotted. What was called
- * paused then is scanned as what was open, unless `OrderlyEnd` says that this is the catalogue of the last end.
+ * That moment may be any: also one long before the end, when RocksDB gave up a part of its log that
+ * had rotted. What was called paused then is scanned as what was open, unless `OrderlyEnd` says
+ * that this is the catalogue of the last end.
  */
 import type { BlobFault } from '@holdfast/blob-store'
 import type { Catalogue } from './catalogue.ts'
@@ -37,9 +41,14 @@ export function nothingRecovered(): Recovered {
   return { scannedExtents: 0, groups: 0, commits: 0, deletions: 0, dropped: 0, unreadable: 0 }
 }
 
-/** Commits whose drop is a line of its own; of all, the last line of the recovery tells how many. */
+/**
+ * Commits whose drop is a line of its own; of all, the last line of the recovery tells how many.
+ */
 const toldOfDropped = 10
-/** Bounds the rows that wait in memory. A crash in between repeats the scan: applying twice is applying once. */
+/**
+ * Bounds the rows that wait in memory. A crash in between repeats the scan: applying twice is
+ * applying once.
+ */
 const flushEveryGroups = 1000
 
 interface Found {
@@ -96,7 +105,8 @@ export class Recovery {
       if (++applied % flushEveryGroups === 0) await this.#ledger.flush()
     }
     for (const { extent } of scans) {
-      // Whatever was on its way may stand anywhere up to the end of the file: nothing more is written before it.
+      // Whatever was on its way may stand anywhere up to the end of the file: nothing more is
+      // written before it.
       extent.scanFrom = alignUp(Math.max(extent.frontier, extent.fileBytes), blockBytes)
       this.#ledger.touchExtent(extent)
     }
@@ -117,7 +127,9 @@ export class Recovery {
     if (missed.blocks > 0) this.#unreadable(extent, missed)
   }
 
-  /** What cannot be synced counts as far as it can be read back, and nothing more is written to it. */
+  /**
+   * What cannot be synced counts as far as it can be read back, and nothing more is written to it.
+   */
   async #syncScanned(extent: Extent): Promise<void> {
     try {
       await extent.sync()
@@ -214,7 +226,10 @@ export class Recovery {
   }
 }
 
-/** When each copy that was deleted was deleted last: its earlier commits need no look at their bytes. */
+/**
+ * When each copy that was deleted was deleted last: its earlier commits need no look at their
+ * bytes.
+ */
 function deathsOf(found: readonly Found[], voided: ReadonlySet<string>): Map<string, number> {
   const dead = new Map<string, number>()
   for (const { extent, generation, sequence, entries } of found) {

@@ -38,8 +38,9 @@ export async function isMarkedDamaged(path: string): Promise<boolean> {
 }
 
 /**
- * The catalogue in RocksDB, in a thread of its own. Opening it takes the directory's exclusive lock. Tables are checked when they are read,
- * which may be long after the start: damage is marked then, so that the next start makes a new catalogue from the extents.
+ * The catalogue in RocksDB, in a thread of its own. Opening it takes the directory's exclusive
+ * lock. Tables are checked when they are read, which may be long after the start: damage is marked
+ * then, so that the next start makes a new catalogue from the extents.
  */
 export class RocksCatalogue implements Catalogue {
   damage: BlobFault | undefined
@@ -68,7 +69,8 @@ export class RocksCatalogue implements Catalogue {
   }
 
   /**
-   * @throws BlobFault `UNAVAILABLE` when another process (or store of this one) holds it, `CORRUPT` when RocksDB cannot
+   * @throws BlobFault `UNAVAILABLE` when another process (or store of this one) holds it, `CORRUPT`
+   * when RocksDB cannot
    *   read it, `FULL` when there is no room to open it, `IO` otherwise.
    */
   static async open(path: string, log: Log): Promise<RocksCatalogue> {
@@ -189,7 +191,10 @@ export class RocksCatalogue implements Catalogue {
 
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never
 
-/** What says that the machine lacks something, or that the disk failed, says nothing of the bytes that stand there. */
+/**
+ * What says that the machine lacks something, or that the disk failed, says nothing of the bytes
+ * that stand there.
+ */
 const passing = /too many open files|cannot allocate memory|input\/output error/i
 
 function faultOf(error: string, { isClosed = false }: Partial<CatalogueAnswer> = {}): BlobFault {

@@ -9,8 +9,8 @@
  *   t ‖ blob id ‖ incarnation          when a copy was deleted, Unix milliseconds
  *   n ‖ name              notes of others, which live and die with the catalogue
  *
- * The catalogue can be rebuilt from the extents, so these layouts may change: `catalogueVersion` then moves, and a store
- * that finds another version rebuilds.
+ * The catalogue can be rebuilt from the extents, so these layouts may change: `catalogueVersion`
+ * then moves, and a store that finds another version rebuilds.
  */
 import { blobIdBytes, incarnationBytes, type QuarantineReason, quarantineReasons } from '@holdfast/blob-store'
 import type { Catalogue } from './catalogue.ts'
@@ -39,7 +39,10 @@ export interface Copy {
   sequence: number
   commitExtent: number
   commitGeneration: number
-  /** Where entries that this one took the place of may still be read: a deletion has to speak of them, too. */
+  /**
+   * Where entries that this one took the place of may still be read: a deletion has to speak of
+   * them, too.
+   */
   earlierHomes: readonly Home[]
   /** Bytes of the commit entry, part of that extent's live bytes. */
   entryBytes: number
@@ -47,7 +50,10 @@ export interface Copy {
   inlineOffset: number | undefined
   /** For a blob in data records; empty when inline. */
   runs: Run[]
-  /** When it was last seen whole on the disk, or written there: monotonic milliseconds, forgotten with the row. */
+  /**
+   * When it was last seen whole on the disk, or written there: monotonic milliseconds, forgotten
+   * with the row.
+   */
   verifiedAt: number
 }
 
@@ -296,18 +302,24 @@ export interface RowEntry {
 /** Most rows have no deletion under way. */
 const noCopies: readonly Copy[] = []
 
-/** Rows kept although nobody uses them, in two generations. A row is about a KiB, which the collector walks. */
+/**
+ * Rows kept although nobody uses them, in two generations. A row is about a KiB, which the
+ * collector walks.
+ */
 const generationRows = 4_096
 /** One row that stays keeps those of its slab. */
 const idsSlabBytes = 64 * blobIdBytes
 
 /**
- * The rows in use. While an entry is here it is the truth, and the catalogue follows; so a decision is made on the entry,
- * in one turn, and no stale answer of the catalogue can undo it.
+ * The rows in use. While an entry is here it is the truth, and the catalogue follows; so a decision
+ * is made on the entry, in one turn, and no stale answer of the catalogue can undo it.
  */
 export class Rows {
   readonly #catalogue: Catalogue
-  /** By blob id (latin1): those that were used lately, and those of the generation before, which may be here as well. */
+  /**
+   * By blob id (latin1): those that were used lately, and those of the generation before, which may
+   * be here as well.
+   */
   #young = new Map<string, RowEntry>()
   #old = new Map<string, RowEntry>()
   #fullAt = generationRows
@@ -348,7 +360,10 @@ export class Rows {
     return loading.entry
   }
 
-  /** One question to the catalogue for all that was asked in this turn of the loop: uploads end in bursts, as group commits let them go. */
+  /**
+   * One question to the catalogue for all that was asked in this turn of the loop: uploads end in
+   * bursts, as group commits let them go.
+   */
   async #load(): Promise<void> {
     const wanted = this.#wanted
     this.#wanted = []
@@ -377,8 +392,9 @@ export class Rows {
   }
 
   /**
-   * Drops the older generation when the younger is full; what somebody needs stays. A whole map at a time: one that loses its first entries
-   * one by one searches for its first through all that went.
+   * Drops the older generation when the younger is full; what somebody needs stays. A whole map at
+   * a time: one that loses its first entries one by one searches for its first through all that
+   * went.
    */
   trim(): void {
     if (this.#young.size < this.#fullAt) return

@@ -33,9 +33,9 @@ export class Missed {
 const missedMax = 4096
 
 /**
- * Every record of this generation from `from` on, whatever stands between: tries each 4 KiB boundary up to the end of the file,
- * because uploads interleave and an acknowledged record may follow one that was never written. Blocks that the disk does not give are passed
- * over one by one.
+ * Every record of this generation from `from` on, whatever stands between: tries each 4 KiB
+ * boundary up to the end of the file, because uploads interleave and an acknowledged record may
+ * follow one that was never written. Blocks that the disk does not give are passed over one by one.
  *
  * @param options.window page-aligned memory of `slotBytes`; its content changes while this runs.
  */
@@ -157,7 +157,8 @@ export function matches(payload: Buffer, checksums: Uint32Array, from: number): 
 }
 
 /**
- * A blob that is packed into its group record, checked. What does not match is read once more past the page cache.
+ * A blob that is packed into its group record, checked. What does not match is read once more past
+ * the page cache.
  * @returns undefined when it is damaged.
  */
 export async function readInline(

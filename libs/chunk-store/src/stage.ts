@@ -1,10 +1,11 @@
 /**
  * One upload on its way in.
  *
- * Up to 64 KiB are kept aside and hashed at commit, here and now: cheaper than a thread's answer. Beyond that, bytes are copied
- * once into a slot of the shared memory; a full slot goes to a hash worker and to the device at the same time, as one data
- * record, and is free again when both are done. When no slot is free, `write` says so with a promise; an upload that sits on a
- * partly filled slot while others wait writes it as a shorter record.
+ * Up to 64 KiB are kept aside and hashed at commit, here and now: cheaper than a thread's answer.
+ * Beyond that, bytes are copied once into a slot of the shared memory; a full slot goes to a hash
+ * worker and to the device at the same time, as one data record, and is free again when both are
+ * done. When no slot is free, `write` says so with a promise; an upload that sits on a partly
+ * filled slot while others wait writes it as a shorter record.
  */
 
 import {
@@ -136,7 +137,10 @@ export class ChunkStage implements PlacedStage, SlotHolder {
     this.lose(new BlobFault('CLOSED', 'the upload was aborted'))
   }
 
-  /** Gives everything back; whoever writes or commits gets the fault. A commit under way ends by itself. */
+  /**
+   * Gives everything back; whoever writes or commits gets the fault. A commit under way ends by
+   * itself.
+   */
   lose(fault: BlobFault): void {
     if (this.#state === 'ended') return
     this.#fault ??= fault
@@ -224,7 +228,10 @@ export class ChunkStage implements PlacedStage, SlotHolder {
     }
   }
 
-  /** Puts what was set aside into slots as long as that needs no waiting. @returns whether nothing is left of it. */
+  /**
+   * Puts what was set aside into slots as long as that needs no waiting.
+   * @returns whether nothing is left of it.
+   */
   #fillAside(): boolean {
     const { length } = this.#aside
     if (length === 0) return true

@@ -1,11 +1,12 @@
 /**
- * What a start finds in the directory, before anything is changed: the store's facts, its extents, and which of them hold what the catalogue
- * does not know.
+ * What a start finds in the directory, before anything is changed: the store's facts, its extents,
+ * and which of them hold what the catalogue does not know.
  *
- * Nothing of it keeps the store from starting. A header stands twice and the copies are read apart; where neither can be read the records
- * themselves tell, by seals that only this store can make, which generation stands in the file. Files that are not this store's, that hold
- * something nobody can name, or that the disk gives errors for are set aside (`Extent.quarantine`): served as far as they can be read,
- * and never written to, given away or removed.
+ * Nothing of it keeps the store from starting. A header stands twice and the copies are read apart;
+ * where neither can be read the records themselves tell, by seals that only this store can make,
+ * which generation stands in the file. Files that are not this store's, that hold something nobody
+ * can name, or that the disk gives errors for are set aside (`Extent.quarantine`): served as far as
+ * they can be read, and never written to, given away or removed.
  */
 import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
@@ -45,7 +46,10 @@ export interface Surveyed {
   halfFreed: Extent[]
   /** To be scanned, from where on. */
   scans: { extent: Extent; from: number }[]
-  /** The catalogue cannot be believed as it is: counts are made anew, and rows that point nowhere go. */
+  /**
+   * The catalogue cannot be believed as it is: counts are made anew, and rows that point nowhere
+   * go.
+   */
   audit: boolean
   /** The catalogue is the whole one of an orderly end. */
   inOrder: boolean
@@ -76,7 +80,8 @@ interface FoundFile {
 
 /**
  * Looks at the catalogue and at the headers of all extents; changes nothing.
- * @throws BlobFault `IO` also when it takes more descriptors or memory than there are: that says nothing about the files.
+ * @throws BlobFault `IO` also when it takes more descriptors or memory than there are: that says
+ * nothing about the files.
  */
 export async function survey(parts: SurveyParts): Promise<Surveyed> {
   try {
@@ -202,7 +207,8 @@ async function adoptHeadless(
   const begun = blocks && !hasErrors ? generationBegun(blocks, extent, result.facts) : undefined
   const isHeader = blocks !== undefined && !hasErrors && isBegun(blocks)
   if (begun !== undefined && begun > Math.max(generation ?? 0, extent.generation)) {
-    // It was emptied and its next header was being written: no record goes in before that is synced.
+    // It was emptied and its next header was being written: no record goes in before that is
+    // synced.
     noteGeneration(begun, result.facts)
     extent.state = 'free'
     extent.generation = begun
@@ -225,7 +231,10 @@ async function adoptHeadless(
   }
 }
 
-/** The later one of those that the copies of a torn header name. A single bit that has rotted cannot look like that. */
+/**
+ * The later one of those that the copies of a torn header name. A single bit that has rotted cannot
+ * look like that.
+ */
 function generationBegun(blocks: Buffer, { number }: Extent, facts: StoreFacts): number | undefined {
   const place = { number, storeId: facts.storeId, secret: facts.secret }
   const first = generationNamed(blocks, place)
@@ -243,8 +252,8 @@ function holdsNews({ state }: ExtentRow, { inOrder }: Surveyed): boolean {
 }
 
 /**
- * Of the files that are shorter than what was ever placed in them: those with live blobs behind their end. After a power cut a file may be as
- * short, and lack only what was never synced.
+ * Of the files that are shorter than what was ever placed in them: those with live blobs behind
+ * their end. After a power cut a file may be as short, and lack only what was never synced.
  */
 async function findCut(
   rows: ReadonlyMap<number, ExtentRow>,
@@ -354,8 +363,10 @@ async function lookAt(disk: Disk, path: string): Promise<FoundFile> {
 }
 
 /**
- * The generation of an extent without header: the highest of a record that this store has sealed for its place.
- * @returns blank when nothing was ever written behind the header; how many blocks could not be read.
+ * The generation of an extent without header: the highest of a record that this store has sealed
+ * for its place.
+ * @returns blank when nothing was ever written behind the header; how many blocks could not be
+ * read.
  */
 async function generationOf(
   extent: Extent,

@@ -1,6 +1,7 @@
 /**
- * Looks whether a copy is whole on the disk: reads it past the page cache, record by record, and compares it with its checksums. For the scrubber,
- * and for uploads that would be dropped in favour of a copy that was not looked at for long.
+ * Looks whether a copy is whole on the disk: reads it past the page cache, record by record, and
+ * compares it with its checksums. For the scrubber, and for uploads that would be dropped in favour
+ * of a copy that was not looked at for long.
  *
  * A copy that compaction moves meanwhile is followed to its new place between two records.
  */
@@ -13,7 +14,10 @@ import type { Copy, RowEntry } from './rows.ts'
 import { belongsTo, matches } from './scan.ts'
 import { alignedBytes, slotBytes } from './slots.ts'
 
-/** Reads of one place before it counts as damaged: what went wrong on the way from the disk is right the second time. */
+/**
+ * Reads of one place before it counts as damaged: what went wrong on the way from the disk is right
+ * the second time.
+ */
 const tries = 2
 /** Buffers of 1 MiB that are kept: for the scrubber, and for the uploads that verify at a time. */
 const idleMax = 3

@@ -1,10 +1,12 @@
 /**
- * The one writer. Commits, deletions and moves wait here; while one group is on its way to the disk the next one gathers, and
- * all of a group share one write and one fdatasync. Whether a blob is known, pinned or being deleted is decided in the turn
- * in which its group is formed, one group at a time: nothing can slip between the look and the deed.
+ * The one writer. Commits, deletions and moves wait here; while one group is on its way to the disk
+ * the next one gathers, and all of a group share one write and one fdatasync. Whether a blob is
+ * known, pinned or being deleted is decided in the turn in which its group is formed, one group at
+ * a time: nothing can slip between the look and the deed.
  *
- * After a failed write or sync its extent takes nothing more, every waiter of the group is refused, and the next group
- * begins with an entry that voids the refused one, so that no later recovery can bring it back.
+ * After a failed write or sync its extent takes nothing more, every waiter of the group is refused,
+ * and the next group begins with an entry that voids the refused one, so that no later recovery can
+ * bring it back.
  */
 import { type BlobFacts, BlobFault } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
@@ -155,8 +157,8 @@ export class Writer {
   }
 
   /**
-   * Nothing is decided before the groups that were refused are void for good: one of them may have deleted, on the disk, a
-   * copy that somebody would now be promised.
+   * Nothing is decided before the groups that were refused are void for good: one of them may have
+   * deleted, on the disk, a copy that somebody would now be promised.
    */
   async #voidRefused(): Promise<void> {
     if (this.#voids.length === 0) return
@@ -304,7 +306,8 @@ export class CommitIntent implements Intent {
   join(group: Group): boolean {
     const { ledger } = this.#writer
     const own = this.#entry.copies.find(({ incarnation }) => incarnation.equals(this.#blob.incarnation))
-    // This very copy is on its way out, or to another place: what becomes of it is known in the next group.
+    // This very copy is on its way out, or to another place: what becomes of it is known in the
+    // next group.
     if (own !== undefined && (this.#entry.deleting.includes(own) || group.moving.has(own))) return false
     const healthy = this.#healthy(own)
     if (healthy !== undefined) {
@@ -355,7 +358,10 @@ export class CommitIntent implements Intent {
     return { kind: 'staged', ...facts, runs: this.#runs }
   }
 
-  /** The copy that makes the stage superfluous: of the same upload, or of any when it need not be one of its own. */
+  /**
+   * The copy that makes the stage superfluous: of the same upload, or of any when it need not be
+   * one of its own.
+   */
   #healthy(own: Copy | undefined): Copy | undefined {
     const fits = (copy: Copy) =>
       !copy.quarantined && !this.#entry.deleting.includes(copy) && copy.size === this.#blob.size
@@ -423,7 +429,10 @@ function homeOf({ commitExtent, commitGeneration }: Copy | DeletedEntry): Home {
   return { extent: commitExtent, generation: commitGeneration }
 }
 
-/** Keeps a copy from deletion; in the queue, so that it is decided before or after a deletion, never during it. */
+/**
+ * Keeps a copy from deletion; in the queue, so that it is decided before or after a deletion, never
+ * during it.
+ */
 export class PinIntent implements Intent {
   readonly #writer: WriterParts
   readonly #entry: RowEntry
@@ -541,7 +550,10 @@ export class DeleteIntent implements Intent {
     this.#reject(error)
   }
 
-  /** One for every extent in which a commit entry of the copy stands: each is kept as long as its extent is, and they are freed in any order. */
+  /**
+   * One for every extent in which a commit entry of the copy stands: each is kept as long as its
+   * extent is, and they are freed in any order.
+   */
   #records(copy: Copy, deletedMs: number): DeletedEntry[] {
     const { incarnation, placementGroup } = copy
     const earlier = copy.earlierHomes.filter((home) => this.#writer.extents.get(home) !== undefined)
@@ -625,8 +637,9 @@ export class MoveIntent implements Intent {
 }
 
 /**
- * Deletion and void entries that are needed still, written anew by compaction. In a group of their own: they end what comes before them, and a
- * copy may come back under the name of one that was deleted. When it has, its row takes over what the entry spoke of.
+ * Deletion and void entries that are needed still, written anew by compaction. In a group of their
+ * own: they end what comes before them, and a copy may come back under the name of one that was
+ * deleted. When it has, its row takes over what the entry spoke of.
  */
 export class CarryIntent implements Intent {
   readonly #ledger: Ledger

@@ -1,4 +1,7 @@
-/** A catalogue that the system gives no descriptors, or no writes, for a while. Limits of this process stand in for both. */
+/**
+ * A catalogue that the system gives no descriptors, or no writes, for a while. Limits of this
+ * process stand in for both.
+ */
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'

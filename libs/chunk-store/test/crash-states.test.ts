@@ -1,4 +1,7 @@
-/** A short form; `npm run test:long` tries thousands. HOLDFAST_SEED=… repeats a run, HOLDFAST_CRASH_STATES=… makes it longer. */
+/**
+ * A short form; `npm run test:long` tries thousands. HOLDFAST_SEED=… repeats a run,
+ * HOLDFAST_CRASH_STATES=… makes it longer.
+ */
 import t from 'tap'
 import { searchCrashStates, statesUntilFound } from './support/crash-search.ts'
 import { plantedFaults } from './support/planted-faults.ts'

@@ -1,4 +1,7 @@
-/** Uploads of content that is here already: what is read of the old copy, how often, and what becomes of one that is not whole. */
+/**
+ * Uploads of content that is here already: what is read of the old copy, how often, and what
+ * becomes of one that is not whole.
+ */
 import type { BlobFacts } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
@@ -17,7 +20,10 @@ function bytesOf(size: number): Buffer {
   return bytes
 }
 
-/** A store over a machine that counts what is read past the cache, which is all that verifying reads. */
+/**
+ * A store over a machine that counts what is read past the cache, which is all that verifying
+ * reads.
+ */
 async function opened(t: { teardown: (end: () => Promise<void>) => void }) {
   const machine = new CrashMachine(seeded(7))
   const store = await openOn(machine)

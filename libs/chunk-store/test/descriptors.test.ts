@@ -1,4 +1,7 @@
-/** Many extents and few descriptors: all are read, none stays open, and no read meets a descriptor that was closed. */
+/**
+ * Many extents and few descriptors: all are read, none stays open, and no read meets a descriptor
+ * that was closed.
+ */
 import { createHash, randomBytes } from 'node:crypto'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +23,10 @@ const small = {
   ballastBytes: 0,
 }
 
-/** The real disk without what is in memory already: each read waits for the device, and so for a descriptor. */
+/**
+ * The real disk without what is in memory already: each read waits for the device, and so for a
+ * descriptor.
+ */
 function coldDisk(disk: Disk): Disk {
   return {
     makeDirectory: (path) => disk.makeDirectory(path),
@@ -98,7 +104,9 @@ t.test(
   },
 )
 
-/** Files whose operations end when the test says so, and that tell of an operation on a closed one. */
+/**
+ * Files whose operations end when the test says so, and that tell of an operation on a closed one.
+ */
 function heldDisk() {
   const ends: (() => void)[] = []
   const seen = { open: 0, openMost: 0, afterClose: 0 }

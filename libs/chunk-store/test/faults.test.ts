@@ -280,7 +280,8 @@ t.test('records inside uploaded bytes are not believed after a crash', async (t)
   for (let at = 0; at < loot.length; at += 64 * 1024) await stage.write(loot.subarray(at, at + 64 * 1024))
   t.equal(await store.delete(victim), 'deleted')
   const state = machine.now()
-  // The headers in front of the payloads are torn away, so that the scan walks through the payloads.
+  // The headers in front of the payloads are torn away, so that the scan walks through the
+  // payloads.
   for (const bytes of state.files.values())
     for (let at = 0; at + 8192 < bytes.length; at += 4096)
       if (bytes.subarray(at + 4096, at + 4200).equals(loot.subarray(0, 104)) && at > 8192)

@@ -1,4 +1,7 @@
-/** A blob that was written beside others lies in as many runs as it has records: 200 GiB may be 200,000 of them. */
+/**
+ * A blob that was written beside others lies in as many runs as it has records: 200 GiB may be
+ * 200,000 of them.
+ */
 
 import { systemClock } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
@@ -35,7 +38,10 @@ class CountedRun implements Run {
   }
 }
 
-/** An extent in which each record stands at its place, made when it is read; of writes it keeps the last one. */
+/**
+ * An extent in which each record stands at its place, made when it is read; of writes it keeps the
+ * last one.
+ */
 class MadeExtent {
   readonly number = 0
   readonly generation = 1

@@ -1,4 +1,7 @@
-/** The chunk store as one of many: uploads by id, groups, the replication log, and what a killed process leaves of them. */
+/**
+ * The chunk store as one of many: uploads by id, groups, the replication log, and what a killed
+ * process leaves of them.
+ */
 import { randomBytes } from 'node:crypto'
 import { open, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -32,7 +35,10 @@ t.test('with RocksDB', async (t) => {
   })
 })
 
-/** A catalogue whose rows outlive whoever has it open, so that a store can be opened as if the one before had been killed. */
+/**
+ * A catalogue whose rows outlive whoever has it open, so that a store can be opened as if the one
+ * before had been killed.
+ */
 class Rows {
   synced = new Map<string, Buffer>()
   readonly #stores: ChunkStore[] = []

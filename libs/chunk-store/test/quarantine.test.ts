@@ -1,6 +1,6 @@
 /**
- * Extents that are foreign, that have lost their header, or that the disk gives errors for: the store opens with what can be read, and never
- * writes to them, gives them away or removes them.
+ * Extents that are foreign, that have lost their header, or that the disk gives errors for: the
+ * store opens with what can be read, and never writes to them, gives them away or removes them.
  */
 import { mkdir, symlink } from 'node:fs/promises'
 import { join } from 'node:path'

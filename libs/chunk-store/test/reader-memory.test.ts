@@ -1,4 +1,7 @@
-/** The large buffers of the reader: a bounded number, of which none is lost when a read ends badly or a consumer forgets what it was lent. */
+/**
+ * The large buffers of the reader: a bounded number, of which none is lost when a read ends badly
+ * or a consumer forgets what it was lent.
+ */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { crc32 } from '@node-rs/crc32'

@@ -1,6 +1,7 @@
 /**
- * What every process of a cluster stands on, in the order in which it comes and, the other way round, goes: bus → metadata → keys →
- * region map → membership → ways to accounts and storage nodes → limits.
+ * What every process of a cluster stands on, in the order in which it comes and, the other way
+ * round, goes: bus → metadata → keys → region map → membership → ways to accounts and storage nodes
+ * → limits.
  */
 import { randomUUID } from 'node:crypto'
 import { type AccountClient, RoutedAccountClient } from '@holdfast/actor-runtime'
@@ -83,9 +84,15 @@ export interface ClusterPart {
   readonly serversOf: (placementGroup: number, createdMs: number) => readonly string[]
   /** Public upload host of a region, as one of its processes says; undefined when none is heard. */
   readonly uploadUrlOf: (region: RegionCode) => string | undefined
-  /** Public downloads of the region that serves the content's account, so that a direct link reads the same wherever it is shown. */
+  /**
+   * Public downloads of the region that serves the content's account, so that a direct link reads
+   * the same wherever it is shown.
+   */
   readonly directUrlOf: (contentId: string) => string | undefined
-  /** Opens all accounts born in a region in the term of its home; for actor hosts of a region that keeps their journals. */
+  /**
+   * Opens all accounts born in a region in the term of its home; for actor hosts of a region that
+   * keeps their journals.
+   */
   takeAll(birth: RegionCode): AsyncIterable<Taken | { account: string; fault: unknown }>
   /** The journal of an account as it arrived here; for actor hosts. */
   replicaOf(account: string): Promise<JournalReplica | undefined>
@@ -100,7 +107,10 @@ export const version = '0.1.0'
 /** New tokens are made with this key; those of older keys stay good. */
 export const tokenKeyId = 1
 
-/** @throws JournalFault when metadata cannot be reached. @throws SettingsFault when credentials are not taken. Waits for NATS. */
+/**
+ * @throws JournalFault when metadata cannot be reached.
+ * @throws SettingsFault when credentials are not taken. Waits for NATS.
+ */
 export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const { config, secrets, role, addresses, log, clock = systemClock } = options
   await using opened = new AsyncDisposableStack()

@@ -1,6 +1,6 @@
 /**
- * What content takes in an answer, in bytes of JSON. Close enough to bound an answer by: what is long is counted as it will be
- * written, the rest by what it usually takes.
+ * What content takes in an answer, in bytes of JSON. Close enough to bound an answer by: what is
+ * long is counted as it will be written, the rest by what it usually takes.
  */
 import type { DirectLink } from '@holdfast/wire'
 import type { Reading } from './reading.ts'

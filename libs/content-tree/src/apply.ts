@@ -1,7 +1,8 @@
 /**
  * `evolve`: what each event does to the state. Deterministic; the meaning of a published event never changes.
  *
- * An event that does not fit the state is damage or a fault of ours, never something to be smoothed over: it throws.
+ * An event that does not fit the state is damage or a fault of ours, never something to be smoothed
+ * over: it throws.
  */
 import type {
   AccountCreated,
@@ -29,7 +30,10 @@ import { isKept, recipeBytes, recipeIds } from './operations.ts'
 export const rootName = 'root'
 export const binName = 'recyclebin'
 
-/** Yields within large copies, and while many rows are freed. @param prepared ids made while the change was decided; made again when absent. */
+/**
+ * Yields within large copies, and while many rows are freed.
+ * @param prepared ids made while the change was decided; made again when absent.
+ */
 export function* applyChange(
   account: Account,
   change: Change,
@@ -206,7 +210,10 @@ function attributeSet(account: Account, event: AttributeSet): void {
   }
 }
 
-/** The bin's own id stands for all that is in it. Contents that went with a folder named before are gone already. */
+/**
+ * The bin's own id stands for all that is in it. Contents that went with a folder named before are
+ * gone already.
+ */
 function* deleted(account: Account, event: ContentsDeleted): Generator<void, void> {
   const { tree } = account
   for (const id of event.ids) {

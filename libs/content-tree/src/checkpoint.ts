@@ -1,9 +1,10 @@
 /**
  * The state as pages of bytes, and back.
  *
- * Rows are renumbered into the canonical order of the columns (see checkpoint.proto), so equal states make equal pages whatever rows
- * they lie in. Numbers are little-endian, as in the memory of every machine that Node runs on. Loading sets whole columns: no work for a
- * row beyond its name, its place in the index and its neighbours. Both yield about every millisecond.
+ * Rows are renumbered into the canonical order of the columns (see checkpoint.proto), so equal
+ * states make equal pages whatever rows they lie in. Numbers are little-endian, as in the memory of
+ * every machine that Node runs on. Loading sets whole columns: no work for a row beyond its name,
+ * its place in the index and its neighbours. Both yield about every millisecond.
  */
 import {
   type BlobColumns,

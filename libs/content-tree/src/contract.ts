@@ -1,8 +1,8 @@
 /**
  * The pure core's interface: one account's state, what may be asked of it, and what follows.
  *
- * No I/O, clock or randomness in here: time, seeds, share codes and verdicts on passwords arrive in the context. Replaying the
- * changes gives the live state, always.
+ * No I/O, clock or randomness in here: time, seeds, share codes and verdicts on passwords arrive in
+ * the context. Replaying the changes gives the live state, always.
  */
 import type { IdCodec, ShareCodes, TokenCodec } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Blob, Change, Effect, PasswordVerifier } from '@holdfast/wire'
@@ -44,14 +44,16 @@ export interface DecideContext {
 /** What comes of a request. */
 export type Outcome =
   /**
-   * Nothing changes: an answer or a refusal. The reply stays as it is whatever is applied later, although it may share texts
-   * and records with the state: askers in this process are given the object itself. They change nothing in it either.
+   * Nothing changes: an answer or a refusal. The reply stays as it is whatever is applied later,
+   * although it may share texts and records with the state: askers in this process are given the
+   * object itself. They change nothing in it either.
    */
   | { kind: 'reply'; reply: AccountReply }
   /**
-   * Apply the change, then make the reply from the new state. `uses` are blobs the account did not use before: their references
-   * must be durable before the change is (and before that, a removal of the same reference that is under way must have ended). Code
-   * rows among the new effects must be durable before the reply leaves. The counters next … next+codesUsed-1 of the context are
+   * Apply the change, then make the reply from the new state. `uses` are blobs the account did not
+   * use before: their references must be durable before the change is (and before that, a removal
+   * of the same reference that is under way must have ended). Code rows among the new effects must
+   * be durable before the reply leaves. The counters next … next+codesUsed-1 of the context are
    * spent, whatever becomes of the change; legacy ones likewise.
    */
   | {
@@ -69,25 +71,40 @@ export type Outcome =
       legacyCodes?: number
       verdicts?: { verifier: PasswordVerifier; password: string }[]
     }
-  /** Long work: run it in slices of a few milliseconds with the loop in between; the account's other requests wait. */
+  /**
+   * Long work: run it in slices of a few milliseconds with the loop in between; the account's other
+   * requests wait.
+   */
   | { kind: 'slices'; steps: Generator<void, Outcome> }
 
 export interface AccountState {
-  /** Decides one request; changes nothing. Duplicated request ids answer with the outcome kept for them. */
+  /**
+   * Decides one request; changes nothing. Duplicated request ids answer with the outcome kept for
+   * them.
+   */
   decide(request: AccountRequest, context: DecideContext): Outcome
-  /** Applies a decided or replayed change. Deterministic; takes time in proportion to what it touches. */
+  /**
+   * Applies a decided or replayed change. Deterministic; takes time in proportion to what it
+   * touches.
+   */
   apply(change: Change): void
-  /** The same in slices. Nothing may be asked or applied before the last one; what was begun and not ended is lost whole. */
+  /**
+   * The same in slices. Nothing may be asked or applied before the last one; what was begun and not
+   * ended is lost whole.
+   */
   applying(change: Change): Generator<void, void>
   /**
-   * The state as immutable bytes; `load` makes an equal state of them. Pages are at most 256 KiB. Long work: run it in slices like
-   * those of a decision; nothing may be applied before the last one.
+   * The state as immutable bytes; `load` makes an equal state of them. Pages are at most 256 KiB.
+   * Long work: run it in slices like those of a decision; nothing may be applied before the last
+   * one.
    */
   checkpoint(): Generator<void, Uint8Array[]>
   /**
-   * Effects that are not done yet, oldest first. A blob taken into use again takes its pending release back. To be read at once: not valid
-   * beyond the next change. Those of earlier changes may be asked for also while another is being applied.
-   * @param after only those with a greater number, without touching what is not asked for; default all.
+   * Effects that are not done yet, oldest first. A blob taken into use again takes its pending
+   * release back. To be read at once: not valid beyond the next change. Those of earlier changes
+   * may be asked for also while another is being applied.
+   * @param after only those with a greater number, without touching what is not asked for; default
+   * all.
    * @param through only those up to this number; default all.
    */
   effects(after?: number, through?: number): Iterable<Effect>

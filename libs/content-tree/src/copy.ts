@@ -1,8 +1,8 @@
 /**
  * Copies: what one change makes of sources in this account and of manifests from others.
  *
- * The plan is taken whole before anything is made, so a folder can be copied below itself. New ids and codes follow the plan's
- * pre-order, from the change's seed and code counter.
+ * The plan is taken whole before anything is made, so a folder can be copied below itself. New ids
+ * and codes follow the plan's pre-order, from the change's seed and code counter.
  */
 import type { Blob, Change, ContentsCopied, Manifest, PasswordVerifier } from '@holdfast/wire'
 import type { Account } from './account.ts'
@@ -10,7 +10,10 @@ import type { TreeSettings } from './contract.ts'
 import { NewIds } from './new-ids.ts'
 import type { Tree } from './tree.ts'
 
-/** Ids of a copy, made in slices while it was decided. Nothing but a memory: replay makes the same ones. */
+/**
+ * Ids of a copy, made in slices while it was decided. Nothing but a memory: replay makes the same
+ * ones.
+ */
 export interface PreparedIds {
   seed: Uint8Array
   codeStart: number

@@ -1,6 +1,12 @@
-/** Every bound of an account's state, with its reason. The plan's limits (contents, storage) come from the settings. */
+/**
+ * Every bound of an account's state, with its reason. The plan's limits (contents, storage) come
+ * from the settings.
+ */
 
-/** An account is held in memory as a whole, about 250 bytes a content: a million, and some for the folders around it. */
+/**
+ * An account is held in memory as a whole, about 250 bytes a content: a million, and some for the
+ * folders around it.
+ */
 export const contentsMax = 1_048_576
 /** Folders below the root. Walks upward are bounded by it. */
 export const treeDepthMax = 128
@@ -15,16 +21,25 @@ export const directLinkBytesMax = 64 * 1024
 /** A reader of deep listings comes back for the rest. */
 export const itemsPerAnswerMax = 10_000
 /**
- * Bytes of JSON of a listing's deeper levels. Names, tags and descriptions may take 17 KB an item: the bound on items alone would let
- * a request of 130 bytes be answered with 170 MB. The first level is a page of at most 1,000 items, 17 MB, and stays whole for
- * clients that count pages.
+ * Bytes of JSON of a listing's deeper levels. Names, tags and descriptions may take 17 KB an item:
+ * the bound on items alone would let a request of 130 bytes be answered with 170 MB. The first
+ * level is a page of at most 1,000 items, 17 MB, and stays whole for clients that count pages.
  */
 export const deeperBytesMax = 4 * 1024 * 1024
-/** Children looked at for whether their folder still fits; past it deeper folders come without children. */
+/**
+ * Children looked at for whether their folder still fits; past it deeper folders come without
+ * children.
+ */
 export const deeperRowsMax = 2 * itemsPerAnswerMax
-/** As `deeperRowsMax`, in bytes of JSON: counting what does not fit takes as long as counting what does. */
+/**
+ * As `deeperRowsMax`, in bytes of JSON: counting what does not fit takes as long as counting what
+ * does.
+ */
 export const deeperLooksBytesMax = 2 * deeperBytesMax
-/** Bytes of direct links in one answer; items beyond it come without theirs. One item alone has at most 6.4 MiB of them. */
+/**
+ * Bytes of direct links in one answer; items beyond it come without theirs. One item alone has at
+ * most 6.4 MiB of them.
+ */
 export const directLinkBytesPerAnswerMax = 8 * 1024 * 1024
 /** Bytes of JSON of the recycle bin's answer, newest first: twice what 10,000 plain files take. */
 export const binBytesMax = 16 * 1024 * 1024
@@ -41,7 +56,10 @@ export const keyedOutcomeAgeMsMax = 24 * 3_600_000
 export const outcomeBytesMax = 4 * 1024
 /** All that is kept for one kind of id. */
 export const outcomesBytesMax = 2 * 1024 * 1024
-/** A frontend's clock may run ahead this much; more would push the floor over everybody else's requests. */
+/**
+ * A frontend's clock may run ahead this much; more would push the floor over everybody else's
+ * requests.
+ */
 export const requestAheadMsMax = 60_000
 
 export const recycledSecondsMax = 30 * 86_400
@@ -49,18 +67,27 @@ export const recycledSecondsMax = 30 * 86_400
 export const reportSourcesMax = 256
 /** What one Tick does; what is left is due again at once. */
 export const duePerTickMax = 1_000
-/** Rows of deleted folders swept with one change. Part of what a change means: replays must agree on it. */
+/**
+ * Rows of deleted folders swept with one change. Part of what a change means: replays must agree on
+ * it.
+ */
 export const sweepRowsPerChangeMax = 16_384
 /** Rows freed before long work lets others run: a few milliseconds. */
 export const freedRowsPerSlice = 1_024
 export const codesPerEffectMax = 500
-/** Orders of listings kept in memory: a folder of a million under each sort. The one unused for longest goes first. */
+/**
+ * Orders of listings kept in memory: a folder of a million under each sort. The one unused for
+ * longest goes first.
+ */
 export const orderBytesMax = 24 * 1024 * 1024
 /** Folders with fewer children are sorted anew each time. */
 export const orderedFolderMin = 64
 /** Rows looked at before long work lets others run: about a millisecond. */
 export const rowsPerSlice = 4_096
-/** UTF-16 units of names and tags compared before long work lets others run: tags may take 2,500 a row. A few milliseconds. */
+/**
+ * UTF-16 units of names and tags compared before long work lets others run: tags may take 2,500 a
+ * row. A few milliseconds.
+ */
 export const comparedUnitsPerSlice = 128 * 1024
 /** Items made before long work lets others run: about a millisecond. */
 export const itemsPerSlice = 1_024

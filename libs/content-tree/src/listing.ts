@@ -1,6 +1,7 @@
 /**
- * A folder read: one page of its children in the order asked for, and what lies below them as far as the depth and the bounds on
- * items and bytes reach. Deeper folders come whole or without children, so that a reader who recurses misses nothing.
+ * A folder read: one page of its children in the order asked for, and what lies below them as far
+ * as the depth and the bounds on items and bytes reach. Deeper folders come whole or without
+ * children, so that a reader who recurses misses nothing.
  */
 import type { FileColumns, Item, ListingPage, ReadContent } from '@holdfast/wire'
 import { answerBytes } from './answer-bytes.ts'
@@ -26,7 +27,10 @@ type Query = Pick<
 export interface Listing {
   item: Item
   page: ListingPage
-  /** Files of the page that columns can hold, when the query asks for them; the item's children are the others. */
+  /**
+   * Files of the page that columns can hold, when the query asks for them; the item's children are
+   * the others.
+   */
   files?: FileColumns
   /** Places of the item's children on the page, where there are columns. */
   places?: number[]
@@ -66,7 +70,10 @@ function inColumns(
   return { shown, places, files: fileColumns(tree, files) }
 }
 
-/** Whether a text occurs in a content's name, or in tags that this reader is shown. @param needle folded. */
+/**
+ * Whether a text occurs in a content's name, or in tags that this reader is shown.
+ * @param needle folded.
+ */
 export function matches(reading: Reading, row: number, needle: string): boolean {
   const { tree } = reading
   if (folded(tree.contents.names[row] as string).includes(needle)) return true

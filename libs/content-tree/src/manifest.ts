@@ -6,7 +6,8 @@ import type { Reading } from './reading.ts'
 import type { Tree } from './tree.ts'
 
 /**
- * What to do with a folder met on the way down: take it, leave it out with all that is below it, or give up with this status.
+ * What to do with a folder met on the way down: take it, leave it out with all that is below it, or
+ * give up with this status.
  */
 export type Choice = 'take' | 'leave' | { refuse: string }
 
@@ -52,7 +53,10 @@ export function* pagesOf({ entries }: Manifest): Generator<void, Buffer[]> {
   return pages
 }
 
-/** Expired folders are never taken; a visitor takes what opens to him, and leaves or stumbles over the rest. */
+/**
+ * Expired folders are never taken; a visitor takes what opens to him, and leaves or stumbles over
+ * the rest.
+ */
 export function readableOnly(reading: Reading, skipUnreadable: boolean): (folder: number) => Choice {
   return (folder) => {
     const ends = reading.tree.expiryOf(folder)

@@ -1,4 +1,6 @@
-/** The operations by name: their field numbers in AccountRequest, and which of them keep an outcome. */
+/**
+ * The operations by name: their field numbers in AccountRequest, and which of them keep an outcome.
+ */
 import { bytesOfUuid, isRequestId, uuidOfBytes } from '@holdfast/kernel'
 import type { AccountRequest, Change, Event } from '@holdfast/wire'
 

@@ -1,6 +1,7 @@
 /**
- * One reader's view of an account: what opens to him, what he is shown, and how an item looks to him. All access goes through the
- * one rule of @holdfast/access; this file only brings it the facts.
+ * One reader's view of an account: what opens to him, what he is shown, and how an item looks to
+ * him. All access goes through the one rule of @holdfast/access; this file only brings it the
+ * facts.
  */
 import {
   accessTo,
@@ -19,8 +20,9 @@ import { directLinkBytesPerAnswerMax } from './limits.ts'
 import type { Tree } from './tree.ts'
 
 /**
- * The one password a request sends, tried on every protected folder met. What is not known yet is asked for; the runtime makes a
- * bounded number of slow checks a request and calls the password wrong for the rest.
+ * The one password a request sends, tried on every protected folder met. What is not known yet is
+ * asked for; the runtime makes a bounded number of slow checks a request and calls the password
+ * wrong for the rest.
  */
 export class PasswordTries {
   /** Checks that have to be made before the request can be decided. */
@@ -100,7 +102,9 @@ export class Reading {
     )
   }
 
-  /** The same for a child of a folder that is open to this reader: nothing above it can close it. */
+  /**
+   * The same for a child of a folder that is open to this reader: nothing above it can close it.
+   */
   accessToChild(folder: number): FolderAccess {
     const { tree } = this
     if (this.isOwner) return 'open'
@@ -219,7 +223,10 @@ export class Reading {
     return links
   }
 
-  /** Says the same whatever was sent: that password may have been meant for another folder of the listing. */
+  /**
+   * Says the same whatever was sent: that password may have been meant for another folder of the
+   * listing.
+   */
   #locked(row: number): Item {
     return {
       ...blankItem(),

@@ -1,4 +1,7 @@
-/** Search below a folder: names and tags, newest first. Folders the reader may not read are found, not looked into. */
+/**
+ * Search below a folder: names and tags, newest first. Folders the reader may not read are found,
+ * not looked into.
+ */
 import type { SearchContents, SearchView } from '@holdfast/wire'
 import { Looks, matches } from './listing.ts'
 import { sortInSlices } from './listing-order.ts'

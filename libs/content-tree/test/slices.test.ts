@@ -1,4 +1,7 @@
-/** Changes of many contents: how much of one is done before others come to their right, and that slices do not show. */
+/**
+ * Changes of many contents: how much of one is done before others come to their right, and that
+ * slices do not show.
+ */
 import type { Change, Effect, ManifestEntry } from '@holdfast/wire'
 import t from 'tap'
 import type { Account } from '../src/account.ts'

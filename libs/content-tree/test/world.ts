@@ -1,4 +1,6 @@
-/** An account under test: asks, applies, and remembers every change, so that replay can be compared. */
+/**
+ * An account under test: asks, applies, and remembers every change, so that replay can be compared.
+ */
 import { createHash } from 'node:crypto'
 import { type AccountId, Keyring } from '@holdfast/kernel'
 import {

@@ -3,13 +3,17 @@ import { BlockList, isIP } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 import ipaddr from 'ipaddr.js'
 
-/** A v4 address as it is written canonically: nearly all that is asked about, and told by this alone. */
+/**
+ * A v4 address as it is written canonically: nearly all that is asked about, and told by this
+ * alone.
+ */
 const plainV4 = /^(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/
 const mappedV4 = '::ffff:'
 
 /**
- * Canonical text; a v4 address mapped into v6 becomes the v4 address, a zone is dropped, and so is a port as some proxies write it
- * (`1.2.3.4:5555`, `[2001:db8::1]:80`). Undefined when it is no address.
+ * Canonical text; a v4 address mapped into v6 becomes the v4 address, a zone is dropped, and so is
+ * a port as some proxies write it (`1.2.3.4:5555`, `[2001:db8::1]:80`). Undefined when it is no
+ * address.
  */
 export function normalAddress(address: string | undefined): string | undefined {
   if (address === undefined) return undefined
@@ -29,8 +33,9 @@ function withoutPort(text: string): string {
 }
 
 /**
- * The client's address, as proxies that are trusted report it; v4-mapped v6 as v4. Where a proxy passes on something that is no
- * address, it is the address of the proxy that did: nonsense must not become one client.
+ * The client's address, as proxies that are trusted report it; v4-mapped v6 as v4. Where a proxy
+ * passes on something that is no address, it is the address of the proxy that did: nonsense must
+ * not become one client.
  */
 export function clientAddress(request: FastifyRequest): string {
   const plain = normalAddress(request.ip)
@@ -48,8 +53,10 @@ const namedNetworks: Record<string, string[]> = {
 }
 
 /**
- * Which senders of X-Forwarded-For are believed: those named, or the nearest so many hops. Never all of them.
- * @returns a function of an address, in any form that `normalAddress` reads, and its hop: 0 is the peer of the connection
+ * Which senders of X-Forwarded-For are believed: those named, or the nearest so many hops. Never
+ * all of them.
+ * @returns a function of an address, in any form that `normalAddress` reads, and its hop: 0 is the
+ * peer of the connection
  */
 export function proxyTrust(proxies: TrustProxy): (address: string, hop: number) => boolean {
   if (proxies === false) return () => false

@@ -1,16 +1,20 @@
 /**
  * The bytes of answers that are made and not yet with their readers, of all hosts of a process.
  *
- * A reader that does not read keeps what was made for it in memory, and costs its sender nothing. So all such bytes draw on one budget:
+ * A reader that does not read keeps what was made for it in memory, and costs its sender nothing.
+ * So all such bytes draw on one budget:
  *
  * - Below half of it everybody takes at once: `take` returns undefined, and nobody waits.
- * - Above half it is scarce. A network (IPv6: a /64) takes as long as it stays within its fair share, which is the budget divided
- *   by the networks that hold or want some of it. Others wait; when bytes come back, the network that holds the least is served first.
- * - While it is scarce, an answer whose reader takes less than 128 KiB in 10 s is dropped, those of the largest network first.
+ * - Above half it is scarce. A network (IPv6: a /64) takes as long as it stays within its fair
+ *   share, which is the budget divided by the networks that hold or want some of it. Others wait;
+ *   when bytes come back, the network that holds the least is served first.
+ * - While it is scarce, an answer whose reader takes less than 128 KiB in 10 s is dropped, those of
+ *   the largest network first.
  * - A wait ends after 30 s as `error-unavailable`.
  *
- * Waiting is what makes a sender slow down: it takes before it makes the next piece. An answer never waits for itself: it holds one piece at a
- * time. All numbers are plain sums; a look at every network or answer happens only while the budget is scarce.
+ * Waiting is what makes a sender slow down: it takes before it makes the next piece. An answer
+ * never waits for itself: it holds one piece at a time. All numbers are plain sums; a look at every
+ * network or answer happens only while the budget is scarce.
  */
 import { type Clock, systemClock } from '@holdfast/kernel'
 import { Counter, Gauge, type Registry } from 'prom-client'
@@ -38,8 +42,9 @@ const retrySeconds = 5
 /** One answer's part of the budget. */
 export interface AnswerShare {
   /**
-   * From now on the answer holds `bytes` (and no longer what it held before). Undefined: it does already.
-   * The promise rejects with a `Refusal` `error-unavailable` when there was no room within the time, and when the share is closed.
+   * From now on the answer holds `bytes` (and no longer what it held before). Undefined: it does
+   * already. The promise rejects with a `Refusal` `error-unavailable` when there was no room within
+   * the time, and when the share is closed.
    */
   take(bytes: number): Promise<void> | undefined
   /** As `take`, without a wait and past every bound: for bytes that are there already. */
@@ -97,7 +102,8 @@ export class AnswerBudget {
    * One answer that begins. Close it when the answer is over, however.
    *
    * @param network whom the answer is for, as `networkOf` names it
-   * @param drop cuts the answer; called at most once, when its reader stalls while others want the bytes
+   * @param drop cuts the answer; called at most once, when its reader stalls while others want the
+   * bytes
    */
   open(network: string, drop: () => void): AnswerShare {
     let known = this.#networks.get(network)
@@ -186,7 +192,10 @@ export class AnswerBudget {
     }, this.#options.sweepMs).unref()
   }
 
-  /** Drops stalled answers, of the largest network first, until the budget is no longer scarce; ends waits that took too long. */
+  /**
+   * Drops stalled answers, of the largest network first, until the budget is no longer scarce; ends
+   * waits that took too long.
+   */
   sweep(): void {
     const nowMs = this.nowMs()
     const { stalledMs, waitMs } = this.#options
@@ -262,7 +271,8 @@ class Share implements AnswerShare {
 
   take(bytes: number): Promise<void> | undefined {
     if (this.#closed) return undefined
-    // Behind others of its network it waits, too: a stream of small pieces must not pass by a large one.
+    // Behind others of its network it waits, too: a stream of small pieces must not pass by a large
+    // one.
     if (this.network.waiting.size === 0 && this.#budget.fits(this.network, bytes - this.held)) {
       this.keep(bytes)
       return undefined

@@ -1,8 +1,10 @@
 /**
- * Request bodies as real clients send them: JSON, JSON announced as a form, flat forms, nothing at all.
+ * Request bodies as real clients send them: JSON, JSON announced as a form, flat forms, nothing at
+ * all.
  *
- * A body becomes a flat object of own properties; only declared ones are ever read (`Object.hasOwn`), so keys such as `__proto__`
- * mean nothing. A key that came more than once is kept as `Repeated`, which only an array parameter of a form accepts.
+ * A body becomes a flat object of own properties; only declared ones are ever read
+ * (`Object.hasOwn`), so keys such as `__proto__` mean nothing. A key that came more than once is
+ * kept as `Repeated`, which only an array parameter of a form accepts.
  */
 import { Refusal } from './refusals.ts'
 
@@ -23,8 +25,9 @@ export const bodyBytesMaxDefault = 256 * 1024
 /** Levels of arrays and objects in a JSON body. Parameters have two. */
 export const bodyDepthMax = 32
 /**
- * Members, elements and form fields of a body. The longest lists have 100 entries. Each costs `JSON.parse` up to a microsecond, so
- * that a body of 256 KiB made of nothing else would take 50 ms before any token is looked at.
+ * Members, elements and form fields of a body. The longest lists have 100 entries. Each costs
+ * `JSON.parse` up to a microsecond, so that a body of 256 KiB made of nothing else would take 50 ms
+ * before any token is looked at.
  */
 export const bodyValuesMax = 1_024
 
@@ -49,7 +52,10 @@ export function parseBody(contentType: string | undefined, bytes: Uint8Array): F
   throw new Refusal('error-body')
 }
 
-/** Linear in the text. @throws Refusal error-body, also beyond `bodyDepthMax` and `bodyValuesMax`. */
+/**
+ * Linear in the text.
+ * @throws Refusal error-body, also beyond `bodyDepthMax` and `bodyValuesMax`.
+ */
 export function parseJson(text: string): Fields {
   let value: unknown
   let repeated: ReadonlySet<string>
@@ -111,10 +117,12 @@ function decodeUtf8(bytes: Uint8Array): string {
 }
 
 /**
- * Names that occur more than once among the members of the outermost object: `JSON.parse` silently keeps the last of equal members.
- * One pass, which also holds the text to the bounds of depth and values. Text that is no JSON is left to the parser to refuse.
+ * Names that occur more than once among the members of the outermost object: `JSON.parse` silently
+ * keeps the last of equal members. One pass, which also holds the text to the bounds of depth and
+ * values. Text that is no JSON is left to the parser to refuse.
  *
- * @throws Refusal error-body beyond the bounds. @throws SyntaxError for a name that is no JSON string.
+ * @throws Refusal error-body beyond the bounds. @throws SyntaxError for a name that is no JSON
+ * string.
  */
 function repeatedKeys(text: string): ReadonlySet<string> {
   const seen = new Set<string>()

@@ -1,25 +1,32 @@
 /**
- * The connections of one listener: how many there are, whose they are, and one request of each at a time.
+ * The connections of one listener: how many there are, whose they are, and one request of each at a
+ * time.
  *
- * A connection costs a descriptor and memory whether it asks for something or not, and nobody need prove anything to open one. So:
+ * A connection costs a descriptor and memory whether it asks for something or not, and nobody need
+ * prove anything to open one. So:
  *
- * - A listener has a maximum, and a network (IPv6: a /64) has a smaller one. At its own maximum a network loses its connection that
- *   idles longest; when none idles the new one is refused.
- * - Above half of the maximum the listener is scarce: with each newcomer, the longest idle connection of the network that has the most is closed.
- *   All connections that have never sent a whole request head count as one network here, and at the maximum they go however young.
- * - At the maximum, when none of that network idles, its slowest connection is closed, as long as that network has more than the newcomer's.
- *   Where none is known to be slow, its youngest goes: a network that always reconnects keeps no place that way.
- * - When no network has more, the one that idles longest goes, then the slowest of all requests below 4 KiB/s.
- *   Only then is a newcomer refused. A connection that was just made or answered stays, unless the silent ones hold half of the listener.
- * - Idle is a connection without a whole request head: silent, kept alive, or in the middle of its headers. A request that waits for us is never
- *   closed.
+ * - A listener has a maximum, and a network (IPv6: a /64) has a smaller one. At its own maximum a
+ *   network loses its connection that idles longest; when none idles the new one is refused.
+ * - Above half of the maximum the listener is scarce: with each newcomer, the longest idle
+ *   connection of the network that has the most is closed. All connections that have never sent a
+ *   whole request head count as one network here, and at the maximum they go however young.
+ * - At the maximum, when none of that network idles, its slowest connection is closed, as long as
+ *   that network has more than the newcomer's. Where none is known to be slow, its youngest goes: a
+ *   network that always reconnects keeps no place that way.
+ * - When no network has more, the one that idles longest goes, then the slowest of all requests
+ *   below 4 KiB/s. Only then is a newcomer refused. A connection that was just made or answered
+ *   stays, unless the silent ones hold half of the listener.
+ * - Idle is a connection without a whole request head: silent, kept alive, or in the middle of its
+ *   headers. A request that waits for us is never closed.
  *
- * Connections of trusted proxies carry many clients: they have no maximum of their own, and idle ones go only when the listener is
- * full. There the clients' requests under way are held instead, by the networks of the addresses the proxy tells. On a full listener such a
- * network loses its slowest as any other does, and on a scarce one it gets no more than its fair share.
+ * Connections of trusted proxies carry many clients: they have no maximum of their own, and idle
+ * ones go only when the listener is full. There the clients' requests under way are held instead,
+ * by the networks of the addresses the proxy tells. On a full listener such a network loses its
+ * slowest as any other does, and on a scarce one it gets no more than its fair share.
  *
- * Requests that a client sends ahead of the answers (pipelining) wait for their turn here, unhandled: their answers are not made before they can be
- * sent. A client that sends more of them ahead than any does in earnest loses its connection.
+ * Requests that a client sends ahead of the answers (pipelining) wait for their turn here,
+ * unhandled: their answers are not made before they can be sent. A client that sends more of them
+ * ahead than any does in earnest loses its connection.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -40,7 +47,10 @@ export interface ConnectionLimits {
 export const requestsAheadMax = 64
 /** Of all request lines and headers that wait: one read of a socket holds no more. */
 const aheadBytesMax = 64 * 1024
-/** A connection that was made, or answered, this long ago may be about to send: it goes only when the listener is full. */
+/**
+ * A connection that was made, or answered, this long ago may be about to send: it goes only when
+ * the listener is full.
+ */
 const idleMs = 1_000
 /** On a full listener, too: a request head takes a round trip to arrive. */
 const graceMs = 250
@@ -48,9 +58,15 @@ const graceMs = 250
 const lookMs = 1_000
 /** The pace of a request is not known before. */
 const youngMs = 2_000
-/** A tenth of a poor mobile connection: a slower request gives way on a full listener even if its network has no other. */
+/**
+ * A tenth of a poor mobile connection: a slower request gives way on a full listener even if its
+ * network has no other.
+ */
 const slowBytesPerSecond = 4 * 1024
-/** Of a client's network behind a proxy, however many others there are: a browser asks for six things at a time. */
+/**
+ * Of a client's network behind a proxy, however many others there are: a browser asks for six
+ * things at a time.
+ */
 const fairShareMin = 6
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
@@ -254,7 +270,8 @@ export class Connections {
     // Whose request comes from a proxy is not known yet.
     const size = newcomer.isProxy ? 0 : newcomer.open.size
     const largest = largestOf(this.#networks.values())
-    // Together they count as one network: many with one each must not make those the largest who use theirs.
+    // Together they count as one network: many with one each must not make those the largest who
+    // use theirs.
     const silentFirst = this.#silent.size >= (largest?.open.size ?? 0)
     if (silentFirst) this.#closeSilent(newcomer, this.#silentMs())
     else if (largest !== undefined && largest.open.size > size) this.#closeIdle(largest, 'idle')
@@ -271,7 +288,10 @@ export class Connections {
     return this.#silent.size > max / 2 ? 0 : graceMs
   }
 
-  /** The newcomer's own before others': one network that comes again and again must not displace who is about to send. */
+  /**
+   * The newcomer's own before others': one network that comes again and again must not displace who
+   * is about to send.
+   */
   #closeSilent(newcomer: Network, afterMs: number): boolean {
     const [oldest] = newcomer.silent.size > 0 ? newcomer.silent : this.#silent
     if (oldest === undefined || this.#clock.monotonic() - oldest.sinceMs < afterMs) return false
@@ -293,7 +313,10 @@ export class Connections {
     return true
   }
 
-  /** The listener is full: the one that idles longest, of proxies and of networks with at least `leastOpen` connections. */
+  /**
+   * The listener is full: the one that idles longest, of proxies and of networks with at least
+   * `leastOpen` connections.
+   */
   #closeAnyIdle(afterMs: number, leastOpen = 0): boolean {
     let longest: Connection | undefined
     for (const { open, isProxy } of this.#networks.values()) {
@@ -458,7 +481,10 @@ class Connection {
     return (this.#bytes - this.#earlierBytes) / Math.max(1, nowMs - this.#earlierMs)
   }
 
-  /** It is we who are slow: we have not read what the client sent, or it has said all and can take more. */
+  /**
+   * It is we who are slow: we have not read what the client sent, or it has said all and can take
+   * more.
+   */
   get waitsForUs(): boolean {
     const { running } = this
     if (running === undefined) return false

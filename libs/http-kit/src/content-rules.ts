@@ -1,4 +1,7 @@
-/** What names, tags, descriptions, times, passwords and lists of ids may be. Pure; every function gives undefined for what is refused. */
+/**
+ * What names, tags, descriptions, times, passwords and lists of ids may be. Pure; every function
+ * gives undefined for what is refused.
+ */
 import { isUuid } from '@holdfast/kernel'
 
 export const nameLengthMax = 255
@@ -13,7 +16,9 @@ export const timeMax = 253_402_300_799
 /** The first second of the year 0. */
 export const timeMin = -62_167_219_200
 
-/** Exactly as sent: 1–255 code points, well-formed, no `/`, no control characters, not `.` or `..`. */
+/**
+ * Exactly as sent: 1–255 code points, well-formed, no `/`, no control characters, not `.` or `..`.
+ */
 export function parseName(name: string): string | undefined {
   if (name === '' || name === '.' || name === '..' || !name.isWellFormed()) return undefined
   // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what is looked for
@@ -22,7 +27,8 @@ export function parseName(name: string): string | undefined {
 }
 
 /**
- * The name an upload gets, whatever was sent: the last path part, without control characters, cut before its extension,
+ * The name an upload gets, whatever was sent: the last path part, without control characters, cut
+ * before its extension,
  * `file` if nothing is left. The result always passes `parseName`.
  */
 export function cleanUploadName(sent: string): string {
@@ -41,7 +47,10 @@ function cutBeforeExtension(name: string): string {
   return [...points.slice(0, nameLengthMax - extension.length), ...extension].join('')
 }
 
-/** Normalised: spaces around commas and empty tags dropped, duplicates merged, order kept. Empty when no tag is left. */
+/**
+ * Normalised: spaces around commas and empty tags dropped, duplicates merged, order kept. Empty
+ * when no tag is left.
+ */
 export function parseTags(sent: string): string | undefined {
   const tags = new Set<string>()
   for (const part of sent.split(',')) {
@@ -91,7 +100,10 @@ export function parseUuid(sent: string): string | undefined {
   return isUuid(sent) ? sent.toLowerCase() : undefined
 }
 
-/** An address as sent, when it is plain enough to be mailed to: one `@`, ASCII, a domain with a dot, no route to a guest. */
+/**
+ * An address as sent, when it is plain enough to be mailed to: one `@`, ASCII, a domain with a dot,
+ * no route to a guest.
+ */
 export function parseEmail(sent: string): string | undefined {
   const email = sent.trim()
   if (email.length > 254) return undefined
@@ -106,9 +118,9 @@ export function parseEmail(sent: string): string | undefined {
 }
 
 /**
- * One name for the spellings of a mailbox, for budgets: without case and without `+tag`, which most providers deliver alike. Dots
- * are dropped where they are known to mean nothing; elsewhere they tell mailboxes apart. Two mailboxes under one name share a
- * budget, nothing else.
+ * One name for the spellings of a mailbox, for budgets: without case and without `+tag`, which most
+ * providers deliver alike. Dots are dropped where they are known to mean nothing; elsewhere they
+ * tell mailboxes apart. Two mailboxes under one name share a budget, nothing else.
  *
  * @param email what `parseEmail` accepted.
  */

@@ -1,4 +1,7 @@
-/** What every HTTP host of ours has in common: envelope, bodies, request ids, CORS, client addresses, limits, metrics, log. */
+/**
+ * What every HTTP host of ours has in common: envelope, bodies, request ids, CORS, client
+ * addresses, limits, metrics, log.
+ */
 import type { Clock } from '@holdfast/kernel'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
@@ -22,7 +25,10 @@ export interface HttpHostOptions {
   clock?: Clock
   /** Longest JSON or form body, bytes. */
   bodyBytesMax?: number
-  /** Longest time from the first byte of a request to the last of its body, ms; 0: none (uploads). Default 60,000, 0 for `upload`. */
+  /**
+   * Longest time from the first byte of a request to the last of its body, ms; 0: none (uploads).
+   * Default 60,000, 0 for `upload`.
+   */
   requestTimeoutMs?: number
   /** A connection on which nothing moves for so long is closed, ms. Default 120,000. */
   idleTimeoutMs?: number
@@ -39,8 +45,9 @@ export interface HostBudgets {
 /**
  * Makes a fastify instance with all that; the caller adds routes and listens.
  *
- * A route with `config: { endpoint }` draws on its address' budget before the body is read. Handlers answer with `ok(data)` and
- * throw `Refusal`; any other exception is `error-internal`, or `error-unavailable` when it is a Fault of that category.
+ * A route with `config: { endpoint }` draws on its address' budget before the body is read.
+ * Handlers answer with `ok(data)` and throw `Refusal`; any other exception is `error-internal`, or
+ * `error-unavailable` when it is a Fault of that category.
  */
 export type CreateHttpHost = (options: HttpHostOptions) => FastifyInstance
 
@@ -52,28 +59,47 @@ export interface Guess {
   end(outcome: { wrong: boolean }): void
 }
 
-/** Budgets per endpoint, per address (IPv6 by /64) and per account, bans, and budgets of guesses. Off: every method lets pass. */
+/**
+ * Budgets per endpoint, per address (IPv6 by /64) and per account, bans, and budgets of guesses.
+ * Off: every method lets pass.
+ */
 export interface RateLimits {
   /**
-   * Draws on the address' budget of the endpoint and sets the RateLimit headers. Undefined: it is there, nothing has to be waited for.
+   * Draws on the address' budget of the endpoint and sets the RateLimit headers. Undefined: it is
+   * there, nothing has to be waited for.
    * @throws Refusal error-rateLimit, by the promise
    */
   takeAddress(request: FastifyRequest, endpoint: string): Promise<void> | undefined
-  /** One request more of the address' budget of the endpoint, for an answer larger than most. Refuses nothing now: the next request is. */
+  /**
+   * One request more of the address' budget of the endpoint, for an answer larger than most.
+   * Refuses nothing now: the next request is.
+   */
   charge(request: FastifyRequest, endpoint: string): void
-  /** What was drawn on the address' budget of the endpoint at this time was not used. Windows that are over stay as they are. */
+  /**
+   * What was drawn on the address' budget of the endpoint at this time was not used. Windows that
+   * are over stay as they are.
+   */
   giveBackAddress(request: FastifyRequest, endpoint: string, drawnMs: number): void
-  /** As `takeAddress`, for the account, once the token was accepted. @throws Refusal error-rateLimit */
+  /**
+   * As `takeAddress`, for the account, once the token was accepted.
+   * @throws Refusal error-rateLimit
+   */
   takeAccount(request: FastifyRequest, endpoint: string, accountId: string): Promise<void>
   /**
-   * Before a token, a share code or a password is tried. Wrong guesses and guesses under way never exceed the address' budget: when only those
-   * under way stand in the way, it waits for one of them to end. `RequestGuesses` ends each.
+   * Before a token, a share code or a password is tried. Wrong guesses and guesses under way never
+   * exceed the address' budget: when only those under way stand in the way, it waits for one of
+   * them to end. `RequestGuesses` ends each.
    * @throws Refusal error-rateLimit when that budget is spent, or too many wait
    */
   beginGuess(request: FastifyRequest, kind: GuessKind): Promise<Guess>
-  /** Names the client's network to accounts, which take turns by it: 16 characters that do not tell the address. Undefined: off. */
+  /**
+   * Names the client's network to accounts, which take turns by it: 16 characters that do not tell
+   * the address. Undefined: off.
+   */
   networkKey(request: FastifyRequest): string | undefined
-  /** Bytes and requests of a limiter kept for an address or account are bounded; this frees timers. */
+  /**
+   * Bytes and requests of a limiter kept for an address or account are bounded; this frees timers.
+   */
   close(): void
 }
 

@@ -1,12 +1,14 @@
 /**
  * Counters of one window length, bounded in memory under any flood of keys.
  *
- * Windows are aligned to the clock, so that a whole window is dropped at once: no timers, no sweeping. While a table is full,
- * newcomers share the counter of a larger network, with a larger quota; those already counted keep their own. So a flood of
- * addresses neither grows memory nor makes anybody's counter be forgotten.
+ * Windows are aligned to the clock, so that a whole window is dropped at once: no timers, no
+ * sweeping. While a table is full, newcomers share the counter of a larger network, with a larger
+ * quota; those already counted keep their own. So a flood of addresses neither grows memory nor
+ * makes anybody's counter be forgotten.
  *
- * Other frontends tell what they counted (`take`), and are told what was counted here (`news`): their counts are added for as long as the
- * window lasts. Only counters near their quota are told, for the others it makes no difference yet.
+ * Other frontends tell what they counted (`take`), and are told what was counted here (`news`):
+ * their counts are added for as long as the window lasts. Only counters near their quota are told,
+ * for the others it makes no difference yet.
  */
 export interface Counted {
   /** The key of the counter that was used. */
@@ -26,10 +28,16 @@ export interface ToldCounts {
   counts: (readonly [key: string, count: number])[]
 }
 
-/** A counter is told once it has reached this share of its quota: below it even eight frontends together do not reach it. */
+/**
+ * A counter is told once it has reached this share of its quota: below it even eight frontends
+ * together do not reach it.
+ */
 const nearShare = 1 / 8
 
-/** How much larger the budget is that the newcomers of one outer network share while a table is full. */
+/**
+ * How much larger the budget is that the newcomers of one outer network share while a table is
+ * full.
+ */
 const outerFactor = 16
 
 export class CounterTable {
@@ -47,7 +55,10 @@ export class CounterTable {
     this.#keysMax = options.keysMax
   }
 
-  /** Adds `points` (0: only looks). @param options.shared whether other frontends hear of it; default false. */
+  /**
+   * Adds `points` (0: only looks).
+   * @param options.shared whether other frontends hear of it; default false.
+   */
   add(
     key: string,
     options: { outerKey: string; quota: number; points: number; nowMs: number; shared?: boolean },
@@ -64,14 +75,18 @@ export class CounterTable {
       }
       return { counter: key, count: count + this.#countElsewhere(key), quota, resetMs }
     }
-    // The outer networks are fewer, but an attacker may have many of them as well: past the bound all share one counter.
+    // The outer networks are fewer, but an attacker may have many of them as well: past the bound
+    // all share one counter.
     const outer = this.#outerCounts.has(outerKey) || this.#outerCounts.size < this.#keysMax ? outerKey : '*'
     const count = (this.#outerCounts.get(outer) ?? 0) + points
     if (points > 0) this.#outerCounts.set(outer, count)
     return { counter: outer, count, quota: quota * outerFactor, resetMs }
   }
 
-  /** Takes one point back that was added at `drawnMs`, unless its window is over. Other frontends do not hear of it. */
+  /**
+   * Takes one point back that was added at `drawnMs`, unless its window is over. Other frontends do
+   * not hear of it.
+   */
   giveBack(key: string, options: { outerKey: string; drawnMs: number; nowMs: number }): void {
     this.#turn(options.nowMs)
     if (Math.floor(options.drawnMs / this.#windowMs) !== this.#window) return
@@ -93,7 +108,10 @@ export class CounterTable {
     return { windowMs: this.#windowMs, window: this.#window, counts }
   }
 
-  /** What another frontend has counted. Words about another window, and keys past the bound, are dropped. */
+  /**
+   * What another frontend has counted. Words about another window, and keys past the bound, are
+   * dropped.
+   */
   take(from: string, { window, counts }: ToldCounts, nowMs: number): void {
     this.#turn(nowMs)
     if (window !== this.#window) return

@@ -1,16 +1,20 @@
 /**
- * Guesses at tokens, codes and passwords: each is drawn from its network's budget before it is tried, and given back unless it was
- * wrong.
+ * Guesses at tokens, codes and passwords: each is drawn from its network's budget before it is
+ * tried, and given back unless it was wrong.
  *
- * Whether a guess is wrong shows late, after a slow check or an account's turn. A budget that is only looked at before and drawn on
- * after lets through every guess of a burst. Here those under way count as well: wrong ones and those under way together never
- * exceed the budget. When only guesses under way stand in the way, the next one waits for one of them to end, so that many right
+ * Whether a guess is wrong shows late, after a slow check or an account's turn. A budget that is
+ * only looked at before and drawn on after lets through every guess of a burst. Here those under
+ * way count as well: wrong ones and those under way together never exceed the budget. When only
+ * guesses under way stand in the way, the next one waits for one of them to end, so that many right
  * ones at one time (the readers of one office) are late at most.
  */
 import type { FastifyRequest } from 'fastify'
 import type { Guess, GuessKind, RateLimits } from './contract.ts'
 
-/** Guesses of one network that wait: as many as the largest budget of requests of an endpoint lets come. */
+/**
+ * Guesses of one network that wait: as many as the largest budget of requests of an endpoint lets
+ * come.
+ */
 const waitingPerCounterMax = 1_000
 /** Of all networks, each a closure and a request held. */
 const waitingMax = 16_384
@@ -20,7 +24,10 @@ interface Gate {
   readonly waiting: ((admitted: boolean) => void)[]
 }
 
-/** Which guesses are under way, by the counter that they draw on. Counters without any take no memory. */
+/**
+ * Which guesses are under way, by the counter that they draw on. Counters without any take no
+ * memory.
+ */
 export class GuessGates {
   readonly #gates = new Map<string, Gate>()
   #waiting = 0
@@ -74,7 +81,10 @@ export class RequestGuesses {
     this.#request = request
   }
 
-  /** Before it is tried. Another try of the same kind is the same guess. @throws Refusal error-rateLimit */
+  /**
+   * Before it is tried. Another try of the same kind is the same guess.
+   * @throws Refusal error-rateLimit
+   */
   async begin(kind: GuessKind): Promise<void> {
     if (this.#underWay?.has(kind) || this.#wrong?.has(kind)) return
     const guess = await this.#limits.beginGuess(this.#request, kind)
@@ -82,7 +92,10 @@ export class RequestGuesses {
     this.#underWay.set(kind, guess)
   }
 
-  /** It was wrong, and counts; also one that nothing had made look like a guess. @throws Refusal error-rateLimit */
+  /**
+   * It was wrong, and counts; also one that nothing had made look like a guess.
+   * @throws Refusal error-rateLimit
+   */
   async wrong(kind: GuessKind): Promise<void> {
     await this.begin(kind)
     this.#underWay?.get(kind)?.end({ wrong: true })

@@ -1,6 +1,7 @@
 /**
- * The fastify instance all hosts share. Every way out of it is the envelope: routes, unknown routes, wrong methods, bodies that
- * cannot be read, broken URLs, broken HTTP on the socket, exceptions.
+ * The fastify instance all hosts share. Every way out of it is the envelope: routes, unknown
+ * routes, wrong methods, bodies that cannot be read, broken URLs, broken HTTP on the socket,
+ * exceptions.
  */
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
@@ -68,7 +69,8 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     writeRaw(response, new Refusal('error-expect'), options, randomUUID()),
   )
 
-  // Parameters are checked by the operations, in the contract's order; schemas of routes serve the OpenAPI document.
+  // Parameters are checked by the operations, in the contract's order; schemas of routes serve the
+  // OpenAPI document.
   app.setValidatorCompiler(() => () => true)
   app.setSerializerCompiler(() => (data) => JSON.stringify(data))
   app.removeAllContentTypeParsers()
@@ -170,7 +172,10 @@ export function ok(data: unknown, metadata?: unknown) {
   return metadata === undefined ? { status: 'ok', data } : { status: 'ok', data, metadata }
 }
 
-/** What is the service's own fault. A full disk, and what is out of reach for now, is one line without a stack: there are many then, and all say the same. */
+/**
+ * What is the service's own fault. A full disk, and what is out of reach for now, is one line
+ * without a stack: there are many then, and all say the same.
+ */
 export function logFailure(error: unknown, request: FastifyRequest, { status }: Refusal): void {
   if (httpCodeOf(status) < 500) return
   const facts = { requestId: request.id, path: pathOf(request.url) }
@@ -217,8 +222,9 @@ function commonHeaders(requestId: string, cors: boolean): Record<string, string>
 }
 
 /**
- * Takes the answer out of fastify's hands: for bodies with a pump of their own, which need no stream around them. The head has all headers that
- * were set; the caller writes the body to what is returned, and ends it.
+ * Takes the answer out of fastify's hands: for bodies with a pump of their own, which need no
+ * stream around them. The head has all headers that were set; the caller writes the body to what is
+ * returned, and ends it.
  */
 export function takeOver(
   request: FastifyRequest,
@@ -258,7 +264,10 @@ function hostsOf({ rawHeaders }: IncomingMessage): number {
   return count
 }
 
-/** A Content-Type that fastify could not parse would be refused before an empty body is seen to be empty. */
+/**
+ * A Content-Type that fastify could not parse would be refused before an empty body is seen to be
+ * empty.
+ */
 function normaliseContentType(raw: IncomingMessage) {
   const sent = raw.headers['content-type']
   if (sent === undefined || /^\s*[\w!#$&^.+-]+\/[\w!#$&^.+-]+\s*(;|$)/.test(sent)) return

@@ -1,9 +1,10 @@
 /**
  * JSON text written as UTF-8 bytes into one growing buffer.
  *
- * An answer of half a megabyte costs what its bytes cost: as a string it would be joined from ropes, measured and encoded, each a
- * walk over all of it. Constant parts are copied as wholes, and loops over single bytes run over short ones only, so that also the
- * first answers, made by code that no compiler has seen yet, take a few milliseconds.
+ * An answer of half a megabyte costs what its bytes cost: as a string it would be joined from
+ * ropes, measured and encoded, each a walk over all of it. Constant parts are copied as wholes, and
+ * loops over single bytes run over short ones only, so that also the first answers, made by code
+ * that no compiler has seen yet, take a few milliseconds.
  */
 
 const comma = 0x2c

@@ -1,4 +1,7 @@
-/** Which methods a path has, so that a known path with a wrong method is told from an unknown one. Paths have no case. */
+/**
+ * Which methods a path has, so that a known path with a wrong method is told from an unknown one.
+ * Paths have no case.
+ */
 import type { FastifyRequest } from 'fastify'
 import { pathOf } from './log.ts'
 
@@ -22,8 +25,8 @@ export class KnownPaths {
   }
 
   /**
-   * The methods of this request's path, when its own is not among them; undefined when the request may go on to its route.
-   * Empty for an unknown path.
+   * The methods of this request's path, when its own is not among them; undefined when the request
+   * may go on to its route. Empty for an unknown path.
    * @param url of the route the request came to.
    */
   allowed(request: FastifyRequest, url: string | undefined): string[] | undefined {
@@ -32,7 +35,8 @@ export class KnownPaths {
     const path = pathOf(request.url)
       .toLowerCase()
       .replace(/(?<=.)\/$/, '')
-    // A path of its own (`/contents/copy`) is not the parameter of another (`/contents/:contentId`).
+    // A path of its own (`/contents/copy`) is not the parameter of another
+    // (`/contents/:contentId`).
     const own = this.#methods.get(path)
     if (own !== undefined && !isPattern(path) && !own.has(request.method)) return [...own].sort()
     if (route !== undefined) return undefined

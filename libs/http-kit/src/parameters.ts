@@ -1,9 +1,10 @@
 /**
- * Parameters by their schemas: one TypeBox object describes them for the types, the check and the OpenAPI document.
+ * Parameters by their schemas: one TypeBox object describes them for the types, the check and the
+ * OpenAPI document.
  *
- * What is converted is decided, and nothing else: `"true"`/`"false"` to booleans, decimal strings to integers, a repeated form field
- * to an array of strings. `null` in an optional parameter means that it was left out. The first bad one, in the schema's order, is
- * refused by its name.
+ * What is converted is decided, and nothing else: `"true"`/`"false"` to booleans, decimal strings
+ * to integers, a repeated form field to an array of strings. `null` in an optional parameter means
+ * that it was left out. The first bad one, in the schema's order, is refused by its name.
  */
 import { Kind, type Static, type TObject, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
@@ -14,11 +15,12 @@ const refine = Symbol('holdfast.refine')
 const shown = Symbol('holdfast.shown')
 
 /**
- * A schema whose value passes through `parse` once its plain form was accepted; `undefined` refuses it. The parameter has the
- * type that `parse` gives.
+ * A schema whose value passes through `parse` once its plain form was accepted; `undefined` refuses
+ * it. The parameter has the type that `parse` gives.
  *
- * @param document what `parse` demands beyond the schema, as readers of the OpenAPI document are told it; checked by `parse` alone.
- * Its `decimals` is the pattern of an integer that comes as a text.
+ * @param document what `parse` demands beyond the schema, as readers of the OpenAPI document are
+ * told it; checked by `parse` alone. Its `decimals` is the pattern of an integer that comes as a
+ * text.
  */
 export function refined<In, Out>(
   schema: TSchema & { static: In },
@@ -29,8 +31,8 @@ export function refined<In, Out>(
 }
 
 /**
- * The parameters as the OpenAPI document shows them: with what `refined` demands, those with a default optional, and in a JSON body
- * with what is converted on its way in.
+ * The parameters as the OpenAPI document shows them: with what `refined` demands, those with a
+ * default optional, and in a JSON body with what is converted on its way in.
  */
 export function documented(schema: TObject, place: 'body' | 'query'): object {
   const required = schema.required?.filter((name) => schema.properties[name]?.default === undefined) ?? []
@@ -41,7 +43,10 @@ export function documented(schema: TObject, place: 'body' | 'query'): object {
   return { ...schema, required, properties: Object.fromEntries(properties) }
 }
 
-/** Ten digits reach the year 2286; longer ones that still fit are not worth their place in the document. */
+/**
+ * Ten digits reach the year 2286; longer ones that still fit are not worth their place in the
+ * document.
+ */
 function decimalText(minimum: unknown, decimals: unknown) {
   const plain = typeof minimum === 'number' && minimum >= 0 ? '^[0-9]{1,10}$' : '^-?[0-9]{1,10}$'
   return { type: 'string', pattern: decimals ?? plain }
@@ -81,8 +86,9 @@ export function parametersOf<S extends TObject>(schema: S): (fields: Fields) => 
 const bad = Symbol('bad')
 
 function readerOf(schema: TSchema, required: boolean): (raw: unknown) => unknown {
-  // Formats are for readers of the document: TypeBox refuses those it was not taught, `refined` does the checking.
-  // Lengths count characters, as JSON Schema has it; TypeBox counts UTF-16 units.
+  // Formats are for readers of the document: TypeBox refuses those it was not taught, `refined`
+  // does the checking. Lengths count characters, as JSON Schema has it; TypeBox counts UTF-16
+  // units.
   const { format: _, maxLength, ...checked } = schema
   const plain = TypeCompiler.Compile(checked as TSchema)
   const charactersMax = typeof maxLength === 'number' ? maxLength : Number.POSITIVE_INFINITY
@@ -121,7 +127,10 @@ export function booleanOf(value: unknown): boolean | undefined {
   return undefined
 }
 
-/** An integer, written as such or as a decimal string; one beyond what a number holds exactly counts as the last that fits. */
+/**
+ * An integer, written as such or as a decimal string; one beyond what a number holds exactly counts
+ * as the last that fits.
+ */
 export function integerOf(value: unknown): number | undefined {
   const number = typeof value === 'string' && /^-?\d{1,400}$/.test(value) ? Number(value) : value
   if (

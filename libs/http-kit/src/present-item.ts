@@ -1,8 +1,9 @@
 /**
  * Items as clients see them: one JSON shape for every answer that holds content.
  *
- * Cost: this builds plain objects in one pass and signs one capability a folder. A page of files comes as columns and is written as
- * bytes at once (`file-rows.ts`): 1,000 of them in about a millisecond.
+ * Cost: this builds plain objects in one pass and signs one capability a folder. A page of files
+ * comes as columns and is written as bytes at once (`file-rows.ts`): 1,000 of them in about a
+ * millisecond.
  */
 import { createSecretKey } from 'node:crypto'
 import { type CapabilityKey, signCapability } from '@holdfast/access'
@@ -15,9 +16,15 @@ import type { JsonWriter } from './json-writer.ts'
 export interface PresentSettings {
   /** Origin of downloads, without a slash at the end. */
   downloadUrl: string
-  /** Origin of a content's direct links, the same whoever is asked; without it, or when none is known: `downloadUrl`. */
+  /**
+   * Origin of a content's direct links, the same whoever is asked; without it, or when none is
+   * known: `downloadUrl`.
+   */
   directUrlOf?: (contentId: string) => string | undefined
-  /** Names of the nodes that hold a placement group's files now, nearest first; of files whose copies were made by `createdMs`, Unix ms. */
+  /**
+   * Names of the nodes that hold a placement group's files now, nearest first; of files whose
+   * copies were made by `createdMs`, Unix ms.
+   */
   serversOf: (placementGroup: number, createdMs: number) => readonly string[]
   /** keyring.derive('capability'). */
   capabilityKey: Uint8Array
@@ -26,7 +33,10 @@ export interface PresentSettings {
 /** What one answer knows. */
 export interface PresentView {
   nowSeconds: number
-  /** Of the reply; absent where a reply has none: then links carry no capability and need a Bearer or cookie. */
+  /**
+   * Of the reply; absent where a reply has none: then links carry no capability and need a Bearer
+   * or cookie.
+   */
   tokenCounter?: number
   /** An upload's answer: the nodes that acknowledged. */
   servers?: readonly string[]
@@ -37,7 +47,10 @@ export interface PresentView {
 /** How long a link of a listing works, seconds. */
 export const linkSeconds = 6 * 60 * 60
 
-/** Capabilities remembered, some 300 bytes each: uploads into one folder within a second have the same one. */
+/**
+ * Capabilities remembered, some 300 bytes each: uploads into one folder within a second have the
+ * same one.
+ */
 const rememberedCapabilitiesMax = 1_024
 
 /** A content and its page, of which columns hold some files. */
@@ -62,7 +75,10 @@ export class ItemPresenter {
     return view.extra === undefined ? shape : Object.assign(shape, view.extra)
   }
 
-  /** Writes the item with everything below it: what `item` gives, whether or not the files came as columns. Yields when the writer is full. */
+  /**
+   * Writes the item with everything below it: what `item` gives, whether or not the files came as
+   * columns. Yields when the writer is full.
+   */
   *write(json: JsonWriter, listed: Listed, view: PresentView): Generator<void, void> {
     const { item } = listed
     if (item.isFolder && item.canAccess) yield* this.#writeFolder(json, listed, view)

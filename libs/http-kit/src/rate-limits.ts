@@ -1,6 +1,6 @@
 /**
- * Budgets of requests per endpoint and address, per endpoint and account, and of wrong guesses per address; bans after repeated
- * excess. See README for the numbers and why.
+ * Budgets of requests per endpoint and address, per endpoint and account, and of wrong guesses per
+ * address; bans after repeated excess. See README for the numbers and why.
  */
 import { hash } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
@@ -30,21 +30,23 @@ export interface RateLimitPolicies {
 }
 
 /**
- * A sync of thousands of files stays below 100 calls a second per endpoint; windows are short, so that whoever hits one waits
- * seconds. What costs much (search, accounts, mails) has less.
+ * A sync of thousands of files stays below 100 calls a second per endpoint; windows are short, so
+ * that whoever hits one waits seconds. What costs much (search, accounts, mails) has less.
  */
 export const defaultPolicies: RateLimitPolicies = {
   standard: { quota: 1_000, windowSeconds: 10 },
   endpoints: {
     createAccount: { quota: 120, windowSeconds: 60 },
-    // Drawn on once for 4,096 pieces of a few bytes in uploads: 100,000 of them a second take a fifth of the loop.
+    // Drawn on once for 4,096 pieces of a few bytes in uploads: 100,000 of them a second take a
+    // fifth of the loop.
     smallPieces: { quota: 250, windowSeconds: 10 },
     resetToken: { quota: 20, windowSeconds: 60 },
     search: { quota: 200, windowSeconds: 10 },
     copy: { quota: 300, windowSeconds: 10 },
     import: { quota: 300, windowSeconds: 10 },
     webContents: { quota: 500, windowSeconds: 10 },
-    // Mails that clients of one network can cause by naming addresses: enough for an office that signs up.
+    // Mails that clients of one network can cause by naming addresses: enough for an office that
+    // signs up.
     sendSignIn: { quota: 20, windowSeconds: 600 },
   },
   accounts: {
@@ -169,7 +171,10 @@ export class CountingRateLimits implements RateLimits {
     if (!this.#off) this.#bans.take(bans, this.#clock.now())
   }
 
-  /** What was counted since the last call of counters near their quota, to be told to other frontends. */
+  /**
+   * What was counted since the last call of counters near their quota, to be told to other
+   * frontends.
+   */
   countNews(): ToldCounts[] {
     return [...this.#tables.values()]
       .map((table) => table.news(this.#clock.now()))

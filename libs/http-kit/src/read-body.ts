@@ -4,14 +4,14 @@ import { GrowingBytes } from '@holdfast/kernel'
 import { Refusal } from './refusals.ts'
 
 /**
- * A client chooses how small its pieces are, and each costs a microsecond whatever its length. What shorter ones lack counts
- * against the longest body: a body byte by byte has 4 KiB at most.
+ * A client chooses how small its pieces are, and each costs a microsecond whatever its length. What
+ * shorter ones lack counts against the longest body: a body byte by byte has 4 KiB at most.
  */
 const pieceBytesMin = 64
 
 /**
- * Tells the body, or a Refusal: error-bodySize when it is longer than `bytesMax`, error-body when it is cut off. Unlike fastify's
- * reader it keeps no list of the pieces.
+ * Tells the body, or a Refusal: error-bodySize when it is longer than `bytesMax`, error-body when
+ * it is cut off. Unlike fastify's reader it keeps no list of the pieces.
  */
 export function readBody(
   payload: NodeJS.ReadableStream,

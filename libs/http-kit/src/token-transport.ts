@@ -1,6 +1,7 @@
 /**
- * Where a request carries its account token: the Authorization header, the query of a GET, the body of anything else. In another
- * place it is no token. Two places with different values are a refusal, as is a token sent twice in one place.
+ * Where a request carries its account token: the Authorization header, the query of a GET, the body
+ * of anything else. In another place it is no token. Two places with different values are a
+ * refusal, as is a token sent twice in one place.
  */
 import type { FastifyRequest } from 'fastify'
 import { Repeated } from './bodies.ts'
@@ -17,7 +18,10 @@ export function tokenOf(request: FastifyRequest): string | undefined {
   return oneToken(fromHeader, sent ?? undefined)
 }
 
-/** Of two places one value; empty ones count as none. @throws Refusal error-token when they differ */
+/**
+ * Of two places one value; empty ones count as none.
+ * @throws Refusal error-token when they differ
+ */
 export function oneToken(first: string | undefined, second: string | undefined): string | undefined {
   if (!second) return first || undefined
   if (first && first !== second) throw new Refusal('error-token')
@@ -37,7 +41,10 @@ export function bearerOf(request: FastifyRequest): string | undefined {
   return token
 }
 
-/** The token of a browser that is signed in at the pages. Only downloads take it: they change nothing. */
+/**
+ * The token of a browser that is signed in at the pages. Only downloads take it: they change
+ * nothing.
+ */
 export function accountCookieOf(request: FastifyRequest): string | undefined {
   return /(?:^|;)\s*accountToken=([A-Za-z0-9_-]+)/.exec(request.headers.cookie ?? '')?.[1]
 }

@@ -1,8 +1,10 @@
 /**
- * Long work in pieces: each turn of the loop takes a few milliseconds of it, and everything else gets the rest.
+ * Long work in pieces: each turn of the loop takes a few milliseconds of it, and everything else
+ * gets the rest.
  *
- * It is not enough that each piece of an answer waits for the loop to turn: the pieces of a hundred answers would still run one
- * behind the other in every turn. So they queue here, and networks take turns.
+ * It is not enough that each piece of an answer waits for the loop to turn: the pieces of a hundred
+ * answers would still run one behind the other in every turn. So they queue here, and networks take
+ * turns.
  */
 import { type Clock, systemClock } from '@holdfast/kernel'
 
@@ -22,7 +24,9 @@ export class Turns {
     this.#clock = clock
   }
 
-  /** Runs the piece when it is the network's turn: at once when nothing has taken this turn's time. */
+  /**
+   * Runs the piece when it is the network's turn: at once when nothing has taken this turn's time.
+   */
   take<T>(network: string, piece: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
       const run = () => {

@@ -1,10 +1,12 @@
 /**
  * Answers that are written as JSON when they are sent, piece by piece if they are large.
  *
- * Up to 1 MiB, which is more than a page of 1,000 plain files, an answer is one buffer that fastify sends. A larger one goes out in
- * slices: one is made, written, and waited for until the socket has taken it; then the answer queues for the next (`Turns`). So all
- * answers together hold the loop for a few milliseconds, and a reader that does not read keeps one slice in memory. What is made and
- * not yet with its reader draws on the process' `AnswerBudget`, room being taken before anything is made.
+ * Up to 1 MiB, which is more than a page of 1,000 plain files, an answer is one buffer that fastify
+ * sends. A larger one goes out in slices: one is made, written, and waited for until the socket has
+ * taken it; then the answer queues for the next (`Turns`). So all answers together hold the loop
+ * for a few milliseconds, and a reader that does not read keeps one slice in memory. What is made
+ * and not yet with its reader draws on the process' `AnswerBudget`, room being taken before
+ * anything is made.
  */
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'

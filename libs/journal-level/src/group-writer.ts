@@ -1,18 +1,23 @@
 /**
  * The one writer of the store.
  *
- * A synced batch costs one fdatasync however much it holds. While one is in flight everything else gathers, in the order it
- * was issued, and goes in the next: with many accounts writing, the cost of a sync is shared by all of them. One batch at a
- * time also is what makes the store ordered: nothing becomes durable before what was issued before it.
+ * A synced batch costs one fdatasync however much it holds. While one is in flight everything else
+ * gathers, in the order it was issued, and goes in the next: with many accounts writing, the cost
+ * of a sync is shared by all of them. One batch at a time also is what makes the store ordered:
+ * nothing becomes durable before what was issued before it.
  *
- * Fault model: a batch that failed may be in the log or not, and a later sync that succeeds proves nothing about it (the
- * kernel drops dirty pages after reporting an error once). So the first failure is the last write: those in the batch
- * get `UNKNOWN`, those behind it and all that comes later `UNAVAILABLE`, until LevelDB was opened again and has
- * decided from the log what there is. Places taken before that are dead.
+ * Fault model: a batch that failed may be in the log or not, and a later sync that succeeds proves
+ * nothing about it (the kernel drops dirty pages after reporting an error once). So the first
+ * failure is the last write: those in the batch get `UNKNOWN`, those behind it and all that comes
+ * later `UNAVAILABLE`, until LevelDB was opened again and has decided from the log what there is.
+ * Places taken before that are dead.
  */
 import { JournalFault } from '@holdfast/journal'
 
-/** One batch: a sync of this size costs the device little more than a small one, and waiters behind it not much. */
+/**
+ * One batch: a sync of this size costs the device little more than a small one, and waiters behind
+ * it not much.
+ */
 export const batchBytesMax = 4 * 1024 * 1024
 /** All that waits, above the working set of the busiest host; more is refused as `UNAVAILABLE`. */
 export const queuedBytesMax = 128 * 1024 * 1024
@@ -32,7 +37,10 @@ export interface Fact {
   number: number
 }
 
-/** A place in the order of writes. What goes there may be decided later; all behind it waits until then. */
+/**
+ * A place in the order of writes. What goes there may be decided later; all behind it waits until
+ * then.
+ */
 export interface Place {
   /**
    * Fills the place with changes that become durable together; resolves when they are.
@@ -79,7 +87,8 @@ export class GroupWriter {
   }
 
   /**
-   * Takes the next place now, for a write that has to look first. When the work ends without a write the place is given up.
+   * Takes the next place now, for a write that has to look first. When the work ends without a
+   * write the place is given up.
    * @throws JournalFault `UNAVAILABLE`, `CLOSED`: nothing was done.
    */
   async inOrder<R>(work: (place: Place) => Promise<R>): Promise<R> {
@@ -100,7 +109,10 @@ export class GroupWriter {
     this.#assertTakes()
   }
 
-  /** After a failure, when LevelDB was opened again: takes writes again, in batches from this number on. */
+  /**
+   * After a failure, when LevelDB was opened again: takes writes again, in batches from this number
+   * on.
+   */
   resume({ nextBatch }: { nextBatch: number }): void {
     this.#nextBatch = nextBatch
     this.#failure = undefined

@@ -24,33 +24,51 @@ import { Rows } from './rows.ts'
 import { readWitness, Suspicions, Witness, type WitnessedFact } from './witness.ts'
 
 export interface LevelMetadataStoreOptions {
-  /** Directory of its own; made when missing. Holding the store is holding this directory exclusively. */
+  /**
+   * Directory of its own; made when missing. Holding the store is holding this directory
+   * exclusively.
+   */
   path: string
-  /** Accounts whose static facts are kept in memory, some 300 bytes each; others are read again. Default 20,000. */
+  /**
+   * Accounts whose static facts are kept in memory, some 300 bytes each; others are read again.
+   * Default 20,000.
+   */
   cachedAccounts?: number
   /**
-   * Told when a write failed and nothing is written any more, until LevelDB could be opened again (`onReopened`): the store tries by itself.
+   * Told when a write failed and nothing is written any more, until LevelDB could be opened again
+   * (`onReopened`): the store tries by itself.
    */
   onFailure?: (fault: JournalFault) => void
   onReopened?: () => void
-  /** Space kept in a file beside the rows for the time when the disk is full, bytes, a multiple of 1 MiB. Default 0. */
+  /**
+   * Space kept in a file beside the rows for the time when the disk is full, bytes, a multiple of 1
+   * MiB. Default 0.
+   */
   ballastBytes?: number
-  /** How often a store whose disk is full looks for space, ms; after other failures the longest time between two tries. Default 1,000. */
+  /**
+   * How often a store whose disk is full looks for space, ms; after other failures the longest time
+   * between two tries. Default 1,000.
+   */
   reopenEveryMs?: number
-  /** Stands between the store and the disk, for tests: fails or delays a batch instead of committing it. */
+  /**
+   * Stands between the store and the disk, for tests: fails or delays a batch instead of committing
+   * it.
+   */
   commit?: (changes: RowChange[], commit: () => Promise<void>) => Promise<void>
   /** Likewise for opening it again. */
   reopen?: (reopen: () => Promise<void>) => Promise<void>
   clock?: Clock
 }
 
-/** What opening LevelDB again may write: its log as a table, and the logs and lists of a new start. */
+/**
+ * What opening LevelDB again may write: its log as a table, and the logs and lists of a new start.
+ */
 const reopenBytes = 6 * 1024 * 1024
 /** The first pause after a failure that is not the disk's space; each one more is twice as long. */
 const reopenFirstMs = 50
 /**
- * Files that opening LevelDB again has open at once, and some for the others who lack them. As long as they cannot be had, reads go on from the
- * store as it is, which closing would end.
+ * Files that opening LevelDB again has open at once, and some for the others who lack them. As long
+ * as they cannot be had, reads go on from the store as it is, which closing would end.
  */
 const reopenFiles = 12
 /** Open again, and nothing was written for so long: what failed counts as over. */
@@ -125,10 +143,11 @@ export class LevelMetadataStore {
   }
 
   /**
-   * Opens or makes the store. What an earlier process acknowledged is there, or is noticed to be missing. On a full disk the ballast that it left
-   * is given back.
+   * Opens or makes the store. What an earlier process acknowledged is there, or is noticed to be
+   * missing. On a full disk the ballast that it left is given back.
    *
-   * @throws JournalFault `UNAVAILABLE` when another process holds the directory (the message names it) or a newer release wrote it;
+   * @throws JournalFault `UNAVAILABLE` when another process holds the directory (the message names
+   * it) or a newer release wrote it;
    *   `CORRUPT` when LevelDB cannot read it at all.
    */
   static async open(options: LevelMetadataStoreOptions): Promise<LevelMetadataStore> {
@@ -157,8 +176,9 @@ export class LevelMetadataStore {
   }
 
   /**
-   * Acknowledged batches that are known to be lost, over the whole life of the store. Above 0 no lookup may be concluded absent from the
-   * fact that it is not found: whoever deletes because a reference is missing must not.
+   * Acknowledged batches that are known to be lost, over the whole life of the store. Above 0 no
+   * lookup may be concluded absent from the fact that it is not found: whoever deletes because a
+   * reference is missing must not.
    */
   get lostBatches(): number {
     return this.#lostBatches
@@ -177,7 +197,9 @@ export class LevelMetadataStore {
     return isOver ? undefined : failing
   }
 
-  /** Writes what is queued, then lets go of the directory. Everything else is refused as `CLOSED`. */
+  /**
+   * Writes what is queued, then lets go of the directory. Everything else is refused as `CLOSED`.
+   */
   async close(): Promise<void> {
     this.#closing.abort()
     await this.#caring
@@ -246,8 +268,9 @@ export class LevelMetadataStore {
   }
 
   /**
-   * As a start of the process would do it: LevelDB decides from its log what there is and writes that into a table anew, the witness is compared,
-   * and what was decided in memory beyond it is forgotten.
+   * As a start of the process would do it: LevelDB decides from its log what there is and writes
+   * that into a table anew, the witness is compared, and what was decided in memory beyond it is
+   * forgotten.
    */
   async #reopened(): Promise<JournalFault | undefined> {
     try {
@@ -352,8 +375,9 @@ interface Inspected {
 }
 
 /**
- * Compares what the witness saw with what there is, and keeps for good what is missing. Opening moved LevelDB's log into tables, so what was
- * compared once need not be again: only batches behind the last comparison are judged.
+ * Compares what the witness saw with what there is, and keeps for good what is missing. Opening
+ * moved LevelDB's log into tables, so what was compared once need not be again: only batches behind
+ * the last comparison are judged.
  */
 async function inspect(rows: Rows, { path, store }: { path: string; store: Uint8Array }): Promise<Inspected> {
   const checked = await numberAt(rows, keys.meta('checked'))

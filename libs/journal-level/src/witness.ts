@@ -1,16 +1,19 @@
 /**
  * Who notices that the end of the log is gone.
  *
- * LevelDB opens without complaint when its write-ahead log is damaged: it drops the rest of the block, which may be
- * everything from there to the end. A hole shows in the chains of the accounts; a missing end takes static rows and rows
- * away together, and what is left is a sound store of a moment ago. So there is a second, small record of what was
- * acknowledged: after each synced batch, before anybody is answered, one entry (the batch's number and what its newest numbers
- * are) goes into the witness, without a sync of its own. And each batch leaves its number in one of 32,768 slots of the store. At opening, a
- * batch which the witness names and the slots lack was lost, and the entry says which accounts and counters it touched.
+ * LevelDB opens without complaint when its write-ahead log is damaged: it drops the rest of the
+ * block, which may be everything from there to the end. A hole shows in the chains of the accounts;
+ * a missing end takes static rows and rows away together, and what is left is a sound store of a
+ * moment ago. So there is a second, small record of what was acknowledged: after each synced batch,
+ * before anybody is answered, one entry (the batch's number and what its newest numbers are) goes
+ * into the witness, without a sync of its own. And each batch leaves its number in one of 32,768
+ * slots of the store. At opening, a batch which the witness names and the slots lack was lost, and
+ * the entry says which accounts and counters it touched.
  *
- * The witness survives the death of the process, not always that of the machine: it then lacks its own last entries and notices less, but
- * never accuses falsely, as an entry is written only when its batch is on disk. It is not a second log: it holds
- * digests and numbers, and nothing can be restored from it.
+ * The witness survives the death of the process, not always that of the machine: it then lacks its
+ * own last entries and notices less, but never accuses falsely, as an entry is written only when
+ * its batch is on disk. It is not a second log: it holds digests and numbers, and nothing can be
+ * restored from it.
  */
 import { hash } from 'node:crypto'
 import { write as writeFd } from 'node:fs'
@@ -19,7 +22,9 @@ import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import type { Fact } from './group-writer.ts'
 
-/** Two files take turns; together they always reach back further than the write-ahead log of 4 MiB. */
+/**
+ * Two files take turns; together they always reach back further than the write-ahead log of 4 MiB.
+ */
 const fileBytesMax = 8 * 1024 * 1024
 const fileNames = ['witness.0', 'witness.1'] as const
 /** A lack of descriptors is over after some batches; each try costs the batch a failed call. */
@@ -85,7 +90,10 @@ export class Witness {
     return witness
   }
 
-  /** Never fails: without its witness the store is as safe as before, it only notices less. What failed is tried again, with a new file. */
+  /**
+   * Never fails: without its witness the store is as safe as before, it only notices less. What
+   * failed is tried again, with a new file.
+   */
   async note(batch: number, facts: readonly Fact[]): Promise<void> {
     if (this.#ended || (this.#file === undefined && ++this.#missed < missedMax)) return
     const entry = encodeEntry(batch, newestOf(facts))
@@ -121,7 +129,10 @@ export class Witness {
   }
 }
 
-/** By descriptor: a batch waits for its entry, and what the file's own promises cost. A short write counts as a failed one. */
+/**
+ * By descriptor: a batch waits for its entry, and what the file's own promises cost. A short write
+ * counts as a failed one.
+ */
 function writeAll(fd: number, bytes: Buffer, position: number): Promise<void> {
   return new Promise((resolve, reject) => {
     writeFd(fd, bytes, 0, bytes.length, position, (error, count) => {
@@ -188,7 +199,10 @@ function entryAt(bytes: Buffer, at: number): Buffer | undefined {
   return whole ? entry : undefined
 }
 
-/** The last fact of each subject in a batch says it all. A batch of 4 MiB holds fewer than the 65,535 an entry can count. */
+/**
+ * The last fact of each subject in a batch says it all. A batch of 4 MiB holds fewer than the
+ * 65,535 an entry can count.
+ */
 function newestOf(facts: readonly Fact[]): Fact[] {
   const bySubject = new Map(facts.map((fact) => [fact.subject, fact]))
   return [...bySubject.values()]

@@ -1,5 +1,6 @@
 /**
- * Run under `ulimit -n 256`: writes until descriptors lack, gives them back, and tells what became of the store. One line of JSON.
+ * Run under `ulimit -n 256`: writes until descriptors lack, gives them back, and tells what became
+ * of the store. One line of JSON.
  *
  * Arguments: the store's directory.
  */

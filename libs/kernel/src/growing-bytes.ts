@@ -1,9 +1,9 @@
 /**
- * Bytes that come in pieces, gathered in one block. A list of the pieces would cost some 100 bytes for each, and a client chooses
- * how many it sends: 64 KiB in pieces of one byte would hold 7 MB.
+ * Bytes that come in pieces, gathered in one block. A list of the pieces would cost some 100 bytes
+ * for each, and a client chooses how many it sends: 64 KiB in pieces of one byte would hold 7 MB.
  *
- * The first piece gets a block of its own length, as most content comes in one. From the second on the block doubles, so that
- * appending costs constant time a byte.
+ * The first piece gets a block of its own length, as most content comes in one. From the second on
+ * the block doubles, so that appending costs constant time a byte.
  */
 export class GrowingBytes {
   #block: Buffer = empty

@@ -1,4 +1,7 @@
-/** Every secret of an installation, derived from one master secret that is made at the first start and never rotated. */
+/**
+ * Every secret of an installation, derived from one master secret that is made at the first start
+ * and never rotated.
+ */
 import { hkdfSync } from 'node:crypto'
 import { IdCodec } from './ids.ts'
 import { MailProofs } from './mail-proofs.ts'

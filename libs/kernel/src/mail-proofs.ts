@@ -1,6 +1,6 @@
 /**
- * What a mailed link carries beside the token: who asked for an account knows its token, only who reads the mail has the proof.
- * It belongs to one token and ends with it; nothing is stored.
+ * What a mailed link carries beside the token: who asked for an account knows its token, only who
+ * reads the mail has the proof. It belongs to one token and ends with it; nothing is stored.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 

@@ -27,8 +27,9 @@ export function signInMessage({ id, to, link }: SignInMail, { from }: { from: st
 }
 
 /**
- * The part as it is, with the link whole on its line, whoever reads the file. Composed by nodemailer, a line over 76 characters would become
- * quoted-printable, as the HTML part does. Its types do not know `raw` here.
+ * The part as it is, with the link whole on its line, whoever reads the file. Composed by
+ * nodemailer, a line over 76 characters would become quoted-printable, as the HTML part does. Its
+ * types do not know `raw` here.
  */
 function asIs(type: string, content: string): Readable {
   const part = `Content-Type: ${type}; charset=us-ascii\r\nContent-Transfer-Encoding: 7bit\r\n\r\n${content}`
@@ -40,7 +41,10 @@ export function reachesAnInbox(address: string): boolean {
   return !address.toLowerCase().endsWith('.invalid')
 }
 
-/** One plain address: no list, no group, no comment, no quoting, nothing that a header could be made of. */
+/**
+ * One plain address: no list, no group, no comment, no quoting, nothing that a header could be made
+ * of.
+ */
 export function isPlainAddress(address: string): boolean {
   return address.length <= 254 && /^[^\s"(),:;<>@[\\\]\p{Cc}]+@[^\s"(),:;<>@[\\\]\p{Cc}]+$/u.test(address)
 }

@@ -1,4 +1,7 @@
-/** What an operator may set, in one schema: name, default with unit and reason, meaning. Reading it is pure. */
+/**
+ * What an operator may set, in one schema: name, default with unit and reason, meaning. Reading it
+ * is pure.
+ */
 import { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'

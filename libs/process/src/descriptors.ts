@@ -1,6 +1,7 @@
 /**
- * File descriptors, divided before anything opens one. A process that has none left can neither accept nor write, so each user of them has a part that
- * the others cannot take: the stores, the admin host, and last the connections of users, which are the only part that strangers choose.
+ * File descriptors, divided before anything opens one. A process that has none left can neither
+ * accept nor write, so each user of them has a part that the others cannot take: the stores, the
+ * admin host, and last the connections of users, which are the only part that strangers choose.
  */
 import { readFileSync } from 'node:fs'
 import { StartFault } from './start-fault.ts'
@@ -30,11 +31,20 @@ export interface DescriptorBudget {
   warning: string | undefined
 }
 
-/** Node itself, its threads and timers, logs, locks, listeners, mails, names that are looked up; and some to spare. 54 to 57 are in use with stores. */
+/**
+ * Node itself, its threads and timers, logs, locks, listeners, mails, names that are looked up; and
+ * some to spare. 54 to 57 are in use with stores.
+ */
 const processDescriptors = 64
-/** LevelDB keeps at most 990 tables open and maps up to 1,000 of them, without descriptors; its log, lists and lock, and a compaction have some. */
+/**
+ * LevelDB keeps at most 990 tables open and maps up to 1,000 of them, without descriptors; its log,
+ * lists and lock, and a compaction have some.
+ */
 const metadataDescriptors = 24
-/** RocksDB's log, lists and tables: with 8 to 64 MiB of rows a table, enough for a catalogue of some GiB. */
+/**
+ * RocksDB's log, lists and tables: with 8 to 64 MiB of rows a table, enough for a catalogue of some
+ * GiB.
+ */
 const catalogueDescriptors = 64
 /** A probe, a scraper and an operator, with connections that are kept alive. */
 const adminDescriptors = 32
@@ -43,7 +53,10 @@ const clusterDescriptors = 128
 const extents = { least: 8, most: 512, descriptors: 2, share: 1 / 4 }
 /** With fewer a host is of no use. */
 const connectionsLeast = 16
-/** A browser opens six, a sync client four to eight: some ten people at a time. Below it a start warns. */
+/**
+ * A browser opens six, a sync client four to eight: some ten people at a time. Below it a start
+ * warns.
+ */
 const connectionsComfortable = 64
 /** About 20 KB each while they idle. */
 const connectionsMost = 4_096
@@ -109,7 +122,10 @@ const recommended = 4_096
 /** Where no limit can be read: what Linux and macOS give when nothing is said. */
 const unknownLimit = 1_024
 
-/** How many descriptors this process may have: the soft limit, which Node has raised as far as it may. */
+/**
+ * How many descriptors this process may have: the soft limit, which Node has raised as far as it
+ * may.
+ */
 export function descriptorLimit(): number {
   return limitOfProc() ?? limitOfReport() ?? unknownLimit
 }

@@ -44,7 +44,10 @@ async function addressesOf(host: string): Promise<string[]> {
   return [...new Set(found.map(({ address }) => address))]
 }
 
-/** Hands the connections to another address over to the host's one server, which bounds and counts them. */
+/**
+ * Hands the connections to another address over to the host's one server, which bounds and counts
+ * them.
+ */
 function serverBeside(app: FastifyInstance): Server {
   return createServer({ allowHalfOpen: true, noDelay: true }, (socket) =>
     app.server.emit('connection', socket),
@@ -56,7 +59,10 @@ async function bound(server: Server, address: { host: string; port: number }): P
   await once(server, 'listening')
 }
 
-/** In an operator's words why the address cannot be had. @returns undefined where the error is another one */
+/**
+ * In an operator's words why the address cannot be had.
+ * @returns undefined where the error is another one
+ */
 export function addressFault(error: unknown, { name, host, port }: Listener): StartFault | undefined {
   const reasons: Record<string, string> = {
     EADDRINUSE: 'is taken by another program',

@@ -5,8 +5,9 @@ import { join } from 'node:path'
 const forOthers = 0o077
 
 /**
- * From now on every file that this process makes, in whatever library, is readable by its user alone; what lies in the directory already is
- * made so, and the directory itself. Links are not followed.
+ * From now on every file that this process makes, in whatever library, is readable by its user
+ * alone; what lies in the directory already is made so, and the directory itself. Links are not
+ * followed.
  *
  * @returns paths that could not be changed, because they belong to another user; at most 10 of them
  */

@@ -1,6 +1,7 @@
 /**
- * A storage node: its own store behind the rules of its placement groups, and able to fetch copies from others. What the network serves, what
- * an upload host in the same process writes to, and what pulling, scrubbing and read-through fetch into.
+ * A storage node: its own store behind the rules of its placement groups, and able to fetch copies
+ * from others. What the network serves, what an upload host in the same process writes to, and what
+ * pulling, scrubbing and read-through fetch into.
  */
 import {
   type BlobFacts,
@@ -26,7 +27,10 @@ export interface LocalNodeOptions {
   store: NodeStore
   groups: NodeGroups
   peers: Peers
-  /** Copies fetched at once; more wait, at most `fetchesWaitingMax`. Default 8: enough for a WAN line, little memory. */
+  /**
+   * Copies fetched at once; more wait, at most `fetchesWaitingMax`. Default 8: enough for a WAN
+   * line, little memory.
+   */
   fetchesMax?: number
 }
 
@@ -58,8 +62,8 @@ export class LocalNode implements StorageNode {
   }
 
   /**
-   * While there is a reason, nobody pulls from here: the node was away for longer than tombstones are kept, so what it holds may have been
-   * deleted everywhere else.
+   * While there is a reason, nobody pulls from here: the node was away for longer than tombstones
+   * are kept, so what it holds may have been deleted everywhere else.
    */
   set unverified(reason: string | undefined) {
     this.#unverified = reason
@@ -105,11 +109,13 @@ export class LocalNode implements StorageNode {
   }
 
   /**
-   * Brings a copy here, checked whole and synced; at once when a whole one is here. A damaged one is replaced when the new one is synced.
-   * Single-flight: several who want one copy share its fetch, and its sources; so none of them can break it off.
+   * Brings a copy here, checked whole and synced; at once when a whole one is here. A damaged one
+   * is replaced when the new one is synced. Single-flight: several who want one copy share its
+   * fetch, and its sources; so none of them can break it off.
    *
    * @param from nodes in the order in which to try them; one goes on where another broke off.
-   * @throws BlobFault `NOT_FOUND` when none of them has it, `CORRUPT` when none has it whole, `FULL`, `UNAVAILABLE`.
+   * @throws BlobFault `NOT_FOUND` when none of them has it, `CORRUPT` when none has it whole,
+   * `FULL`, `UNAVAILABLE`.
    */
   fetch(blob: BlobFacts, from: readonly string[], options: { pinMs: number }): Promise<BlobFacts> {
     const key = copyKey(blob)
@@ -181,7 +187,10 @@ export class LocalNode implements StorageNode {
     return restoreCopy(this.#store, blob, bytes, { pinMs, source: from.join(', ') })
   }
 
-  /** Another copy of the content in this store; the copy itself elsewhere; other copies of the content there. */
+  /**
+   * Another copy of the content in this store; the copy itself elsewhere; other copies of the
+   * content there.
+   */
   async *#holders(from: readonly string[], blob: BlobFacts): AsyncIterable<Holder> {
     yield* otherCopies(this.id, this.#store, blob)
     const nodes = from.flatMap((id) => {
@@ -212,7 +221,10 @@ export class LocalNode implements StorageNode {
   }
 }
 
-/** Whole copies of the same content under other names, as holders of this one: the same id says the same bytes. */
+/**
+ * Whole copies of the same content under other names, as holders of this one: the same id says the
+ * same bytes.
+ */
 async function* otherCopies(
   id: string,
   node: Pick<StorageNode, 'find' | 'read'>,

@@ -5,7 +5,10 @@ import { type GroupView, nodesOf } from './placement-groups.ts'
 /** Nodes outside of the copy's group that are asked for the same content under another name. */
 const strangersMax = 16
 
-/** Who may have whole bytes for a damaged copy: its group's nodes, then others of the region, which may have the content from another upload. */
+/**
+ * Who may have whole bytes for a damaged copy: its group's nodes, then others of the region, which
+ * may have the content from another upload.
+ */
 export function repairSources(
   copy: BlobFacts,
   { self, region, groups, peers }: { self: string; region: string; groups: GroupView; peers: Peers },

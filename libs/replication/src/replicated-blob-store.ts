@@ -1,14 +1,18 @@
 /**
  * The storage nodes of a region as one blob store, for the frontends that take uploads.
  *
- * An upload takes a writable placement group of its region. Its bytes go to W members as they arrive, the one in this process first; a
- * member that breaks is left out, the upload goes on, and before the reply the finished copy is brought from node to node to another
- * member: in the region, or elsewhere when none is left. What is acknowledged has W synced copies, however they came.
+ * An upload takes a writable placement group of its region. Its bytes go to W members as they
+ * arrive, the one in this process first; a member that breaks is left out, the upload goes on, and
+ * before the reply the finished copy is brought from node to node to another member: in the region,
+ * or elsewhere when none is left. What is acknowledged has W synced copies, however they came.
  *
- * Dedup looks only at groups of this region, and drops the stage only after W members of the known copy's group answered a pin, which says that
- * the copy is whole on their disks; each of them serialises pins and deletions. Otherwise the stage becomes a new incarnation. All bytes are always read.
+ * Dedup looks only at groups of this region, and drops the stage only after W members of the known
+ * copy's group answered a pin, which says that the copy is whole on their disks; each of them
+ * serialises pins and deletions. Otherwise the stage becomes a new incarnation. All bytes are
+ * always read.
  *
- * Nothing in here is kept when the process ends: groups and peers are views of others, stages are swept by their nodes.
+ * Nothing in here is kept when the process ends: groups and peers are views of others, stages are
+ * swept by their nodes.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -49,11 +53,20 @@ export interface ReplicatedBlobStoreOptions {
   log?: { warn(facts: object, message: string): void }
 }
 
-/** Nodes of the region that are asked for known content; in larger regions some duplicates are stored twice. */
+/**
+ * Nodes of the region that are asked for known content; in larger regions some duplicates are
+ * stored twice.
+ */
 const dedupNodesMax = 16
-/** Damaged copies that nodes are asked to replace at a time. Each is one call that waits; more are left to the nodes' scrubbers. */
+/**
+ * Damaged copies that nodes are asked to replace at a time. Each is one call that waits; more are
+ * left to the nodes' scrubbers.
+ */
 const repairsMax = 64
-/** Placements tried before an upload is refused: one for old groups, one for a node that failed while they were read. */
+/**
+ * Placements tried before an upload is refused: one for old groups, one for a node that failed
+ * while they were read.
+ */
 const placementAttempts = 3
 
 export class ReplicatedBlobStore implements BlobStore {
@@ -75,7 +88,10 @@ export class ReplicatedBlobStore implements BlobStore {
     }
   }
 
-  /** @throws BlobFault `UNAVAILABLE` when no member of any writable group takes uploads, `FULL` when all are full. */
+  /**
+   * @throws BlobFault `UNAVAILABLE` when no member of any writable group takes uploads, `FULL` when
+   * all are full.
+   */
   async stage(options: { expectedBytes?: number; signal?: AbortSignal } = {}): Promise<BlobStage> {
     this.#assertOpen()
     if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the upload was aborted before it began')
@@ -166,7 +182,8 @@ export class ReplicatedBlobStore implements BlobStore {
   }
 
   /**
-   * Deletes at every member that can be reached and does not keep it by a pin; the others' own collectors come to it later.
+   * Deletes at every member that can be reached and does not keep it by a pin; the others' own
+   * collectors come to it later.
    * @throws BlobFault when no member answers.
    */
   async delete(blob: BlobName): Promise<'deleted' | 'pinned'> {
@@ -179,7 +196,10 @@ export class ReplicatedBlobStore implements BlobStore {
     return 'deleted'
   }
 
-  /** Every copy once, of all groups of this region. Asks earlier nodes about each copy of later ones: for reconciliation of small regions. */
+  /**
+   * Every copy once, of all groups of this region. Asks earlier nodes about each copy of later
+   * ones: for reconciliation of small regions.
+   */
   async *inventory(): AsyncIterable<BlobFacts> {
     this.#assertOpen()
     const groups = this.#regionGroups()
@@ -199,8 +219,8 @@ export class ReplicatedBlobStore implements BlobStore {
   }
 
   /**
-   * Blobs and bytes are those of the fullest node, a lower bound for the region; stages are the ones of this process; writable when some group
-   * has W members that take uploads.
+   * Blobs and bytes are those of the fullest node, a lower bound for the region; stages are the
+   * ones of this process; writable when some group has W members that take uploads.
    */
   async usage(): Promise<BlobStoreUsage> {
     this.#assertOpen()
@@ -243,7 +263,10 @@ export class ReplicatedBlobStore implements BlobStore {
 
   // ---- uploads
 
-  /** A writable group with as many living members as can be had; the one with this process's node, then the one with the most room. */
+  /**
+   * A writable group with as many living members as can be had; the one with this process's node,
+   * then the one with the most room.
+   */
   #chooseGroup(tried: ReadonlySet<number>): PlacementGroup | undefined {
     const { peers, localNode, freeBytesOf } = this.#options
     const isUp = (id: string) => id === localNode || peers.isAlive(id)
@@ -329,7 +352,10 @@ export class ReplicatedBlobStore implements BlobStore {
     return stage
   }
 
-  /** A copy of this content in the region that W members of its group have just pinned, each of them whole on its disk. */
+  /**
+   * A copy of this content in the region that W members of its group have just pinned, each of them
+   * whole on its disk.
+   */
   async #known(id: Uint8Array, pinMs: number): Promise<Known> {
     const members = this.#regionGroups().flatMap(({ members }) => members)
     const nodes = this.#nearest(members).slice(0, dedupNodesMax)
@@ -346,7 +372,8 @@ export class ReplicatedBlobStore implements BlobStore {
       const group = this.#options.groups.get(copy.placementGroup ?? 0)
       if (group?.region !== this.#options.region || tried.has(hex(copy.incarnation))) continue
       tried.add(hex(copy.incarnation))
-      // Such a pin may have to read, and is given the time: so a node that just did not answer is not asked.
+      // Such a pin may have to read, and is given the time: so a node that just did not answer is
+      // not asked.
       const members = group.members.filter((member) => !deaf.has(member))
       const pins = await this.#pinAt(group, members, copy, { ttlMs: pinMs, whole: true })
       if (pins.pinned.length >= quorumOf(group)) return { copy, refused }
@@ -356,8 +383,8 @@ export class ReplicatedBlobStore implements BlobStore {
   }
 
   /**
-   * Has nodes replace the damaged copies that an upload came upon. Nobody waits for it, and what fails, or is too much at once, the nodes' scrubbers
-   * do later.
+   * Has nodes replace the damaged copies that an upload came upon. Nobody waits for it, and what
+   * fails, or is too much at once, the nodes' scrubbers do later.
    */
   #repair(refused: readonly RefusedCopy[], holders: readonly string[]): void {
     for (const { copy, by, whole } of refused)
@@ -469,7 +496,10 @@ function orderOf(holders: readonly NodeHolder[], id: string): number {
   return at < 0 ? holders.length : at
 }
 
-/** The answer, or the fault in its place: one node's failure is a fact among others. Anything else is a mistake of ours, and thrown. */
+/**
+ * The answer, or the fault in its place: one node's failure is a fact among others. Anything else
+ * is a mistake of ours, and thrown.
+ */
 export async function answerOf<T>(call: Promise<T>): Promise<T | BlobFault> {
   try {
     return await call

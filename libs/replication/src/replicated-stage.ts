@@ -190,7 +190,10 @@ export class ReplicatedStage implements BlobStage {
     }
   }
 
-  /** Brings the finished copy to other members until there are W. @throws BlobFault `UNAVAILABLE` when there are not so many. */
+  /**
+   * Brings the finished copy to other members until there are W.
+   * @throws BlobFault `UNAVAILABLE` when there are not so many.
+   */
   async #copyOn(
     facts: BlobFacts,
     holders: { id: string; node: StorageNode }[],

@@ -1,4 +1,7 @@
-/** Keeping copies: scrub, read-through, draining, lost nodes, collecting, absence, and what `servers` says. */
+/**
+ * Keeping copies: scrub, read-through, draining, lost nodes, collecting, absence, and what
+ * `servers` says.
+ */
 import { type BlobFacts, BlobFault, type BlobName, Collector, Scrubber } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'

@@ -1,7 +1,8 @@
 /**
- * Random histories under seeds: uploads of known and new content, references that come and go, collectors, pulls, scrubs, crashes, cut
- * nodes and rotten bits, in any order. What was acknowledged and is referenced can be read at every moment in which its group has enough
- * nodes, and is whole at two nodes in the end. Each planted fault breaks that within a few hundred seeds.
+ * Random histories under seeds: uploads of known and new content, references that come and go,
+ * collectors, pulls, scrubs, crashes, cut nodes and rotten bits, in any order. What was
+ * acknowledged and is referenced can be read at every moment in which its group has enough nodes,
+ * and is whole at two nodes in the end. Each planted fault breaks that within a few hundred seeds.
  */
 import {
   type BlobFacts,
@@ -24,7 +25,10 @@ const seeds = 300
 
 type Plant = 'positions are reused' | 'deletions travel' | 'dedup without pins' | 'old answers are acted upon'
 
-/** What a fault needs to show. The daily comparison mends much: some have to be found before, by how many nodes hold a copy then. */
+/**
+ * What a fault needs to show. The daily comparison mends much: some have to be found before, by how
+ * many nodes hold a copy then.
+ */
 const favoured: Record<Plant, { steps: readonly string[]; before?: number; nodes?: readonly string[] }> = {
   'positions are reused': { steps: ['upload', 'pull', 'crash'], before: 3 },
   'deletions travel': {
@@ -90,7 +94,10 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
 
   const replicators = new Map<string, Replicator>()
   const collectors = new Map<string, Collector>()
-  /** When the pass under way began: all that a collector knows of the time that does not notice how long it takes. */
+  /**
+   * When the pass under way began: all that a collector knows of the time that does not notice how
+   * long it takes.
+   */
   let passAt = 0
   let beforeDelete: (() => Promise<void>) | undefined
   const startNode = (id: string) => {
@@ -230,10 +237,12 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
     }).pass()
 
   try {
-    // Each seed prefers some steps and leaves out others: faults that need one thing often and another never are found sooner.
+    // Each seed prefers some steps and leaves out others: faults that need one thing often and
+    // another never are found sooner.
     const mix = Object.values(steps).flatMap((step) => Array.from({ length: pick([0, 1, 2, 6]) }, () => step))
     const often = wanted.flatMap((name) => Array.from({ length: 5 }, () => steps[name]!))
-    // With marks from the beginning: the first look at another node is a comparison, which mends as the daily one does.
+    // With marks from the beginning: the first look at another node is a comparison, which mends as
+    // the daily one does.
     for (const id of names)
       for (const source of names) if (id !== source) await replicators.get(id)!.round(source)
     for (let step = 0; step < stepsPerRun; step++)

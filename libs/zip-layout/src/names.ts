@@ -2,7 +2,8 @@
  * Names inside an archive: what a tree calls its items, made safe to unpack anywhere.
  *
  * Windows refuses `<>:"/\|?*`, control characters, device names (also with an extension) and drops trailing dots and spaces;
- * Linux refuses names over 255 bytes; Windows and macOS do not tell `A` from `a`. Direction marks make `exe.txt` of `txt.exe`.
+ * Linux refuses names over 255 bytes; Windows and macOS do not tell `A` from `a`. Direction marks
+ * make `exe.txt` of `txt.exe`.
  */
 
 /** The longest component that every common file system takes, bytes of UTF-8. */
@@ -14,7 +15,10 @@ const unsafe = /[\u0000-\u001f\u007f-\u009f<>:"/\\|?*]/g
 const directions = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
 const device = /^(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?: *\.|$)/i
 
-/** What makes a name be shown in another order than it is. For names on their way out; stored ones stay as they were sent. */
+/**
+ * What makes a name be shown in another order than it is. For names on their way out; stored ones
+ * stay as they were sent.
+ */
 export function withoutDirections(name: string): string {
   return name.replace(directions, '_')
 }
@@ -30,8 +34,9 @@ export function cleanName(name: string): string {
 const sliceNames = 1_024
 
 /**
- * Clean names of the children of one folder, no two of them equal without case. The first to bear a name keeps it, later ones
- * become `name (2).ext`; a name that was `name (2).ext` to begin with is never taken from its owner. Linear in the number of names.
+ * Clean names of the children of one folder, no two of them equal without case. The first to bear a
+ * name keeps it, later ones become `name (2).ext`; a name that was `name (2).ext` to begin with is
+ * never taken from its owner. Linear in the number of names.
  */
 export function* uniqueNames(names: readonly string[]): Generator<void, string[]> {
   const taken = new Set<string>()
@@ -77,14 +82,20 @@ function firstBytes(text: string, bytes: number): string {
   return withoutLooseEnd(text.slice(0, read))
 }
 
-/** `_` for the dots and spaces at its end. By hand: an expression that is anchored at the end alone takes quadratic time. */
+/**
+ * `_` for the dots and spaces at its end. By hand: an expression that is anchored at the end alone
+ * takes quadratic time.
+ */
 function withoutLooseEnd(text: string): string {
   let end = text.length
   while (end > 0 && (text[end - 1] === '.' || text[end - 1] === ' ')) end--
   return end === text.length ? text : `${text.slice(0, end)}_`
 }
 
-/** Coarser than any file system's idea of "the same name": a needless number is harmless, a lost file is not. */
+/**
+ * Coarser than any file system's idea of "the same name": a needless number is harmless, a lost
+ * file is not.
+ */
 function foldCase(name: string): string {
   return name.normalize('NFC').toUpperCase().toLowerCase().normalize('NFC')
 }

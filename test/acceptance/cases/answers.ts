@@ -1,4 +1,7 @@
-/** What holds for every answer: the envelope, bodies and their conversions, methods, slashes, CORS, input that nobody should send. */
+/**
+ * What holds for every answer: the envelope, bodies and their conversions, methods, slashes, CORS,
+ * input that nobody should send.
+ */
 import assert from 'node:assert/strict'
 import { rawExchange } from '../http.ts'
 import { cases } from '../suite.ts'

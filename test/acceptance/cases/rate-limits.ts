@@ -1,4 +1,7 @@
-/** On an instance of its own, whose limits are as they come. Every case calls from addresses of its own. */
+/**
+ * On an instance of its own, whose limits are as they come. Every case calls from addresses of its
+ * own.
+ */
 import assert from 'node:assert/strict'
 import type { Answer } from '../answer.ts'
 import { mailsTo } from '../mails.ts'

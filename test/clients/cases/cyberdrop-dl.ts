@@ -1,4 +1,6 @@
-/** cyberdrop-dl-patched: a command that downloads what is behind links, with few calls at a time. */
+/**
+ * cyberdrop-dl-patched: a command that downloads what is behind links, with few calls at a time.
+ */
 import assert from 'node:assert/strict'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'

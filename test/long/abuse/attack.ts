@@ -1,4 +1,7 @@
-/** What an attack is: a name, what it prepares, what it sends, and what must hold besides the common limits. */
+/**
+ * What an attack is: a name, what it prepares, what it sends, and what must hold besides the common
+ * limits.
+ */
 import type { Account, World } from '../../acceptance/world.ts'
 import type { Standalone } from '../../support/standalone.ts'
 import type { Hostile } from './hostile.ts'
@@ -17,8 +20,8 @@ export interface Attack {
   /** Longer or shorter than the others, seconds. */
   seconds?: number
   /**
-   * What the sink cannot stand in for: the attack is no traffic. Then there is no reference, and what the users
-   * wait for meanwhile is told but not judged, as it is not a stranger who did it.
+   * What the sink cannot stand in for: the attack is no traffic. Then there is no reference, and
+   * what the users wait for meanwhile is told but not judged, as it is not a stranger who did it.
    */
   byOperator?: boolean
   /** Needs a network namespace, where any IPv6 address is the machine's own. */

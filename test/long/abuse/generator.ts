@@ -1,4 +1,7 @@
-/** The process that one attack runs in. It is told by its parent what to send where, and when to end. */
+/**
+ * The process that one attack runs in. It is told by its parent what to send where, and when to
+ * end.
+ */
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Prepared, Target } from './attack.ts'

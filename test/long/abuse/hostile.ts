@@ -1,6 +1,7 @@
 /**
- * What attack programs are made of: raw sockets that swallow every error, and counts. The generator shares the
- * machine with the service, so nothing here parses more than the first line of an answer.
+ * What attack programs are made of: raw sockets that swallow every error, and counts. The generator
+ * shares the machine with the service, so nothing here parses more than the first line of an
+ * answer.
  */
 import { connect, type Socket } from 'node:net'
 import { setTimeout as after } from 'node:timers/promises'
@@ -9,7 +10,9 @@ import type { Listener, Prepared, Target } from './attack.ts'
 export interface Opening {
   /** Local address; several addresses look like several clients. */
   from?: string
-  /** `count` reads everything and counts status codes, `drop` reads everything, `none` never reads. */
+  /**
+   * `count` reads everything and counts status codes, `drop` reads everything, `none` never reads.
+   */
   answers?: 'count' | 'drop' | 'none'
 }
 
@@ -81,7 +84,10 @@ export class Hostile {
     return socket
   }
 
-  /** Writes and waits until the system has taken it; false when the connection is gone or the attack is over. */
+  /**
+   * Writes and waits until the system has taken it; false when the connection is gone or the attack
+   * is over.
+   */
   write(socket: Socket, bytes: string | Buffer): Promise<boolean> {
     if (!this.on || socket.destroyed) return Promise.resolve(false)
     return new Promise((resolve) => {

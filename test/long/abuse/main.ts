@@ -1,6 +1,7 @@
 /**
- * The abuse table: `npm run test:long -- --only abuse [--attack <words>]… [--seconds 8]`. Each attack runs against a service of its own
- * beside three ordinary users. Prints a line an attack, the table, and `N held, M failed`; the exit code says whether all held.
+ * The abuse table: `npm run test:long -- --only abuse [--attack <words>]… [--seconds 8]`. Each
+ * attack runs against a service of its own beside three ordinary users. Prints a line an attack,
+ * the table, and `N held, M failed`; the exit code says whether all held.
  */
 import { commandLine, headOf } from '../../../infra/command-line.ts'
 import { attacks } from './attacks.ts'

@@ -5,7 +5,10 @@ import type { Sample } from './users.ts'
 export const limits = {
   /** Others' p99 above their normal p99. */
   latencyMs: 250,
-  /** Where others use the machine: what they do in the seconds of an attack alone adds more than half a second. */
+  /**
+   * Where others use the machine: what they do in the seconds of an attack alone adds more than
+   * half a second.
+   */
   lenientLatencyMs: 5_000,
   rssBytes: 200 * 1024 * 1024,
   recoveryMs: 5_000,
@@ -70,8 +73,8 @@ export interface Row {
 
 export interface Judging {
   /**
-   * For machines that others use, too: the reference counts as normal where it is higher, and where normal is more than what
-   * an attack may add, times are told and not judged.
+   * For machines that others use, too: the reference counts as normal where it is higher, and where
+   * normal is more than what an attack may add, times are told and not judged.
    */
   lenient: boolean
   latencyJudged: boolean
@@ -116,8 +119,8 @@ export function rowOf(measured: Measured, { lenient, latencyJudged }: Judging): 
 }
 
 /**
- * The last moment after the attack when something was not yet as before: a call that was late, or descriptors above
- * what they were. The end of the attack when there was none.
+ * The last moment after the attack when something was not yet as before: a call that was late, or
+ * descriptors above what they were. The end of the attack when there was none.
  */
 export function lastTroubleMs({
   samples,

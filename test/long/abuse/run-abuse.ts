@@ -1,6 +1,7 @@
 /**
- * Plays each attack against a service of its own, beside three ordinary users, and measures what it costs them. The
- * service has 1,024 descriptors, a heap of 512 MiB and every setting as it comes, rate limits included.
+ * Plays each attack against a service of its own, beside three ordinary users, and measures what it
+ * costs them. The service has 1,024 descriptors, a heap of 512 MiB and every setting as it comes,
+ * rate limits included.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -243,7 +244,8 @@ async function readingOf(pid: number | undefined): Promise<Reading> {
     readFile(`/proc/${pid}/stat`, 'utf8'),
   ])
   const pages = Number(memory.split(' ')[1])
-  // The name in parentheses may hold spaces; time in user mode and in the kernel are the 14th and 15th field.
+  // The name in parentheses may hold spaces; time in user mode and in the kernel are the 14th and
+  // 15th field.
   const [user = 0, system = 0] = stat
     .slice(stat.lastIndexOf(')') + 2)
     .split(' ')

@@ -1,6 +1,6 @@
 /**
- * A listener that does nothing: it answers every head with the shortest `ok`. The same attack on it shows what the
- * users lose to the generator and the kernel alone, without any work of the service.
+ * A listener that does nothing: it answers every head with the shortest `ok`. The same attack on it
+ * shows what the users lose to the generator and the kernel alone, without any work of the service.
  */
 import { createServer, type Server } from 'node:net'
 import type { Target } from './attack.ts'

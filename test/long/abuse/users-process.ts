@@ -1,5 +1,6 @@
 /**
- * The ordinary users, in a process of their own, so that nothing but the service delays them. Its parent asks:
+ * The ordinary users, in a process of their own, so that nothing but the service delays them. Its
+ * parent asks:
  * `begin` starts them, `tell` answers what they have seen so far, `end` lets them finish their calls, `verify`
  * looks for everything that was acknowledged. Each is answered when it is done.
  */

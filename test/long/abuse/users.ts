@@ -1,8 +1,8 @@
 /**
- * An ordinary user: uploads, lists, downloads, makes folders, opens somebody's protected folder, and checks every
- * byte and every acknowledged change. Calls are due at fixed moments whatever happened to the earlier ones, and a
- * call's latency counts from the moment it was due until its success: a service that stands still for two seconds
- * has made forty calls late, not one.
+ * An ordinary user: uploads, lists, downloads, makes folders, opens somebody's protected folder,
+ * and checks every byte and every acknowledged change. Calls are due at fixed moments whatever
+ * happened to the earlier ones, and a call's latency counts from the moment it was due until its
+ * success: a service that stands still for two seconds has made forty calls late, not one.
  */
 import { createHash } from 'node:crypto'
 import http from 'node:http'
@@ -135,7 +135,8 @@ export class User {
     const [kind, work] = this.#draw(number)
     let refused = 0
     for (;;) {
-      // What could not even be sent in time, because everything before it stood still, is given up too.
+      // What could not even be sent in time, because everything before it stood still, is given up
+      // too.
       const waitMs = Date.now() > dueMs + givenUpMs ? Infinity : await this.#try(work)
       if (waitMs === undefined || Date.now() + waitMs > dueMs + givenUpMs) {
         const doneMs = waitMs === undefined ? Date.now() : dueMs + givenUpMs
@@ -167,7 +168,10 @@ export class User {
     return ['download', () => this.#download(file)]
   }
 
-  /** @returns how long to wait before the next try; undefined: it succeeded, or trying again makes no sense. */
+  /**
+   * @returns how long to wait before the next try; undefined: it succeeded, or trying again makes
+   * no sense.
+   */
   async #try(work: () => Promise<number | undefined>): Promise<number | undefined> {
     try {
       return await work()
@@ -268,7 +272,8 @@ export class User {
       known = true,
     }: { method?: string; body?: Buffer; type?: string; known?: boolean } = {},
   ): Promise<Answer> {
-    // One call in four comes by a connection of its own, as from a browser's new tab: those must get in, too.
+    // One call in four comes by a connection of its own, as from a browser's new tab: those must
+    // get in, too.
     const fresh = this.#random.chance(0.25)
     return new Promise((resolve, reject) => {
       const call = http.request(url, {

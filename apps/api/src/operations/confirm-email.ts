@@ -7,8 +7,9 @@ import { accountPath, refuseOtherAccount } from '../own-account.ts'
 import type { ApiParts } from '../parts.ts'
 
 /**
- * The first sign-in by a mailed link. Who asked for the account knows its token and may not own the address: so the token alone
- * confirms nothing, and it is replaced unless the owner says that a program of theirs goes on with it.
+ * The first sign-in by a mailed link. Who asked for the account knows its token and may not own the
+ * address: so the token alone confirms nothing, and it is replaced unless the owner says that a
+ * program of theirs goes on with it.
  */
 export function confirmEmail(app: FastifyInstance, parts: ApiParts) {
   serve(app, parts, {

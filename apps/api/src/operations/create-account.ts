@@ -1,7 +1,8 @@
 /**
- * Accounts are made without a token. A guest's id is new; with an address the lookups decide which account it belongs to, first
- * come first served, before the account is made. Whoever died between the two left a claim whose account does not exist yet: the
- * next attempt makes the account under the claimed id.
+ * Accounts are made without a token. A guest's id is new; with an address the lookups decide which
+ * account it belongs to, first come first served, before the account is made. Whoever died between
+ * the two left a claim whose account does not exist yet: the next attempt makes the account under
+ * the claimed id.
  */
 import { createHmac, randomBytes } from 'node:crypto'
 import { clientAddress, mailboxOf, networkOf, ok, parseEmail, Refusal, refined } from '@holdfast/http-kit'
@@ -12,7 +13,10 @@ import { type Call, viewOf } from '../call.ts'
 import { idempotencyKeyOf, serve } from '../operation.ts'
 import type { ApiParts } from '../parts.ts'
 
-/** Keys of this length cannot be somebody else's by chance; shorter ones count within one network only. */
+/**
+ * Keys of this length cannot be somebody else's by chance; shorter ones count within one network
+ * only.
+ */
 const unguessableKeyLength = 16
 
 /** What `parseEmail` takes: plain addresses, no route to a guest. */
@@ -54,7 +58,10 @@ export function createAccount(app: FastifyInstance, parts: ApiParts) {
   })
 }
 
-/** Born here; with an Idempotency-Key a retry finds the same account, also one that comes by another region's host. */
+/**
+ * Born here; with an Idempotency-Key a retry finds the same account, also one that comes by another
+ * region's host.
+ */
 function proposedId({ parts, request }: Call): AccountId {
   const { region, regions } = parts.settings
   const key = idempotencyKeyOf(request)
@@ -72,7 +79,10 @@ async function claim(parts: ApiParts, email: string, proposed: AccountId): Promi
   return accountId
 }
 
-/** @throws Refusal error-email when the address has its account already, which then gets its sign-in link */
+/**
+ * @throws Refusal error-email when the address has its account already, which then gets its sign-in
+ * link
+ */
 async function create(call: Call, accountId: AccountId, email: string | undefined) {
   try {
     const result = await call.askAccount(
@@ -102,8 +112,8 @@ async function exists(call: Call, accountId: AccountId): Promise<boolean> {
 }
 
 /**
- * Every address that is named here is mailed to, known or not: so both answer alike when a budget is spent. Drawn before anything
- * is asked, so that requests at one time cannot all pass.
+ * Every address that is named here is mailed to, known or not: so both answer alike when a budget
+ * is spent. Drawn before anything is asked, so that requests at one time cannot all pass.
  *
  * @throws Refusal error-rateLimit
  */

@@ -14,8 +14,9 @@ import type { ApiParts } from '../parts.ts'
 import { presentContent } from '../presenting.ts'
 
 /**
- * Download links as clients and older pages make them. An account that may read the file is led to its bytes on the download host,
- * by a link that needs no token of its own; everybody else to the page of the content. A name behind the id is only for people.
+ * Download links as clients and older pages make them. An account that may read the file is led to
+ * its bytes on the download host, by a link that needs no token of its own; everybody else to the
+ * page of the content. A name behind the id is only for people.
  */
 export function downloadWeb(app: FastifyInstance, parts: ApiParts) {
   for (const url of ['/download/web/:id', '/download/web/:id/*']) {
@@ -45,7 +46,10 @@ async function placeOf(asking: Asking): Promise<string> {
   return (await linkOf(asking, id)) ?? page(await pageOf(asking, id))
 }
 
-/** The file's link for the account of the token or cookie; undefined when there is none, or it may not read the file. */
+/**
+ * The file's link for the account of the token or cookie; undefined when there is none, or it may
+ * not read the file.
+ */
 async function linkOf(asking: Asking, id: string): Promise<string | undefined> {
   const signedIn = await signedInBy(asking)
   if (signedIn === undefined) return undefined

@@ -42,7 +42,8 @@ export function searchContents(app: FastifyInstance, parts: ApiParts) {
     async handle(call, input) {
       const contentId = await call.contentNamed(input.contentId)
       const password = input.password || undefined
-      // What lies behind a password shows by its hits: every try on another's folder counts as a guess.
+      // What lies behind a password shows by its hits: every try on another's folder counts as a
+      // guess.
       if (password !== undefined && !call.owns(contentId)) {
         await call.authenticate()
         await call.guesses.wrong('password')

@@ -7,7 +7,10 @@ import { contentPath, itemAnswer, pageAnswer } from '../schemas.ts'
 /** Visitors, and owners of every tier. */
 export const pagesDoor = { name: 'webContents', token: 'optional' } as const
 
-/** What the pages read: visitors, and owners of every tier. The answer is that of `GET /contents/{contentId}`. */
+/**
+ * What the pages read: visitors, and owners of every tier. The answer is that of `GET
+ * /contents/{contentId}`.
+ */
 export function webContents(app: FastifyInstance, parts: ApiParts) {
   serve(app, parts, {
     ...pagesDoor,

@@ -1,4 +1,7 @@
-/** A random load on a store over a crash machine, what it was answered and when; and the check of a state against that. */
+/**
+ * A random load on a store over a crash machine, what it was answered and when; and the check of a
+ * state against that.
+ */
 import {
   type BlobFacts,
   type BlobFault,
@@ -23,7 +26,10 @@ export interface Promised {
   /** Events at which its deletion was asked for and answered. */
   deleteAsked: number
   deleteAnswered: number
-  /** Event at which it was begun to come back under its name; a promise of its own when that was answered. */
+  /**
+   * Event at which it was begun to come back under its name; a promise of its own when that was
+   * answered.
+   */
   reborn: number
   /** Of its content. */
   number: number
@@ -104,7 +110,10 @@ function newContent(number: number): Buffer {
   return bytes
 }
 
-/** Four clients at once upload, delete, abort and compact; one of them aborts with a write under way; two readers compare. */
+/**
+ * Four clients at once upload, delete, abort and compact; one of them aborts with a write under
+ * way; two readers compare.
+ */
 export async function makeHistory(
   seed: number,
   operations: number,
@@ -147,8 +156,8 @@ function range(from: number, to: number): number[] {
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
 /**
- * An upload is aborted while the device still writes for it. Meanwhile its extent is filled, what lies in it is deleted, it is compacted,
- * and others may fill it again. Only then the write lands.
+ * An upload is aborted while the device still writes for it. Meanwhile its extent is filled, what
+ * lies in it is deleted, it is compacted, and others may fill it again. Only then the write lands.
  */
 async function linger(
   store: ChunkStore,
@@ -200,7 +209,10 @@ function isLive({ deleteAsked }: Promised): boolean {
   return deleteAsked === never
 }
 
-/** A blob that should be there, a piece at a time, each compared when the next one is about to be asked for. */
+/**
+ * A blob that should be there, a piece at a time, each compared when the next one is about to be
+ * asked for.
+ */
 async function readSlowly(
   store: ChunkStore,
   promises: readonly Promised[],
@@ -288,7 +300,8 @@ async function upload(
   const isBack = back !== undefined && same(back.facts, facts)
   if (isBack || promises.every((promise) => !same(promise.facts, facts)))
     promises.push({ ...alive, facts, number, committed })
-  // The commit pinned for no time, so a deletion asked for meanwhile may have come after it: then nothing is promised.
+  // The commit pinned for no time, so a deletion asked for meanwhile may have come after it: then
+  // nothing is promised.
 }
 
 async function stageUnlessFull(
@@ -331,7 +344,10 @@ function same(a: BlobFacts, b: BlobFacts): boolean {
   return Buffer.compare(a.id, b.id) === 0 && Buffer.compare(a.incarnation, b.incarnation) === 0
 }
 
-/** What still holds for a run that begins with the state after this event; what was under way then is left out. */
+/**
+ * What still holds for a run that begins with the state after this event; what was under way then
+ * is left out.
+ */
 export function promisesAfter({ promises }: History, event: number): Promised[] {
   const held: Promised[] = []
   for (const promise of promises) {
@@ -352,8 +368,8 @@ export async function violations(
   options: {
     deletionsHold: boolean
     /**
-     * Copies that were deleted may be back as damaged ones: what told of their deletion went when their extent did. Only those of no bytes are
-     * whole then: there is nothing to miss.
+     * Copies that were deleted may be back as damaged ones: what told of their deletion went when
+     * their extent did. Only those of no bytes are whole then: there is nothing to miss.
      */
     ghosts?: boolean
     random: () => number
@@ -364,7 +380,8 @@ export async function violations(
   const machine = options.machine?.(options.random, state) ?? new CrashMachine(options.random, state)
   const store = await openOn(machine)
   try {
-    // A power cut damages nothing, and a catalogue of an earlier moment may take what it does to a header for damage.
+    // A power cut damages nothing, and a catalogue of an earlier moment may take what it does to a
+    // header for damage.
     if (options.ghosts !== true)
       for (const { file, reason } of store.health.quarantined) broken.push(`${file} is set aside: ${reason}`)
     await check(store, promises, event, options, broken)

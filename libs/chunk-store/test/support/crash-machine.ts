@@ -1,7 +1,8 @@
 /**
- * A disk and a catalogue in memory that remember everything that was asked of them, and when. From that, the states that a
- * power cut could leave behind can be made: whatever was synced is there; each write that was not may be there, be missing, or be
- * torn into any of its sectors, independently of its order; the catalogue has lost any tail behind its last synced batch.
+ * A disk and a catalogue in memory that remember everything that was asked of them, and when. From
+ * that, the states that a power cut could leave behind can be made: whatever was synced is there;
+ * each write that was not may be there, be missing, or be torn into any of its sectors,
+ * independently of its order; the catalogue has lost any tail behind its last synced batch.
  */
 import type { Clock } from '@holdfast/kernel'
 import type { Catalogue, CatalogueChange } from '../../src/catalogue.ts'
@@ -54,7 +55,10 @@ export class CrashMachine {
   readonly #random: () => number
   /** What the disk was before. */
   readonly #base: DiskState
-  /** Set by tests: fails or passes an operation; a thrown error is the operation's. `bytes`: how long a file becomes. */
+  /**
+   * Set by tests: fails or passes an operation; a thrown error is the operation's. `bytes`: how
+   * long a file becomes.
+   */
   fault: (
     operation: 'write' | 'sync' | 'read' | 'reserve' | 'resize' | 'batch',
     path: string,
@@ -64,7 +68,10 @@ export class CrashMachine {
   readFault: (path: string, from: number, to: number) => void = () => {}
   /** Set by tests: an operation ends no sooner than this. */
   hold: (operation: 'sync' | 'batch', path: string) => Promise<void> | undefined = () => undefined
-  /** Set by tests: a write of these bytes ends no sooner than this. What it writes is in the file only then, over whatever was written meanwhile. */
+  /**
+   * Set by tests: a write of these bytes ends no sooner than this. What it writes is in the file
+   * only then, over whatever was written meanwhile.
+   */
   holdWrite: (path: string, bytes: Buffer) => Promise<void> | undefined = () => undefined
   freeBytes = 1e12
   /** Says that it synced and did not: what acknowledging before the sync comes to. */
@@ -77,7 +84,10 @@ export class CrashMachine {
     for (const [path, bytes] of base.files) this.#files.set(path, new MemoryFile(bytes))
   }
 
-  /** What a store over it is opened with: everything of the machine that would differ from run to run. */
+  /**
+   * What a store over it is opened with: everything of the machine that would differ from run to
+   * run.
+   */
   get clock(): Clock {
     return { now: () => startMs + this.events, monotonic: () => this.events }
   }
@@ -151,8 +161,10 @@ export class CrashMachine {
 
   /**
    * A state that a power cut right after this event could leave.
-   * @param mood how likely something not synced survives, 0..1; in between, writes are torn as well.
-   * @param options.logRots the catalogue's log has rotted somewhere: synced batches are lost too, from any one on.
+   * @param mood how likely something not synced survives, 0..1; in between, writes are torn as
+   * well.
+   * @param options.logRots the catalogue's log has rotted somewhere: synced batches are lost too,
+   * from any one on.
    */
   crashAt(
     event: number,

@@ -1,4 +1,7 @@
-/** Crashes of random loads at random events, each state looked into; and how soon that finds faults that were planted. */
+/**
+ * Crashes of random loads at random events, each state looked into; and how soon that finds faults
+ * that were planted.
+ */
 import { type History, makeHistory, type Promised, promisesAfter, violations } from './crash-history.ts'
 import { CrashMachine, type DiskState, seeded } from './crash-machine.ts'
 import type { PlantedFault } from './planted-faults.ts'
@@ -75,7 +78,10 @@ function eventFor(k: number, { events, starts }: CrashMachine, random: () => num
     : Math.min(events, start + Math.floor(random() * aroundStart))
 }
 
-/** @returns after how many states the fault is found, 0: while the first load ran; undefined: not within what it may take. */
+/**
+ * @returns after how many states the fault is found, 0: while the first load ran; undefined: not
+ * within what it may take.
+ */
 export async function statesUntilFound(seed: number, fault: PlantedFault): Promise<number | undefined> {
   const unplant = fault.plant?.()
   try {

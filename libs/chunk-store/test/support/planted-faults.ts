@@ -1,4 +1,7 @@
-/** Faults that the crash machine must find. Each is put into the parts of the store while a search runs, and taken out again. */
+/**
+ * Faults that the crash machine must find. Each is put into the parts of the store while a search
+ * runs, and taken out again.
+ */
 import { Extent } from '../../src/extents.ts'
 import { Reader } from '../../src/reader.ts'
 import { ChunkStage } from '../../src/stage.ts'
@@ -6,7 +9,10 @@ import type { CrashMachine } from './crash-machine.ts'
 
 export interface PlantedFault {
   name: string
-  /** States within which it must be found. Some multiple of what it takes, for other seeds and orders. */
+  /**
+   * States within which it must be found. Some multiple of what it takes, for other seeds and
+   * orders.
+   */
   foundWithin: number
   /** Changes the machine of each load. */
   machine?(machine: CrashMachine): void

@@ -1,7 +1,10 @@
 import { closeSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Flips a bit of these bytes wherever they stand in the extents of a store. @returns in how many places. */
+/**
+ * Flips a bit of these bytes wherever they stand in the extents of a store.
+ * @returns in how many places.
+ */
 export function rotOnDisk(path: string, bytes: Buffer, at = bytes.length >> 1): number {
   const directory = join(path, 'extents')
   const wanted = bytes.subarray(0, 64 * 1024) // lies in one piece

@@ -61,8 +61,8 @@ export function resetToken(deciding: Deciding, command: ResetToken): Outcome {
 }
 
 /**
- * The first time, the token is replaced unless its owner keeps it, and the new one is mailed, too. An address that is confirmed
- * stays so, and nothing changes.
+ * The first time, the token is replaced unless its owner keeps it, and the new one is mailed, too.
+ * An address that is confirmed stays so, and nothing changes.
  */
 export function confirmEmail(deciding: Deciding, command: ConfirmEmail): Outcome {
   if (!deciding.viewer.isOwner) return refuse('error-notOwner')

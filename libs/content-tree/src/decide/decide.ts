@@ -1,6 +1,6 @@
 /**
- * Who may ask what, and in which order the answers come: token, a repeated request's kept outcome, tier, and then the operation with
- * its parameters, existence, ownership and rules.
+ * Who may ask what, and in which order the answers come: token, a repeated request's kept outcome,
+ * tier, and then the operation with its parameters, existence, ownership and rules.
  */
 import { type AccountId, asksTheSame } from '@holdfast/kernel'
 import {
@@ -186,7 +186,10 @@ function decideOperation(
   }
 }
 
-/** The answer of the first time: its bytes, or made again from the ids it was about. A key is good for one question. */
+/**
+ * The answer of the first time: its bytes, or made again from the ids it was about. A key is good
+ * for one question.
+ */
 function repeated(deciding: Deciding, kept: KeptOutcome): Outcome {
   const isSame = asksTheSame(kept.requestId, deciding.request.requestId)
   if (!isSame || kept.operation !== commandNumbers[deciding.operation]) return refuse('error-idempotencyKey')

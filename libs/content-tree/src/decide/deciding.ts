@@ -113,15 +113,19 @@ export class Deciding {
     })
   }
 
-  /** What to ask for when a decision takes more share codes than there are; undefined: there are enough. */
+  /**
+   * What to ask for when a decision takes more share codes than there are; undefined: there are
+   * enough.
+   */
   missingCodes(count: number): Outcome | undefined {
     const { next, end } = this.context.codes
     return end - next < count ? { kind: 'needs', codes: count } : undefined
   }
 
   /**
-   * The change, with its answer. A small answer is kept for a retry, and `keptIfLarge` instead of a large one. A large one without that, or
-   * one that only the new state can give, is made again from the ids in the events.
+   * The change, with its answer. A small answer is kept for a retry, and `keptIfLarge` instead of a
+   * large one. A large one without that, or one that only the new state can give, is made again
+   * from the ids in the events.
    */
   changed(
     events: NonNullable<Event['event']>[],
@@ -149,7 +153,10 @@ export class Deciding {
     }
   }
 
-  /** `error-limits` when that much more would not fit; the contract's caps count recycled content too. */
+  /**
+   * `error-limits` when that much more would not fit; the contract's caps count recycled content
+   * too.
+   */
   fits(more: { contents: number; bytes: number }): boolean {
     const { files, folders, bytes } = this.tree.totals()
     const limits = limitsOf(this.account.known, this.settings)
@@ -198,7 +205,10 @@ export class Deciding {
     return this.viewer.isOwner ? row : new Refused(foreign)
   }
 
-  /** Existence alone, as this caller may know it: recycled content is there for nobody, expired content for its owner. */
+  /**
+   * Existence alone, as this caller may know it: recycled content is there for nobody, expired
+   * content for its owner.
+   */
   visible(id: string): number | Refused {
     const { tree } = this
     const row = tree.find(id)
@@ -219,7 +229,8 @@ export class Deciding {
     const row = this.own(id)
     if (row instanceof Refused) return row
     if (!this.tree.isFolder(row)) return new Refused(`error-${parameter}`)
-    // What expires with everything in it takes nothing new; a Premium owner's folder stays, and does.
+    // What expires with everything in it takes nothing new; a Premium owner's folder stays, and
+    // does.
     if (!this.isPremium && this.isExpired(row)) return new Refused('error-notFound')
     return row
   }

@@ -33,7 +33,8 @@ export function deleteContents(deciding: Deciding, { contentIds, representation 
       events.push({ $case: 'contentsDeleted', value: { ids, toBin: bin, time: deciding.now } })
   }
   if (representation !== true) return deciding.changed(events, done)
-  // What is gone cannot be shown again: a retry is told no more than that it holds, where the items are too large to be kept.
+  // What is gone cannot be shown again: a retry is told no more than that it holds, where the items
+  // are too large to be kept.
   return deciding.changed(events, itemsOf(deciding, contentIds), { keptIfLarge: done })
 }
 

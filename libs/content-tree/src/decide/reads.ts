@@ -105,8 +105,9 @@ function fileView(reading: Reading, row: number): FileView {
 }
 
 /**
- * What a link's capability opens: files that still lie in the folder it was given for, to the owner until his token changes, to a
- * visitor while the folder still opens under the password he gave then. Without a good one the caller is any visitor.
+ * What a link's capability opens: files that still lie in the folder it was given for, to the owner
+ * until his token changes, to a visitor while the folder still opens under the password he gave
+ * then. Without a good one the caller is any visitor.
  */
 function grantedTo(deciding: Deciding, row: number): FileView | undefined {
   const { tree, viewer, account } = deciding
@@ -123,7 +124,10 @@ function grantedTo(deciding: Deciding, row: number): FileView | undefined {
   return reading.accessToContent(row) === 'open' ? fileView(reading, row) : undefined
 }
 
-/** An access path of its own: only deletion, the bin and an expiry above close it, and its own restrictions. */
+/**
+ * An access path of its own: only deletion, the bin and an expiry above close it, and its own
+ * restrictions.
+ */
 export function openDirectLink(deciding: Deciding, query: OpenDirectLink): Outcome {
   const { tree } = deciding
   const row = tree.find(query.contentId)

@@ -25,7 +25,9 @@ export const accountsFlood: Attack = {
   },
 }
 
-/** What one address may have sent within ten minutes, twice: a window may end while the attack runs. */
+/**
+ * What one address may have sent within ten minutes, twice: a window may end while the attack runs.
+ */
 const mailsMax = 40
 
 export const mailsFlood: Attack = {

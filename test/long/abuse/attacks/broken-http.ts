@@ -1,4 +1,7 @@
-/** What is no request, or hardly one: garbage, huge heads, false addresses, connections that come and go. */
+/**
+ * What is no request, or hardly one: garbage, huge heads, false addresses, connections that come
+ * and go.
+ */
 import { type Attack, type Listener, listeners } from '../attack.ts'
 import { address, type Hostile, request } from '../hostile.ts'
 

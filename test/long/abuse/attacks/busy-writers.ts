@@ -1,4 +1,7 @@
-/** Accounts that write so much that the metadata store needs new files all the time: company for what takes its descriptors. */
+/**
+ * Accounts that write so much that the metadata store needs new files all the time: company for
+ * what takes its descriptors.
+ */
 import type { Socket } from 'node:net'
 import type { Prepared, Stage } from '../attack.ts'
 import { address, type Hostile, json } from '../hostile.ts'

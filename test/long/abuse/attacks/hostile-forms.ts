@@ -1,4 +1,7 @@
-/** Forms that cost much to read: spaces in part headers, a thousand parts, bodies in chunks of one byte. */
+/**
+ * Forms that cost much to read: spaces in part headers, a thousand parts, bodies in chunks of one
+ * byte.
+ */
 import type { Attack, Listener } from '../attack.ts'
 import { address, filePartHead, formBoundary, formHead, formTail, type Hostile, request } from '../hostile.ts'
 
@@ -14,7 +17,10 @@ const formPaths: readonly [Listener, string][] = [
   ['admin', '/uploadfile'],
 ]
 
-/** Each part has a header that is nothing but a name and spaces, in one of the places where they may stand. */
+/**
+ * Each part has a header that is nothing but a name and spaces, in one of the places where they may
+ * stand.
+ */
 const spacedHeaders = [`X: a${spaces}b`, `X${spaces}: a`, `X:${spaces}`, `X: ${spaces}a${spaces.slice(0, 8)}`]
 const spacedForm = Buffer.from(
   [

@@ -1,4 +1,7 @@
-/** A few bytes of request for very many bytes of answer: a deep listing of long names, tags and descriptions. */
+/**
+ * A few bytes of request for very many bytes of answer: a deep listing of long names, tags and
+ * descriptions.
+ */
 import type { Attack, Prepared, Stage } from '../attack.ts'
 import { address, type Hostile, request } from '../hostile.ts'
 
@@ -30,7 +33,9 @@ async function ask(hostile: Hostile, connections: number, answers: 'none' | 'dro
   })
 }
 
-/** Some 5,000 folders of 12 KB each, which a guest could make by hand: a tree and 40 copies of it. */
+/**
+ * Some 5,000 folders of 12 KB each, which a guest could make by hand: a tree and 40 copies of it.
+ */
 async function bomb({ world }: Stage): Promise<Prepared> {
   const owner = await world(address(21)).premium()
   const top = await owner.folder({ name: 'bomb', public: true })

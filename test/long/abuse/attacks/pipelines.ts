@@ -1,4 +1,7 @@
-/** Many requests in one packet: listings of somebody's folder while its owner works, and plain floods. */
+/**
+ * Many requests in one packet: listings of somebody's folder while its owner works, and plain
+ * floods.
+ */
 import type { Attack, Prepared, Stage } from '../attack.ts'
 import { address, request } from '../hostile.ts'
 
