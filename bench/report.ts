@@ -184,16 +184,20 @@ const tolerated = {
   writeAmplification: 0.1,
 }
 
-/** The reference that speaks best for the scenario decides: one that had a bad moment must not fail the hot path. */
+/**
+ * What is slower than the baseline. A slow path is slow in every round and beside every reference, a
+ * bad moment of the machine is not: the best round and the best reference decide.
+ */
 export function faultsOf(result: Result, baseline: Baseline): string[] {
   const { name } = result
   const faults: string[] = []
   if (result.errors > 0) faults.push(`${name}: ${result.errors} requests failed`)
   const kept = baseline.scenarios[name]
   if (kept === undefined) return faults
-  const cost = Math.min(...changes(result.costs, kept.costs))
+  const rounds = result.rounds.map((round) => summarise(name, result.unit, [round]))
+  const cost = Math.min(...rounds.flatMap(({ costs }) => changes(costs, kept.costs)))
   if (cost > tolerated.cost) faults.push(`${name}: costs ${cost.toFixed(2)} × the baseline's CPU time`)
-  const ratio = Math.max(...changes(result.ratios, kept.ratios))
+  const ratio = Math.max(...rounds.flatMap(({ ratios }) => changes(ratios, kept.ratios)))
   if (ratio < tolerated.ratio && result.otherLoad < tolerated.otherLoad)
     faults.push(`${name}: at ${(ratio * 100).toFixed(0)} % of the baseline's ratio`)
   const more = (result.writeAmplification ?? 0) - (kept.writeAmplification ?? Number.POSITIVE_INFINITY)

@@ -47,8 +47,10 @@ t.test('a path that waits without burning is one where nobody else had the machi
   t.strictSame(faults(loaded, loaded, loaded), [])
 })
 
-t.test('a bad moment is none: of one round, or of one reference', async (t) => {
-  t.strictSame(faults(round(), round({ slower: 9, dearer: 9 }), round()), [])
+t.test('a bad moment is none: of some rounds, or of one reference', async (t) => {
+  const bad = round({ slower: 9, dearer: 9 })
+  t.strictSame(faults(round(), bad, round()), [])
+  t.strictSame(faults(bad, bad, round()), [], 'one round shows what the path can do')
   const alone: Round = {
     ...round(),
     references: { 'node:http': { figure: 9000, cpuEach: 0.0001 }, fastify: { figure: 500, cpuEach: 0.002 } },
