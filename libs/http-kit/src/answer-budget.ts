@@ -138,6 +138,8 @@ export class AnswerBudget {
   wait(share: Share): void {
     share.network.waiting.add(share)
     this.#waiting.add(share.network)
+    // What it gave back before it began to wait may be enough for it, or for others.
+    this.#serve()
     this.#sweepSoon()
   }
 

@@ -68,6 +68,18 @@ t.test(
   },
 )
 
+t.test('what an answer gives back to take more is there for itself at once', async (t) => {
+  const { open } = budgetOf(100)
+  const share = open('a')
+  share.keep(10 * KiB)
+  open('b').keep(60 * KiB)
+  for (const network of ['c', 'd', 'e']) open(network).keep(1 * KiB)
+  const wait = seen(share.take(25 * KiB))
+  t.equal(wait.is, 'waits', 'with what it holds it would exceed its share')
+  await settled()
+  t.equal(wait.is, 'served', 'without, it holds nothing')
+})
+
 t.test('an answer holds the last thing it took, and nothing once it is closed', async (t) => {
   const { open, budget } = budgetOf(100)
   const share = open('a')
