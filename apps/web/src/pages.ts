@@ -118,8 +118,8 @@ export function webPages(parts: PageParts): (app: FastifyInstance) => Promise<vo
     password: string | undefined,
   ) {
     const { name } = request.params
-    await guesses.begin('code')
     if (password !== undefined) await guesses.begin('password')
+    await guesses.begin('code')
     try {
       const contentId = await contentNamed(parts, name)
       const query = listingQueryOf(request.query)

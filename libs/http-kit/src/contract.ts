@@ -53,7 +53,7 @@ export type CreateHttpHost = (options: HttpHostOptions) => FastifyInstance
 
 export type GuessKind = 'token' | 'code' | 'password'
 
-/** A guess under way. Whoever began it ends it, once. */
+/** A guess under way. It is ended once, by the part that began it. */
 export interface Guess {
   /** @param outcome.wrong it counts; otherwise it is given back. */
   end(outcome: { wrong: boolean }): void
@@ -89,12 +89,12 @@ export interface RateLimits {
    * Before a token, a share code or a password is tried. Wrong guesses and guesses under way never
    * exceed the address' budget: when only those under way stand in the way, it waits for one of
    * them to end. `RequestGuesses` ends each.
-   * @throws Refusal error-rateLimit when that budget is spent, or too many wait
+   * @throws Refusal error-rateLimit when that budget is spent, too many wait, or it waited for 10 s
    */
   beginGuess(request: FastifyRequest, kind: GuessKind): Promise<Guess>
   /**
-   * Names the client's network to accounts, which take turns by it: 16 characters that do not tell
-   * the address. Undefined: off.
+   * Names the client's network to accounts, which take turns by it, with 16 characters. It is not a
+   * secret: who knows the address can compute it. Undefined: off.
    */
   networkKey(request: FastifyRequest): string | undefined
   /**

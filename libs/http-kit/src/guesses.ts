@@ -7,6 +7,9 @@
  * way count as well: wrong ones and those under way together never exceed the budget. When only
  * guesses under way stand in the way, the next one waits for one of them to end, so that many right
  * ones at one time (the readers of one office) are late at most.
+ *
+ * A request may hold a guess of one kind while it waits for one of another, so two requests can
+ * wait for each other. Therefore no wait is without an end.
  */
 import type { FastifyRequest } from 'fastify'
 import type { Guess, GuessKind, RateLimits } from './contract.ts'
@@ -18,10 +21,13 @@ import type { Guess, GuessKind, RateLimits } from './contract.ts'
 const waitingPerCounterMax = 1_000
 /** Of all networks, each a closure and a request held. */
 const waitingMax = 16_384
+/** A guess under way ends with its request, which takes a second or two on a busy system. */
+const waitMsDefault = 10_000
 
 interface Gate {
   underWay: number
-  readonly waiting: ((admitted: boolean) => void)[]
+  /** In the order in which they came. */
+  readonly waiting: Set<(admitted: boolean) => void>
 }
 
 /**
@@ -30,23 +36,28 @@ interface Gate {
  */
 export class GuessGates {
   readonly #gates = new Map<string, Gate>()
+  readonly #waitMs: number
   #waiting = 0
+
+  constructor({ waitMs = waitMsDefault }: { waitMs?: number } = {}) {
+    this.#waitMs = waitMs
+  }
 
   /**
    * @param room wrong guesses that the counter still takes.
-   * @returns false: there is none, or too many wait. True: `end` must be called once.
+   * @returns false: there is none, too many wait, or it waited too long. True: `end` must be called
+   * once.
    */
   async begin(counter: string, room: () => number): Promise<boolean> {
-    const gate = this.#gates.get(counter) ?? { underWay: 0, waiting: [] }
+    const gate = this.#gates.get(counter) ?? { underWay: 0, waiting: new Set() }
     const left = room()
-    if (gate.waiting.length === 0 && left > gate.underWay) {
+    if (gate.waiting.size === 0 && left > gate.underWay) {
       gate.underWay++
       this.#gates.set(counter, gate)
       return true
     }
-    if (left <= 0 || gate.waiting.length >= waitingPerCounterMax || this.#waiting >= waitingMax) return false
-    this.#waiting++
-    return await new Promise((resolve) => gate.waiting.push(resolve))
+    if (left <= 0 || gate.waiting.size >= waitingPerCounterMax || this.#waiting >= waitingMax) return false
+    return await this.#wait(gate)
   }
 
   /** To be called when the counter has the wrong guess, or the right one is known. */
@@ -55,12 +66,26 @@ export class GuessGates {
     if (gate === undefined) return
     gate.underWay--
     const left = room()
-    while (gate.waiting.length > 0 && (left <= 0 || left > gate.underWay)) {
+    for (const told of gate.waiting) {
+      if (left > 0 && left <= gate.underWay) break
       if (left > 0) gate.underWay++
-      this.#waiting--
-      gate.waiting.shift()?.(left > 0)
+      told(left > 0)
     }
     if (gate.underWay === 0) this.#gates.delete(counter)
+  }
+
+  async #wait({ waiting }: Gate): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>()
+    const told = (admitted: boolean) => {
+      clearTimeout(patience)
+      waiting.delete(told)
+      this.#waiting--
+      resolve(admitted)
+    }
+    const patience = setTimeout(told, this.#waitMs, false)
+    waiting.add(told)
+    this.#waiting++
+    return await promise
   }
 
   /** Counters with guesses under way. */

@@ -3,6 +3,7 @@ import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t from 'tap'
 import { CounterTable } from '../src/counter-table.ts'
+import { GuessGates } from '../src/guesses.ts'
 import {
   createHttpHost,
   createRateLimits,
@@ -152,6 +153,19 @@ t.test('guesses that wait are bounded', async (t) => {
   second.end({ wrong: true })
   const outcomes = await Promise.all(settled)
   t.equal(outcomes.filter((outcome) => outcome === 'error-rateLimit').length, 1_498)
+})
+
+t.test('two requests that wait for each other are refused in the end', async (t) => {
+  const gates = new GuessGates({ waitMs: 20 })
+  const room = () => 1
+  t.ok(await gates.begin('token', room), 'one tries a token')
+  t.ok(await gates.begin('password', room), 'another one a password')
+  const crossed = await Promise.all([gates.begin('password', room), gates.begin('token', room)])
+  t.same(crossed, [false, false])
+  gates.end('token', room)
+  gates.end('password', room)
+  t.equal(gates.size, 0, 'what waited too long has taken nothing')
+  t.ok(await gates.begin('token', room))
 })
 
 t.test('off lifts all of it', async (t) => {
