@@ -41,6 +41,7 @@ const saysNothing = new Set([
   'error-unavailable',
   'error-token',
   'error-idempotencyKey',
+  'error-alreadyDone',
   'error-rateLimit',
   'error-internal',
 ])

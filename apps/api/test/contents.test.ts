@@ -473,6 +473,13 @@ t.test('a repeated Idempotency-Key has one effect', async (t) => {
   t.match(await make('\u00e9'), { code: 400, status: 'error-idempotencyKey' })
   const listed = await ask('GET', `/contents/${ann.rootFolder}`, { token: ann.token })
   t.equal(listed.data.childrenCount, 2)
+  for (let at = 0; at < 1_024; at++)
+    await ask('PUT', `/contents/${ann.rootFolder}/update`, {
+      token: ann.token,
+      body: { attribute: 'description', attributeValue: `${at}` },
+      'idempotency-key': `other ${at}`,
+    })
+  t.match(await make('key-3'), { code: 409, status: 'error-alreadyDone' }, 'after 1,024 others')
 })
 
 t.test('old download links lead to pages', async (t) => {

@@ -17,7 +17,7 @@ import {
 import { Account } from './account.ts'
 import { none } from './columns.ts'
 import { isTier } from './facts.ts'
-import { rowsPerSlice } from './limits.ts'
+import { keyDigestsPerSlice, rowsPerSlice } from './limits.ts'
 import { loadContents } from './load.ts'
 import type { Tree } from './tree.ts'
 
@@ -43,6 +43,11 @@ export function* checkpointPages(account: Account): Generator<void, Uint8Array[]
   for (const outcome of outcomes.all()) {
     const cut = pages.add('outcomes', outcome, 60 + outcome.reply.length + outcome.ids.length)
     if (cut) yield
+  }
+  for (const columns of outcomes.digests.saved(keyDigestsPerSlice)) {
+    pages.page.keyDigests.push(columns)
+    pages.grow(columns.operations.length * keyDigestBytes)
+    yield
   }
   for (const [source, sequence] of account.sources)
     pages.add('sources', { source: Buffer.from(source, 'hex'), sequence }, 40)
@@ -108,6 +113,7 @@ function blankPage(): CheckpointPage {
     notes: [],
     links: [],
     outcomes: [],
+    keyDigests: [],
     sources: [],
     effects: [],
   }
@@ -155,6 +161,7 @@ function* canonicalOrder(tree: Tree): Generator<void, Canonical> {
   return { rows, places, blobRows, blobPlaces, passwords }
 }
 
+const keyDigestBytes = 12 + 8 + 4 + 1
 const blobBytes = 48 + 16 + 8 + 4 + 4 + 8
 
 function* writeBlobs(tree: Tree, { blobRows: rows }: Canonical, pages: Pages): Generator<void> {
@@ -335,6 +342,10 @@ export function* loadPages(accountId: string, pages: readonly Uint8Array[]): Gen
     decoded.flatMap((page) => page.outcomes),
     outcomeFloorMs,
   )
+  for (const { keyDigests } of decoded) {
+    for (const columns of keyDigests) account.outcomes.digests.load(columns)
+    yield
+  }
   for (const { source, sequence } of decoded.flatMap((page) => page.sources))
     account.sources.set(source.toString('hex'), sequence)
   return account

@@ -49,9 +49,21 @@ export const searchPageSizeMax = 10_000
 /** Retries come within seconds; both bounds hold, whichever is met first. */
 export const outcomesMax = 1_024
 export const outcomeAgeMsMax = 15 * 60_000
-/** Outcomes of ids that clients chose (Idempotency-Key). */
+/** Outcomes of ids that clients chose (Idempotency-Key). Digests of those ids stay longer. */
 export const keyedOutcomesMax = 1_024
-export const keyedOutcomeAgeMsMax = 24 * 3_600_000
+/** For so long a key that was used has no second effect. */
+export const keyedSecondsMax = 24 * 3_600
+export const keyedOutcomeAgeMsMax = keyedSecondsMax * 1_000
+/**
+ * Keys of 24 hours whose digests are kept, 33 bytes each. One for each content of the fullest
+ * account: a sync of a million files in a day passes. The budgets of requests alone would let an
+ * account send a hundred million.
+ */
+export const keyDigestsMax = 1_048_576
+/** Digests whose time is over that one change drops: more than it adds, and no long work. */
+export const forgottenDigestsPerChange = 16
+/** Digests saved in one go: 50 KB of a checkpoint's page. */
+export const keyDigestsPerSlice = 2_048
 /** Larger ones are made again from the state. */
 export const outcomeBytesMax = 4 * 1024
 /** All that is kept for one kind of id. */

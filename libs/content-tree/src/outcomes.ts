@@ -1,12 +1,15 @@
 /**
  * What became of the last requests, so that a repeated one has one effect and the same answer.
  *
- * Ids minted by frontends begin with their time. When an outcome is forgotten, the floor rises to the time of its id: an id at or
- * below the floor whose outcome is not kept may have been executed, and is refused. Ids that clients chose have no time; they are
- * kept longer, within bounds of their own.
+ * Ids minted by frontends begin with their time. When an outcome is forgotten, the floor rises to
+ * the time of its id: an id at or below the floor whose outcome is not kept may have been executed,
+ * and is refused. Ids that clients chose have no time. Their outcomes are kept within bounds of
+ * their own, and a digest of each id stays for 24 hours: an id of which only the digest is left was
+ * executed, and is refused.
  */
 import { nameOfRequest, requestTime } from '@holdfast/kernel'
 import type { KeptOutcome } from '@holdfast/wire'
+import { type KeyDigest, KeyDigests } from './key-digests.ts'
 import {
   keyedOutcomeAgeMsMax,
   keyedOutcomesMax,
@@ -20,9 +23,10 @@ export class Outcomes {
   #floorMs = 0
   readonly #minted = new Window({ count: outcomesMax, ageMs: outcomeAgeMsMax })
   readonly #keyed = new Window({ count: keyedOutcomesMax, ageMs: keyedOutcomeAgeMsMax })
+  readonly digests = new KeyDigests()
 
   get bytes(): number {
-    return this.#minted.bytes + this.#keyed.bytes
+    return this.#minted.bytes + this.#keyed.bytes + this.digests.bytes
   }
 
   get floorMs(): number {
@@ -33,15 +37,25 @@ export class Outcomes {
     return this.#windowOf(requestId).find(requestId)
   }
 
-  /** False when the request may have been executed and forgotten, or claims to come from the future. */
-  mayBeNew(requestId: Uint8Array, nowMs: number): boolean {
+  /** What is left of a request with a chosen id that was executed within its time. */
+  digestOf(requestId: Uint8Array, nowMs: number): KeyDigest | undefined {
+    return requestTime(requestId) === undefined ? this.digests.find(requestId, nowMs) : undefined
+  }
+
+  /**
+   * Why a request whose outcome is not kept must not be executed: it may have been already, or
+   * claims to come from the future; or its id could not be remembered for its time.
+   */
+  refuses(requestId: Uint8Array, nowMs: number): 'stale' | 'full' | undefined {
     const time = requestTime(requestId)
-    return time === undefined || (time > this.#floorMs && time <= nowMs + requestAheadMsMax)
+    if (time === undefined) return this.digests.isFull(nowMs) ? 'full' : undefined
+    return time > this.#floorMs && time <= nowMs + requestAheadMsMax ? undefined : 'stale'
   }
 
   /** Keeps an outcome and forgets what is over its bound by then. */
   keep(outcome: KeptOutcome): void {
     this.#windowOf(outcome.requestId).add(withOwnMemory(outcome))
+    if (requestTime(outcome.requestId) === undefined) this.digests.add(outcome.requestId, outcome)
     for (const window of [this.#minted, this.#keyed])
       for (const forgotten of window.forget(outcome.timeMs))
         this.#floorMs = Math.max(this.#floorMs, requestTime(forgotten.requestId) ?? 0)

@@ -14,6 +14,7 @@ const httpCodes: Record<string, number> = {
   'error-notFound': 404,
   'error-method': 405,
   'error-timeout': 408,
+  'error-alreadyDone': 409,
   'error-precondition': 412,
   'error-bodySize': 413,
   'error-range': 416,
@@ -30,6 +31,9 @@ export function httpCodeOf(status: string): number {
   return httpCodes[status] ?? 400
 }
 
+/** Seconds after which something that was too busy may be asked again, where nobody knows better. */
+const busyRetrySeconds = 1
+
 /** Thrown by handlers; the host's error handler writes it as the envelope. */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
@@ -40,7 +44,7 @@ export class Refusal extends Error {
   constructor(status: string, options: { retryAfter?: number } = {}) {
     super(status)
     this.status = status
-    this.retryAfter = options.retryAfter
+    this.retryAfter = options.retryAfter ?? (status === 'error-rateLimit' ? busyRetrySeconds : undefined)
   }
 }
 
@@ -58,7 +62,7 @@ export function refusalOf(error: unknown): Refusal {
   if (typeof code === 'string' && (code.startsWith('FST_ERR_CTP_') || code === 'ECONNRESET')) {
     return new Refusal('error-body')
   }
-  if (overloaded === true) return new Refusal('error-rateLimit', { retryAfter: 1 })
+  if (overloaded === true) return new Refusal('error-rateLimit', { retryAfter: busyRetrySeconds })
   if (category === 'full') return new Refusal('error-storageFull', { retryAfter: 60 })
   if (category === 'unavailable' || category === 'unknown' || category === 'fenced') {
     return new Refusal('error-unavailable', { retryAfter: unavailableRetrySeconds })

@@ -47,13 +47,14 @@ export function decide(
 ): Outcome {
   const { operation } = request
   if (operation === undefined) return refuse('error-internal')
-  const kept = keptFor(account, request, operation)
-  const viewer = viewerOf(account, request, { settings: parts.settings, repeated: kept !== undefined })
+  const before = earlierRun(account, request, { operation, nowMs: parts.context.nowMs })
+  const viewer = viewerOf(account, request, { settings: parts.settings, repeated: before !== undefined })
   if (viewer === undefined) return refuse('error-token')
   const deciding = new Deciding({ ...parts, account, request, operation: operation.$case, viewer })
   if (account.facts === undefined && !createsAccount(operation)) return refuse('error-notFound')
-  if (kept !== undefined) return repeated(deciding, kept)
-  if (mayBeForgotten(deciding)) return refuse('error-unavailable')
+  if (before !== undefined) return repeated(deciding, before)
+  const hindrance = hindranceOf(deciding)
+  if (hindrance !== undefined) return refuse(hindrance)
   if (createsAccount(operation) && account.facts !== undefined) return refuse('error-unavailable')
   if (lacksTier(deciding)) return refuse('error-notPremium')
   return decideOperation(deciding, operation, parts.prepared)
@@ -103,16 +104,31 @@ function tokenHolds(
   return resets && settings.tokens.verify(token, id, { keyId: previousTokenKeyId, counter: tokenCounter - 1 })
 }
 
-function keptFor(account: Account, request: AccountRequest, operation: Operation): KeptOutcome | undefined {
-  const number = commandNumbers[operation.$case] ?? 0
-  if (!isKept({ requestId: request.requestId, operation: number })) return undefined
-  return account.outcomes.find(request.requestId)
+/** What is left of an earlier run of the request: its outcome, or only that it was. */
+interface EarlierRun {
+  operation: number
+  asks(requestId: Uint8Array): boolean
+  outcome?: KeptOutcome
 }
 
-function mayBeForgotten({ account, request, operation, context }: Deciding): boolean {
-  const number = commandNumbers[operation] ?? 0
-  if (!isKept({ requestId: request.requestId, operation: number })) return false
-  return !account.outcomes.mayBeNew(request.requestId, context.nowMs)
+function earlierRun(
+  account: Account,
+  { requestId }: AccountRequest,
+  { operation, nowMs }: { operation: Operation; nowMs: number },
+): EarlierRun | undefined {
+  if (!isKept({ requestId, operation: commandNumbers[operation.$case] ?? 0 })) return undefined
+  const outcome = account.outcomes.find(requestId)
+  if (outcome === undefined) return account.outcomes.digestOf(requestId, nowMs)
+  return { operation: outcome.operation, asks: (id) => asksTheSame(outcome.requestId, id), outcome }
+}
+
+/** The status when a request that seems to be new must not be executed. */
+function hindranceOf({ account, request, operation, context }: Deciding): string | undefined {
+  const { requestId } = request
+  if (!isKept({ requestId, operation: commandNumbers[operation] ?? 0 })) return undefined
+  const why = account.outcomes.refuses(requestId, context.nowMs)
+  if (why === undefined) return undefined
+  return why === 'full' ? 'error-rateLimit' : 'error-unavailable'
 }
 
 /** Only bearers have a tier; the operator's switch opens reading to all. */
@@ -190,13 +206,16 @@ function decideOperation(
  * The answer of the first time: its bytes, or made again from the ids it was about. A key is good
  * for one question.
  */
-function repeated(deciding: Deciding, kept: KeptOutcome): Outcome {
-  const isSame = asksTheSame(kept.requestId, deciding.request.requestId)
-  if (!isSame || kept.operation !== commandNumbers[deciding.operation]) return refuse('error-idempotencyKey')
+function repeated(deciding: Deciding, before: EarlierRun): Outcome {
+  const isSame = before.asks(deciding.request.requestId)
+  if (!isSame || before.operation !== commandNumbers[deciding.operation])
+    return refuse('error-idempotencyKey')
   if (!deciding.viewer.isOwner && !createsAccount(deciding.request.operation as Operation))
     return refuse('error-notOwner')
-  if (kept.reply.length > 0) return { kind: 'reply', reply: replyOf(kept.reply) }
-  return answer(madeAgain(deciding, idsOfRecipe(kept.ids)))
+  const { outcome } = before
+  if (outcome === undefined) return refuse('error-alreadyDone')
+  if (outcome.reply.length > 0) return { kind: 'reply', reply: replyOf(outcome.reply) }
+  return answer(madeAgain(deciding, idsOfRecipe(outcome.ids)))
 }
 
 function replyOf(bytes: Buffer): AccountReply {

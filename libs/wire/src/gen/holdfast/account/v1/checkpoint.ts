@@ -37,6 +37,7 @@ export interface CheckpointPage {
   sources: ReportSource[];
   /** Code rows and mails; released blobs are marked in their columns. */
   effects: Effect[];
+  keyDigests: KeyDigestColumns[];
 }
 
 export interface AccountFacts {
@@ -136,6 +137,18 @@ export interface KeptOutcome {
   ids: Buffer;
 }
 
+/** Commands with a chosen request id of the last 24 hours, oldest first. */
+export interface KeyDigestColumns {
+  /** 12 bytes a row: bytes 4 to 15 of the request id. */
+  names: Buffer;
+  /** 8 bytes a row: the digest of what was asked for, zero without one. */
+  asked: Buffer;
+  /** uint32: Unix seconds. */
+  seconds: Buffer;
+  /** uint8: field number of the operation; 128 when `asked` holds a digest. */
+  operations: Buffer;
+}
+
 /** Who reported downloads, oldest report first. */
 export interface ReportSource {
   source: Buffer;
@@ -233,6 +246,7 @@ function createBaseCheckpointPage(): CheckpointPage {
     outcomes: [],
     sources: [],
     effects: [],
+    keyDigests: [],
   };
 }
 
@@ -267,6 +281,9 @@ export const CheckpointPage: MessageFns<CheckpointPage> = {
     }
     for (const v of message.effects) {
       Effect.encode(v!, writer.uint32(82).fork()).join();
+    }
+    for (const v of message.keyDigests) {
+      KeyDigestColumns.encode(v!, writer.uint32(90).fork()).join();
     }
     return writer;
   },
@@ -364,6 +381,14 @@ export const CheckpointPage: MessageFns<CheckpointPage> = {
             message.effects.push(Effect.decode(reader, reader.uint32()));
             continue;
           }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.keyDigests.push(KeyDigestColumns.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -397,6 +422,7 @@ export const CheckpointPage: MessageFns<CheckpointPage> = {
     message.outcomes = object.outcomes?.map((e) => KeptOutcome.fromPartial(e)) || [];
     message.sources = object.sources?.map((e) => ReportSource.fromPartial(e)) || [];
     message.effects = object.effects?.map((e) => Effect.fromPartial(e)) || [];
+    message.keyDigests = object.keyDigests?.map((e) => KeyDigestColumns.fromPartial(e)) || [];
     return message;
   },
 };
@@ -1259,6 +1285,97 @@ export const KeptOutcome: MessageFns<KeptOutcome> = {
     message.operation = object.operation ?? 0;
     message.reply = object.reply ?? Buffer.alloc(0);
     message.ids = object.ids ?? Buffer.alloc(0);
+    return message;
+  },
+};
+
+function createBaseKeyDigestColumns(): KeyDigestColumns {
+  return { names: Buffer.alloc(0), asked: Buffer.alloc(0), seconds: Buffer.alloc(0), operations: Buffer.alloc(0) };
+}
+
+export const KeyDigestColumns: MessageFns<KeyDigestColumns> = {
+  encode(message: KeyDigestColumns, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.names.length !== 0) {
+      writer.uint32(10).bytes(message.names);
+    }
+    if (message.asked.length !== 0) {
+      writer.uint32(18).bytes(message.asked);
+    }
+    if (message.seconds.length !== 0) {
+      writer.uint32(26).bytes(message.seconds);
+    }
+    if (message.operations.length !== 0) {
+      writer.uint32(34).bytes(message.operations);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): KeyDigestColumns {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseKeyDigestColumns();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.names = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.asked = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.seconds = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.operations = Buffer.from(reader.bytes());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<KeyDigestColumns>, I>>(base?: I): KeyDigestColumns {
+    return KeyDigestColumns.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<KeyDigestColumns>, I>>(object: I): KeyDigestColumns {
+    const message = createBaseKeyDigestColumns();
+    message.names = object.names ?? Buffer.alloc(0);
+    message.asked = object.asked ?? Buffer.alloc(0);
+    message.seconds = object.seconds ?? Buffer.alloc(0);
+    message.operations = object.operations ?? Buffer.alloc(0);
     return message;
   },
 };
