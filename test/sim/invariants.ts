@@ -1,13 +1,10 @@
 /** What has to be so in the stores around the journals, while a run goes on and when it is over. */
 import type { AccountState } from '@holdfast/content-tree'
-import { type AccountReply, type Blob, Flush, type Item } from '@holdfast/wire'
+import { referenceKey } from '@holdfast/journal'
+import { type AccountReply, Flush, type Item } from '@holdfast/wire'
 import type { Cluster } from './cluster.ts'
 import { type History, isRefused } from './history.ts'
 import type { AppendedRow } from './stores.ts'
-
-export function referenceKey(blob: Blob, account: string): string {
-  return `ref/${Buffer.from(blob.id).toString('hex')}/${Buffer.from(blob.incarnation).toString('hex')}/${account}`
-}
 
 /** As a row becomes durable: the references of what it takes into use are durable before. */
 export function watchReferences(cluster: Cluster, history: History): void {

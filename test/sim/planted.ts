@@ -196,6 +196,10 @@ class LazyReferences implements LookupStore {
     return this.#lookups.scan(prefix, options)
   }
 
+  firstOf(prefixes: readonly string[]): Promise<(LookupRow | undefined)[]> {
+    return this.#lookups.firstOf(prefixes)
+  }
+
   claim(key: string, value: Uint8Array): Promise<Uint8Array> {
     return this.#lookups.claim(key, value)
   }

@@ -23,7 +23,7 @@ import {
   type StageOptions,
   type StorageNode,
 } from '@holdfast/blob-store'
-import type { LookupStore } from '@holdfast/journal'
+import { isReferenced, referencedOf } from '@holdfast/journal'
 import {
   GroupMap,
   LocalNode,
@@ -108,7 +108,8 @@ export class Storage implements Uploads {
     const disk = this.#diskOf(id, process)
     const store = this.#plants.store?.(disk.store) ?? disk.store
     const line = new StoreLine(process, cluster.network, cluster.shared)
-    const referenced = referencedBy(new SimLookups(line))
+    const lookups = new SimLookups(line)
+    const referenced = (blob: BlobName) => isReferenced(lookups, blob)
     const view = new GroupMap()
     for (const group of groups) view.learn(group)
     const nodeGroups = await NodeGroups.open({
@@ -121,7 +122,7 @@ export class Storage implements Uploads {
     const node = new LocalNode({ store, groups: nodeGroups, peers })
     const collector = new Collector({
       blobs: store,
-      referenced,
+      referenced: (some) => referencedOf(lookups, some),
       distrust: () => undefined,
       graceMs,
       everyMs: collectEveryMs,
@@ -376,14 +377,6 @@ async function isWhole(store: MemoryBlobStore, blob: Blob): Promise<boolean> {
 
 export function bytesOf(content: number): Buffer {
   return Buffer.alloc(1000 * (content + 1), content + 1)
-}
-
-function referencedBy(lookups: LookupStore): (blob: BlobName) => Promise<boolean> {
-  return async ({ id, incarnation }) => {
-    const prefix = `ref/${Buffer.from(id).toString('hex')}/${Buffer.from(incarnation).toString('hex')}/`
-    for await (const _ of lookups.scan(prefix, { limit: 1 })) return true
-    return false
-  }
 }
 
 /** A node as another process reaches it. */

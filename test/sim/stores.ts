@@ -305,6 +305,10 @@ export class SimLookups implements LookupStore {
     }
   }
 
+  firstOf(prefixes: readonly string[]): Promise<(LookupRow | undefined)[]> {
+    return this.#read(`first of ${prefixes.length}`, () => this.#store.firstOf(prefixes))
+  }
+
   claim(key: string, value: Uint8Array): Promise<Uint8Array> {
     return this.#line.call(`claim ${key}`, () => this.#store.claim(key, value), { writes: true })
   }

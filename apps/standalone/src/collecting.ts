@@ -1,6 +1,7 @@
 /** Which bytes may go: those that no reference row names, as long as the rows can be trusted. */
-import { type BlobName, Collector } from '@holdfast/blob-store'
+import { Collector } from '@holdfast/blob-store'
 import type { ChunkStore } from '@holdfast/chunk-store'
+import { referencedOf } from '@holdfast/journal'
 import type { LevelMetadataStore } from '@holdfast/journal-level'
 import type { Clock } from '@holdfast/kernel'
 import type { Config } from '@holdfast/process'
@@ -17,7 +18,7 @@ export interface CollectingParts {
 export function createCollector({ config, blobs, metadata, clock, log }: CollectingParts): Collector {
   return new Collector({
     blobs,
-    referenced: (blob) => hasReference(metadata, blob),
+    referenced: (some) => referencedOf(metadata.lookups, some),
     distrust: () => distrustOf(metadata) ?? blobs.health.gap,
     ...config,
     clock,
@@ -39,21 +40,8 @@ export async function collectNow(
   return { ...collected, spaceFreedBytes, liveBytes, blobs: count, diskBytes, freeBytes }
 }
 
-/** Rows `ref/<blob id>/<incarnation>/<account>`. */
-async function hasReference(
-  { lookups }: LevelMetadataStore,
-  { id, incarnation }: BlobName,
-): Promise<boolean> {
-  for await (const _ of lookups.scan(`ref/${hex(id)}/${hex(incarnation)}/`, { limit: 1 })) return true
-  return false
-}
-
 function distrustOf({ lostBatches, failure }: LevelMetadataStore): string | undefined {
   if (lostBatches > 0)
     return `${lostBatches} acknowledged batches of rows are missing: references may be among them`
   return failure?.message
-}
-
-function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')
 }

@@ -4,6 +4,7 @@
  */
 import { Collector, type NodeStore, Scrubber, tellsHealth } from '@holdfast/blob-store'
 import { type ClusterPart, GroupLeader, serveCollecting, serveGroupWords } from '@holdfast/cluster'
+import { isReferenced, type Referred, referencedOf } from '@holdfast/journal'
 import {
   Absence,
   groupProgress,
@@ -53,16 +54,12 @@ export async function openNode(
   const log = cluster.log.child({ part: 'node' })
   const node = new LocalNode({ store, groups, peers })
   peers.local = { id, region, node }
-  const referenced = async (blob: { id: Uint8Array; incarnation: Uint8Array }) => {
-    for await (const _ of lookups.scan(`ref/${hex(blob.id)}/${hex(blob.incarnation)}/`, { limit: 1 }))
-      return true
-    return false
-  }
+  const referenced = (blob: Referred) => isReferenced(lookups, blob)
   const absence = new Absence({ node, referenced, clock })
   await absence.begin()
   const collector = new Collector({
     blobs: node,
-    referenced,
+    referenced: (blobs) => referencedOf(lookups, blobs),
     distrust: () => node.unverified ?? (tellsHealth(store) ? store.health.gap : undefined),
     ...config.collect,
     everything: true,
@@ -160,8 +157,4 @@ export async function openNode(
       await Promise.all([leader?.close(), replicator.close(), scrubber.close(), collector.close()])
     },
   }
-}
-
-function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')
 }

@@ -26,7 +26,7 @@
  * nothing.
  */
 import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tree'
-import { JournalFault, type JournalHold, maxEventBytes } from '@holdfast/journal'
+import { JournalFault, type JournalHold, maxEventBytes, referenceKey } from '@holdfast/journal'
 import { Change, type Effect } from '@holdfast/wire'
 import { AccountRows } from './account-rows.ts'
 import { type Answer, type Ask, bytesOfAnswer, encodeReply } from './ask.ts'
@@ -35,7 +35,7 @@ import { Checkpoints } from './checkpoints.ts'
 import { type CodeRange, widthOf } from './code-leases.ts'
 import { codeOf, DurableLog } from './durable-log.ts'
 import { cutPages, encodeRow } from './flush-row.ts'
-import { referenceKey, wakeKey } from './lookup-rows.ts'
+import { wakeKey } from './lookup-rows.ts'
 import { Mailbox, networkOf } from './mailbox.ts'
 import { keyOf } from './password-checks.ts'
 import { PendingEffects } from './pending-effects.ts'

@@ -1,10 +1,6 @@
 /** The rows that accounts keep beside their journals, and how many of them travel at once. */
 import type { LookupChange, LookupStore } from '@holdfast/journal'
-import type { Blob, Effect } from '@holdfast/wire'
-
-export function referenceKey(blob: Blob, account: string): string {
-  return `ref/${hex(blob.id)}/${hex(blob.incarnation)}/${account}`
-}
+import type { Effect } from '@holdfast/wire'
 
 export function activeKey(account: string): string {
   return `active/${account}`
@@ -62,8 +58,4 @@ function* inBatches(rows: Iterable<LookupChange>, rowsMax: number): Generator<Lo
     batch = []
   }
   if (batch.length > 0) yield batch
-}
-
-function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')
 }

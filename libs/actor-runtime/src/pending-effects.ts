@@ -9,10 +9,9 @@
  *
  * Code rows are not here: they are due before the reply, the flush itself writes them.
  */
-import type { LookupChange } from '@holdfast/journal'
+import { type LookupChange, referenceKey } from '@holdfast/journal'
 import type { Fault } from '@holdfast/kernel'
 import type { Blob, Effect, SignInMail } from '@holdfast/wire'
-import { referenceKey } from './lookup-rows.ts'
 import type { Services } from './services.ts'
 import { backoffMs, Pauses } from './timers.ts'
 

@@ -9,18 +9,33 @@
  * The grace is there for what is not pinned: an account that copies another's content names a copy whose last reference may go at that moment. It must
  * outlast a request. A grace of 0 is for an operator who knows that nothing is under way.
  *
+ * References are themselves made again from the accounts, should one be missing (see the runtime's reconciler). So that this happens before the copy
+ * goes, a pass of the clock deletes only what it saw without reference before a round of all accounts began that has ended since; its last look at the
+ * references comes after it. An operator who names a grace does not wait for that.
+ *
  * Cost: the first pass after a start reads the references of every copy, later ones only those of copies made since then and of those that were released;
- * walking the inventory costs about a second per million copies.
+ * walking the inventory costs about a second per million copies. References are read for `atOnce` copies in one question.
  */
 import type { Clock } from '@holdfast/kernel'
 import type { BlobFacts, BlobName, BlobStore } from './blob-store.ts'
 
 export interface CollectorOptions {
   blobs: BlobStore
-  /** Does anybody refer to this copy? Read where references are written, never from a cache. */
-  referenced: (blob: BlobName) => Promise<boolean>
+  /** Does anybody refer to each of these copies? Read where references are written, never from a cache. At most 512 at one time. */
+  referenced: (blobs: readonly BlobName[]) => Promise<boolean[]>
   /** Why the references cannot be trusted now; nothing is deleted while there is a reason. */
   distrust: () => string | undefined
+  /**
+   * The accounts are asked what they use. Absent: nobody asks them, and references are taken as they are.
+   */
+  accounts?: {
+    /**
+     * When the last round of all accounts began that has ended, Unix ms: each has its references since. Undefined: there was none.
+     */
+    confirmedMs: () => Promise<number | undefined>
+    /** Copies wait for a round that begins from now on. */
+    wanted: () => void
+  }
   /** How long a copy stays after it was first seen without reference, ms. Longer than any request takes. */
   graceMs: number
   /** Between passes, ms. */
@@ -44,6 +59,8 @@ export interface Collected {
   waiting: number
   /** Without reference, and kept by a pin: an upload may be about to refer to them. */
   pinned: number
+  /** Their grace is over, and accounts were not asked since they were first seen without reference. */
+  unconfirmed: number
   /** Why nothing was deleted; absent: nothing stood in the way. */
   held?: string
 }
@@ -58,10 +75,27 @@ export interface Standstill {
 /** Condemned copies that are remembered; those past it are condemned by a later pass. */
 const condemnedMax = 1_000_000
 
+/** Copies that are looked at together: their answers are acted upon while they are young. */
+const atOnce = 512
+
+interface Pass {
+  graceMs: number
+  /** Undefined: nobody is waited for. */
+  confirmedMs: number | undefined
+  collected: Collected
+}
+
+interface Condemned {
+  /** Monotonic, for the grace. */
+  sinceMs: number
+  /** Unix, to be compared with the rounds of other processes. */
+  atMs: number
+}
+
 export class Collector {
   readonly #options: CollectorOptions
-  /** When a copy was first seen without reference (monotonic ms), by its name. */
-  readonly #condemned = new Map<string, number>()
+  /** When a copy was first seen without reference, by its name. */
+  readonly #condemned = new Map<string, Condemned>()
   /** Copies to be looked at in the next pass, by name. */
   readonly #released = new Set<string>()
   /** Copies made before this moment (Unix ms) were all seen; undefined before the first pass. */
@@ -100,9 +134,9 @@ export class Collector {
 
   /**
    * One pass over everything, after those under way. Resolves when what could be deleted is deleted, durably.
-   * @param graceMs instead of the configured grace
+   * @param graceMs instead of the configured grace; accounts are not waited for then
    */
-  collect({ graceMs = this.#options.graceMs }: { graceMs?: number } = {}): Promise<Collected> {
+  collect({ graceMs }: { graceMs?: number } = {}): Promise<Collected> {
     const pass = this.#running.then(() => this.#walk({ graceMs, all: true }))
     this.#running = pass.catch(() => {})
     return pass
@@ -116,9 +150,9 @@ export class Collector {
   }
 
   async #pass(): Promise<void> {
-    const { graceMs, log } = this.#options
+    const { log } = this.#options
     const all = this.#options.everything ?? false
-    const pass = this.#running.then(() => this.#walk({ graceMs, all }))
+    const pass = this.#running.then(() => this.#walk({ all }))
     this.#running = pass.catch(() => {})
     try {
       const collected = await pass
@@ -129,10 +163,18 @@ export class Collector {
     }
   }
 
-  async #walk({ graceMs, all }: { graceMs: number; all: boolean }): Promise<Collected> {
-    const collected: Collected = { examined: 0, deleted: 0, freedBytes: 0, waiting: 0, pinned: 0 }
-    const startedMs = this.#options.clock.now()
-    const held = this.#options.distrust()
+  async #walk({ graceMs, all }: { graceMs?: number | undefined; all: boolean }): Promise<Collected> {
+    const { accounts, blobs, clock, distrust } = this.#options
+    const collected: Collected = {
+      examined: 0,
+      deleted: 0,
+      freedBytes: 0,
+      waiting: 0,
+      pinned: 0,
+      unconfirmed: 0,
+    }
+    const startedMs = clock.now()
+    const held = distrust()
     if (held !== undefined) {
       this.#standStill(held, startedMs)
       return { ...collected, held }
@@ -141,10 +183,21 @@ export class Collector {
     this.#released.clear()
     this.#forgot = false
     try {
-      for await (const facts of this.#options.blobs.inventory()) {
-        if (this.#closed) return collected
-        if (!known(facts)) await this.#examine(facts, { graceMs, collected })
+      const waits = graceMs === undefined && accounts !== undefined
+      const pass: Pass = {
+        graceMs: graceMs ?? this.#options.graceMs,
+        confirmedMs: waits ? ((await accounts.confirmedMs()) ?? Number.NEGATIVE_INFINITY) : undefined,
+        collected,
       }
+      const looked: BlobFacts[] = []
+      for await (const facts of blobs.inventory()) {
+        if (this.#closed) return collected
+        if (known(facts)) continue
+        looked.push(facts)
+        if (looked.length === atOnce) await this.#examine(looked.splice(0), pass)
+      }
+      await this.#examine(looked, pass)
+      if (waits && collected.waiting + collected.unconfirmed > 0) accounts.wanted()
     } catch (error) {
       this.#forgot = true
       this.#standStill((error as Error).message, startedMs)
@@ -171,40 +224,64 @@ export class Collector {
     }
   }
 
-  async #examine(
-    facts: BlobFacts,
-    { graceMs, collected }: { graceMs: number; collected: Collected },
-  ): Promise<void> {
-    const { blobs, clock, referenced } = this.#options
-    const name = nameOf(facts)
-    collected.examined++
-    if (await referenced(facts)) {
-      this.#condemned.delete(name)
-      return
-    }
-    const nowMs = clock.monotonic()
-    const condemnedMs = this.#condemned.get(name) ?? nowMs
-    if (nowMs - condemnedMs < graceMs) {
-      collected.waiting++
-      this.#condemn(name, condemnedMs)
-    } else if (await referenced(facts)) {
-      this.#condemned.delete(name)
-    } else if (clock.monotonic() - nowMs > answerAgeMaxMs) {
-      collected.waiting++ // the answers are too old to act upon: the next pass asks again
-      this.#condemn(name, condemnedMs)
-    } else if ((await blobs.delete(facts)) === 'pinned') {
-      collected.pinned++
-      this.#condemn(name, condemnedMs)
-    } else {
-      this.#condemned.delete(name)
-      collected.deleted++
-      collected.freedBytes += facts.size
+  /** Several copies: their references are asked for together, those that are to go once more, and deleted while the answers are young. */
+  async #examine(copies: readonly BlobFacts[], pass: Pass): Promise<void> {
+    const { clock } = this.#options
+    pass.collected.examined += copies.length
+    const askedMs = clock.monotonic()
+    const loose = await this.#unreferenced(copies)
+    const due = loose.filter((facts) => this.#isDue(facts, pass))
+    for (const facts of await this.#unreferenced(due)) {
+      if (this.#closed) return
+      if (clock.monotonic() - askedMs > answerAgeMaxMs) {
+        pass.collected.waiting++ // the answers are too old to act upon: the next pass asks again
+        this.#condemn(nameOf(facts))
+      } else await this.#delete(facts, pass)
     }
   }
 
-  #condemn(name: string, condemnedMs: number): void {
-    if (this.#condemned.size < condemnedMax || this.#condemned.has(name))
-      this.#condemned.set(name, condemnedMs)
+  /** Those nobody refers to; the others are acquitted. */
+  async #unreferenced(copies: readonly BlobFacts[]): Promise<BlobFacts[]> {
+    if (copies.length === 0) return []
+    const referenced = await this.#options.referenced(copies)
+    return copies.filter((facts, at) => {
+      if (referenced[at] === false) return true
+      this.#condemned.delete(nameOf(facts))
+      return false
+    })
+  }
+
+  /** Its grace is over, and the accounts were asked since. Else it is condemned, and waits. */
+  #isDue(facts: BlobFacts, { graceMs, confirmedMs, collected }: Pass): boolean {
+    const { clock } = this.#options
+    const name = nameOf(facts)
+    const { sinceMs, atMs } = this.#condemned.get(name) ?? { sinceMs: clock.monotonic(), atMs: clock.now() }
+    if (clock.monotonic() - sinceMs < graceMs) collected.waiting++
+    else if (confirmedMs !== undefined && confirmedMs <= atMs) collected.unconfirmed++
+    else return true
+    this.#condemn(name)
+    return false
+  }
+
+  async #delete(facts: BlobFacts, { collected }: Pass): Promise<void> {
+    const name = nameOf(facts)
+    const result = await this.#options.blobs.delete(facts)
+    // What was pinned may have been referred to, and released again, since: its grace begins again.
+    this.#condemned.delete(name)
+    if (result === 'pinned') {
+      collected.pinned++
+      this.#condemn(name)
+      return
+    }
+    collected.deleted++
+    collected.freedBytes += facts.size
+  }
+
+  #condemn(name: string): void {
+    if (this.#condemned.has(name)) return
+    const { clock } = this.#options
+    if (this.#condemned.size < condemnedMax)
+      this.#condemned.set(name, { sinceMs: clock.monotonic(), atMs: clock.now() })
     else this.#forgot = true
   }
 }

@@ -16,9 +16,9 @@ function world({ distrust = () => undefined as string | undefined } = {}) {
   const blobs = new MemoryBlobStore({ clock })
   const references = new Set<string>()
   const asked: string[] = []
-  const referenced = async (blob: BlobName) => {
-    asked.push(hex(blob))
-    return references.has(hex(blob))
+  const referenced = async (blobs: readonly BlobName[]) => {
+    asked.push(...blobs.map(hex))
+    return blobs.map((blob) => references.has(hex(blob)))
   }
   const collector = new Collector({
     blobs,
@@ -94,7 +94,10 @@ t.test('a reference that appears at the second look keeps the copy', async (t) =
   let looks = 0
   const collector = new Collector({
     blobs,
-    referenced: async () => ++looks > 1,
+    referenced: async (blobs) => {
+      looks++
+      return blobs.map(() => looks > 1)
+    },
     distrust: () => undefined,
     graceMs: 0,
     everyMs: hour,
@@ -132,9 +135,9 @@ t.test(
     clock.ms += 10 * hour
     const collector = new Collector({
       blobs,
-      referenced: async (blob) => {
-        asked.push(hex(blob))
-        return references.has(hex(blob))
+      referenced: async (blobs) => {
+        asked.push(...blobs.map(hex))
+        return blobs.map((blob) => references.has(hex(blob)))
       },
       distrust: () => undefined,
       graceMs: 0,
@@ -157,6 +160,80 @@ t.test(
     await collector.close()
   },
 )
+
+t.test('a pin that is met begins a new grace: what it was for may have come and gone', async (t) => {
+  const { clock, blobs, collector, store } = world()
+  const blob = await store('x')
+  await collector.collect()
+  clock.ms += hour
+  await blobs.pin(blob, { ttlMs: 1000 })
+  t.match(await collector.collect(), { deleted: 0, pinned: 1 })
+  clock.ms += hour - 1
+  t.match(await collector.collect(), { deleted: 0, waiting: 1 }, 'a whole grace from then on')
+  clock.ms += 1
+  t.match(await collector.collect(), { deleted: 1 })
+})
+
+t.test('references are asked for in batches, and each copy that goes twice', async (t) => {
+  const { clock, references, store, blobs } = world()
+  for (let count = 0; count < 1_200; count++) references.add(hex(await store(`kept ${count}`)))
+  await store('gone')
+  clock.ms += 1
+  const questions: number[] = []
+  const collector = new Collector({
+    blobs,
+    referenced: async (some) => {
+      questions.push(some.length)
+      return some.map((blob) => references.has(hex(blob)))
+    },
+    distrust: () => undefined,
+    graceMs: 0,
+    everyMs: hour,
+    clock,
+    log: silent,
+  })
+  t.match(await collector.collect(), { examined: 1_201, deleted: 1 })
+  t.same(
+    questions.sort((one, other) => one - other),
+    [1, 177, 512, 512],
+  )
+})
+
+t.test('a copy goes when a round of all accounts began after it was condemned, and ended', async (t) => {
+  const { clock, references, store, blobs } = world()
+  let confirmedMs: number | undefined
+  let wanted = 0
+  const options = {
+    blobs,
+    referenced: async (some: readonly BlobName[]) => some.map((blob) => references.has(hex(blob))),
+    distrust: () => undefined,
+    graceMs: hour,
+    everyMs: hour,
+    clock,
+    log: silent,
+    accounts: { confirmedMs: async () => confirmedMs, wanted: () => void wanted++ },
+  }
+  const collector = new Collector(options)
+  const lost = await store('its reference is lost')
+  const gone = await store('nobody uses it')
+  confirmedMs = clock.ms
+  clock.ms += 1
+  t.match(await collector.collect(), { waiting: 2, unconfirmed: 0 })
+  t.equal(wanted, 1)
+  clock.ms += hour
+  t.match(await collector.collect(), { deleted: 0, unconfirmed: 2 }, 'the last round began before')
+  t.equal(wanted, 2)
+  references.add(hex(lost))
+  confirmedMs = clock.ms
+  t.match(await collector.collect(), { deleted: 1 })
+  t.ok(await blobs.stat(lost), 'the round brought the reference back')
+  t.equal(await blobs.stat(gone), undefined)
+
+  const named = await store('an operator names the grace')
+  clock.ms += 1
+  t.match(await collector.collect({ graceMs: 0 }), { deleted: 1 })
+  t.equal(await blobs.stat(named), undefined)
+})
 
 t.test('a store that fails during a pass loses nothing, and the next one does the work', async (t) => {
   const { clock, blobs, collector, store } = world()

@@ -65,6 +65,10 @@ export class LateLookups implements LookupStore {
     yield* this.#store.scan(prefix, options)
   }
 
+  async firstOf(prefixes: readonly string[]): Promise<(LookupRow | undefined)[]> {
+    return this.#store.firstOf(prefixes)
+  }
+
   async claim(key: string, value: Uint8Array): Promise<Uint8Array> {
     return this.#store.claim(key, value)
   }

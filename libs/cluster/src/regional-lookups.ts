@@ -124,11 +124,35 @@ export class RegionalLookups implements LookupStore {
     try {
       yield* this.#of(region).scan(prefix, options)
     } catch (error) {
-      if (!(error instanceof JournalFault)) throw error
-      throw new JournalFault(error.code, `the references in ${region} cannot be read: ${error.message}`, {
-        cause: error,
-      })
+      throw unreadable(region, error)
     }
+  }
+
+  async #readReferences<T>(region: RegionCode, read: (store: LookupStore) => Promise<T>): Promise<T> {
+    try {
+      return await read(this.#of(region))
+    } catch (error) {
+      throw unreadable(region, error)
+    }
+  }
+
+  /** The nearest region is asked first, the others for what it has not. */
+  async firstOf(prefixes: readonly string[]): Promise<(LookupRow | undefined)[]> {
+    const found: (LookupRow | undefined)[] = prefixes.map(() => undefined)
+    for (const region of [this.#region, ...this.#others()]) {
+      const open = prefixes.flatMap((_, at) => (found[at] === undefined ? [at] : []))
+      if (open.length === 0) break
+      const rows = await this.#firstIn(
+        region,
+        open.map((at) => prefixes[at] as string),
+      )
+      for (const [place, at] of open.entries()) found[at] = rows[place]
+    }
+    return found
+  }
+
+  #firstIn(region: RegionCode, prefixes: readonly string[]): Promise<(LookupRow | undefined)[]> {
+    return this.#readReferences(region, (store) => store.firstOf(prefixes))
   }
 
   async claim(key: string, value: Uint8Array): Promise<Uint8Array> {
@@ -199,6 +223,12 @@ export class RegionalLookups implements LookupStore {
       throw new JournalFault('UNAVAILABLE', `accounts of ${region} are not kept in ${this.#region}`)
     return home
   }
+}
+
+function unreadable(region: RegionCode, error: unknown): unknown {
+  if (!(error instanceof JournalFault)) return error
+  const message = `the references in ${region} cannot be read: ${error.message}`
+  return new JournalFault(error.code, message, { cause: error })
 }
 
 function kindOf(key: string): string {

@@ -1,7 +1,7 @@
-import { type BlobName, Collector, MemoryBlobStore } from '@holdfast/blob-store'
+import { Collector, MemoryBlobStore } from '@holdfast/blob-store'
 import { put } from '@holdfast/blob-store/testing'
 import { MemoryBus } from '@holdfast/bus'
-import { JournalFault, type LookupStore } from '@holdfast/journal'
+import { JournalFault, type LookupStore, referencedOf, referencesOf } from '@holdfast/journal'
 import { MemoryLookupStore } from '@holdfast/journal/testing'
 import type { RegionCode } from '@holdfast/kernel'
 import pino from 'pino'
@@ -10,8 +10,6 @@ import { collectingStatus, RegionalLookups, serveCollecting } from '../src/index
 
 const regions: RegionCode[] = ['eu-par', 'na-nyc']
 const log = pino({ level: 'silent' })
-const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
-const referenceTo = ({ id, incarnation }: BlobName) => `ref/${hex(id)}/${hex(incarnation)}/`
 
 t.test(
   'while a region is lost no copy goes that it may refer to, wherever it lies, and status says so',
@@ -39,10 +37,7 @@ t.test(
     const blobs = new MemoryBlobStore({ clock })
     const collector = new Collector({
       blobs,
-      referenced: async (blob) => {
-        for await (const _ of lookups.scan(referenceTo(blob), { limit: 1 })) return true
-        return false
-      },
+      referenced: (some) => referencedOf(lookups, some),
       distrust: () => undefined,
       graceMs: 0,
       everyMs: 3_600_000,
@@ -65,8 +60,8 @@ t.test(
     const ours = await put(blobs, Buffer.from('an account here has it'), { pinMs: 0 })
     const theirs = await put(blobs, Buffer.from('an account there copied it'), { pinMs: 0 })
     const nobodys = await put(blobs, Buffer.from('nobody has it'), { pinMs: 0 })
-    await lookups.write([{ put: `${referenceTo(ours)}a`, value: Buffer.alloc(0) }])
-    await us.write([{ put: `${referenceTo(theirs)}b`, value: Buffer.alloc(0) }])
+    await lookups.write([{ put: `${referencesOf(ours)}a`, value: Buffer.alloc(0) }])
+    await us.write([{ put: `${referencesOf(theirs)}b`, value: Buffer.alloc(0) }])
 
     lost = true
     for (const _ of ['first', 'second']) {

@@ -15,6 +15,7 @@ import {
   assertRoot,
   assertRow,
   firstChain,
+  type JournalAccounts,
   JournalFault,
   type JournalHold,
   type JournalReplica,
@@ -46,6 +47,7 @@ import {
   termBefore,
   writePage,
 } from './home-terms.ts'
+import { wholeRing } from './ring.ts'
 
 /** Raises whose outcome stayed unknown, under contention or a failing node, before the store counts as unavailable. */
 const acquireAttemptsMax = 4
@@ -70,7 +72,7 @@ export interface Taken {
   changedMs: number
 }
 
-export class CassandraJournalStore implements JournalStore {
+export class CassandraJournalStore implements JournalStore, JournalAccounts {
   readonly capabilities = { ordered: false, exclusive: false }
   readonly #connection: Connection
   readonly #termOf: (account: string) => number
@@ -371,6 +373,18 @@ export class CassandraJournalStore implements JournalStore {
       batch = []
     }
     for (const taken of await Promise.all(batch)) if (taken !== undefined) yield taken
+  }
+
+  /** Of all terms: an account whose home has moved is listed once for each. */
+  async *accounts({ after }: { after?: string } = {}) {
+    const rows = wholeRing(this.#connection, {
+      columns: 'DISTINCT account, term',
+      table: 'journal',
+      partition: 'account, term',
+      rowsPerPage: accountsPerPage,
+      ...(after === undefined ? {} : { after }),
+    })
+    for await (const { row, place } of rows) yield { account: row.account as string, place }
   }
 
   /** Accounts and the earlier terms they are known in. @param other knows more of them, and is asked first */

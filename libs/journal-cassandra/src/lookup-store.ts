@@ -13,12 +13,15 @@ import {
   assertCount,
   assertLookupKey,
   assertLookupRow,
+  assertPrefixes,
   JournalFault,
   type LookupChange,
   type LookupRow,
   type LookupStore,
+  type LookupWalk,
 } from '@holdfast/journal'
 import type { Connection, Row } from './connection.ts'
+import { wholeRing } from './ring.ts'
 
 /** Partitions of rows that are scanned as a whole, by hash of their key. */
 const buckets = 256
@@ -28,8 +31,14 @@ const attemptsMax = 64
 /** Writes under way at once for one call. */
 const writesAtOnce = 64
 const rowsPerPage = 500
+/** Partitions that one statement reads the first row of. Its coordinator asks for all of them at once. */
+const partsPerRead = 100
+/** Such statements under way at once for one call. */
+const readsAtOnce = 4
+/** Of a walk over everything; keys without values. */
+const rowsPerStep = 2_000
 
-export class CassandraLookupStore implements LookupStore {
+export class CassandraLookupStore implements LookupStore, LookupWalk {
   readonly #connection: Connection
   readonly #claimed: ReadonlySet<string>
 
@@ -123,6 +132,45 @@ export class CassandraLookupStore implements LookupStore {
       if (row.key !== after) yield { key: row.key as string, value: row.value as Buffer }
   }
 
+  /** One statement for a hundred partitions. */
+  async firstOf(prefixes: readonly string[]): Promise<(LookupRow | undefined)[]> {
+    assertPrefixes(prefixes)
+    const parts = [...new Set(prefixes.map((prefix) => onlyPartOf(prefix)))]
+    const found = new Map<string, LookupRow>()
+    const reads: string[][] = []
+    for (let at = 0; at < parts.length; at += partsPerRead) reads.push(parts.slice(at, at + partsPerRead))
+    for (let at = 0; at < reads.length; at += readsAtOnce)
+      await Promise.all(reads.slice(at, at + readsAtOnce).map((some) => this.#firstRows(some, found)))
+    return Promise.all(
+      prefixes.map(async (prefix) => {
+        const row = found.get(onlyPartOf(prefix))
+        if (row === undefined || row.key.startsWith(prefix)) return row
+        for await (const own of this.scan(prefix, { limit: 1 })) return own
+        return undefined
+      }),
+    )
+  }
+
+  async #firstRows(parts: readonly string[], found: Map<string, LookupRow>): Promise<void> {
+    const query = 'SELECT part, key, value FROM lookups WHERE part IN ? PER PARTITION LIMIT 1'
+    for (const { part, key, value } of await this.#connection.run(query, [parts]))
+      found.set(part as string, { key: key as string, value: value as Buffer })
+  }
+
+  async *walk(kind: string, { after }: { after?: string } = {}) {
+    const rows = wholeRing(this.#connection, {
+      columns: 'key',
+      table: 'lookups',
+      partition: 'part',
+      rowsPerPage: rowsPerStep,
+      ...(after === undefined ? {} : { after }),
+    })
+    for await (const { row, place } of rows) {
+      const key = row.key as string
+      if (kindOf(key) === kind) yield { key, place }
+    }
+  }
+
   async claim(key: string, value: Uint8Array): Promise<Uint8Array> {
     assertLookupRow(key, value)
     const copy = Buffer.from(value)
@@ -182,6 +230,13 @@ function partsOf(prefix: string): string[] {
   if (segments.length <= shared)
     throw new RangeError(`rows of ${prefix} are not kept together and cannot be scanned`)
   return [segments.slice(0, shared).join('/')]
+}
+
+function onlyPartOf(prefix: string): string {
+  const [part, ...others] = partsOf(prefix)
+  if (part === undefined || others.length > 0)
+    throw new RangeError(`rows of ${prefix} are not kept in one place`)
+  return part
 }
 
 function segmentsOf(kind: string): number {

@@ -1,5 +1,10 @@
 import type { JournalHold } from '@holdfast/journal'
-import { journalStoreContract, lookupStoreContract } from '@holdfast/journal/testing'
+import {
+  journalAccountsContract,
+  journalStoreContract,
+  lookupStoreContract,
+  lookupWalkContract,
+} from '@holdfast/journal/testing'
 import cassandra from 'cassandra-driver'
 import t, { type Test } from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
@@ -67,6 +72,11 @@ t.test('journals in Cassandra', async (t) => {
   })
 })
 
+t.test('everything in Cassandra', async (t) => {
+  lookupWalkContract({ test: t.test, open: async (t: Test) => (await open(t)).store.lookups })
+  journalAccountsContract({ test: t.test, open: async (t: Test) => (await open(t)).store.journals })
+})
+
 t.test('lookups in Cassandra', async (t) => {
   lookupStoreContract({
     test: t.test,
@@ -75,6 +85,27 @@ t.test('lookups in Cassandra', async (t) => {
       return { lookups: store.lookups, reopen: async () => (await reopen()).lookups }
     },
   })
+})
+
+t.test('the references of a thousand copies are read in ten statements', async (t) => {
+  const prefixes = Array.from({ length: 1_000 }, () => `ref/${crypto.randomUUID()}/x/`)
+  const referred = prefixes.filter((_, at) => at % 3 === 0)
+  await shared.lookups.write(referred.map((prefix) => ({ put: `${prefix}account`, value: Buffer.alloc(0) })))
+  let statements = 0
+  const { execute } = cassandra.Client.prototype
+  t.teardown(() => {
+    cassandra.Client.prototype.execute = execute
+  })
+  cassandra.Client.prototype.execute = function (this: cassandra.Client, ...query: unknown[]) {
+    statements++
+    return execute.apply(this, query as Parameters<typeof execute>)
+  } as typeof execute
+  const found = await shared.lookups.firstOf(prefixes)
+  t.same(
+    found.map((row) => row !== undefined),
+    prefixes.map((prefix) => referred.includes(prefix)),
+  )
+  t.equal(statements, 10)
 })
 
 t.test('journals of a home that moved', async (t) => {

@@ -30,6 +30,12 @@ export const keys = {
   fixed: (account: string) => textKey(kinds.journal, `${account}\0s`),
   root: (account: string) => textKey(kinds.journal, `${account}\0r`),
   row: (account: string, seq: number) => numberKey(`${kinds.journal}${account}\0e`, seq, 6),
+  journals: { gte: textKey(kinds.journal, ''), lt: textKey('k', '') },
+  journalsBehind: (account: string) => ({
+    gt: textKey(kinds.journal, `${account}\x01`),
+    lt: textKey('k', ''),
+  }),
+  accountOf: (key: Uint8Array) => textBehind(key, 1).split('\0', 1)[0] as string,
   rowsEnd: (account: string) => textKey(kinds.journal, `${account}\0f`),
   page: (account: string, name: string) => textKey(kinds.journal, `${account}\0p${name}`),
   pages: (account: string) => ({

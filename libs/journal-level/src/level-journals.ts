@@ -5,6 +5,7 @@ import {
   assertRoot,
   assertRow,
   firstChain,
+  type JournalAccounts,
   JournalFault,
   type JournalHold,
   type JournalRow,
@@ -39,7 +40,7 @@ interface Decided<R> {
   written?: Promise<void>
 }
 
-export class LevelJournals implements JournalStore {
+export class LevelJournals implements JournalStore, JournalAccounts {
   readonly capabilities = { ordered: true, exclusive: true }
   readonly #rows: Rows
   readonly #writer: GroupWriter
@@ -234,6 +235,18 @@ export class LevelJournals implements JournalStore {
       this.#released.add(hold)
       return { result: undefined, written }
     })
+  }
+
+  /** One short iteration an account: the rows in between are passed over. */
+  async *accounts({ after }: { after?: string } = {}) {
+    let range = after === undefined ? keys.journals : keys.journalsBehind(after)
+    for (;;) {
+      let account: string | undefined
+      for await (const [key] of this.#rows.scan(range, { limit: 1 })) account = keys.accountOf(key)
+      if (account === undefined) return
+      yield { account, place: account }
+      range = keys.journalsBehind(account)
+    }
   }
 
   /** Decides at the next place in the order of all writes, and waits until what was decided is durable. */

@@ -4,9 +4,11 @@ import {
   assertCount,
   assertLookupKey,
   assertLookupRow,
+  assertPrefixes,
   type LookupChange,
   type LookupRow,
   type LookupStore,
+  type LookupWalk,
 } from '@holdfast/journal'
 import { decodeNumber, decodeSmall, encodeNumber, encodeSmall, keys } from './format.ts'
 import { batchBytesMax, type GroupWriter, type RowChange } from './group-writer.ts'
@@ -19,7 +21,7 @@ const cachedCounters = 100
 /** Changes of one write that go into a batch together: about half of its bytes with the largest rows. */
 const sliceChanges = Math.floor(batchBytesMax / 2 / 4_608)
 
-export class LevelLookups implements LookupStore {
+export class LevelLookups implements LookupStore, LookupWalk {
   readonly #rows: Rows
   readonly #writer: GroupWriter
   readonly #counters: TentativeCells<number>
@@ -67,6 +69,18 @@ export class LevelLookups implements LookupStore {
     for await (const [key, stored] of this.#rows.scan(range, limit === undefined ? {} : { limit })) {
       yield { key: keys.lookupOf(key), value: decodeSmall(key, stored) }
     }
+  }
+
+  /** One after the other: each opens an iterator, which takes microseconds. */
+  async firstOf(prefixes: readonly string[]): Promise<(LookupRow | undefined)[]> {
+    assertPrefixes(prefixes)
+    const found: (LookupRow | undefined)[] = []
+    for (const prefix of prefixes) found.push(await firstRow(this.scan(prefix, { limit: 1 })))
+    return found
+  }
+
+  async *walk(kind: string, { after = '' }: { after?: string } = {}) {
+    for await (const { key } of this.scan(`${kind}/`, { after })) yield { key, place: key }
   }
 
   async claim(key: string, value: Uint8Array): Promise<Uint8Array> {
@@ -129,6 +143,11 @@ interface Claim {
   readonly ended: Promise<void>
   /** A write of the key was queued since it last looked. */
   disturbed: boolean
+}
+
+async function firstRow(rows: AsyncIterable<LookupRow>): Promise<LookupRow | undefined> {
+  for await (const row of rows) return row
+  return undefined
 }
 
 function slicesOf(changes: readonly LookupChange[]): (readonly LookupChange[])[] {

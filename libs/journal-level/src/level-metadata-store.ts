@@ -4,7 +4,13 @@ import { open, readFile, rm, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { JournalFault, type JournalStore, type LookupStore } from '@holdfast/journal'
+import {
+  type JournalAccounts,
+  JournalFault,
+  type JournalStore,
+  type LookupStore,
+  type LookupWalk,
+} from '@holdfast/journal'
 import { type Clock, type Failing, makeDirectories, systemClock, writableBytes } from '@holdfast/kernel'
 import { Ballast } from './ballast.ts'
 import {
@@ -77,8 +83,8 @@ const quietMs = 10_000
 const ballastEveryMs = 10_000
 
 export class LevelMetadataStore {
-  readonly journals: JournalStore
-  readonly lookups: LookupStore
+  readonly journals: JournalStore & JournalAccounts
+  readonly lookups: LookupStore & LookupWalk
   readonly #journals: LevelJournals
   readonly #lookups: LevelLookups
   readonly #options: LevelMetadataStoreOptions

@@ -1,4 +1,9 @@
-import { journalStoreContract, lookupStoreContract } from '@holdfast/journal/testing'
+import {
+  journalAccountsContract,
+  journalStoreContract,
+  lookupStoreContract,
+  lookupWalkContract,
+} from '@holdfast/journal/testing'
 import t, { type Test } from 'tap'
 import { LevelMetadataStore } from '../src/index.ts'
 import { directory } from './directories.ts'
@@ -23,6 +28,11 @@ t.test('journals in LevelDB', async (t) => {
       return { journals: store.journals, reopen: async () => (await reopen()).journals }
     },
   })
+})
+
+t.test('everything in LevelDB', async (t) => {
+  lookupWalkContract({ test: t.test, open: async (t: Test) => (await open(t)).store.lookups })
+  journalAccountsContract({ test: t.test, open: async (t: Test) => (await open(t)).store.journals })
 })
 
 t.test('lookups in LevelDB', async (t) => {

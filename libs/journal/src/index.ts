@@ -1,5 +1,11 @@
 export { JournalFault, type JournalFaultCode } from './errors.ts'
-export type { JournalHold, JournalReplica, JournalRow, JournalStore } from './journal-store.ts'
+export type {
+  JournalAccounts,
+  JournalHold,
+  JournalReplica,
+  JournalRow,
+  JournalStore,
+} from './journal-store.ts'
 export {
   assertAccount,
   assertChange,
@@ -7,6 +13,7 @@ export {
   assertLookupKey,
   assertLookupRow,
   assertPage,
+  assertPrefixes,
   assertRoot,
   assertRow,
   maxAccountBytes,
@@ -16,8 +23,10 @@ export {
   maxLookupValueBytes,
   maxPageBytes,
   maxPageNameBytes,
+  maxPrefixes,
   maxRootBytes,
   maxTakeCount,
 } from './limits.ts'
-export type { LookupChange, LookupRow, LookupStore } from './lookup-store.ts'
+export type { LookupChange, LookupRow, LookupStore, LookupWalk } from './lookup-store.ts'
+export { isReferenced, type Referred, referencedOf, referenceKey, referencesOf } from './references.ts'
 export { chainBytes, firstChain, rowChecksum } from './row-checksum.ts'

@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict'
 import type { JournalFaultCode } from './errors.ts'
-import type { JournalHold, JournalStore } from './journal-store.ts'
+import type { JournalAccounts, JournalHold, JournalStore } from './journal-store.ts'
 import { maxFlushBytes, maxPageBytes, maxRootBytes } from './limits.ts'
 
 export interface OpenedJournals {
@@ -308,6 +308,30 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     assert.equal(text(await reopened.page(id, 'page')), 'page')
     await refused(reopened.append(hold, bytes('stale')), 'FENCED')
     await reopened.append(next, bytes('four'))
+  })
+}
+
+/** What every listing of all accounts must do; the store may be shared. */
+export function journalAccountsContract<T>({
+  test,
+  open,
+}: {
+  test: JournalContract<T>['test']
+  open: (t: T) => Promise<JournalStore & JournalAccounts>
+}): void {
+  test('every account that was written is listed, and a listing goes on behind any place', async (t) => {
+    const journals = await open(t)
+    const one = account()
+    const ids = [one, `${one}0`, `${one.slice(0, -1)}`, ...Array.from({ length: 40 }, account)]
+    await Promise.all(ids.map((id) => written(journals, ['one', 'two'], id)))
+    const large = await written(journals, ['one'], ids[7])
+    await journals.putPage(large.id, 'page', bytes('page'))
+    const all = await collect(journals.accounts())
+    const seen = all.filter((one) => ids.includes(one.account))
+    assert.deepEqual(seen.map((one) => one.account).sort(), [...ids].sort())
+    const rest = new Set(seen.slice(10).map((one) => one.account))
+    for await (const one of journals.accounts({ after: seen[9]?.place ?? '' })) rest.delete(one.account)
+    assert.deepEqual([...rest], [])
   })
 }
 

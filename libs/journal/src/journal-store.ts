@@ -72,6 +72,15 @@ export interface JournalStore {
   release(hold: JournalHold): Promise<void>
 }
 
+/**
+ * Who has a journal, for those who look at every account: what a store may offer besides. In an order of the store's own, which goes on behind
+ * any `place` after a restart too. An account that is made meanwhile may be seen or not; every other one is seen at least once.
+ */
+export interface JournalAccounts {
+  /** @param options.after a `place` of an earlier listing. */
+  accounts(options?: { after?: string }): AsyncIterable<{ account: string; place: string }>
+}
+
 export interface JournalHold {
   readonly account: string
   readonly epoch: number

@@ -13,6 +13,8 @@ export const maxRootBytes = 256 * 1024
 export const maxPageNameBytes = 128
 export const maxAccountBytes = 64
 export const maxLookupKeyBytes = 512
+/** Prefixes that one `firstOf` takes: a page of an inventory. */
+export const maxPrefixes = 1_024
 export const maxLookupValueBytes = 4 * 1024
 /** Numbers taken from a counter at a time. */
 export const maxTakeCount = 1_000_000
@@ -48,6 +50,13 @@ export function assertLookupRow(key: string, value: Uint8Array): void {
 export function assertChange(change: LookupChange): void {
   if ('put' in change) assertLookupRow(change.put, change.value)
   else assertLookupKey(change.delete)
+}
+
+export function assertPrefixes(prefixes: readonly string[]): void {
+  if (prefixes.length > maxPrefixes) {
+    throw new RangeError(`${prefixes.length} prefixes are beyond ${maxPrefixes}`)
+  }
+  for (const prefix of prefixes) assertLookupKey(prefix)
 }
 
 export function assertCount(count: number): void {

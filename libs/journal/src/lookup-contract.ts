@@ -1,7 +1,7 @@
 /** What every lookup store must do, as a suite that depends on no test runner. */
 import assert from 'node:assert/strict'
-import { maxLookupKeyBytes, maxLookupValueBytes } from './limits.ts'
-import type { LookupRow, LookupStore } from './lookup-store.ts'
+import { maxLookupKeyBytes, maxLookupValueBytes, maxPrefixes } from './limits.ts'
+import type { LookupRow, LookupStore, LookupWalk } from './lookup-store.ts'
 
 export interface OpenedLookups {
   lookups: LookupStore
@@ -94,6 +94,29 @@ export function lookupStoreContract<T>({ test, open, linearizableWrites = false 
       assert.equal(key, all[0])
       break
     }
+  })
+
+  test('the first rows of many prefixes come in the order of the prefixes', async (t) => {
+    const { lookups } = await open(t)
+    const at = () => `ref/${crypto.randomUUID()}/x/`
+    const [none, one, two, gone] = [at(), at(), at(), at()]
+    await lookups.write([put(`${one}b`, '1'), put(`${two}b`, '2'), put(`${two}a`, '3'), put(`${gone}a`, '4')])
+    await lookups.write([{ delete: `${gone}a` }])
+    const others = Array.from({ length: 300 }, at)
+    await lookups.write(others.map((prefix) => put(`${prefix}a`, prefix)))
+    const rows = await lookups.firstOf([two, none, ...others, gone, one, two])
+    const keys = rows.map((row) => row?.key)
+    assert.deepEqual(keys, [
+      `${two}a`,
+      undefined,
+      ...others.map((prefix) => `${prefix}a`),
+      undefined,
+      `${one}b`,
+      `${two}a`,
+    ])
+    assert.equal(text(rows[0]?.value), '3')
+    assert.deepEqual(await lookups.firstOf([]), [])
+    await assert.rejects(lookups.firstOf(Array.from({ length: maxPrefixes + 1 }, at)), RangeError)
   })
 
   test('the first claim holds, also for those who claim at the same moment', async (t) => {
@@ -218,4 +241,28 @@ function bytes(of: string): Buffer {
 
 function text(of: Uint8Array | undefined): string {
   return Buffer.from(of ?? []).toString()
+}
+
+/** What every walk over all rows of a kind must do; the store may be shared. */
+export function lookupWalkContract<T>({
+  test,
+  open,
+}: {
+  test: LookupContract<T>['test']
+  open: (t: T) => Promise<LookupStore & LookupWalk>
+}): void {
+  test('a walk sees every row of its kind, and goes on from any place', async (t) => {
+    const lookups = await open(t)
+    const own = crypto.randomUUID()
+    const keys = Array.from({ length: 250 }, (_, at) => `ref/${own}${at}/x/${at % 7}`)
+    const some = keys.slice(0, 50).map((key) => put(key.replace(/\d$/, 'again'), ''))
+    await lookups.write([...keys.map((key) => put(key, '')), ...some, put(`code/${own}`, ''), put(own, '')])
+    const deleted = keys.splice(100, 20)
+    await lookups.write(deleted.map((key) => ({ delete: key })))
+    const seen = (await collect(lookups.walk('ref'))).filter(({ key }) => key.includes(own))
+    assert.deepEqual(seen.map(({ key }) => key).sort(), [...keys, ...some.map((change) => change.put)].sort())
+    const [half, rest] = [seen.slice(0, 120), new Set(seen.slice(120).map(({ key }) => key))]
+    for await (const { key } of lookups.walk('ref', { after: half.at(-1)?.place ?? '' })) rest.delete(key)
+    assert.deepEqual([...rest], [])
+  })
 }

@@ -14,6 +14,13 @@ export interface LookupStore {
   scan(prefix: string, options?: { after?: string; limit?: number }): AsyncIterable<LookupRow>
 
   /**
+   * For each prefix the first row that starts with it, in the order of the prefixes; undefined where there is none. Rows of many places in few
+   * round trips: for those who look at all of something.
+   * @param prefixes at most `maxPrefixes`, each a place of rows that are scanned together.
+   */
+  firstOf(prefixes: readonly string[]): Promise<(LookupRow | undefined)[]>
+
+  /**
    * Puts the value unless the key is there; linearizable among all claimants.
    * @returns the value that holds now: one's own, or the earlier claimant's.
    */
@@ -23,6 +30,15 @@ export interface LookupStore {
    * Takes `count` numbers nobody else gets: the first of `count` consecutive ones, durable before it resolves. What is taken and not used is lost.
    */
   take(counter: string, count: number): Promise<number>
+}
+
+/**
+ * All rows of a kind, for those who look at each of them: what a store may offer besides. In an order of the store's own, which goes on from any
+ * row's `place` after a restart too. What is written meanwhile may be seen or not; what stays as it is, is seen at least once.
+ */
+export interface LookupWalk {
+  /** @param kind the first segment of the keys. @param options.after a `place` of an earlier walk. */
+  walk(kind: string, options?: { after?: string }): AsyncIterable<{ key: string; place: string }>
 }
 
 export type LookupChange = { put: string; value: Uint8Array } | { delete: string }

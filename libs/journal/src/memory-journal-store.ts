@@ -1,6 +1,6 @@
 /** Journals in memory: what tests of everything above the port run on. Bytes are copied in and out. */
 import { JournalFault } from './errors.ts'
-import type { JournalHold, JournalRow, JournalStore } from './journal-store.ts'
+import type { JournalAccounts, JournalHold, JournalRow, JournalStore } from './journal-store.ts'
 import { assertAccount, assertPage, assertRoot, assertRow } from './limits.ts'
 import { MemoryMedium } from './memory-medium.ts'
 import { firstChain, rowChecksum } from './row-checksum.ts'
@@ -22,7 +22,7 @@ interface StoredRow {
   checksum: Uint8Array
 }
 
-export class MemoryJournalStore implements JournalStore {
+export class MemoryJournalStore implements JournalStore, JournalAccounts {
   readonly #medium: MemoryMedium
   readonly #partitions = new Map<string, Partition>()
   readonly #released = new WeakSet<JournalHold>()
@@ -170,6 +170,11 @@ export class MemoryJournalStore implements JournalStore {
       this.#heldEpoch(hold).owner = undefined
       this.#released.add(hold)
     })
+  }
+
+  async *accounts({ after = '' }: { after?: string } = {}) {
+    const known = [...this.#partitions].filter(([, { epoch }]) => epoch > 0).map(([account]) => account)
+    for (const account of known.sort()) if (account > after) yield { account, place: account }
   }
 
   /** Test seam: changes a stored row behind the store's back. False when it is not there. */

@@ -1,9 +1,9 @@
 /** Lookups in memory. On one medium with the journals, so that a test orders, loses and tears the writes of both. */
-import { assertChange, assertCount, assertLookupKey, assertLookupRow } from './limits.ts'
-import type { LookupChange, LookupRow, LookupStore } from './lookup-store.ts'
+import { assertChange, assertCount, assertLookupKey, assertLookupRow, assertPrefixes } from './limits.ts'
+import type { LookupChange, LookupRow, LookupStore, LookupWalk } from './lookup-store.ts'
 import { MemoryMedium } from './memory-medium.ts'
 
-export class MemoryLookupStore implements LookupStore {
+export class MemoryLookupStore implements LookupStore, LookupWalk {
   readonly #medium: MemoryMedium
   readonly #rows = new Map<string, Uint8Array>()
   readonly #counters = new Map<string, number>()
@@ -48,6 +48,15 @@ export class MemoryLookupStore implements LookupStore {
     yield* await this.#medium.run('lookup.scan', prefix, found, { writes: false })
   }
 
+  async firstOf(prefixes: readonly string[]): Promise<(LookupRow | undefined)[]> {
+    assertPrefixes(prefixes)
+    return Promise.all(prefixes.map((prefix) => firstRow(this.scan(prefix, { limit: 1 }))))
+  }
+
+  async *walk(kind: string, { after = '' }: { after?: string } = {}) {
+    for await (const { key } of this.scan(`${kind}/`, { after })) yield { key, place: key }
+  }
+
   async claim(key: string, value: Uint8Array): Promise<Uint8Array> {
     assertLookupRow(key, value)
     const copy = Buffer.from(value)
@@ -73,6 +82,11 @@ export class MemoryLookupStore implements LookupStore {
     const value = this.#rows.get(key)
     return value && Buffer.from(value)
   }
+}
+
+async function firstRow(rows: AsyncIterable<LookupRow>): Promise<LookupRow | undefined> {
+  for await (const row of rows) return row
+  return undefined
 }
 
 function copyOfChange(change: LookupChange): LookupChange {

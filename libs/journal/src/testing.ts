@@ -1,5 +1,15 @@
-export { type JournalContract, journalStoreContract, type OpenedJournals } from './journal-contract.ts'
-export { type LookupContract, lookupStoreContract, type OpenedLookups } from './lookup-contract.ts'
+export {
+  type JournalContract,
+  journalAccountsContract,
+  journalStoreContract,
+  type OpenedJournals,
+} from './journal-contract.ts'
+export {
+  type LookupContract,
+  lookupStoreContract,
+  lookupWalkContract,
+  type OpenedLookups,
+} from './lookup-contract.ts'
 export { MemoryJournalStore } from './memory-journal-store.ts'
 export { MemoryLookupStore } from './memory-lookup-store.ts'
 export { type Hold, MemoryMedium, type MemoryOperation, type PlantedFault } from './memory-medium.ts'

@@ -187,6 +187,12 @@ const brokenLookups: Broken<LookupStore> = {
       yield* (await Array.fromAsync(sound.scan(prefix, options))).reverse()
     },
   }),
+  'first rows come in the order of keys': (sound) => ({
+    firstOf: (prefixes) => sound.firstOf([...prefixes].sort()),
+  }),
+  'first rows leave out what is not there': (sound) => ({
+    firstOf: async (prefixes) => (await sound.firstOf(prefixes)).filter((row) => row !== undefined),
+  }),
   'get finds the nearest key': (sound) => ({
     get: async (key) => {
       for await (const row of sound.scan(key)) return row.value

@@ -1,8 +1,10 @@
 import t from 'tap'
 import { firstChain, JournalFault, rowChecksum } from '../src/index.ts'
 import {
+  journalAccountsContract,
   journalStoreContract,
   lookupStoreContract,
+  lookupWalkContract,
   MemoryJournalStore,
   MemoryLookupStore,
   MemoryMedium,
@@ -29,6 +31,11 @@ t.test('journals in memory, unordered', async (t) => {
 t.test('lookups in memory', async (t) => {
   const open = async () => ({ lookups: new MemoryLookupStore() })
   lookupStoreContract({ test: t.test, open, linearizableWrites: true })
+})
+
+t.test('everything in memory', async (t) => {
+  lookupWalkContract({ test: t.test, open: async () => new MemoryLookupStore() })
+  journalAccountsContract({ test: t.test, open: async () => new MemoryJournalStore() })
 })
 
 t.test('the checksum of a row stays what it is for ever', async (t) => {

@@ -349,10 +349,10 @@ t.test(
     let onQuestion: ((blob: BlobName) => Promise<void>) | undefined
     const collector = new Collector({
       blobs: region.nodes.get('a')!,
-      referenced: async (blob) => {
-        const answer = references.has(copyKey(blob))
-        await onQuestion?.(blob)
-        return answer
+      referenced: async (blobs) => {
+        const answers = blobs.map((blob) => references.has(copyKey(blob)))
+        for (const blob of blobs) await onQuestion?.(blob)
+        return answers
       },
       distrust: () => undefined,
       graceMs: 3_600_000,

@@ -123,10 +123,10 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
       id,
       new Collector({
         blobs: node,
-        referenced: async (blob) => {
-          const answer = await referenced(blob)
+        referenced: async (blobs) => {
+          const answers = await Promise.all(blobs.map(referenced))
           await beforeDelete?.()
-          return answer
+          return answers
         },
         distrust: () => undefined,
         graceMs: 3_600_000,

@@ -1,0 +1,37 @@
+/**
+ * References: the rows `ref/<blob id>/<incarnation>/<account>` that say which accounts use a copy, and so whether it may
+ * be collected.
+ */
+import type { LookupStore } from './lookup-store.ts'
+
+/** A copy of a blob, by its names: 48 and 16 bytes. */
+export interface Referred {
+  readonly id: Uint8Array
+  readonly incarnation: Uint8Array
+}
+
+/** First segment of the keys. */
+const kind = 'ref'
+
+export function referenceKey(blob: Referred, account: string): string {
+  return `${referencesOf(blob)}${account}`
+}
+
+/** What the keys of all references of one copy begin with. */
+export function referencesOf({ id, incarnation }: Referred): string {
+  return `${kind}/${hex(id)}/${hex(incarnation)}/`
+}
+
+/** Whether anybody refers to each of these copies; at most `maxPrefixes`. */
+export async function referencedOf(lookups: LookupStore, blobs: readonly Referred[]): Promise<boolean[]> {
+  const rows = await lookups.firstOf(blobs.map(referencesOf))
+  return rows.map((row) => row !== undefined)
+}
+
+export async function isReferenced(lookups: LookupStore, blob: Referred): Promise<boolean> {
+  return (await referencedOf(lookups, [blob]))[0] === true
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')
+}
