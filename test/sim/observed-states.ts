@@ -52,6 +52,9 @@ export function wrapped(
       get bytes() {
         return state.bytes
       },
+      get metadataBytes() {
+        return state.metadataBytes
+      },
       get exists() {
         return state.exists
       },

@@ -81,6 +81,10 @@ export class TinyState implements AccountState {
     return 1000 + 100 * Object.keys(this.#facts.folders).length
   }
 
+  get metadataBytes(): number {
+    return this.bytes
+  }
+
   nextDue(): number | undefined {
     const due = Object.values(this.#facts.folders).flatMap(({ expiry }) => expiry ?? [])
     return due.length === 0 ? undefined : Math.min(...due)

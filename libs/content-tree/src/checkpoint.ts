@@ -19,6 +19,7 @@ import { none } from './columns.ts'
 import { isTier } from './facts.ts'
 import { keyDigestsPerSlice, rowsPerSlice } from './limits.ts'
 import { loadContents } from './load.ts'
+import { savedLinkBytes, savedNoteBytes, savedRowBytes, savedTextBytes } from './saved-bytes.ts'
 import type { Tree } from './tree.ts'
 
 /** Pages are at most 256 KiB; what is added last may be 64 KiB (a direct link). */
@@ -36,7 +37,7 @@ export function* checkpointPages(account: Account): Generator<void, Uint8Array[]
     outcomeFloorMs: outcomes.floorMs,
   }
   const order = yield* canonicalOrder(tree)
-  for (const verifier of order.passwords.keys()) pages.add('passwords', verifier, 60)
+  for (const verifier of order.passwords.keys()) pages.add('passwords', verifier, savedRowBytes.password)
   yield* writeBlobs(tree, order, pages)
   yield* writeContents(tree, order, pages)
   yield* writeNotes(tree, order, pages)
@@ -46,7 +47,7 @@ export function* checkpointPages(account: Account): Generator<void, Uint8Array[]
   }
   for (const columns of outcomes.digests.saved(keyDigestsPerSlice)) {
     pages.page.keyDigests.push(columns)
-    pages.grow(columns.operations.length * keyDigestBytes)
+    pages.grow(columns.operations.length * savedRowBytes.keyDigest)
     yield
   }
   for (const [source, sequence] of account.sources)
@@ -161,14 +162,11 @@ function* canonicalOrder(tree: Tree): Generator<void, Canonical> {
   return { rows, places, blobRows, blobPlaces, passwords }
 }
 
-const keyDigestBytes = 12 + 8 + 4 + 1
-const blobBytes = 48 + 16 + 8 + 4 + 4 + 8
-
 function* writeBlobs(tree: Tree, { blobRows: rows }: Canonical, pages: Pages): Generator<void> {
   for (let at = 0; at < rows.length; ) {
-    const count = Math.min(rows.length - at, Math.max(1, Math.ceil(pages.room / blobBytes)))
+    const count = Math.min(rows.length - at, Math.max(1, Math.ceil(pages.room / savedRowBytes.blob)))
     pages.page.blobs = blobColumns(tree, rows.slice(at, at + count))
-    pages.grow(count * blobBytes)
+    pages.grow(count * savedRowBytes.blob)
     at += count
     yield
   }
@@ -194,8 +192,7 @@ function blobColumns({ blobs }: Tree, rows: number[]): BlobColumns {
 }
 
 /** Columns and the longest name. */
-const contentBytesMax = 80 + 1_020 + 255
-const contentBytes = 80
+const contentBytesMax = savedRowBytes.content + 1_020 + 255
 
 function* writeContents(tree: Tree, order: Canonical, pages: Pages): Generator<void> {
   let rows: number[] = []
@@ -209,8 +206,9 @@ function* writeContents(tree: Tree, order: Canonical, pages: Pages): Generator<v
   for (const row of order.rows) {
     rows.push(row)
     bytes +=
-      contentBytes +
-      3 * ((tree.contents.names[row] as string).length + (tree.contents.mimetypes[row] as string).length)
+      savedRowBytes.content +
+      savedTextBytes(tree.contents.names[row] as string) +
+      savedTextBytes(tree.contents.mimetypes[row] as string)
     if (bytes + contentBytesMax < pages.room) continue
     write()
     yield
@@ -295,10 +293,14 @@ function* writeNotes(tree: Tree, { rows }: Canonical, pages: Pages): Generator<v
       recycledFrom: recycled?.from,
     }
     if (note.description !== undefined || note.tags !== undefined || recycled !== undefined)
-      pages.add('notes', note, 60 + 3 * ((note.description?.length ?? 0) + (note.tags?.length ?? 0)))
+      pages.add(
+        'notes',
+        note,
+        savedRowBytes.note + savedNoteBytes(note.description) + savedNoteBytes(note.tags),
+      )
     for (const link of tree.directLinks.get(row) ?? []) {
       const entry: LinkNote = { row: place, link }
-      pages.add('links', entry, JSON.stringify(link).length)
+      pages.add('links', entry, savedLinkBytes(link))
     }
   }
 }

@@ -18,6 +18,8 @@ export interface TreeSettings {
   openListing: boolean
   /** Direct links need premium. */
   directLinksPremium: boolean
+  /** Bytes of metadata of one account; default `metadataBytesMax`. */
+  metadataBytesMax?: number
 }
 
 export interface TierLimits {
@@ -116,6 +118,8 @@ export interface AccountState {
   nextDue(): number | undefined
   /** Estimated bytes in memory, for passivation. */
   readonly bytes: number
+  /** Bytes of metadata that count against the account's cap. */
+  readonly metadataBytes: number
   /** False until an account was created in it. */
   readonly exists: boolean
 }

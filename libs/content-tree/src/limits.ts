@@ -8,6 +8,13 @@
  * folders around it.
  */
 export const contentsMax = 1_048_576
+/**
+ * Bytes that contents, folders, blobs and links of an account take in a checkpoint. A million
+ * contents with names of 20 characters take 190 MB. The root of a checkpoint names some 5,700 pages
+ * of 160 KiB, 900 MB: what comes on top of the cap (outcomes, digests, effects, notes of recycled
+ * contents) still fits.
+ */
+export const metadataBytesMax = 256 * 1024 * 1024
 /** Folders below the root. Walks upward are bounded by it. */
 export const treeDepthMax = 128
 export const idsPerListMax = 1_000

@@ -10,6 +10,10 @@ export class PasswordTable {
     return this.#rows.length * 300
   }
 
+  get count(): number {
+    return this.#byKey.size
+  }
+
   /** The row of this password, counting one use more. */
   use(verifier: PasswordVerifier): number {
     const key = `${verifier.salt.toString('hex')}:${verifier.hash.toString('hex')}:${verifier.cost}`

@@ -31,6 +31,10 @@ class State implements AccountState {
     return this.#account.bytes
   }
 
+  get metadataBytes(): number {
+    return this.#account.tree.savedBytes
+  }
+
   get exists(): boolean {
     return this.#account.facts !== undefined
   }

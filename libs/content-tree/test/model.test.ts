@@ -461,7 +461,10 @@ class Run {
     const replayed = world.replayed()
     const pages = pagesOf(world.state)
     same(equal(pagesOf(replayed), pages), true, 'replay gives the live state')
-    same(equal(pagesOf(restored(world, pages)), pages), true, 'a checkpoint gives the live state')
+    const loaded = restored(world, pages)
+    same(equal(pagesOf(loaded), pages), true, 'a checkpoint gives the live state')
+    for (const other of [replayed, loaded])
+      same(other.metadataBytes, world.state.metadataBytes, 'metadata counted as it changed')
     same(replayed.nextDue(), world.state.nextDue(), 'what is due')
     const released = [...world.state.effects()].flatMap(({ effect }) =>
       effect?.$case === 'blobReleased' ? [effect.value.blob?.size ?? -1] : [],

@@ -14,6 +14,8 @@ import type { AccountFacts } from '../facts.ts'
 import { timeMax, treeDepthMax } from '../limits.ts'
 import type { NewIds } from '../new-ids.ts'
 import { blankItem } from '../reading.ts'
+import { savedNoteBytes, savedRowBytes, savedTextBytes } from '../saved-bytes.ts'
+import type { Tree } from '../tree.ts'
 import { newAccount } from './account.ts'
 import { areTags, isDescription, isName, isTime } from './check.ts'
 import { type Deciding, Refused, refuse } from './deciding.ts'
@@ -35,7 +37,8 @@ export function addFile(deciding: Deciding, command: AddFile): Outcome {
   }
   const row = deciding.destination(folder, 'folderId')
   if (row instanceof Refused) return refuse(row.status)
-  if (!deciding.fits({ contents: 1, bytes: command.blob.size })) return refuse('error-limits')
+  const more = { contents: 1, bytes: command.blob.size, metadata: metadataOf(command) }
+  if (!deciding.fits(more)) return refuse('error-limits')
   const missing = deciding.missingCodes(1)
   if (missing !== undefined) return missing
   const file = newFile(deciding, command, { ids, parentId: deciding.tree.idOf(row) })
@@ -70,7 +73,8 @@ function uploadIntoNewFolder(
   },
 ): Outcome {
   const { ids, rootId, inherited, events = [], facts } = parts
-  if (facts === undefined && !deciding.fits({ contents: 2, bytes: command.blob?.size ?? 0 }))
+  const metadata = metadataOf(command) + savedRowBytes.content
+  if (facts === undefined && !deciding.fits({ contents: 2, bytes: command.blob?.size ?? 0, metadata }))
     return refuse('error-limits')
   const missing = deciding.missingCodes(2)
   if (missing !== undefined) return missing
@@ -90,6 +94,11 @@ function uploadIntoNewFolder(
     [...events, { $case: 'folderAdded', value: folder }, { $case: 'fileAdded', value: file }],
     { file, folderCode: code, codesUsed: ids.codesUsed, ...(facts === undefined ? {} : { facts }) },
   )
+}
+
+/** Of a new file, its blob included. */
+function metadataOf({ name, mimetype }: AddFile): number {
+  return savedRowBytes.content + savedRowBytes.blob + savedTextBytes(name) + savedTextBytes(mimetype)
 }
 
 function newFile(
@@ -149,8 +158,8 @@ export function createFolder(deciding: Deciding, command: CreateFolder): Outcome
   if (command.modTime !== undefined && !isTime(command.modTime)) return refuse('error-modTime')
   const parent = deciding.destination(command.parentFolderId, 'parentFolderId')
   if (parent instanceof Refused) return refuse(parent.status)
-  if (deciding.tree.depthOf(parent) + 1 > treeDepthMax || !deciding.fits({ contents: 1, bytes: 0 }))
-    return refuse('error-limits')
+  const more = { contents: 1, bytes: 0, metadata: metadataOfFolder(command.name) }
+  if (deciding.tree.depthOf(parent) + 1 > treeDepthMax || !deciding.fits(more)) return refuse('error-limits')
   const missing = deciding.missingCodes(1)
   if (missing !== undefined) return missing
   const ids = deciding.newIds()
@@ -169,12 +178,17 @@ export function createFolder(deciding: Deciding, command: CreateFolder): Outcome
   return folderMade(deciding, folder, { codesUsed: 1 })
 }
 
+function metadataOfFolder(name: string | undefined): number {
+  return savedRowBytes.content + savedTextBytes(name ?? '')
+}
+
 /** A folder as it was made before share codes had eight characters, or before there were any. */
 export function addLegacyFolder(deciding: Deciding, command: AddLegacyFolder): Outcome {
   const { viewer, tree, context, settings } = deciding
   if (viewer.kind !== 'operator' && viewer.kind !== 'system') return refuse('error-notOwner')
   if (command.name !== undefined && !isName(command.name)) return refuse('error-folderName')
-  if (!deciding.fits({ contents: 1, bytes: 0 })) return refuse('error-limits')
+  const more = { contents: 1, bytes: 0, metadata: metadataOfFolder(command.name) }
+  if (!deciding.fits(more)) return refuse('error-limits')
   const needed = command.noCode ? 0 : 1
   if (context.legacyCodes.end - context.legacyCodes.next < needed)
     return { kind: 'needs', legacyCodes: needed }
@@ -221,6 +235,7 @@ export function updateContent(deciding: Deciding, command: UpdateContent): Outco
   const { tree } = deciding
   if (!tree.isFolder(row) && !ofFilesToo.has(attribute.$case)) return refuse('error-attribute')
   if (row === tree.root && attribute.$case === 'expiry') return refuse('error-rootFolder')
+  if (!deciding.growthFits(growthOf(tree, row, attribute))) return refuse('error-limits')
   const id = tree.idOf(row)
   const item = changedItem(deciding.owners().item(row), attribute)
   const events: Events = [{ $case: 'attributeSet', value: { id, attribute, time: deciding.now } }]
@@ -233,6 +248,24 @@ export function updateContent(deciding: Deciding, command: UpdateContent): Outco
   const coded = { id, attribute: { $case: 'code', value: item.code } as const, time: deciding.now }
   events.unshift({ $case: 'attributeSet', value: coded })
   return deciding.changed(events, deciding.contentView(item), { codesUsed: 1 })
+}
+
+/** Bytes of metadata that a new value adds. */
+function growthOf(tree: Tree, row: number, attribute: Attribute): number {
+  switch (attribute.$case) {
+    case 'name':
+      return savedTextBytes(attribute.value) - savedTextBytes(tree.contents.names[row] as string)
+    case 'description':
+      return savedNoteBytes(attribute.value) - savedNoteBytes(tree.descriptions.get(row))
+    case 'tags':
+      return savedNoteBytes(attribute.value) - savedNoteBytes(tree.tags.get(row))
+    case 'password':
+      return attribute.value.verifier === undefined ? 0 : savedRowBytes.password
+    case 'isPublic':
+    case 'expiry':
+    case 'modTime':
+      return 0
+  }
 }
 
 const ofFilesToo = new Set<Attribute['$case']>(['name', 'tags', 'modTime'])

@@ -2,7 +2,8 @@
 import type { Blob, ContentsCopied, CopyContents, CopySource, Manifest } from '@holdfast/wire'
 import type { Outcome } from '../contract.ts'
 import type { PreparedIds } from '../copy.ts'
-import { contentsMax, treeDepthMax } from '../limits.ts'
+import { contentsMax, rowsPerSlice, treeDepthMax } from '../limits.ts'
+import { savedNoteBytes, savedRowBytes, savedTextBytes } from '../saved-bytes.ts'
 import { isList, isName } from './check.ts'
 import { type Deciding, inSlices, Refused, type Result, refuse } from './deciding.ts'
 
@@ -48,7 +49,7 @@ export function copyContents(
   if (
     tree.depthOf(folder) + height > treeDepthMax ||
     contents > contentsMax ||
-    !deciding.fits({ contents, bytes })
+    !deciding.fits({ contents, bytes, metadata: contents * savedRowBytes.content })
   )
     return refuse('error-limits')
   const missing = deciding.missingCodes(contents)
@@ -80,6 +81,7 @@ function* copied(
     prepared,
   }: { event: ContentsCopied; sizes: number[]; uses: Blob[]; prepared: (ids: PreparedIds) => void },
 ): Generator<void, Outcome> {
+  if (!(yield* metadataFits(deciding, { event, uses }))) return refuse('error-limits')
   const contents = sum(sizes)
   const made = deciding.newIds()
   const ids: string[] = []
@@ -99,6 +101,47 @@ function* copied(
   }
   const result = () => copiesOf(deciding, pairs)
   return deciding.changed([{ $case: 'contentsCopied', value: event }], result, { uses, codesUsed: contents })
+}
+
+/** Counted row by row only where the sources might be too much. */
+function* metadataFits(
+  deciding: Deciding,
+  { event, uses }: { event: ContentsCopied; uses: readonly Blob[] },
+): Generator<void, boolean> {
+  const { tree, metadataLeft } = deciding
+  let left = metadataLeft - uses.length * savedRowBytes.blob
+  let looked = 0
+  for (const { manifest } of event.sources)
+    for (const entry of manifest?.entries ?? []) {
+      left -= metadataOf(entry)
+      if (++looked % rowsPerSlice === 0) yield
+    }
+  const own = event.sources.filter(({ manifest }) => manifest === undefined)
+  if (own.length * tree.savedBytes <= left) return true
+  const open = own.map(({ contentId }) => tree.find(contentId))
+  const leftOut = new Set(event.leftOut.map((id) => tree.find(id)))
+  for (let row = open.pop(); row !== undefined && left >= 0; row = open.pop()) {
+    left -= tree.savedBytesOf(row)
+    if (!tree.isFolder(row)) continue
+    for (const file of tree.fileRows(row)) {
+      left -= tree.savedBytesOf(file)
+      if (left < 0) return false
+      if (++looked % rowsPerSlice === 0) yield
+    }
+    for (const folder of tree.folderRows(row)) if (!leftOut.has(folder)) open.push(folder)
+    if (++looked % rowsPerSlice === 0) yield
+  }
+  return left >= 0
+}
+
+function metadataOf(entry: Manifest['entries'][number]): number {
+  return (
+    savedRowBytes.content +
+    savedTextBytes(entry.name) +
+    savedTextBytes(entry.mimetype) +
+    savedNoteBytes(entry.description) +
+    savedNoteBytes(entry.tags)
+  )
 }
 
 /** Rows of the sources named in this account; -1 for manifests. Recycled content is not there. */

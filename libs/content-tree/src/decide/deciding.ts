@@ -15,7 +15,7 @@ import {
 import type { Account } from '../account.ts'
 import type { DecideContext, Outcome, TreeSettings } from '../contract.ts'
 import { type AccountFacts, accountView, limitsOf } from '../facts.ts'
-import { contentsMax, outcomeBytesMax } from '../limits.ts'
+import { contentsMax, metadataBytesMax, outcomeBytesMax } from '../limits.ts'
 import { NewIds } from '../new-ids.ts'
 import { commandNumbers, type OperationName } from '../operations.ts'
 import { PasswordTries, Reading } from '../reading.ts'
@@ -156,13 +156,26 @@ export class Deciding {
   /**
    * `error-limits` when that much more would not fit; the contract's caps count recycled content
    * too.
+   *
+   * @param more.metadata bytes in a checkpoint.
    */
-  fits(more: { contents: number; bytes: number }): boolean {
+  fits(more: { contents: number; bytes: number; metadata: number }): boolean {
     const { files, folders, bytes } = this.tree.totals()
     const limits = limitsOf(this.account.known, this.settings)
     const contents = files + folders + more.contents
     if (contents > Math.min(limits.contents ?? contentsMax, contentsMax)) return false
-    return limits.storage === undefined || bytes + more.bytes <= limits.storage
+    if (limits.storage !== undefined && bytes + more.bytes > limits.storage) return false
+    return more.metadata <= this.metadataLeft
+  }
+
+  /** What does not grow passes however full the account is. */
+  growthFits(metadata: number): boolean {
+    return metadata <= 0 || metadata <= this.metadataLeft
+  }
+
+  /** Bytes of metadata that the account may still take. */
+  get metadataLeft(): number {
+    return (this.settings.metadataBytesMax ?? metadataBytesMax) - this.tree.savedBytes
   }
 
   accountView(facts: AccountFacts = this.account.known): AccountView {

@@ -2,6 +2,7 @@
 import { type DeleteDirectLink, DirectLink, type PutDirectLink } from '@holdfast/wire'
 import type { Outcome } from '../contract.ts'
 import { directLinkBytesMax, directLinksPerContentMax } from '../limits.ts'
+import { savedLinkBytes } from '../saved-bytes.ts'
 import { isTime } from './check.ts'
 import { type Deciding, done, Refused, type Result, refuse } from './deciding.ts'
 
@@ -24,6 +25,8 @@ export function putDirectLink(deciding: Deciding, { contentId, linkId, link }: P
     id: before?.id ?? deciding.newIds().id(),
     createTime: before?.createTime ?? deciding.now,
   }
+  const growth = savedLinkBytes(record) - (before === undefined ? 0 : savedLinkBytes(before))
+  if (!deciding.growthFits(growth)) return refuse('error-limits')
   const value = { contentId: tree.idOf(row), link: record }
   return deciding.changed([{ $case: 'directLinkPut', value }], linkView(deciding, row, record))
 }

@@ -27,6 +27,7 @@ import { listing } from '../listing.ts'
 import { sortFields } from '../listing-order.ts'
 import { manifestOf, pagesOf, readableOnly } from '../manifest.ts'
 import type { Reading } from '../reading.ts'
+import { savedRowBytes } from '../saved-bytes.ts'
 import { search } from '../search.ts'
 import { answer, type Deciding, done, inSlices, Refused, refuse } from './deciding.ts'
 
@@ -83,7 +84,9 @@ export function checkUpload(deciding: Deciding, query: CheckUpload): Outcome {
     if (folder instanceof Refused) return refuse(folder.status)
   }
   const contents = query.folderId === undefined ? 2 : 1
-  return deciding.fits({ contents, bytes: 0 }) ? answer(done) : refuse('error-limits')
+  return deciding.fits({ contents, bytes: 0, metadata: contents * savedRowBytes.content })
+    ? answer(done)
+    : refuse('error-limits')
 }
 
 export function openFile(deciding: Deciding, query: OpenFile): Outcome {

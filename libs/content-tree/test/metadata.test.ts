@@ -1,0 +1,134 @@
+/** The cap on an account's metadata: what grows is refused, all else goes on. */
+import type { Manifest } from '@holdfast/wire'
+import t from 'tap'
+import { metadataBytesMax } from '../src/limits.ts'
+import { blobOf, firstPage, operator, pagesOf, restored, system, World } from './world.ts'
+
+const cap = 64 * 1024
+
+function describe(world: World, contentId: string, value: string): string {
+  return world.status(operator, { updateContent: { contentId, attribute: { $case: 'description', value } } })
+}
+
+/** Folders with long descriptions, as many as fit. */
+function filled(options: { recycleBin?: boolean } = {}) {
+  const world = new World({ metadataBytesMax: cap })
+  const root = world.create({ tier: 'premium' })
+  if (options.recycleBin) world.ask(operator, { setAccount: { recycleBin: true } })
+  const file = world.file(root)
+  const folders: string[] = []
+  for (let status = 'ok'; status === 'ok'; ) {
+    const { id } = world.folder(root)
+    status = describe(world, id, 'ä'.repeat(2_000))
+    folders.push(id)
+  }
+  // The rest, in small steps.
+  for (let name = 'n'; world.status(operator, { createFolder: { parentFolderId: root, name } }) === 'ok'; )
+    name += 'n'
+  return { world, root, file, folders }
+}
+
+t.test('a full account refuses what grows', async (t) => {
+  const { world, root, file, folders } = filled()
+  t.ok(world.state.metadataBytes <= cap)
+  const [first = ''] = folders
+  const link = { expireTime: 0, sourceIpsAllowed: ['1.2.3.4'] } as never
+  const blob = blobOf('more')
+  const entry = {
+    isFolder: false,
+    name: 'x',
+    mimetype: '',
+    blob,
+    modTime: 1,
+    parent: 0,
+    description: '',
+    tags: '',
+  }
+  const manifest: Manifest = { entries: [entry] } as never
+  const verifier = { salt: Buffer.alloc(16), hash: Buffer.alloc(32), cost: 14 }
+  const growing = {
+    'a file': { addFile: { folderId: root, name: 'more', mimetype: '', blob } },
+    'a file and its folder': { addFile: { name: 'more', mimetype: '', blob } },
+    'a folder': { createFolder: { parentFolderId: root } },
+    'a legacy folder': { addLegacyFolder: {} },
+    'a description': {
+      updateContent: { contentId: root, attribute: { $case: 'description', value: 'x'.repeat(99) } },
+    },
+    tags: { updateContent: { contentId: file.id, attribute: { $case: 'tags', value: 'x'.repeat(25) } } },
+    'a longer name': {
+      updateContent: { contentId: file.id, attribute: { $case: 'name', value: 'x'.repeat(255) } },
+    },
+    'a password': {
+      updateContent: { contentId: first, attribute: { $case: 'password', value: { verifier } } },
+    },
+    'a direct link': { putDirectLink: { contentId: file.id, link } },
+    'a copy': { copyContents: { sources: [{ contentId: first, manifest: undefined }], folderId: root } },
+    'an import': { copyContents: { sources: [{ contentId: first, manifest }], folderId: root } },
+    'the hint': { checkUpload: { folderId: root } },
+  }
+  for (const [what, ask] of Object.entries(growing))
+    t.equal(world.status(operator, ask as never), 'error-limits', what)
+})
+
+t.test('a full account is read, moved, shortened and deleted from', async (t) => {
+  const { world, root, file, folders } = filled()
+  const [first = '', second = ''] = folders
+  t.equal(world.status(operator, { readContent: { ...firstPage, contentId: root } }), 'ok')
+  t.equal(
+    world.status(operator, {
+      updateContent: { contentId: file.id, attribute: { $case: 'name', value: 'x' } },
+    }),
+    'ok',
+  )
+  t.equal(
+    world.status(operator, {
+      updateContent: { contentId: file.id, attribute: { $case: 'modTime', value: 9 } },
+    }),
+    'ok',
+  )
+  t.equal(world.status(operator, { moveContents: { contentIds: [file.id], folderId: second } }), 'ok')
+  t.equal(world.status(operator, { resetToken: { tokenKeyId: 1 } }), 'ok')
+  t.equal(describe(world, second, 'short'), 'ok')
+  t.equal(world.status(operator, { deleteContents: { contentIds: [first] } }), 'ok')
+  t.equal(world.status(operator, { createFolder: { parentFolderId: root, name: 'again' } }), 'ok')
+})
+
+t.test('a full account deletes to its bin, and empties it', async (t) => {
+  const { world, root, folders } = filled({ recycleBin: true })
+  t.equal(world.status(operator, { deleteContents: { contentIds: folders } }), 'ok')
+  t.equal(
+    world.status(operator, { createFolder: { parentFolderId: root } }),
+    'error-limits',
+    'the bin counts',
+  )
+  t.equal(world.status(operator, { emptyBin: {} }), 'ok')
+  world.status(system, { tick: {} })
+  t.equal(world.status(operator, { createFolder: { parentFolderId: root } }), 'ok')
+})
+
+t.test('what is counted is what a checkpoint takes, a little less', async (t) => {
+  const world = new World()
+  const root = world.create()
+  for (let at = 0; at < 300; at++) {
+    const folder = world.folder(root, { name: `folder ${at}` })
+    world.file(folder.id, `${at}`)
+    describe(world, folder.id, 'é'.repeat(at))
+    const link = { expireTime: 0, sourceIpsAllowed: [], domainsAllowed: [`${at}.example.org`] }
+    world.ask(operator, { putDirectLink: { contentId: folder.id, link: link as never } })
+  }
+  world.settle()
+  // Their outcomes are no metadata.
+  world.nowMs += 3_600_000
+  world.file(root, 'last')
+  world.settle()
+  const saved = pagesOf(world.state).reduce((sum, { length }) => sum + length, 0)
+  const { metadataBytes } = world.state
+  t.ok(metadataBytes >= saved * 0.97 - 2_000 && metadataBytes <= saved * 1.3, `${metadataBytes} and ${saved}`)
+  t.equal(restored(world, pagesOf(world.state)).metadataBytes, metadataBytes)
+})
+
+t.test('a checkpoint at the cap has a root far below its bound', async (t) => {
+  const pages = metadataBytesMax / (160 * 1024)
+  // Epoch, number and page, a digest, and what protobuf adds.
+  t.ok(pages * (24 + 32 + 4) < (256 * 1024) / 2, `${pages} pages`)
+})
