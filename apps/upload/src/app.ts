@@ -17,6 +17,7 @@ import type { Registry } from 'prom-client'
 import { FormMemory } from './form-scanner.ts'
 import { RecentPermits } from './recent-permits.ts'
 import { RunningUploads } from './running-uploads.ts'
+import { SmallPiecesLane } from './small-pieces-lane.ts'
 import { upload } from './upload.ts'
 import { UploadMetrics } from './upload-metrics.ts'
 
@@ -77,6 +78,7 @@ export interface UploadParts extends UploadDeps {
   uploadMetrics: UploadMetrics
   permits: RecentPermits
   forms: FormMemory
+  smallPieces: SmallPiecesLane
   /** 32 bytes: what a client's key becomes a guest account with. */
   idempotencySecret: Uint8Array
 }
@@ -120,6 +122,7 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
     }),
     permits: new RecentPermits(deps.clock),
     forms: new FormMemory(),
+    smallPieces: new SmallPiecesLane(deps.clock),
     idempotencySecret: keyring.derive('idempotency'),
   }
 

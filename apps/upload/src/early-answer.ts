@@ -7,18 +7,34 @@ import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import { httpCodeOf, logFailure, Refusal, refusalOf } from '@holdfast/http-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { takePieces } from './pieces.ts'
 
 const lingerBytes = 8 * 1024 * 1024
 const lingerMs = 10_000
-/** What a piece counts at least: small ones cost no less time. */
+/**
+ * What a piece counts at least, as small ones cost no less time, and what one of a few bytes does:
+ * 128 of those are enough.
+ */
 const pieceBytesMin = 1024
+const tinyBytes = 64
+const tinyCountsAs = 64 * 1024
 
 /**
  * @throws the error itself when the body is here already: then it is answered like any other; a
  * refusal nobody hears when the client is gone.
+ *
+ * @param isCostly reading what comes costs more than an answer that may be lost
  */
-export function answerEarly(request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply {
-  if (request.raw.complete) throw error
+export function answerEarly(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: unknown,
+  isCostly = false,
+): FastifyReply {
+  if (request.raw.complete) {
+    request.raw.socket.resume()
+    throw error
+  }
   if (request.raw.destroyed) throw new Refusal('error-body')
   const refusal = refusalOf(error)
   const code = httpCodeOf(refusal.status)
@@ -30,34 +46,39 @@ export function answerEarly(request: FastifyRequest, reply: FastifyReply, error:
     .header('connection', 'close')
     .header('content-length', String(envelope.length))
     .type('application/json; charset=utf-8')
-    .send(Readable.from(lingering(envelope, request.raw), { objectMode: false }))
+    .send(Readable.from(lingering(envelope, isCostly ? undefined : request.raw), { objectMode: false }))
 }
 
 /**
  * The length is announced, so the client has the answer whole before this ends and the connection
  * with it.
  */
-async function* lingering(envelope: Buffer, body: IncomingMessage): AsyncGenerator<Buffer> {
+async function* lingering(envelope: Buffer, body: IncomingMessage | undefined): AsyncGenerator<Buffer> {
   yield envelope
-  await readAway(body)
+  if (body !== undefined) await readAway(body)
 }
 
 function readAway(body: IncomingMessage): Promise<void> {
   return new Promise((resolve) => {
     let bytes = 0
+    let isDone = body.complete || body.destroyed
     const done = () => {
+      isDone = true
       clearTimeout(deadline)
-      body.off('data', count).off('end', done).off('close', done).off('error', done)
-      body.pause()
+      body.off('end', done).off('close', done).off('error', done)
       resolve()
     }
-    const count = (chunk: Buffer) => {
-      bytes += Math.max(chunk.length, pieceBytesMin)
-      if (bytes > lingerBytes) done()
+    const count = ({ length }: Buffer) => {
+      bytes += length < tinyBytes ? tinyCountsAs : Math.max(length, pieceBytesMin)
+      if (bytes > lingerBytes && !isDone) done()
+      return !isDone
     }
     const deadline = setTimeout(done, lingerMs)
-    if (body.complete || body.destroyed) return done()
-    body.on('data', count).once('end', done).once('close', done).once('error', done)
+    if (isDone) return done()
+    // What comes behind the last that counts is dropped, too, until the connection is closed.
+    takePieces(body, count)
+    body.once('end', done).once('close', done).once('error', done)
     body.resume()
+    body.socket.resume()
   })
 }

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { giveBack } from '@holdfast/blob-store'
 import { Refusal, unavailableRetrySeconds } from '@holdfast/http-kit'
 import { GrowingBytes } from '@holdfast/kernel'
+import { takePieces } from './pieces.ts'
 
 /** What a client must send, and how often that is looked at. */
 export interface Pace {
@@ -44,15 +45,33 @@ export interface PaceKeeper {
    * @throws Refusal, by the promise, when the client's network has sent too many of them
    */
   tookSmallPieces?(count: number): Promise<void> | undefined
+  /** Where bodies in small pieces wait for each other. */
+  lane?: Lane
+}
+
+/** Of one client. Both call back when the body may be read on, or when it waited too long. */
+export interface Lane {
+  /** A body of unknown length begins. @returns whether it may be read now: then nobody is called */
+  begin(readOn: () => void, refuse: (refusal: Refusal) => void): boolean
+  /** @param tookMs what the last read took */
+  wait(tookMs: number, readOn: () => void, refuse: (refusal: Refusal) => void): void
 }
 
 const patient: PaceKeeper = { isScarce: () => false }
 
 /** Small pieces that are told of at once. */
 const smallPiecesTold = 4_096
-/** Pieces below this wait together in one block, of at most `gatheredBytesMax`. */
+/**
+ * Pieces below this wait together in one block, of at most `gatheredBytesMax`, until the loop has
+ * read what its sockets hold: between two pieces the parser lets every promise run.
+ */
 const smallChunkBytes = 4 * 1024
 const gatheredBytesMax = 64 * 1024
+/**
+ * After so many of them a body is read on in its turn. A read of 64 KiB holds 11,000 pieces of one
+ * byte, which take 10 ms; a hundred such bodies would fill each turn of the loop with a second.
+ */
+const smallChunksATurn = 512
 
 /** Chunks of 64 KiB that may wait for their reader before the socket is told to wait. */
 const chunksAheadMax = 2
@@ -80,6 +99,7 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
   readonly #pace: Pace
   readonly #keeper: PaceKeeper
   readonly #guard: NodeJS.Timeout
+  readonly #endPieces: (() => void) | undefined
   /** What waits for the reader: these, then the small pieces that came after them, in one block. */
   readonly #chunks: Buffer[] = []
   readonly #gathered = new GrowingBytes()
@@ -93,6 +113,17 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
   /** What the pieces lacked, in all and not forgotten. */
   #owedBytes = 0
   #smallPieces = 0
+  /** Chunks that gathered in this turn of the loop, since when, and who looks at its end. */
+  #smallChunks = 0
+  #gatheringSince = 0
+  #gathering: NodeJS.Immediate | undefined
+  /** It was cut off because others like it wait. */
+  isCostly = false
+  /** It waits for its turn in the lane. */
+  #resting = false
+  #left = false
+  /** The socket was told to wait. */
+  #stopped = false
   /** What our reader has. */
   #given: Buffer | undefined
 
@@ -103,7 +134,11 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
     this.#guard = setInterval(() => this.#look(), pace.lookEveryMs).unref()
     if (request.destroyed) this.#fail(new Error('the client is gone'))
     else if (request.readableEnded) this.#end()
-    else request.on('data', this.#take).on('end', this.#end).on('error', this.#fail).on('close', this.#close)
+    else {
+      this.#endPieces = takePieces(request, this.#take)
+      request.on('end', this.#end).on('error', this.#fail).on('close', this.#close)
+      if (request.headers['transfer-encoding'] !== undefined && !request.complete) this.#begin()
+    }
   }
 
   [Symbol.asyncIterator](): this {
@@ -112,10 +147,11 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
 
   /** Ends the reading: the reader gets this error, and what follows is not read. */
   cutOff(error: Error): void {
+    if (this.#left) return
     this.#chunks.length = 0
     this.#gathered.clear()
     this.#fail(error)
-    if (!this.#request.destroyed) this.#request.pause()
+    if (!this.#request.destroyed) this.#pause()
   }
 
   async next(): Promise<IteratorResult<Buffer, undefined>> {
@@ -123,12 +159,12 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
     const chunk = this.#chunks.shift() ?? this.#gatheredBytes()
     if (chunk !== undefined) {
       this.#given = chunk
-      if (!this.#isFull && this.#request.isPaused()) this.#request.resume()
+      this.#readOn()
       return { value: chunk, done: false }
     }
     if (this.#failure !== undefined) throw this.#failure
     if (this.#ended) return { value: undefined, done: true }
-    if (this.#request.isPaused()) this.#request.resume()
+    this.#readOn()
     this.#waitingSince = performance.now()
     this.#wanted = Promise.withResolvers()
     return this.#wanted.promise
@@ -137,31 +173,96 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
   async return(): Promise<IteratorResult<Buffer, undefined>> {
     this.#giveBack()
     this.#letGo()
-    if (!this.#ended) this.#request.pause()
+    if (!this.#ended) this.#pause()
     return { value: undefined, done: true }
   }
 
-  readonly #take = (chunk: Buffer): void => {
+  readonly #take = (chunk: Buffer): boolean => {
     this.#bytes += chunk.length
     if ((chunk.length < this.#pace.pieceBytes || this.#owedBytes > 0) && !this.#isPaidFor(chunk.length))
-      return
-    const wanted = this.#arrived()
+      return false
     if (this.#bytes >= this.#pace.progressBytes) {
       this.#bytes = 0
       this.#waitedMs = 0
     }
-    if (wanted !== undefined) {
-      this.#given = chunk
-      wanted.resolve({ value: chunk, done: false })
-      return
-    }
-    if (chunk.length < smallChunkBytes) this.#gathered.append(chunk)
+    if (chunk.length < smallChunkBytes) this.#gather(chunk)
+    else if (this.#wanted !== undefined && this.#gathered.length === 0) this.#give(chunk)
     else {
       const before = this.#gatheredBytes()
       if (before !== undefined) this.#chunks.push(before)
       this.#chunks.push(chunk)
+      this.#deliver()
     }
-    if (this.#isFull) this.#request.pause()
+    if (this.#isFull) this.#stop()
+    return !this.#stopped
+  }
+
+  #gather(chunk: Buffer): void {
+    this.#gathered.append(chunk)
+    if (this.#gathering === undefined) {
+      this.#gatheringSince = performance.now()
+      this.#gathering = setImmediate(this.#gatheredAll)
+    }
+    if (++this.#smallChunks === smallChunksATurn && this.#keeper.lane !== undefined) this.#stop()
+  }
+
+  readonly #gatheredAll = (): void => {
+    this.#gathering = undefined
+    if (this.#smallChunks >= smallChunksATurn && !this.#resting) {
+      this.#resting = true
+      const tookMs = performance.now() - this.#gatheringSince
+      this.#keeper.lane?.wait(tookMs, this.#inTurn, this.#refuse)
+    }
+    this.#smallChunks = 0
+    this.#deliver()
+  }
+
+  #begin(): void {
+    if (this.#keeper.lane?.begin(this.#inTurn, this.#refuse) !== false) return
+    this.#resting = true
+    // The stream lets the socket flow once it is asked for its first bytes.
+    setImmediate(() => {
+      if (this.#resting) this.#stop()
+    })
+  }
+
+  readonly #inTurn = (): void => {
+    this.#resting = false
+    this.#readOn()
+  }
+
+  readonly #refuse = (refusal: Refusal): void => {
+    this.isCostly = true
+    this.cutOff(refusal)
+  }
+
+  /** What is there goes to our reader, if it waits. */
+  #deliver(): void {
+    if (this.#wanted === undefined) return
+    const chunk = this.#chunks.shift() ?? this.#gatheredBytes()
+    if (chunk !== undefined) this.#give(chunk)
+  }
+
+  #give(chunk: Buffer): void {
+    this.#given = chunk
+    this.#arrived()?.resolve({ value: chunk, done: false })
+  }
+
+  #stop(): void {
+    this.#stopped = true
+    this.#request.socket.pause()
+  }
+
+  #readOn(ended = false): void {
+    if (!this.#stopped || (!ended && (this.#resting || this.#left || this.#isFull))) return
+    this.#stopped = false
+    this.#request.socket.resume()
+  }
+
+  /** For good: `resume` of the request and of its socket is for whom comes after. */
+  #pause(): void {
+    this.#stop()
+    this.#request.pause()
   }
 
   /** The client is told to wait. */
@@ -189,6 +290,8 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
   readonly #end = (): void => {
     this.#ended = true
     this.#letGo()
+    this.#deliver()
+    this.#readOn(true)
     this.#arrived()?.resolve({ value: undefined, done: true })
   }
 
@@ -201,7 +304,7 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
 
   readonly #close = (): void => this.#fail(new Error('the client is gone'))
 
-  /** Whoever waits; his waiting ends. */
+  /** The reader that waits; its waiting ends. */
   #arrived() {
     const wanted = this.#wanted
     this.#wanted = undefined
@@ -227,7 +330,11 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
 
   #letGo(): void {
     clearInterval(this.#guard)
+    if (this.#gathering !== undefined) clearImmediate(this.#gathering)
+    this.#resting = false
+    this.#left = true
+    this.#endPieces?.()
     // The listener for errors stays: one that nobody hears would end the process.
-    this.#request.off('data', this.#take).off('end', this.#end).off('close', this.#close)
+    this.#request.off('end', this.#end).off('close', this.#close)
   }
 }

@@ -47,7 +47,7 @@ export async function upload(
     // What failed because the upload was cut off is told as that.
     const reason = incoming.cutOffBy ?? error
     outcome = outcomeOf(reason, request)
-    return answerEarly(request, reply, reason)
+    return answerEarly(request, reply, reason, incoming.isCostly)
   } finally {
     parts.uploadMetrics.ended(outcome, incoming.bytes)
     incoming.leave()
@@ -111,7 +111,7 @@ class IncomingUpload implements Running {
 
   async receive(): Promise<Record<string, unknown>> {
     const { headers } = this.#request
-    this.#upload = this.#parts.running.begin(networkOf(clientAddress(this.#request)), this)
+    this.#upload = this.#parts.running.begin(this.#network, this)
     const key = idempotencyKeyOf(this.#request)
     const scanner =
       headers['content-type'] === undefined
@@ -145,6 +145,10 @@ class IncomingUpload implements Running {
     }
   }
 
+  get #network(): string {
+    return networkOf(clientAddress(this.#request))
+  }
+
   get isComplete(): boolean {
     return this.#request.raw.complete
   }
@@ -163,6 +167,11 @@ class IncomingUpload implements Running {
   /** Gives back its places. */
   leave(): void {
     this.#upload?.end()
+  }
+
+  /** Of its body too many small pieces came. */
+  get isCostly(): boolean {
+    return this.#body?.isCostly ?? false
   }
 
   /** Bytes are held that were not committed. */
@@ -186,12 +195,13 @@ class IncomingUpload implements Running {
   }
 
   async #readForm(scanner: FormScanner): Promise<void> {
-    const { running, limits } = this.#parts
+    const { running, limits, smallPieces } = this.#parts
     const place = this.#upload as UploadPlace
     let inFile = false
     this.#body = requestBytes(this.#request.raw, slowest, {
       isScarce: () => running.isScarce,
       tookSmallPieces: () => limits.takeAddress(this.#request, 'smallPieces'),
+      lane: smallPieces.of(this.#network),
     })
     for await (const chunk of this.#body) {
       place.bytes += chunk.length

@@ -1,0 +1,108 @@
+/** Bodies that come byte by byte: they are read one after the other, and nothing is kept for a piece. */
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import type { Refusal } from '@holdfast/http-kit'
+import t, { type Test } from 'tap'
+import { requestBytes, slowest } from '../src/request-bytes.ts'
+import { SmallPiecesLane } from '../src/small-pieces-lane.ts'
+
+/** Time stands still until it is set. */
+function lane() {
+  let nowMs = 0
+  const called: string[] = []
+  const small = new SmallPiecesLane({ monotonic: () => nowMs })
+  const of = (network: string, name = network) => ({
+    begin: () => small.of(network).begin(readOn(name), refused(name)),
+    wait: (tookMs: number) => small.of(network).wait(tookMs, readOn(name), refused(name)),
+  })
+  const readOn = (name: string) => () => void called.push(name)
+  const refused = (name: string) => (refusal: Refusal) => void called.push(`${name}: ${refusal.status}`)
+  /** Goes on until so many were called. */
+  const until = async (ms: number, count: number) => {
+    nowMs = ms
+    while (called.length < count) await new Promise((resolve) => setTimeout(resolve, 1))
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+  return { of, called, until }
+}
+
+t.test('after a read that took long nobody follows for three times as long', async (t) => {
+  const { of, called, until } = lane()
+  of('one').wait(10)
+  of('two').wait(0)
+  await until(29, 0)
+  t.same(called, [])
+  await until(30, 1)
+  t.same(called, ['one'], 'and then one at a time')
+  await until(32, 2)
+  t.same(called, ['one', 'two'])
+})
+
+t.test('networks take turns, and who waits too long is refused', async (t) => {
+  const { of, called, until } = lane()
+  for (const name of ['one', 'one again', 'one once more']) of('one', name).wait(1)
+  of('two').wait(0)
+  await until(9, 1)
+  await until(11, 2)
+  t.same(called, ['one', 'two'])
+  await until(2_500, 4)
+  t.same(called.slice(2), ['one again: error-rateLimit', 'one once more: error-rateLimit'])
+})
+
+t.test('bodies of unknown length begin one by one, at once where nothing goes on', async (t) => {
+  const { of, called, until } = lane()
+  t.equal(of('one').begin(), true)
+  t.equal(of('two').begin(), false, 'the first one may be of small pieces')
+  await until(2, 1)
+  t.same(called, ['two'])
+})
+
+/** Requests as a server gets them. */
+async function served(t: Test, handle: (request: IncomingMessage) => Promise<void>) {
+  const server = createServer((request: IncomingMessage, response: ServerResponse) => {
+    void handle(request).finally(() => response.end('read'))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  return () => {
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    t.teardown(() => socket.destroy())
+    socket.write('POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n')
+    return socket
+  }
+}
+
+const pieces = (count: number) => '1\r\nx\r\n'.repeat(count)
+
+t.test('a body in small pieces rests until it is its turn, and is whole in the end', async (t) => {
+  const turns: (() => void)[] = []
+  let bytes = 0
+  const done = Promise.withResolvers<void>()
+  const wait = (_tookMs: number, readOn: () => void) => void turns.push(readOn)
+  const dial = await served(t, async (request) => {
+    for await (const piece of requestBytes(request, slowest, {
+      isScarce: () => false,
+      lane: { begin: () => true, wait },
+    }))
+      bytes += piece.length
+    done.resolve()
+  })
+  const socket = dial()
+  // More than the socket is read for at a time.
+  socket.write(`${pieces(50_000)}0\r\n\r\n`)
+  while (turns.length === 0) await new Promise((resolve) => setImmediate(resolve))
+  for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve))
+  t.ok(bytes > 500 && bytes < 25_000, `${bytes} bytes, and no more before its turn`)
+  t.equal(turns.length, 1)
+  const answered = once(socket, 'data')
+  const serving = setInterval(() => turns.shift()?.(), 1)
+  t.teardown(() => clearInterval(serving))
+  turns.shift()?.()
+  await done.promise
+  t.equal(bytes, 50_000)
+  t.match(String((await answered)[0]), /^HTTP\/1\.1 200/)
+  socket.write(`POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx`)
+  t.match(String((await once(socket, 'data'))[0]), /^HTTP\/1\.1 200/, 'the connection goes on')
+})
