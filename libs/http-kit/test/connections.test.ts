@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { type Clock, systemClock } from '@holdfast/kernel'
 import type { FastifyInstance } from 'fastify'
@@ -121,6 +122,22 @@ const evicted = (held: Held, reason: string) =>
 
 /** A connection counts as about to send for a second. */
 const idle = () => new Promise((resolve) => setTimeout(resolve, 1_050))
+
+t.test('a connection that ends with requests ahead makes no stack for each of them', async (t) => {
+  const held = await listening(t)
+  const stacks: (string | undefined)[] = []
+  held.app.server.prependListener('request', (request: IncomingMessage) =>
+    request.on('error', ({ stack }) => stacks.push(stack)),
+  )
+  const { stackTraceLimit } = Error
+  const client = await held.dial()
+  client.socket.write(get('/held/a').repeat(20))
+  await until(() => held.handled.length === 1)
+  client.socket.resetAndDestroy()
+  await until(() => stacks.length === 19)
+  t.same(new Set(stacks), new Set(['Error: aborted']), 'without a line of where it was made')
+  t.equal(Error.stackTraceLimit, stackTraceLimit, 'later errors have theirs')
+})
 
 t.test('requests sent ahead are handled one at a time, in their order', async (t) => {
   const held = await listening(t)
