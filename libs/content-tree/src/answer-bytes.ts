@@ -4,6 +4,7 @@
  */
 import type { DirectLink } from '@holdfast/wire'
 import type { Reading } from './reading.ts'
+import type { Tree } from './tree.ts'
 
 /** Ids, times, numbers, the names of the members, a server, the link with its capability. */
 const fileBytes = 700
@@ -19,12 +20,20 @@ export function answerBytes(reading: Reading, row: number): number {
   const isFolder = tree.isFolder(row)
   if (!reading.isOpen(row)) return folderBytes + jsonBytes(name)
   let bytes = isFolder ? folderBytes + jsonBytes(name) : fileBytes + jsonBytes(name) + urlBytes(name)
-  const tags = tree.tags.get(row)
-  if (tags !== undefined) bytes += jsonBytes(tags)
-  const description = tree.descriptions.get(row)
-  if (description !== undefined) bytes += jsonBytes(description)
+  bytes += notesBytes(tree, row)
   if (!isFolder) bytes += jsonBytes(tree.contents.mimetypes[row] as string)
   if (reading.isOwner) bytes += linksBytes(tree.directLinks.get(row), name)
+  return bytes
+}
+
+function notesBytes(tree: Tree, row: number): number {
+  const known = tree.notesInAnswers.get(row)
+  if (known !== undefined) return known
+  const tags = tree.tags.get(row)
+  const description = tree.descriptions.get(row)
+  if (tags === undefined && description === undefined) return 0
+  const bytes = jsonBytes(tags ?? '') + jsonBytes(description ?? '')
+  tree.notesInAnswers.set(row, bytes)
   return bytes
 }
 

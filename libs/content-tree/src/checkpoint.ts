@@ -292,15 +292,13 @@ function* writeNotes(tree: Tree, { rows }: Canonical, pages: Pages): Generator<v
       recycledTime: recycled?.time,
       recycledFrom: recycled?.from,
     }
-    if (note.description !== undefined || note.tags !== undefined || recycled !== undefined)
-      pages.add(
-        'notes',
-        note,
-        savedRowBytes.note + savedNoteBytes(note.description) + savedNoteBytes(note.tags),
-      )
+    if (note.description !== undefined || note.tags !== undefined || recycled !== undefined) {
+      const bytes = savedRowBytes.note + savedNoteBytes(note.description) + savedNoteBytes(note.tags)
+      if (pages.add('notes', note, bytes)) yield
+    }
     for (const link of tree.directLinks.get(row) ?? []) {
       const entry: LinkNote = { row: place, link }
-      pages.add('links', entry, savedLinkBytes(link))
+      if (pages.add('links', entry, savedLinkBytes(link))) yield
     }
   }
 }

@@ -56,6 +56,11 @@ export class Tree {
   readonly passwords = new PasswordTable()
   readonly descriptions = new Map<number, string>()
   readonly tags = new Map<number, string>()
+  /**
+   * What tags and description of a row take in an answer, bytes; those that were asked for since
+   * they were set. To count them again takes as long as to write them.
+   */
+  readonly notesInAnswers = new Map<number, number>()
   readonly directLinks = new Map<number, DirectLink[]>()
   readonly recycled = new Map<number, Recycled>()
   readonly orders: ListingOrders
@@ -393,6 +398,7 @@ export class Tree {
     const before = notes.get(row)
     this.#textBytes += textBytes(text) - textBytes(before ?? '')
     this.#savedTextBytes += savedNoteBytes(text) - savedNoteBytes(before)
+    this.notesInAnswers.delete(row)
     if (text === '') notes.delete(row)
     else notes.set(row, text)
   }

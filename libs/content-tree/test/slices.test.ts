@@ -117,3 +117,19 @@ t.test('150,000 folders in one folder are written to checkpoints, and told to wh
   const told = ended(manifestOf(tree, tree.find(folderId), () => 'take'))
   t.equal('entries' in told && told.entries.length, 150_002)
 })
+
+t.test('a checkpoint of long texts is cut page by page, with a turn for others after each', async (t) => {
+  const world = new World()
+  const root = world.create({ tier: 'premium' })
+  for (let made = 0; made < 200; made++) {
+    const { id: contentId } = world.folder(root, { name: `folder ${made}` })
+    const attribute = { $case: 'description', value: '文'.repeat(1_000) } as const
+    world.ask(operator, { updateContent: { contentId, attribute } })
+  }
+  const steps = world.state.checkpoint()
+  let turns = 0
+  let step = steps.next()
+  for (; !step.done; step = steps.next()) turns++
+  t.ok(step.value.length > 3, `${step.value.length} pages`)
+  t.ok(turns >= step.value.length - 2, `${turns} turns`)
+})
