@@ -6,11 +6,10 @@
  */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { setImmediate } from 'node:timers/promises'
 import type { BlobSender, WholeBytes } from '@holdfast/blob-store'
 import { type AnswerShare, notePassed } from '@holdfast/http-kit'
 import type { ByteRange } from './ranges.ts'
-import { type Pace, pieceBytes, ResponseBody, SlowReader, slowest, turnBytes } from './response-body.ts'
+import { type Pace, pieceBytes, ResponseBody, SlowReader, slowest } from './response-body.ts'
 
 export interface DirectBytes {
   range: ByteRange
@@ -30,8 +29,8 @@ export async function sendDirect(
   response: ServerResponse,
   { range: { start, end }, first, sender, read }: DirectBytes,
   onBytes: (count: number) => void,
+  share: AnswerShare,
   pace: Pace = slowest,
-  share?: AnswerShare,
 ): Promise<void> {
   let position = start
   let tooSlow = false
@@ -44,28 +43,27 @@ export async function sendDirect(
     onBytes(bytes)
   }
   const write = async (piece: WholeBytes) => {
-    share?.keep(piece.bytes.length)
+    share.keep(piece.bytes.length)
     slow.expect(piece.bytes.length)
     if (await isTaken(response, piece.bytes)) count(piece.bytes.length)
     piece.release()
   }
+  const pass = () => {
+    const socket = idleSocketOf(response)
+    return socket === undefined ? undefined : sender.send({ start: position, end }, socket)
+  }
   try {
     await write(first)
-    for (let turn = 0; position < end; ) {
-      const room = share?.take(Math.min(end - position, pieceBytes))
+    while (position < end) {
+      const room = share.take(Math.min(end - position, pieceBytes))
       if (room !== undefined) await room
-      const socket = idleSocketOf(response)
-      const sent = socket === undefined ? undefined : sender.send({ start: position, end }, socket)
+      // A socket takes megabytes at once; those of a hundred readers who begin together are many.
+      const sent = await share.make(pass)
       if (sent === undefined) break
       slow.expect(sent.count)
       count(sent.count)
       notePassed(response.socket, sent.count)
-      turn += sent.count
       if (sent.rest !== undefined) await write(sent.rest)
-      else if (turn >= turnBytes && position < end) {
-        turn = 0
-        await setImmediate()
-      }
     }
     slow.stop()
     if (tooSlow) throw new Error('the reader is too slow')

@@ -93,7 +93,7 @@ export async function serve(
       if (plan.fromStart) observer.begun()
       const response = takeOver(request, reply, plan)
       closeWith(response, share)
-      sendDirect(response, direct, sent, slowest, share).catch(cut)
+      sendDirect(response, direct, sent, share).catch(cut)
       return reply
     }
     const body = new ResponseBody(plan.open, sent)

@@ -6,6 +6,7 @@ import { type AddressInfo, connect } from 'node:net'
 import type { BlobSender } from '@holdfast/blob-store'
 import { put } from '@holdfast/blob-store/testing'
 import { ChunkStore } from '@holdfast/chunk-store'
+import { AnswerBudget } from '@holdfast/http-kit'
 import t, { type Test } from 'tap'
 import { type DirectBytes, sendDirect } from '../src/direct-body.ts'
 import type { ByteRange } from '../src/ranges.ts'
@@ -39,7 +40,8 @@ async function host(t: Test) {
     const { sender } = direct
     if (send !== undefined) direct.sender = { ...sender, send: send(sender) }
     response.writeHead(200, { 'content-length': range.end - range.start })
-    await sendDirect(response, direct, (count) => (sent += count), pace)
+    const share = new AnswerBudget().open('192.0.2.0/24', () => response.destroy())
+    await sendDirect(response, direct, (count) => (sent += count), share, pace)
   }
   const server = createServer((_, response) => {
     ended.push(answer(response).catch((error: unknown) => error))

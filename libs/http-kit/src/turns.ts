@@ -9,7 +9,7 @@
 import { type Clock, systemClock } from '@holdfast/kernel'
 
 /** Of a turn of the loop. What is short and asks for ten turns is answered after 40 ms at most. */
-const turnMs = 4
+const turnMs = 2
 
 type Piece = () => void
 

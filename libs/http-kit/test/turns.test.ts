@@ -20,7 +20,7 @@ function turns() {
 
 t.test('pieces take a few milliseconds of a turn, the rest waits for the next', async (t) => {
   const { take, made } = turns()
-  const all = Array.from({ length: 5 }, (_, at) => take('one', 2, `piece ${at}`))
+  const all = Array.from({ length: 5 }, (_, at) => take('one', 1, `piece ${at}`))
   t.same(made, ['piece 0', 'piece 1'], 'at once')
   await nextTurn()
   t.same(made.length, 4)
