@@ -81,6 +81,9 @@ export function networkOf(address: string): string {
 
 /** The larger network that newcomers share while a table is full: /16 of v4, /32 of v6. */
 export function outerNetworkOf(address: string): string {
+  // Asked for each request, and nearly always of one of these: a v4 address, or an account's id.
+  if (plainV4.test(address)) return `${address.split('.', 2).join('.')}.0.0/16`
+  if (!address.includes(':')) return address
   return prefixOf(address, { v4: 16, v6: 32 })
 }
 

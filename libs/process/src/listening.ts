@@ -13,6 +13,13 @@ const portSettings = {
   admin: 'HOLDFAST_ADMIN_PORT',
 }
 
+/**
+ * Connections that the system keeps for a host until the loop accepts them; the system's own
+ * maximum counts where it is lower. Node's 511 overflow when a crowd comes while the loop is busy
+ * for 100 ms, and who is turned away by an overflow tries again after a whole second.
+ */
+const backlog = 4_096
+
 interface Listener {
   name: keyof typeof portSettings
   host: string
@@ -28,7 +35,7 @@ export async function listen(app: FastifyInstance, listener: Listener): Promise<
       for (const { server } of beside) server.close()
     })
   try {
-    await app.listen({ host: first, port: listener.port })
+    await app.listen({ host: first, port: listener.port, backlog })
     const { port } = app.server.address() as { port: number }
     // An address that cannot be had is left out: the first one is there.
     for (const { host, server } of beside) await bound(server, { host, port }).catch(() => server.close())
@@ -55,7 +62,7 @@ function serverBeside(app: FastifyInstance): Server {
 }
 
 async function bound(server: Server, address: { host: string; port: number }): Promise<void> {
-  server.listen(address)
+  server.listen({ ...address, backlog })
   await once(server, 'listening')
 }
 
