@@ -100,10 +100,14 @@ export function rowOf(measured: Measured, { lenient, latencyJudged }: Judging): 
   ]
   const recoveryMax = lenient ? limits.lenientRecoveryMs : limits.recoveryMs
   if (timesJudged && recoveryMs > recoveryMax)
-    faults.push(`${tenths(recoveryMs)} s until all was as before, ${tenths(recoveryMax)} s at most`)
+    faults.push(
+      `${tenths(recoveryMs)} s until all was as before, ${tenths(recoveryMax)} s at most: late calls ${kindsOver(samples, after(during), normalMs + limits.latencyMs)}; descriptors ${busy.filter(({ atMs }) => atMs > during.toMs).map((r) => r.descriptors)}`,
+    )
   const latencyMax = judgedBy + (lenient ? limits.lenientLatencyMs : limits.latencyMs)
   if (timesJudged && latencyJudged && duringMs > latencyMax)
-    faults.push(`others waited ${Math.round(duringMs)} ms (p99), ${Math.round(latencyMax)} ms at most`)
+    faults.push(
+      `others waited ${Math.round(duringMs)} ms (p99), ${Math.round(latencyMax)} ms at most: ${kindsOver(samples, during, latencyMax)}`,
+    )
   const { attack, inputs, connections, acknowledged, restarts } = measured
   return {
     ...{ attack, inputs, connections, acknowledged, restarts },
@@ -148,6 +152,14 @@ export function p99Of(samples: readonly Sample[], window: Window): number {
     .map(({ dueMs, doneMs }) => doneMs - dueMs)
     .sort((one, other) => one - other)
   return latencies[Math.ceil(latencies.length * 0.99) - 1] ?? 0
+}
+
+/** How many calls of each kind were later than that. */
+function kindsOver(samples: readonly Sample[], window: Window, limitMs: number): string {
+  const late = samples.filter(({ dueMs, doneMs }) => within(window, dueMs) && doneMs - dueMs > limitMs)
+  return [...Map.groupBy(late, ({ kind }) => kind)]
+    .map(([kind, { length }]) => `${kind} ${length}`)
+    .join(', ')
 }
 
 export function tableOf(rows: readonly Row[]): string {
@@ -211,6 +223,10 @@ function coresOf(readings: readonly Reading[], window: Window): number {
 
 function width(line: readonly string[], at: number): number {
   return line[at]?.length ?? 0
+}
+
+function after({ toMs }: Window): Window {
+  return { fromMs: toMs, toMs: Infinity }
 }
 
 function within({ fromMs, toMs }: Window, atMs: number): boolean {
