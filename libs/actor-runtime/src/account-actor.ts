@@ -161,6 +161,7 @@ export class AccountActor {
       }
       await services.askRelease(this.account)
       const activation = await slots.run(() => Activation.open(this.account, services, { onLost }))
+      ailments.read(this.account)
       if (this.#abandoned) activation.abandon()
       else if (!lostEarly) this.#activation = activation
     } catch (error) {
@@ -218,9 +219,12 @@ export class AccountActor {
       return
     }
     if (code === undefined || code === 'CORRUPT') {
-      const ms = ailments.damaged(this.account)
+      const ms = ailments.damaged(this.account, String((error as Error).message))
       metrics.lost({ reason: code === undefined ? 'bug' : 'corrupt' })
-      log.error({ account: this.account, leftAloneMs: ms, err: error }, 'an account cannot be read')
+      log.error(
+        { account: this.account, leftAloneMs: ms, err: error },
+        'an account cannot be read and is quarantined',
+      )
     } else {
       metrics.lost({ reason: 'unavailable' })
       log.warn({ account: this.account, err: error }, 'an account could not be activated')

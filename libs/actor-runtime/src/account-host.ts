@@ -13,7 +13,7 @@ import { type AccountReply, AccountRequest, type Blob } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { AccountActor, type ActorHost } from './account-actor.ts'
 import { AccountReplicas } from './account-replicas.ts'
-import { Ailments } from './ailments.ts'
+import { Ailments, type QuarantinedAccount } from './ailments.ts'
 import { type Answer, Ask, decodedAnswer, encodedAnswer, encodeReply } from './ask.ts'
 import { CodeLeases } from './code-leases.ts'
 import type { AccountMoments } from './contract.ts'
@@ -182,6 +182,11 @@ export class AccountHost implements AccountMoments {
     let count = 0
     for (const actor of this.#actors.values()) if (actor.active) count++
     return count
+  }
+
+  /** Accounts that are left alone because of damage or a bug, the first of them first. */
+  get quarantined(): QuarantinedAccount[] {
+    return this.#actorHost.ailments.quarantined()
   }
 
   /** See `AccountMoments`. */
@@ -362,6 +367,7 @@ export class AccountHost implements AccountMoments {
       if (actor.active) accounts++
     }
     metrics.memory({ accounts, bytes })
+    metrics.quarantined({ accounts: this.#actorHost.ailments.quarantinedCount })
     for (const actor of this.#actors.values()) {
       if (this.#passivating >= limits.passivationsAtOnceMax) break
       const crowded = bytes > limits.memoryBytesMax || accounts > limits.activeAccountsMax

@@ -35,6 +35,7 @@ import { Checkpoints } from './checkpoints.ts'
 import { type CodeRange, widthOf } from './code-leases.ts'
 import { codeOf, DurableLog } from './durable-log.ts'
 import { cutPages, encodeRow } from './flush-row.ts'
+import { passes } from './full-accounts.ts'
 import { wakeKey } from './lookup-rows.ts'
 import { Mailbox, networkOf } from './mailbox.ts'
 import { keyOf } from './password-checks.ts'
@@ -272,7 +273,8 @@ export class Activation {
     for (let startedMs = clock.monotonic(); !this.#blocked; ) {
       const ask = this.#mailbox.shift()
       if (ask === undefined) break
-      this.#decide(ask)
+      if (this.#checkpoints.stuck && !passes(ask.request, this.#checkpoints)) ask.unavailable()
+      else this.#decide(ask)
       const endedMs = clock.monotonic()
       this.#decidingMs += endedMs - startedMs
       startedMs = endedMs
@@ -292,7 +294,7 @@ export class Activation {
       this.#loss !== undefined ||
       this.#open.full ||
       this.#heldReplyBytes > this.#services.limits.heldReplyBytesMax ||
-      this.#checkpoints.full
+      (this.#checkpoints.full && !this.#checkpoints.stuck)
     )
   }
 

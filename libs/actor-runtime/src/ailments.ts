@@ -4,6 +4,17 @@ import { LRUCache } from 'lru-cache'
 import type { RuntimeLimits } from './limits.ts'
 import type { Randomness } from './randomness.ts'
 
+/** An account that is left alone, and why. */
+export interface QuarantinedAccount {
+  account: string
+  /** What was wrong when it was tried last. */
+  reason: string
+  /** Unix seconds. */
+  since: number
+  /** How often it was tried. */
+  tries: number
+}
+
 interface Ailment {
   bugs: number
   faults: number
@@ -12,6 +23,8 @@ interface Ailment {
   refusedUntilMs: number
   /** Monotonic; activations wait until then. */
   pausedUntilMs: number
+  /** From the first quarantine until the account was read, or left in good order. */
+  quarantine?: { reason: string; since: number; tries: number; unreadable: boolean } | undefined
 }
 
 const takeoverWindowMs = 60_000
@@ -21,6 +34,7 @@ export class Ailments {
   readonly #randomness: Randomness
   readonly #limits: RuntimeLimits
   readonly #byAccount: LRUCache<string, Ailment>
+  readonly #quarantined = new Set<string>()
 
   constructor({
     clock,
@@ -30,7 +44,12 @@ export class Ailments {
     this.#clock = clock
     this.#randomness = randomness
     this.#limits = limits
-    this.#byAccount = new LRUCache({ max: limits.ailingAccountsMax })
+    this.#byAccount = new LRUCache({
+      max: limits.ailingAccountsMax,
+      dispose: (_, account, why) => {
+        if (why !== 'set') this.#quarantined.delete(account)
+      },
+    })
   }
 
   /** Requests are to be refused as unavailable for now. */
@@ -57,12 +76,19 @@ export class Ailments {
   /** A decision failed by a bug: a few are forgiven, others' requests to the account must not suffer from one. */
   bug(account: string): void {
     const ailment = this.#of(account)
-    if (++ailment.bugs >= this.#limits.bugsBeforeQuarantine) this.#quarantine(ailment)
+    if (++ailment.bugs < this.#limits.bugsBeforeQuarantine) return
+    const reason = `${ailment.bugs} decisions or changes failed: see the log`
+    this.#quarantine(account, ailment, { reason, unreadable: false })
   }
 
   /** The account could not be read: damage, or a bug while reading. @returns for how long it is left alone, ms. */
-  damaged(account: string): number {
-    return this.#quarantine(this.#of(account))
+  damaged(account: string, reason: string): number {
+    return this.#quarantine(account, this.#of(account), { reason, unreadable: true })
+  }
+
+  /** The account could be read. */
+  read(account: string): void {
+    if (this.#byAccount.get(account)?.quarantine?.unreadable) this.recovered(account)
   }
 
   /** The account was read and left in good order: its faults are forgiven. */
@@ -71,10 +97,38 @@ export class Ailments {
     if (ailment === undefined) return
     ailment.bugs = 0
     ailment.faults = 0
+    ailment.quarantine = undefined
+    this.#quarantined.delete(account)
   }
 
-  #quarantine(ailment: Ailment): number {
+  /** Tried again at once. */
+  forget(account: string): void {
+    this.#byAccount.delete(account)
+  }
+
+  /** Oldest first. */
+  quarantined(): QuarantinedAccount[] {
+    return [...this.#quarantined].flatMap((account) => {
+      const quarantine = this.#byAccount.peek(account)?.quarantine
+      if (quarantine === undefined) return []
+      const { reason, since, tries } = quarantine
+      return [{ account, reason, since, tries }]
+    })
+  }
+
+  get quarantinedCount(): number {
+    return this.#quarantined.size
+  }
+
+  #quarantine(
+    account: string,
+    ailment: Ailment,
+    { reason, unreadable }: { reason: string; unreadable: boolean },
+  ): number {
     const { quarantineFirstMs, quarantineMaxMs } = this.#limits
+    const { since = Math.floor(this.#clock.now() / 1000), tries = 0 } = ailment.quarantine ?? {}
+    ailment.quarantine = { reason, since, tries: tries + 1, unreadable }
+    this.#quarantined.add(account)
     const ms = Math.min(quarantineMaxMs, quarantineFirstMs * 2 ** Math.min(ailment.faults++, 30))
     ailment.refusedUntilMs = this.#clock.monotonic() + ms
     return ms

@@ -31,6 +31,13 @@ interface Cut {
   written: boolean
 }
 
+/** Tails that force a checkpoint: at so many of them the account waits for it. */
+const fullTails = 2
+/** And so many while checkpoints fail, for what makes the account smaller: a start still reads them. */
+const crammedTails = 4
+/** A state too large for a root is cut again after this time: it takes CPU, and only deletions help. */
+const tooLargeRetryMs = 60_000
+
 /** A tail that changed the state's weight by this part of it is slower to read than the state itself, however short its rows are. */
 const weightPart = 16
 
@@ -88,8 +95,22 @@ export class Checkpoints {
 
   /** The tail is so long that nothing more may be added before a checkpoint holds. */
   get full(): boolean {
+    return this.#tailIsBeyond(fullTails)
+  }
+
+  /** Checkpoints fail, and the tail is full: the account is read and made smaller, and nothing else. */
+  get stuck(): boolean {
+    return this.#failures > 0 && this.full
+  }
+
+  /** As `stuck`, and the room for what makes the account smaller is used up, too. */
+  get crammed(): boolean {
+    return this.#tailIsBeyond(crammedTails)
+  }
+
+  #tailIsBeyond(times: number): boolean {
     const { tailBytesMax, tailFlushesMax } = this.#services.limits
-    return this.#tailBytes >= 2 * tailBytesMax || this.#tail.length >= 2 * tailFlushesMax
+    return this.#tailBytes >= times * tailBytesMax || this.#tail.length >= times * tailFlushesMax
   }
 
   /** At a passivation: reading the tail again would cost more than a checkpoint does now. */
@@ -145,13 +166,22 @@ export class Checkpoints {
       cut.written = true
       return true
     } catch (error) {
-      this.#failed()
-      this.#cut = undefined
+      this.#failed('pages')
       log.warn({ account, pages: cut.pages.length, err: error }, 'pages of a checkpoint could not be written')
-      const names = cut.pages.map((page) => page.name)
-      this.#remove(() => journal.deletePages(account, names), 'pages of a given up checkpoint stay')
+      this.#giveUp(cut)
       return false
     }
+  }
+
+  /** A later cut has pages of its own. */
+  #giveUp(cut: Cut): void {
+    this.#cut = undefined
+    const names = cut.pages.map((page) => page.name)
+    const { account } = this.#hold
+    this.#remove(
+      () => this.#services.journal.deletePages(account, names),
+      'pages of a given up checkpoint stay',
+    )
   }
 
   /**
@@ -168,8 +198,18 @@ export class Checkpoints {
     try {
       await journal.setRoot(this.#hold, { root, through: cut.through })
     } catch (error) {
-      if ((error as { code?: string }).code === 'FENCED') throw error
-      this.#failed()
+      const { code } = error as { code?: string }
+      if (code === 'FENCED') throw error
+      if (code === 'TOO_LARGE') {
+        this.#failed('too large')
+        this.#retryAtMs = this.#services.clock.monotonic() + tooLargeRetryMs
+        log.error(
+          { account: this.#hold.account, pages: pages.length, bytes: cut.bytes, err: error },
+          'an account is too large for a checkpoint: it is read and deleted from alone',
+        )
+        return this.#giveUp(cut)
+      }
+      this.#failed('root')
       log.warn({ account: this.#hold.account, err: error }, 'the root of a checkpoint could not be set')
       return
     }
@@ -211,8 +251,9 @@ export class Checkpoints {
     await Promise.all(this.#removals)
   }
 
-  #failed(): void {
-    const { clock, limits, randomness } = this.#services
+  #failed(what: 'pages' | 'root' | 'too large'): void {
+    const { clock, limits, metrics, randomness } = this.#services
+    metrics.checkpointFailed({ what })
     const bounds = { firstMs: limits.retryFirstMs, maxMs: limits.retryMaxMs, fraction: randomness.fraction() }
     this.#retryAtMs = clock.monotonic() + backoffMs(this.#failures++, bounds)
   }

@@ -1,6 +1,7 @@
 export { type LocalHost, RoutedAccountClient, type RoutedAccountClientOptions } from './account-client.ts'
 export { AccountHost, type AccountHostOptions } from './account-host.ts'
 export { replicaOperations } from './account-replicas.ts'
+export type { QuarantinedAccount } from './ailments.ts'
 export type { AccountClient, AccountMoments } from './contract.ts'
 export { AccountsUnavailable } from './errors.ts'
 export { accountContentsMax, defaultLimits, type RuntimeLimits } from './limits.ts'

@@ -24,9 +24,13 @@ export interface HostMetrics {
   /** The outcome of an append was not known, and then settled: it was in, or not. */
   unknown(facts: { outcome: 'in' | 'out' | 'fenced' }): void
   checkpointed(facts: { ms: number; bytes: number; pages: number }): void
+  /** A checkpoint could not be written and is tried again. */
+  checkpointFailed(facts: { what: 'pages' | 'root' | 'too large' }): void
   /** Effects waiting changed by so many. */
   effectsPending(change: number): void
   passwordChecked(facts: { ms: number }): void
+  /** Accounts that are left alone because of damage or a bug, now, each second. */
+  quarantined(facts: { accounts: number }): void
   /** Now, each second. */
   memory(facts: { accounts: number; bytes: number }): void
 }
@@ -40,7 +44,9 @@ export const noMetrics: HostMetrics = {
   flushed() {},
   unknown() {},
   checkpointed() {},
+  checkpointFailed() {},
   effectsPending() {},
   passwordChecked() {},
+  quarantined() {},
   memory() {},
 }

@@ -231,6 +231,8 @@ t.test('what a host tells of itself adds up', async (t) => {
       passivated: () => void told.passivated++,
       lost: () => void told.lost++,
       checkpointed: () => void told.checkpointed++,
+      checkpointFailed() {},
+      quarantined() {},
     },
   })
   await world.create()

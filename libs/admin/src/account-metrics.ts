@@ -9,11 +9,13 @@ export interface AccountFigures {
   active: number
   memoryBytes: number
   effectsPending: number
+  /** Accounts left alone because of damage or a bug. */
+  quarantined: number
 }
 
 /** @returns the observer for the host, and its figures as they stand. */
 export function accountMetrics(registry: Registry): { observer: HostMetrics; figures: () => AccountFigures } {
-  const figures: AccountFigures = { active: 0, memoryBytes: 0, effectsPending: 0 }
+  const figures: AccountFigures = { active: 0, memoryBytes: 0, effectsPending: 0, quarantined: 0 }
   const registers = [registry]
   const counter = (name: string, help: string, labelNames: string[] = []) =>
     new Counter({ name, help, labelNames, registers })
@@ -41,6 +43,11 @@ export function accountMetrics(registry: Registry): { observer: HostMetrics; fig
     'outcome',
   ])
   const checkpoint = duration('holdfast_account_checkpoint_seconds', 'Time to write a checkpoint.')
+  const checkpointFailures = counter(
+    'holdfast_account_checkpoint_failures_total',
+    'Checkpoints that could not be written; they are tried again.',
+    ['what'],
+  )
   const password = duration('holdfast_password_check_seconds', 'Time of a slow password check.')
   const gauge = (name: string, help: string, read: (now: AccountFigures) => number) =>
     new Gauge({
@@ -63,6 +70,12 @@ export function accountMetrics(registry: Registry): { observer: HostMetrics; fig
     ({ effectsPending }) => effectsPending,
   )
 
+  gauge(
+    'holdfast_accounts_quarantined',
+    'Accounts that are left alone because of damage or a bug; `ctl status` names them.',
+    ({ quarantined }) => quarantined,
+  )
+
   const observer: HostMetrics = {
     requested: () => requests.inc(),
     overloaded: () => overloaded.inc(),
@@ -76,10 +89,14 @@ export function accountMetrics(registry: Registry): { observer: HostMetrics; fig
     },
     unknown: ({ outcome }) => unknown.inc({ outcome }),
     checkpointed: ({ ms }) => checkpoint.observe(ms / 1000),
+    checkpointFailed: ({ what }) => checkpointFailures.inc({ what }),
     effectsPending(change) {
       figures.effectsPending += change
     },
     passwordChecked: ({ ms }) => password.observe(ms / 1000),
+    quarantined({ accounts }) {
+      figures.quarantined = accounts
+    },
     memory({ accounts, bytes }) {
       figures.active = accounts
       figures.memoryBytes = bytes

@@ -1,0 +1,35 @@
+/** What an account whose checkpoint cannot be written still does: it is read, and made smaller. */
+import type { AccountRequest } from '@holdfast/wire'
+
+type Name = NonNullable<AccountRequest['operation']>['$case']
+
+/** Changes that add to the state, or that can wait. What is in neither set changes nothing. */
+const waiting: ReadonlySet<Name | undefined> = new Set<Name>([
+  'createAccount',
+  'addFile',
+  'createFolder',
+  'updateContent',
+  'copyContents',
+  'moveContents',
+  'putDirectLink',
+  'setAccount',
+  'addLegacyFolder',
+  'restoreContents',
+  'reportDownloads',
+  'sendSignIn',
+  'confirmEmail',
+])
+
+const passing: ReadonlySet<Name | undefined> = new Set<Name>([
+  'deleteContents',
+  'deleteDirectLink',
+  'emptyBin',
+  'resetToken',
+  'tick',
+])
+
+/** @param crammed there is no room left even for what makes the state smaller. */
+export function passes({ operation }: AccountRequest, { crammed }: { crammed: boolean }): boolean {
+  const name = operation?.$case
+  return !waiting.has(name) && !(crammed && passing.has(name))
+}
