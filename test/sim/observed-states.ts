@@ -44,6 +44,7 @@ export function wrapped(
       applying: applying ?? ((change) => state.applying(change)),
       checkpoint: () => state.checkpoint(),
       effects: effects ?? ((after, through) => state.effects(after, through)),
+      salvage: (change) => state.salvage(change),
       codeRows: (after) => state.codeRows(after),
       get lastEffect() {
         return state.lastEffect

@@ -53,6 +53,7 @@ export async function startActorHost({ config, secrets, settings, log }: StartOp
     hostId: config.nodeName,
     bus,
     journal: journals,
+    journalRepair: journals,
     lookups,
     states: createAccountStates({
       ids: keyring.ids,
@@ -83,7 +84,9 @@ export async function startActorHost({ config, secrets, settings, log }: StartOp
     port: ports.admin,
     settings,
     accounts: true,
-    status: async () => ({ accounts: { ...figures(), active: host.activeAccounts } }),
+    status: async () => ({
+      accounts: { ...figures(), active: host.activeAccounts, quarantined: host.quarantined },
+    }),
   })
   opened.defer(() => admin.close())
   await new Promise((resolve) => setTimeout(resolve, settleMs))

@@ -99,6 +99,19 @@ export const commands: readonly Command[] = [
       })),
   },
   {
+    words: 'account repair',
+    usage: '<id or e-mail> … [--dry-run]',
+    meaning:
+      'Makes accounts whose journal is damaged readable again, keeps what is damaged aside, and says what was lost. --dry-run looks and changes nothing.',
+    options: { 'dry-run': 'boolean' },
+    plan: (words, { 'dry-run': dryRun }) =>
+      namesOf(words).map((name) => ({
+        about: name,
+        run: async (call) =>
+          json(await call('POST', `${accountPath(name)}/repair`, { dryRun: dryRun === true })),
+      })),
+  },
+  {
     words: 'legacy-folder',
     usage: '<id or e-mail> … [--no-code] [--name NAME]',
     meaning:

@@ -4,11 +4,13 @@ import {
   AccountHost,
   type AccountMoments,
   type HostMetrics,
+  type QuarantinedAccount,
+  type RepairReport,
   RoutedAccountClient,
 } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates } from '@holdfast/content-tree'
-import type { JournalStore, LookupStore } from '@holdfast/journal'
+import type { JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring } from '@holdfast/kernel'
 import type { Mailer } from '@holdfast/mail'
 import type { Config } from '@holdfast/process'
@@ -18,7 +20,7 @@ import type { Logger } from 'pino'
 
 export interface AccountsParts {
   config: Config
-  journals: JournalStore
+  journals: JournalStore & JournalRepair
   lookups: LookupStore
   keyring: Keyring
   mailer: Mailer
@@ -36,6 +38,9 @@ export interface Accounts {
   client: AccountClient
   moments: AccountMoments
   active(): number
+  /** Those that are left alone because of damage or a bug. */
+  quarantined(): QuarantinedAccount[]
+  repair(question: { account: string; dryRun: boolean }): Promise<RepairReport>
   close(): Promise<void>
 }
 
@@ -58,6 +63,7 @@ export function startAccounts(parts: AccountsParts): Accounts {
     hostId,
     bus,
     journal: parts.journals,
+    journalRepair: parts.journals,
     lookups,
     states: createAccountStates({
       ids: keyring.ids,
@@ -87,6 +93,8 @@ export function startAccounts(parts: AccountsParts): Accounts {
     }),
     moments: host,
     active: () => host.activeAccounts,
+    quarantined: () => host.quarantined,
+    repair: ({ account, dryRun }) => host.repair(account, { dryRun }),
     async close() {
       await host.close({ drainMs: restMs })
       await bus.close()

@@ -152,7 +152,7 @@ export async function startStandalone({
     ...(await readiness.report()),
     addresses: urls,
     dataDir: config.dataDir,
-    accounts: { ...figures(), active: accounts.active() },
+    accounts: { ...figures(), active: accounts.active(), quarantined: accounts.quarantined() },
     store: await storeStatus(blobs),
     collecting: collector.standstill ?? 'goes on',
     scrubbing: scrubStatus({ scrubber, store: blobs }),
@@ -180,6 +180,7 @@ export async function startStandalone({
       keyring,
       region: config.region,
       tokenKeyId,
+      repair: accounts.repair,
     },
   })
   drainOnClose(admin, { drainMs: adminDrainMs })

@@ -117,6 +117,26 @@ export class AccountActor {
     return left
   }
 
+  /**
+   * Runs work while the account is not in memory here; requests wait. What is not at rest is left as
+   * a crash would leave it.
+   */
+  async whileAway<Result>(work: () => Promise<Result>): Promise<Result> {
+    while (this.#underWay !== undefined) await this.#underWay
+    const done = Promise.withResolvers<Result>()
+    // What fails is told to the caller alone.
+    done.promise.catch(() => {})
+    await this.#track(async () => {
+      const activation = this.#activation
+      if (activation?.quiet) await activation.retire()
+      else activation?.abandon()
+      this.#activation = undefined
+      await work().then(done.resolve, done.reject)
+      this.#host.ailments.forget(this.account)
+    })
+    return done.promise
+  }
+
   /** Leaves at once, as a crash would. */
   abandon(): void {
     this.#abandoned = true

@@ -7,7 +7,13 @@
  */
 import type { Bus, Subscription } from '@holdfast/bus'
 import type { AccountStates } from '@holdfast/content-tree'
-import type { JournalReplica, JournalStore, LookupStore } from '@holdfast/journal'
+import {
+  JournalFault,
+  type JournalRepair,
+  type JournalReplica,
+  type JournalStore,
+  type LookupStore,
+} from '@holdfast/journal'
 import { type Clock, isUuid, systemClock } from '@holdfast/kernel'
 import { type AccountReply, AccountRequest, type Blob } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
@@ -18,16 +24,26 @@ import { type Answer, Ask, decodedAnswer, encodedAnswer, encodeReply } from './a
 import { CodeLeases } from './code-leases.ts'
 import type { AccountMoments } from './contract.ts'
 import { DueAccounts } from './due-accounts.ts'
+import { codeOf } from './durable-log.ts'
 import { defaultLimits, type RuntimeLimits } from './limits.ts'
 import { dueOf } from './lookup-rows.ts'
 import { isVisitors } from './mailbox.ts'
 import { type HostMetrics, noMetrics, type RuntimeLog, silentLog } from './observer.ts'
 import { type PasswordCheck, PasswordChecks } from './password-checks.ts'
 import { type Randomness, systemRandomness } from './randomness.ts'
+import { type RepairReport, repair } from './repair.ts'
+import type { RepairAnswer, RepairQuestion } from './repair-client.ts'
 import { RequestJoiner } from './request-parts.ts'
 import type { Services, SignInMailer } from './services.ts'
 import { forEachAtMost, Slots } from './slots.ts'
-import { partSubjectOf, releaseSubjectOf, replicaSubjectOf, subjectOf } from './subjects.ts'
+import {
+  partSubjectOf,
+  quarantineSubjectOf,
+  releaseSubjectOf,
+  repairSubjectOf,
+  replicaSubjectOf,
+  subjectOf,
+} from './subjects.ts'
 import { Pauses, pause, systemTimers, type Timers } from './timers.ts'
 import { Visitors } from './visitors.ts'
 
@@ -36,6 +52,8 @@ export interface AccountHostOptions {
   hostId: string
   bus: Bus
   journal: JournalStore
+  /** The same store, for repairs of damaged accounts. Default: none are made here. */
+  journalRepair?: JournalRepair
   lookups: LookupStore
   states: AccountStates
   mailer: SignInMailer
@@ -73,6 +91,8 @@ const tidyMs = 1000
 const tickTimeoutMs = 30_000
 /** A timer that could not be fired is tried again after this. */
 const tickRetrySeconds = 5
+/** Quarantined accounts that a host names; all are counted. */
+const quarantinedToldMax = 100
 /** Timers are read again when those that were forgotten come this near. */
 const horizonMarginSeconds = 60
 
@@ -82,6 +102,7 @@ export class AccountHost implements AccountMoments {
   readonly #actorHost: ActorHost
 
   readonly #bus: Bus
+  readonly #journalRepair: JournalRepair | undefined
   readonly #hostOf: ((accountId: string) => string | undefined) | undefined
   readonly #predecessorOf: ((accountId: string) => string | undefined) | undefined
   readonly #sweepMs: number
@@ -107,6 +128,7 @@ export class AccountHost implements AccountMoments {
     const limits = { ...defaultLimits, ...options.limits }
     const randomness = options.randomness ?? systemRandomness()
     this.#bus = options.bus
+    this.#journalRepair = options.journalRepair
     this.#hostOf = options.hostOf
     this.#predecessorOf = options.predecessorOf
     this.#sweepMs = options.sweepMs ?? 2000
@@ -159,6 +181,12 @@ export class AccountHost implements AccountMoments {
       this.#bus.serve(subjectOf(hostId), (message) => this.#handle(message)),
       this.#bus.serve(partSubjectOf(hostId), (message) => this.#handlePart(message)),
       this.#bus.serve(releaseSubjectOf(hostId), (message) => this.#letGo(Buffer.from(message).toString())),
+    )
+    this.#subscriptions.push(
+      this.#bus.serve(quarantineSubjectOf(hostId), async () =>
+        Buffer.from(JSON.stringify(this.quarantined.slice(0, quarantinedToldMax))),
+      ),
+      this.#bus.serve(repairSubjectOf(hostId), (message) => this.#handleRepair(message)),
     )
     const replicas = this.#replicas
     if (replicas !== undefined)
@@ -401,6 +429,34 @@ export class AccountHost implements AccountMoments {
     }
   }
 
+  /**
+   * Makes an account whose journal is damaged readable again, and says what was lost. Its requests
+   * wait meanwhile. A dry run looks and changes nothing.
+   *
+   * @throws JournalFault `UNAVAILABLE`, `FENCED`: nothing, or not all, was done; it may be repeated.
+   */
+  async repair(account: string, { dryRun }: { dryRun: boolean }): Promise<RepairReport> {
+    const journal = this.#journalRepair
+    if (journal === undefined) throw new JournalFault('UNAVAILABLE', 'this host repairs no accounts')
+    const actor = this.#actorOf(account)
+    const report = await actor.whileAway(() => repair(this.#services, journal, { account, dryRun }))
+    // Its timers and effects go on.
+    if (report.outcome === 'repaired') void this.#background('waking an account', () => this.#wake(account))
+    return report
+  }
+
+  async #handleRepair(message: Uint8Array): Promise<Uint8Array> {
+    const { account, dryRun } = JSON.parse(Buffer.from(message).toString()) as RepairQuestion
+    const elsewhere = this.#elsewhere(account)
+    if (elsewhere !== undefined) return jsonOf({ fault: 'UNAVAILABLE', message: `it is at ${elsewhere}` })
+    try {
+      return jsonOf({ report: await this.repair(account, { dryRun }) })
+    } catch (error) {
+      this.#services.log.error({ account, dryRun, err: error }, 'a repair failed')
+      return jsonOf({ fault: codeOf(error) ?? 'INTERNAL', message: (error as Error).message })
+    }
+  }
+
   // ---- timers of accounts
 
   /** Fires what is due. Resolves when it was; a call while one runs shares it. */
@@ -544,6 +600,10 @@ async function leave(actor: AccountActor, { clock, timers }: Services, late: Abo
     if (rests) await actor.passivate()
     else await pause(timers, restPollMs)
   }
+}
+
+function jsonOf(answer: RepairAnswer): Uint8Array {
+  return Buffer.from(JSON.stringify(answer))
 }
 
 function refusal(status: string) {

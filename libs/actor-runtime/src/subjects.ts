@@ -13,6 +13,16 @@ export function replicaSubjectOf(hostId: string): string {
   return `accounts.${hostId}.replica`
 }
 
+/** Where a host is asked which accounts it leaves alone: a JSON list. */
+export function quarantineSubjectOf(hostId: string): string {
+  return `accounts.${hostId}.quarantined`
+}
+
+/** Where a host repairs an account: JSON in, a report or a fault out. */
+export function repairSubjectOf(hostId: string): string {
+  return `accounts.${hostId}.repair`
+}
+
 /** Parts of requests that are larger than a message of the bus. */
 export function partSubjectOf(hostId: string): string {
   return `accounts.${hostId}.parts`

@@ -81,6 +81,10 @@ export class TinyState implements AccountState {
     return 1000 + 100 * Object.keys(this.#facts.folders).length
   }
 
+  salvage(change: Change): { change: Change | undefined; left: string[] } {
+    return { change, left: [] }
+  }
+
   get metadataBytes(): number {
     return this.bytes
   }

@@ -40,6 +40,13 @@ export function accountRoutes(host: FastifyInstance, parts: NewAccountParts): vo
     return { status: 'ok', data: { folderId: item.id, code: item.code ?? null } }
   })
 
+  host.post<Named>('/admin/accounts/:name/repair', async (request) => {
+    const { dryRun = false } = objectOf(request.body, 'body')
+    if (typeof dryRun !== 'boolean') throw new Refusal('error-dryRun')
+    const account = await accountNamed(parts, request.params.name)
+    return { status: 'ok', data: await parts.repair({ account, dryRun }) }
+  })
+
   host.post<Named>('/admin/accounts/:name/sign-in', async (request) => {
     const accountId = await accountNamed(parts, request.params.name)
     const { email } = await showAccount(parts, accountId)

@@ -10,6 +10,8 @@ export interface OperatorParts {
   lookups: LookupStore
   ids: IdCodec
   now: () => number
+  /** Makes a damaged account readable again. @throws whatever keeps it from that. */
+  repair: (question: { account: AccountId; dryRun: boolean }) => Promise<object>
 }
 
 type Result = Exclude<NonNullable<AccountReply['result']>, { $case: 'refusal' }>

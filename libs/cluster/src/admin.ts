@@ -1,4 +1,5 @@
 /** The admin host of a process of a cluster: health, metrics, the operator's calls. */
+import { repairAccount } from '@holdfast/actor-runtime'
 import { createAdminHost } from '@holdfast/admin'
 import { drainOnClose } from '@holdfast/http-kit'
 import { listen, type SettingDescription } from '@holdfast/process'
@@ -71,6 +72,8 @@ export async function startAdmin(
             keyring,
             region: config.region,
             tokenKeyId,
+            repair: (question) =>
+              repairAccount({ bus: cluster.bus, hostOf: cluster.routes.hostOf }, question),
           },
         }
       : {}),

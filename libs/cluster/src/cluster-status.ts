@@ -1,4 +1,5 @@
 /** The cluster as one process sees it, and how far the copies are. */
+import { type QuarantinedAccount, quarantineSubjectOf } from '@holdfast/actor-runtime'
 import type { Subscription } from '@holdfast/bus'
 import { nodesOf, type PlacementGroup, writeQuorum } from '@holdfast/replication'
 import { collectingStatus } from './collecting.ts'
@@ -27,7 +28,11 @@ export function serveGroupWords(
 
 export async function clusterStatus(cluster: ClusterPart) {
   const { membership, groups, peers, config, regions, nodes: orders } = cluster
-  const [words, collecting] = await Promise.all([groupWords(cluster), collectingStatus(cluster)])
+  const [words, collecting, quarantined] = await Promise.all([
+    groupWords(cluster),
+    collectingStatus(cluster),
+    quarantinedAccounts(cluster),
+  ])
   const all = groups.map.all()
   const nodes = membership.beats().map((beat) => ({
     id: beat.id,
@@ -69,7 +74,26 @@ export async function clusterStatus(cluster: ClusterPart) {
       says: summary(told),
     },
     collecting,
+    quarantined,
   }
+}
+
+/** What hosts of accounts leave alone because of damage or a bug. A host that does not answer is missing. */
+async function quarantinedAccounts({
+  bus,
+  membership,
+}: ClusterPart): Promise<(QuarantinedAccount & { host: string })[]> {
+  const hosts = membership.beats().filter(({ roles }) => roles.includes('actor-host'))
+  const told = hosts.map(async ({ id: host }) => {
+    try {
+      const answer = await bus.request(quarantineSubjectOf(host), new Uint8Array(), { timeoutMs: askMs })
+      const accounts = JSON.parse(Buffer.from(answer).toString()) as QuarantinedAccount[]
+      return accounts.map((account) => ({ host, ...account }))
+    } catch {
+      return []
+    }
+  })
+  return (await Promise.all(told)).flat()
 }
 
 /** By node, then by group; a node that does not answer is missing. */

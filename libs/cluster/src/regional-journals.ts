@@ -3,14 +3,16 @@ import {
   firstChain,
   JournalFault,
   type JournalHold,
+  type JournalRemain,
+  type JournalRepair,
   type JournalRow,
   type JournalStore,
 } from '@holdfast/journal'
 import type { AccountId, IdCodec, RegionCode } from '@holdfast/kernel'
 
-export class RegionalJournals implements JournalStore {
+export class RegionalJournals implements JournalStore, JournalRepair {
   readonly capabilities = { ordered: false, exclusive: false }
-  readonly #stores: ReadonlyMap<RegionCode, JournalStore>
+  readonly #stores: ReadonlyMap<RegionCode, JournalStore & JournalRepair>
   readonly #regions: readonly RegionCode[]
   readonly #ids: IdCodec
   readonly #isServed: (birth: RegionCode) => boolean
@@ -22,7 +24,7 @@ export class RegionalJournals implements JournalStore {
    * @param options.fresh waited for before anything is decided by that. Default: it is always known.
    */
   constructor(
-    stores: ReadonlyMap<RegionCode, JournalStore>,
+    stores: ReadonlyMap<RegionCode, JournalStore & JournalRepair>,
     {
       regions,
       ids,
@@ -91,7 +93,21 @@ export class RegionalJournals implements JournalStore {
     return this.#of(hold.account).release(hold)
   }
 
-  #of(account: string): JournalStore {
+  async *remains(account: string): AsyncIterable<JournalRemain> {
+    await this.#fresh()
+    yield* this.#of(account).remains(account)
+  }
+
+  copiesOfPage(account: string, name: string): AsyncIterable<Uint8Array> {
+    return this.#of(account).copiesOfPage(account, name)
+  }
+
+  async seize(account: string, options: { owner: string; aboveEpoch: number }): Promise<JournalHold> {
+    await this.#fresh()
+    return this.#of(account).seize(account, options)
+  }
+
+  #of(account: string): JournalStore & JournalRepair {
     const region = this.#ids.birthRegion(account as AccountId)
     const store = this.#stores.get(region)
     if (store === undefined)

@@ -96,6 +96,11 @@ export interface AccountState {
    */
   applying(change: Change): Generator<void, void>
   /**
+   * What of a journaled change may be applied to a state that lacks changes before it, and what was
+   * left out of it, in words. For repairs alone. Changes nothing.
+   */
+  salvage(change: Change): { change: Change | undefined; left: string[] }
+  /**
    * The state as immutable bytes; `load` makes an equal state of them. Pages are at most 256 KiB.
    * Long work: run it in slices like those of a decision; nothing may be applied before the last
    * one.

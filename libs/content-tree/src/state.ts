@@ -7,6 +7,7 @@ import type { AccountState, AccountStates, DecideContext, Outcome, TreeSettings 
 import type { PreparedIds } from './copy.ts'
 import { decide } from './decide/decide.ts'
 import { nextDue } from './decide/tick.ts'
+import { type Salvaged, salvage } from './salvage.ts'
 
 export function createAccountStates(settings: TreeSettings): AccountStates {
   return {
@@ -57,6 +58,10 @@ class State implements AccountState {
   *applying(change: Change): Generator<void, void> {
     yield* applyChange(this.#account, change, { settings: this.#settings, prepared: this.#prepared })
     this.#prepared = undefined
+  }
+
+  salvage(change: Change): Salvaged {
+    return salvage(this.#account, change)
   }
 
   checkpoint(): Generator<void, Uint8Array[]> {

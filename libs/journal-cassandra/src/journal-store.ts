@@ -18,6 +18,8 @@ import {
   type JournalAccounts,
   JournalFault,
   type JournalHold,
+  type JournalRemain,
+  type JournalRepair,
   type JournalReplica,
   type JournalRow,
   type JournalStore,
@@ -40,6 +42,7 @@ import {
   pagesOf,
   readPage,
   rowsUpToGap,
+  type StoredRow,
   servedBefore,
   statics,
   storedRows,
@@ -72,7 +75,7 @@ export interface Taken {
   changedMs: number
 }
 
-export class CassandraJournalStore implements JournalStore, JournalAccounts {
+export class CassandraJournalStore implements JournalStore, JournalAccounts, JournalRepair {
   readonly capabilities = { ordered: false, exclusive: false }
   readonly #connection: Connection
   readonly #termOf: (account: string) => number
@@ -400,6 +403,115 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts {
       if ((await other.run(statics, [one.account, one.from])).length === 0) yield one
   }
 
+  /** @throws JournalFault `UNAVAILABLE` also when the account was not opened in its term yet. */
+  async *remains(account: string): AsyncIterable<JournalRemain> {
+    const partition = { account, term: this.#termOf(account) }
+    const [found] = await this.#connection.serialRead(statics, Object.values(partition))
+    const isThere = isOpen(found, partition.term)
+    if (!isThere && partition.term > 1)
+      throw new JournalFault('UNAVAILABLE', `${account} is not open in term ${partition.term}`)
+    const head = numberOf(found?.head)
+    const chain = bytesOf(found?.chain) ?? firstChain
+    if (isThere) yield { kind: 'facts', stored: storedForm(found), facts: { head, chain }, lastRow: head }
+    else if (await this.#hasRemains(partition)) {
+      const damage = `journal of ${account}: the static facts are missing`
+      yield { kind: 'facts', stored: new Uint8Array(), damage, facts: undefined, lastRow: 0 }
+    }
+    const root = bytesOf(found?.root)
+    if (root !== undefined) yield { kind: 'root', stored: root, bytes: root }
+    const through = numberOf(found?.root_through)
+    for await (const row of this.#storedOrBackedUp(partition, { through, head })) {
+      const whole = equal(row.checksum, rowChecksum({ account, ...row }))
+      const damage = whole ? undefined : `row ${row.seq} has a wrong checksum`
+      yield {
+        kind: 'row',
+        seq: row.seq,
+        stored: storedForm({ ...row }),
+        damage,
+        row: whole ? row : undefined,
+      }
+    }
+    for await (const name of pageNames(this.#connection, pagesOf(partition))) {
+      const bytes = await readPage(this.#connection, pagesOf(partition), name)
+      if (bytes !== undefined) yield { kind: 'page', name, stored: bytes, bytes }
+    }
+  }
+
+  async #hasRemains(partition: Partition): Promise<boolean> {
+    const range = { after: 0, last: Number.MAX_SAFE_INTEGER }
+    for await (const _ of storedRows(this.#connection, partition, range)) return true
+    for await (const _ of pageNames(this.#connection, pagesOf(partition))) return true
+    return false
+  }
+
+  /** Rows in order; what is damaged or missing here behind the root comes from the backup, if it is whole there. */
+  async *#storedOrBackedUp(
+    { account, term }: Partition,
+    { through, head }: { through: number; head: number },
+  ): AsyncIterable<StoredRow> {
+    const bySeq = new Map<number, StoredRow>()
+    const range = { after: 0, last: Number.MAX_SAFE_INTEGER }
+    for await (const row of storedRows(this.#connection, { account, term }, range)) bySeq.set(row.seq, row)
+    const isWhole = (row: StoredRow) => equal(row.checksum, rowChecksum({ account, ...row }))
+    const lacks = (seq: number) => {
+      const row = bySeq.get(seq)
+      return row === undefined || !isWhole(row)
+    }
+    let lacking = false
+    for (let seq = through + 1; seq <= head && !lacking; seq++) lacking = lacks(seq)
+    if (lacking && this.#backup !== undefined)
+      for await (const row of storedRows(this.#backup(), { account, term }, { ...range, after: through }))
+        if (lacks(row.seq) && isWhole(row)) bySeq.set(row.seq, row)
+    for (const seq of [...bySeq.keys()].sort((one, other) => one - other)) yield bySeq.get(seq) as StoredRow
+  }
+
+  async *copiesOfPage(account: string, name: string): AsyncIterable<Uint8Array> {
+    const pages = this.#pages(account)
+    const own = await readPage(this.#connection, pages, name)
+    if (own !== undefined) yield own
+    if (this.#backup === undefined) return
+    const other = await readPage(this.#backup(), pages, name)
+    if (other !== undefined) yield other
+  }
+
+  async seize(
+    account: string,
+    { owner, aboveEpoch }: { owner: string; aboveEpoch: number },
+  ): Promise<JournalHold> {
+    const term = this.#termOf(account)
+    const partition = { account, term }
+    for (;;) {
+      const [found] = await this.#connection.serialRead(statics, [account, term])
+      let epoch = Math.max(numberOf(found?.epoch), firstEpochOf(term), aboveEpoch)
+      let head = numberOf(found?.head)
+      let chain = bytesOf(found?.chain) ?? firstChain
+      const range = { after: numberOf(found?.root_through), last: Number.MAX_SAFE_INTEGER }
+      for await (const row of storedRows(this.#connection, partition, range)) {
+        epoch = Math.max(epoch, row.epoch)
+        if (row.seq <= head) continue
+        head = row.seq
+        chain = row.checksum
+      }
+      if (epoch + 1 >= lastEpochOf(term))
+        throw new JournalFault('UNAVAILABLE', `${account} has no epoch left in term ${term}`)
+      const facts = [BigInt(epoch + 1), owner, BigInt(head), Buffer.from(chain)]
+      const through = BigInt(numberOf(found?.root_through))
+      const cut = BigInt(numberOf(found?.cut))
+      const refused = await this.#connection.conditional([
+        {
+          query:
+            'UPDATE journal SET epoch = ?, owner = ?, head = ?, chain = ?, root_through = ?, cut = ? WHERE account = ? AND term = ? IF epoch = ?',
+          params: [...facts, through, cut, account, term, isBegun(found) ? found.epoch : null],
+        },
+      ])
+      if (refused) continue
+      const previousOwner = (found?.owner as string | null | undefined) ?? undefined
+      const hold = { account, epoch: epoch + 1, head, chain, root: undefined, previousOwner }
+      this.#terms.set(hold, term)
+      return hold
+    }
+  }
+
   /** Undefined when the account has a newer term than `from` before this one. */
   async #taken(
     { account, term }: Partition,
@@ -515,4 +627,14 @@ function fenced(hold: JournalHold, refused: Row): JournalFault {
 
 function corrupt(account: string, what: string): JournalFault {
   return new JournalFault('CORRUPT', `journal of ${account}: ${what}`)
+}
+
+/** What Cassandra has of a row, as text: bytes in base64. */
+function storedForm(row: object): Uint8Array {
+  const plain = (value: unknown) => {
+    if (value instanceof Uint8Array) return Buffer.from(value).toString('base64')
+    return value === null || typeof value === 'string' ? value : Number(value)
+  }
+  const entries = Object.entries(row).map(([column, value]) => [column, plain(value)])
+  return Buffer.from(JSON.stringify(Object.fromEntries(entries)))
 }

@@ -30,10 +30,15 @@ export const keys = {
   fixed: (account: string) => textKey(kinds.journal, `${account}\0s`),
   root: (account: string) => textKey(kinds.journal, `${account}\0r`),
   row: (account: string, seq: number) => numberKey(`${kinds.journal}${account}\0e`, seq, 6),
+  seqOf: (key: Uint8Array) => bufferOf(key).readUIntBE(key.length - 6, 6),
   journals: { gte: textKey(kinds.journal, ''), lt: textKey('k', '') },
   journalsBehind: (account: string) => ({
     gt: textKey(kinds.journal, `${account}\x01`),
     lt: textKey('k', ''),
+  }),
+  everythingOf: (account: string) => ({
+    gte: textKey(kinds.journal, `${account}\0`),
+    lt: textKey(kinds.journal, `${account}\x01`),
   }),
   accountOf: (key: Uint8Array) => textBehind(key, 1).split('\0', 1)[0] as string,
   rowsEnd: (account: string) => textKey(kinds.journal, `${account}\0f`),

@@ -8,6 +8,8 @@ import {
   type JournalAccounts,
   JournalFault,
   type JournalHold,
+  type JournalRemain,
+  type JournalRepair,
   type JournalRow,
   type JournalStore,
   rowChecksum,
@@ -40,16 +42,18 @@ interface Decided<R> {
   written?: Promise<void>
 }
 
-export class LevelJournals implements JournalStore, JournalAccounts {
+export class LevelJournals implements JournalStore, JournalAccounts, JournalRepair {
   readonly capabilities = { ordered: true, exclusive: true }
   readonly #rows: Rows
   readonly #writer: GroupWriter
   readonly #cells: TentativeCells<Fixed>
+  readonly #suspicions: Suspicions
   readonly #released = new WeakSet<JournalHold>()
 
   constructor(parts: { rows: Rows; writer: GroupWriter; suspicions: Suspicions; cachedAccounts: number }) {
     this.#rows = parts.rows
     this.#writer = parts.writer
+    this.#suspicions = parts.suspicions
     const load = (account: string) => this.#load(account, parts.suspicions)
     this.#cells = new TentativeCells(load, { max: parts.cachedAccounts })
   }
@@ -249,6 +253,96 @@ export class LevelJournals implements JournalStore, JournalAccounts {
     }
   }
 
+  async *remains(account: string): AsyncIterable<JournalRemain> {
+    assertAccount(account)
+    await this.#writer.flushed()
+    const fixed = await this.#rows.get(keys.fixed(account))
+    const root = await this.#rows.get(keys.root(account))
+    const facts = this.#factsRemain(account, fixed)
+    let isThere = fixed !== undefined || facts.lastRow > 0
+    for await (const _ of this.#rows.scan(keys.everythingOf(account), { limit: 1 })) isThere = true
+    if (!isThere) return
+    yield facts
+    if (root !== undefined) {
+      const { value, damage } = read(() => decodeNamed(account, '', root))
+      yield { kind: 'root', stored: root, damage, bytes: value }
+    }
+    const rows = { gt: keys.row(account, 0), lt: keys.rowsEnd(account) }
+    for await (const [key, stored] of this.#rows.scan(rows)) {
+      const seq = keys.seqOf(key)
+      const { value, damage } = read(() => decodeRow(account, stored, { seq }))
+      yield { kind: 'row', seq, stored, damage, row: value }
+    }
+    for await (const [key, stored] of this.#rows.scan(keys.pages(account))) {
+      const name = keys.pageOf(account, key)
+      const { value, damage } = read(() => decodeNamed(account, name, stored))
+      yield { kind: 'page', name, stored, damage, bytes: value }
+    }
+  }
+
+  #factsRemain(account: string, fixed: Uint8Array | undefined): Extract<JournalRemain, { kind: 'facts' }> {
+    const stored = fixed ?? new Uint8Array()
+    const { value, damage } = read(() => {
+      if (fixed === undefined) throw corrupt(account, 'the static row is missing')
+      return decodeFixed(account, fixed)
+    })
+    const seen = this.#suspicions.newest(`j${account}`)
+    const head = value?.head ?? 0
+    const isBehind = seen !== undefined && (seen.number > head || seen.epoch > (value?.epoch ?? 0))
+    const lost = isBehind
+      ? `journal of ${account}: row ${seen.number} of epoch ${seen.epoch} was written, row ${head} is the last`
+      : undefined
+    const lastRow = Math.max(head, seen?.number ?? 0)
+    return { kind: 'facts', stored, damage: damage ?? lost, facts: value, lastRow }
+  }
+
+  async *copiesOfPage(account: string, name: string): AsyncIterable<Uint8Array> {
+    const stored = await this.#rows.get(keys.page(account, name))
+    const page = stored && read(() => decodeNamed(account, name, stored)).value
+    if (page !== undefined) yield page
+  }
+
+  async seize(
+    account: string,
+    { owner, aboveEpoch }: { owner: string; aboveEpoch: number },
+  ): Promise<JournalHold> {
+    assertAccount(account)
+    await this.#writer.flushed()
+    const found = this.#cells.known(account) ?? (await this.#whatIsLeft(account))
+    const fixed = { ...found, epoch: Math.max(found.epoch, aboveEpoch) }
+    const hold = await this.#writer.inOrder(async (place) => {
+      const { before, written } = this.#cells.decideFrom(account, fixed, (cell) => {
+        const { value } = cell
+        const change = { ...fixed, epoch: Math.max(value.epoch, fixed.epoch) + 1, owner }
+        return { before: change, written: this.#change(place, account, cell, change) }
+      })
+      await written
+      return before
+    })
+    const { epoch, head, chain } = hold
+    return { account, epoch, head, chain, root: undefined, previousOwner: found.owner }
+  }
+
+  /** The static facts as far as the rows, the witness and they themselves tell. */
+  async #whatIsLeft(account: string): Promise<Fixed> {
+    let fixed: Fixed | undefined
+    let first: number | undefined
+    let last: { seq: number; checksum: Uint8Array | undefined } | undefined
+    const seen = this.#suspicions.newest(`j${account}`)
+    let epoch = seen?.epoch ?? 0
+    for await (const remain of this.remains(account)) {
+      if (remain.kind === 'facts' && remain.facts !== undefined) fixed = decodeFixed(account, remain.stored)
+      if (remain.kind !== 'row') continue
+      first ??= remain.seq
+      last = { seq: remain.seq, checksum: remain.row?.checksum }
+      if (remain.row !== undefined) epoch = Math.max(epoch, decodeRow(account, remain.stored, remain).epoch)
+    }
+    fixed ??= { ...neverWritten, trimmed: (first ?? 1) - 1 }
+    const head = Math.max(fixed.head, last?.seq ?? 0, seen?.number ?? 0)
+    const chain = last?.seq === head ? last.checksum : undefined
+    return { ...fixed, epoch: Math.max(fixed.epoch, epoch), head, chain: chain ?? fixed.chain }
+  }
+
   /** Decides at the next place in the order of all writes, and waits until what was decided is durable. */
   #decide<R>(account: string, decision: (cell: Cell<Fixed>, place: Place) => Decided<R>): Promise<R> {
     return this.#writer.inOrder(async (place) => {
@@ -306,6 +400,16 @@ export class LevelJournals implements JournalStore, JournalAccounts {
 function assertNewest(hold: Pick<JournalHold, 'account' | 'epoch'>, { epoch }: Fixed): void {
   if (epoch === hold.epoch) return
   throw new JournalFault('FENCED', `${hold.account} is in epoch ${epoch}, not in the hold's ${hold.epoch}`)
+}
+
+/** What is damaged is told, not thrown. */
+function read<Value>(decode: () => Value): { value: Value | undefined; damage: string | undefined } {
+  try {
+    return { value: decode(), damage: undefined }
+  } catch (error) {
+    if (!(error instanceof JournalFault)) throw error
+    return { value: undefined, damage: error.message }
+  }
 }
 
 function equal(one: Uint8Array, other: Uint8Array): boolean {

@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import {
   type JournalAccounts,
   JournalFault,
+  type JournalRepair,
   type JournalStore,
   type LookupStore,
   type LookupWalk,
@@ -83,7 +84,7 @@ const quietMs = 10_000
 const ballastEveryMs = 10_000
 
 export class LevelMetadataStore {
-  readonly journals: JournalStore & JournalAccounts
+  readonly journals: JournalStore & JournalAccounts & JournalRepair
   readonly lookups: LookupStore & LookupWalk
   readonly #journals: LevelJournals
   readonly #lookups: LevelLookups

@@ -31,6 +31,16 @@ export class TentativeCells<T> {
     return decision(cell)
   }
 
+  /** The value in memory, if it is there. */
+  known(key: string): T | undefined {
+    return this.#cells.get(key)?.value
+  }
+
+  /** As `decide`, on a cell that is not read: it begins with this value, unless it is in memory. */
+  decideFrom<R>(key: string, value: T, decision: (cell: Cell<T>) => R): R {
+    return decision(this.#cells.get(key) ?? this.#keep(key, value))
+  }
+
   /** All are read again. To be called when no write is queued any more, and none of those that were can still be. */
   forget(): void {
     this.#cells.clear()

@@ -1,4 +1,5 @@
 export { JournalFault, type JournalFaultCode } from './errors.ts'
+export type { JournalRemain, JournalRepair } from './journal-repair.ts'
 export type {
   JournalAccounts,
   JournalHold,

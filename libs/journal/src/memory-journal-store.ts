@@ -1,5 +1,6 @@
 /** Journals in memory: what tests of everything above the port run on. Bytes are copied in and out. */
 import { JournalFault } from './errors.ts'
+import type { JournalRemain, JournalRepair } from './journal-repair.ts'
 import type { JournalAccounts, JournalHold, JournalRow, JournalStore } from './journal-store.ts'
 import { assertAccount, assertPage, assertRoot, assertRow } from './limits.ts'
 import { MemoryMedium } from './memory-medium.ts'
@@ -22,7 +23,7 @@ interface StoredRow {
   checksum: Uint8Array
 }
 
-export class MemoryJournalStore implements JournalStore, JournalAccounts {
+export class MemoryJournalStore implements JournalStore, JournalAccounts, JournalRepair {
   readonly #medium: MemoryMedium
   readonly #partitions = new Map<string, Partition>()
   readonly #released = new WeakSet<JournalHold>()
@@ -175,6 +176,52 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts {
   async *accounts({ after = '' }: { after?: string } = {}) {
     const known = [...this.#partitions].filter(([, { epoch }]) => epoch > 0).map(([account]) => account)
     for (const account of known.sort()) if (account > after) yield { account, place: account }
+  }
+
+  async *remains(account: string): AsyncIterable<JournalRemain> {
+    const { head, chain, root, rows, pages } = this.#partition(account)
+    if (rows.size === 0 && pages.size === 0 && head === 0) return
+    const stored = Buffer.from(JSON.stringify({ head, chain: Buffer.from(chain).toString('hex') }))
+    yield { kind: 'facts', stored, facts: { head, chain }, lastRow: head }
+    if (root !== undefined) yield { kind: 'root', stored: root.bytes, bytes: copyOf(root.bytes) }
+    for (const [seq, row] of [...rows].sort(([one], [other]) => one - other)) {
+      const whole = equal(rowChecksum({ account, seq, ...row }), row.checksum)
+      const damage = whole ? undefined : `row ${seq} has a wrong checksum`
+      yield { kind: 'row', seq, stored: row.bytes, damage, row: whole ? row : undefined }
+    }
+    for (const [name, bytes] of [...pages].sort()) yield { kind: 'page', name, stored: bytes, bytes }
+  }
+
+  async *copiesOfPage(account: string, name: string): AsyncIterable<Uint8Array> {
+    const page = await this.page(account, name)
+    if (page !== undefined) yield page
+  }
+
+  async seize(account: string, { owner, aboveEpoch }: { owner: string; aboveEpoch: number }) {
+    return this.#write('acquire', account, () => {
+      const partition = this.#partition(account)
+      const { rows, root } = partition
+      const rowEpochs = [...rows.values()].map(({ epoch }) => epoch)
+      const last = Math.max(partition.head, ...rows.keys())
+      const previousOwner = partition.owner
+      partition.epoch = Math.max(partition.epoch, aboveEpoch, ...rowEpochs) + 1
+      partition.owner = owner
+      partition.chain = rows.get(last)?.checksum ?? partition.chain
+      partition.head = last
+      const { epoch, head, chain } = partition
+      return { account, epoch, head, chain, root: root && copyOf(root.bytes), previousOwner }
+    })
+  }
+
+  /** Test seam: changes a stored page behind the store's back. False when it is not there. */
+  damagePage(account: string, name: string, change: (page: Uint8Array) => Uint8Array | undefined): boolean {
+    const { pages } = this.#partition(account)
+    const page = pages.get(name)
+    if (page === undefined) return false
+    const changed = change(page)
+    if (changed === undefined) pages.delete(name)
+    else pages.set(name, changed)
+    return true
   }
 
   /** Test seam: changes a stored row behind the store's back. False when it is not there. */

@@ -1,0 +1,379 @@
+/**
+ * An account whose journal cannot be read is made readable again from all that holds.
+ *
+ * The base is the checkpoint that the root names, or the empty account when every row is still
+ * there. Rows behind it are applied in order up to the first that is damaged, missing or cannot be
+ * applied. Of what comes after it only what is safe without it is applied (`AccountState.salvage`).
+ * What results is written as a new checkpoint through the last row that anything tells of. What is
+ * damaged, and every row behind the base, is kept beside it first, in pages that nothing sweeps.
+ *
+ * Without a base nothing is written: a state would have to be invented.
+ */
+import type { AccountState } from '@holdfast/content-tree'
+import {
+  firstChain,
+  type JournalHold,
+  type JournalRemain,
+  type JournalRepair,
+  maxEventBytes,
+} from '@holdfast/journal'
+import { type Change, CheckpointRoot } from '@holdfast/wire'
+import { decodeRow, digestOf } from './flush-row.ts'
+import type { Services } from './services.ts'
+import { forEachAtMost } from './slots.ts'
+import { inTurns } from './timers.ts'
+
+export interface RepairReport {
+  account: string
+  dryRun: boolean
+  /**
+   * `whole`: nothing is damaged, nothing was done. `repaired`, `repairable`: the latter by a dry run.
+   * `lost`: no checkpoint and not every row is left; nothing was done. `absent`: nothing is stored.
+   */
+  outcome: 'whole' | 'repaired' | 'repairable' | 'lost' | 'absent'
+  /** What is wrong with what is stored, in words. */
+  damage: string[]
+  /** The last row of the checkpoint that everything begins with; 0: the empty account. */
+  checkpointThrough: number
+  /** The last row that anything tells of. */
+  lastRow: number
+  changesKept: number
+  /** What was lost, in words; the first `wordsMax`. */
+  lost: string[]
+  /** Words that were left out above. */
+  more: number
+  /** Pages of the account with this prefix hold the originals. */
+  keptAside: string | null
+}
+
+/** Losses named in a report; the others are counted. */
+const wordsMax = 200
+/** States built anew because a change could not be applied; past it what is left is dropped. */
+const rebuildsMax = 16
+/** Pages of originals; the sweep of dead pages knows none that begins so. */
+const asidePrefix = 'kept-'
+
+type Row = Extract<JournalRemain, { kind: 'row' }>
+
+interface Remains {
+  damage: string[]
+  facts: { head: number; chain: Uint8Array } | undefined
+  root: CheckpointRoot | undefined
+  rows: Map<number, Row>
+  /** Names of pages, without those that are kept aside. */
+  pages: Set<string>
+  aside: { name: string; stored: Uint8Array }[]
+  newestPageEpoch: number
+  lastRow: number
+}
+
+interface Plan {
+  state: AccountState
+  through: number
+  changesKept: number
+  lost: string[]
+}
+
+export async function repair(
+  services: Services,
+  journal: JournalRepair,
+  { account, dryRun }: { account: string; dryRun: boolean },
+): Promise<RepairReport> {
+  const found = await look(journal, account)
+  const report = (facts: Partial<RepairReport> & Pick<RepairReport, 'outcome'>): RepairReport => {
+    const { lost = [], ...others } = facts
+    return {
+      account,
+      dryRun,
+      damage: found.damage,
+      checkpointThrough: 0,
+      lastRow: found.lastRow,
+      changesKept: 0,
+      keptAside: null,
+      ...others,
+      lost: lost.slice(0, wordsMax),
+      more: Math.max(0, lost.length - wordsMax),
+    }
+  }
+  if (found.lastRow === 0 && found.pages.size === 0) return report({ outcome: 'absent' })
+  const plan = await planOf(services, journal, { account, found })
+  if (plan === undefined || (!plan.state.exists && plan.lost.length > 0))
+    return report({
+      outcome: 'lost',
+      lost: ['all of it: no checkpoint is whole, and rows before it are gone'],
+    })
+  const { through: checkpointThrough, changesKept, lost } = plan
+  const told = { checkpointThrough, changesKept, lost }
+  if (found.damage.length === 0 && lost.length === 0) return report({ outcome: 'whole', ...told })
+  if (dryRun) return report({ outcome: 'repairable', ...told })
+  const hold = await journal.seize(account, {
+    owner: services.hostId,
+    aboveEpoch: found.newestPageEpoch,
+  })
+  const prefix = `${asidePrefix}${hold.epoch}-`
+  await keepAside(services, account, { prefix, found })
+  await replace(services, hold, { state: plan.state, found })
+  services.log.warn(
+    { account, damage: found.damage, lost: lost.length, keptAside: prefix },
+    'an account was repaired',
+  )
+  return report({ outcome: 'repaired', keptAside: prefix, ...told })
+}
+
+async function look(journal: JournalRepair, account: string): Promise<Remains> {
+  const found: Remains = {
+    damage: [],
+    facts: undefined,
+    root: undefined,
+    rows: new Map(),
+    pages: new Set(),
+    aside: [],
+    newestPageEpoch: 0,
+    lastRow: 0,
+  }
+  for await (const remain of journal.remains(account)) {
+    if (remain.kind === 'page' && remain.name.startsWith(asidePrefix)) continue
+    if (remain.damage !== undefined) found.damage.push(remain.damage)
+    switch (remain.kind) {
+      case 'facts':
+        found.facts = remain.facts
+        found.lastRow = remain.lastRow
+        found.aside.push({ name: 'facts', stored: remain.stored })
+        break
+      case 'root':
+        found.root = rootOf(remain.bytes, found.damage)
+        found.aside.push({ name: 'root', stored: remain.stored })
+        break
+      case 'row':
+        found.rows.set(remain.seq, remain)
+        found.aside.push({ name: `row-${remain.seq}`, stored: remain.stored })
+        break
+      case 'page':
+        found.pages.add(remain.name)
+        found.newestPageEpoch = Math.max(found.newestPageEpoch, Number.parseInt(remain.name, 10) || 0)
+        if (remain.damage !== undefined)
+          found.aside.push({ name: `page-${remain.name}`, stored: remain.stored })
+    }
+  }
+  const last = Math.max(0, ...found.rows.keys())
+  if (found.facts !== undefined && last > found.facts.head)
+    found.damage.push(`rows lie behind row ${found.facts.head}, the last one by the static facts`)
+  found.lastRow = Math.max(found.lastRow, found.root?.through ?? 0, last)
+  return found
+}
+
+function rootOf(bytes: Uint8Array | undefined, damage: string[]): CheckpointRoot | undefined {
+  if (bytes === undefined) return undefined
+  try {
+    return CheckpointRoot.decode(bytes)
+  } catch (error) {
+    damage.push(`the root cannot be read: ${(error as Error).message}`)
+    return undefined
+  }
+}
+
+/** Undefined when there is nothing to begin with. */
+async function planOf(
+  services: Services,
+  journal: JournalRepair,
+  { account, found }: { account: string; found: Remains },
+): Promise<Plan | undefined> {
+  const base = await baseOf(services, journal, { account, found })
+  if (base === undefined) return undefined
+  const entries = await changesBehind(journal, account, { found, through: base.through })
+  for (let rebuilds = 0; ; rebuilds++) {
+    const plan = await applied(services, await base.state(), entries)
+    if (plan !== undefined) return { ...plan, through: base.through }
+    if (rebuilds === rebuildsMax) dropBehindRefused(entries)
+  }
+}
+
+function dropBehindRefused(entries: readonly Entry[]): void {
+  const last = entries.findLastIndex(({ refused }) => refused !== undefined)
+  for (const entry of entries.slice(last + 1))
+    entry.refused ??= `row ${entry.seq}: a change after ${rebuildsMax} that cannot be applied`
+}
+
+/** The state that the rows are applied to, made as often as it is asked for. */
+async function baseOf(
+  services: Services,
+  journal: JournalRepair,
+  { account, found: { root, rows, damage } }: { account: string; found: Remains },
+): Promise<{ through: number; state: () => Promise<AccountState> } | undefined> {
+  const { states, clock, timers, limits } = services
+  const turns = { clock, timers, turnMs: limits.turnMs }
+  if (root !== undefined) {
+    const pages: Uint8Array[] = []
+    for (const [at, name] of root.pages.entries()) {
+      const page = await wholePage(journal, account, { name, digest: root.digests[at] })
+      if (page === undefined) damage.push(`page ${name} of the checkpoint is missing or damaged`)
+      else pages.push(page)
+    }
+    const state = () => inTurns(states.load(account, pages), turns)
+    if (pages.length === root.pages.length) {
+      try {
+        await state()
+        return { through: root.through, state }
+      } catch (error) {
+        damage.push(`the checkpoint cannot be loaded: ${(error as Error).message}`)
+      }
+    }
+  }
+  return rows.has(1) ? { through: 0, state: async () => states.empty(account) } : undefined
+}
+
+async function wholePage(
+  journal: JournalRepair,
+  account: string,
+  { name, digest }: { name: string; digest: Uint8Array | undefined },
+): Promise<Uint8Array | undefined> {
+  if (digest === undefined) return undefined
+  for await (const bytes of journal.copiesOfPage(account, name))
+    if (digestOf(bytes).equals(digest)) return bytes
+  return undefined
+}
+
+/** A change, or why there is none in its place. */
+interface Entry {
+  seq: number
+  change?: Change
+  lost?: string
+  /** It could not be applied: it is passed over. */
+  refused?: string
+}
+
+async function changesBehind(
+  journal: JournalRepair,
+  account: string,
+  { found, through }: { found: Remains; through: number },
+): Promise<Entry[]> {
+  const { rows, facts, damage, lastRow } = found
+  const entries: Entry[] = []
+  const lose = (seq: number, what: string, isTold = false) => {
+    entries.push({ seq, lost: what })
+    if (!isTold) damage.push(what)
+  }
+  const pageOf = async (name: string, digest: Uint8Array) => {
+    const page = await wholePage(journal, account, { name, digest })
+    if (page === undefined) throw new Error(`page ${name} of a large change is missing or damaged`)
+    return page
+  }
+  let seq = through
+  for (const at of [...[...rows.keys()].filter((one) => one > through).sort(byNumber), lastRow + 1]) {
+    if (at > seq + 1) lose(at - 1, `rows ${seq + 1} to ${at - 1} are missing`)
+    seq = at
+    const row = rows.get(seq)
+    if (row === undefined) break
+    const why = rowDamage(seq, { rows, facts })
+    if (row.row === undefined || why !== undefined) {
+      lose(seq, `row ${seq}: ${why}`, row.damage !== undefined)
+      continue
+    }
+    try {
+      const { changes } = await decodeRow(row.row.bytes, pageOf)
+      for (const change of changes) entries.push({ seq, change })
+    } catch (error) {
+      lose(seq, `row ${seq} cannot be read: ${(error as Error).message}`)
+    }
+  }
+  return entries
+}
+
+function byNumber(one: number, other: number): number {
+  return one - other
+}
+
+/** A row is the one that was written when what follows it, or the facts, name it. */
+function rowDamage(
+  seq: number,
+  { rows, facts }: { rows: Map<number, Row>; facts: Remains['facts'] },
+): string | undefined {
+  const row = rows.get(seq)
+  if (row?.row === undefined) return row?.damage ?? 'missing'
+  const { checksum, predecessor } = row.row
+  const next = rows.get(seq + 1)?.row
+  if (next !== undefined && !same(next.predecessor, checksum)) return 'the next row names another one'
+  if (facts?.head === seq && !same(facts.chain, checksum)) return 'the static facts name another one'
+  return seq === 1 && !same(predecessor, firstChain) ? 'it is not the first' : undefined
+}
+
+/** @returns undefined when a change was found that cannot be applied: it is marked, and the state is spoilt. */
+async function applied(
+  services: Services,
+  state: AccountState,
+  entries: readonly Entry[],
+): Promise<Omit<Plan, 'through'> | undefined> {
+  const { clock, timers, limits } = services
+  const turns = { clock, timers, turnMs: limits.turnMs }
+  const lost: string[] = []
+  let changesKept = 0
+  let isGap = false
+  for (const entry of entries) {
+    const { seq, change } = entry
+    const why = entry.lost ?? entry.refused
+    if (change === undefined || why !== undefined) {
+      isGap = true
+      lost.push(why ?? `row ${seq}`)
+      continue
+    }
+    const { change: safe, left } = isGap ? state.salvage(change) : { change, left: [] }
+    for (const words of left) lost.push(`row ${seq}: ${words}`)
+    if (safe === undefined) continue
+    try {
+      await inTurns(state.applying(safe), turns)
+      // Ends of effects are the runtime's own.
+      if (safe.requestId.length > 0) changesKept++
+    } catch (error) {
+      entry.refused = `row ${seq}: a change cannot be applied: ${(error as Error).message}`
+      return undefined
+    }
+  }
+  return { state, changesKept, lost }
+}
+
+/** Before anything is replaced. */
+async function keepAside(
+  { journal, limits }: Services,
+  account: string,
+  { prefix, found }: { prefix: string; found: Remains },
+): Promise<void> {
+  const parts = found.aside.flatMap(({ name, stored }) => {
+    const count = Math.max(1, Math.ceil(stored.length / maxEventBytes))
+    return Array.from({ length: count }, (_, part) => ({
+      name: `${prefix}${name}-${part}`,
+      bytes: stored.subarray(part * maxEventBytes, (part + 1) * maxEventBytes),
+    }))
+  })
+  await forEachAtMost(limits.pagesAtOnceMax, parts, ({ name, bytes }) =>
+    journal.putPage(account, name, bytes),
+  )
+}
+
+async function replace(
+  { journal, clock, timers, limits, log }: Services,
+  hold: JournalHold,
+  { state, found }: { state: AccountState; found: Remains },
+): Promise<void> {
+  const { account, epoch, head } = hold
+  const cut = await inTurns(state.checkpoint(), { clock, timers, turnMs: limits.turnMs })
+  const pages = cut.map((bytes, page) => ({ name: `${epoch}-0-${page}`, bytes }))
+  await forEachAtMost(limits.pagesAtOnceMax, pages, ({ name, bytes }) =>
+    journal.putPage(account, name, bytes),
+  )
+  const names = pages.map(({ name }) => name)
+  const digests = pages.map(({ bytes }) => digestOf(bytes))
+  const root = CheckpointRoot.encode({ through: head, pages: names, digests }).finish()
+  await journal.setRoot(hold, { root, through: head })
+  try {
+    await journal.trim(hold, head)
+    await journal.deletePages(account, [...found.pages])
+    await journal.release(hold)
+  } catch (error) {
+    // The new checkpoint holds. An activation sweeps what stays; rows behind the root are not read.
+    log.warn({ account, err: error }, 'what a repair replaced stays for now')
+  }
+}
+
+function same(one: Uint8Array, other: Uint8Array): boolean {
+  return Buffer.compare(one, other) === 0
+}

@@ -1,0 +1,368 @@
+/** Damaged accounts and their repair, over any store of journals: the real core on a real host. */
+import { randomBytes } from 'node:crypto'
+import { MemoryBus } from '@holdfast/bus'
+import { createAccountStates } from '@holdfast/content-tree'
+import type { JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
+import { type AccountId, Keyring, mintRequestId } from '@holdfast/kernel'
+import { type AccountReply, type AccountRequest, Change, type Item } from '@holdfast/wire'
+import type { Test } from 'tap'
+import { encodeRow } from '../src/flush-row.ts'
+import { AccountHost, RoutedAccountClient } from '../src/index.ts'
+import type { RuntimeLimits } from '../src/limits.ts'
+
+export type Damaged = { row: number } | { page: string } | 'root' | 'facts'
+
+/** A store with a way behind its back, for the time when no host runs. */
+export interface Place {
+  journal: JournalStore & JournalRepair
+  lookups: LookupStore
+  damage(account: string, what: Damaged, how: 'spoil' | 'remove'): Promise<void>
+}
+
+const ring = new Keyring(Buffer.alloc(32, 7))
+const none = { storage: undefined, contents: undefined, traffic: undefined }
+const states = createAccountStates({
+  ids: ring.ids,
+  codes: ring.codes,
+  legacyCodes: ring.legacyCodes,
+  tokens: ring.tokens,
+  limits: { guest: none, standard: none, premium: none },
+  openListing: false,
+  directLinksPremium: false,
+})
+
+type Operation = NonNullable<AccountRequest['operation']>
+
+/** No row but those of the test, no checkpoint, and no long wait for an account that is left alone. */
+const rowsAlone: Partial<RuntimeLimits> = { effectsIdleMs: 3_600_000, quarantineFirstMs: 3_600_000 }
+const checkpointed: Partial<RuntimeLimits> = { ...rowsAlone, checkpointBytesMin: 1 }
+
+class Life {
+  readonly account: AccountId
+  readonly host: AccountHost
+  readonly errors: string[] = []
+  readonly #client: RoutedAccountClient
+
+  constructor(place: Place, account: AccountId, limits: Partial<RuntimeLimits>) {
+    this.account = account
+    const bus = new MemoryBus()
+    this.host = new AccountHost({
+      hostId: 'one',
+      bus,
+      journal: place.journal,
+      journalRepair: place.journal,
+      lookups: place.lookups,
+      states,
+      mailer: { send: async () => {} },
+      limits,
+      log: { info() {}, warn() {}, error: (_, message) => void this.errors.push(message) },
+    })
+    this.host.start()
+    this.#client = new RoutedAccountClient({
+      bus,
+      hostOf: () => 'one',
+      local: {
+        hostId: 'one',
+        ask: (message) => this.host.ask(message),
+        take: (request) => this.host.take(request),
+      },
+    })
+  }
+
+  ask(operation: Operation, timeoutMs = 10_000): Promise<AccountReply> {
+    const who = { $case: 'operator' as const, value: {} }
+    const requestId = mintRequestId(Date.now())
+    const request = { accountId: this.account, requestId, caller: { who }, tierNeeded: '', operation }
+    return this.#client.call(request, { timeoutMs })
+  }
+
+  async folder(name: string, parentFolderId: string): Promise<string> {
+    return itemOf(await this.ask({ $case: 'createFolder', value: { parentFolderId, name } })).id
+  }
+
+  async file(name: string, folderId: string): Promise<string> {
+    const blob = {
+      id: randomBytes(48),
+      incarnation: randomBytes(16),
+      size: 10,
+      crc32: 1,
+      placementGroup: 0,
+    }
+    const value = { name, mimetype: '', blob, folderId }
+    return itemOf(await this.ask({ $case: 'addFile', value })).id
+  }
+
+  async root(): Promise<string> {
+    const { result } = await this.ask({ $case: 'getAccount', value: {} })
+    if (result?.$case !== 'account') throw new Error(`no account: ${JSON.stringify(result)}`)
+    return result.value.rootFolder
+  }
+
+  /** Paths of all that the account holds. */
+  async paths(): Promise<string[]> {
+    const page = {
+      page: 1,
+      pageSize: 1000,
+      sortField: 1 as const,
+      ascending: true,
+      contentFilter: '',
+      maxDepth: 16,
+    }
+    const contentId = await this.root()
+    const top = itemOf(await this.ask({ $case: 'readContent', value: { contentId, ...page } }))
+    const paths: string[] = []
+    const walk = (item: Item, above: string) => {
+      for (const child of item.children) {
+        paths.push(`${above}${child.name}`)
+        walk(child, `${above}${child.name}/`)
+      }
+    }
+    walk(top, '')
+    return paths.sort()
+  }
+
+  unreadable(): Promise<string | undefined> {
+    const asked = this.ask({ $case: 'getAccount', value: {} }, 500)
+    return asked.then(
+      () => undefined,
+      (error: { code: string }) => error.code,
+    )
+  }
+
+  repair(dryRun = false) {
+    return this.host.repair(this.account, { dryRun })
+  }
+
+  /** As a crash does, or cleanly. */
+  end(how: 'crash' | 'cleanly' = 'crash'): Promise<void> {
+    return this.host.close({ drainMs: how === 'crash' ? 0 : 5_000 })
+  }
+}
+
+function itemOf({ result }: AccountReply): Item {
+  if (result?.$case === 'content' && result.value.item) return result.value.item
+  throw new Error(`no item: ${JSON.stringify(result)}`)
+}
+
+/** Six rows: the account, a/ with one and three, b/ with two. */
+async function sixRows(place: Place, how: 'crash' | 'cleanly' = 'crash', limits = rowsAlone) {
+  const account = ring.ids.account('eu-par')
+  const life = new Life(place, account, limits)
+  await life.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } })
+  const root = await life.root()
+  const a = await life.folder('a', root)
+  await life.file('one', a)
+  const b = await life.folder('b', root)
+  await life.file('two', b)
+  await life.file('three', a)
+  await life.end(how)
+  return { account, a, b, root }
+}
+
+const everything = ['a', 'a/one', 'a/three', 'b', 'b/two']
+
+async function rootPages(place: Place, account: string): Promise<string[]> {
+  const names: string[] = []
+  for await (const name of place.journal.pageNames(account)) names.push(name)
+  return names
+}
+
+/** Epochs rise with every look at an account. */
+async function headOf({ journal }: Place, account: string) {
+  const { head, chain } = await journal.head(account)
+  return { head, chain }
+}
+
+export function repairCases(
+  t: Test,
+  open: (t: Test) => Promise<Place>,
+  kinds: readonly Damaged[] = [],
+): void {
+  for (const how of ['spoil', 'remove'] as const)
+    t.test(`a row in the middle is ${how === 'spoil' ? 'damaged' : 'missing'}`, async (t) => {
+      const place = await open(t)
+      const { account, b } = await sixRows(place)
+      await place.damage(account, { row: 4 }, how)
+      let life = new Life(place, account, rowsAlone)
+      t.equal(await life.unreadable(), 'ACCOUNTS_UNAVAILABLE')
+      t.match(life.host.quarantined, [{ account, reason: /row [34]/, tries: 1 }])
+      t.ok(life.errors.includes('an account cannot be read and is quarantined'), 'the log says so')
+
+      const dry = await life.repair(true)
+      t.match(dry, { outcome: 'repairable', dryRun: true, keptAside: null, checkpointThrough: 0, lastRow: 6 })
+      t.ok(
+        dry.damage.some((words) => /row(s)? 4/.test(words)),
+        dry.damage.join(),
+      )
+      t.equal(dry.lost.length, 2, dry.lost.join())
+      t.match(dry.lost[1], new RegExp(`file .*two.*folder ${b} is lost`))
+      t.equal(await life.unreadable(), 'ACCOUNTS_UNAVAILABLE', 'a dry run changes nothing')
+
+      const waiting = life.repair()
+      const asked = life.paths()
+      const report = await waiting
+      t.match(report, { ...dry, outcome: 'repaired', dryRun: false, keptAside: /^kept-\d+-$/ })
+      t.same(await asked, ['a', 'a/one', 'a/three'], 'what came meanwhile waited')
+      t.same(life.host.quarantined, [])
+      const kept = (await rootPages(place, account)).filter((name) =>
+        name.startsWith(String(report.keptAside)),
+      )
+      t.ok(kept.includes(`${report.keptAside}row-5-0`), 'what was not applied is kept')
+      t.equal(kept.includes(`${report.keptAside}row-4-0`), how === 'spoil', 'what is damaged is kept')
+
+      await life.file('four', await life.folder('c', await life.root()))
+      await life.end()
+      life = new Life(place, account, rowsAlone)
+      t.same(await life.paths(), ['a', 'a/one', 'a/three', 'c', 'c/four'], 'and it goes on')
+      t.match(await life.repair(), { outcome: 'whole', lost: [] })
+      await life.end('cleanly')
+      const after = await rootPages(place, account)
+      t.ok(
+        kept.every((name) => after.includes(name)),
+        'nothing sweeps the originals',
+      )
+    })
+
+  t.test('the last row is damaged', async (t) => {
+    const place = await open(t)
+    const { account } = await sixRows(place)
+    await place.damage(account, { row: 6 }, 'spoil')
+    const life = new Life(place, account, rowsAlone)
+    t.equal(await life.unreadable(), 'ACCOUNTS_UNAVAILABLE')
+    const report = await life.repair()
+    t.match(report, { outcome: 'repaired', changesKept: 5, lost: [/row 6/] })
+    t.same(await life.paths(), ['a', 'a/one', 'b', 'b/two'])
+    await life.end()
+  })
+
+  t.test('behind a lost row nothing is taken away', async (t) => {
+    const place = await open(t)
+    const account = ring.ids.account('eu-par')
+    let life = new Life(place, account, rowsAlone)
+    await life.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } })
+    await life.ask({ $case: 'setAccount', value: { tier: 'premium' } as never })
+    const root = await life.root()
+    const a = await life.folder('a', root)
+    const file = await life.file('one', a)
+    // Row 5 takes the file out of the folder, row 6 deletes that.
+    await life.ask({ $case: 'moveContents', value: { contentIds: [file], folderId: root } })
+    await life.ask({ $case: 'deleteContents', value: { contentIds: [a] } })
+    await life.file('last', root)
+    t.same(await life.paths(), ['last', 'one'])
+    await life.end()
+    await place.damage(account, { row: 5 }, 'spoil')
+    life = new Life(place, account, rowsAlone)
+    await life.unreadable()
+    const report = await life.repair()
+    t.match(report.lost, [/row 5/, new RegExp(`row 6: a deletion of 1 contents: ${a}`)])
+    t.same(await life.paths(), ['a', 'a/one', 'last'])
+    await life.end()
+  })
+
+  t.test('a change that cannot be applied is passed over', async (t) => {
+    const place = await open(t)
+    const { account, root } = await sixRows(place)
+    const hold = await place.journal.acquire(account, { owner: 'bug' })
+    const change = (event: object) =>
+      Change.encode(Change.fromPartial({ timeMs: Date.now(), events: [{ event: event as never }] })).finish()
+    const absent = ring.ids.content(account)
+    const time = 1_700_000_000
+    const rename = (id: string, value: string) =>
+      change({ $case: 'attributeSet', value: { id, attribute: { $case: 'name', value }, time } })
+    await place.journal.append(hold, encodeRow([rename(absent, 'x')]))
+    await place.journal.append(hold, encodeRow([rename(root, 'renamed')]))
+    const life = new Life(place, account, rowsAlone)
+    t.equal(await life.unreadable(), 'ACCOUNTS_UNAVAILABLE')
+    const report = await life.repair()
+    t.match(report, { outcome: 'repaired', changesKept: 6, lost: [/row 7: a change cannot be applied/] })
+    t.same(await life.paths(), everything)
+    await life.end()
+  })
+
+  t.test('a damaged checkpoint whose rows are still there costs nothing', async (t) => {
+    const place = await open(t)
+    const { trim } = place.journal
+    place.journal.trim = async () => {}
+    const { account } = await sixRows(place, 'cleanly', checkpointed)
+    place.journal.trim = trim.bind(place.journal)
+    const [page = ''] = await rootPages(place, account)
+    await place.damage(account, { page }, 'spoil')
+    const life = new Life(place, account, rowsAlone)
+    t.equal(await life.unreadable(), 'ACCOUNTS_UNAVAILABLE')
+    const report = await life.repair()
+    t.match(report, { outcome: 'repaired', checkpointThrough: 0, lost: [] })
+    t.ok(
+      report.damage.some((words) => words.includes(`page ${page}`)),
+      report.damage.join(),
+    )
+    t.same(await life.paths(), everything)
+    await life.end()
+  })
+
+  for (const how of ['spoil', 'remove'] as const)
+    t.test(
+      `with a checkpoint that is ${how === 'spoil' ? 'damaged' : 'gone'} and no rows nothing is invented`,
+      async (t) => {
+        const place = await open(t)
+        const { account } = await sixRows(place, 'cleanly', checkpointed)
+        const pages = await rootPages(place, account)
+        await place.damage(account, { page: pages[0] as string }, how)
+        const life = new Life(place, account, rowsAlone)
+        t.equal(await life.unreadable(), 'ACCOUNTS_UNAVAILABLE')
+        const before = await headOf(place, account)
+        t.match(await life.repair(), { outcome: 'lost', keptAside: null, lost: [/all of it/] })
+        t.same(await headOf(place, account), before, 'nothing was touched')
+        t.equal(await life.unreadable(), 'ACCOUNTS_UNAVAILABLE')
+        await life.end()
+      },
+    )
+
+  t.test('rows behind a whole checkpoint', async (t) => {
+    const place = await open(t)
+    const { account } = await sixRows(place, 'cleanly', checkpointed)
+    let life = new Life(place, account, rowsAlone)
+    const root = await life.root()
+    for (const name of ['c', 'd', 'e']) await life.folder(name, root)
+    const { head } = await place.journal.head(account)
+    await life.end()
+    await place.damage(account, { row: head - 1 }, 'spoil')
+    life = new Life(place, account, rowsAlone)
+    await life.unreadable()
+    const report = await life.repair()
+    t.match(report, { outcome: 'repaired', lost: [new RegExp(`row ${head - 1}`)] })
+    t.ok(report.checkpointThrough > 0)
+    t.same(await life.paths(), [...everything, 'c', 'e'])
+    await life.end()
+  })
+
+  for (const kind of kinds)
+    t.test(`damaged ${String(kind)}`, async (t) => {
+      const place = await open(t)
+      const { trim } = place.journal
+      place.journal.trim = async () => {}
+      const { account } = await sixRows(place, 'cleanly', kind === 'root' ? checkpointed : rowsAlone)
+      place.journal.trim = trim.bind(place.journal)
+      await place.damage(account, kind, 'spoil')
+      const life = new Life(place, account, rowsAlone)
+      t.equal(await life.unreadable(), 'ACCOUNTS_UNAVAILABLE')
+      t.match(await life.repair(), { outcome: 'repaired', lost: [] })
+      t.same(await life.paths(), everything)
+      await life.end()
+    })
+
+  t.test('an account that is well is left as it is, one that never was is not made', async (t) => {
+    const place = await open(t)
+    const { account } = await sixRows(place)
+    const before = await headOf(place, account)
+    const life = new Life(place, account, rowsAlone)
+    t.match(await life.repair(), { outcome: 'whole', damage: [], lost: [], keptAside: null })
+    t.same(await headOf(place, account), before)
+    t.same(await life.paths(), everything)
+    t.match(await life.repair(), { outcome: 'whole' }, 'also while it is in memory')
+    t.same(await life.paths(), everything)
+    const other = ring.ids.account('eu-par')
+    t.match(await life.host.repair(other, { dryRun: false }), { outcome: 'absent' })
+    t.equal((await place.journal.head(other)).head, 0)
+    await life.end()
+  })
+}

@@ -1,0 +1,72 @@
+/** Repairs on journals in memory and in LevelDB; those on Cassandra are with its adapter. */
+import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
+import { LevelMetadataStore } from '@holdfast/journal-level'
+import { Level } from 'level'
+import t, { type Test } from 'tap'
+import { keys } from '../../journal-level/src/format.ts'
+import { type Damaged, type Place, repairCases } from './repair-cases.ts'
+
+function spoiled(bytes: Uint8Array): Uint8Array {
+  const copy = Buffer.from(bytes)
+  const at = copy.length - 1
+  copy[at] = (copy[at] as number) ^ 1
+  return copy
+}
+
+t.test('in memory', async (t) => {
+  repairCases(t, async (): Promise<Place> => {
+    const medium = new MemoryMedium()
+    const journal = new MemoryJournalStore(medium)
+    return {
+      journal,
+      lookups: new MemoryLookupStore(medium),
+      async damage(account, what, how) {
+        const changed = (bytes: Uint8Array) => (how === 'spoil' ? spoiled(bytes) : undefined)
+        if (typeof what === 'string') throw new Error(`${what} is not damaged here`)
+        if ('page' in what) journal.damagePage(account, what.page, changed)
+        else
+          journal.damage(account, what.row, (row) => {
+            const bytes = changed(row.bytes)
+            return bytes && { ...row, bytes }
+          })
+      },
+    }
+  })
+})
+
+function keyOf(account: string, what: Damaged): Uint8Array {
+  if (what === 'root') return keys.root(account)
+  if (what === 'facts') return keys.fixed(account)
+  return 'row' in what ? keys.row(account, what.row) : keys.page(account, what.page)
+}
+
+t.test('in LevelDB', async (t) => {
+  const open = async (t: Test): Promise<Place> => {
+    const path = t.testdir()
+    let store = await LevelMetadataStore.open({ path })
+    t.teardown(() => store.close())
+    const place: Place = {
+      journal: store.journals,
+      lookups: store.lookups,
+      async damage(account, what, how) {
+        await store.close()
+        const level = new Level<Uint8Array, Uint8Array>(`${path}/rows`, {
+          keyEncoding: 'view',
+          valueEncoding: 'view',
+          compression: false,
+        })
+        const key = keyOf(account, what)
+        const stored = await level.get(key)
+        if (stored === undefined) throw new Error('there is nothing to damage')
+        if (how === 'spoil') await level.put(key, spoiled(stored))
+        else await level.del(key)
+        await level.close()
+        store = await LevelMetadataStore.open({ path })
+        place.journal = store.journals
+        place.lookups = store.lookups
+      },
+    }
+    return place
+  }
+  repairCases(t, open, ['facts', 'root'])
+})

@@ -1,0 +1,129 @@
+/**
+ * What of a change still holds for a state that lacks changes before it.
+ *
+ * Only what names things that are there is applied, and nothing is taken away: a lost change may
+ * have moved a file out of the folder that this one deletes. Copies are left out, as their ids
+ * derive from what the source held. Ends of effects are left out, as numbers of effects follow from
+ * all changes before: what is pending is carried out again, which does no harm.
+ */
+import type { Change, Event } from '@holdfast/wire'
+import type { Account } from './account.ts'
+import { isTier } from './facts.ts'
+import { treeDepthMax } from './limits.ts'
+
+export interface Salvaged {
+  /** Undefined: nothing of it. */
+  change: Change | undefined
+  /** What was left out, in words. */
+  left: string[]
+}
+
+type Known = NonNullable<Event['event']>
+
+export function salvage(account: Account, change: Change): Salvaged {
+  const left: string[] = []
+  const events: Known[] = []
+  // Things that this change makes itself.
+  const made = new Map<string, 'folder' | 'file'>()
+  for (const { event } of change.events) {
+    const kept = event === undefined ? 'an event of an unknown kind' : salvaged(account, event, made)
+    if (typeof kept === 'string') left.push(kept)
+    else if (kept !== undefined) events.push(kept)
+  }
+  if (events.length === 0) return { change: undefined, left }
+  return { change: { ...change, events: events.map((event) => ({ event })) }, left }
+}
+
+/** @returns undefined for what is left out without a loss. */
+function salvaged(
+  account: Account,
+  event: Known,
+  made: Map<string, 'folder' | 'file'>,
+): Known | string | undefined {
+  const { tree } = account
+  const isThere = (id: string) => tree.find(id) >= 0 || made.has(id)
+  const isFolder = (id: string) =>
+    made.has(id) ? made.get(id) === 'folder' : isThere(id) && tree.isFolder(tree.find(id))
+  if (event.$case !== 'accountCreated' && account.facts === undefined && !made.has('account'))
+    return `${event.$case}: the account itself was lost`
+  switch (event.$case) {
+    case 'accountCreated':
+      if (account.facts !== undefined) return 'a second creation of the account'
+      made.set('account', 'file').set(event.value.rootId, 'folder').set(event.value.binId, 'folder')
+      return event
+    case 'folderAdded':
+    case 'fileAdded': {
+      const { id, name, parentId } = event.value
+      const what = event.$case === 'fileAdded' ? 'file' : 'folder'
+      if (isThere(id)) return `${what} ${id} ("${name}"): it is there already`
+      if (!isFolder(parentId)) return `${what} ${id} ("${name}"): its folder ${parentId} is lost`
+      if (event.$case === 'fileAdded' && event.value.blob === undefined) return `file ${id}: it has no bytes`
+      made.set(id, what)
+      return event
+    }
+    case 'attributeSet': {
+      const { id, attribute } = event.value
+      if (!isThere(id) || attribute === undefined) return `an attribute of ${id}, which is lost`
+      const ofFilesToo = ['name', 'tags', 'modTime', 'code'].includes(attribute.$case)
+      return ofFilesToo || isFolder(id) ? event : `${attribute.$case} of ${id}, which is no folder`
+    }
+    case 'contentsMoved': {
+      const { ids, folderId } = event.value
+      const row = tree.find(folderId)
+      if (row < 0 || !tree.isFolder(row) || tree.inBin(row))
+        return `a move of ${ids.length} contents into ${folderId}`
+      const fits = ids.filter((id) => {
+        const moved = tree.find(id)
+        return (
+          moved >= 0 &&
+          moved !== tree.root &&
+          moved !== tree.bin &&
+          !tree.inBin(moved) &&
+          !tree.isBelow(row, moved) &&
+          tree.depthOf(row) + tree.heightOf(moved) <= treeDepthMax
+        )
+      })
+      // Folders of one list may lie in each other: what fits alone fits one after the other.
+      return fits.length === ids.length ? event : `a move of ${ids.length} contents into ${folderId}`
+    }
+    case 'contentsRestored': {
+      const ids = event.value.ids.filter((id) => tree.find(id) >= 0)
+      if (ids.length === 0) return `a restoring of ${event.value.ids.length} contents`
+      return { ...event, value: { ...event.value, ids } }
+    }
+    case 'contentsDeleted':
+      return `a deletion of ${event.value.ids.length} contents: ${event.value.ids.join(', ')}`
+    case 'contentsCopied':
+      return `a copy of ${event.value.sources.length} contents into ${event.value.folderId}`
+    case 'directLinkPut':
+      return isThere(event.value.contentId) && event.value.link !== undefined
+        ? event
+        : `a direct link of ${event.value.contentId}`
+    case 'directLinkDeleted':
+      return isThere(event.value.contentId)
+        ? event
+        : `an end of a direct link of ${event.value.contentId}, which is lost`
+    case 'tokenReset':
+      return account.facts === undefined || event.value.tokenCounter > account.facts.tokenCounter
+        ? event
+        : 'an older reset of the token'
+    case 'accountSet': {
+      const { tier } = event.value.set ?? {}
+      return event.value.set !== undefined && (tier === undefined || isTier(tier)) ? event : 'a setting'
+    }
+    case 'downloadsReported': {
+      const { report } = event.value
+      const isNew =
+        report !== undefined && account.isNewReport(report.source.toString('hex'), report.sequence)
+      return isNew ? event : 'a report of downloads'
+    }
+    case 'folderClosed':
+      return isFolder(event.value.id) ? event : `the end of folder ${event.value.id}, which is lost`
+    case 'emailConfirmed':
+      return event
+    case 'signInRequested':
+      return 'a sign-in mail'
+    case 'effectsDone':
+      return undefined
+  }
+}

@@ -1,0 +1,41 @@
+/** Damaged accounts and their repair on a real Cassandra. */
+import cassandra from 'cassandra-driver'
+import t from 'tap'
+import { startCassandra } from '../../../infra/servers/cassandra.ts'
+import { type Place, repairCases } from '../../actor-runtime/test/repair-cases.ts'
+import { CassandraMetadataStore } from '../src/index.ts'
+
+t.setTimeout(240_000)
+
+const host = '127.0.0.27'
+const server = await startCassandra({ directory: t.testdir(), host, seeds: [host], dataCentre: 'eu-par' })
+t.teardown(() => server.stop('SIGKILL'))
+const options = { contactPoints: [host], dataCentre: 'eu-par', keyspace: 'holdfast' }
+const store = await CassandraMetadataStore.open({ ...options, replication: { 'eu-par': 1 }, claimed: [] })
+t.teardown(() => store.close())
+const raw = new cassandra.Client({
+  contactPoints: [host],
+  localDataCenter: 'eu-par',
+  keyspace: 'holdfast',
+})
+t.teardown(() => raw.shutdown())
+
+async function damage(...[account, what, how]: Parameters<Place['damage']>): Promise<void> {
+  const run = (query: string, params: unknown[]) => raw.execute(query, params, { prepare: true })
+  const spoilt = Buffer.from('spoilt')
+  if (typeof what === 'string') throw new Error(`${what} is not damaged here`)
+  if ('page' in what && how === 'spoil')
+    await run('UPDATE pages SET bytes = ? WHERE account = ? AND name = ?', [spoilt, account, what.page])
+  else if ('page' in what) await run('DELETE FROM pages WHERE account = ? AND name = ?', [account, what.page])
+  else if (how === 'spoil')
+    await run('UPDATE journal SET bytes = ? WHERE account = ? AND term = 1 AND seq = ?', [
+      spoilt,
+      account,
+      what.row,
+    ])
+  else await run('DELETE FROM journal WHERE account = ? AND term = 1 AND seq = ?', [account, what.row])
+}
+
+t.test('in Cassandra', async (t) => {
+  repairCases(t, async () => ({ journal: store.journals, lookups: store.lookups, damage }))
+})
