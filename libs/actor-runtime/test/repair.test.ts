@@ -3,8 +3,7 @@ import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/j
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import { Level } from 'level'
 import t, { type Test } from 'tap'
-import { keys } from '../../journal-level/src/format.ts'
-import { type Damaged, type Place, repairCases } from './repair-cases.ts'
+import { type Damaged, type Place, repairCases } from '../../../test/support/damaged-accounts.ts'
 
 function spoiled(bytes: Uint8Array): Uint8Array {
   const copy = Buffer.from(bytes)
@@ -34,10 +33,15 @@ t.test('in memory', async (t) => {
   })
 })
 
+/** As the DESIGN of the format has them. */
 function keyOf(account: string, what: Damaged): Uint8Array {
-  if (what === 'root') return keys.root(account)
-  if (what === 'facts') return keys.fixed(account)
-  return 'row' in what ? keys.row(account, what.row) : keys.page(account, what.page)
+  const key = (rest: string) => Buffer.from(`j${account}\0${rest}`, 'latin1')
+  if (what === 'root') return key('r')
+  if (what === 'facts') return key('s')
+  if ('page' in what) return key(`p${what.page}`)
+  const number = Buffer.alloc(6)
+  number.writeUIntBE(what.row, 0, 6)
+  return Buffer.concat([key('e'), number])
 }
 
 t.test('in LevelDB', async (t) => {

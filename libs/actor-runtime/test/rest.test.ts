@@ -427,7 +427,7 @@ t.test('checkpoints are cut at one row while the account goes on', async (t) => 
   world.host('two', { limits })
   world.hostId = 'two'
   t.strictSame(await world.names(), names)
-  t.notOk(world.warnings.includes('an account cannot be read'))
+  t.notOk(world.warnings.includes('an account cannot be read and is quarantined'))
 })
 
 t.test(

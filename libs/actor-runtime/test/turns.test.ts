@@ -428,7 +428,7 @@ t.test('a damaged journal stops its account loudly, and no other', async (t) => 
   world.host('two')
   world.hostId = 'two'
   await t.rejects(world.names({ timeoutMs: 100 }), { code: 'ACCOUNTS_UNAVAILABLE' })
-  t.ok(world.warnings.includes('an account cannot be read'))
+  t.ok(world.warnings.includes('an account cannot be read and is quarantined'))
   const other = '11111111-1111-4111-8111-111111111111'
   await world.create({ account: other })
   t.strictSame(await world.names({ account: other }), [])

@@ -1,6 +1,7 @@
 import type { JournalHold } from '@holdfast/journal'
 import {
   journalAccountsContract,
+  journalRepairContract,
   journalStoreContract,
   lookupStoreContract,
   lookupWalkContract,
@@ -75,6 +76,7 @@ t.test('journals in Cassandra', async (t) => {
 t.test('everything in Cassandra', async (t) => {
   lookupWalkContract({ test: t.test, open: async (t: Test) => (await open(t)).store.lookups })
   journalAccountsContract({ test: t.test, open: async (t: Test) => (await open(t)).store.journals })
+  journalRepairContract({ test: t.test, open: async (t: Test) => (await open(t)).store.journals })
 })
 
 t.test('lookups in Cassandra', async (t) => {

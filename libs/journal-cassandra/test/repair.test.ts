@@ -2,7 +2,7 @@
 import cassandra from 'cassandra-driver'
 import t from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
-import { type Place, repairCases } from '../../actor-runtime/test/repair-cases.ts'
+import { type Place, repairCases } from '../../../test/support/damaged-accounts.ts'
 import { CassandraMetadataStore } from '../src/index.ts'
 
 t.setTimeout(240_000)

@@ -1,5 +1,6 @@
 import {
   journalAccountsContract,
+  journalRepairContract,
   journalStoreContract,
   lookupStoreContract,
   lookupWalkContract,
@@ -33,6 +34,7 @@ t.test('journals in LevelDB', async (t) => {
 t.test('everything in LevelDB', async (t) => {
   lookupWalkContract({ test: t.test, open: async (t: Test) => (await open(t)).store.lookups })
   journalAccountsContract({ test: t.test, open: async (t: Test) => (await open(t)).store.journals })
+  journalRepairContract({ test: t.test, open: async (t: Test) => (await open(t)).store.journals })
 })
 
 t.test('lookups in LevelDB', async (t) => {

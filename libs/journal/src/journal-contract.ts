@@ -5,6 +5,7 @@
  */
 import assert from 'node:assert/strict'
 import type { JournalFaultCode } from './errors.ts'
+import type { JournalRepair } from './journal-repair.ts'
 import type { JournalAccounts, JournalHold, JournalStore } from './journal-store.ts'
 import { maxFlushBytes, maxPageBytes, maxRootBytes } from './limits.ts'
 
@@ -308,6 +309,58 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     assert.equal(text(await reopened.page(id, 'page')), 'page')
     await refused(reopened.append(hold, bytes('stale')), 'FENCED')
     await reopened.append(next, bytes('four'))
+  })
+}
+
+/** What a store offers to repairs, on journals that are well; damage is planted by each adapter's own tests. */
+export function journalRepairContract<T>({
+  test,
+  open,
+}: {
+  test: JournalContract<T>['test']
+  open: (t: T) => Promise<JournalStore & JournalRepair>
+}): void {
+  test('of an account never written nothing remains', async (t) => {
+    const journals = await open(t)
+    assert.deepEqual(await collect(journals.remains(account())), [])
+  })
+
+  test('all that is stored is shown: facts, root, rows and pages, in order', async (t) => {
+    const journals = await open(t)
+    const { id, hold } = await written(journals, ['one', 'two', 'three'])
+    for (const name of ['b', 'a']) await journals.putPage(id, name, bytes(`page ${name}`))
+    await journals.setRoot(hold, { root: bytes('root'), through: 2 })
+    await journals.trim(hold, 1)
+    const shown = (await collect(journals.remains(id))).map((remain) => {
+      assert.equal(remain.damage, undefined)
+      if (remain.kind === 'facts') return `facts ${remain.facts?.head} ${remain.lastRow}`
+      if (remain.kind === 'row') return `row ${remain.seq} ${text(remain.row?.bytes)}`
+      return `${remain.kind === 'page' ? remain.name : 'root'} ${text(remain.bytes)}`
+    })
+    assert.deepEqual(shown, ['facts 3 3', 'root root', 'row 2 two', 'row 3 three', 'a page a', 'b page b'])
+    const copies = await collect(journals.copiesOfPage(id, 'a'))
+    assert.deepEqual([...new Set(copies.map(text))], ['page a'])
+    assert.deepEqual(await collect(journals.copiesOfPage(id, 'absent')), [])
+  })
+
+  test('whoever seizes an account fences its holder, and begins it again with a root', async (t) => {
+    const journals = await open(t)
+    const { id, hold } = await written(journals, ['one', 'two'])
+    const aboveEpoch = hold.epoch + 10
+    await journals.seize(id, { owner: 'first', aboveEpoch })
+    const seized = await journals.seize(id, { owner: 'second', aboveEpoch })
+    assert.ok(seized.epoch > aboveEpoch)
+    assert.equal(seized.head, 2)
+    await refused(journals.append(hold, bytes('late')), 'FENCED')
+    await journals.setRoot(seized, { root: bytes('anew'), through: 2 })
+    await journals.trim(seized, 2)
+    await journals.release(seized)
+    const next = await journals.acquire(id, { owner })
+    assert.deepEqual([next.head, text(next.root), next.previousOwner], [2, 'anew', undefined])
+    assert.ok(next.epoch > seized.epoch)
+    assert.deepEqual(await numbered(journals, next, 2), [])
+    await journals.append(next, bytes('three'))
+    assert.deepEqual(await numbered(journals, await journals.acquire(id, { owner }), 2), ['3 three'])
   })
 }
 

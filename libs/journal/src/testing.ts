@@ -1,6 +1,7 @@
 export {
   type JournalContract,
   journalAccountsContract,
+  journalRepairContract,
   journalStoreContract,
   type OpenedJournals,
 } from './journal-contract.ts'

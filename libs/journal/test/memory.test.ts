@@ -2,6 +2,7 @@ import t from 'tap'
 import { firstChain, JournalFault, rowChecksum } from '../src/index.ts'
 import {
   journalAccountsContract,
+  journalRepairContract,
   journalStoreContract,
   lookupStoreContract,
   lookupWalkContract,
@@ -36,6 +37,7 @@ t.test('lookups in memory', async (t) => {
 t.test('everything in memory', async (t) => {
   lookupWalkContract({ test: t.test, open: async () => new MemoryLookupStore() })
   journalAccountsContract({ test: t.test, open: async () => new MemoryJournalStore() })
+  journalRepairContract({ test: t.test, open: async () => new MemoryJournalStore() })
 })
 
 t.test('the checksum of a row stays what it is for ever', async (t) => {

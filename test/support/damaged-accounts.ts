@@ -1,14 +1,12 @@
 /** Damaged accounts and their repair, over any store of journals: the real core on a real host. */
 import { randomBytes } from 'node:crypto'
+import { AccountHost, RoutedAccountClient, type RuntimeLimits } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates } from '@holdfast/content-tree'
 import type { JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
 import { type AccountId, Keyring, mintRequestId } from '@holdfast/kernel'
-import { type AccountReply, type AccountRequest, Change, type Item } from '@holdfast/wire'
+import { type AccountReply, type AccountRequest, Change, Flush, type Item } from '@holdfast/wire'
 import type { Test } from 'tap'
-import { encodeRow } from '../src/flush-row.ts'
-import { AccountHost, RoutedAccountClient } from '../src/index.ts'
-import type { RuntimeLimits } from '../src/limits.ts'
 
 export type Damaged = { row: number } | { page: string } | 'root' | 'facts'
 
@@ -264,13 +262,14 @@ export function repairCases(
     const { account, root } = await sixRows(place)
     const hold = await place.journal.acquire(account, { owner: 'bug' })
     const change = (event: object) =>
-      Change.encode(Change.fromPartial({ timeMs: Date.now(), events: [{ event: event as never }] })).finish()
+      Change.fromPartial({ timeMs: Date.now(), events: [{ event: event as never }] })
+    const rowOf = (one: Change) => Flush.encode({ changes: [one], paged: [] }).finish()
     const absent = ring.ids.content(account)
     const time = 1_700_000_000
     const rename = (id: string, value: string) =>
       change({ $case: 'attributeSet', value: { id, attribute: { $case: 'name', value }, time } })
-    await place.journal.append(hold, encodeRow([rename(absent, 'x')]))
-    await place.journal.append(hold, encodeRow([rename(root, 'renamed')]))
+    await place.journal.append(hold, rowOf(rename(absent, 'x')))
+    await place.journal.append(hold, rowOf(rename(root, 'renamed')))
     const life = new Life(place, account, rowsAlone)
     t.equal(await life.unreadable(), 'ACCOUNTS_UNAVAILABLE')
     const report = await life.repair()
