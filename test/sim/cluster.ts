@@ -1,10 +1,14 @@
 /** A region under the scheduler: actor hosts, frontends, the metadata stores, and what befalls them. */
-import { AccountHost, RoutedAccountClient, type RuntimeLimits } from '@holdfast/actor-runtime'
+import {
+  AccountHost,
+  type ReleasedBlob,
+  RoutedAccountClient,
+  type RuntimeLimits,
+} from '@holdfast/actor-runtime'
 import { type AccountStates, createAccountStates } from '@holdfast/content-tree'
 import type { JournalStore, LookupStore } from '@holdfast/journal'
 import { Keyring } from '@holdfast/kernel'
 import { Placement } from '@holdfast/placement'
-import type { Blob } from '@holdfast/wire'
 import { calm, Exchange, Network, SimBus } from './network.ts'
 import { type Decided, observed, sliced } from './observed-states.ts'
 import type { Dice } from './random.ts'
@@ -123,7 +127,7 @@ export class Cluster {
   readonly frontends = new Map<string, Frontend>()
   readonly hostIds = ['h1', 'h2', 'h3']
   readonly frontendIds = ['f1', 'f2']
-  onBlobReleased: (released: { blob: Blob; account: string }) => void = () => {}
+  onBlobReleased: (released: ReleasedBlob) => void = () => {}
   /** Chance of the mail server to refuse, or to accept without an answer. */
   mailTrouble = 0
   skewMsMax = 0

@@ -1,8 +1,8 @@
 /** A host of accounts: the accounts of its region that placement gives it. */
 import { join } from 'node:path'
-import { AccountHost } from '@holdfast/actor-runtime'
-import { accountMetrics } from '@holdfast/admin'
-import { type ClusterPart, joinCluster, serveTakeover, startAdmin } from '@holdfast/cluster'
+import { AccountHost, type Reconciler, roundInWords } from '@holdfast/actor-runtime'
+import { accountMetrics, reconcileMetrics } from '@holdfast/admin'
+import { type ClusterPart, joinCluster, serveTakeover, startAdmin, startReconciling } from '@holdfast/cluster'
 import { createAccountStates } from '@holdfast/content-tree'
 import { systemClock } from '@holdfast/kernel'
 import {
@@ -79,6 +79,8 @@ export async function startActorHost({ config, secrets, settings, log }: StartOp
     metrics: observer,
   })
   active = () => host.activeAccounts
+  let reconciler: Reconciler | undefined
+  reconcileMetrics(metrics, { rounds: () => reconciler?.rounds ?? {}, clock })
   const admin = await startAdmin(cluster, {
     role: 'actor-host',
     port: ports.admin,
@@ -86,6 +88,10 @@ export async function startActorHost({ config, secrets, settings, log }: StartOp
     accounts: true,
     status: async () => ({
       accounts: { ...figures(), active: host.activeAccounts, quarantined: host.quarantined },
+      reconciling: {
+        running: reconciler?.rounds.running && roundInWords(reconciler.rounds.running),
+        last: reconciler?.rounds.last && roundInWords(reconciler.rounds.last),
+      },
     }),
   })
   opened.defer(() => admin.close())
@@ -97,6 +103,9 @@ export async function startActorHost({ config, secrets, settings, log }: StartOp
   cluster.setPhase('ready')
   host.start()
   opened.defer(() => host.close({ drainMs: config.drainMs }))
+  const reconciling = startReconciling(cluster)
+  opened.defer(() => reconciling.close())
+  reconciler = reconciling.reconciler
 
   const running = opened.move()
   return {

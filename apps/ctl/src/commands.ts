@@ -139,6 +139,16 @@ export const commands: readonly Command[] = [
     },
   },
   {
+    words: 'reconcile',
+    usage: '[--dry-run]',
+    meaning:
+      'Compares the references of all files with all accounts: puts back what is missing, removes what no account uses, and tells how many. --dry-run only tells.',
+    options: { 'dry-run': 'boolean' },
+    plan: (words, { 'dry-run': dryRun }) => [
+      whole(words, async (call) => json(await call('POST', '/admin/reconcile', { dryRun: dryRun === true }))),
+    ],
+  },
+  {
     words: 'bans',
     usage: '',
     meaning: 'Networks that are shut out for repeated excess.',

@@ -5,6 +5,7 @@ import {
   type AccountMoments,
   type HostMetrics,
   type QuarantinedAccount,
+  type ReleasedBlob,
   type RepairReport,
   RoutedAccountClient,
 } from '@holdfast/actor-runtime'
@@ -15,7 +16,6 @@ import type { Clock, Keyring } from '@holdfast/kernel'
 import type { Mailer } from '@holdfast/mail'
 import type { Config } from '@holdfast/process'
 import { signInMailer } from '@holdfast/process'
-import type { Blob } from '@holdfast/wire'
 import type { Logger } from 'pino'
 
 export interface AccountsParts {
@@ -31,7 +31,7 @@ export interface AccountsParts {
   metrics: HostMetrics
   /** Why the journals take no writes now. */
   standstill: () => Error | undefined
-  onBlobReleased: (released: { blob: Blob; account: string }) => void
+  onBlobReleased: (released: ReleasedBlob) => void
 }
 
 export interface Accounts {

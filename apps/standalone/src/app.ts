@@ -7,6 +7,8 @@
  * HTTP hosts → collector. The end is the reverse: unready, stop accepting, let what runs end, bring
  * the accounts out of memory, close the stores.
  */
+
+import { roundInWords } from '@holdfast/actor-runtime'
 import {
   accountMetrics,
   collectorMetrics,
@@ -14,6 +16,7 @@ import {
   metadataMetrics,
   processMetrics,
   Readiness,
+  reconcileMetrics,
   scrubMetrics,
   scrubStatus,
   storeMetrics,
@@ -36,7 +39,7 @@ import type { Logger } from 'pino'
 import { startAccounts } from './accounts.ts'
 import { type Addresses, listeningOf } from './addresses.ts'
 import { openBlobs } from './blobs.ts'
-import { collectNow, createCollector } from './collecting.ts'
+import { collectNow, createCollector, createReconciler, reconcileNow } from './collecting.ts'
 import { openMetadata, prepareDataDir } from './data-dir.ts'
 import { createPublicHosts, tokenKeyId } from './hosts.ts'
 
@@ -98,7 +101,8 @@ export async function startStandalone({
   opened.defer(() => blobs.close())
   storeMetrics(metrics, blobs)
   metadataMetrics(metrics, () => metadata.failure === undefined)
-  const collector = createCollector({ config: config.collect, blobs, metadata, clock, log })
+  const rounds = () => reconciler
+  const collector = createCollector({ config: config.collect, blobs, metadata, rounds, clock, log })
   opened.defer(() => collector.close())
   collectorMetrics(metrics, { collector, clock })
   const scrubber = new Scrubber({
@@ -128,6 +132,15 @@ export async function startStandalone({
     onBlobReleased: ({ blob }) => collector.released(blob),
   })
   opened.defer(() => accounts.close())
+  const reconciler = createReconciler({
+    config: config.reconcile,
+    accounts: accounts.client,
+    metadata,
+    clock,
+    log,
+  })
+  opened.defer(() => reconciler.close())
+  reconcileMetrics(metrics, { rounds: () => reconciler.rounds, clock })
 
   const limits = createRateLimits({ mode: config.rateLimits, clock })
   opened.defer(() => limits.close())
@@ -155,6 +168,10 @@ export async function startStandalone({
     accounts: { ...figures(), active: accounts.active(), quarantined: accounts.quarantined() },
     store: await storeStatus(blobs),
     collecting: collector.standstill ?? 'goes on',
+    reconciling: {
+      running: reconciler.rounds.running && roundInWords(reconciler.rounds.running),
+      last: reconciler.rounds.last && roundInWords(reconciler.rounds.last),
+    },
     scrubbing: scrubStatus({ scrubber, store: blobs }),
     lostBatches: metadata.lostBatches,
   })
@@ -168,6 +185,7 @@ export async function startStandalone({
     operations: {
       status,
       collect: (options) => collectNow({ collector, blobs }, options),
+      reconcile: (options) => reconcileNow(reconciler, options),
       settings: () => [...settings],
       bans: () => limits.bans(),
       liftBan: (network) => limits.liftBan(network),
@@ -207,6 +225,7 @@ export async function startStandalone({
   for (const name of ['api', 'upload', 'download'] as const)
     await listen(hosts[name], { name, host, port: ports[name] })
   collector.start()
+  reconciler.start()
   scrubber.start()
   readiness.phase = 'ready'
 

@@ -3,7 +3,7 @@
  * itself.
  */
 import { Collector, type NodeStore, Scrubber, tellsHealth } from '@holdfast/blob-store'
-import { type ClusterPart, GroupLeader, serveCollecting, serveGroupWords } from '@holdfast/cluster'
+import { type ClusterPart, GroupLeader, serveCollecting, serveGroupWords, wantRound } from '@holdfast/cluster'
 import { isReferenced, type Referred, referencedOf } from '@holdfast/journal'
 import {
   Absence,
@@ -60,6 +60,10 @@ export async function openNode(
   const collector = new Collector({
     blobs: node,
     referenced: (blobs) => referencedOf(lookups, blobs),
+    accounts: {
+      confirmedMs: () => cluster.rounds.confirmedMs(),
+      wanted: () => wantRound(cluster),
+    },
     distrust: () => node.unverified ?? (tellsHealth(store) ? store.health.gap : undefined),
     ...config.collect,
     everything: true,

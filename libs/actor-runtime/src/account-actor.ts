@@ -6,6 +6,7 @@
  * ids.
  */
 import { JournalFault } from '@holdfast/journal'
+import type { AccountReply } from '@holdfast/wire'
 import { Activation, type Loss } from './activation.ts'
 import type { Ailments } from './ailments.ts'
 import { type Ask, encodeReply } from './ask.ts'
@@ -38,7 +39,7 @@ export class AccountActor {
   #wanted = false
   #abandoned = false
   #inHand = 0
-  lastUsedMs = 0
+  lastUsedMs = Number.NEGATIVE_INFINITY
 
   constructor(account: string, host: ActorHost) {
     this.account = account
@@ -220,7 +221,7 @@ export class AccountActor {
         verdict: () => undefined,
       })
       if (outcome.kind !== 'reply') return false
-      ask.answer(encodeReply(outcome.reply))
+      ask.answer(encodeReply(asTold(outcome.reply)))
     } catch (error) {
       log.error({ account: this.account, err: error }, 'a decision failed')
       ask.refuse('error-internal')
@@ -266,8 +267,21 @@ export class AccountActor {
   }
 }
 
-/** Requests that may make the account: asking for its head first would only cost them. */
+/** To a dry run all references of an account that was never made are orphans. */
+function asTold(reply: AccountReply): AccountReply {
+  if (reply.result?.$case !== 'reconcile') return reply
+  const { strangers, ...view } = reply.result.value
+  return {
+    result: { $case: 'reconcile', value: { ...view, strangers: [], orphaned: strangers.length } },
+  }
+}
+
+/**
+ * Requests that may make the account: asking for its head first would only cost them. References of an account that was never
+ * made go as all others do: by an owner, whose epoch fences the one that put them.
+ */
 function creates({ request: { operation } }: Ask): boolean {
   if (operation?.$case === 'createAccount') return true
+  if (operation?.$case === 'reconcile') return !operation.value.dryRun
   return operation?.$case === 'addFile' && operation.value.createAccount !== undefined
 }

@@ -15,7 +15,7 @@ import {
   type LookupStore,
 } from '@holdfast/journal'
 import { type Clock, isUuid, systemClock } from '@holdfast/kernel'
-import { type AccountReply, AccountRequest, type Blob } from '@holdfast/wire'
+import { type AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { AccountActor, type ActorHost } from './account-actor.ts'
 import { AccountReplicas } from './account-replicas.ts'
@@ -34,7 +34,7 @@ import { type Randomness, systemRandomness } from './randomness.ts'
 import { type RepairReport, repair } from './repair.ts'
 import type { RepairAnswer, RepairQuestion } from './repair-client.ts'
 import { RequestJoiner } from './request-parts.ts'
-import type { Services, SignInMailer } from './services.ts'
+import type { ReleasedBlob, Services, SignInMailer } from './services.ts'
 import { forEachAtMost, Slots } from './slots.ts'
 import {
   partSubjectOf,
@@ -58,7 +58,7 @@ export interface AccountHostOptions {
   states: AccountStates
   mailer: SignInMailer
   /** After a reference row was removed: the collector may look at the blob. Must not throw. */
-  onBlobReleased?: (released: { blob: Blob; account: string }) => void
+  onBlobReleased?: (released: ReleasedBlob) => void
   /**
    * This host's view of the placement; accounts of others are sent there. Default: all are ours.
    */
@@ -283,13 +283,15 @@ export class AccountHost implements AccountMoments {
     answered: (answer: Answer) => void,
     kind: { inProcess?: boolean } = {},
   ): void {
-    const { limits, metrics, clock } = this.#services
+    const { limits, metrics } = this.#services
     const host = this.#elsewhere(request.accountId)
     if (host !== undefined) {
       new Ask(request, answered).moved(host)
       return
     }
-    const actor = this.#actorOf(request.accountId)
+    // Looking after an account is no use of it: it leaves soon if it came for that.
+    const uses = request.operation?.$case !== 'reconcile'
+    const actor = this.#actorOf(request.accountId, { uses })
     const full = this.#requests >= limits.requestsMax || actor.inHand >= limits.mailboxMax
     const visits = isVisitors(request)
     if (full || (visits && !this.#visitors.enter(request))) {
@@ -303,7 +305,7 @@ export class AccountHost implements AccountMoments {
     const ended = (answer: Answer) => {
       this.#requests--
       if (visits) this.#visitors.left(request)
-      actor.lastUsedMs = clock.monotonic()
+      this.#used(actor, { uses })
       actor.answered()
       answered(answer)
     }
@@ -317,12 +319,19 @@ export class AccountHost implements AccountMoments {
     return host === undefined || host === this.#services.hostId ? undefined : host
   }
 
-  #actorOf(account: string): AccountActor {
+  #actorOf(account: string, { uses = true }: { uses?: boolean } = {}): AccountActor {
     const actor = this.#actors.get(account) ?? new AccountActor(account, this.#actorHost)
-    this.#actors.delete(account)
+    if (uses) this.#actors.delete(account)
     this.#actors.set(account, actor)
-    actor.lastUsedMs = this.#services.clock.monotonic()
+    this.#used(actor, { uses })
     return actor
+  }
+
+  #used(actor: AccountActor, { uses }: { uses: boolean }): void {
+    const { clock, limits } = this.#services
+    const nowMs = clock.monotonic()
+    const idleMs = uses ? 0 : Math.max(0, limits.idleMs - limits.lookedAfterMs)
+    actor.lastUsedMs = Math.max(actor.lastUsedMs, nowMs - idleMs)
   }
 
   /** Actors that hold nothing are forgotten. */

@@ -41,6 +41,11 @@ export class AccountRows {
     return this.#write(rows)
   }
 
+  /** References of blobs that the account uses, which were missing. */
+  restore(keys: readonly string[]): Promise<void> {
+    return this.#write(keys.map((key) => ({ put: key, value: new Uint8Array() })))
+  }
+
   beside({ codeRows: effects, due }: Batch): Promise<void> {
     return this.#writePromised(effects, due)
   }

@@ -27,9 +27,9 @@
  */
 import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tree'
 import { JournalFault, type JournalHold, maxEventBytes, referenceKey } from '@holdfast/journal'
-import { Change, type Effect } from '@holdfast/wire'
+import { Change, type Effect, type ReconcileView } from '@holdfast/wire'
 import { AccountRows } from './account-rows.ts'
-import { type Answer, type Ask, bytesOfAnswer, encodeReply } from './ask.ts'
+import { type Answer, Ask, bytesOfAnswer, encodeReply } from './ask.ts'
 import { Batch } from './batch.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { type CodeRange, widthOf } from './code-leases.ts'
@@ -39,8 +39,9 @@ import { passes } from './full-accounts.ts'
 import { wakeKey } from './lookup-rows.ts'
 import { Mailbox, networkOf } from './mailbox.ts'
 import { keyOf } from './password-checks.ts'
-import { PendingEffects } from './pending-effects.ts'
+import { type Look, PendingEffects } from './pending-effects.ts'
 import { type Recovered, recover, sweepPages } from './recovery.ts'
+import { blobNamed, mendReferences } from './reference-look.ts'
 import type { Services } from './services.ts'
 import { inTurns } from './timers.ts'
 
@@ -313,6 +314,10 @@ export class Activation {
       ask.unavailable()
       return
     }
+    if (ask.request.operation?.$case === 'reconcile') {
+      this.#compareReferences(ask)
+      return
+    }
     const shown = {
       codes: ask.codes ?? codes.show(limits.codesPerDecision),
       legacyCodes: ask.legacyCodes ?? legacyCodes.show(1),
@@ -322,6 +327,68 @@ export class Activation {
     } catch (error) {
       this.#bug(ask, error)
     }
+  }
+
+  /** The state is asked in this turn; the rest waits until what it said is durable, and happens outside of the turn. */
+  #compareReferences(ask: Ask): void {
+    const { epoch } = this.#hold
+    const { operation } = ask.request
+    if (operation?.$case !== 'reconcile') return
+    const { uses, dryRun, suspects } = operation.value
+    const place = uses && { epoch, row: uses.epoch === epoch ? uses.row : 0 }
+    const value = { dryRun, suspects, uses: place }
+    const request = { ...ask.request, operation: { $case: 'reconcile' as const, value } }
+    const shown = { codes: { next: 0, end: 0 }, legacyCodes: { next: 0, end: 0 } }
+    try {
+      const outcome = this.#state.decide(request, this.#contextOf(ask, shown))
+      const view = outcome.kind === 'reply' ? outcome.reply.result : undefined
+      if (outcome.kind !== 'reply') throw new Error(`a comparison of references came to ${outcome.kind}`)
+      if (view?.$case !== 'reconcile') {
+        this.#answerWhenDurable(ask, outcome.reply)
+        return
+      }
+      const look = this.#effects.look(view.value.strangers.map(blobNamed))
+      this.#away++
+      const seen = new Ask(ask.request, (answer) => {
+        void this.#mendReferences(ask, {
+          durable: answer === outcome.reply,
+          view: view.value,
+          look,
+          dryRun,
+          answer,
+        })
+      })
+      this.#answerWhenDurable(seen, outcome.reply)
+    } catch (error) {
+      this.#bug(ask, error)
+    }
+  }
+
+  /** @param seen.answer other than the one of the state when the activation ended before that was durable. */
+  async #mendReferences(
+    ask: Ask,
+    seen: { durable: boolean; answer: Answer; view: ReconcileView; look: Look; dryRun: boolean },
+  ): Promise<void> {
+    const { account } = this.#hold
+    try {
+      if (!seen.durable || this.#loss !== undefined) return this.#sendAway(ask)
+      const restore = (keys: readonly string[]) => this.#restoreReferences(keys)
+      const value = await mendReferences(this.#services, { account, ...seen, restore })
+      if (this.#loss === undefined) ask.answer({ result: { $case: 'reconcile', value } })
+      else this.#sendAway(ask)
+    } catch (error) {
+      this.#services.log.warn({ account, err: error }, 'references could not be compared')
+      ask.unavailable()
+    } finally {
+      seen.look.end()
+      this.#away--
+    }
+  }
+
+  /** Behind deletes of the same keys that were under way when the look began. */
+  async #restoreReferences(keys: readonly string[]): Promise<void> {
+    await this.#effects.behindDeletesOf(new Set(keys))
+    if (this.#loss === undefined) await this.#rows.restore(keys)
   }
 
   #contextOf(ask: Ask, shown: { codes: CodeRange; legacyCodes: CodeRange }): DecideContext {

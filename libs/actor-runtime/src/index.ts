@@ -8,8 +8,18 @@ export { accountContentsMax, defaultLimits, type RuntimeLimits } from './limits.
 export { type HostMetrics, noMetrics, type RuntimeLog, silentLog } from './observer.ts'
 export { checkByScrypt, type PasswordCheck } from './password-checks.ts'
 export { type Randomness, systemRandomness } from './randomness.ts'
+export {
+  notesOf,
+  Reconciler,
+  type ReconcilerOptions,
+  type Round,
+  type RoundFigures,
+  type RoundNotes,
+  type RoundState,
+  roundInWords,
+} from './reconciler.ts'
 export type { RepairReport } from './repair.ts'
 export { repairAccount } from './repair-client.ts'
-export type { SignInMailer } from './services.ts'
+export type { ReleasedBlob, SignInMailer } from './services.ts'
 export { quarantineSubjectOf, replicaSubjectOf } from './subjects.ts'
 export { systemTimers, type Timers } from './timers.ts'

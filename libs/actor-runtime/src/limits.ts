@@ -32,6 +32,8 @@ export interface RuntimeLimits {
   memoryBytesMax: number
   /** An account nobody asked for so long leaves. */
   idleMs: number
+  /** The same for an account that came to have its references compared: until the next question for it, and no longer. */
+  lookedAfterMs: number
   /** Passivations at one time. */
   passivationsAtOnceMax: number
   /** How long one account decides before the loop may turn. */
@@ -144,6 +146,7 @@ export const defaultLimits: RuntimeLimits = {
   activeAccountsMax: 50_000,
   memoryBytesMax: 512 * MiB,
   idleMs: 60_000,
+  lookedAfterMs: 5_000,
   passivationsAtOnceMax: 16,
   turnMs: 8,
 

@@ -7,6 +7,10 @@
  * use again withdraws its release: a delete must never hit the reference that came after it, so a
  * reference is written only behind deletes of the same key that are under way.
  *
+ * A reference that no change owes anything for is looked at by its owner alone, and in two steps: what it looks at is named in the turn that
+ * read the state (`look`), and no reference is deleted until that look is over. So a reference that is put back is put before its delete, and one
+ * that is taken for a stranger's is deleted only if the account did not take its blob into use since.
+ *
  * Code rows are not here: they are due before the reply, the flush itself writes them.
  */
 import { type LookupChange, referenceKey } from '@holdfast/journal'
@@ -17,7 +21,22 @@ import { backoffMs, Pauses } from './timers.ts'
 
 interface Release {
   numbers: number[]
-  blob: Blob
+  blob: BlobName
+  /** Told when the reference is gone, or stays after all. */
+  ended?: (gone: boolean) => void
+}
+
+type BlobName = Pick<Blob, 'id' | 'incarnation'>
+
+/** References that are being looked at. */
+export interface Look {
+  /**
+   * Deletes the references of those strangers that are still none of the account's; resolves with how many are gone. The look is over.
+   * @param keys of those that are there
+   */
+  remove(keys: readonly string[]): Promise<number>
+  /** The look is over: references may be deleted again. */
+  end(): void
 }
 
 export class PendingEffects {
@@ -28,6 +47,8 @@ export class PendingEffects {
   readonly #releases = new Map<string, Release>()
   #deleting: { keys: Set<string>; done: Promise<void> } | undefined
   #releasing = false
+  /** Strangers of the looks under way, by reference key; without those that were taken into use since. */
+  readonly #looks = new Set<{ strangers: Map<string, BlobName>; over: Promise<void> }>()
   #mails = 0
   /** Mails given up for this activation. */
   #left = 0
@@ -79,10 +100,45 @@ export class PendingEffects {
   withdraw(keys: Iterable<string>): void {
     const withdrawn: number[] = []
     for (const key of keys) {
-      for (const number of this.#releases.get(key)?.numbers ?? []) withdrawn.push(number)
+      const release = this.#releases.get(key)
+      for (const number of release?.numbers ?? []) withdrawn.push(number)
       this.#releases.delete(key)
+      release?.ended?.(false)
+      for (const { strangers } of this.#looks) strangers.delete(key)
     }
     if (withdrawn.length > 0) this.#finished(withdrawn)
+  }
+
+  /** To be called in the turn that read the state. @param strangers blobs that the account does not know */
+  look(strangers: readonly BlobName[]): Look {
+    const over = Promise.withResolvers<void>()
+    const byKey = new Map(strangers.map((blob) => [referenceKey(blob, this.#account), blob]))
+    const look = { strangers: byKey, over: over.promise }
+    this.#looks.add(look)
+    const end = () => {
+      this.#looks.delete(look)
+      over.resolve()
+    }
+    return {
+      end,
+      remove: (keys) => {
+        const removals = keys.flatMap((key) => {
+          const blob = byKey.get(key)
+          return blob === undefined ? [] : [this.#removed(key, blob)]
+        })
+        end()
+        if (this.#releases.size > 0 && !this.#releasing) void this.#release()
+        return Promise.all(removals).then((gone) => gone.filter(Boolean).length)
+      },
+    }
+  }
+
+  /** False: it stays, or nobody knows: the activation is over. */
+  #removed(key: string, blob: BlobName): Promise<boolean> {
+    if (this.#stopped || this.#releases.has(key)) return Promise.resolve(false)
+    const { promise, resolve } = Promise.withResolvers<boolean>()
+    this.#releases.set(key, { numbers: [], blob, ended: resolve })
+    return promise
   }
 
   /** Resolves when no delete of these keys is under way. */
@@ -94,6 +150,7 @@ export class PendingEffects {
   /** The activation is over; what is under way may still end, nothing new begins. */
   stop(): void {
     this.#stopped = true
+    for (const { ended } of this.#releases.values()) ended?.(false)
     this.#pauses.endAll()
   }
 
@@ -102,7 +159,10 @@ export class PendingEffects {
     const { limits, log, randomness } = this.#services
     let attempt = 0
     while (this.#releases.size > 0 && !this.#stopped) {
+      for (const { over } of this.#looks) await over
+      if (this.#looks.size > 0) continue
       const batch = [...this.#releases.entries().take(limits.lookupRowsMax)]
+      if (batch.length === 0 || this.#stopped) break
       if (await this.#deleteReferences(batch)) {
         attempt = 0
         continue
@@ -138,6 +198,7 @@ export class PendingEffects {
     if (this.#releases.get(key) !== release) return
     this.#releases.delete(key)
     this.#finished(release.numbers)
+    release.ended?.(true)
     this.#services.onBlobReleased({ blob: release.blob, account: this.#account })
   }
 

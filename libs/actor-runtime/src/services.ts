@@ -26,6 +26,12 @@ export interface SignInMailer {
   }): Promise<void>
 }
 
+/** A copy that an account refers to no more. */
+export interface ReleasedBlob {
+  blob: Pick<Blob, 'id' | 'incarnation'>
+  account: string
+}
+
 export interface Services {
   readonly hostId: string
   readonly journal: JournalStore
@@ -45,7 +51,7 @@ export interface Services {
   /** Asks the host that probably has the account in memory to let it go. A courtesy: resolves whatever comes of it. */
   readonly askRelease: (account: string) => Promise<void>
   /** The reference row of a blob is gone: the collector may look at it. */
-  readonly onBlobReleased: (released: { blob: Blob; account: string }) => void
+  readonly onBlobReleased: (released: ReleasedBlob) => void
   /** When the account has something due next, Unix seconds. */
   readonly onDue: (account: string, due: number | undefined) => void
 }

@@ -9,6 +9,7 @@ import {
   type Event,
   Item,
   PasswordVerifier,
+  type Reconcile,
 } from '@holdfast/wire'
 
 interface Facts {
@@ -23,6 +24,8 @@ interface Facts {
 }
 
 const pageBytes = 100_000
+/** Blobs in use that one look tells. */
+const usesPerLook = 2
 
 export class TinyStates implements AccountStates {
   /** Decisions made, by operation or folder name, over all accounts. */
@@ -132,6 +135,7 @@ export class TinyState implements AccountState {
     this.#states.decided.push(
       operation?.$case === 'createFolder' ? (operation.value.name ?? '') : String(operation?.$case),
     )
+    if (operation?.$case === 'reconcile') return this.#uses(operation.value)
     const created =
       operation?.$case === 'createAccount' ||
       (operation?.$case === 'addFile' && operation.value.createAccount)
@@ -239,6 +243,23 @@ export class TinyState implements AccountState {
       operation: 0,
     }
     return { kind: 'change', change, uses, codesUsed, legacyCodesUsed: 0, reply: () => reply }
+  }
+
+  #uses({ uses, suspects }: Reconcile): Outcome {
+    const files = [...new Set(Object.values(this.#facts.files))].sort()
+    const used = uses === undefined ? [] : files.slice(uses.row, uses.row + usesPerLook)
+    const more = uses !== undefined && uses.row + usesPerLook < files.length
+    const known = new Set([...files, ...this.#facts.effects.map(({ blob }) => blob)])
+    const value = {
+      used: used.map((hex) => Buffer.from(hex, 'hex')),
+      strangers: suspects.filter((name) => !known.has(Buffer.from(name).toString('hex'))),
+      next: more ? { epoch: uses.epoch, row: uses.row + usesPerLook } : undefined,
+      looked: used.length,
+      missing: 0,
+      orphaned: 0,
+      mended: 0,
+    }
+    return { kind: 'reply', reply: { result: { $case: 'reconcile', value } } }
   }
 
   #view(): AccountReply {

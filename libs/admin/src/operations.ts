@@ -8,6 +8,8 @@ export interface OperationParts {
   status: () => Promise<Record<string, unknown>>
   /** Runs the collector of unreferenced bytes once. @param graceMs undefined: as configured */
   collect: (options: { graceMs?: number }) => Promise<Record<string, unknown>>
+  /** Compares references with the accounts, all of them, and mends what differs unless told not to. Resolves with what it found. */
+  reconcile: (options: { dryRun: boolean }) => Promise<object>
   /** Every setting as text, secrets masked. */
   settings: () => unknown[]
   bans: () => readonly Ban[]
@@ -47,6 +49,12 @@ export function operationRoutes(host: FastifyInstance, parts: OperationParts): v
     const options =
       graceSeconds === undefined || graceSeconds === null ? {} : { graceMs: graceMsOf(graceSeconds) }
     return { status: 'ok', data: await parts.collect(options) }
+  })
+
+  host.post<{ Body: unknown }>('/admin/reconcile', async (request) => {
+    const { dryRun = false } = objectOf(request.body, 'body')
+    if (typeof dryRun !== 'boolean') throw new Refusal('error-dryRun')
+    return { status: 'ok', data: await parts.reconcile({ dryRun }) }
   })
 
   if (parts.cluster !== undefined) clusterRoutes(host, parts.cluster)

@@ -22,6 +22,7 @@ t.test('who should send nothing here is told when to ask again, and only the ope
     operations: {
       status: async () => ({}),
       collect: async () => ({}),
+      reconcile: async () => ({}),
       settings: () => [],
       bans: () => [],
       liftBan: () => false,
@@ -62,6 +63,7 @@ t.test('a part that does not recover within a minute ends the life of the proces
     operations: {
       status: async () => ({}),
       collect: async () => ({}),
+      reconcile: async () => ({}),
       settings: () => [],
       bans: () => [],
       liftBan: () => false,

@@ -8,6 +8,7 @@ import { clusterStatus } from './cluster-status.ts'
 import { collectEverywhere } from './collecting.ts'
 import { evacuate, returnHome } from './evacuation.ts'
 import { type ClusterPart, tokenKeyId, version } from './join-cluster.ts'
+import { reconcileEverywhere } from './reconciling.ts'
 import { drainNode, removeNode, returnNode } from './storage-nodes.ts'
 
 export interface ClusterAdminOptions {
@@ -51,6 +52,7 @@ export async function startAdmin(
     operations: {
       status,
       collect: (asked) => collectEverywhere(cluster, asked),
+      reconcile: (asked) => reconcileEverywhere(cluster, asked),
       settings: () => [...options.settings],
       bans: () => limits.bans(),
       liftBan: (network) => bans.lift(network),

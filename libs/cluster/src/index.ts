@@ -1,3 +1,4 @@
+export { AccountRounds, accountsOf, roundsKey, scopeOf } from './account-rounds.ts'
 export { AccountRoutes } from './account-routes.ts'
 export { type ClusterAdminOptions, startAdmin } from './admin.ts'
 export { clusterStatus, type GroupWord, serveGroupWords } from './cluster-status.ts'
@@ -13,6 +14,7 @@ export {
 } from './join-cluster.ts'
 export { backupOf, homeRegions, keyspaceOf, openMetadata } from './metadata.ts'
 export { type NodeOrder, NodeOrders } from './node-orders.ts'
+export { ReconcileFault, reconcileEverywhere, startReconciling, wantRound } from './reconciling.ts'
 export { RegionMap } from './region-map.ts'
 export { RegionalJournals } from './regional-journals.ts'
 export { RegionalLookups } from './regional-lookups.ts'

@@ -25,6 +25,7 @@ import {
 import { Holders, ReplicatedBlobStore } from '@holdfast/replication'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
+import { AccountRounds, accountsOf } from './account-rounds.ts'
 import { AccountRoutes } from './account-routes.ts'
 import { pagesNamedBy } from './evacuation.ts'
 import { GroupRows, type GroupRowsOptions } from './group-rows.ts'
@@ -94,6 +95,11 @@ export interface ClusterPart {
    * keeps their journals.
    */
   takeAll(birth: RegionCode): AsyncIterable<Taken | { account: string; fault: unknown }>
+  /** The accounts that this region serves, for actor hosts; and the keys of all references. Each from a place on. */
+  listAccounts(after: string | undefined): AsyncIterable<{ account: string; place: string }>
+  listReferences(after: string | undefined): AsyncIterable<{ key: string; place: string }>
+  /** When every account of every region was asked for its references last. */
+  readonly rounds: AccountRounds
   /** The journal of an account as it arrived here; for actor hosts. */
   replicaOf(account: string): Promise<JournalReplica | undefined>
   /** From here on others send work, or do so no more. Told at once. */
@@ -164,6 +170,8 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   })
   opened.defer(() => regions.close())
   lookups.useHomes(regions)
+  const rounds = new AccountRounds({ regions: config.regions, map: regions, lookups, clock })
+  lookups.useRounds(rounds)
   const learnHomes = () =>
     void regions.refresh().catch(warn('the region map cannot be read; the last one counts'))
   const homesChanged = bus.subscribe('regions.changed', learnHomes)
@@ -273,6 +281,12 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
       const { term, handedOver = false } = regions.homeOf(birth)
       return home.journals.takeAll(term, { pagesNamedBy, handedOver })
     },
+    async *listAccounts(after) {
+      const served = [...metadata.homes].filter(([birth]) => regions.homeOf(birth).serving === region)
+      yield* accountsOf(new Map(served.map(([birth, { journals }]) => [birth, journals])), after)
+    },
+    listReferences: (after) => metadata.references.walk('ref', after === undefined ? {} : { after }),
+    rounds,
     replicaOf: async (account) =>
       metadata.homes.get(keyring.ids.birthRegion(account as AccountId))?.journals.replica(account),
     serversOf: (number, createdMs) => holders.serversOf(number, createdMs),

@@ -1,5 +1,5 @@
 /** The connections to Cassandra: the lookups of every region, and the journals that this process works on. */
-import type { LookupStore } from '@holdfast/journal'
+import type { LookupStore, LookupWalk } from '@holdfast/journal'
 import { CassandraMetadataStore, isRefused } from '@holdfast/journal-cassandra'
 import type { RegionCode } from '@holdfast/kernel'
 import { type ClusterConfig, type Credentials, SettingsFault } from '@holdfast/process'
@@ -8,6 +8,8 @@ import { Late, LateLookups } from './late.ts'
 export interface MetadataConnections {
   /** By region, as its data centre answers. Those of another region are unavailable while it cannot be reached. */
   lookups: ReadonlyMap<RegionCode, LookupStore>
+  /** All references as this region's data centre has them. */
+  references: LookupWalk
   /** By birth region: of those whose keyspace this region has a replica of. */
   homes: ReadonlyMap<RegionCode, CassandraMetadataStore>
   close(): Promise<void>
@@ -61,7 +63,8 @@ export async function openMetadata(
   }
   try {
     const lookups = new Map<RegionCode, LookupStore>()
-    lookups.set(config.region, (await own('holdfast_lookups', config.regions, { claimed })).lookups)
+    const here = (await own('holdfast_lookups', config.regions, { claimed })).lookups
+    lookups.set(config.region, here)
     const others = config.regions
       .filter((region) => region !== config.region)
       .map((region) => ({ region, store: late(region, 'holdfast_lookups', config.regions, { claimed }) }))
@@ -76,7 +79,7 @@ export async function openMetadata(
       const backedUp = backup === undefined ? {} : { backup: () => backup.now }
       homes.set(birth, await own(keyspaceOf(birth), kept, { termOf, handedOver, ...backedUp }))
     }
-    return { lookups, homes, close: () => closeAll(opened) }
+    return { lookups, references: here, homes, close: () => closeAll(opened) }
   } catch (error) {
     await closeAll(opened)
     if (!isRefused(error)) throw error

@@ -5,7 +5,7 @@
  * settings the first one, e-mail addresses the one that their hash names, placement groups their own. Share codes never
  * meet: each region takes its numbers from a range of its own. All other rows are written where the writer is and reach
  * the other regions by replication; a route that is missed here is asked for elsewhere before it is denied, references are read from
- * all regions. What the accounts of a region have to do next (`wake/`, `active/`) stays with their journals.
+ * all regions but those that were given up and whose accounts have said since, elsewhere, what they use. What the accounts of a region have to do next (`wake/`, `active/`) stays with their journals.
  *
  * A region that cannot be reached is a fault, never an absence. What a region decided whose homes have moved is decided by its successor, and
  * by itself again when they are back: then the other is asked first, whose rows may not all have arrived.
@@ -44,6 +44,7 @@ export class RegionalLookups implements LookupStore {
   readonly #homes: ReadonlyMap<RegionCode, LookupStore>
   #birthRegion: ((account: AccountId) => RegionCode) | undefined
   #map: Pick<RegionMap, 'homeOf' | 'keepersOf'> | undefined
+  #rounds: { outlives(region: RegionCode): boolean } | undefined
 
   constructor({ region, regions, stores, homes = new Map() }: RegionalLookupsOptions) {
     this.#region = region
@@ -60,6 +61,11 @@ export class RegionalLookups implements LookupStore {
   /** Where homes have moved: what a region decided is decided by its successor, and its routes are as known as they will be. */
   useHomes(map: Pick<RegionMap, 'homeOf' | 'keepersOf'>): void {
     this.#map = map
+  }
+
+  /** Which regions have no reference any more that others lack. */
+  useRounds(rounds: { outlives(region: RegionCode): boolean }): void {
+    this.#rounds = rounds
   }
 
   async write(changes: readonly LookupChange[]): Promise<void> {
@@ -106,7 +112,7 @@ export class RegionalLookups implements LookupStore {
   /** Rows of all regions, each once. A reader that only wants to know whether there is one gets it from the nearest. */
   async *#scanAll(prefix: string, options: { after?: string; limit?: number }): AsyncIterable<LookupRow> {
     const seen = new Set<string>()
-    for (const region of [this.#region, ...this.#others()])
+    for (const region of this.#referring())
       for await (const row of this.#scanIn(region, prefix, options)) {
         if (seen.has(row.key)) continue
         seen.add(row.key)
@@ -139,7 +145,7 @@ export class RegionalLookups implements LookupStore {
   /** The nearest region is asked first, the others for what it has not. */
   async firstOf(prefixes: readonly string[]): Promise<(LookupRow | undefined)[]> {
     const found: (LookupRow | undefined)[] = prefixes.map(() => undefined)
-    for (const region of [this.#region, ...this.#others()]) {
+    for (const region of this.#referring()) {
       const open = prefixes.flatMap((_, at) => (found[at] === undefined ? [at] : []))
       if (open.length === 0) break
       const rows = await this.#firstIn(
@@ -187,6 +193,11 @@ export class RegionalLookups implements LookupStore {
 
   #others(): RegionCode[] {
     return this.#regions.filter((region) => region !== this.#region)
+  }
+
+  /** Where references are read. */
+  #referring(): RegionCode[] {
+    return [this.#region, ...this.#others().filter((region) => this.#rounds?.outlives(region) !== true)]
   }
 
   #of(region: RegionCode): LookupStore {

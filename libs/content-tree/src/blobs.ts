@@ -33,6 +33,24 @@ export class BlobTable {
     return row >= 0 && (this.columns.uses[row] as number) > 0
   }
 
+  /** In use, or its release is owed. */
+  isKnown(blob: Pick<Blob, 'id' | 'incarnation'>): boolean {
+    return this.#find(blob) >= 0
+  }
+
+  /**
+   * Names of blobs in use, id and incarnation in one, from a row on. A row stays where it is as long as the table lives.
+   * @returns the row to go on from; undefined: there are no more.
+   */
+  usedFrom(row: number, { max }: { max: number }): { names: Buffer[]; next: number | undefined } {
+    const { keys, uses, end } = this.columns
+    const names: Buffer[] = []
+    let at = row
+    for (; at < end && names.length < max; at++)
+      if ((uses[at] as number) > 0) names.push(Buffer.from(Buffer.from(keys.buffer, at * keyBytes, keyBytes)))
+    return { names, next: at < end ? at : undefined }
+  }
+
   /** The blob's row, counting one use more. */
   use(blob: Blob): number {
     let row = this.#find(blob)
@@ -146,12 +164,12 @@ export class BlobTable {
     this.#index.addRun(first, count)
   }
 
-  #find(blob: Blob): number {
+  #find(blob: Pick<Blob, 'id' | 'incarnation'>): number {
     this.#setKey(blob)
     return this.#index.find(this.#key)
   }
 
-  #setKey(blob: Blob): void {
+  #setKey(blob: Pick<Blob, 'id' | 'incarnation'>): void {
     if (blob.id.length !== 48 || blob.incarnation.length !== 16)
       throw new RangeError(
         `a blob's id has ${blob.id.length} bytes, its incarnation ${blob.incarnation.length}`,

@@ -52,6 +52,11 @@ abstract class Table {
     return this.#end - this.#free.length
   }
 
+  /** One behind the last row that was ever taken. */
+  get end(): number {
+    return this.#end
+  }
+
   get bytes(): number {
     let sum = this.#free.length * 8
     for (const { type, width } of this.#layout.map(([, column]) => column))

@@ -117,3 +117,6 @@ export const manifestEntriesPerSlice = 1_024
 export const timeMax = 253_402_300_799
 /** The first second of the year 0. */
 export const timeMin = -62_167_219_200
+
+/** Blobs in use that one look tells: 64 KiB of names, well below a millisecond. */
+export const usesPerLookMax = 1_024

@@ -115,6 +115,20 @@ export const settings = {
     max: 7 * 86_400,
     meaning: 'How often unreferenced bytes are looked for, seconds.',
   }),
+  HOLDFAST_RECONCILE_SECONDS: integer({
+    fallback: '86400',
+    min: 1,
+    max: 30 * 86_400,
+    meaning:
+      'How often the references of files are compared with all accounts, seconds. While deleted bytes wait for it, it is done as often as they are looked for.',
+  }),
+  HOLDFAST_RECONCILE_RATE: integer({
+    fallback: '100',
+    min: 1,
+    max: 100_000,
+    meaning:
+      'Questions a second that this comparison asks, in a cluster of each region: one an account, and one more for each thousand of its files.',
+  }),
   HOLDFAST_SCRUB_RATE: bytes({
     fallback: '20MiB',
     meaning:
@@ -393,6 +407,7 @@ export interface Config {
   tiers: Record<'guest' | 'standard' | 'premium', TierSettings>
   mailFrom: string
   collect: { graceMs: number; everyMs: number }
+  reconcile: { everyMs: number; wantedMs: number; perSecond: number }
   /** 0 bytes a second: no scrubbing. */
   scrub: { bytesPerSecond: number; restMs: number }
   accountMemoryBytes: number
@@ -509,6 +524,11 @@ function configOf(values: Values): Config {
     collect: {
       graceMs: values.HOLDFAST_GC_GRACE_SECONDS * 1000,
       everyMs: values.HOLDFAST_COLLECT_SECONDS * 1000,
+    },
+    reconcile: {
+      everyMs: values.HOLDFAST_RECONCILE_SECONDS * 1000,
+      wantedMs: values.HOLDFAST_COLLECT_SECONDS * 1000,
+      perSecond: values.HOLDFAST_RECONCILE_RATE,
     },
     scrub: {
       bytesPerSecond: values.HOLDFAST_SCRUB_RATE,

@@ -39,6 +39,7 @@ import {
 } from './reads.ts'
 import { reportDownloads } from './reports.ts'
 import { tick } from './tick.ts'
+import { usesOf } from './uses.ts'
 
 export function decide(
   account: Account,
@@ -50,6 +51,8 @@ export function decide(
   const before = earlierRun(account, request, { operation, nowMs: parts.context.nowMs })
   const viewer = viewerOf(account, request, { settings: parts.settings, repeated: before !== undefined })
   if (viewer === undefined) return refuse('error-token')
+  if (operation.$case === 'reconcile')
+    return viewer.kind === 'system' ? usesOf(account, operation.value) : refuse('error-notOwner')
   const deciding = new Deciding({ ...parts, account, request, operation: operation.$case, viewer })
   if (account.facts === undefined && !createsAccount(operation)) return refuse('error-notFound')
   if (before !== undefined) return repeated(deciding, before)
@@ -141,7 +144,7 @@ function lacksTier(deciding: Deciding): boolean {
 
 function decideOperation(
   deciding: Deciding,
-  operation: Operation,
+  operation: Exclude<Operation, { $case: 'reconcile' }>,
   prepared: (ids: PreparedIds) => void,
 ): Outcome {
   switch (operation.$case) {

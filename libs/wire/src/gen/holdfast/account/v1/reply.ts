@@ -7,7 +7,7 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { DirectLink, Item } from "./item.ts";
-import { Manifest } from "./request.ts";
+import { Manifest, UsesPlace } from "./request.ts";
 
 export interface AccountReply {
   result:
@@ -33,6 +33,7 @@ export interface AccountReply {
      * their client turns it into a fault.
      */
     { $case: "unavailable"; value: Unavailable }
+    | { $case: "reconcile"; value: ReconcileView }
     | undefined;
 }
 
@@ -51,6 +52,25 @@ export interface Unavailable {
 
 /** The change holds; nothing to show. */
 export interface Done {
+}
+
+/** What an account said of its references. */
+export interface ReconcileView {
+  /** Copies in use, as id and incarnation. From the core to the runtime alone. */
+  used: Buffer[];
+  /** Suspects that the account does not know. From the core to the runtime alone. */
+  strangers: Buffer[];
+  /** Where to go on; absent: all that is in use was looked at. */
+  next?:
+    | UsesPlace
+    | undefined;
+  /** Of the copies in use. */
+  looked: number;
+  missing: number;
+  /** Of the suspects: not in use, and the reference was there. */
+  orphaned: number;
+  /** Of both. */
+  mended: number;
 }
 
 export interface AccountView {
@@ -244,6 +264,9 @@ export const AccountReply: MessageFns<AccountReply> = {
       case "unavailable":
         Unavailable.encode(message.result.value, writer.uint32(106).fork()).join();
         break;
+      case "reconcile":
+        ReconcileView.encode(message.result.value, writer.uint32(114).fork()).join();
+        break;
     }
     return writer;
   },
@@ -365,6 +388,14 @@ export const AccountReply: MessageFns<AccountReply> = {
             message.result = { $case: "unavailable", value: Unavailable.decode(reader, reader.uint32()) };
             continue;
           }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.result = { $case: "reconcile", value: ReconcileView.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -458,6 +489,12 @@ export const AccountReply: MessageFns<AccountReply> = {
       case "unavailable": {
         if (object.result?.value !== undefined && object.result?.value !== null) {
           message.result = { $case: "unavailable", value: Unavailable.fromPartial(object.result.value) };
+        }
+        break;
+      }
+      case "reconcile": {
+        if (object.result?.value !== undefined && object.result?.value !== null) {
+          message.result = { $case: "reconcile", value: ReconcileView.fromPartial(object.result.value) };
         }
         break;
       }
@@ -670,6 +707,133 @@ export const Done: MessageFns<Done> = {
   },
   fromPartial<I extends Exact<DeepPartial<Done>, I>>(_: I): Done {
     const message = createBaseDone();
+    return message;
+  },
+};
+
+function createBaseReconcileView(): ReconcileView {
+  return { used: [], strangers: [], next: undefined, looked: 0, missing: 0, orphaned: 0, mended: 0 };
+}
+
+export const ReconcileView: MessageFns<ReconcileView> = {
+  encode(message: ReconcileView, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.used) {
+      writer.uint32(10).bytes(v!);
+    }
+    for (const v of message.strangers) {
+      writer.uint32(18).bytes(v!);
+    }
+    if (message.next !== undefined) {
+      UsesPlace.encode(message.next, writer.uint32(26).fork()).join();
+    }
+    if (message.looked !== 0) {
+      writer.uint32(32).int32(message.looked);
+    }
+    if (message.missing !== 0) {
+      writer.uint32(40).int32(message.missing);
+    }
+    if (message.orphaned !== 0) {
+      writer.uint32(48).int32(message.orphaned);
+    }
+    if (message.mended !== 0) {
+      writer.uint32(56).int32(message.mended);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ReconcileView {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseReconcileView();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.used.push(Buffer.from(reader.bytes()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.strangers.push(Buffer.from(reader.bytes()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.next = UsesPlace.decode(reader, reader.uint32());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.looked = reader.int32();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.missing = reader.int32();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.orphaned = reader.int32();
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.mended = reader.int32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ReconcileView>, I>>(base?: I): ReconcileView {
+    return ReconcileView.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ReconcileView>, I>>(object: I): ReconcileView {
+    const message = createBaseReconcileView();
+    message.used = object.used?.map((e) => e) || [];
+    message.strangers = object.strangers?.map((e) => e) || [];
+    message.next = (object.next !== undefined && object.next !== null) ? UsesPlace.fromPartial(object.next) : undefined;
+    message.looked = object.looked ?? 0;
+    message.missing = object.missing ?? 0;
+    message.orphaned = object.orphaned ?? 0;
+    message.mended = object.mended ?? 0;
     return message;
   },
 };

@@ -63,6 +63,7 @@ export interface AccountRequest {
     | { $case: "openDirectLink"; value: OpenDirectLink }
     | { $case: "takeManifest"; value: TakeManifest }
     | { $case: "readBin"; value: ReadBin }
+    | { $case: "reconcile"; value: Reconcile }
     | //
     /** Commands. */
     { $case: "createAccount"; value: CreateAccount }
@@ -398,6 +399,27 @@ export interface DownloadCount {
 export interface Tick {
 }
 
+/**
+ * Compares the references beside the journal with what the account uses, and mends them: asked by
+ * the system alone, answered by the runtime.
+ */
+export interface Reconcile {
+  /** Only tells what it would mend. */
+  dryRun: boolean;
+  /** Looks at the blobs in use from this place on; absent: at none. */
+  uses?:
+    | UsesPlace
+    | undefined;
+  /** Copies that have a reference of this account, as id and incarnation: 64 bytes each. */
+  suspects: Buffer[];
+}
+
+/** A place among the blobs of one activation. Every other one begins again at its first. */
+export interface UsesPlace {
+  epoch: number;
+  row: number;
+}
+
 /** Mails the current sign-in link to the account's address. */
 export interface SendSignIn {
 }
@@ -461,6 +483,9 @@ export const AccountRequest: MessageFns<AccountRequest> = {
         break;
       case "readBin":
         ReadBin.encode(message.operation.value, writer.uint32(146).fork()).join();
+        break;
+      case "reconcile":
+        Reconcile.encode(message.operation.value, writer.uint32(162).fork()).join();
         break;
       case "createAccount":
         CreateAccount.encode(message.operation.value, writer.uint32(242).fork()).join();
@@ -651,6 +676,14 @@ export const AccountRequest: MessageFns<AccountRequest> = {
             }
 
             message.operation = { $case: "readBin", value: ReadBin.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 20: {
+            if (tag !== 162) {
+              break;
+            }
+
+            message.operation = { $case: "reconcile", value: Reconcile.decode(reader, reader.uint32()) };
             continue;
           }
           case 30: {
@@ -874,6 +907,12 @@ export const AccountRequest: MessageFns<AccountRequest> = {
       case "readBin": {
         if (object.operation?.value !== undefined && object.operation?.value !== null) {
           message.operation = { $case: "readBin", value: ReadBin.fromPartial(object.operation.value) };
+        }
+        break;
+      }
+      case "reconcile": {
+        if (object.operation?.value !== undefined && object.operation?.value !== null) {
+          message.operation = { $case: "reconcile", value: Reconcile.fromPartial(object.operation.value) };
         }
         break;
       }
@@ -4053,6 +4092,152 @@ export const Tick: MessageFns<Tick> = {
   },
   fromPartial<I extends Exact<DeepPartial<Tick>, I>>(_: I): Tick {
     const message = createBaseTick();
+    return message;
+  },
+};
+
+function createBaseReconcile(): Reconcile {
+  return { dryRun: false, uses: undefined, suspects: [] };
+}
+
+export const Reconcile: MessageFns<Reconcile> = {
+  encode(message: Reconcile, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.dryRun !== false) {
+      writer.uint32(8).bool(message.dryRun);
+    }
+    if (message.uses !== undefined) {
+      UsesPlace.encode(message.uses, writer.uint32(18).fork()).join();
+    }
+    for (const v of message.suspects) {
+      writer.uint32(26).bytes(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Reconcile {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseReconcile();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.dryRun = reader.bool();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.uses = UsesPlace.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.suspects.push(Buffer.from(reader.bytes()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<Reconcile>, I>>(base?: I): Reconcile {
+    return Reconcile.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<Reconcile>, I>>(object: I): Reconcile {
+    const message = createBaseReconcile();
+    message.dryRun = object.dryRun ?? false;
+    message.uses = (object.uses !== undefined && object.uses !== null) ? UsesPlace.fromPartial(object.uses) : undefined;
+    message.suspects = object.suspects?.map((e) => e) || [];
+    return message;
+  },
+};
+
+function createBaseUsesPlace(): UsesPlace {
+  return { epoch: 0, row: 0 };
+}
+
+export const UsesPlace: MessageFns<UsesPlace> = {
+  encode(message: UsesPlace, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.epoch !== 0) {
+      writer.uint32(8).int64(message.epoch);
+    }
+    if (message.row !== 0) {
+      writer.uint32(16).int32(message.row);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UsesPlace {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUsesPlace();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.epoch = longToNumber(reader.int64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.row = reader.int32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<UsesPlace>, I>>(base?: I): UsesPlace {
+    return UsesPlace.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<UsesPlace>, I>>(object: I): UsesPlace {
+    const message = createBaseUsesPlace();
+    message.epoch = object.epoch ?? 0;
+    message.row = object.row ?? 0;
     return message;
   },
 };

@@ -1,0 +1,491 @@
+/**
+ * Compares the references of blobs with the accounts, which are the truth, and mends what differs.
+ *
+ * A round has two parts. First every account is asked to put back the references it misses: when all have answered, each reference that was
+ * lost before the round began is there again, and collectors may act upon what they see (`confirmedMs`). Then every reference is
+ * read, and the account it names is asked whether it knows the blob; a reference that no account claims goes. An account does both itself, as the owner of
+ * its rows and in its own order (see `reference-look.ts`), so nothing here can be in the way of an upload, a copy, a move or a takeover.
+ *
+ * Memory is bounded whatever there is: accounts are asked a page at a time, references are gathered by account up to `suspectsMax`. Each step
+ * may be repeated, so the place of the last one is noted now and then, and a round goes on from there after a restart or elsewhere.
+ *
+ * Cost: an account is read into memory once in the first part, and in the second once for each time that its references come in a batch: few accounts come
+ * in few batches, of very many accounts each reference costs a question. That part has time: what it finds costs space and nothing else.
+ */
+import { type Clock, isUuid, mintRequestId } from '@holdfast/kernel'
+import type { ReconcileView } from '@holdfast/wire'
+import type { AccountClient } from './contract.ts'
+import type { RuntimeLog } from './observer.ts'
+import { forEachAtMost } from './slots.ts'
+import { pause, type Timers } from './timers.ts'
+
+export interface ReconcilerOptions {
+  accounts: AccountClient
+  /** Those to be asked, in the order of places, from a place on. */
+  listAccounts: (after: string | undefined) => AsyncIterable<{ account: string; place: string }>
+  /** Keys of references, those of others too. */
+  listReferences: (after: string | undefined) => AsyncIterable<{ key: string; place: string }>
+  /** Whether its references are ours to judge. Default: all are. */
+  isOurs?: (account: string) => boolean
+  /** Whose accounts are listed, in words: when it changes, a round under way counts for nothing and another one begins. Default: always the same. */
+  scope?: () => string
+  notes: RoundNotes
+  /** Whether the rounds are made here, as of now. Default: always. */
+  leads?: () => boolean
+  /** Questions a second; a page of references counts as one. An operator's round is not held back. */
+  perSecond: number
+  /** From the beginning of one round to that of the next. */
+  everyMs: number
+  /** The same when somebody waits for a round. */
+  wantedMs: number
+  clock: Clock
+  timers: Timers
+  log: RuntimeLog
+}
+
+/** Keeps the state of the rounds; at most `notesBytesMax`. */
+export interface RoundNotes {
+  read(): Promise<Uint8Array | undefined>
+  write(bytes: Uint8Array): Promise<void>
+}
+
+export interface RoundFigures {
+  /** Accounts asked for what they use, and blobs in use that were looked at. */
+  accounts: number
+  used: number
+  /** References read, and those of accounts that are ours. */
+  references: number
+  /** Used, and without reference. */
+  missing: number
+  /** References that no account claims. */
+  orphaned: number
+  /** Put back or removed. */
+  mended: number
+  /** Accounts that gave no answer. */
+  failed: number
+}
+
+export interface Round extends RoundFigures {
+  /** Unix ms. */
+  beganMs: number
+  /** Absent: it is not over. */
+  endedMs?: number
+  dryRun: boolean
+  /** Some of those that failed. */
+  failures: string[]
+}
+
+/** What is noted. */
+export interface RoundState {
+  version: 1
+  /** The last round that ended. */
+  last?: Round
+  /** When the last round began in which all accounts answered, and whose they were. */
+  confirmedMs?: number
+  confirmedScope?: string
+  /** The round under way. */
+  round?: Round & Progress
+}
+
+interface Progress {
+  scope: string
+  part: 'accounts' | 'references'
+  after?: string
+}
+
+/** Accounts asked before the place is noted, at most. */
+const accountsPerPage = 64
+/** References that are read in one go. */
+const referencesPerPage = 2_000
+/** Accounts asked at one time. */
+const asksAtOnce = 8
+/** References gathered by account: some 10 MiB. */
+const suspectsMax = 50_000
+/** In one question: 64 KiB. */
+const suspectsPerAsk = 1_024
+/** Of one question. An account that cannot be asked now is asked again at the end of its page. */
+const askTimeoutMs = 15_000
+const attempts = 2
+/** A round breaks off, and goes on later, when this many accounts in a row give no answer: something is down. */
+const failedInARowMax = 32
+const failuresNamed = 20
+/** Between looks whether a round is due. */
+const lookMs = 1_000
+/** Between notes of the place. */
+const noteMs = 5_000
+/** After a fault. */
+const pauseMs = 30_000
+
+export class Reconciler {
+  readonly #options: ReconcilerOptions
+  #notes: RoundState | undefined
+  #wanted = false
+  #failedInARow = 0
+  #nextAskMs = Number.NEGATIVE_INFINITY
+  #notBeforeMs = Number.NEGATIVE_INFINITY
+  #running: Promise<unknown> | undefined
+  #interrupt = new AbortController()
+  #cancelTimer: (() => void) | undefined
+  #closed = false
+  #current: Round | undefined
+
+  constructor(options: ReconcilerOptions) {
+    this.#options = options
+  }
+
+  /** Rounds from now on, behind the scenes. */
+  start(): void {
+    if (this.#closed) return
+    this.#cancelTimer = this.#options.timers.after(lookMs, () => {
+      void this.#look().finally(() => this.start())
+    })
+  }
+
+  /** A round is wanted that begins from now on. */
+  wanted(): void {
+    this.#wanted = true
+  }
+
+  /**
+   * When the last round began in which every account answered, Unix ms: references that were lost before are there again.
+   * @throws what the notes throw
+   */
+  async confirmedMs(): Promise<number | undefined> {
+    return (await this.#read()).confirmedMs
+  }
+
+  /** For status and metrics: the round under way, and the last one that ended, as far as they are known here. */
+  get rounds(): { running?: Round; last?: Round } {
+    const { last } = this.#notes ?? {}
+    return {
+      ...(this.#current === undefined ? {} : { running: this.#current }),
+      ...(last === undefined ? {} : { last }),
+    }
+  }
+
+  /**
+   * A whole round at once, as fast as the accounts answer. One that is under way is given up for it.
+   * @param options.signal ends it early: it goes on behind the scenes then, unless it is a dry run.
+   * @returns without `endedMs` when it was ended early.
+   */
+  async reconcile({ dryRun, signal }: { dryRun: boolean; signal?: AbortSignal }): Promise<Round> {
+    this.#interrupt.abort()
+    while (this.#running !== undefined) await this.#running
+    const ends = [this.#renewInterrupt(), ...(signal === undefined ? [] : [signal])]
+    const round = this.#fresh({ dryRun })
+    return this.#exclusively(() =>
+      this.#run(round, { perSecond: Number.POSITIVE_INFINITY, signal: AbortSignal.any(ends) }),
+    )
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#cancelTimer?.()
+    this.#interrupt.abort()
+    await this.#running
+  }
+
+  #renewInterrupt(): AbortSignal {
+    this.#interrupt = new AbortController()
+    if (this.#closed) this.#interrupt.abort()
+    return this.#interrupt.signal
+  }
+
+  #exclusively<T>(work: () => Promise<T>): Promise<T> {
+    const running = work()
+    const over: Promise<unknown> = running
+      .catch(() => {})
+      .finally(() => {
+        if (this.#running === over) this.#running = undefined
+      })
+    this.#running = over
+    return running
+  }
+
+  /** Never rejects. */
+  async #look(): Promise<void> {
+    const { clock, log, perSecond, leads = () => true } = this.#options
+    if (this.#closed || this.#running !== undefined || !leads()) return
+    if (clock.monotonic() < this.#notBeforeMs) return
+    const signal = this.#renewInterrupt()
+    try {
+      await this.#exclusively(async () => {
+        const round = await this.#dueRound()
+        if (round !== undefined) await this.#run(round, { perSecond, signal })
+      })
+    } catch (error) {
+      this.#notBeforeMs = clock.monotonic() + pauseMs
+      log.warn({ err: error }, 'references could not be compared with the accounts, and will be later')
+    }
+  }
+
+  async #dueRound(): Promise<(Round & Progress) | undefined> {
+    const { clock, everyMs, wantedMs } = this.#options
+    const { round, last, confirmedScope } = await this.#read()
+    if (round !== undefined && round.scope === this.#scope) return round
+    const began = last?.beganMs ?? Number.NEGATIVE_INFINITY
+    const wanted = this.#wanted || confirmedScope !== this.#scope
+    const due = clock.now() - began >= (wanted ? wantedMs : everyMs)
+    return due ? this.#fresh({ dryRun: false }) : undefined
+  }
+
+  get #scope(): string {
+    return this.#options.scope?.() ?? ''
+  }
+
+  #fresh({ dryRun }: { dryRun: boolean }): Round & Progress {
+    this.#wanted &&= dryRun
+    return {
+      scope: this.#scope,
+      part: 'accounts',
+      beganMs: this.#options.clock.now(),
+      dryRun,
+      accounts: 0,
+      used: 0,
+      references: 0,
+      missing: 0,
+      orphaned: 0,
+      mended: 0,
+      failed: 0,
+      failures: [],
+    }
+  }
+
+  async #run(round: Round & Progress, how: How): Promise<Round> {
+    this.#current = round
+    this.#failedInARow = 0
+    try {
+      if (round.part === 'accounts') {
+        if (!(await this.#askAccounts(round, how))) return reportOf(round)
+        await this.#noteConfirmed(round)
+      }
+      if (!(await this.#askReferences(round, how))) return reportOf(round)
+      const ended = { ...reportOf(round), endedMs: this.#options.clock.now() }
+      if (!round.dryRun) await this.#write({ ...(await this.#read()), last: ended, round: undefined })
+      this.#options.log.info(ended, 'references were compared with the accounts')
+      return ended
+    } finally {
+      this.#current = undefined
+    }
+  }
+
+  async #noteConfirmed(round: Round & Progress): Promise<void> {
+    round.part = 'references'
+    delete round.after
+    if (round.dryRun) return
+    const whole = round.failed === 0 && round.scope === this.#scope
+    const confirmed = whole ? { confirmedMs: round.beganMs, confirmedScope: round.scope } : {}
+    await this.#write({ ...(await this.#read()), ...confirmed, round })
+  }
+
+  // ---- the first part
+
+  /** @returns false: it was ended early. */
+  async #askAccounts(round: Round & Progress, how: How): Promise<boolean> {
+    const { listAccounts } = this.#options
+    const pages = pagesOf((after) => listAccounts(after), { after: round.after, size: accountsPerPage })
+    const noted = this.#everySoOften()
+    for await (const { items, place } of pages) {
+      await forEachAtMost(asksAtOnce, items, async ({ account }) => {
+        if (!how.signal.aborted) await this.#askAccount(account, round, how)
+      })
+      if (how.signal.aborted) return false
+      round.after = place
+      await noted(round)
+    }
+    return !how.signal.aborted
+  }
+
+  async #askAccount(account: string, round: Round, how: How): Promise<void> {
+    round.accounts++
+    for (let uses: ReconcileView['next'] = { epoch: 0, row: 0 }; uses !== undefined; ) {
+      const view = await this.#ask(account, { uses, suspects: [] }, round, how)
+      if (view === undefined) return
+      round.used += view.looked
+      round.missing += view.missing
+      round.mended += view.mended
+      uses = view.next
+    }
+  }
+
+  // ---- the second part
+
+  /** @returns false: it was ended early. */
+  async #askReferences(round: Round & Progress, how: How): Promise<boolean> {
+    const { listReferences } = this.#options
+    const pages = pagesOf((after) => listReferences(after), { after: round.after, size: referencesPerPage })
+    const suspects = new Map<string, Buffer[]>()
+    let gathered = 0
+    const noted = this.#everySoOften()
+    for await (const { items, place } of pages) {
+      await this.#pace(how)
+      for (const { key } of items) gathered += this.#gather(key, suspects, round)
+      if (how.signal.aborted) return false
+      if (gathered < suspectsMax) continue
+      await this.#askSuspects(suspects, round, how)
+      if (how.signal.aborted) return false
+      gathered = 0
+      round.after = place
+      await noted(round)
+    }
+    await this.#askSuspects(suspects, round, how)
+    return !how.signal.aborted
+  }
+
+  /** Keys `ref/<blob id>/<incarnation>/<account>`. @returns how many suspects it makes. */
+  #gather(key: string, suspects: Map<string, Buffer[]>, round: Round): number {
+    const { isOurs = () => true, log } = this.#options
+    const [, id = '', incarnation = '', account = ''] = key.split('/')
+    const name = Buffer.from(id + incarnation, 'hex')
+    if (name.length !== nameBytes || !isUuid(account)) {
+      log.warn({ key }, 'a reference names no copy or no account')
+      return 0
+    }
+    if (!isOurs(account)) return 0
+    round.references++
+    const known = suspects.get(account)
+    if (known === undefined) suspects.set(account, [name])
+    else known.push(name)
+    return 1
+  }
+
+  async #askSuspects(suspects: Map<string, Buffer[]>, round: Round, how: How): Promise<void> {
+    await forEachAtMost(asksAtOnce, suspects, async ([account, names]) => {
+      for (let at = 0; at < names.length && !how.signal.aborted; at += suspectsPerAsk) {
+        const some = names.slice(at, at + suspectsPerAsk)
+        const view = await this.#ask(account, { uses: undefined, suspects: some }, round, how)
+        if (view === undefined) return
+        round.orphaned += view.orphaned
+        round.mended += view.mended
+      }
+    })
+    suspects.clear()
+  }
+
+  // ---- one question
+
+  /** @returns undefined when there is no answer: counted, and named. */
+  async #ask(
+    account: string,
+    question: { uses: ReconcileView['next']; suspects: Buffer[] },
+    round: Round,
+    how: How,
+  ): Promise<ReconcileView | undefined> {
+    const { accounts, clock, log } = this.#options
+    let fault: unknown
+    for (let attempt = 0; attempt < attempts && !how.signal.aborted; attempt++) {
+      await this.#pace(how)
+      try {
+        const reply = await accounts.call(
+          {
+            accountId: account,
+            requestId: mintRequestId(clock.now()),
+            caller: { who: { $case: 'system', value: {} } },
+            tierNeeded: '',
+            operation: { $case: 'reconcile', value: { ...question, dryRun: round.dryRun } },
+          },
+          { timeoutMs: askTimeoutMs, signal: how.signal },
+        )
+        if (reply.result?.$case === 'reconcile') {
+          this.#failedInARow = 0
+          return reply.result.value
+        }
+        throw new Error(`the answer is ${reply.result?.$case}`)
+      } catch (error) {
+        fault = error
+      }
+    }
+    if (how.signal.aborted) return undefined
+    round.failed++
+    if (round.failures.length < failuresNamed && !round.failures.includes(account))
+      round.failures.push(account)
+    log.warn({ account, err: fault }, 'an account could not be asked for its references')
+    if (++this.#failedInARow >= failedInARowMax)
+      throw new Error(`${failedInARowMax} accounts in a row gave no answer`, { cause: fault })
+    return undefined
+  }
+
+  async #pace({ perSecond, signal }: How): Promise<void> {
+    const { clock, timers } = this.#options
+    const nowMs = clock.monotonic()
+    const atMs = Math.max(nowMs, this.#nextAskMs)
+    this.#nextAskMs = atMs + 1000 / perSecond
+    if (atMs > nowMs && !signal.aborted) await pause(timers, atMs - nowMs)
+  }
+
+  // ---- notes
+
+  #everySoOften(): (round: Round & Progress) => Promise<void> {
+    const { clock } = this.#options
+    let notedMs = clock.monotonic()
+    return async (round) => {
+      if (round.dryRun || clock.monotonic() - notedMs < noteMs) return
+      notedMs = clock.monotonic()
+      await this.#write({ ...(await this.#read()), round })
+    }
+  }
+
+  /** Of another process, perhaps: read each time. */
+  async #read(): Promise<RoundState> {
+    const bytes = await this.#options.notes.read()
+    this.#notes = (bytes && notesOf(bytes)) ?? { version: 1 }
+    return this.#notes
+  }
+
+  async #write(notes: Omit<RoundState, 'round'> & { round: (Round & Progress) | undefined }): Promise<void> {
+    const { round, ...rest } = notes
+    this.#notes = round === undefined ? rest : { ...rest, round: { ...round } }
+    await this.#options.notes.write(Buffer.from(JSON.stringify(this.#notes)))
+  }
+}
+
+interface How {
+  perSecond: number
+  signal: AbortSignal
+}
+
+const nameBytes = 64
+
+/** For people. */
+export function roundInWords({ beganMs, endedMs, ...round }: Round) {
+  return {
+    began: new Date(beganMs).toISOString(),
+    ended: endedMs === undefined ? null : new Date(endedMs).toISOString(),
+    ...round,
+  }
+}
+
+/** Notes of a version that is not known count as none: a round begins. */
+export function notesOf(bytes: Uint8Array): RoundState | undefined {
+  const notes = JSON.parse(Buffer.from(bytes).toString()) as RoundState
+  return notes.version === 1 ? notes : undefined
+}
+
+function reportOf({ part: _, after: __, scope: ___, ...round }: Round & Progress): Round {
+  return { ...round, failures: [...round.failures] }
+}
+
+/**
+ * A listing in pages, each read in one go: no listing stays open while what it told is worked on. A place that many items share ends no page.
+ */
+async function* pagesOf<Item extends { place: string }>(
+  list: (after: string | undefined) => AsyncIterable<Item>,
+  { after, size }: { after: string | undefined; size: number },
+): AsyncGenerator<{ items: Item[]; place: string }> {
+  for (let from = after; ; ) {
+    let items: Item[] = []
+    let full = false
+    for await (const item of list(from)) {
+      items.push(item)
+      if (items.length < size) continue
+      full = item.place !== from
+      if (full) break
+      yield { items, place: item.place }
+      items = []
+    }
+    const last = items.at(-1)
+    if (last !== undefined) yield { items, place: last.place }
+    if (!full) return
+    from = last?.place
+  }
+}

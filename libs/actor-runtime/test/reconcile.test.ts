@@ -1,0 +1,306 @@
+/** References against accounts: what differs is found and mended, whatever goes on meanwhile. */
+import { referenceKey } from '@holdfast/journal'
+import { IdCodec, mintRequestId } from '@holdfast/kernel'
+import type { ReconcileView } from '@holdfast/wire'
+import t, { type Test } from 'tap'
+import { Reconciler, type ReconcilerOptions, systemTimers } from '../src/index.ts'
+import { blob } from './tiny-core.ts'
+import { settled, statusOf, World } from './world.ts'
+
+const shared = { ordered: false, exclusive: false }
+const ids = new IdCodec({ contentKey: Buffer.alloc(32, 1), accountKey: Buffer.alloc(32, 2) })
+const file = (byte: number) => blob(byte)
+const nameOf = (byte: number) => Buffer.alloc(64, byte)
+
+function add(world: World, byte: number, options?: Parameters<World['ask']>[1]) {
+  const name = `f${byte}`
+  return world.ask({ $case: 'addFile', value: { name, mimetype: '', blob: file(byte) } }, options)
+}
+
+function remove(world: World, byte: number) {
+  return world.ask({ $case: 'deleteContents', value: { contentIds: [`f${byte}`] } })
+}
+
+function reconciler(world: World, options: Partial<ReconcilerOptions> = {}) {
+  let noted: Uint8Array | undefined
+  const one = new Reconciler({
+    accounts: world.client,
+    listAccounts: (after) => world.journal.accounts(after === undefined ? {} : { after }),
+    listReferences: (after) => world.lookups.walk('ref', after === undefined ? {} : { after }),
+    notes: {
+      read: async () => noted,
+      write: async (bytes) => {
+        noted = bytes
+      },
+    },
+    perSecond: 1_000_000,
+    everyMs: 3_600_000,
+    wantedMs: 1_000,
+    clock: world.clock,
+    timers: systemTimers,
+    log: { info() {}, warn: (_, message) => void world.warnings.push(message), error() {} },
+    ...options,
+  })
+  return one
+}
+
+async function ask(
+  world: World,
+  question: { uses?: boolean; suspects?: number[]; dryRun?: boolean },
+): Promise<ReconcileView> {
+  const { uses = false, suspects = [], dryRun = false } = question
+  const reply = await world.client.call(
+    {
+      accountId: world.account,
+      requestId: mintRequestId(Date.now()),
+      caller: { who: { $case: 'system', value: {} } },
+      tierNeeded: '',
+      operation: {
+        $case: 'reconcile',
+        value: {
+          dryRun,
+          uses: uses ? { epoch: 0, row: 0 } : undefined,
+          suspects: suspects.map(nameOf),
+        },
+      },
+    },
+    { timeoutMs: 10_000 },
+  )
+  if (reply.result?.$case !== 'reconcile') throw new Error(`answered ${reply.result?.$case}`)
+  return reply.result.value
+}
+
+function started(t: Test, capabilities: ConstructorParameters<typeof World>[0] = shared): World {
+  const world = new World(capabilities)
+  t.teardown(() => world.close())
+  world.host('one')
+  return world
+}
+
+const plant = (world: World, byte: number, account: string = world.account) =>
+  world.lookups.write([{ put: referenceKey(file(byte), account), value: Buffer.alloc(0) }])
+const lose = (world: World, byte: number, account: string = world.account) =>
+  world.lookups.write([{ delete: referenceKey(file(byte), account) }])
+const has = async (world: World, byte: number, account: string = world.account) =>
+  (await world.lookups.get(referenceKey(file(byte), account))) !== undefined
+
+t.test(
+  'a round puts back what is missing and removes what nobody claims; a dry run only tells',
+  async (t) => {
+    const world = started(t)
+    const other = ids.account('eu-par')
+    const nobody = ids.account('eu-par')
+    await world.create()
+    await world.create({ account: other })
+    for (const byte of [1, 2, 3, 4, 5]) await add(world, byte)
+    await add(world, 1, { account: other })
+    await lose(world, 1)
+    await lose(world, 4)
+    await lose(world, 1, other)
+    await plant(world, 9)
+    await plant(world, 2, other)
+    await plant(world, 8, nobody)
+    const before = await world.keys('ref/')
+    const round = reconciler(world)
+    const figures = { accounts: 2, used: 6, missing: 3, orphaned: 3, failed: 0 }
+    t.match(await round.reconcile({ dryRun: true }), { ...figures, references: 6, mended: 0, dryRun: true })
+    t.same(await world.keys('ref/'), before, 'a dry run changes nothing')
+    t.equal(await round.confirmedMs(), undefined)
+    const told = await round.reconcile({ dryRun: false })
+    t.match(told, { ...figures, mended: 6, dryRun: false, endedMs: Number }, 'the same is mended')
+    t.equal(await round.confirmedMs(), told.beganMs)
+    const used = [1, 2, 3, 4, 5].map((byte) => referenceKey(file(byte), world.account))
+    t.same(await world.keys('ref/'), [...used, referenceKey(file(1), other)].sort())
+    t.match(await round.reconcile({ dryRun: false }), { missing: 0, orphaned: 0, mended: 0 })
+  },
+)
+
+t.test('a stranger that is taken into use while it is looked at keeps its reference', async (t) => {
+  for (const capabilities of [shared, {}]) {
+    const world = started(t, capabilities)
+    await world.create()
+    await plant(world, 7)
+    const look = world.medium.hold('lookup.get', { target: referenceKey(file(7), world.account) })
+    const asked = ask(world, { suspects: [7] })
+    await look.reached
+    t.equal(statusOf(await add(world, 7)), 'ok')
+    look.release()
+    t.match(await asked, { mended: 0 })
+    t.ok(await has(world, 7))
+  }
+})
+
+t.test('a stranger that is taken into use while its reference is deleted gets it back first', async (t) => {
+  const world = started(t)
+  await world.create()
+  await plant(world, 7)
+  const key = referenceKey(file(7), world.account)
+  const deleting = world.medium.hold('lookup.write', { target: key })
+  const asked = ask(world, { suspects: [7] })
+  await deleting.reached
+  const added = add(world, 7)
+  await settled()
+  deleting.release()
+  t.equal(statusOf(await added), 'ok')
+  await asked
+  t.ok(await has(world, 7), 'the reference was put behind the delete')
+})
+
+t.test('a blob that is released while its missing reference comes back has none in the end', async (t) => {
+  const world = started(t)
+  await world.create()
+  await add(world, 3)
+  await lose(world, 3)
+  const look = world.medium.hold('lookup.get', { target: referenceKey(file(3), world.account) })
+  const asked = ask(world, { uses: true })
+  await look.reached
+  t.equal(statusOf(await remove(world, 3)), 'ok')
+  await settled()
+  t.same(world.released, [], 'no reference is deleted while the look goes on')
+  look.release()
+  t.match(await asked, { looked: 1, missing: 1, mended: 1 })
+  while (world.released.length === 0) await settled()
+  t.notOk(await has(world, 3))
+})
+
+t.test(
+  'a delete under way is no orphan, and what a change under way takes into use is none either',
+  async (t) => {
+    const world = started(t)
+    await world.create()
+    await add(world, 3)
+    const deleting = world.medium.hold('lookup.write', { target: referenceKey(file(3), world.account) })
+    await remove(world, 3)
+    await deleting.reached
+    t.match(await ask(world, { suspects: [3] }), { orphaned: 0, mended: 0 })
+    deleting.release()
+    while (world.released.length === 0) await settled()
+
+    const append = world.medium.hold('append')
+    const copied = add(world, 4)
+    await append.reached
+    t.ok(await has(world, 4), 'the reference is there before the change')
+    let answered = false
+    const asked = ask(world, { uses: true, suspects: [4] }).finally(() => {
+      answered = true
+    })
+    await settled()
+    t.notOk(answered, 'what was seen is not durable yet')
+    append.release()
+    t.equal(statusOf(await copied), 'ok')
+    t.match(await asked, { looked: 1, missing: 0, orphaned: 0 })
+    t.ok(await has(world, 4))
+  },
+)
+
+t.test('a release that comes to nothing leaves its reference: a look waits for what it saw', async (t) => {
+  const world = started(t)
+  world.host('two')
+  await world.create()
+  await add(world, 3)
+  const append = world.medium.hold('append')
+  const removed = remove(world, 3).catch(() => {})
+  await append.reached
+  const asked = ask(world, { suspects: [3] }).catch(() => {})
+  await settled()
+  world.hostId = 'two'
+  t.equal(statusOf(await world.folder('taken over')), 'ok')
+  t.ok(await has(world, 3))
+  append.release()
+  await Promise.all([removed, asked])
+})
+
+t.test('references of an account that was never made go, and its making is not in the way', async (t) => {
+  const world = started(t)
+  await plant(world, 5)
+  t.match(await ask(world, { suspects: [5] }), { orphaned: 1, mended: 1 })
+  t.notOk(await has(world, 5))
+  await plant(world, 5)
+  const [, made] = await Promise.all([ask(world, { suspects: [5] }), world.create()])
+  t.equal(statusOf(made), 'ok')
+  t.equal(statusOf(await add(world, 5)), 'ok')
+  t.ok(await has(world, 5))
+})
+
+t.test('an account that came for its references leaves again soon', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  const one = world.host('one', { limits: { idleMs: 3_600_000, lookedAfterMs: 0 } })
+  await world.create()
+  await plant(world, 5, ids.account('eu-par'))
+  await reconciler(world).reconcile({ dryRun: false })
+  while (one.activeAccounts > 1) await new Promise((resolve) => setTimeout(resolve, 50))
+  t.equal(one.activeAccounts, 1, 'the one that was used stays')
+})
+
+t.test('a round goes on where it was ended, and another process goes on with it', async (t) => {
+  const world = started(t)
+  const accounts = Array.from({ length: 200 }, () => ids.account('eu-par') as string).sort()
+  for (const account of accounts) {
+    await world.create({ account })
+    await add(world, 1, { account })
+    await lose(world, 1, account)
+  }
+  let noted: Uint8Array | undefined
+  const notes = {
+    read: async () => noted,
+    write: async (bytes: Uint8Array) => {
+      noted = bytes
+    },
+  }
+  // Each look at the clock takes so long that every place is noted.
+  let ms = 0
+  const clock = { now: () => world.clock.now(), monotonic: () => (ms += 10_000) }
+  const end = new AbortController()
+  let asked = 0
+  const accountsOf = (count: number) => ({
+    call: (...question: Parameters<typeof world.client.call>) => {
+      if (++asked === count) end.abort()
+      return world.client.call(...question)
+    },
+  })
+  const first = reconciler(world, { notes, clock, accounts: accountsOf(150) })
+  const ended = await first.reconcile({ dryRun: false, signal: end.signal })
+  t.equal(ended.endedMs, undefined)
+  t.equal(await first.confirmedMs(), undefined)
+  const before = asked
+  const second = reconciler(world, { notes, accounts: accountsOf(-1) })
+  t.teardown(() => second.close())
+  second.start()
+  while (second.rounds.last === undefined) await new Promise((resolve) => setTimeout(resolve, 20))
+  t.match(second.rounds.last, { beganMs: ended.beganMs, failed: 0 })
+  t.equal((await world.keys('ref/')).length, 200)
+  t.ok(asked - before < 400, 'those of the first pages were not asked for their uses again')
+  t.equal(await second.confirmedMs(), ended.beganMs)
+})
+
+t.test('a round in which an account gave no answer confirms nothing and names it', async (t) => {
+  const world = started(t)
+  await world.create()
+  await add(world, 1)
+  const accounts = {
+    call: () => Promise.reject(new Error('no answer')),
+  }
+  const round = reconciler(world, { accounts })
+  const told = await round.reconcile({ dryRun: false })
+  t.match(told, { failed: 2, failures: [world.account], mended: 0, endedMs: Number })
+  t.equal(await round.confirmedMs(), undefined)
+  t.ok(world.warnings.includes('an account could not be asked for its references'))
+})
+
+t.test('a round begins when it is due, or earlier when one is wanted; nobody else makes one', async (t) => {
+  const world = started(t)
+  await world.create()
+  let leads = false
+  const round = reconciler(world, { leads: () => leads, everyMs: 3_600_000, wantedMs: 0 })
+  t.teardown(() => round.close())
+  round.start()
+  await new Promise((resolve) => setTimeout(resolve, 1_500))
+  t.equal(round.rounds.last, undefined)
+  leads = true
+  while (round.rounds.last === undefined) await new Promise((resolve) => setTimeout(resolve, 20))
+  const { beganMs } = round.rounds.last
+  round.wanted()
+  while (round.rounds.last?.beganMs === beganMs) await new Promise((resolve) => setTimeout(resolve, 20))
+  t.pass()
+})

@@ -1,0 +1,37 @@
+import type { Clock } from '@holdfast/kernel'
+import { Gauge, type Registry } from 'prom-client'
+
+const figures = ['accounts', 'used', 'references', 'missing', 'orphaned', 'mended', 'failed'] as const
+
+/** The last round that compared references with accounts, as far as this process knows it. */
+export interface Rounds {
+  last?: { beganMs: number } & Record<(typeof figures)[number], number>
+}
+
+/** Read when somebody asks. Nothing is shown before a round has ended. */
+export function reconcileMetrics(
+  registry: Registry,
+  { rounds, clock }: { rounds: () => Rounds; clock: Clock },
+): void {
+  new Gauge({
+    name: 'holdfast_reconcile_last',
+    help: 'What the last comparison of references with accounts counted. Missing and orphaned should be 0; accounts that failed hold up collecting.',
+    labelNames: ['figure'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      const { last } = rounds()
+      if (last !== undefined) for (const figure of figures) this.set({ figure }, last[figure])
+    },
+  })
+  new Gauge({
+    name: 'holdfast_reconcile_age_seconds',
+    help: 'Since the last such comparison that ended began.',
+    registers: [registry],
+    collect() {
+      this.reset()
+      const { last } = rounds()
+      if (last !== undefined) this.set(Math.max(0, clock.now() - last.beganMs) / 1000)
+    },
+  })
+}

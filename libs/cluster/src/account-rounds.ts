@@ -1,0 +1,115 @@
+/**
+ * The rounds in which all accounts are asked for their references, over all regions.
+ *
+ * In each region the first of its actor hosts makes the rounds, of all accounts that the region serves. What they came to is a
+ * row `reconcile/<region>` that reaches the other regions by replication. It says whose accounts they were, by birth region and term: so a round that ended
+ * before homes moved does not count for those that moved.
+ *
+ * Clocks of members differ by little; a round counts as having begun by that much earlier.
+ */
+import { notesOf, type RoundState } from '@holdfast/actor-runtime'
+import type { JournalAccounts, LookupStore } from '@holdfast/journal'
+import type { Clock, RegionCode } from '@holdfast/kernel'
+import type { RegionMap } from './region-map.ts'
+
+export interface AccountRoundsOptions {
+  regions: readonly RegionCode[]
+  map: Pick<RegionMap, 'homeOf' | 'keepersOf'>
+  lookups: Pick<LookupStore, 'get'>
+  clock: Clock
+}
+
+/** More than clocks of members may differ. */
+const skewMs = 5_000
+/** What was read is good for so long. */
+const freshMs = 10_000
+
+export class AccountRounds {
+  readonly #options: AccountRoundsOptions
+  /** By serving region. */
+  #states = new Map<RegionCode, RoundState>()
+  #readMs = Number.NEGATIVE_INFINITY
+
+  constructor(options: AccountRoundsOptions) {
+    this.#options = options
+  }
+
+  /**
+   * When the earliest of the last rounds of all regions began, Unix ms; undefined while one is missing.
+   * @throws JournalFault
+   */
+  async confirmedMs(): Promise<number | undefined> {
+    await this.#refresh()
+    let earliest = Number.POSITIVE_INFINITY
+    for (const birth of this.#options.regions) {
+      const confirmedMs = this.#confirmedMs(birth)
+      if (confirmedMs === undefined) return undefined
+      earliest = Math.min(earliest, confirmedMs)
+    }
+    return earliest - skewMs
+  }
+
+  /**
+   * Whether no account is served in the region any more, and every account that ever was has its references elsewhere: by
+   * what was read last.
+   */
+  outlives(region: RegionCode): boolean {
+    const { regions, map } = this.#options
+    return regions.every((birth) => {
+      if (map.homeOf(birth).serving === region) return false
+      return !map.keepersOf(birth).includes(region) || this.#confirmedMs(birth) !== undefined
+    })
+  }
+
+  /** Of the accounts born there, as they are served now. */
+  #confirmedMs(birth: RegionCode): number | undefined {
+    const { map } = this.#options
+    const { confirmedMs, confirmedScope = '' } = this.#states.get(map.homeOf(birth).serving) ?? {}
+    return confirmedScope.split(' ').includes(scopeWord(map, birth)) ? confirmedMs : undefined
+  }
+
+  async #refresh(): Promise<void> {
+    const { regions, lookups, clock } = this.#options
+    if (clock.monotonic() - this.#readMs < freshMs) return
+    const states = new Map<RegionCode, RoundState>()
+    for (const region of regions) {
+      const row = await lookups.get(roundsKey(region))
+      const state = row && notesOf(row)
+      if (state !== undefined) states.set(region, state)
+    }
+    this.#states = states
+    this.#readMs = clock.monotonic()
+  }
+}
+
+export function roundsKey(region: RegionCode): string {
+  return `reconcile/${region}`
+}
+
+/** Whose accounts a region serves: birth regions with the terms of their homes. */
+export function scopeOf(
+  region: RegionCode,
+  { regions, map }: { regions: readonly RegionCode[]; map: Pick<RegionMap, 'homeOf'> },
+): string {
+  const served = regions.filter((birth) => map.homeOf(birth).serving === region)
+  return served.map((birth) => scopeWord(map, birth)).join(' ')
+}
+
+function scopeWord(map: Pick<RegionMap, 'homeOf'>, birth: RegionCode): string {
+  return `${birth}:${map.homeOf(birth).term}`
+}
+
+/** The accounts of several birth regions, one region after the other. A place names the region it is in. */
+export async function* accountsOf(
+  journals: ReadonlyMap<RegionCode, JournalAccounts>,
+  after: string | undefined,
+): AsyncGenerator<{ account: string; place: string }> {
+  const [from, behind] = after?.split(' ') ?? []
+  const births = [...journals.keys()].sort()
+  for (const birth of births) {
+    if (from !== undefined && birth < from) continue
+    const start = birth === from && behind !== undefined ? { after: behind } : {}
+    for await (const { account, place } of journals.get(birth)?.accounts(start) ?? [])
+      yield { account, place: `${birth} ${place}` }
+  }
+}

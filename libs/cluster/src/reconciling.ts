@@ -1,0 +1,119 @@
+/** Comparing references with accounts in a cluster: each region's first actor host does it, for the accounts that the region serves. */
+import { Reconciler, type Round, roundInWords, systemTimers } from '@holdfast/actor-runtime'
+import { Fault, type RegionCode } from '@holdfast/kernel'
+import { roundsKey, scopeOf } from './account-rounds.ts'
+import type { ClusterPart } from './join-cluster.ts'
+
+/** A long round goes on behind the scenes when its asker has waited for so long. */
+const reconcileMs = 9 * 60_000
+const answerMs = reconcileMs + 20_000
+
+const wantedSubject = 'reconcile.wanted'
+
+function subjectOf(host: string): string {
+  return `reconcile.${host}`
+}
+
+export class ReconcileFault extends Fault {
+  override readonly name = 'ReconcileFault'
+  readonly code = 'RECONCILE'
+  readonly category = 'unavailable'
+}
+
+/** For an actor host: makes the rounds of its region while it is the first of its hosts, and lets itself be asked for one. */
+export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler; close(): Promise<void> } {
+  const { accounts, bus, clock, config, keyring, lookups, regions } = cluster
+  const { nodeName, region } = config
+  const log = cluster.log.child({ part: 'reconciler' })
+  const map = regions
+  const reconciler = new Reconciler({
+    accounts,
+    listAccounts: (after) => cluster.listAccounts(after),
+    listReferences: (after) => cluster.listReferences(after),
+    isOurs: (account) => servedBy(cluster, account, keyring.ids) === region,
+    scope: () => scopeOf(region, { regions: config.regions, map }),
+    notes: {
+      read: () => lookups.get(roundsKey(region)),
+      write: (value) => lookups.write([{ put: roundsKey(region), value }]),
+    },
+    leads: () => leaderOf(cluster, region) === nodeName,
+    ...config.reconcile,
+    clock,
+    timers: systemTimers,
+    log,
+  })
+  reconciler.start()
+  const wanted = bus.subscribe(wantedSubject, () => reconciler.wanted())
+  const served = bus.serve(subjectOf(nodeName), async (message) => {
+    try {
+      const { dryRun } = JSON.parse(Buffer.from(message).toString()) as { dryRun: boolean }
+      const round = await reconciler.reconcile({ dryRun, signal: AbortSignal.timeout(reconcileMs) })
+      return told({ round })
+    } catch (error) {
+      log.warn({ err: error }, 'references could not be compared with the accounts')
+      return told({ fault: (error as Error).message })
+    }
+  })
+  return {
+    reconciler,
+    async close() {
+      wanted.close()
+      served.close()
+      await reconciler.close()
+    },
+  }
+}
+
+/** Told to those who make the rounds. A word that is lost is said again by the next pass. */
+export function wantRound({ bus }: Pick<ClusterPart, 'bus'>): void {
+  bus.publish(wantedSubject, new Uint8Array())
+}
+
+/**
+ * A round in every region that serves accounts: each region's, and the sums.
+ * @throws ReconcileFault when a region could not do it; the others may have.
+ */
+export async function reconcileEverywhere(
+  cluster: ClusterPart,
+  { dryRun }: { dryRun: boolean },
+): Promise<object> {
+  const { bus, config, regions } = cluster
+  const serving = [...new Set(config.regions.map((birth) => regions.homeOf(birth).serving))]
+  const each = await Promise.all(
+    serving.map(async (region): Promise<[RegionCode, Round]> => {
+      const host = leaderOf(cluster, region)
+      if (host === undefined) throw new ReconcileFault(`${region} has no actor host that is ready`)
+      const question = Buffer.from(JSON.stringify({ dryRun }))
+      const answer = await bus.request(subjectOf(host), question, { timeoutMs: answerMs })
+      const { round, fault } = JSON.parse(Buffer.from(answer).toString()) as { round?: Round; fault?: string }
+      if (round === undefined) throw new ReconcileFault(`${region}: ${fault}`)
+      return [region, round]
+    }),
+  )
+  const sums: Record<string, number> = {}
+  for (const [, { beganMs: _, endedMs: __, ...figures }] of each)
+    for (const [name, value] of Object.entries(figures))
+      if (typeof value === 'number') sums[name] = (sums[name] ?? 0) + value
+  return {
+    dryRun,
+    ...sums,
+    regions: Object.fromEntries(each.map(([code, round]) => [code, roundInWords(round)])),
+  }
+}
+
+/** The first that is ready, by name: by everybody's own view. Two for a moment do the same work twice, and no harm. */
+function leaderOf({ membership }: ClusterPart, region: RegionCode): string | undefined {
+  return membership
+    .beats()
+    .filter((beat) => beat.region === region && beat.roles.includes('actor-host') && beat.ready)
+    .map(({ id }) => id)
+    .sort()[0]
+}
+
+function servedBy({ regions }: ClusterPart, account: string, ids: ClusterPart['keyring']['ids']): RegionCode {
+  return regions.homeOf(ids.birthRegion(account as Parameters<typeof ids.birthRegion>[0])).serving
+}
+
+function told(value: { round: Round } | { fault: string }): Uint8Array {
+  return Buffer.from(JSON.stringify(value))
+}
