@@ -5,6 +5,9 @@ import type { Clock } from '@holdfast/kernel'
 import { type Config, StartFault } from '@holdfast/process'
 import type { Logger } from 'pino'
 
+/** What frontends, and nodes that fetch copies, ask for: none pins for longer. Their pins are lost when this process ends. */
+const longestPinMs = 10 * 60_000
+
 /** @throws StartFault DATA_LOCKED, DATA_UNUSABLE */
 export async function openNodeStore({
   path,
@@ -25,6 +28,7 @@ export async function openNodeStore({
     return await ChunkStore.open({
       path,
       ...bounds,
+      pinnedAtFirstMs: longestPinMs,
       ...(reserveBytes === undefined ? {} : { lowWaterBytes: reserveBytes }),
       clock,
       log: log.child({ part: 'blobs' }),

@@ -262,7 +262,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       log,
       retentionMs: options.tombstoneRetentionMs ?? tombstoneRetentionMsDefault,
     })
-    this.#pins = new Pins(this.#clock)
+    this.#pins = new Pins(this.#clock, { allForMs: options.pinnedAtFirstMs ?? 0 })
     const seal = new HeaderSeal(facts.secret)
     this.#writerParts = {
       extents: this.#extents,

@@ -58,6 +58,11 @@ export interface ChunkStoreOptions {
   direct?: boolean
   /** How long deletions and the replication log are remembered. Default 7 days. */
   tombstoneRetentionMs?: number
+  /**
+   * How long every copy counts as pinned after the start: as long as the longest pin, where those
+   * who pin outlive this process. Default 0: they do not.
+   */
+  pinnedAtFirstMs?: number
   log?: Log
   clock?: Clock
 }

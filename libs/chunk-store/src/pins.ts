@@ -1,6 +1,7 @@
 /**
- * Copies that must not be deleted for a while. Kept in memory: a pin bridges the time between a commit and its reference, and
- * whoever was in that time when the process died has lost his upload's answer too.
+ * Copies that must not be deleted for a while: a pin bridges the time between a commit and its reference. Pins are kept in memory. Where uploads
+ * are taken by the process that has the store they die together. Where other processes take them, they go on while this one starts again: there every
+ * copy counts as pinned for as long as the longest pin after a start.
  *
  * Every commit leaves a pin for minutes, so at thousands of uploads a second there are a million of them: they lie in an open-addressed
  * table of numbers, 24 bytes a place. A copy is known by 64 bits of its blob id and incarnation; should two ever share them, one is kept a
@@ -15,14 +16,17 @@ const fillMax = 0.6
 
 export class Pins {
   readonly #clock: Clock
+  readonly #allUntilMs: number
   /** Two words a place. */
   #names = new Uint32Array(2 * placesMin)
   /** Monotonic milliseconds; 0: the place was never used. */
   #ends = new Float64Array(placesMin)
   #used = 0
 
-  constructor(clock: Clock) {
+  /** @param allForMs how long every copy counts as pinned from now on; default 0 */
+  constructor(clock: Clock, { allForMs = 0 }: { allForMs?: number } = {}) {
     this.#clock = clock
+    this.#allUntilMs = allForMs === 0 ? Number.NEGATIVE_INFINITY : clock.monotonic() + allForMs
   }
 
   extend(id: Uint8Array, incarnation: Uint8Array, ttlMs: number): void {
@@ -32,8 +36,10 @@ export class Pins {
   }
 
   holds(id: Uint8Array, incarnation: Uint8Array): boolean {
+    const nowMs = this.#clock.monotonic()
+    if (nowMs < this.#allUntilMs) return true
     const place = this.#placeOf(word(id, incarnation, 0), word(id, incarnation, 4))
-    return (this.#ends[place] as number) > this.#clock.monotonic()
+    return (this.#ends[place] as number) > nowMs
   }
 
   drop(id: Uint8Array, incarnation: Uint8Array): void {

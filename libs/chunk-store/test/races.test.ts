@@ -1,9 +1,12 @@
 /** Pins, deletions, uploads of the same content, and compaction: each race in its order, as the disk is told when to go on. */
 import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { get, put } from '@holdfast/blob-store/testing'
 import t, { type Test as Tap } from 'tap'
-import type { ChunkStore } from '../src/index.ts'
-import { openOn } from './support/crash-history.ts'
+import { ChunkStore } from '../src/index.ts'
+import { openOn, realOptions } from './support/crash-history.ts'
 import { CrashMachine, seeded } from './support/crash-machine.ts'
 
 const MiB = 1024 * 1024
@@ -39,6 +42,23 @@ async function isPending(promise: Promise<unknown>): Promise<boolean> {
   await settled()
   return (await Promise.race([promise, Promise.resolve('pending')])) === 'pending'
 }
+
+t.test('a store whose uploaders outlive it pins every copy for a while after each start', async (t) => {
+  const time = { ms: 1_000 }
+  const clock = { now: () => time.ms, monotonic: () => time.ms }
+  const path = mkdtempSync(join(tmpdir(), 'holdfast-pins-'))
+  t.teardown(() => rmSync(path, { recursive: true, force: true }))
+  const open = () => ChunkStore.open({ path, ...realOptions, clock, pinnedAtFirstMs: 600_000 })
+  const first = await open()
+  const copy = await put(first, randomBytes(100), { pinMs: 600_000 })
+  await first.close()
+  const second = await open()
+  t.teardown(() => second.close())
+  time.ms += 599_999
+  t.equal(await second.delete(copy), 'pinned')
+  time.ms += 1
+  t.equal(await second.delete(copy), 'deleted')
+})
 
 t.test(
   'a pin that comes while the deletion is on its way is refused; one before it refuses the deletion',
