@@ -115,6 +115,7 @@ export class StorageRole {
       controlPort: this.#ports.control,
       bytesPort: this.#ports.bytes,
     })
+    cluster.readiness.addVital('store', () => this.#store.failing)
     storeMetrics(cluster.metrics, this.#store)
     replicationMetrics(cluster.metrics, this.#running.replicator)
     scrubMetrics(cluster.metrics, { scrubber: this.#running.scrubber, store: this.#store })
@@ -137,10 +138,21 @@ export class StorageRole {
       looked()
     }
     await look()
-    this.#looking = setInterval(
-      () => void look().catch((error: unknown) => log.warn({ err: error }, 'the store does not answer')),
-      lookMs,
-    )
+    let isLooking = false
+    const lookAgain = async () => {
+      if (isLooking) return
+      isLooking = true
+      try {
+        await look()
+      } catch (error) {
+        log.warn({ err: error }, 'the store does not answer')
+        this.#ailment = `the store does not answer: ${(error as Error).message}`
+        looked()
+      } finally {
+        isLooking = false
+      }
+    }
+    this.#looking = setInterval(() => void lookAgain(), lookMs)
     node.start()
   }
 

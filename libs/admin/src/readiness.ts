@@ -23,7 +23,7 @@ export type VitalPart = () => Failing | undefined
 
 export class Readiness {
   readonly #checks: ReadonlyMap<string, Check>
-  readonly #vital: Record<string, VitalPart>
+  readonly #vital: Map<string, VitalPart>
   readonly #clock: Clock
   phase: Phase = 'starting'
 
@@ -36,13 +36,18 @@ export class Readiness {
     { vital = {}, clock = systemClock }: { vital?: Record<string, VitalPart>; clock?: Clock } = {},
   ) {
     this.#checks = new Map(Object.entries(checks))
-    this.#vital = vital
+    this.#vital = new Map(Object.entries(vital))
     this.#clock = clock
+  }
+
+  /** Adds a vital part that is opened after this was made, such as the store of a cluster's node. */
+  addVital(name: string, part: VitalPart): void {
+    this.#vital.set(name, part)
   }
 
   /** Why only a restart can help; undefined while the process is alive. */
   get hopeless(): string | undefined {
-    for (const [name, failing] of Object.entries(this.#vital)) {
+    for (const [name, failing] of this.#vital) {
       const { reason, sinceMs } = failing() ?? {}
       if (sinceMs !== undefined && this.#clock.monotonic() - sinceMs >= hopelessMs)
         return `${name} fails since ${hopelessMs / 1000} s or more: ${reason}`
