@@ -19,7 +19,9 @@ import {
   type PlacedStage,
   type Placement,
   type Pulled,
+  type PutOptions,
   type SealedContent,
+  type SmallBlob,
   type StageOptions,
   type StorageNode,
 } from '@holdfast/blob-store'
@@ -398,6 +400,11 @@ class RemoteNode implements StorageNode {
   async stage(options?: StageOptions): Promise<PlacedStage> {
     const stage = await this.#call('stage', (node) => node.stage(options))
     return new RemoteStage(stage, (what, work) => this.#call(what, work))
+  }
+
+  put(blob: SmallBlob, options: PutOptions): Promise<BlobFacts> {
+    const bytes = Buffer.from(blob.bytes)
+    return this.#call('put', (node) => node.put({ ...blob, bytes }, options))
   }
 
   pin(blob: BlobName, options: { ttlMs: number; placement?: Placement }): Promise<boolean> {

@@ -2,17 +2,19 @@
  * The bytes, by HTTP/1.1:
  *
  *   PUT /stages/<upload id>             body: the blob, proven in the trailer; answers `{id, size, crc32}` of what has come
+ *   PUT /blobs/<id>/<upload id>?<terms> body: a small blob, which its name proves; answers the facts of the copy
  *   GET /blobs/<id>/<incarnation>       with `Range: bytes=a-b`; the trailers say how it ended
  *
  * A body that fails on its way ends with the trailer `holdfast-fault`, so that "corrupt" does not look like "gone"; the trailer
  * `holdfast-crc32` is over the bytes sent. The reader counts and checks both: a short body never passes for a whole one.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { BlobFault, type BlobName, giveBack } from '@holdfast/blob-store'
+import { type BlobFacts, BlobFault, type BlobName, giveBack, smallBlobBytesMax } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
 import { type ClusterSecret, sentContent } from './cluster-secret.ts'
 import { faultKey, faultOf, httpStatusOfFault } from './faults.ts'
 import type { OpenStages } from './open-stages.ts'
+import { putAnswerOf, putTermsOf } from './put-terms.ts'
 import type { ServedStore } from './serve-blob-store.ts'
 
 export const crcKey = 'holdfast-crc32'
@@ -21,11 +23,18 @@ export const proofKey = 'holdfast-proof'
 const readerIdleMs = 120_000
 /** How long the body of a refused upload is read and thrown away. */
 const refusedBodyMs = 1_000
+/** Of small blobs on their way in, all peers together; past it they are refused as unavailable. */
+const smallBytesMax = 64 * 1024 * 1024
+/** The body of a small blob is with its sender: one that says nothing for so long is given up. */
+const smallBodyMs = 15_000
 
 export class ByteRoutes {
   readonly #store: ServedStore
   readonly #stages: OpenStages
   readonly #secret: ClusterSecret
+  /** Under way, by upload id: who asks again shares the answer. */
+  readonly #puts = new Map<string, Promise<BlobFacts>>()
+  #smallBytes = 0
 
   constructor(parts: { store: ServedStore; stages: OpenStages; secret: ClusterSecret }) {
     this.#store = parts.store
@@ -43,12 +52,14 @@ export class ByteRoutes {
         return
       }
       const [, stage] = /^\/stages\/([0-9a-f]{32})$/.exec(path) ?? []
-      const [, id, incarnation] = /^\/blobs\/([0-9a-f]{96})\/([0-9a-f]{32})$/.exec(path) ?? []
+      const [, id, incarnation, terms] =
+        /^\/blobs\/([0-9a-f]{96})\/([0-9a-f]{32})(?:\?(.*))?$/.exec(path) ?? []
       if (method === 'PUT' && stage !== undefined)
         await this.#receive(Buffer.from(stage, 'hex'), request, response)
-      else if (method === 'GET' && id !== undefined && incarnation !== undefined) {
+      else if (id !== undefined && incarnation !== undefined && (method === 'GET' || method === 'PUT')) {
         const blob = { id: Buffer.from(id, 'hex'), incarnation: Buffer.from(incarnation, 'hex') }
-        await this.#send(blob, request, response)
+        if (method === 'GET') await this.#send(blob, request, response)
+        else await this.#put(blob, terms, request, response)
       } else response.writeHead(404, { connection: 'close' }).end()
     } catch (error) {
       refuse(request, response, error)
@@ -84,6 +95,34 @@ export class ByteRoutes {
     signal.removeEventListener('abort', cut)
   }
 
+  async #put(
+    { id, incarnation }: BlobName,
+    terms: string | undefined,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
+    const options = { ...putTermsOf(terms), uploadId: incarnation }
+    const length = Number(request.headers['content-length'])
+    if (!(length <= smallBlobBytesMax))
+      throw new BlobFault('INVALID', `a small blob of ${request.headers['content-length']} bytes`)
+    if (this.#smallBytes + length > smallBytesMax)
+      throw new BlobFault('UNAVAILABLE', `${this.#smallBytes} bytes of small blobs are on their way already`)
+    this.#smallBytes += length
+    try {
+      const bytes = await bodyOf(request, length)
+      const key = Buffer.from(incarnation).toString('hex')
+      let put = this.#puts.get(key)
+      if (put === undefined) {
+        put = this.#store.put({ id, bytes }, options).finally(() => this.#puts.delete(key))
+        this.#puts.set(key, put)
+      }
+      response.setHeader('content-type', 'application/json')
+      response.end(putAnswerOf(await put))
+    } finally {
+      this.#smallBytes -= length
+    }
+  }
+
   async #send(blob: BlobName, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const facts = await this.#store.stat(blob)
     if (facts === undefined) throw new BlobFault('NOT_FOUND', 'no such copy is here')
@@ -114,6 +153,21 @@ export class ByteRoutes {
     }
     response.end()
   }
+}
+
+/** All of the body; the HTTP parser holds it to its length. */
+async function bodyOf(request: IncomingMessage, length: number): Promise<Buffer> {
+  request.setTimeout(smallBodyMs, () => request.destroy())
+  const body = Buffer.allocUnsafeSlow(length)
+  let at = 0
+  const pieces: AsyncIterable<Buffer> = request.iterator({ destroyOnReturn: false })
+  for await (const piece of pieces) {
+    at += piece.copy(body, at)
+    giveBack(piece)
+  }
+  if (at !== length) throw new BlobFault('CANCELLED', `${at} of ${length} bytes of a small blob came`)
+  request.setTimeout(0)
+  return body
 }
 
 /** Resolves when the socket has the bytes: they are ours only until the next ones are asked for. */

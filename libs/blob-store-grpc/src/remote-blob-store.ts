@@ -11,8 +11,11 @@ import {
   type PlacedStage,
   type Placement,
   type Pulled,
+  type PutOptions,
+  type SmallBlob,
   type StageOptions,
   type StorageNode,
+  smallBlobBytesMax,
 } from '@holdfast/blob-store'
 import { type Clock, systemClock } from '@holdfast/kernel'
 import { type PullResponse, StorageServiceClient, StorageServiceService } from '@holdfast/wire/storage'
@@ -21,6 +24,7 @@ import { factsOf, messageOf, nameOf } from './copies.ts'
 import { faultOfCall } from './faults.ts'
 import { proveCall } from './proven-calls.ts'
 import { readBytes } from './remote-bytes.ts'
+import { putBytes } from './remote-puts.ts'
 import { RemoteStage } from './remote-stage.ts'
 
 export interface RemoteBlobStoreOptions {
@@ -127,6 +131,23 @@ export class RemoteBlobStore implements StorageNode {
     })
     this.#stages.add(stage)
     return stage
+  }
+
+  /** A put whose answer was lost is asked for again: it is idempotent by upload id. */
+  async put(blob: SmallBlob, options: PutOptions): Promise<BlobFacts> {
+    this.#assertOpen()
+    if (blob.bytes.length > smallBlobBytesMax)
+      throw new BlobFault('INVALID', `a small blob of ${blob.bytes.length} bytes`)
+    return this.#untilKnown((timeoutMs) =>
+      putBytes(blob, options, {
+        node: this.#options.node,
+        url: this.#options.bytes,
+        agent: this.#agent,
+        secret: this.#secret,
+        timeoutMs,
+        beginStream: (end) => this.#beginStream(end),
+      }),
+    )
   }
 
   async committed(uploadId: Uint8Array): Promise<BlobFacts | undefined> {
@@ -292,11 +313,15 @@ export class RemoteBlobStore implements StorageNode {
     noDedup: boolean
     createdMs: number | undefined
   }) {
+    return this.#untilKnown((timeoutMs) => this.#call('commit', request, { timeoutMs, changes: true }))
+  }
+
+  /** Tries again while the outcome is unknown. */
+  async #untilKnown<T>(attempt: (timeoutMs: number) => Promise<T>): Promise<T> {
     const until = this.#options.clock.monotonic() + this.#options.commitTimeoutMs
     for (let left = commitAttempts; ; left--) {
-      const timeoutMs = until - this.#options.clock.monotonic()
       try {
-        return await this.#call('commit', request, { timeoutMs, changes: true })
+        return await attempt(until - this.#options.clock.monotonic())
       } catch (error) {
         const lost = error instanceof BlobFault && error.code === 'UNKNOWN'
         if (!lost || left <= 1 || until - this.#options.clock.monotonic() <= 0) throw error

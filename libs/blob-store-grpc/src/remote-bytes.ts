@@ -89,12 +89,27 @@ export async function* readBytes(
   }
 }
 
-function responseTo(request: ReturnType<typeof httpRequest>): Promise<IncomingMessage> {
+export function responseTo(
+  request: ReturnType<typeof httpRequest>,
+  body?: Uint8Array,
+): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     request.once('response', resolve)
     request.on('error', reject)
-    request.end()
+    request.end(body)
   })
+}
+
+/** More than any answer in JSON has. */
+const answerBytesMax = 4096
+
+export async function textOf(response: IncomingMessage): Promise<string> {
+  let text = ''
+  for await (const bytes of response as AsyncIterable<Buffer>) {
+    text += bytes.toString('utf8')
+    if (text.length > answerBytesMax) throw new BlobFault('UNAVAILABLE', 'the answer has no end')
+  }
+  return text
 }
 
 /** The longest explanation that is read. */

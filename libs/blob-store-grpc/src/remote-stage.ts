@@ -11,7 +11,7 @@ import {
 import { crc32 } from '@node-rs/crc32'
 import { proofKey } from './byte-routes.ts'
 import { sentContent } from './cluster-secret.ts'
-import { type ByteLine, refusalOf } from './remote-bytes.ts'
+import { type ByteLine, refusalOf, textOf } from './remote-bytes.ts'
 
 export interface RemoteStageParts extends ByteLine {
   /** From the last byte to the answer of what has come, ms. */
@@ -192,18 +192,6 @@ function faultOfLine(node: string, error: Error): BlobFault {
   return error instanceof BlobFault
     ? error
     : new BlobFault('UNAVAILABLE', `${node}: ${error.message}`, { cause: error })
-}
-
-/** More than any answer to a PUT has. */
-const answerBytesMax = 4096
-
-async function textOf(response: IncomingMessage): Promise<string> {
-  let text = ''
-  for await (const bytes of response as AsyncIterable<Buffer>) {
-    text += bytes.toString('utf8')
-    if (text.length > answerBytesMax) throw new BlobFault('UNAVAILABLE', 'the answer has no end')
-  }
-  return text
 }
 
 function sealedOf(answer: unknown): SealedContent {

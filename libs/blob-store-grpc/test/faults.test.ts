@@ -3,9 +3,16 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
 import { type ClientHttp2Session, connect as connectHttp2, type IncomingHttpHeaders } from 'node:http2'
-import { connect, createServer, type Socket } from 'node:net'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { Client, credentials, Metadata, status } from '@grpc/grpc-js'
-import { type BlobFacts, BlobFault, type BlobName, MemoryBlobStore } from '@holdfast/blob-store'
+import {
+  type BlobFacts,
+  BlobFault,
+  type BlobName,
+  digestOf,
+  MemoryBlobStore,
+  smallBlobBytesMax,
+} from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import { systemClock } from '@holdfast/kernel'
 import { StorageServiceService } from '@holdfast/wire/storage'
@@ -13,12 +20,21 @@ import t, { type Test } from 'tap'
 import { ClusterSecret } from '../src/cluster-secret.ts'
 import { RemoteBlobStore, type ServedStore, serveBlobStore } from '../src/index.ts'
 import { proveCall } from '../src/proven-calls.ts'
+import { putPath } from '../src/put-terms.ts'
 
 const secret = 'a secret of this test'
 const MiB = 1024 * 1024
 const pinned = { pinMs: 60_000 }
 const asItIs = (message: Buffer) => message
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
+
+function smallBlob(bytes = randomBytes(700)) {
+  return { id: digestOf(bytes).id, bytes }
+}
+
+function terms() {
+  return { uploadId: randomBytes(16), placement: { group: 5, version: 1 }, pinMs: 60_000 }
+}
 
 async function served(t: Test, store: ServedStore, options: Partial<{ progressTimeoutMs: number }> = {}) {
   const server = await serveBlobStore(store, { secret })
@@ -38,6 +54,7 @@ t.test('who does not know the secret gets nothing, by neither way', async (t) =>
   t.teardown(() => stranger.close())
   await t.rejects(stranger.stat(facts), { code: 'INVALID' })
   await t.rejects(stranger.stage(), { code: 'INVALID' })
+  await t.rejects(stranger.put(smallBlob(), terms()), { code: 'INVALID' })
   await t.rejects(get(stranger, facts, 0, 7), { code: 'INVALID' })
   await t.rejects(
     async () => {
@@ -256,6 +273,8 @@ t.test(
       mute.close()
     })
     await t.rejects(lost.delete(facts), { code: 'UNKNOWN', category: 'unknown' })
+    await t.rejects(lost.put(smallBlob(), terms()), { code: 'UNKNOWN' })
+    await t.rejects(remote.put(smallBlob(), terms()), { code: 'UNAVAILABLE' })
     await t.rejects(get(lost, facts, 0, 1), { code: 'UNAVAILABLE' })
   },
 )
@@ -291,6 +310,95 @@ t.test('a commit whose answer was lost is asked for again and has one effect', a
     (error) => t.equal(error.code, 'INVALID'),
   )
   await stranger.abort()
+})
+
+t.test(
+  'a small blob whose answer was lost is sent again, shares the first try, and has one effect',
+  async (t) => {
+    const gate = Promise.withResolvers<void>()
+    let puts = 0
+    const store = new (class extends MemoryBlobStore {
+      override async put(...args: Parameters<MemoryBlobStore['put']>) {
+        puts++
+        await gate.promise
+        return super.put(...args)
+      }
+    })()
+    const server = await serveBlobStore(store, { secret })
+    t.teardown(() => server.close({ drainMs: 0 }))
+    const { port, hostname } = new URL(server.bytes)
+    let lines = 0
+    const line = createServer((near) => {
+      const far = connect(Number(port), hostname)
+      near
+        .on('error', () => {})
+        .pipe(far.on('error', () => {}))
+        .pipe(near)
+      // The first connection breaks once the node works on the blob, the second gets the answer.
+      if (lines++ === 0)
+        setTimeout(async function broken() {
+          if (puts === 0) return void setTimeout(broken, 1)
+          near.destroy()
+          far.destroy()
+        }, 1)
+      else far.once('connect', () => setTimeout(gate.resolve, 20))
+    })
+    await once(line.listen(0, '127.0.0.1'), 'listening')
+    t.teardown(() => line.close())
+    const bytes = `http://127.0.0.1:${(line.address() as AddressInfo).port}`
+    const remote = new RemoteBlobStore({ node: 'a', control: server.control, bytes, secret })
+    t.teardown(() => remote.close())
+    const options = terms()
+    const facts = await remote.put(smallBlob(), options)
+    t.same(facts.incarnation, options.uploadId)
+    t.same([lines, puts, (await store.usage()).blobs], [2, 1, 1])
+  },
+)
+
+t.test(
+  'a small blob is good for the name and the terms that were proven, and for no more bytes',
+  async (t) => {
+    const store = new MemoryBlobStore()
+    const { server } = await served(t, store)
+    const key = new ClusterSecret(secret, systemClock)
+    const [blob, options] = [smallBlob(), terms()]
+    const path = putPath(blob.id, options)
+    const authorization = key.prove({ method: 'PUT', path })
+    const answerTo = async (path: string, body: Buffer) => {
+      const answer = await fetch(server.bytes + path, { method: 'PUT', headers: { authorization }, body })
+      return [answer.status, answer.headers.get('holdfast-fault')]
+    }
+    t.same(await answerTo(putPath(blob.id, { ...options, asNew: true }), blob.bytes), [401, null])
+    t.same(await answerTo(path, randomBytes(700)), [500, 'CORRUPT'])
+    t.same(await answerTo(path, randomBytes(smallBlobBytesMax + 1)), [400, 'INVALID'])
+    t.equal((await store.usage()).blobs, 0)
+    t.same(await answerTo(path, blob.bytes), [200, null])
+  },
+)
+
+t.test('small blobs on their way into a node hold so much memory and no more', async (t) => {
+  const gate = Promise.withResolvers<void>()
+  const store = new (class extends MemoryBlobStore {
+    override async put(...args: Parameters<MemoryBlobStore['put']>) {
+      await gate.promise
+      return super.put(...args)
+    }
+  })()
+  const { remote } = await served(t, store)
+  let refused = 0
+  const codes = await Promise.all(
+    Array.from({ length: 300 }, () =>
+      remote.put(smallBlob(randomBytes(smallBlobBytesMax)), terms()).then(
+        () => 'stored',
+        ({ code }: BlobFault) => {
+          if (++refused === 44) gate.resolve()
+          return code
+        },
+      ),
+    ),
+  )
+  t.equal(codes.filter((code) => code === 'stored').length, 256)
+  t.equal(codes.filter((code) => code === 'UNAVAILABLE').length, 44)
 })
 
 t.test('a slow node holds the writer back instead of filling memory', async (t) => {

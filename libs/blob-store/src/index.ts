@@ -24,21 +24,25 @@ export { BlobFault, type BlobFaultCode } from './errors.ts'
 export { giveBack } from './given-back.ts'
 export { MemoryBlobStore, type MemoryBlobStoreOptions } from './memory-blob-store.ts'
 export { tombstoneRetentionMsDefault } from './memory-log.ts'
-export type {
-  LogEntry,
-  LogPosition,
-  NodeStore,
-  PlacedBlobStore,
-  PlacedCommit,
-  PlacedStage,
-  Placement,
-  Pulled,
-  ReplicationSource,
-  SealedContent,
-  StageOptions,
-  StorageNode,
-  StoreNotes,
-  Verification,
+export {
+  type LogEntry,
+  type LogPosition,
+  type NodeStore,
+  type PlacedBlobStore,
+  type PlacedCommit,
+  type PlacedStage,
+  type Placement,
+  type Pulled,
+  type PutOptions,
+  type ReplicationSource,
+  type SealedContent,
+  type SmallBlob,
+  type StageOptions,
+  type StorageNode,
+  type StoreNotes,
+  smallBlobBytesMax,
+  type Verification,
 } from './placed-blob-store.ts'
+export { putSmall } from './put-small.ts'
 export { restoreCopy } from './restore-copy.ts'
 export { type Scrubbed, Scrubber, type ScrubberOptions, type ScrubFigures } from './scrubber.ts'

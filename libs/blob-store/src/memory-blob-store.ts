@@ -14,9 +14,12 @@ import type {
   PlacedCommit,
   PlacedStage,
   Pulled,
+  PutOptions,
   SealedContent,
+  SmallBlob,
   StageOptions,
 } from './placed-blob-store.ts'
+import { putSmall } from './put-small.ts'
 
 export interface MemoryBlobStoreOptions extends MemoryLogOptions {
   clock?: Clock
@@ -86,6 +89,10 @@ export class MemoryBlobStore implements NodeStore {
     })
     this.#stages.set(hex(uploadId), stage)
     return stage
+  }
+
+  put(blob: SmallBlob, options: PutOptions): Promise<BlobFacts> {
+    return putSmall(this, blob, options)
   }
 
   async committed(uploadId: Uint8Array): Promise<BlobFacts | undefined> {
@@ -240,7 +247,7 @@ export class MemoryBlobStore implements NodeStore {
     this.#assertOpen()
     const copies = this.#copies.get(hex(content.id)) ?? new Map<string, Copy>()
     let copy = copies.get(hex(uploadId))
-    if (!asNew) copy ??= [...copies.values()].find(isWhole) ?? [...copies.values()][0]
+    if (!asNew) copy ??= knownOf(copies, group)
     if (copy?.facts.damaged) {
       copy.bytes = bytes
       delete copy.rotten
@@ -308,6 +315,15 @@ export class MemoryBlobStore implements NodeStore {
 function isWhole(copy: Copy): boolean {
   if (copy.rotten) copy.facts.damaged = true
   return copy.facts.damaged === undefined
+}
+
+/** The copy of the group that an upload is dropped for, or takes the place of. */
+function knownOf(copies: Map<string, Copy>, group = 0): Copy | undefined {
+  const known = [...copies]
+    .filter(([, { facts }]) => (facts.placementGroup ?? 0) === group)
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([, copy]) => copy)
+  return known.find(isWhole) ?? known[0]
 }
 
 interface StageOwner {

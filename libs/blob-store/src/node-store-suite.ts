@@ -6,7 +6,14 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { digestOf } from './blob-digest.ts'
 import type { BlobFacts } from './blob-store.ts'
-import type { LogEntry, LogPosition, NodeStore, PlacedCommit } from './placed-blob-store.ts'
+import { get } from './contract-suite.ts'
+import {
+  type LogEntry,
+  type LogPosition,
+  type NodeStore,
+  type PlacedCommit,
+  smallBlobBytesMax,
+} from './placed-blob-store.ts'
 
 export interface NodeStoreCheck {
   name: string
@@ -25,6 +32,7 @@ export interface NodeStoreCheck {
 const MiB = 1024 * 1024
 /** Packed with others, and on its own. */
 const sizes = [700, MiB + 13]
+const smallSizes = [0, 700, 70_000, smallBlobBytesMax]
 
 export const nodeStoreChecks: readonly NodeStoreCheck[] = [
   {
@@ -92,6 +100,101 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       await stage.write(bytes)
       assert.deepEqual(plain(await stage.commit({ pinMs: 1000 })), plain(known))
       assert.deepEqual(plain(await store.committed(stage.uploadId)), plain(known))
+    },
+  },
+  {
+    name: 'a known copy of another group is no reason to drop an upload',
+    async run(store) {
+      for (const size of sizes) {
+        const bytes = randomBytes(size)
+        const five = await place(store, bytes, { group: 5 })
+        const six = await place(store, bytes, { group: 6, asNew: false })
+        assert.deepEqual([six.placementGroup, (await store.find(five.id)).length], [6, 2])
+        assert.deepEqual(plain(await place(store, bytes, { group: 5, asNew: false })), plain(five))
+        assert.deepEqual(plain(await place(store, bytes, { group: 6, asNew: false })), plain(six))
+      }
+    },
+  },
+  {
+    name: 'of several known copies the one with the lowest incarnation is taken',
+    async run(store) {
+      for (const size of sizes) {
+        const bytes = randomBytes(size)
+        const copies: BlobFacts[] = []
+        for (let n = 0; n < 5; n++) copies.push(await place(store, bytes, { group: 5 }))
+        const [lowest] = copies.map(({ incarnation }) => hex(incarnation)).sort()
+        const facts = await place(store, bytes, { group: 5, asNew: false })
+        assert.equal(hex(facts.incarnation), lowest)
+      }
+    },
+  },
+  {
+    name: 'a small blob is stored in one step, and pinned',
+    async run(store) {
+      for (const size of smallSizes) {
+        const bytes = randomBytes(size)
+        const uploadId = randomBytes(16)
+        const facts = await putOne(store, bytes, { uploadId, createdMs: 12_345 })
+        const expected = {
+          ...plainContent(bytes),
+          incarnation: hex(uploadId),
+          createdMs: 12_345,
+          placementGroup: 5,
+        }
+        assert.deepEqual(plain(facts), expected)
+        assert.deepEqual(plain(await store.stat(facts)), expected)
+        assert.deepEqual(plain(await store.committed(uploadId)), expected)
+        assert.ok(bytes.equals(await get(store, facts)))
+        assert.equal(await store.delete(facts), 'pinned')
+      }
+      assert.equal((await store.usage()).openStages, 0)
+    },
+  },
+  {
+    name: 'a small blob that is known is pinned in its place, unless it is to be a copy of its own',
+    async run(store) {
+      for (const size of smallSizes) {
+        const bytes = randomBytes(size)
+        const known = await place(store, bytes, { group: 5, pinMs: 0 })
+        const again = { uploadId: randomBytes(16) }
+        for (let n = 0; n < 2; n++)
+          assert.deepEqual(plain(await putOne(store, bytes, again)), plain(known), 'repeated, too')
+        assert.equal(await store.delete(known), 'pinned')
+        const own = await putOne(store, bytes, { ...again, asNew: true })
+        assert.deepEqual(own.incarnation, again.uploadId)
+        assert.deepEqual(plain(await putOne(store, bytes, { ...again, asNew: true })), plain(own))
+        assert.equal((await store.find(known.id)).length, 2)
+      }
+    },
+  },
+  {
+    name: 'small bytes that are not those of the name, and too many, leave nothing',
+    async run(store) {
+      const [bytes, others] = [randomBytes(700), randomBytes(700)]
+      const { id } = digestOf(bytes)
+      const options = { uploadId: randomBytes(16), placement: { group: 5, version: 1 }, pinMs: 0 }
+      await assert.rejects(store.put({ id, bytes: others }, options), { code: 'CORRUPT' })
+      const large = randomBytes(smallBlobBytesMax + 1)
+      await assert.rejects(store.put({ id: digestOf(large).id, bytes: large }, options), { code: 'INVALID' })
+      const usage = await store.usage()
+      assert.deepEqual([usage.blobs, usage.openStages, usage.stagedBytes], [0, 0, 0])
+      assert.equal((await putOne(store, bytes, options)).size, 700)
+    },
+  },
+  {
+    name: 'a rotten copy is replaced by a small blob of the same content, under its name',
+    rots: true,
+    async run(store, _, rot) {
+      assert.ok(rot)
+      let now = store
+      for (const size of smallSizes.filter((size) => size > 0)) {
+        const bytes = randomBytes(size)
+        const facts = await place(now, bytes, { group: 5, pinMs: 0 })
+        now = await rot(facts)
+        await assert.rejects(all(now.verify(facts)), { code: 'CORRUPT' })
+        assert.deepEqual(plain(await putOne(now, bytes, {})), plain(facts))
+        for await (const _ of now.verify(facts));
+      }
     },
   },
   {
@@ -217,9 +320,8 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       const bytes = randomBytes(700)
       const facts = await place(store, bytes, { group: 5 })
       const start = await begin(store)
-      const again = await store.stage()
-      await again.write(bytes)
-      await again.commit({ pinMs: 1000 })
+      await place(store, bytes, { group: 5, asNew: false })
+      await putOne(store, bytes, {})
       await place(store, bytes, { uploadId: facts.incarnation })
       await store.pin(facts, { ttlMs: 60_000 })
       assert.equal(await store.delete(facts), 'pinned')
@@ -373,19 +475,29 @@ export function nodeStoreContract<T>({ test, open, reopen, rot, passed }: NodeSt
     })
 }
 
-/** Uploads as replication does: always a copy of its own. */
+/** Uploads as replication does: a copy of its own unless the options say otherwise. */
 async function place(
   store: NodeStore,
   bytes: Uint8Array,
   options: { uploadId?: Uint8Array; group?: number } & Partial<PlacedCommit>,
 ): Promise<BlobFacts> {
-  const { uploadId, group, pinMs = 60_000, createdMs } = options
+  const { uploadId, group, pinMs = 60_000, asNew = true, createdMs } = options
   const stage = await store.stage({
     ...(uploadId === undefined ? {} : { uploadId }),
     ...(group === undefined ? {} : { placement: { group, version: 1 } }),
   })
   for (let at = 0; at < bytes.length; at += 64 * 1024) await stage.write(bytes.subarray(at, at + 64 * 1024))
-  return stage.commit({ pinMs, asNew: true, ...(createdMs === undefined ? {} : { createdMs }) })
+  return stage.commit({ pinMs, asNew, ...(createdMs === undefined ? {} : { createdMs }) })
+}
+
+function putOne(
+  store: NodeStore,
+  bytes: Uint8Array,
+  options: { uploadId?: Uint8Array } & Partial<PlacedCommit>,
+): Promise<BlobFacts> {
+  const { uploadId = randomBytes(16), pinMs = 60_000, ...commit } = options
+  const placement = { group: 5, version: 1 }
+  return store.put({ id: digestOf(bytes).id, bytes }, { placement, ...commit, uploadId, pinMs })
 }
 
 async function begin(store: NodeStore): Promise<LogPosition> {

@@ -38,6 +38,25 @@ export interface PlacedCommit {
   asNew?: boolean
 }
 
+/**
+ * The largest blob that `put` takes. It waits whole in the memory of the sender and of each node,
+ * so it is small; a stage of 256 KiB costs a node as much in calls as in bytes.
+ */
+export const smallBlobBytesMax = 256 * 1024
+
+/** A blob that is small enough to be stored in one step. */
+export interface SmallBlob {
+  /** 48 bytes: the digest of the bytes. */
+  id: Uint8Array
+  bytes: Uint8Array
+}
+
+export interface PutOptions extends PlacedCommit {
+  /** As of `StageOptions`. */
+  uploadId: Uint8Array
+  placement: Placement
+}
+
 export interface PlacedStage extends BlobStage {
   /**
    * All bytes are in: no write comes after it. Resolves with what they are; nothing is durable yet.
@@ -46,7 +65,9 @@ export interface PlacedStage extends BlobStage {
   seal(): Promise<SealedContent>
   /**
    * As `BlobStage.commit`; seals first where that was not done. When a copy of this very upload is
-   * here already it stays, or, when it is damaged, it is replaced once the new one is synced.
+   * here already it stays, or, when it is damaged, it is replaced once the new one is synced. A
+   * known copy counts only when it is of the stage's placement group. Of several, the one with the
+   * lowest incarnation is taken, so that all nodes of the group take the same one.
    */
   commit(options: PlacedCommit): Promise<BlobFacts>
 }
@@ -54,6 +75,16 @@ export interface PlacedStage extends BlobStage {
 export interface PlacedBlobStore extends BlobStore {
   /** @throws BlobFault as `BlobStore.stage`, and `STALE_PLACEMENT`. */
   stage(options?: StageOptions): Promise<PlacedStage>
+  /**
+   * Stores a small blob in one step, as `stage`, `write` and `commit` do. It is durable and pinned
+   * when it resolves.
+   *
+   * Repeating it with the same upload id has one effect.
+   * @returns the copy of this upload; without `asNew` maybe a known one of the group instead.
+   * @throws BlobFault as `stage` and `commit`; `CORRUPT` when the bytes are not those of the id;
+   * `INVALID` when there are more than `smallBlobBytesMax`; `UNKNOWN` when no answer came.
+   */
+  put(blob: SmallBlob, options: PutOptions): Promise<BlobFacts>
   /**
    * What the commit of this upload answered, for a commit whose answer was lost. Copies are found
    * as long as they live; an upload that was dropped in favour of another copy, as long as the

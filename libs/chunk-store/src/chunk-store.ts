@@ -17,8 +17,11 @@ import {
   type PlacedCommit,
   type PlacedStage,
   type Pulled,
+  type PutOptions,
+  putSmall,
   type QuarantinedFile,
   restoreCopy,
+  type SmallBlob,
   type StageOptions,
   type StoreHealth,
   type TellsHealth,
@@ -366,6 +369,10 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     const stage = new ChunkStage(uploadId, options.placement?.group ?? 0, this.#stageParts)
     this.#stages.add(stage)
     return stage
+  }
+
+  put(blob: SmallBlob, options: PutOptions): Promise<BlobFacts> {
+    return putSmall(this, blob, options)
   }
 
   async stat(blob: BlobName): Promise<BlobFacts | undefined> {
@@ -786,7 +793,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     const found = this.#rows.acquire(id)
     const entry = found instanceof Promise ? await found : found
     try {
-      const looked = asNew ? undefined : this.#known.look(entry, stage.size)
+      const looked = asNew ? undefined : this.#known.look(entry, stage)
       const damaged = looked instanceof Promise ? await looked : looked
       if (damaged !== undefined && damaged !== 'unsure')
         await this.#replace(entry, damaged, { incarnation: stage.uploadId, body, pinMs })

@@ -65,19 +65,16 @@ export class KnownCopies {
    * @returns a damaged copy to be replaced when none is whole, and `unsure` when one could not be
    * read for a reason that says nothing of the disk: the upload becomes a copy of its own.
    */
-  look(entry: RowEntry, size: number): undefined | Promise<Copy | 'unsure' | undefined> {
+  look(entry: RowEntry, wanted: Wanted): undefined | Promise<Copy | 'unsure' | undefined> {
     if (entry.copies.length === 0) return undefined
-    const known = entry.copies.find((copy) => isCandidate(entry, copy, size))
-    return known !== undefined && this.isFresh(known) ? undefined : this.#look(entry, size)
+    const known = knownCopyOf(entry, wanted)
+    return known !== undefined && this.isFresh(known) ? undefined : this.#look(entry, wanted)
   }
 
-  async #look(entry: RowEntry, size: number): Promise<Copy | 'unsure' | undefined> {
+  async #look(entry: RowEntry, wanted: Wanted): Promise<Copy | 'unsure' | undefined> {
     for (;;) {
-      const known = entry.copies.find((copy) => isCandidate(entry, copy, size))
-      if (known === undefined)
-        return entry.copies.find(
-          (copy) => copy.quarantined && copy.size === size && !entry.deleting.includes(copy),
-        )
+      const known = knownCopyOf(entry, wanted)
+      if (known === undefined) return knownCopyOf(entry, wanted, { quarantined: true })
       if (this.isFresh(known)) return undefined
       try {
         await this.freshen(entry, known)
@@ -113,9 +110,26 @@ export class KnownCopies {
   }
 }
 
-/** As `CommitIntent` chooses. */
-function isCandidate(entry: RowEntry, copy: Copy, size: number): boolean {
-  return !copy.quarantined && copy.size === size && !entry.deleting.includes(copy)
+/** What a copy has in common with the upload that is dropped for it. */
+export interface Wanted {
+  size: number
+  placementGroup: number
+}
+
+/** Of several the one with the lowest incarnation, as every node of the group chooses. */
+export function knownCopyOf(
+  { copies, deleting }: RowEntry,
+  { size, placementGroup }: Wanted,
+  { quarantined = false } = {},
+): Copy | undefined {
+  let chosen: Copy | undefined
+  for (const copy of copies) {
+    if (copy.quarantined !== quarantined || copy.size !== size || copy.placementGroup !== placementGroup)
+      continue
+    if (deleting.includes(copy)) continue
+    if (chosen === undefined || copy.incarnation.compare(chosen.incarnation) < 0) chosen = copy
+  }
+  return chosen
 }
 
 /** The disk itself says that the place cannot be read. */

@@ -23,6 +23,7 @@ import {
   type Run,
   type VoidEntry,
 } from './format.ts'
+import { knownCopyOf } from './known-copies.ts'
 import { factsOf, type Ledger } from './ledger.ts'
 import type { Log } from './log.ts'
 import type { Pins } from './pins.ts'
@@ -315,7 +316,8 @@ export class CommitIntent implements Intent {
       return true
     }
     const leader = group.commits.get(this.#entry)
-    if (leader !== undefined && !this.#asNew) {
+    const isKnown = leader !== undefined && leader.#blob.placementGroup === this.#blob.placementGroup
+    if (isKnown && !this.#asNew) {
       leader.#followers.push(this)
       return true
     }
@@ -363,10 +365,10 @@ export class CommitIntent implements Intent {
    * one of its own.
    */
   #healthy(own: Copy | undefined): Copy | undefined {
-    const fits = (copy: Copy) =>
-      !copy.quarantined && !this.#entry.deleting.includes(copy) && copy.size === this.#blob.size
-    if (own !== undefined && fits(own)) return own
-    return this.#asNew ? undefined : this.#entry.copies.find(fits)
+    const { size } = this.#blob
+    if (own !== undefined && !own.quarantined && own.size === size && !this.#entry.deleting.includes(own))
+      return own
+    return this.#asNew ? undefined : knownCopyOf(this.#entry, this.#blob)
   }
 
   /** @param damaged the copy of the same name that this one takes the place of. */

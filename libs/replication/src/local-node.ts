@@ -13,7 +13,10 @@ import {
   type PlacedStage,
   type Placement,
   type Pulled,
+  type PutOptions,
+  putSmall,
   restoreCopy,
+  type SmallBlob,
   type StageOptions,
   type StorageNode,
 } from '@holdfast/blob-store'
@@ -86,6 +89,10 @@ export class LocalNode implements StorageNode {
       over()
       throw error
     }
+  }
+
+  put(blob: SmallBlob, options: PutOptions): Promise<BlobFacts> {
+    return putSmall(this, blob, options)
   }
 
   async pin(

@@ -1,0 +1,52 @@
+/** What a small blob's request and its answer say: the terms stand in the path, which its proof is of. */
+import { type BlobFacts, BlobFault, type PutOptions } from '@holdfast/blob-store'
+
+/** What the path says behind the name. */
+type Terms = Omit<PutOptions, 'uploadId'>
+
+export function putPath(id: Uint8Array, { uploadId, ...terms }: PutOptions): string {
+  const { placement, pinMs, createdMs, asNew = false } = terms
+  const made = createdMs === undefined ? '' : `&created=${createdMs}`
+  return `/blobs/${hex(id)}/${hex(uploadId)}?group=${placement.group}&version=${placement.version}&pin=${pinMs}&new=${asNew ? 1 : 0}${made}`
+}
+
+/** @throws BlobFault INVALID */
+export function putTermsOf(text: string | undefined): Terms {
+  const [, group, version, pinMs, isNew, createdMs] =
+    /^group=(\d{1,10})&version=(\d{1,15})&pin=(\d{1,15})&new=([01])(?:&created=(\d{1,15}))?$/.exec(
+      text ?? '',
+    ) ?? []
+  if (group === undefined) throw new BlobFault('INVALID', `the terms of a small blob: ${text}`)
+  return {
+    placement: { group: Number(group), version: Number(version) },
+    pinMs: Number(pinMs),
+    asNew: isNew === '1',
+    ...(createdMs === undefined ? {} : { createdMs: Number(createdMs) }),
+  }
+}
+
+/** The id is known to who asked. */
+export function putAnswerOf({ incarnation, size, crc32, createdMs, placementGroup = 0 }: BlobFacts): string {
+  return JSON.stringify({ incarnation: hex(incarnation), size, crc32, createdMs, placementGroup })
+}
+
+export function putFactsOf(answer: unknown, id: Uint8Array): BlobFacts {
+  const { incarnation, size, crc32, createdMs, placementGroup } = answer as Record<string, unknown>
+  const isWhole =
+    typeof incarnation === 'string' &&
+    /^[0-9a-f]{32}$/.test(incarnation) &&
+    [size, crc32, createdMs, placementGroup].every(Number.isSafeInteger)
+  if (!isWhole) throw new BlobFault('UNKNOWN', 'the answer to a small blob cannot be read')
+  return {
+    id: Buffer.from(id),
+    incarnation: Buffer.from(incarnation, 'hex'),
+    size: size as number,
+    crc32: crc32 as number,
+    createdMs: createdMs as number,
+    placementGroup: placementGroup as number,
+  }
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
+}
