@@ -336,8 +336,11 @@ t.test(
         .pipe(near)
       // The first connection breaks once the node works on the blob, the second gets the answer.
       if (lines++ === 0)
-        setTimeout(async function broken() {
-          if (puts === 0) return void setTimeout(broken, 1)
+        setTimeout(function broken() {
+          if (puts === 0) {
+            setTimeout(broken, 1)
+            return
+          }
           near.destroy()
           far.destroy()
         }, 1)
