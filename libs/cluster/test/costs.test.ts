@@ -1,0 +1,264 @@
+/**
+ * What an operation costs a cluster's database, counted at the driver. Each test names the most that its operation may
+ * take; a statement more is a regression. Counters of share codes are drawn thousands at a time and are not counted.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { AccountHost, RoutedAccountClient } from '@holdfast/actor-runtime'
+import { MemoryBus } from '@holdfast/bus'
+import { createAccountStates } from '@holdfast/content-tree'
+import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
+import { Keyring, mintRequestId } from '@holdfast/kernel'
+import type { AccountReply, AccountRequest, Item } from '@holdfast/wire'
+import cassandra from 'cassandra-driver'
+import t, { type Test } from 'tap'
+import { startCassandra } from '../../../infra/servers/cassandra.ts'
+
+t.setTimeout(240_000)
+
+const address = '127.0.0.22'
+const server = await startCassandra({
+  directory: t.testdir(),
+  host: address,
+  seeds: [address],
+  dataCentre: 'eu-par',
+})
+t.teardown(() => server.stop('SIGKILL'))
+
+/** Statements of an operation. */
+interface Cost {
+  /** Lightweight transactions. */
+  conditional: number
+  serialReads: number
+  reads: number
+  /** Plain writes, a batch is one. */
+  writes: number
+  /** Rows in those writes. */
+  rows: number
+}
+
+type Query = string | { query: string }
+
+class Meter {
+  #cost: Cost = { conditional: 0, serialReads: 0, reads: 0, writes: 0, rows: 0 }
+  #underWay = 0
+  #queries: string[] = []
+
+  constructor(t: Test) {
+    const client = cassandra.Client.prototype
+    const { execute, batch } = client
+    const counted = this.#counted.bind(this)
+    client.execute = function (this: cassandra.Client, query: string, ...rest: unknown[]) {
+      const run = execute as (...all: unknown[]) => Promise<cassandra.types.ResultSet>
+      return counted([query], rest[1] as cassandra.QueryOptions, run.call(this, query, ...rest))
+    } as typeof execute
+    client.batch = function (this: cassandra.Client, queries: Query[], ...rest: unknown[]) {
+      const run = batch as (...all: unknown[]) => Promise<cassandra.types.ResultSet>
+      const texts = queries.map((query) => (typeof query === 'string' ? query : query.query))
+      return counted(texts, {}, run.call(this, queries, ...rest))
+    } as typeof batch
+    t.teardown(() => Object.assign(client, { execute, batch }))
+  }
+
+  async #counted<T>(queries: string[], options: cassandra.QueryOptions | undefined, work: Promise<T>) {
+    if (!queries.some((query) => / (counters|schema_state|system\.\w+)\b/.test(query)))
+      this.#count(queries, options?.consistency === cassandra.types.consistencies.localSerial)
+    this.#underWay++
+    try {
+      return await work
+    } finally {
+      this.#underWay--
+    }
+  }
+
+  #count(queries: string[], serial: boolean): void {
+    this.#queries.push(queries.join('; '))
+    if (queries.some((query) => / IF /.test(query))) this.#cost.conditional++
+    else if (serial) this.#cost.serialReads++
+    else if (queries[0]?.startsWith('SELECT')) this.#cost.reads++
+    else {
+      this.#cost.writes++
+      this.#cost.rows += queries.length
+    }
+  }
+
+  /** Resolves when nothing has been under way for some turns of the loop. */
+  async rest(): Promise<void> {
+    for (let quiet = 0; quiet < 5; quiet++) {
+      if (this.#underWay > 0) quiet = 0
+      await delay(10)
+    }
+  }
+
+  /** What the work takes until it ends; what it leaves to be done later is not counted. */
+  async of(work: () => Promise<unknown>): Promise<Cost> {
+    await this.rest()
+    this.#cost = { conditional: 0, serialReads: 0, reads: 0, writes: 0, rows: 0 }
+    this.#queries = []
+    await work()
+    return this.#cost
+  }
+
+  /** What was asked, and how often. */
+  get queries(): Record<string, number> {
+    return Object.fromEntries(
+      Map.groupBy(this.#queries, String)
+        .entries()
+        .map(([query, all]) => [query, all.length]),
+    )
+  }
+}
+
+/** Passes when nothing is above its bound; what is not named may not be there at all. */
+function atMost(t: Test, name: string, cost: Cost, bounds: Partial<Cost>, queries: Record<string, number>) {
+  const kinds = Object.keys(cost) as (keyof Cost)[]
+  const over = kinds.filter((kind) => cost[kind] > (bounds[kind] ?? 0))
+  const facts = over.length > 0 ? { cost, bounds, queries } : {}
+  t.strictSame(over, [], `${name}: ${JSON.stringify(cost)}`, facts)
+}
+
+const none = { storage: undefined, contents: undefined, traffic: undefined }
+const ring = new Keyring(Buffer.alloc(32, 7))
+
+type Operation = NonNullable<AccountRequest['operation']>
+
+async function world(t: Test) {
+  const meter = new Meter(t)
+  const store = await CassandraMetadataStore.open({
+    contactPoints: [address],
+    dataCentre: 'eu-par',
+    keyspace: 'holdfast',
+    replication: { 'eu-par': 1 },
+  })
+  t.teardown(() => store.close())
+  const bus = new MemoryBus()
+  const states = createAccountStates({
+    ids: ring.ids,
+    codes: ring.codes,
+    legacyCodes: ring.legacyCodes,
+    tokens: ring.tokens,
+    limits: { guest: none, standard: none, premium: none },
+    openListing: false,
+    directLinksPremium: false,
+  })
+  let hosts = 0
+  const start = async () => {
+    const hostId = `host-${++hosts}`
+    const host = new AccountHost({
+      hostId,
+      bus,
+      journal: store.journals,
+      lookups: store.lookups,
+      states,
+      mailer: { send: async () => {} },
+      sweepMs: 3_600_000,
+      // Nothing comes of itself: neither a look at lookup rows nor a checkpoint.
+      limits: { relistMs: 3_600_000, idleMs: 3_600_000, checkpointBytesMin: 256 * 1024 * 1024 },
+    })
+    host.start()
+    await meter.rest()
+    return { hostId, host }
+  }
+  let current = await start()
+  t.teardown(() => current.host.close({ drainMs: 0 }))
+  const client = new RoutedAccountClient({ bus, hostOf: () => current.hostId })
+  const account = ring.ids.account('eu-par')
+  const ask = async (operation: Operation, of: string = account): Promise<AccountReply> => {
+    const caller = { who: { $case: 'operator' as const, value: {} } }
+    const requestId = mintRequestId(Date.now())
+    const reply = await client.call({ accountId: of, requestId, caller, tierNeeded: '', operation })
+    if (reply.result?.$case === 'refusal') throw new Error(reply.result.value.status)
+    return reply
+  }
+  const itemOf = ({ result }: AccountReply): Item => {
+    if (result?.$case !== 'content' || result.value.item === undefined) throw new Error('no content')
+    return result.value.item
+  }
+  return {
+    meter,
+    ask,
+    item: async (operation: Operation) => itemOf(await ask(operation)),
+    /** Every account leaves memory cleanly, as after a time of quiet. */
+    async sleep() {
+      await current.host.close({ drainMs: 10_000 })
+    },
+    async wake() {
+      current = await start()
+    },
+  }
+}
+
+let blobs = 0
+function addFile(more: { folderId?: string; createAccount?: { tokenKeyId: number } }): Operation {
+  const id = Buffer.alloc(48)
+  id.writeUInt32BE(++blobs, 0)
+  const blob = { id, incarnation: Buffer.alloc(16, 1), size: 1000, crc32: 1, placementGroup: 1 }
+  const value = { name: 'a.txt', mimetype: 'text/plain', modTime: undefined, blob }
+  return {
+    $case: 'addFile',
+    value: { ...value, folderId: undefined, createAccount: undefined, ...more },
+  } as Operation
+}
+
+function createFolder(parentFolderId: string): Operation {
+  return { $case: 'createFolder', value: { parentFolderId } }
+}
+
+t.test('what operations cost the database', async (t) => {
+  const { meter, ask, item, sleep, wake } = await world(t)
+  const costs = async (name: string, work: () => Promise<unknown>, bounds: Partial<Cost>) => {
+    atMost(t, name, await meter.of(work), bounds, meter.queries)
+  }
+
+  let folderId = ''
+  await costs(
+    'a guest’s first upload, until it is answered',
+    async () => {
+      const file = await item(addFile({ createAccount: { tokenKeyId: 1 } }))
+      folderId = file.parentFolder as string
+    },
+    { conditional: 2, serialReads: 2, reads: 2, writes: 4, rows: 4 },
+  )
+  await costs('leaving', sleep, { conditional: 2, writes: 1, rows: 1 })
+  await wake()
+  await costs('a read of a sleeping account', () => ask({ $case: 'getAccount', value: {} }), {
+    conditional: 1,
+    serialReads: 4,
+    reads: 2,
+  })
+  await costs('a read of an active account', () => ask({ $case: 'getAccount', value: {} }), {
+    serialReads: 1,
+  })
+  await costs('the first change of an activation', () => ask(createFolder(folderId)), {
+    conditional: 1,
+    writes: 2,
+    rows: 2,
+  })
+  await costs('createFolder', () => ask(createFolder(folderId)), { conditional: 1, writes: 1, rows: 1 })
+  await costs('addFile of a new blob', () => ask(addFile({ folderId })), {
+    conditional: 1,
+    writes: 2,
+    rows: 2,
+  })
+  await costs('two seconds later', () => delay(2_000), { conditional: 1 })
+  const many: string[] = []
+  await costs(
+    '1,000 addFile at once',
+    async () => {
+      const work = Array.from({ length: 1000 }, async () => many.push((await item(addFile({ folderId }))).id))
+      await Promise.all(work)
+    },
+    // How many gather for one append depends on the machine.
+    { conditional: 100, writes: 2000, rows: 2000 },
+  )
+  const destination = await item(createFolder(folderId))
+  const sources = many.map((contentId) => ({ contentId, manifest: undefined }))
+  await costs(
+    'a copy of 1,000 contents',
+    () =>
+      ask({
+        $case: 'copyContents',
+        value: { sources, folderId: destination.id, skipUnreadable: false },
+      } as Operation),
+    { conditional: 2, writes: 1000, rows: 1000 },
+  )
+})
