@@ -139,7 +139,8 @@ export class Chaos {
         return
       }
       case 'clocks': {
-        cluster.hosts.get(id)?.process.jump(dice.between(-1_000, 1_000))
+        if (dice.chance(0.6)) cluster.hosts.get(id)?.process.jump(dice.between(-1_000, 1_000))
+        else cluster.farClock(id, dice.between(30_000, 3_600_000), dice.between(2_000, 15_000))
         return
       }
       case 'frontends': {

@@ -8,6 +8,7 @@ import {
 import { type AccountStates, createAccountStates } from '@holdfast/content-tree'
 import type { JournalStore, LookupStore } from '@holdfast/journal'
 import { Keyring } from '@holdfast/kernel'
+import { clockOffsets, isClockOff } from '@holdfast/membership'
 import { Placement } from '@holdfast/placement'
 import { calm, Exchange, Network, SimBus } from './network.ts'
 import { type Decided, observed, sliced } from './observed-states.ts'
@@ -37,12 +38,16 @@ export interface Plants {
   journal?: (journal: JournalStore, host: SimProcess) => JournalStore
   lookups?: (lookups: LookupStore, host: SimProcess) => LookupStore
   states?: (states: AccountStates, host: SimProcess, exchange: Exchange) => AccountStates
+  /** Instead of comparing its clock with those of others. */
+  isClockOff?: () => boolean
 }
 
 /** This host applies every change in slices, with the loop turning between them. */
 const slicingHost = 'h1'
 
 const beatMs = 1_000
+/** With fewer one clock that is far off is not outvoted. */
+const clocksToCompare = 3
 const deadAfterMs = 4_000
 
 /** Small bounds, so that a short run meets them. */
@@ -67,6 +72,8 @@ class View {
   readonly #process: SimProcess
   readonly #self: string | undefined
   readonly #heard = new Map<string, number>()
+  /** Of those who said a word and were heard of lately: their wall clocks less our monotonic one. */
+  readonly #clocksMs = new Map<string, number>()
   #placement = new Placement([])
 
   constructor(process: SimProcess, { self, ids }: { self?: string; ids: readonly string[] }) {
@@ -76,14 +83,28 @@ class View {
     this.look()
   }
 
-  hear(id: string): void {
-    this.#heard.set(id, this.#process.monotonic())
+  hear(id: string, wallMs: number): void {
+    const monotonicMs = this.#process.monotonic()
+    this.#heard.set(id, monotonicMs)
+    this.#clocksMs.set(id, wallMs - monotonicMs)
     this.look()
+  }
+
+  /** Whose clocks it compares, its own among them. */
+  get clocks(): number {
+    return 1 + this.#clocksMs.size
+  }
+
+  get isClockOff(): boolean {
+    const own = this.#process.now() - this.#process.monotonic()
+    const [clockOffsetMs = 0] = clockOffsets([own, ...this.#clocksMs.values()])
+    return isClockOff({ clockOffsetMs })
   }
 
   look(): void {
     const sinceMs = this.#process.monotonic() - deadAfterMs
     const alive = [...this.#heard].filter(([, atMs]) => atMs > sinceMs).map(([id]) => id)
+    for (const id of this.#clocksMs.keys()) if (!alive.includes(id)) this.#clocksMs.delete(id)
     if (this.#self !== undefined) alive.push(this.#self)
     this.#placement = new Placement(alive)
   }
@@ -135,6 +156,7 @@ export class Cluster {
   readonly usual = { network: calm, stores: calmStores }
   readonly #plants: Plants
   readonly #limits: Partial<RuntimeLimits>
+  #far: { view: View; end: () => void } | undefined
   #lives = 0
 
   constructor(scheduler: Scheduler, dice: Dice, plants: Plants = {}, bounds: Partial<RuntimeLimits> = {}) {
@@ -171,6 +193,7 @@ export class Cluster {
       mailer: { send: (mail) => this.#mail(process, mail) },
       onBlobReleased: (released) => this.onBlobReleased(released),
       hostOf: (account) => view.hostOf(account),
+      isClockOff: plants.isClockOff ?? (() => view.isClockOff),
       sweepMs: 1_000,
       limits: slices ? { ...this.#limits, turnMs: 0 } : this.#limits,
       clock: process,
@@ -243,6 +266,7 @@ export class Cluster {
   heal(): void {
     this.scheduler.note('everything heals')
     this.network.healAll()
+    this.#far?.end()
     this.usual.network = calm
     this.usual.stores = calmStores
     this.network.weather = calm
@@ -262,14 +286,35 @@ export class Cluster {
   }
 
   #beat(process: SimProcess, id: string): void {
+    const wallMs = process.now()
     for (const node of [...this.hosts.values(), ...this.frontends.values()])
-      if (node.process !== process) this.network.send(process, node.process, () => node.view.hear(id))
+      if (node.process !== process) this.network.send(process, node.process, () => node.view.hear(id, wallMs))
     process.after(beatMs, () => this.#beat(process, id))
+  }
+
+  /**
+   * The clock of a host stands far ahead for a while, where it can find out: it hears at least two others. Of no other host at the same
+   * time, for then nobody could tell which are right.
+   */
+  farClock(id: string, aheadMs: number, ms: number): void {
+    const host = this.hosts.get(id)
+    if (host === undefined || this.#far !== undefined || host.view.clocks < clocksToCompare) return
+    this.scheduler.note(`the clock of ${host.process.name} goes ${aheadMs} ms ahead`)
+    host.process.jump(aheadMs)
+    const far = { view: host.view, end: () => {} }
+    far.end = () => {
+      if (this.#far !== far) return
+      this.#far = undefined
+      host.process.jump(-aheadMs)
+    }
+    this.#far = far
+    this.scheduler.after(ms, far.end)
   }
 
   watch(process: SimProcess, view: View): void {
     process.after(beatMs, () => {
       view.look()
+      if (this.#far?.view === view && view.clocks < clocksToCompare) this.#far.end()
       this.watch(process, view)
     })
   }

@@ -2,6 +2,7 @@
 import type { AccountState } from '@holdfast/content-tree'
 import { referenceKey } from '@holdfast/journal'
 import { type AccountReply, Flush, type Item } from '@holdfast/wire'
+import { tickNumber } from './checker.ts'
 import type { Cluster } from './cluster.ts'
 import { type History, isRefused } from './history.ts'
 import type { AppendedRow } from './stores.ts'
@@ -9,6 +10,7 @@ import type { AppendedRow } from './stores.ts'
 /** As a row becomes durable: the references of what it takes into use are durable before. */
 export function watchReferences(cluster: Cluster, history: History): void {
   cluster.shared.onAppended = (row: AppendedRow) => {
+    checkTicks(cluster, history, row)
     const blobs = Flush.decode(row.bytes).changes.flatMap(({ events }) =>
       events.flatMap(({ event }) =>
         event?.$case === 'fileAdded' && event.value.blob ? [event.value.blob] : [],
@@ -19,6 +21,20 @@ export function watchReferences(cluster: Cluster, history: History): void {
         if (value === undefined)
           history.violated(`${row.account.slice(0, 4)}: row ${row.seq} uses a blob that has no reference`)
       })
+  }
+}
+
+/** Clocks of hosts wander by a second now and then; far from the others no timer of an account fires. */
+const tickAheadMsMax = 15_000
+
+/** A timer that fires too early deletes what is not over yet. */
+function checkTicks(cluster: Cluster, history: History, { account, seq, bytes }: AppendedRow): void {
+  for (const { operation, timeMs } of Flush.decode(bytes).changes) {
+    const aheadMs = timeMs - cluster.scheduler.nowMs
+    if (operation === tickNumber && aheadMs > tickAheadMsMax)
+      history.violated(
+        `${account.slice(0, 4)}: row ${seq} fires a timer ${Math.round(aheadMs)} ms ahead of time`,
+      )
   }
 }
 

@@ -42,6 +42,8 @@ export const planted: Record<string, Planted> = {
       return { states: (states, host, exchange) => early.around(states, host, exchange) }
     },
   },
+  /** Timers fire by the clock of the host, however far it is from all others. */
+  'expiry-by-one-clock': { in: 'cluster', make: () => ({ isClockOff: () => false }) },
   /** After a crash the positions of a node's log go on in its old life, behind a tail that was lost. */
   'reused-log-position': {
     in: 'cluster',

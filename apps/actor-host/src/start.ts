@@ -73,6 +73,7 @@ export async function startActorHost({ config, secrets, settings, log }: StartOp
     predecessorOf: cluster.routes.predecessorOf,
     replicaOf: cluster.replicaOf,
     sweepMs: config.expirySweepMs,
+    isClockOff: cluster.isClockOff,
     limits: { memoryBytesMax: config.accountMemoryBytes },
     clock,
     log: log.child({ part: 'accounts' }),

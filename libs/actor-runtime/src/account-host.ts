@@ -75,6 +75,11 @@ export interface AccountHostOptions {
   replicaOf?: (accountId: string) => Promise<JournalReplica | undefined>
   /** Between looks for due timers (HOLDFAST_EXPIRY_SWEEP_SECONDS), milliseconds. Default 2,000. */
   sweepMs?: number
+  /**
+   * The wall clock is far from those of the other members: meanwhile no timer fires, because what
+   * expired by this clock may not be over. Default: never.
+   */
+  isClockOff?: () => boolean
   limits?: Partial<RuntimeLimits>
   clock?: Clock
   timers?: Timers
@@ -106,6 +111,8 @@ export class AccountHost implements AccountMoments {
   readonly #hostOf: ((accountId: string) => string | undefined) | undefined
   readonly #predecessorOf: ((accountId: string) => string | undefined) | undefined
   readonly #sweepMs: number
+  readonly #isClockOff: () => boolean
+  #clockWasOff = false
   readonly #joiner: RequestJoiner
   readonly #replicas: AccountReplicas | undefined
   /** Least recently used first. */
@@ -132,6 +139,7 @@ export class AccountHost implements AccountMoments {
     this.#hostOf = options.hostOf
     this.#predecessorOf = options.predecessorOf
     this.#sweepMs = options.sweepMs ?? 2000
+    this.#isClockOff = options.isClockOff ?? (() => false)
     this.#due = new DueAccounts(limits.dueAccountsMax)
     this.#joiner = new RequestJoiner(clock)
     this.#visitors = new Visitors(limits)
@@ -477,6 +485,7 @@ export class AccountHost implements AccountMoments {
   }
 
   async #fireDue(): Promise<void> {
+    if (this.#timersRest()) return
     const nowSeconds = Math.floor(this.#services.clock.now() / 1000)
     if (this.#due.horizon <= nowSeconds + horizonMarginSeconds) await this.#readTimers()
     await forEachAtMost(this.#services.limits.ticksAtOnceMax, this.#takeDue(nowSeconds), (account) =>
@@ -491,8 +500,23 @@ export class AccountHost implements AccountMoments {
       account = this.#due.take(nowSeconds)
     ) {
       if (this.#closing !== undefined) return
-      if (this.#elsewhere(account) === undefined) yield account
+      if (this.#elsewhere(account) !== undefined) continue
+      if (this.#timersRest()) return this.#due.set(account, nowSeconds)
+      yield account
     }
+  }
+
+  /** Said in the log when it begins and when it ends. */
+  #timersRest(): boolean {
+    const isOff = this.#isClockOff()
+    if (isOff !== this.#clockWasOff) {
+      this.#clockWasOff = isOff
+      const message = isOff
+        ? 'the wall clock is far from those of other members: no timer of an account fires'
+        : 'the wall clock agrees with those of other members again: timers of accounts fire'
+      this.#services.log.warn({}, message)
+    }
+    return isOff
   }
 
   async #tick(account: string): Promise<void> {

@@ -596,3 +596,23 @@ t.test('a checkpoint holds no change that was refused, applied in slices or not'
     t.strictSame(await world.names(), acknowledged, `${turns} turns of ${limits.turnMs} ms`)
   }
 })
+
+t.test('while the clock is off no timer fires, and all due ones do once it is right', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  let aheadMs = 0
+  const clock = { now: () => time.now() + aheadMs, monotonic: () => time.monotonic() }
+  world.host('one', { clock, timers: time, isClockOff: () => aheadMs !== 0 })
+  await world.create()
+  for (const name of ['soon', 'later']) await world.folder(name)
+  await expire(world, 'soon', Math.floor(time.now() / 1000) + 40)
+  await expire(world, 'later', Math.floor(time.now() / 1000) + 3_000)
+  aheadMs = 3_600_000
+  await time.advance(50_000)
+  t.strictSame((await world.names()).sort(), ['later', 'soon'])
+  t.match(world.warnings, [/^the wall clock is far from those of other members/], 'said once')
+  aheadMs = 0
+  await time.advance(4_000)
+  t.strictSame(await world.names(), ['later'])
+})

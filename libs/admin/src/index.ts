@@ -1,7 +1,7 @@
 export { type AccountFigures, accountMetrics } from './account-metrics.ts'
 export { collectorMetrics } from './collector-metrics.ts'
 export { type AdminParts, createAdminHost } from './host.ts'
-export { processMetrics } from './metrics.ts'
+export { clockMetric, processMetrics } from './metrics.ts'
 export type { NewAccountParts } from './new-account.ts'
 export type { OperationParts } from './operations.ts'
 export { type Check, type Phase, Readiness, type VitalPart } from './readiness.ts'

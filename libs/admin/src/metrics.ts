@@ -12,3 +12,15 @@ export function processMetrics(facts: { version: string; role: string; region: s
   }).set(facts, 1)
   return registry
 }
+
+/** Of a process in a cluster. */
+export function clockMetric(registry: Registry, { offsetMs }: { offsetMs: () => number }): void {
+  new Gauge({
+    name: 'holdfast_clock_offset_seconds',
+    help: 'How far the wall clock is ahead of the median of all members; more than 2 s either way: no expiry fires here.',
+    registers: [registry],
+    collect() {
+      this.set(offsetMs() / 1000)
+    },
+  })
+}

@@ -5,7 +5,8 @@
  * row `reconcile/<region>` that reaches the other regions by replication. It says whose accounts they were, by birth region and term: so a round that ended
  * before homes moved does not count for those that moved.
  *
- * Clocks of members differ by little; a round counts as having begun by that much earlier.
+ * Clocks of members differ by little; a round counts as having begun by that much earlier. A host whose clock is far off makes no rounds, and to a
+ * node whose clock is far off none counts: it cannot tell whether one began after it saw a copy without reference.
  */
 import { notesOf, type RoundState } from '@holdfast/actor-runtime'
 import type { JournalAccounts, LookupStore } from '@holdfast/journal'
@@ -17,6 +18,8 @@ export interface AccountRoundsOptions {
   map: Pick<RegionMap, 'homeOf' | 'keepersOf'>
   lookups: Pick<LookupStore, 'get'>
   clock: Clock
+  /** Default: never. */
+  isClockOff?: () => boolean
 }
 
 /** More than clocks of members may differ. */
@@ -35,10 +38,11 @@ export class AccountRounds {
   }
 
   /**
-   * When the earliest of the last rounds of all regions began, Unix ms; undefined while one is missing.
+   * When the earliest of the last rounds of all regions began, Unix ms; undefined while one is missing, or the own clock is off.
    * @throws JournalFault
    */
   async confirmedMs(): Promise<number | undefined> {
+    if (this.#options.isClockOff?.()) return undefined
     await this.#refresh()
     let earliest = Number.POSITIVE_INFINITY
     for (const birth of this.#options.regions) {

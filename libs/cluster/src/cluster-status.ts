@@ -1,6 +1,7 @@
 /** The cluster as one process sees it, and how far the copies are. */
 import { type QuarantinedAccount, quarantineSubjectOf } from '@holdfast/actor-runtime'
 import type { Subscription } from '@holdfast/bus'
+import { isClockOff, type Member } from '@holdfast/membership'
 import { nodesOf, type PlacementGroup, writeQuorum } from '@holdfast/replication'
 import { collectingStatus } from './collecting.ts'
 import type { ClusterPart } from './join-cluster.ts'
@@ -34,12 +35,15 @@ export async function clusterStatus(cluster: ClusterPart) {
     quarantinedAccounts(cluster),
   ])
   const all = groups.map.all()
+  const members = membership.members()
+  const clockOffsetMs = new Map(members.map((member) => [member.id, Math.round(member.clockOffsetMs)]))
   const nodes = membership.beats().map((beat) => ({
     id: beat.id,
     role: beat.roles[0],
     region: beat.region,
     ready: beat.ready,
     load: beat.load,
+    clockOffsetMs: clockOffsetMs.get(beat.id) ?? 0,
     ...(beat.roles.includes('actor-host') ? { accounts: beat.accounts } : {}),
     ...(beat.roles.includes('storage-node')
       ? {
@@ -75,6 +79,22 @@ export async function clusterStatus(cluster: ClusterPart) {
     },
     collecting,
     quarantined,
+    clocks: clocksStatus(members),
+  }
+}
+
+/** Whose wall clocks are far from the median of all. */
+export function clocksStatus(members: readonly Member[]): { agree: boolean; says: string } {
+  const off = members.filter(isClockOff)
+  if (off.length === 0) return { agree: true, says: 'all clocks agree' }
+  const named = off.map(({ id, clockOffsetMs }) => {
+    const seconds = Math.abs(clockOffsetMs / 1_000).toFixed(1)
+    return `${id} is ${seconds} s ${clockOffsetMs > 0 ? 'ahead' : 'behind'}`
+  })
+  const half = 2 * off.length >= members.length ? ' Which clocks are right cannot be told.' : ''
+  return {
+    agree: false,
+    says: `${named.join(', ')}. These fire no expiry until their clocks are right.${half}`,
   }
 }
 

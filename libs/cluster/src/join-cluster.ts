@@ -5,14 +5,14 @@
  */
 import { randomUUID } from 'node:crypto'
 import { type AccountClient, RoutedAccountClient } from '@holdfast/actor-runtime'
-import { processMetrics, Readiness } from '@holdfast/admin'
+import { clockMetric, processMetrics, Readiness } from '@holdfast/admin'
 import { BusFault } from '@holdfast/bus'
 import { NatsBus } from '@holdfast/bus-nats'
 import { AnswerBudget, type CountingRateLimits, createRateLimits, type HostBudgets } from '@holdfast/http-kit'
 import type { JournalRepair, JournalReplica, JournalStore, LookupStore } from '@holdfast/journal'
 import type { Taken } from '@holdfast/journal-cassandra'
 import { type AccountId, type Clock, type Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
-import type { MemberRole } from '@holdfast/membership'
+import { isClockOff, type MemberRole } from '@holdfast/membership'
 import { NatsMembership, type Report } from '@holdfast/membership-nats'
 import {
   type ClusterConfig,
@@ -69,6 +69,8 @@ export interface ClusterPart {
   readonly keyring: Keyring
   readonly regions: RegionMap
   readonly membership: NatsMembership
+  /** The wall clock is far from those of the other members: nothing goes because of its time. */
+  readonly isClockOff: () => boolean
   readonly routes: AccountRoutes
   readonly accounts: AccountClient
   readonly peers: StoragePeers
@@ -170,7 +172,14 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   })
   opened.defer(() => regions.close())
   lookups.useHomes(regions)
-  const rounds = new AccountRounds({ regions: config.regions, map: regions, lookups, clock })
+  const ownClockIsOff = () => isClockOff(membership.self())
+  const rounds = new AccountRounds({
+    regions: config.regions,
+    map: regions,
+    lookups,
+    clock,
+    isClockOff: ownClockIsOff,
+  })
   lookups.useRounds(rounds)
   const learnHomes = () =>
     void regions.refresh().catch(warn('the region map cannot be read; the last one counts'))
@@ -232,6 +241,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   opened.defer(learnHolders(holders, peers, membership))
 
   const metrics = processMetrics({ version, role, region })
+  clockMetric(metrics, { offsetMs: () => membership.self().clockOffsetMs })
   const running = opened.move()
   return {
     config,
@@ -253,6 +263,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     keyring,
     regions,
     membership,
+    isClockOff: ownClockIsOff,
     routes,
     accounts: new ReplicaReads({
       accounts: new RoutedAccountClient({

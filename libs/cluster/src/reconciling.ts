@@ -36,7 +36,7 @@ export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler
       read: () => lookups.get(roundsKey(region)),
       write: (value) => lookups.write([{ put: roundsKey(region), value }]),
     },
-    leads: () => leaderOf(cluster, region) === nodeName,
+    leads: () => leaderOf(cluster, region) === nodeName && !cluster.isClockOff(),
     ...config.reconcile,
     clock,
     timers: systemTimers,

@@ -34,7 +34,8 @@ function world() {
     ]),
   })
   lookups.useHomes(map)
-  const rounds = new AccountRounds({ regions, map, lookups, clock })
+  const self = { clockIsOff: false }
+  const rounds = new AccountRounds({ regions, map, lookups, clock, isClockOff: () => self.clockIsOff })
   lookups.useRounds(rounds)
   /** A round of the region has ended, and its row has arrived. */
   const ended = (region: RegionCode, confirmedMs: number) => {
@@ -42,7 +43,7 @@ function world() {
     const value = Buffer.from(JSON.stringify({ version: 1, confirmedMs, confirmedScope }))
     return here.write([{ put: roundsKey(region), value }])
   }
-  return { here, there, homes, time, clock, lookups, rounds, ended }
+  return { here, there, homes, time, clock, lookups, rounds, ended, self }
 }
 
 t.test(
@@ -122,4 +123,15 @@ t.test('accounts of several regions are listed one region after the other, from 
   t.same(listed.map(({ account }) => account).sort(), all.sort())
   for (const [at, { place }] of listed.entries())
     t.same(await Array.fromAsync(accountsOf(stores, place)), listed.slice(at + 1))
+})
+
+t.test('to a node whose clock is far off no round counts', async (t) => {
+  const { homes, time, rounds, ended, self } = world()
+  homes.set('na-nyc', { serving: 'ap-tyo', term: 2 })
+  await ended('eu-par', time.ms)
+  await ended('ap-tyo', time.ms)
+  self.clockIsOff = true
+  t.equal(await rounds.confirmedMs(), undefined)
+  self.clockIsOff = false
+  t.equal(await rounds.confirmedMs(), time.ms - 5_000)
 })

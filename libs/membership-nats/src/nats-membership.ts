@@ -9,6 +9,10 @@
  * A process that died has nobody left who serves what it served, which the server says at once; one that is paused has not. So whoever asked a
  * member in vain may doubt it (`doubt`): it is asked for a sign of life, buried when nobody serves that, and the others are told to ask for
  * themselves.
+ *
+ * Wall clocks are compared by their distance from our monotonic clock: that of a member is what its word says less the moment it
+ * arrived at, ours is read when somebody asks. So a step of our own clock shows at once. A word that came late makes its sender look
+ * behind by as much, so the greatest distance of its last few words counts: the one that was on its way for the shortest time.
  */
 import { randomBytes } from 'node:crypto'
 import type { Bus } from '@holdfast/bus'
@@ -16,6 +20,7 @@ import { type Clock, systemClock } from '@holdfast/kernel'
 import {
   assertFacts,
   assertLoad,
+  clockOffsets,
   type Member,
   type MemberFacts,
   type MemberRole,
@@ -59,6 +64,8 @@ interface Heard {
   seenMs: number
   /** Monotonic. */
   heardMs: number
+  /** By its last words, of this life: its wall clock less our monotonic one, ms. */
+  clocksMs: readonly number[]
 }
 
 type Listener = (members: readonly Member[]) => void
@@ -70,6 +77,8 @@ const doubtsSubject = 'doubts'
 const doubtMs = 1_000
 /** Greetings for newcomers are told together. */
 const greetMs = 20
+/** Words by which a clock is judged: one that came late does not count, and a clock that was set back shows after as many. */
+const clockWords = 4
 
 export class NatsMembership implements Membership {
   readonly #bus: Bus
@@ -125,16 +134,25 @@ export class NatsMembership implements Membership {
   }
 
   self(): Member {
+    const [clockOffsetMs = 0] = this.#clockOffsets()
     return {
       ...structuredClone(this.#facts),
       load: assertLoad(this.#load()),
       seenMs: this.#clock.now(),
+      clockOffsetMs,
     }
   }
 
   members(): readonly Member[] {
-    const others = [...this.#heard.values()].map(memberOf)
+    const offsets = this.#clockOffsets()
+    const others = [...this.#heard.values()].map((heard, at) => memberOf(heard, offsets[at + 1] as number))
     return [this.self(), ...others].sort((one, other) => (one.id < other.id ? -1 : 1))
+  }
+
+  /** Its own first, then of those who were heard, in their order. */
+  #clockOffsets(): number[] {
+    const own = this.#clock.now() - this.#clock.monotonic()
+    return clockOffsets([own, ...[...this.#heard.values()].map(({ clocksMs }) => Math.max(...clocksMs))])
   }
 
   /** The last word of every member, one's own as it would be now. */
@@ -246,8 +264,10 @@ export class NatsMembership implements Membership {
       return
     }
     if (known === undefined && this.#heard.size + 1 >= maxMembers) return
-    this.#heard.set(beat.id, { beat, seenMs: this.#clock.now(), heardMs })
-    if (known === undefined || !known.beat.incarnation.equals(beat.incarnation)) this.#greet()
+    const sameLife = known?.beat.incarnation.equals(beat.incarnation) === true
+    const clocksMs = [beat.wallMs - heardMs, ...(sameLife ? known.clocksMs : [])].slice(0, clockWords)
+    this.#heard.set(beat.id, { beat, seenMs: this.#clock.now(), heardMs, clocksMs })
+    if (!sameLife) this.#greet()
     if (known === undefined || saysOf(known.beat) !== saysOf(beat)) this.#changed()
   }
 
@@ -291,9 +311,10 @@ export class NatsMembership implements Membership {
   }
 }
 
-function memberOf({ beat, seenMs }: Heard): Member {
+function memberOf({ beat, seenMs }: Heard, clockOffsetMs: number): Member {
   const { id, region, addresses, load } = beat
-  return { id, role: beat.roles[0] as MemberRole, region, addresses: { ...addresses }, load, seenMs }
+  const role = beat.roles[0] as MemberRole
+  return { id, role, region, addresses: { ...addresses }, load, seenMs, clockOffsetMs }
 }
 
 /** What others say is not trusted to be well-formed. */

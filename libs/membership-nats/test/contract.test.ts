@@ -38,8 +38,8 @@ t.test('membership by heartbeats', async (t) => {
     open: async (t) => {
       const bus = gathered(await connect(t, 'gathering'), crypto.randomUUID())
       return {
-        join: async (facts, { load }) => {
-          const membership = new NatsMembership({ bus, facts, load, ...quick })
+        join: async (facts, options) => {
+          const membership = new NatsMembership({ bus, facts, ...options, ...quick })
           t.teardown(() => membership.close())
           return membership
         },
@@ -153,4 +153,35 @@ t.test('readiness is told as a change, words of an earlier life and rubbish are 
   t.ok(told > 0)
   t.equal(readyOf()?.accounts, 7)
   t.equal(one.members().length, 2)
+})
+
+t.test('a word that came late does not make its sender look behind', async (t) => {
+  const real = await connect(t, 'late')
+  const inner = gathered(real, crypto.randomUUID())
+  let nowMs = 0
+  const clock = { now: () => 1e12 + nowMs, monotonic: () => nowMs }
+  const held: (() => void)[] = []
+  let holds = false
+  const bus = {
+    ...inner,
+    subscribe: (subject: string, handler: (message: Uint8Array) => void) =>
+      inner.subscribe(
+        subject,
+        (message) => void (holds ? held.push(() => handler(message)) : handler(message)),
+      ),
+  } as NatsMembershipOptions['bus']
+  const slow = { intervalMs: 60_000, deadMs: 240_000, clock }
+  const one = new NatsMembership({ bus, facts: facts('one'), ...slow })
+  const two = new NatsMembership({ bus: inner, facts: facts('two'), ...slow })
+  t.teardown(async () => {
+    await one.close()
+    await two.close()
+  })
+  await until('both', () => one.members().length === 2)
+  holds = true
+  two.announce()
+  await until('its word is held', () => held.length > 0)
+  nowMs += 5_000
+  for (const deliver of held) deliver()
+  t.equal(one.self().clockOffsetMs, 0)
 })

@@ -1,3 +1,4 @@
+export { clockOffsets, clockToleranceMs, isClockOff } from './clocks.ts'
 export {
   assertFacts,
   assertLoad,

@@ -1,10 +1,12 @@
 /** What every membership must do, as a suite that depends on no test runner. */
 import assert from 'node:assert/strict'
+import { type Clock, systemClock } from '@holdfast/kernel'
+import { isClockOff } from './clocks.ts'
 import type { Member, MemberFacts, Membership } from './membership.ts'
 
 export interface Joining {
   /** Adds a member to the gathering of this test; it may still be unknown to the others when this resolves. */
-  join(facts: MemberFacts, options: { load: () => number }): Promise<Membership>
+  join(facts: MemberFacts, options: { load: () => number; clock?: Clock }): Promise<Membership>
   /** Ends a member as a crash would, without a word; left out where that cannot be done. */
   kill?(member: Membership): Promise<void>
 }
@@ -50,8 +52,9 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     const membership = await join(said, { load: () => 0.25 })
     await eventually('itself', () => ids(membership).length === 1)
     for (const member of [membership.self(), membership.members()[0] as Member]) {
-      const { seenMs, ...rest } = member
+      const { seenMs, clockOffsetMs, ...rest } = member
       assert.deepEqual(rest, { ...said, load: 0.25 })
+      assert.equal(clockOffsetMs, 0)
       assert.ok(seenMs >= before - patientMs && seenMs <= Date.now() + 1)
     }
   })
@@ -142,6 +145,54 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     await join(facts('two'), idle)
     await eventually('told', () => told.length > 0)
     assert.ok(!told.includes('closed'))
+  })
+
+  const hourMs = 60 * 60_000
+  /** A wall clock that stands elsewhere. */
+  const shifted = () => {
+    const clock = { aheadMs: 0, now: () => Date.now() + clock.aheadMs, monotonic: systemClock.monotonic }
+    return clock
+  }
+  const off = (membership: Membership) =>
+    membership
+      .members()
+      .filter(isClockOff)
+      .map(({ id }) => id)
+
+  test('a wall clock that is far off is off in every view, its own included, until it is right', async (t) => {
+    const { join } = await open(t)
+    const clock = shifted()
+    const all = [await join(facts('one'), idle), await join(facts('two'), idle)]
+    const three = await join(facts('three'), { ...idle, clock })
+    all.push(three)
+    const allSee = (wanted: string) => () => all.every((view) => off(view).join() === wanted)
+    await eventually('all', () => all.every((view) => ids(view).length === 3))
+    await eventually('no clock off', allSee(''))
+    for (const aheadMs of [hourMs, -hourMs]) {
+      clock.aheadMs = aheadMs
+      assert.ok(isClockOff(three.self()), 'it knows at once')
+      await eventually('off by an hour', allSee('three'))
+      for (const view of all) {
+        const seenMs = view.members().find(({ id }) => id === 'three')?.clockOffsetMs ?? 0
+        assert.ok(Math.abs(seenMs - aheadMs) < 1_000, `${seenMs} ms`)
+      }
+      clock.aheadMs = 0
+      await eventually('right again', allSee(''))
+    }
+  })
+
+  test('of two clocks that differ neither can be told right', async (t) => {
+    const { join } = await open(t)
+    const clock = shifted()
+    const [one, two] = [await join(facts('one'), idle), await join(facts('two'), { ...idle, clock })]
+    await eventually('both', () => ids(one).length === 2 && ids(two).length === 2)
+    clock.aheadMs = 10_000
+    await eventually('both off', () => [one, two].every((view) => off(view).length === 2))
+    const told = one.members().map(({ clockOffsetMs }) => Math.round(clockOffsetMs / 1_000))
+    assert.deepEqual(told, [-10, 10])
+    await two.close()
+    await eventually('alone', () => ids(one).length === 1)
+    assert.equal(one.self().clockOffsetMs, 0)
   })
 
   test('nobody is told within the call that changes the view', async (t) => {

@@ -41,6 +41,12 @@ export interface Member extends MemberFacts {
   load: number
   /** When it was heard last, Unix milliseconds of one's own clock. */
   seenMs: number
+  /**
+   * How far its wall clock is ahead of the median of all members, ms; behind it: negative (`clockOffsets`).
+   * A step of one's own clock shows at once; one of another member within a few of its words. Messages
+   * on their way make it inexact by what they take.
+   */
+  clockOffsetMs: number
 }
 
 /** Members in one view: a region's processes, several times over. */

@@ -3,6 +3,7 @@
  * Nobody is lost by accident here; a test takes members out of a view (`hide`) as a cut network would.
  */
 import { type Clock, systemClock } from '@holdfast/kernel'
+import { clockOffsets } from './clocks.ts'
 import {
   assertFacts,
   assertLoad,
@@ -54,15 +55,30 @@ export class MemoryMembership implements Membership {
   }
 
   self(): Member {
-    return { ...structuredClone(this.#facts), load: assertLoad(this.#load()), seenMs: this.#clock.now() }
+    const seen = this.#seen()
+    return this.#word(this.#offsets(seen)[seen.indexOf(this)] as number)
   }
 
   members(): readonly Member[] {
-    const others = this.#gathering.has(this.#facts.id, this) ? this.#gathering.all() : [this]
-    return others
-      .filter((member) => member === this || !this.#hidden.has(member.#facts.id))
-      .map((member) => member.self())
+    const seen = this.#seen()
+    const offsets = this.#offsets(seen)
+    return seen
+      .map((member, at) => member.#word(offsets[at] as number))
       .sort((one, other) => (one.id < other.id ? -1 : 1))
+  }
+
+  #seen(): MemoryMembership[] {
+    const all = this.#gathering.has(this.#facts.id, this) ? this.#gathering.all() : [this]
+    return all.filter((member) => member === this || !this.#hidden.has(member.#facts.id))
+  }
+
+  #offsets(seen: readonly MemoryMembership[]): number[] {
+    return clockOffsets(seen.map((member) => member.#clock.now()))
+  }
+
+  #word(clockOffsetMs: number): Member {
+    const load = assertLoad(this.#load())
+    return { ...structuredClone(this.#facts), load, seenMs: this.#clock.now(), clockOffsetMs }
   }
 
   onChange(listener: Listener): Subscription {

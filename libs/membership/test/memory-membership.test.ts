@@ -1,5 +1,13 @@
 import t from 'tap'
-import { type Member, type MemberFacts, type Membership, MemoryMembership, maxMembers } from '../src/index.ts'
+import {
+  clockOffsets,
+  isClockOff,
+  type Member,
+  type MemberFacts,
+  type Membership,
+  MemoryMembership,
+  maxMembers,
+} from '../src/index.ts'
 import { type Joining, membershipContract } from '../src/testing.ts'
 
 const facts = (id: string): MemberFacts => ({ id, role: 'standalone', region: 'eu-par', addresses: {} })
@@ -32,6 +40,19 @@ t.test('a member can lose sight of another one, and finds it again', async (t) =
   one.show('two')
   await Promise.resolve()
   t.same(told, ['one,two', 'one', 'one,two'])
+})
+
+t.test('while fewer than half of all clocks are off exactly those are; else all are', async (t) => {
+  const off = (...clocks: number[]) =>
+    clockOffsets(clocks).map((clockOffsetMs) => isClockOff({ clockOffsetMs }))
+  t.strictSame(off(), [])
+  t.strictSame(off(7), [false])
+  t.strictSame(off(0, 3_000), [true, true])
+  t.strictSame(off(0, 2_000), [false, false])
+  t.strictSame(off(0, 3_600_000, 500), [false, true, false])
+  t.strictSame(off(0, 3_600_000, 500, -9_000, 1_000), [false, true, false, true, false])
+  t.strictSame(off(0, 3_600_000, 500, 3_600_000), [true, true, true, true])
+  t.strictSame(clockOffsets([100, 10_100, 200]), [-100, 9_900, 0])
 })
 
 t.test('an id lives once, a load is a share, members are bounded', async (t) => {
@@ -83,6 +104,10 @@ const broken: { [fault: string]: (sound: MemoryMembership) => Partial<Membership
   'what is told is not what the view says': (sound) => ({
     onChange: (listener) => sound.onChange((members) => listener(members.slice(1))),
   }),
+  'clocks are not compared': (sound) => ({
+    members: () => sound.members().map((member) => ({ ...member, clockOffsetMs: 0 })),
+  }),
+  'the own clock is always right': (sound) => ({ self: () => ({ ...sound.self(), clockOffsetMs: 0 }) }),
   'the view gives itself away': (sound) => {
     const self = sound.self()
     return { self: () => self }
