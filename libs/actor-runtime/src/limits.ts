@@ -61,7 +61,10 @@ export interface RuntimeLimits {
   retryFirstMs: number
   retryMaxMs: number
 
-  /** Finished effects are journaled with the next flush, or alone after this time. */
+  /**
+   * Finished effects are journaled with the next flush or when the account leaves, alone only after
+   * this time. A crash before that repeats them.
+   */
   effectsIdleMs: number
   /** Rows in one write to the lookups. */
   lookupRowsMax: number
@@ -159,7 +162,7 @@ export const defaultLimits: RuntimeLimits = {
   retryFirstMs: 50,
   retryMaxMs: 2000,
 
-  effectsIdleMs: 1000,
+  effectsIdleMs: 60_000,
   lookupRowsMax: 1024,
   mailAttemptsMax: 8,
   mailRetryFirstMs: 1000,

@@ -18,19 +18,52 @@ function expire(world: World, name: string, due: number) {
 }
 const reference = (byte: string) => (key: string) => key.startsWith(`ref/${byte}`)
 
-t.test('finished effects are journaled with the next flush, or alone when none comes', async (t) => {
+t.test('finished effects are journaled with the next flush, or alone after a minute', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   const time = new ManualTime()
-  world.host('one', { clock: time, timers: time })
+  world.host('one', { clock: time, timers: time, limits: { idleMs: 3_600_000 } })
   await world.create()
   await world.folder('a')
   await world.folder('b')
   t.equal(await world.head(), 3, 'no rows of their own under load')
-  await time.advance(1000)
+  await time.advance(59_000)
+  t.equal(await world.head(), 3, 'nor soon after it')
+  await time.advance(2_000)
   t.equal(await world.head(), 4)
-  await time.advance(5000)
+  await time.advance(300_000)
   t.equal(await world.head(), 4, 'once')
+})
+
+t.test('a crash repeats effects that were done and not journaled, and that harms nobody', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  let host = world.host('one')
+  const crash = async (next: string) => {
+    await settled()
+    world.kill(host)
+    host = world.host(next)
+    world.hostId = next
+    await world.names()
+    await settled()
+  }
+  await world.create()
+  await addFile(world, 'goes', 1)
+  await addFile(world, 'stays', 2)
+  await world.ask({ $case: 'sendSignIn', value: {} })
+  await crash('two')
+  t.equal(world.mails.length, 2)
+  t.equal(new Set(world.mails).size, 1, 'the same mail, by its id')
+
+  await remove(world, 'goes')
+  await crash('three')
+  t.strictSame(world.released, ['1', '1'])
+  t.strictSame(await world.keys('ref/01'), [])
+  t.equal((await world.keys('ref/02')).length, 1, 'what is used keeps its reference')
+  await addFile(world, 'again', 1)
+  await crash('four')
+  t.equal((await world.keys('ref/01')).length, 1, 'what is used again keeps it too')
+  t.strictSame(await world.names(), ['stays', 'again'])
 })
 
 t.test('an idle account leaves: released, nothing pending, and nothing is lost', async (t) => {
