@@ -5,6 +5,7 @@ interface Schema {
   properties?: Record<string, Schema>
   required?: string[]
   default?: unknown
+  enum?: string[]
   minimum?: number
   maximum?: number
   anyOf?: Schema[]
@@ -67,6 +68,10 @@ function endpointHtml(method: string, path: string, endpoint: Endpoint): string 
     }),
   )
   const [bodyType, body] = Object.entries(endpoint.requestBody?.content ?? {})[0] ?? []
+  const refusals = Object.entries(endpoint.responses ?? {}).flatMap(([code, { content }]) => {
+    const statuses = content?.['application/json']?.schema?.properties?.status?.enum ?? []
+    return code === '200' ? [] : [refusalRow(code, statuses)]
+  })
   const data = Object.values(endpoint.responses?.['200']?.content ?? {})[0]?.schema?.properties?.data
   return `<details><summary><b>${method.toUpperCase()}</b> <code>${text(path)}</code><span class="about">${text(
     endpoint.summary ?? '',
@@ -74,7 +79,11 @@ function endpointHtml(method: string, path: string, endpoint: Endpoint): string 
 ${endpoint.description ? `<p>${text(endpoint.description)}</p>` : ''}
 ${endpoint.security === undefined ? '<p>No token needed.</p>' : ''}
 ${table('Parameters', parameters)}${table(`Body (${bodyType})`, rowsOf(body?.schema))}${table('data', rowsOf(data))}
-${data?.description ? `<p>data: ${text(data.description)}</p>` : ''}</details>`
+${data?.description ? `<p>data: ${text(data.description)}</p>` : ''}${table('Refusals', refusals)}</details>`
+}
+
+function refusalRow(code: string, statuses: readonly string[]): string {
+  return `<tr><td>${text(code)}</td><td><code>${text(statuses.join(', '))}</code></td></tr>`
 }
 
 function rowsOf(schema: Schema | undefined): string[] {

@@ -45,6 +45,14 @@ export const listingQuery = Type.Object({
   maxdepth: Type.Integer({ minimum: 1, maximum: 16, default: 1, description: 'Depth of nested children' }),
 })
 
+/** What keeps a reader out. */
+export const refusalsOfReading = [
+  'error-notFound',
+  'error-notOwner',
+  'error-passwordRequired',
+  'error-passwordWrong',
+] as const
+
 export async function readListing(call: Call, name: string, query: Static<typeof listingQuery>) {
   const contentId = await call.contentNamed(name)
   const request: ReadContent = {

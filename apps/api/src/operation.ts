@@ -11,9 +11,11 @@ import {
   documented,
   type Fields,
   guessing,
+  type KnownStatus,
   parametersOf,
   Refusal,
   type RequestGuesses,
+  responsesOf,
   sendWritten,
   tokenOf,
   WrittenAnswer,
@@ -54,6 +56,13 @@ export interface Operation<P extends TObject, Q extends TObject, B extends TObje
   answer: TSchema
   /** Schema of `metadata`. */
   metadata?: TSchema
+  /**
+   * Statuses it refuses with, beside those of every operation, of the token, the tier and the
+   * parameters.
+   */
+  refusals: readonly KnownStatus[]
+  /** Values inside of parameters that are refused by a name of their own. */
+  innerNames?: readonly string[]
   handle(call: Call, input: Static<P> & Static<Q> & Static<B>): Promise<object>
 }
 
@@ -214,13 +223,24 @@ function schemaOf<P extends TObject, Q extends TObject, B extends TObject>(opera
     ...(operation.otherDoor ? { headers: operation.otherDoor.headers } : {}),
     ...(operation.query ? { querystring: documented(operation.query, 'query') } : {}),
     ...(operation.body ? { body: operation.bodyDocument ?? documented(operation.body, 'body') } : {}),
-    response: {
-      200: Type.Object({
+    response: responsesOf({
+      method: operation.method,
+      hasPathParameters: operation.path.includes(':'),
+      tier: operation.tier,
+      readsToken: operation.token !== 'none',
+      readsKey: true,
+      success: Type.Object({
         status: Type.Literal('ok'),
         data: operation.answer,
         ...(operation.metadata ? { metadata: operation.metadata } : {}),
       }),
-      default: Type.Object({ status: Type.String({ pattern: '^error-', description: 'error-<name>' }) }),
-    },
+      parameters: [
+        ...[operation.params, operation.query, operation.body].flatMap((schema) =>
+          Object.keys(schema?.properties ?? {}),
+        ),
+        ...(operation.innerNames ?? []),
+      ],
+      refusals: operation.refusals,
+    }),
   }
 }

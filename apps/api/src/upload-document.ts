@@ -1,4 +1,6 @@
-import { modTimeRange } from './schemas.ts'
+import { responsesOf } from '@holdfast/http-kit'
+import { Type } from '@sinclair/typebox'
+import { itemAnswer, modTimeRange } from './schemas.ts'
 
 /** The upload host's operation as the OpenAPI document shows it: it lives on another host. */
 export function uploadPaths(uploadUrl: string): Record<string, object> {
@@ -43,7 +45,21 @@ export function uploadPaths(uploadUrl: string): Record<string, object> {
             },
           },
         },
-        responses: { 200: { description: 'The file object' }, default: { description: 'error-<name>' } },
+        responses: responsesOf({
+          method: 'POST',
+          hasPathParameters: false,
+          readsToken: true,
+          readsKey: true,
+          success: Type.Object({
+            status: Type.Literal('ok'),
+            data: Type.Object({
+              ...itemAnswer.properties,
+              guestToken: Type.Optional(Type.String({ description: 'When no token was sent' })),
+            }),
+          }),
+          parameters: ['file', 'folderId', 'modTime'],
+          refusals: ['error-notFound', 'error-notOwner', 'error-limits', 'error-protectedFolder'],
+        }),
       },
     },
   }

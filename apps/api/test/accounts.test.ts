@@ -332,5 +332,20 @@ t.test('the OpenAPI document demands what the service demands', async (t) => {
   const modTime = property('/contents/createFolder', 'post', 'modTime').anyOf
   t.match(modTime[0], { type: 'integer', minimum: -62_167_219_200, maximum: 253_402_300_799 })
   t.match(modTime[1], { type: 'string' }, 'a decimal text is an integer')
+  for (const [path, methods] of Object.entries(paths))
+    for (const [method, { responses }] of Object.entries(methods as Record<string, { responses: object }>)) {
+      if (method === 'servers') continue
+      t.notOk('default' in responses, `${method} ${path} names each code`)
+      t.match(Object.keys(responses), ['200', '400'], `${method} ${path}`)
+    }
+  const refused = (path: string, method: string, code: number) =>
+    paths[path][method].responses[code].content['application/json'].schema.properties.status.enum
+  t.strictSame(refused('/contents/{contentId}', 'get', 401), [
+    'error-notOwner',
+    'error-notPremium',
+    'error-passwordRequired',
+    'error-passwordWrong',
+    'error-token',
+  ])
   for (const path of Object.keys(paths)) t.notMatch(path, /^\/(d|profile|assets)\b|^\/$/)
 })

@@ -9,6 +9,7 @@ import {
   type RateLimits,
   Refusal,
   type RequestGuesses,
+  responsesOf,
   tokenOf,
 } from '@holdfast/http-kit'
 import { mintRequestId, parseToken } from '@holdfast/kernel'
@@ -33,8 +34,12 @@ const documentation = {
       },
     },
   },
-  response: {
-    200: {
+  response: responsesOf({
+    method: 'PUT',
+    hasPathParameters: false,
+    readsToken: true,
+    readsKey: false,
+    success: {
       type: 'object',
       required: ['status', 'data'],
       properties: {
@@ -52,12 +57,9 @@ const documentation = {
         },
       },
     },
-    default: {
-      type: 'object',
-      required: ['status'],
-      properties: { status: { type: 'string', pattern: '^error-', description: 'error-<name>' } },
-    },
-  },
+    parameters: ['recycleBin'],
+    refusals: [],
+  }),
 } as object
 
 export function webAccountRoute(app: FastifyInstance, parts: ReaderParts & { limits: RateLimits }): void {

@@ -1,5 +1,9 @@
 /** The contract's statuses and their HTTP codes, in one table. A status that is not in it names a parameter: 400. */
-const httpCodes: Record<string, number> = {
+const httpCodes = {
+  'error-body': 400,
+  'error-host': 400,
+  'error-idempotencyKey': 400,
+  'error-request': 400,
   'error-token': 401,
   'error-notPremium': 401,
   'error-owner': 401,
@@ -25,10 +29,13 @@ const httpCodes: Record<string, number> = {
   'error-internal': 500,
   'error-unavailable': 503,
   'error-storageFull': 507,
-}
+} as const satisfies Record<`error-${string}`, number>
+
+/** A status of the table. */
+export type KnownStatus = keyof typeof httpCodes
 
 export function httpCodeOf(status: string): number {
-  return httpCodes[status] ?? 400
+  return Object.hasOwn(httpCodes, status) ? httpCodes[status as KnownStatus] : 400
 }
 
 /** Seconds after which something that was too busy may be asked again, where nobody knows better. */

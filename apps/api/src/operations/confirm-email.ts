@@ -33,6 +33,9 @@ export function confirmEmail(app: FastifyInstance, parts: ApiParts) {
       emailConfirmed: Type.Boolean(),
       token: Type.String({ description: 'The token from now on' }),
     }),
+    refusals: [],
+    // A guest has no address.
+    innerNames: ['email'],
     async handle(call, { accountId, mailed, keepToken = false }) {
       await refuseOtherAccount(call, accountId)
       const { caller } = call

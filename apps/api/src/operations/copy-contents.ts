@@ -22,6 +22,15 @@ export function copyContents(app: FastifyInstance, parts: ApiParts) {
       password: readerPassword,
     }),
     answer: representationAnswer,
+    refusals: [
+      'error-notFound',
+      'error-notOwner',
+      'error-passwordRequired',
+      'error-passwordWrong',
+      'error-limits',
+      'error-rootFolder',
+      'error-protectedFolder',
+    ],
     async handle(call, { contentsId, folderId, password }) {
       await call.refuseForeign([folderId], 'error-notOwner')
       const view = await copy(call, {

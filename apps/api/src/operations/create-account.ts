@@ -44,6 +44,7 @@ export function createAccount(app: FastifyInstance, parts: ApiParts) {
       tier: Type.String({ enum: ['guest', 'standard'] }),
       token: Type.String(),
     }),
+    refusals: [],
     async handle(call, { email }) {
       if (email !== undefined) await drawOnMails(call, email)
       const proposed = proposedId(call)

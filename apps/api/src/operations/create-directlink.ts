@@ -20,6 +20,7 @@ export function createDirectLink(app: FastifyInstance, parts: ApiParts) {
     params: contentIdPath,
     body: directLinkBody,
     answer: directLinkAnswer,
+    refusals: ['error-notFound', 'error-notOwner', 'error-limits', 'error-protectedFolder'],
     async handle(call, input) {
       await refusePastExpiry(call, input.expireTime)
       await call.refuseForeign([input.contentId], 'error-notOwner')

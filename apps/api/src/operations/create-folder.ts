@@ -22,6 +22,7 @@ export function createFolder(app: FastifyInstance, parts: ApiParts) {
       modTime: Type.Optional(modTime),
     }),
     answer: itemAnswer,
+    refusals: ['error-notFound', 'error-notOwner', 'error-limits', 'error-protectedFolder'],
     async handle(call, input) {
       await call.refuseForeign([input.parentFolderId], 'error-notOwner')
       const result = await call.askOwn({

@@ -16,6 +16,7 @@ export function deleteContents(app: FastifyInstance, parts: ApiParts) {
     token: 'needed',
     body: Type.Object({ contentsId }),
     answer: representationAnswer,
+    refusals: ['error-notFound', 'error-owner', 'error-protectedFolder'],
     async handle(call, { contentsId }) {
       await call.refuseForeign(contentsId, 'error-owner')
       const { wantsRepresentation: representation } = call

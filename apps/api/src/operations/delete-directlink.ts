@@ -16,6 +16,7 @@ export function deleteDirectLink(app: FastifyInstance, parts: ApiParts) {
     params: Type.Object({ contentId: uuid('Content'), directLinkId: uuid('Direct link') }),
     tier: parts.settings.directLinksPremium ? 'premium' : '',
     answer: emptyAnswer,
+    refusals: ['error-notFound', 'error-notOwner', 'error-protectedFolder'],
     async handle(call, { contentId, directLinkId }) {
       await call.refuseForeign([contentId], 'error-notOwner')
       await call.askOwn({ $case: 'deleteDirectLink', value: { contentId, linkId: directLinkId } })

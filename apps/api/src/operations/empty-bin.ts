@@ -13,6 +13,7 @@ export function emptyBin(app: FastifyInstance, parts: ApiParts) {
     group: 'Extensions',
     token: 'needed',
     answer: emptyAnswer,
+    refusals: [],
     async handle(call) {
       await call.askOwn({ $case: 'emptyBin', value: {} })
       return ok({})

@@ -18,6 +18,7 @@ export function getAccountId(app: FastifyInstance, parts: ApiParts) {
       email: Type.String(),
       tier: Type.String({ enum: ['guest', 'standard', 'premium'] }),
     }),
+    refusals: [],
     async handle(call) {
       const { id, email, tier } = viewOf(await call.askOwn({ $case: 'getAccount', value: {} }), 'account')
       return ok({ id, email, tier })

@@ -18,6 +18,7 @@ export function getAccount(app: FastifyInstance, parts: ApiParts) {
     token: 'needed',
     params: Type.Object(accountPath),
     answer: accountAnswer,
+    refusals: [],
     async handle(call, { accountId }) {
       await refuseOtherAccount(call, accountId)
       const view = viewOf(await call.askOwn({ $case: 'getAccount', value: {} }), 'account')

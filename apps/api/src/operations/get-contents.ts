@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import { listingQuery, readListing } from '../listing.ts'
+import { listingQuery, readListing, refusalsOfReading } from '../listing.ts'
 import { serve } from '../operation.ts'
 import type { ApiParts } from '../parts.ts'
 import { contentPath, itemAnswer, pageAnswer } from '../schemas.ts'
@@ -23,6 +23,7 @@ export function getContents(app: FastifyInstance, parts: ApiParts) {
     query: Type.Object({ ...listingQuery.properties, ...websiteTokenQuery }),
     answer: itemAnswer,
     metadata: pageAnswer,
+    refusals: refusalsOfReading,
     handle: (call, input) => readListing(call, input.contentId, input),
   })
 }

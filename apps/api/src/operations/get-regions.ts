@@ -18,6 +18,7 @@ export function getRegions(app: FastifyInstance, parts: ApiParts) {
         Type.Object({ code: Type.String(), name: Type.String(), uploadUrl: Type.String({ format: 'uri' }) }),
       ),
     }),
+    refusals: [],
     async handle() {
       const regions = parts.settings.regions.map((code) => ({
         code,

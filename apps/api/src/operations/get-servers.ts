@@ -19,6 +19,7 @@ export function getServers(app: FastifyInstance, parts: ApiParts) {
     answer: Type.Object({
       servers: Type.Array(Type.Object({ name: Type.String(), zone: Type.String() })),
     }),
+    refusals: [],
     async handle(_call, { zone }) {
       const servers = parts.settings.regions.map((code) => ({
         name: `upload-${code}`,

@@ -13,6 +13,7 @@ export function getStatus(app: FastifyInstance, parts: ApiParts) {
     group: 'Extensions',
     token: 'none',
     answer: Type.Object({ region: Type.String(), time: Type.Integer({ description: 'Unix seconds' }) }),
+    refusals: [],
     async handle(call) {
       return ok({ region: parts.settings.region, time: call.nowSeconds })
     },

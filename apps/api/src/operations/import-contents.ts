@@ -17,6 +17,15 @@ export function importContents(app: FastifyInstance, parts: ApiParts) {
     tier: 'premium',
     body: Type.Object({ contentsId, password: readerPassword }),
     answer: mapAnswer('{<source id>: {status, data: {id: <new id>}}}'),
+    refusals: [
+      'error-notFound',
+      'error-notOwner',
+      'error-passwordRequired',
+      'error-passwordWrong',
+      'error-limits',
+      'error-rootFolder',
+      'error-protectedFolder',
+    ],
     async handle(call, { contentsId, password }) {
       const view = await copy(call, {
         contentIds: contentsId,

@@ -18,6 +18,13 @@ export function moveContents(app: FastifyInstance, parts: ApiParts) {
     tier: 'premium',
     body: Type.Object({ contentsId, folderId: uuid('Destination folder of the caller') }),
     answer: representationAnswer,
+    refusals: [
+      'error-notFound',
+      'error-notOwner',
+      'error-limits',
+      'error-rootFolder',
+      'error-protectedFolder',
+    ],
     async handle(call, { contentsId, folderId }) {
       await call.refuseForeign([...contentsId, folderId], 'error-notOwner')
       const result = await call.askOwn({ $case: 'moveContents', value: { contentIds: contentsId, folderId } })

@@ -16,6 +16,7 @@ export function readBin(app: FastifyInstance, parts: ApiParts) {
     group: 'Extensions',
     token: 'needed',
     answer: mapAnswer('{childrenCount, children: items keyed by UUID, with recycledTime}'),
+    refusals: [],
     async handle(call) {
       return presentBin(call, await call.askOwn({ $case: 'readBin', value: {} }))
     },

@@ -16,6 +16,7 @@ export function resetToken(app: FastifyInstance, parts: ApiParts) {
     token: 'needed',
     params: Type.Object(accountPath),
     answer: emptyAnswer,
+    refusals: [],
     async handle(call, { accountId }) {
       await refuseOtherAccount(call, accountId)
       await call.askOwn({ $case: 'resetToken', value: { tokenKeyId: parts.settings.tokenKeyId } })

@@ -17,6 +17,7 @@ export function restoreContents(app: FastifyInstance, parts: ApiParts) {
     token: 'needed',
     body: Type.Object({ contentsId }),
     answer: representationAnswer,
+    refusals: ['error-notFound', 'error-notOwner', 'error-protectedFolder'],
     async handle(call, { contentsId }) {
       await call.refuseForeign(contentsId, 'error-notOwner')
       const result = await call.askOwn({ $case: 'restoreContents', value: { contentIds: contentsId } })

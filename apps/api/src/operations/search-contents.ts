@@ -3,7 +3,7 @@ import type { SearchHit } from '@holdfast/wire'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { viewOf } from '../call.ts'
-import { pageMax } from '../listing.ts'
+import { pageMax, refusalsOfReading } from '../listing.ts'
 import { serve } from '../operation.ts'
 import type { ApiParts } from '../parts.ts'
 import { mapAnswer, pageAnswer, readerPassword, uuidOrCode } from '../schemas.ts'
@@ -39,6 +39,7 @@ export function searchContents(app: FastifyInstance, parts: ApiParts) {
     }),
     answer: mapAnswer('{<id>: {id, type, name, size, createTime}}'),
     metadata: pageAnswer,
+    refusals: refusalsOfReading,
     async handle(call, input) {
       const contentId = await call.contentNamed(input.contentId)
       const password = input.password || undefined

@@ -100,6 +100,14 @@ export function updateContents(app: FastifyInstance, parts: ApiParts) {
     body,
     bodyDocument,
     answer: itemAnswer,
+    refusals: [
+      'error-notFound',
+      'error-notOwner',
+      'error-limits',
+      'error-rootFolder',
+      'error-protectedFolder',
+    ],
+    innerNames: attributes,
     async handle(call, input) {
       const attribute = await attributeOf(call, input)
       await call.refuseForeign([input.contentId], 'error-notOwner')

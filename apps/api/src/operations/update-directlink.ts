@@ -21,6 +21,7 @@ export function updateDirectLink(app: FastifyInstance, parts: ApiParts) {
     params: Type.Object({ contentId: uuid('Content'), directLinkId: uuid('Direct link') }),
     body: directLinkBody,
     answer: directLinkAnswer,
+    refusals: ['error-notFound', 'error-notOwner', 'error-limits', 'error-protectedFolder'],
     async handle(call, input) {
       await refusePastExpiry(call, input.expireTime)
       await call.refuseForeign([input.contentId], 'error-notOwner')

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { listingQuery, readListing } from '../listing.ts'
+import { listingQuery, readListing, refusalsOfReading } from '../listing.ts'
 import { serve } from '../operation.ts'
 import type { ApiParts } from '../parts.ts'
 import { contentPath, itemAnswer, pageAnswer } from '../schemas.ts'
@@ -22,6 +22,7 @@ export function webContents(app: FastifyInstance, parts: ApiParts) {
     query: listingQuery,
     answer: itemAnswer,
     metadata: pageAnswer,
+    refusals: refusalsOfReading,
     handle: (call, input) => readListing(call, input.contentId, input),
   })
 }
