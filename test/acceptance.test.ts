@@ -2,6 +2,7 @@
 import t from 'tap'
 import { allCases } from './acceptance/cases.ts'
 import { hostsOf, Instances } from './acceptance/instances.ts'
+import { compareWithDocuments } from './acceptance/seen.ts'
 import { emptyRows, runCases } from './acceptance/suite.ts'
 import { Standalone } from './support/standalone.ts'
 
@@ -22,5 +23,11 @@ t.test('the embedded service keeps the contract', async (t) => {
       else t.fail(name, { reason: error instanceof Error ? error.stack : String(error) })
     },
   })
+  const { compared, unseen, undocumented } = await compareWithDocuments([
+    hostsOf(service),
+    ...(await instances.hosts()),
+  ])
+  t.strictSame(undocumented, [], `the documents name all ${compared} kinds of answers`)
+  t.strictSame(unseen, [], 'every operation of the documents was tried')
   t.strictSame(emptyRows(results), [], 'every row of the coverage table has a passing case')
 })

@@ -2,6 +2,7 @@
 import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import https from 'node:https'
 import net from 'node:net'
+import { note, noteRaw } from './seen.ts'
 
 /** No answer of the service takes this long, uploads of the suite included. */
 const requestTimeoutMs = 45_000
@@ -29,14 +30,13 @@ export interface Received {
 }
 
 export async function send(url: string | URL, sent: Sent = {}): Promise<Received> {
-  try {
-    return await once(url, sent)
-  } catch (error) {
+  const received = await once(url, sent).catch((error: NodeJS.ErrnoException & { reused?: boolean }) => {
     // The server closed an idle connection in the moment it was used again: nothing was processed.
-    if ((error as { reused?: boolean }).reused && (error as { code?: string }).code === 'ECONNRESET')
-      return once(url, sent)
+    if (error.reused && error.code === 'ECONNRESET') return once(url, sent)
     throw error
-  }
+  })
+  note(sent.method ?? 'GET', String(url), received)
+  return received
 }
 
 function once(url: string | URL, sent: Sent): Promise<Received> {
@@ -105,6 +105,7 @@ export function rawExchange(
     const finish = (closed: boolean) => {
       clearTimeout(timer)
       socket.destroy()
+      noteRaw(url, Buffer.from(bytes as string).toString('latin1'), text)
       resolve({ text, closed })
     }
     const timer = setTimeout(() => finish(false), options.timeoutMs ?? 5_000)

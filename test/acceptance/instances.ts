@@ -24,6 +24,12 @@ export class Instances {
     return started
   }
 
+  /** Of those that run. */
+  async hosts(): Promise<Hosts[]> {
+    const started = await Promise.allSettled(this.#started.values())
+    return started.flatMap((start) => (start.status === 'fulfilled' ? [start.value.hosts] : []))
+  }
+
   async stop(): Promise<void> {
     for (const starting of this.#started.values()) {
       const instance = await starting.catch(() => undefined)

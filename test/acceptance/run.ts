@@ -12,6 +12,7 @@ import { Standalone } from '../support/standalone.ts'
 import { allCases } from './cases.ts'
 import { describeCoverage } from './coverage.ts'
 import { hostsOf, Instances } from './instances.ts'
+import { type Comparison, compareWithDocuments } from './seen.ts'
 import { emptyRows, type Result, runCases } from './suite.ts'
 import type { Hosts } from './world.ts'
 
@@ -44,7 +45,8 @@ const chosen = allCases.filter((each) => each.name.includes(options.only ?? ''))
 let code = 1
 try {
   const results = await runCases(chosen, { hosts, instances, report })
-  code = conclude(results)
+  const comparison = await compareWithDocuments([hosts, ...(await instances.hosts())])
+  code = conclude(results, comparison)
 } finally {
   await instances.stop()
   await service?.stop()
@@ -88,7 +90,7 @@ function indented(text: string): string {
   return text.replace(/^/gm, '         ')
 }
 
-function conclude(results: Result[]): number {
+function conclude(results: Result[], { compared, unseen, undocumented }: Comparison): number {
   const passed = results.filter((result) => result.error === undefined)
   const failed = results.filter((result) => result.error !== undefined)
   console.log(
@@ -99,7 +101,12 @@ function conclude(results: Result[]): number {
   )
   const empty = options.only === undefined ? emptyRows(results) : []
   for (const row of empty) console.log(`no passing case covers ${row}`)
+  const untried = options.only === undefined ? unseen : []
+  for (const name of untried) console.log(`no case calls ${name} of the OpenAPI document`)
+  for (const kind of undocumented) console.log(`not in the OpenAPI document: ${kind}`)
   for (const result of failed) console.log(`NOT OK ${result.case.name}`)
-  console.log(`\n${passed.length} passed, ${failed.length + empty.length} failed`)
-  return failed.length + empty.length === 0 ? 0 : 1
+  const faults = failed.length + empty.length + untried.length + undocumented.length
+  console.log(`\n${compared} kinds of answers, ${undocumented.length} undocumented`)
+  console.log(`${passed.length} passed, ${faults} failed`)
+  return faults === 0 ? 0 : 1
 }

@@ -1,0 +1,145 @@
+/**
+ * Every answer that the suite gets, compared at the end with the OpenAPI document of the service
+ * that gave it: what the document does not name is a fault of one of the two.
+ */
+import type { Received } from './http.ts'
+import type { Hosts } from './world.ts'
+
+/** As far as the document tells answers apart. */
+interface Answered {
+  method: string
+  url: URL
+  code: number
+  /** Of the envelope; undefined where the body is none, as after HEAD. */
+  status: string | undefined
+}
+
+/** By origin, each kind once. */
+const answers = new Map<string, Map<string, Answered>>()
+
+export function note(
+  method: string,
+  url: string,
+  { code, headers, body }: Omit<Received, 'rawHeaders'>,
+): void {
+  const isJson = headers['content-type']?.startsWith('application/json') === true
+  const answered = { method, url: new URL(url), code, status: isJson ? statusOf(body) : undefined }
+  const { origin, pathname } = answered.url
+  const ofOrigin = answers.get(origin) ?? new Map<string, Answered>()
+  answers.set(origin, ofOrigin)
+  ofOrigin.set(`${method} ${pathname} ${code} ${answered.status}`, answered)
+}
+
+/** What came over a bare socket: the first request and the first whole answer to it. */
+export function noteRaw(url: string, sent: string, received: string): void {
+  const [, method, path] = /^([A-Z]+) (\/\S*) HTTP\/1\.[01]\r\n/.exec(sent) ?? []
+  const [, code, head = '', body = ''] =
+    /HTTP\/1\.1 (?!100)(\d{3})[^\r]*\r\n((?:[^\r]+\r\n)*)\r\n(.*)/s.exec(received) ?? []
+  if (method === undefined || path === undefined || code === undefined) return
+  const [, type = ''] = /^content-type: *(.*?)\r$/im.exec(head) ?? []
+  const target = new URL(path, url).href
+  note(method, target, { code: Number(code), headers: { 'content-type': type }, body: Buffer.from(body) })
+}
+
+function statusOf(body: Buffer): string | undefined {
+  const [, status] = /^(?:[0-9a-f]+\r\n)?\{"status":"([^"]*)"/.exec(body.toString('latin1')) ?? []
+  return status
+}
+
+interface Schema {
+  const?: unknown
+  enum?: unknown[]
+  properties?: Record<string, Schema>
+}
+
+interface Operation {
+  operationId: string
+  responses: Record<string, { content?: Record<string, { schema?: Schema }> }>
+}
+
+type Paths = Record<string, Record<string, Operation> & { servers?: object[] }>
+
+/** How the document and the answers of the services agree. */
+export interface Comparison {
+  /** Kinds of answers, by operation, HTTP code and status. */
+  compared: number
+  /** Operations of the document that no answer is of. */
+  unseen: string[]
+  /** `operation code status`, each with a request that was answered so. */
+  undocumented: string[]
+}
+
+/** @param services whose hosts answered, and still do */
+export async function compareWithDocuments(services: readonly Hosts[]): Promise<Comparison> {
+  const compared = new Set<string>()
+  const unseen = new Set<string>()
+  const seen = new Set<string>()
+  const undocumented = new Map<string, string>()
+  for (const { api, upload } of services) {
+    const document = (await (await fetch(`${api[0]}/openapi.json`)).json()) as { paths: Paths }
+    const routes = routesOf(document.paths)
+    for (const { operation } of routes) unseen.add(operation.operationId)
+    for (const [origins, isElsewhere] of [
+      [api, false],
+      [upload, true],
+    ] as const)
+      for (const answered of origins.flatMap((origin) => [
+        ...(answers.get(new URL(origin).origin)?.values() ?? []),
+      ])) {
+        const operation = operationOf(
+          routes.filter((route) => route.isElsewhere === isElsewhere),
+          answered,
+        )
+        if (operation === undefined) continue
+        const { method, url, code, status } = answered
+        const kind = `${operation.operationId} ${code} ${status ?? '(no envelope)'}`
+        compared.add(kind)
+        seen.add(operation.operationId)
+        if (!isDocumented(operation, answered)) undocumented.set(kind, `${kind}: ${method} ${url.pathname}`)
+      }
+  }
+  return {
+    compared: compared.size,
+    unseen: [...unseen.difference(seen)].sort(),
+    undocumented: [...undocumented.values()].sort(),
+  }
+}
+
+interface Route {
+  method: string
+  path: RegExp
+  parameters: number
+  /** On the upload host. */
+  isElsewhere: boolean
+  operation: Operation
+}
+
+/** Those with fewer parameters first: `/contents/search` is not the content `search`. */
+function routesOf(paths: Paths): Route[] {
+  const routes = Object.entries(paths).flatMap(([template, { servers, ...operations }]) =>
+    Object.entries(operations).map(([method, operation]) => ({
+      method: method.toUpperCase(),
+      path: new RegExp(`^${template.replace(/\{\w+\}/g, '[^/]+')}/?$`, 'i'),
+      parameters: template.split('{').length,
+      isElsewhere: servers !== undefined,
+      operation,
+    })),
+  )
+  return routes.sort((a, b) => a.parameters - b.parameters)
+}
+
+function operationOf(routes: readonly Route[], { method, url }: Answered): Operation | undefined {
+  const asked = method === 'HEAD' ? 'GET' : method
+  const path = routes.find((route) => route.path.test(url.pathname))?.path.source
+  return routes.find((route) => route.method === asked && route.path.source === path)?.operation
+}
+
+function isDocumented({ responses }: Operation, { method, code, status }: Answered): boolean {
+  // A fault is never what a case is about, though documents name it.
+  if (status === 'error-internal') return false
+  const schema = responses[code]?.content?.['application/json']?.schema
+  if (schema === undefined) return false
+  if (method === 'HEAD') return true
+  const { const: only, enum: several = [only] } = schema.properties?.status ?? {}
+  return status !== undefined && several.includes(status)
+}
