@@ -110,8 +110,8 @@ class SameJournal implements JournalStore {
     return this.journal.page(account, name)
   }
 
-  deletePages(account: string, names: readonly string[]): Promise<void> {
-    return this.journal.deletePages(account, names)
+  deletePages(hold: JournalHold, names: readonly string[]): Promise<void> {
+    return this.journal.deletePages(hold, names)
   }
 
   pageNames(account: string): AsyncIterable<string> {
@@ -147,7 +147,7 @@ class SharedPages extends SameJournal {
 
   override async putPage(account: string, name: string, bytes: Uint8Array): Promise<void> {
     const shared = sharedName(name)
-    await this.journal.deletePages(account, [shared])
+    await this.journal.deletePages({ account } as JournalHold, [shared])
     await this.journal.putPage(account, shared, bytes)
     this.#written.set(`${account}/${shared}`, name)
   }
@@ -156,10 +156,11 @@ class SharedPages extends SameJournal {
     return this.journal.page(account, sharedName(name))
   }
 
-  override async deletePages(account: string, names: readonly string[]): Promise<void> {
+  override async deletePages(hold: JournalHold, names: readonly string[]): Promise<void> {
+    const { account } = hold
     // A name that was written over since is somebody else's.
     const own = names.filter((name) => this.#written.get(`${account}/${sharedName(name)}`) === name)
-    await this.journal.deletePages(account, own.map(sharedName))
+    await this.journal.deletePages(hold, own.map(sharedName))
   }
 
   override async *pageNames(account: string): AsyncIterable<string> {

@@ -219,9 +219,9 @@ export class SimJournal implements JournalStore {
     return this.#read(`read page ${short(account)} ${name}`, () => this.#store.page(account, name))
   }
 
-  deletePages(account: string, names: readonly string[]): Promise<void> {
-    return this.#write(`delete pages ${short(account)} ${names.join()}`, () =>
-      this.#store.deletePages(account, names),
+  deletePages(hold: JournalHold, names: readonly string[]): Promise<void> {
+    return this.#write(`delete pages ${short(hold.account)} ${names.join()}`, () =>
+      this.#store.deletePages(hold, names),
     )
   }
 

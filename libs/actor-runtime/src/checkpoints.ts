@@ -177,9 +177,8 @@ export class Checkpoints {
   #giveUp(cut: Cut): void {
     this.#cut = undefined
     const names = cut.pages.map((page) => page.name)
-    const { account } = this.#hold
     this.#remove(
-      () => this.#services.journal.deletePages(account, names),
+      () => this.#services.journal.deletePages(this.#hold, names),
       'pages of a given up checkpoint stay',
     )
   }
@@ -234,7 +233,7 @@ export class Checkpoints {
     metrics.checkpointed({ ms, bytes: cut.bytes, pages: cut.pages.length })
     this.#remove(() => journal.trim(this.#hold, cut.through), 'rows behind a checkpoint stay')
     if (obsolete.length === 0) return
-    this.#remove(() => journal.deletePages(this.#hold.account, obsolete), 'pages behind a checkpoint stay')
+    this.#remove(() => journal.deletePages(this.#hold, obsolete), 'pages behind a checkpoint stay')
   }
 
   /** What stays is swept by an activation to come. */

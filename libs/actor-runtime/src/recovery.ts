@@ -87,5 +87,5 @@ export async function sweepPages(services: Services, hold: JournalHold, recovere
     const epoch = Number(name.split('-', 1)[0])
     if (epoch < hold.epoch && !named.has(name)) dead.push(name)
   }
-  if (dead.length > 0) await services.journal.deletePages(hold.account, dead)
+  if (dead.length > 0) await services.journal.deletePages(hold, dead)
 }

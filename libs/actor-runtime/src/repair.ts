@@ -366,7 +366,7 @@ async function replace(
   await journal.setRoot(hold, { root, through: head })
   try {
     await journal.trim(hold, head)
-    await journal.deletePages(account, [...found.pages])
+    await journal.deletePages(hold, [...found.pages])
     await journal.release(hold)
   } catch (error) {
     // The new checkpoint holds. An activation sweeps what stays; rows behind the root are not read.

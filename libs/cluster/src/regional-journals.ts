@@ -73,8 +73,8 @@ export class RegionalJournals implements JournalStore, JournalRepair {
     return this.#of(account).page(account, name)
   }
 
-  async deletePages(account: string, names: readonly string[]): Promise<void> {
-    return this.#of(account).deletePages(account, names)
+  async deletePages(hold: JournalHold, names: readonly string[]): Promise<void> {
+    return this.#of(hold.account).deletePages(hold, names)
   }
 
   pageNames(account: string): AsyncIterable<string> {

@@ -196,10 +196,13 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   rows(hold: JournalHold, after: number): AsyncIterable<JournalRow> {
-    return this.#rows(hold, after, hold.head)
+    return this.#rows(hold, { after, last: hold.head, chain: hold.chain })
   }
 
-  async *#rows(hold: JournalHold, after: number, last: number): AsyncIterable<JournalRow> {
+  async *#rows(
+    hold: JournalHold,
+    { after, last, chain }: { after: number; last: number; chain: Uint8Array },
+  ): AsyncIterable<JournalRow> {
     let expected = after + 1
     let predecessor: Uint8Array | undefined = after === 0 ? firstChain : undefined
     const partition = { account: hold.account, term: this.#termOfHold(hold) }
@@ -210,6 +213,8 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
         throw corrupt(hold.account, `row ${seq} names another predecessor`)
       if (!equal(checksum, rowChecksum({ account: hold.account, ...row })))
         throw corrupt(hold.account, `row ${seq} has a wrong checksum`)
+      if (seq === last && !equal(checksum, chain))
+        throw corrupt(hold.account, `row ${seq} is not the last one that was written`)
       predecessor = checksum
       expected++
       yield { seq, bytes: row.bytes }
@@ -292,10 +297,10 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     return readPage(this.#connection, this.#pages(account), name)
   }
 
-  async deletePages(account: string, names: readonly string[]): Promise<void> {
-    const term = this.#termOf(account)
-    const pages = pagesOf({ account, term })
-    await this.#untilBackedUp({ account, term }, new Set(names))
+  async deletePages(hold: JournalHold, names: readonly string[]): Promise<void> {
+    const partition = { account: hold.account, term: this.#termOfHold(hold) }
+    const pages = pagesOf(partition)
+    await this.#untilBackedUp(partition, new Set(names))
     await this.#connection.runAll(
       names.map((name) => ({
         query: 'DELETE FROM pages WHERE account = ? AND name = ?',

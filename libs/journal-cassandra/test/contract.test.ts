@@ -163,7 +163,7 @@ t.test('a home that moves', async (t) => {
       await before.journals.append(old, Buffer.from('late'))
       await before.journals.setRoot(old, { root: Buffer.from('late root'), through: 4 })
       await before.journals.trim(old, 4)
-      await before.journals.deletePages(account, [`${old.epoch}-0-0`])
+      await before.journals.deletePages(old, [`${old.epoch}-0-0`])
 
       const again = await journals.acquire(account, { owner: 'new' })
       t.same(Buffer.from(again.root as Uint8Array).toString(), 'root')
@@ -249,6 +249,9 @@ t.test('a home that moves', async (t) => {
     term = 2
     await t.rejects(store.journals.append(hold, Buffer.from('two')), { code: 'FENCED' })
     await t.rejects(store.journals.release(hold), { code: 'FENCED' })
+    await store.journals.putPage('learns', 'of-the-next-term', Buffer.from('page'))
+    await t.rejects(store.journals.deletePages(hold, ['of-the-next-term']), { code: 'FENCED' })
+    t.ok(await store.journals.page('learns', 'of-the-next-term'), 'pages are of a term, too')
     t.not((await store.journals.head('learns')).epoch, 0)
   })
 
@@ -265,7 +268,7 @@ t.test('a home that moves', async (t) => {
     await journals.putPage(account, 'new', Buffer.from('new'))
     await journals.setRoot(hold, { root: Buffer.from('root'), through: 1 })
     const refused = async (what: string) => {
-      await t.rejects(journals.deletePages(account, ['old']), { code: 'UNAVAILABLE' }, what)
+      await t.rejects(journals.deletePages(hold, ['old']), { code: 'UNAVAILABLE' }, what)
       await t.rejects(journals.trim(hold, 1), { code: 'UNAVAILABLE' }, what)
       t.ok(await journals.page(account, 'old'))
       t.same(await rowsOf(journals, hold), ['one'])
@@ -278,7 +281,7 @@ t.test('a home that moves', async (t) => {
     await backup.journals.setRoot(copy, { root: Buffer.from('root'), through: 1 })
     await refused('without the page that the root names')
     await backup.journals.putPage(account, 'new', Buffer.from('new'))
-    await journals.deletePages(account, ['old'])
+    await journals.deletePages(hold, ['old'])
     await journals.trim(hold, 1)
     t.notOk(await journals.page(account, 'old'))
   })

@@ -175,7 +175,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     return stored && decodeNamed(account, name, stored)
   }
 
-  async deletePages(account: string, names: readonly string[]): Promise<void> {
+  async deletePages({ account }: JournalHold, names: readonly string[]): Promise<void> {
     if (names.length === 0) return
     await this.#writer.write(names.map((name) => ({ type: 'del', key: keys.page(account, name) })))
   }

@@ -164,7 +164,7 @@ t.test('every write to LevelDB is one synced batch', async (t) => {
   await store.journals.putPage('one', 'page', bytes('page'))
   await store.journals.setRoot(hold, { root: bytes('root'), through: 1 })
   await store.journals.trim(hold, 1)
-  await store.journals.deletePages('one', ['page'])
+  await store.journals.deletePages(hold, ['page'])
   await store.lookups.write([{ put: 'key', value: bytes('value') }])
   await store.lookups.claim('claim', bytes('value'))
   await store.lookups.take('codes', 1)

@@ -244,6 +244,13 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     )
   })
 
+  test('rows whose last one is not the one that was written are damage', async (t) => {
+    const { journals } = await open(t)
+    const { hold } = await written(journals, ['one', 'two'])
+    hold.chain = Buffer.alloc(hold.chain.length, 7)
+    await refused(texts(journals, hold), 'CORRUPT')
+  })
+
   test('reading rows can end early', async (t) => {
     const { journals } = await open(t)
     const { hold } = await written(journals, ['one', 'two', 'three'])
@@ -262,8 +269,9 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     await journals.putPage(other, '2/a', bytes("another's"))
     assert.deepEqual(await collect(journals.pageNames(id)), ['10/a', '2/a', '2/b'])
     assert.equal(text(await journals.page(id, '2/a')), '2/a')
-    await journals.deletePages(id, ['2/a', 'never there'])
-    await journals.deletePages(id, [])
+    const hold = await journals.acquire(id, { owner })
+    await journals.deletePages(hold, ['2/a', 'never there'])
+    await journals.deletePages(hold, [])
     assert.deepEqual(await collect(journals.pageNames(id)), ['10/a', '2/b'])
     assert.equal(await journals.page(id, '2/a'), undefined)
     assert.equal(text(await journals.page(other, '2/a')), "another's")

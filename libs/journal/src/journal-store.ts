@@ -54,7 +54,11 @@ export interface JournalStore {
    */
   putPage(account: string, name: string, bytes: Uint8Array): Promise<void>
   page(account: string, name: string): Promise<Uint8Array | undefined>
-  deletePages(account: string, names: readonly string[]): Promise<void>
+  /**
+   * Of the account that is held; epochs do not matter, for names are used once.
+   * @throws JournalFault `FENCED` when the account's home has moved since it was acquired.
+   */
+  deletePages(hold: JournalHold, names: readonly string[]): Promise<void>
   /** All names, in order. */
   pageNames(account: string): AsyncIterable<string>
 

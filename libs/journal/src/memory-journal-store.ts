@@ -132,7 +132,7 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     })
   }
 
-  async deletePages(account: string, names: readonly string[]): Promise<void> {
+  async deletePages({ account }: JournalHold, names: readonly string[]): Promise<void> {
     await this.#write('deletePages', account, () => {
       for (const name of names) this.#partition(account).pages.delete(name)
     })

@@ -102,6 +102,12 @@ const brokenJournals: Broken<JournalStore> = {
       yield* all.sort((one, two) => String(one.seq).localeCompare(String(two.seq)))
     },
   }),
+  'rows are not held against the chain of the hold': (sound) => ({
+    rows: async function* (hold, after) {
+      const { chain } = await sound.head(hold.account)
+      yield* sound.rows({ ...hold, chain }, after)
+    },
+  }),
   'trim takes one row too many': (sound) => ({
     trim: async (hold, through) => {
       await sound.trim(hold, through)
@@ -111,7 +117,7 @@ const brokenJournals: Broken<JournalStore> = {
   'trim does nothing': () => ({ trim: async () => {} }),
   'pages can be written over': (sound) => ({
     putPage: async (account, name, bytes) => {
-      await sound.deletePages(account, [name])
+      await sound.deletePages({ account } as JournalHold, [name])
       await sound.putPage(account, name, bytes)
     },
   }),
@@ -119,10 +125,10 @@ const brokenJournals: Broken<JournalStore> = {
     putPage: (_, name, bytes) => sound.putPage('all', name, bytes),
     page: (_, name) => sound.page('all', name),
     pageNames: () => sound.pageNames('all'),
-    deletePages: (_, names) => sound.deletePages('all', names),
+    deletePages: (_, names) => sound.deletePages({ account: 'all' } as JournalHold, names),
   }),
   'deletePages deletes the first alone': (sound) => ({
-    deletePages: (account, names) => sound.deletePages(account, names.slice(1)),
+    deletePages: (hold, names) => sound.deletePages(hold, names.slice(1)),
   }),
   'pageNames has no order': (sound) => ({
     pageNames: async function* (account) {
