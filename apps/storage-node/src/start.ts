@@ -33,7 +33,7 @@ export async function startStorageNode({ config, secrets, settings, log }: Start
     config,
     secrets,
     log,
-    openExtentsMax: clusterDescriptors(config, 'storage-node').openExtentsMax,
+    descriptors: clusterDescriptors(config, 'storage-node'),
   })
   opened.defer(() => storage.close())
   const addresses = {

@@ -12,11 +12,19 @@ import { type BlobStoreServer, serveBlobStore } from '@holdfast/blob-store-grpc'
 import type { ChunkStore } from '@holdfast/chunk-store'
 import type { ClusterPart } from '@holdfast/cluster'
 import { type Clock, systemClock } from '@holdfast/kernel'
-import { type ClusterConfig, type ClusterSecrets, chosenPorts, makePrivate, urlOf } from '@holdfast/process'
+import {
+  type ClusterConfig,
+  type ClusterSecrets,
+  chosenPorts,
+  type DescriptorBudget,
+  makePrivate,
+  urlOf,
+} from '@holdfast/process'
 import { NodeGroups, type PlacementGroup } from '@holdfast/replication'
 import type { Logger } from 'pino'
 import { type NodeWord, openNode, type RunningNode } from './node.ts'
 import { openNodeStore } from './node-store.ts'
+import { peerMetrics } from './peer-metrics.ts'
 import { replicationMetrics } from './replication-metrics.ts'
 
 /** How often heartbeats learn of space and lag, ms. */
@@ -24,7 +32,7 @@ const lookMs = 1_000
 
 export interface StorageRoleOptions {
   config: ClusterConfig
-  openExtentsMax: number
+  descriptors: Pick<DescriptorBudget, 'openExtentsMax' | 'peerConnections'>
   secrets: ClusterSecrets
   log: Logger
   clock?: Clock
@@ -45,7 +53,8 @@ export class StorageRole {
 
   /** Opens the store. @throws StartFault DATA_LOCKED, DATA_UNUSABLE */
   static async open(options: StorageRoleOptions): Promise<StorageRole> {
-    const { config, openExtentsMax, log, clock = systemClock } = options
+    const { config, descriptors, log, clock = systemClock } = options
+    const { openExtentsMax } = descriptors
     const path = join(config.dataDir, 'blobs')
     const left = await makePrivate(config.dataDir)
     if (left.length > 0) log.warn({ paths: left }, 'files of the data directory belong to another user')
@@ -97,7 +106,7 @@ export class StorageRole {
 
   /** Serves others when it resolves. @throws StartFault PORT_TAKEN */
   async join(cluster: ClusterPart): Promise<void> {
-    const { config, secrets } = this.#options
+    const { config, secrets, descriptors } = this.#options
     const groups = await NodeGroups.open({
       nodeId: config.nodeName,
       notes: this.#store,
@@ -114,7 +123,9 @@ export class StorageRole {
       host: config.internal.host,
       controlPort: this.#ports.control,
       bytesPort: this.#ports.bytes,
+      bounds: { connections: descriptors.peerConnections },
     })
+    peerMetrics(cluster.metrics, this.#server)
     cluster.readiness.addVital('store', () => this.#store.failing)
     storeMetrics(cluster.metrics, this.#store)
     replicationMetrics(cluster.metrics, this.#running.replicator)

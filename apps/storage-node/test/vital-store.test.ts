@@ -42,7 +42,13 @@ t.test('a storage node whose store does not recover within a minute is not alive
   const nodes = new NodeOrders({ lookups, bus, onFault })
   const readiness = new Readiness({}, { clock })
   const metrics = new Registry()
-  const role = await StorageRole.open({ config, openExtentsMax: 64, secrets, log, clock })
+  const role = await StorageRole.open({
+    config,
+    descriptors: { openExtentsMax: 64, peerConnections: { control: 16, bytes: 48 } },
+    secrets,
+    log,
+    clock,
+  })
   const cluster = { config, secrets, clock, log, metrics, bus, lookups, peers, groups, nodes, readiness }
   await role.join(cluster as unknown as ClusterPart)
   await using opened = new AsyncDisposableStack() // closed before the directory goes

@@ -50,7 +50,7 @@ export async function startUpload({ config, secrets, settings, log }: StartOptio
         config,
         secrets,
         log,
-        openExtentsMax: clusterDescriptors(config, 'upload').openExtentsMax,
+        descriptors: clusterDescriptors(config, 'upload'),
       })
     : undefined
   opened.defer(() => storage?.close())

@@ -11,8 +11,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type BlobFacts, BlobFault, type BlobName, giveBack, smallBlobBytesMax } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
+import { type Callers, peerOf } from './callers.ts'
 import { type ClusterSecret, sentContent } from './cluster-secret.ts'
 import { faultKey, faultOf, httpStatusOfFault } from './faults.ts'
+import type { NodeLoad } from './node-load.ts'
 import type { OpenStages } from './open-stages.ts'
 import { putAnswerOf, putTermsOf } from './put-terms.ts'
 import type { ServedStore } from './serve-blob-store.ts'
@@ -23,10 +25,10 @@ export const proofKey = 'holdfast-proof'
 const readerIdleMs = 120_000
 /** How long the body of a refused upload is read and thrown away. */
 const refusedBodyMs = 1_000
-/** Of small blobs on their way in, all peers together; past it they are refused as unavailable. */
-const smallBytesMax = 64 * 1024 * 1024
 /** The body of a small blob is with its sender: one that says nothing for so long is given up. */
 const smallBodyMs = 15_000
+/** What a stream holds of the body, at most: pieces of a read are larger while few read. */
+const heldBytes = { received: 64 * 1024, sent: 256 * 1024 }
 
 export class ByteRoutes {
   readonly #store: ServedStore
@@ -34,23 +36,45 @@ export class ByteRoutes {
   readonly #secret: ClusterSecret
   /** Under way, by upload id: who asks again shares the answer. */
   readonly #puts = new Map<string, Promise<BlobFacts>>()
-  #smallBytes = 0
+  readonly #callers: Callers
+  readonly #load: NodeLoad
+  /** Connections with a request under way. Peers ask for one thing at a time on each. */
+  readonly #answering = new WeakSet<object>()
 
-  constructor(parts: { store: ServedStore; stages: OpenStages; secret: ClusterSecret }) {
+  constructor(parts: {
+    store: ServedStore
+    stages: OpenStages
+    secret: ClusterSecret
+    callers: Callers
+    load: NodeLoad
+  }) {
     this.#store = parts.store
     this.#stages = parts.stages
     this.#secret = parts.secret
+    this.#callers = parts.callers
+    this.#load = parts.load
   }
 
   /** Never rejects. */
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { socket } = request
+    if (this.#answering.has(socket)) {
+      this.#load.refused.ahead++
+      socket.destroy()
+      return
+    }
+    this.#answering.add(socket)
+    response.once('close', () => this.#answering.delete(socket))
     try {
       const { method = '', url: path = '' } = request
       const content = request.headers.range ?? ''
       if (!this.#secret.verify({ method, path, content }, request.headers.authorization)) {
+        this.#load.refused.unproven++
+        this.#callers.refused(peerOf(socket))
         response.writeHead(401, { connection: 'close' }).end()
         return
       }
+      this.#callers.proven(peerOf(socket))
       const [, stage] = /^\/stages\/([0-9a-f]{32})$/.exec(path) ?? []
       const [, id, incarnation, terms] =
         /^\/blobs\/([0-9a-f]{96})\/([0-9a-f]{32})(?:\?(.*))?$/.exec(path) ?? []
@@ -67,6 +91,15 @@ export class ByteRoutes {
   }
 
   async #receive(uploadId: Buffer, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const letGo = this.#load.holdBytes(heldBytes.received)
+    try {
+      await this.#receiveHeld(uploadId, request, response)
+    } finally {
+      letGo()
+    }
+  }
+
+  async #receiveHeld(uploadId: Buffer, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { stage, touch, signal } = this.#stages.receive(uploadId)
     const cut = () => request.destroy(new BlobFault('CLOSED', 'the upload was aborted'))
     signal.addEventListener('abort', cut, { once: true })
@@ -105,9 +138,7 @@ export class ByteRoutes {
     const length = Number(request.headers['content-length'])
     if (!(length <= smallBlobBytesMax))
       throw new BlobFault('INVALID', `a small blob of ${request.headers['content-length']} bytes`)
-    if (this.#smallBytes + length > smallBytesMax)
-      throw new BlobFault('UNAVAILABLE', `${this.#smallBytes} bytes of small blobs are on their way already`)
-    this.#smallBytes += length
+    const letGo = this.#load.holdBytes(length)
     try {
       const bytes = await bodyOf(request, length)
       const key = Buffer.from(incarnation).toString('hex')
@@ -119,7 +150,7 @@ export class ByteRoutes {
       response.setHeader('content-type', 'application/json')
       response.end(putAnswerOf(await put))
     } finally {
-      this.#smallBytes -= length
+      letGo()
     }
   }
 
@@ -131,6 +162,7 @@ export class ByteRoutes {
       response.writeHead(416, { 'content-range': `bytes */${facts.size}` }).end()
       return
     }
+    const letGo = this.#load.holdBytes(Math.min(range.end - range.start, heldBytes.sent))
     const stop = new AbortController()
     response.once('close', () => stop.abort())
     response.setTimeout(readerIdleMs, () => response.destroy())
@@ -149,6 +181,7 @@ export class ByteRoutes {
       if (!response.headersSent) throw error
       response.addTrailers({ [faultKey]: faultOf(error).code })
     } finally {
+      letGo()
       await source.return?.()
     }
     response.end()

@@ -1,8 +1,9 @@
-/** Connections of the control port: those on which nothing has been proven are few and short, so that they hold no memory. */
+/**
+ * Connections of a listener between nodes. There are so many at most; those on which nothing has
+ * been proven are few and short, so that they hold no memory, and go when a peer needs the room.
+ */
 import type { Socket } from 'node:net'
 
-/** Connections on which nothing has been proven; the oldest goes for the next. Peers prove themselves at once. */
-const strangersMax = 64
 const strangerMs = 10_000
 /** For the refusal to reach a peer that has the wrong secret. */
 const refusedMs = 250
@@ -13,21 +14,50 @@ interface Stranger {
   isRefused: boolean
 }
 
+export interface CallersOptions {
+  connectionsMax: number
+  /**
+   * Connections on which nothing has been proven; the oldest goes for the next. Peers prove
+   * themselves at once.
+   */
+  strangersMax: number
+  /** A connection was closed because of one of the two. */
+  onRefused: (reason: 'connections' | 'strangers') => void
+}
+
 export class Callers {
+  readonly #options: CallersOptions
+  readonly #open = new Set<Socket>()
   /** By address and port, oldest first. */
   readonly #strangers = new Map<string, Stranger>()
 
-  add(socket: Socket): void {
-    const peer = `${socket.remoteAddress}:${socket.remotePort}`
+  constructor(options: CallersOptions) {
+    this.#options = options
+  }
+
+  /** Connections open now. */
+  get open(): ReadonlySet<Socket> {
+    return this.#open
+  }
+
+  /** @returns false when there is no room: the connection is closed */
+  add(socket: Socket): boolean {
+    const { connectionsMax, strangersMax, onRefused } = this.#options
+    if (this.#open.size >= connectionsMax && !this.#cutOldest()) {
+      onRefused('connections')
+      socket.destroy()
+      return false
+    }
+    const peer = peerOf(socket)
     const stranger = { socket, cut: setTimeout(() => socket.destroy(), strangerMs), isRefused: false }
+    this.#open.add(socket)
     this.#strangers.set(peer, stranger)
     socket.once('close', () => {
+      this.#open.delete(socket)
       if (this.#strangers.get(peer) === stranger) this.proven(peer)
     })
-    const [oldest] = this.#strangers
-    if (oldest === undefined || this.#strangers.size <= strangersMax) return
-    this.proven(oldest[0])
-    oldest[1].socket.destroy()
+    if (this.#strangers.size > strangersMax) this.#cutOldest()
+    return true
   }
 
   /** It is a stranger no more. */
@@ -44,4 +74,21 @@ export class Callers {
     stranger.isRefused = true
     stranger.cut = setTimeout(() => stranger.socket.destroy(), refusedMs)
   }
+
+  /** @returns false when there is no stranger */
+  #cutOldest(): boolean {
+    const [oldest] = this.#strangers
+    if (oldest === undefined) return false
+    const [peer, { socket }] = oldest
+    this.proven(peer)
+    this.#open.delete(socket)
+    socket.destroy()
+    this.#options.onRefused('strangers')
+    return true
+  }
+}
+
+/** As gRPC names the peer of a call. */
+export function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress}:${remotePort}`
 }

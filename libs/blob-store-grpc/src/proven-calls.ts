@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import {
-  type Metadata,
+  Metadata,
   ServerInterceptingCall,
   type ServerInterceptingCallInterface,
   type ServerInterceptor,
@@ -13,9 +13,11 @@ import {
 } from '@grpc/grpc-js'
 import { StorageServiceService } from '@holdfast/wire/storage'
 import type { ClusterSecret } from './cluster-secret.ts'
+import { faultKey } from './faults.ts'
 
 /** SHA-256 of the message, base64url. */
 const digestKey = 'holdfast-content'
+const notTaken = { code: status.UNAVAILABLE, details: 'too many calls are under way, no more are taken' }
 const unproven = { code: status.UNAUTHENTICATED, details: 'the caller does not prove the cluster secret' }
 
 /** A message and the bytes it came as, which its proof is of. */
@@ -45,18 +47,25 @@ export const provenDefinition = Object.fromEntries(
   ]),
 ) as unknown as typeof StorageServiceService
 
-/** Handlers behind it see proven calls alone. Peers are told as `ServerInterceptingCall.getPeer` says them. */
+/**
+ * Handlers behind it see proven calls alone, and as many at once as are begun. Peers are told as
+ * `ServerInterceptingCall.getPeer` says them.
+ */
 export function provenCalls({
   secret,
   onProven,
   onRefused,
+  beginCall,
 }: {
   secret: ClusterSecret
+  /** Before the message is taken. @returns is called at the end; undefined refuses the call */
+  beginCall: () => (() => void) | undefined
   onProven: (peer: string) => void
   onRefused: (peer: string) => void
 }): ServerInterceptor {
   return ({ path }, call: ServerInterceptingCallInterface) => {
     let digest: string | undefined
+    let end: (() => void) | undefined
     const refuse = () => {
       call.sendStatus(unproven)
       onRefused(call.getPeer())
@@ -70,7 +79,16 @@ export function provenCalls({
             if (digest === undefined || !secret.verify(proof, textOf(metadata, 'authorization')))
               return refuse()
             onProven(call.getPeer())
+            end = beginCall()
+            if (end === undefined) {
+              call.sendStatus({ ...notTaken, metadata: unavailable() })
+              return
+            }
             go(metadata)
+          },
+          // The library says this at the end of every call, also of one that was answered.
+          onCancel() {
+            end?.()
           },
           onReceiveMessage({ message, bytes }: Received, go) {
             if (digestOf(bytes) === digest) go(message)
@@ -79,6 +97,13 @@ export function provenCalls({
         }),
     })
   }
+}
+
+/** Tells the caller that nothing was done. */
+function unavailable(): Metadata {
+  const metadata = new Metadata()
+  metadata.set(faultKey, 'UNAVAILABLE')
+  return metadata
 }
 
 function textOf(metadata: Metadata, key: string): string | undefined {

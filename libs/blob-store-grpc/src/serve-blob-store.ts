@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { type AddressInfo, createServer as createListener, type Socket } from 'node:net'
+import { type AddressInfo, createServer as createListener } from 'node:net'
 import { Server, ServerCredentials } from '@grpc/grpc-js'
 import type { PlacedBlobStore, ReplicationSource, StorageNode } from '@holdfast/blob-store'
 import { type Clock, systemClock } from '@holdfast/kernel'
@@ -12,6 +12,7 @@ import { ByteRoutes } from './byte-routes.ts'
 import { Callers } from './callers.ts'
 import { ClusterSecret } from './cluster-secret.ts'
 import { controlService } from './control-service.ts'
+import { type NodeBounds, type NodeFigures, NodeLoad, type RefusalReason } from './node-load.ts'
 import { OpenStages } from './open-stages.ts'
 import { provenCalls, provenDefinition } from './proven-calls.ts'
 
@@ -28,6 +29,8 @@ export interface ServeBlobStoreOptions {
   bytesPort?: number
   /** A stage that nobody wrote to for so long is given up. Default 1 h, as the store's own sweep. */
   stageIdleMs?: number
+  /** What all peers together have under way. */
+  bounds?: NodeBounds
   clock?: Clock
 }
 
@@ -36,21 +39,25 @@ export interface BlobStoreServer {
   readonly control: string
   /** http://host:port, no slash at the end. */
   readonly bytes: string
+  /** What is under way, and what was refused. */
+  figures(): NodeFigures
   /** Stops listening, waits up to `drainMs` (default 5,000) for what runs, cuts the rest and aborts open stages. The store stays open. */
   close(options?: { drainMs?: number }): Promise<void>
 }
 
-/** Sockets of peers; past it connections are refused. */
-const connectionsMax = 4096
 const headersTimeoutMs = 10_000
 /** Longer than clients keep idle connections, so that they end first. */
 const keepAliveMs = 75_000
-/** Each process of the cluster has one for its calls. */
-const callersMax = 1024
+/** Of the control port, where each process of the cluster has one connection. */
+const controlStrangersMax = 64
+/** Of the byte port, where a peer opens many at once: the rest is left to those that are proven. */
+const bytesStrangersShare = 1 / 2
 /** As many as a peer has under way by default (`inFlightMax`). */
 const callsMax = 1024
 /** What is asked is short: the longest names the placement groups of two nodes, some bytes each. Answers are longer. */
 const requestBytesMax = 64 * 1024
+/** Of one connection, MiB: its calls with requests of the largest size, and answers on their way. */
+const sessionMemoryMiB = 128
 
 /** Serves the store; resolves when both listeners take calls. */
 export async function serveBlobStore(
@@ -61,7 +68,17 @@ export async function serveBlobStore(
   const clock = options.clock ?? systemClock
   const secret = new ClusterSecret(options.secret, clock)
   const stages = new OpenStages(clock, options.stageIdleMs ?? 3_600_000)
-  const routes = new ByteRoutes({ store, stages, secret })
+  const load = new NodeLoad(options.bounds)
+  const { connections } = load.bounds
+  const onRefused = (reason: RefusalReason) => {
+    load.refused[reason]++
+  }
+  const byteCallers = new Callers({
+    connectionsMax: connections.bytes,
+    strangersMax: Math.ceil(connections.bytes * bytesStrangersShare),
+    onRefused,
+  })
+  const routes = new ByteRoutes({ store, stages, secret, callers: byteCallers, load })
 
   const bytes = createServer({
     requestTimeout: 0, // an upload may take hours
@@ -71,22 +88,31 @@ export async function serveBlobStore(
     keepAlive: true,
     keepAliveInitialDelay: 30_000,
   })
-  bytes.maxConnections = connectionsMax
+  bytes.on('connection', (socket) => void byteCallers.add(socket))
   bytes.on('request', (request, response) => void routes.answer(request, response))
   bytes.listen(options.bytesPort ?? 0, host)
   await once(bytes, 'listening')
 
-  const callers = new Callers()
+  const callers = new Callers({
+    connectionsMax: connections.control,
+    strangersMax: controlStrangersMax,
+    onRefused,
+  })
   const control = new Server({
     'grpc.max_receive_message_length': requestBytesMax,
     'grpc.max_concurrent_streams': callsMax,
+    'grpc-node.max_session_memory': sessionMemoryMiB,
     'grpc.keepalive_permit_without_calls': 1,
     'grpc.http2.min_ping_interval_without_data_ms': 5_000,
     interceptors: [
       provenCalls({
         secret,
         onProven: (peer) => callers.proven(peer),
-        onRefused: (peer) => callers.refused(peer),
+        onRefused: (peer) => {
+          onRefused('unproven')
+          callers.refused(peer)
+        },
+        beginCall: () => load.beginCall(),
       }),
     ],
   })
@@ -94,10 +120,8 @@ export async function serveBlobStore(
   // Its connections are ours: the library bounds neither how many there are, nor how long one may be silent.
   const injector = control.createConnectionInjector(ServerCredentials.createInsecure())
   const calls = createListener({ noDelay: true }, (socket) => {
-    callers.add(socket)
-    injector.injectConnection(socket)
+    if (callers.add(socket)) injector.injectConnection(socket)
   })
-  calls.maxConnections = callersMax
   try {
     calls.listen(options.controlPort ?? 0, host)
     await once(calls, 'listening')
@@ -106,15 +130,16 @@ export async function serveBlobStore(
     throw error
   }
 
-  const sockets = new Set<Socket>()
-  bytes.on('connection', (socket) => {
-    sockets.add(socket)
-    socket.once('close', () => sockets.delete(socket))
-  })
   let closing: Promise<void> | undefined
   return {
     control: `${bracketed(host)}:${(calls.address() as AddressInfo).port}`,
     bytes: `http://${bracketed(host)}:${(bytes.address() as AddressInfo).port}`,
+    figures: () => ({
+      connections: { control: callers.open.size, bytes: byteCallers.open.size },
+      calls: load.calls,
+      bytes: load.bytes,
+      refused: load.refused,
+    }),
     close({ drainMs = 5_000 } = {}) {
       closing ??= (async () => {
         const ended = Promise.all([
@@ -124,7 +149,7 @@ export async function serveBlobStore(
         ])
         bytes.closeIdleConnections()
         const cut = setTimeout(() => {
-          for (const socket of sockets) socket.destroy()
+          for (const socket of byteCallers.open) socket.destroy()
           control.forceShutdown()
         }, drainMs)
         await ended

@@ -18,7 +18,7 @@ import { systemClock } from '@holdfast/kernel'
 import { StorageServiceService } from '@holdfast/wire/storage'
 import t, { type Test } from 'tap'
 import { ClusterSecret } from '../src/cluster-secret.ts'
-import { RemoteBlobStore, type ServedStore, serveBlobStore } from '../src/index.ts'
+import { type NodeBounds, RemoteBlobStore, type ServedStore, serveBlobStore } from '../src/index.ts'
 import { proveCall } from '../src/proven-calls.ts'
 import { putPath } from '../src/put-terms.ts'
 
@@ -36,8 +36,12 @@ function terms() {
   return { uploadId: randomBytes(16), placement: { group: 5, version: 1 }, pinMs: 60_000 }
 }
 
-async function served(t: Test, store: ServedStore, options: Partial<{ progressTimeoutMs: number }> = {}) {
-  const server = await serveBlobStore(store, { secret })
+async function served(
+  t: Test,
+  store: ServedStore,
+  { bounds = {}, ...options }: { progressTimeoutMs?: number; bounds?: NodeBounds } = {},
+) {
+  const server = await serveBlobStore(store, { secret, bounds })
   t.teardown(() => server.close({ drainMs: 0 }))
   const { control, bytes } = server
   const remote = new RemoteBlobStore({ node: 'a', control, bytes, secret, ...options })
@@ -387,7 +391,7 @@ t.test('small blobs on their way into a node hold so much memory and no more', a
       return super.put(...args)
     }
   })()
-  const { remote } = await served(t, store)
+  const { remote } = await served(t, store, { bounds: { bytesMax: 64 * MiB } })
   let refused = 0
   const codes = await Promise.all(
     Array.from({ length: 300 }, () =>

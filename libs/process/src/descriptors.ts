@@ -27,6 +27,8 @@ export interface DescriptorBudget {
   connections: { max: number; perNetworkMax: number }
   /** Of the admin host: its own, also when all others are full. */
   adminConnections: { max: number; perNetworkMax: number }
+  /** Of the listeners between nodes; none where nothing is served to other nodes. */
+  peerConnections: { control: number; bytes: number }
   /** Said when users get few connections because of the limit; undefined when they get enough. */
   warning: string | undefined
 }
@@ -51,6 +53,11 @@ const adminDescriptors = 32
 /** NATS, Cassandra, and streams to some dozens of storage nodes. */
 const clusterDescriptors = 128
 const extents = { least: 8, most: 512, descriptors: 2, share: 1 / 4 }
+/**
+ * Connections from other nodes: a call connection of each process, and as many byte connections as
+ * streams are under way. They share what is left with users.
+ */
+const peers = { least: { control: 16, bytes: 48 }, most: { control: 1_024, bytes: 4_096 }, share: 1 / 4 }
 /** With fewer a host is of no use. */
 const connectionsLeast = 16
 /**
@@ -75,13 +82,17 @@ export function divideDescriptors(limit: number, needs: DescriptorNeeds): Descri
     (needs.stores ? metadataDescriptors + catalogueDescriptors : 0) +
     (needs.cluster ? clusterDescriptors : 0)
   const extentsLeast = needs.stores ? extents.least * extents.descriptors : 0
-  const needed = fixed + extentsLeast + (connectionsMax ?? connectionsLeast * publicHosts)
+  const servesPeers = needs.stores && needs.cluster
+  const peersLeast = servesPeers ? peers.least.control + peers.least.bytes : 0
+  const needed = fixed + extentsLeast + peersLeast + (connectionsMax ?? connectionsLeast * publicHosts)
   if (limit < needed) throw tooFew(limit, needed, connectionsMax)
   const shared = limit - needed
   const openExtentsMax = needs.stores
     ? Math.min(extents.most, extents.least + Math.floor((shared * extents.share) / extents.descriptors))
     : 0
-  const left = limit - fixed - openExtentsMax * extents.descriptors
+  const peerConnections = servesPeers ? peerShare(shared * peers.share) : { control: 0, bytes: 0 }
+  const forPeers = peerConnections.control + peerConnections.bytes
+  const left = limit - fixed - openExtentsMax * extents.descriptors - forPeers
   const all = connectionsMax ?? Math.min(left, connectionsMost * publicHosts)
   const max = publicHosts === 0 ? 0 : Math.max(1, Math.floor(all / publicHosts))
   const byShare = Math.min(networkMost, Math.max(connectionsLeast, Math.floor(max * networkShare)))
@@ -95,10 +106,19 @@ export function divideDescriptors(limit: number, needs: DescriptorNeeds): Descri
         : Math.min(max, needs.connectionsPerNetworkMax ?? byShare),
     },
     adminConnections: { max: adminDescriptors, perNetworkMax: Number.POSITIVE_INFINITY },
+    peerConnections,
     warning: isScarce
       ? `the process may open ${limit} files, which leaves ${max} connections for each host: ${advice(recommended)}`
       : undefined,
   }
+}
+
+/** @param more descriptors above the least */
+function peerShare(more: number): { control: number; bytes: number } {
+  const { least, most } = peers
+  const part = (kind: 'control' | 'bytes') =>
+    Math.min(most[kind], least[kind] + Math.floor((more * least[kind]) / (least.control + least.bytes)))
+  return { control: part('control'), bytes: part('bytes') }
 }
 
 function tooFew(limit: number, needed: number, asked: number | undefined): StartFault {

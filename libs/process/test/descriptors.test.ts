@@ -15,9 +15,24 @@ function sum({
   connections,
   adminConnections,
   openExtentsMax,
+  peerConnections: { control, bytes },
 }: ReturnType<typeof divideDescriptors>): number {
-  return 64 + 88 + adminConnections.max + connections.max * 3 + openExtentsMax * 2
+  return 64 + 88 + adminConnections.max + connections.max * 3 + openExtentsMax * 2 + control + bytes
 }
+
+t.test('connections from other nodes have their part, and users keep the larger one', async (t) => {
+  const node = { ...needs, cluster: true, publicHosts: 3 }
+  for (let limit = 440; limit < 20_000; limit += 37) {
+    const budget = divideDescriptors(limit, node)
+    if (128 + sum(budget) > limit) t.fail(`${limit} descriptors, ${128 + sum(budget)} given`)
+  }
+  const { peerConnections, connections } = divideDescriptors(1_024, node)
+  t.ok(peerConnections.control >= 32, `${peerConnections.control} processes`)
+  t.ok(peerConnections.bytes >= 128, `${peerConnections.bytes} streams`)
+  t.ok(connections.max * 3 > peerConnections.control + peerConnections.bytes)
+  t.same(divideDescriptors(1_048_576, node).peerConnections, { control: 1_024, bytes: 4_096 })
+  t.same(divideDescriptors(1_024, needs).peerConnections, { control: 0, bytes: 0 })
+})
 
 t.test('the parts never add up to more than there is, and users get most of it', async (t) => {
   for (let limit = 248; limit < 20_000; limit += 37) {

@@ -1,0 +1,48 @@
+/** What other nodes have under way here, and what was refused them. */
+import { type BlobStoreServer, type RefusalReason, refusalReasons } from '@holdfast/blob-store-grpc'
+import { Counter, Gauge, type Registry } from 'prom-client'
+
+export function peerMetrics(registry: Registry, server: Pick<BlobStoreServer, 'figures'>): void {
+  const registers = [registry]
+  new Gauge({
+    name: 'holdfast_peer_connections',
+    help: 'Connections of other nodes, by listener.',
+    labelNames: ['listener'],
+    registers,
+    collect() {
+      const { control, bytes } = server.figures().connections
+      this.set({ listener: 'control' }, control)
+      this.set({ listener: 'bytes' }, bytes)
+    },
+  })
+  new Gauge({
+    name: 'holdfast_peer_calls',
+    help: 'Calls of other nodes under way.',
+    registers,
+    collect() {
+      this.set(server.figures().calls)
+    },
+  })
+  new Gauge({
+    name: 'holdfast_peer_held_bytes',
+    help: 'Memory for bytes on their way from and to other nodes.',
+    registers,
+    collect() {
+      this.set(server.figures().bytes)
+    },
+  })
+  const told: Partial<Record<RefusalReason, number>> = {}
+  new Counter({
+    name: 'holdfast_peer_refusals_total',
+    help: 'Connections, calls and streams of other nodes that were refused, by reason.',
+    labelNames: ['reason'],
+    registers,
+    collect() {
+      const { refused } = server.figures()
+      for (const reason of refusalReasons) {
+        this.inc({ reason }, refused[reason] - (told[reason] ?? 0))
+        told[reason] = refused[reason]
+      }
+    },
+  })
+}

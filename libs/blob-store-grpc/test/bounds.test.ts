@@ -1,0 +1,139 @@
+/** What peers have under way on a node is bounded; what is past a bound is refused and counted. */
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { type BlobFacts, type BlobName, MemoryBlobStore } from '@holdfast/blob-store'
+import { get, put } from '@holdfast/blob-store/testing'
+import { systemClock } from '@holdfast/kernel'
+import t, { type Test } from 'tap'
+import { ClusterSecret } from '../src/cluster-secret.ts'
+import { type NodeBounds, RemoteBlobStore, type ServedStore, serveBlobStore } from '../src/index.ts'
+
+const secret = 'a secret of this test'
+const KiB = 1024
+
+async function served(t: Test, store: ServedStore, bounds: NodeBounds) {
+  const server = await serveBlobStore(store, { secret, bounds })
+  t.teardown(() => server.close({ drainMs: 0 }))
+  const { control, bytes } = server
+  const remote = new RemoteBlobStore({ node: 'a', control, bytes, secret })
+  t.teardown(() => remote.close())
+  return { server, remote }
+}
+
+/** Holds calls and reads until they are let go. */
+class Held extends MemoryBlobStore {
+  readonly gate = Promise.withResolvers<void>()
+  asked = 0
+
+  override async find(id: Uint8Array): Promise<BlobFacts[]> {
+    this.asked++
+    await this.gate.promise
+    return super.find(id)
+  }
+
+  override async *read(
+    blob: BlobName,
+    range: { start: number; end: number },
+    options: { signal?: AbortSignal } = {},
+  ): AsyncIterable<Uint8Array> {
+    this.asked++
+    await this.gate.promise
+    yield* super.read(blob, range, options)
+  }
+
+  /** Resolves when so many wait. */
+  async held(count: number): Promise<void> {
+    while (this.asked < count) await new Promise(setImmediate)
+  }
+}
+
+t.test('calls past the bound are refused as unavailable, on whatever connection', async (t) => {
+  const store = new Held()
+  const { server, remote } = await served(t, store, { callsMax: 2 })
+  const { control, bytes } = server
+  const other = new RemoteBlobStore({ node: 'b', control, bytes, secret })
+  t.teardown(() => other.close())
+  const id = randomBytes(48)
+  const running = [remote.find(id), remote.find(id)]
+  await store.held(2)
+  t.equal(server.figures().calls, 2)
+  await t.rejects(other.find(id), { code: 'UNAVAILABLE', message: /too many calls/ })
+  t.equal(store.asked, 2, 'the store was not asked')
+  t.match(server.figures(), { calls: 2, refused: { calls: 1 } })
+  store.gate.resolve()
+  await Promise.all(running)
+  t.same(await other.find(id), [])
+  while (server.figures().calls > 0) await new Promise(setImmediate)
+})
+
+t.test('calls that are given up make room', async (t) => {
+  const store = new Held()
+  const { server, remote } = await served(t, store, { callsMax: 2 })
+  const gone = new RemoteBlobStore({ node: 'a', control: server.control, bytes: server.bytes, secret })
+  const running = [gone.find(randomBytes(48)), gone.find(randomBytes(48))].map((call) => call.catch(() => 0))
+  await store.held(2)
+  await gone.close()
+  await Promise.all(running)
+  while (server.figures().calls > 0) await new Promise(setImmediate)
+  store.gate.resolve()
+  t.same(await remote.find(randomBytes(48)), [])
+})
+
+t.test('bytes under way have a bound in all, and what ends gives its memory back', async (t) => {
+  const store = new Held()
+  const { server, remote } = await served(t, store, { bytesMax: 400 * KiB })
+  const content = randomBytes(600 * KiB)
+  const facts = await put(store, content)
+  const first = get(remote, facts, 0, content.length)
+  await store.held(1)
+  t.equal(server.figures().bytes, 256 * KiB, 'a read holds one piece, however long it is')
+  await t.rejects(get(remote, facts, 0, content.length), { code: 'UNAVAILABLE', message: /under way/ })
+  t.equal(server.figures().refused.bytes, 1)
+  store.gate.resolve()
+  t.same(await get(remote, facts, 0, 100), content.subarray(0, 100), 'a short one has room')
+  t.same(await first, content)
+  t.equal(server.figures().bytes, 0)
+  await put(remote, randomBytes(100 * KiB))
+  t.equal(server.figures().bytes, 0)
+})
+
+t.test('connections are bounded; those that prove nothing give way to peers', async (t) => {
+  const store = new Held()
+  const { server, remote } = await served(t, store, { connections: { control: 4, bytes: 8 } })
+  const facts = await put(store, randomBytes(10))
+  const port = Number(new URL(server.bytes).port)
+  const strangers: Socket[] = []
+  t.teardown(() => strangers.map((socket) => socket.destroy()))
+  for (let n = 0; n < 5; n++) {
+    const socket = connect(port, '127.0.0.1').on('error', () => undefined)
+    strangers.push(socket.resume())
+    await once(socket, 'connect')
+  }
+  await once(strangers[0] as Socket, 'close')
+  t.match(server.figures(), { connections: { bytes: 4 }, refused: { strangers: 1, connections: 0 } })
+  const reads: Promise<Uint8Array>[] = []
+  for (let n = 1; n <= 8; n++) {
+    reads.push(get(remote, facts, 0, 10))
+    await store.held(n)
+  }
+  t.match(server.figures(), { connections: { bytes: 8 }, refused: { strangers: 5 } })
+  await t.rejects(get(remote, facts, 0, 10), { code: 'UNAVAILABLE' })
+  t.equal(server.figures().refused.connections, 1)
+  store.gate.resolve()
+  await Promise.all(reads)
+})
+
+t.test('a second request ahead of an answer ends the connection', async (t) => {
+  const store = new Held()
+  const { server } = await served(t, store, {})
+  const facts = await put(store, randomBytes(10))
+  const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
+  const path = `/blobs/${hex(facts.id)}/${hex(facts.incarnation)}`
+  const proof = new ClusterSecret(secret, systemClock).prove({ method: 'GET', path })
+  const socket = connect(Number(new URL(server.bytes).port), '127.0.0.1').on('error', () => undefined)
+  socket.resume().write(`GET ${path} HTTP/1.1\r\nhost: a\r\nauthorization: ${proof}\r\n\r\n`.repeat(2))
+  await once(socket, 'close')
+  t.equal(server.figures().refused.ahead, 1)
+  store.gate.resolve()
+})
