@@ -1,6 +1,9 @@
 /** What befalls a cluster, drawn from the seed. Each run has some of the troubles and not others, so that no trouble hides another. */
+
+import type { LookupChange } from '@holdfast/journal'
 import type { Cluster } from './cluster.ts'
 import type { Dice } from './random.ts'
+import type { SimProcess } from './sim-process.ts'
 
 type Trouble =
   | 'crashes'
@@ -13,6 +16,7 @@ type Trouble =
   | 'clocks'
   | 'frontends'
   | 'mail'
+  | 'effects'
 const troubles: Trouble[] = [
   'crashes',
   'drains',
@@ -24,6 +28,7 @@ const troubles: Trouble[] = [
   'clocks',
   'frontends',
   'mail',
+  'effects',
 ]
 
 export class Chaos {
@@ -39,6 +44,7 @@ export class Chaos {
     this.#chosen = troubles.filter(() => dice.chance(0.5))
     if (this.#chosen.includes('clocks')) cluster.skewMsMax = 500
     if (this.#chosen.includes('mail')) cluster.mailTrouble = 0.4
+    if (this.#chosen.includes('effects')) cluster.shared.onRowsSent = (...sent) => this.#sent(...sent)
     if (this.#chosen.includes('stores'))
       cluster.usual.stores = { refused: 0.01, lost: 0.005, unanswered: 0.01, late: 0.005, slow: 0.05 }
     if (this.#chosen.includes('storms'))
@@ -69,6 +75,20 @@ export class Chaos {
     scheduler.after(this.#dice.between(500, 15_000), () => {
       for (const [from, to] of ways) network.heal(from, to)
     })
+  }
+
+  /** Some that remove a row hear no answer: they are paused meanwhile, others go on with their accounts. */
+  #sent(process: SimProcess, changes: readonly LookupChange[]): boolean {
+    const removes = changes.some((change) => 'delete' in change)
+    if (!removes || process.paused || !this.#dice.chance(0.3)) return false
+    const { scheduler } = this.#cluster
+    scheduler.note(`${process.name} pauses as it removes a row`)
+    process.pause({ monotonicStands: this.#dice.chance(0.5) })
+    scheduler.after(this.#dice.between(4_000, 12_000), () => {
+      scheduler.note(`${process.name} goes on`)
+      process.resume()
+    })
+    return this.#dice.chance(0.7)
   }
 
   #happen(trouble: Trouble): void {
@@ -150,6 +170,7 @@ export class Chaos {
         return
       }
       case 'mail':
+      case 'effects':
         return
     }
   }

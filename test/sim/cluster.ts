@@ -271,6 +271,7 @@ export class Cluster {
     this.usual.stores = calmStores
     this.network.weather = calm
     this.shared.weather = calmStores
+    this.shared.onRowsSent = () => false
     this.mailTrouble = 0
     for (const { process } of [...this.hosts.values(), ...this.frontends.values()]) {
       process.resume()

@@ -32,6 +32,8 @@ export const planted: Record<string, Planted> = {
     in: 'cluster',
     make: () => ({ lookups: (lookups, host) => new LazyReferences(lookups, host) }),
   },
+  /** Rows that one account owns are ordered by the clocks of their writers. */
+  'rows-by-clock': { in: 'cluster', make: () => ({ lookups: (lookups) => new UntimedRows(lookups) }) },
   /** Pages are named by checkpoint and page alone, and written over. */
   'unfenced-page': { in: 'cluster', make: () => ({ sharedJournal: (journal) => new SharedPages(journal) }) },
   /** Refusals are given at once, from whatever the state is at that moment. */
@@ -175,40 +177,62 @@ function sharedName(name: string): string {
   return `0-${Number(count) % 2}-${page}`
 }
 
-class LazyReferences implements LookupStore {
-  readonly #lookups: LookupStore
-  readonly #host: SimProcess
+/** Lookups that are the given ones, for planted faults to change one thing of. */
+class SameLookups implements LookupStore {
+  protected readonly lookups: LookupStore
 
-  constructor(lookups: LookupStore, host: SimProcess) {
-    this.#lookups = lookups
-    this.#host = host
+  constructor(lookups: LookupStore) {
+    this.lookups = lookups
   }
 
-  async write(changes: readonly LookupChange[]): Promise<void> {
-    const isNewReference = (change: LookupChange) => 'put' in change && change.put.startsWith('ref/')
-    const later = changes.filter(isNewReference)
-    if (later.length > 0) this.#host.after(20, () => void this.#lookups.write(later).catch(() => {}))
-    await this.#lookups.write(changes.filter((change) => !isNewReference(change)))
+  write(changes: readonly LookupChange[], writeTime?: bigint): Promise<void> {
+    return this.lookups.write(changes, writeTime)
   }
 
   get(key: string): Promise<Uint8Array | undefined> {
-    return this.#lookups.get(key)
+    return this.lookups.get(key)
   }
 
   scan(prefix: string, options?: { after?: string; limit?: number }): AsyncIterable<LookupRow> {
-    return this.#lookups.scan(prefix, options)
+    return this.lookups.scan(prefix, options)
   }
 
   firstOf(prefixes: readonly string[]): Promise<(LookupRow | undefined)[]> {
-    return this.#lookups.firstOf(prefixes)
+    return this.lookups.firstOf(prefixes)
   }
 
   claim(key: string, value: Uint8Array): Promise<Uint8Array> {
-    return this.#lookups.claim(key, value)
+    return this.lookups.claim(key, value)
   }
 
   take(counter: string, count: number): Promise<number> {
-    return this.#lookups.take(counter, count)
+    return this.lookups.take(counter, count)
+  }
+}
+
+class LazyReferences extends SameLookups {
+  readonly #host: SimProcess
+
+  constructor(lookups: LookupStore, host: SimProcess) {
+    super(lookups)
+    this.#host = host
+  }
+
+  override async write(changes: readonly LookupChange[], writeTime?: bigint): Promise<void> {
+    const isNewReference = (change: LookupChange) => 'put' in change && change.put.startsWith('ref/')
+    const later = changes.filter(isNewReference)
+    if (later.length > 0)
+      this.#host.after(20, () => void this.lookups.write(later, writeTime).catch(() => {}))
+    await this.lookups.write(
+      changes.filter((change) => !isNewReference(change)),
+      writeTime,
+    )
+  }
+}
+
+class UntimedRows extends SameLookups {
+  override write(changes: readonly LookupChange[]): Promise<void> {
+    return this.lookups.write(changes)
   }
 }
 

@@ -57,6 +57,8 @@ export class SharedStores {
   weather: StoreWeather = calmStores
   /** Called when a row has become durable, in the same breath. */
   onAppended: (row: AppendedRow) => void = () => {}
+  /** Called as a process sends rows. @returns whether they get lost on the way */
+  onRowsSent: (process: SimProcess, changes: readonly LookupChange[]) => boolean = () => false
   /** By key: the stamp of the write that holds, microseconds. */
   readonly #stamps = new Map<string, number>()
 
@@ -66,8 +68,12 @@ export class SharedStores {
     this.lookups = new MemoryLookupStore(medium)
   }
 
-  /** Writes what is younger than what is there. */
-  async write(changes: readonly LookupChange[], stamp: number): Promise<void> {
+  /** Writes what is younger than what is there. @param writeTime instead of the writer's clock */
+  async write(
+    changes: readonly LookupChange[],
+    { stamp, writeTime }: { stamp: number; writeTime: bigint | undefined },
+  ): Promise<void> {
+    if (writeTime !== undefined) return this.lookups.write(changes, writeTime)
     const younger = changes.filter((change) => stamp >= (this.#stamps.get(keyOf(change)) ?? 0))
     for (const change of younger) this.#stamps.set(keyOf(change), stamp)
     await this.lookups.write(younger)
@@ -98,7 +104,11 @@ export class StoreLine {
   }
 
   /** @param effect has its effect before it first waits for anything but memory. */
-  call<T>(what: string, effect: () => Promise<T>, { writes }: { writes: boolean }): Promise<T> {
+  call<T>(
+    what: string,
+    effect: () => Promise<T>,
+    { writes, isLost = false }: { writes: boolean; isLost?: boolean },
+  ): Promise<T> {
     const { scheduler, dice } = this.#process
     const { weather } = this.shared
     const fate = dice.fraction()
@@ -132,7 +142,7 @@ export class StoreLine {
         })
       }
       const [delay] = there
-      if (delay === undefined || within(refused, lost)) return
+      if (delay === undefined || isLost || within(refused, lost)) return
       // What was sent arrives, whether its sender lives on or not.
       scheduler.after(delay + wait, () => {
         effect().then(
@@ -141,6 +151,10 @@ export class StoreLine {
         )
       })
     })
+  }
+
+  losesRows(changes: readonly LookupChange[]): boolean {
+    return this.shared.onRowsSent(this.#process, changes)
   }
 
   note(line: string): number {
@@ -268,17 +282,15 @@ export class SimLookups implements LookupStore {
     this.#line = line
   }
 
-  async write(changes: readonly LookupChange[]): Promise<void> {
+  async write(changes: readonly LookupChange[], writeTime?: bigint): Promise<void> {
     if (changes.length === 0) return
     const copies = [...changes]
     const stamp = this.#line.stamp()
     const first = keyOf(copies[0] as LookupChange)
     await this.#line.call(
       `lookups ${first} +${copies.length - 1}`,
-      () => this.#line.shared.write(copies, stamp),
-      {
-        writes: true,
-      },
+      () => this.#line.shared.write(copies, { stamp, writeTime }),
+      { writes: true, isLost: this.#line.losesRows(copies) },
     )
   }
 

@@ -2,42 +2,75 @@
  * The lookup rows that an account keeps beside its journal while it is active, and what of them is there already: `active` as long as effects
  * may be left, `wake` for its next timer, references of blobs it uses, codes it has given out.
  */
-import type { JournalHold, LookupChange } from '@holdfast/journal'
+import { type JournalHold, type LookupChange, writesPerEpochMax, writeTimeOf } from '@holdfast/journal'
 import type { Effect } from '@holdfast/wire'
 import type { Batch } from './batch.ts'
 import { activeKey, codeRows, dueOf, wakeKey, wakeRow, writeRows } from './lookup-rows.ts'
 import type { Services } from './services.ts'
 
+/** The write times of one activation, each once. */
+export class WriteTimes {
+  readonly #hold: JournalHold
+  readonly #writesMax: number
+  readonly #onSpent: () => void
+  #writes = 0
+
+  /**
+   * @param options.onSpent told when there is none left: the activation has to end, the next one has times of its own.
+   * @throws JournalFault `UNAVAILABLE` when this epoch has none.
+   */
+  constructor(hold: JournalHold, options: { writesMax: number; onSpent: () => void }) {
+    writeTimeOf(hold, 1)
+    this.#hold = hold
+    this.#writesMax = Math.min(options.writesMax, writesPerEpochMax)
+    this.#onSpent = options.onSpent
+  }
+
+  /** Later than all before. @throws JournalFault `UNAVAILABLE` when there is none left. */
+  next(): bigint {
+    if (this.#writes >= this.#writesMax) this.#onSpent()
+    return writeTimeOf(this.#hold, ++this.#writes)
+  }
+}
+
 export class AccountRows {
   readonly #services: Services
   readonly #hold: JournalHold
-  #active: boolean
+  readonly #times: WriteTimes
+  #active = false
   #wake: number | undefined
+  /** The wake row is this activation's: an earlier owner's delete that is under way cannot remove it. */
+  #ownWake = false
 
   /** @param wake the row as it was read. */
-  constructor(services: Services, hold: JournalHold, wake: Uint8Array | undefined) {
+  constructor(
+    services: Services,
+    hold: JournalHold,
+    { times, wake }: { times: WriteTimes; wake: Uint8Array | undefined },
+  ) {
     this.#services = services
     this.#hold = hold
-    // After an unclean end the row may be there, whoever wrote it.
-    this.#active = hold.previousOwner !== undefined
+    this.#times = times
     this.#wake = wake && dueOf(wake)
   }
 
-  /** Effects were found that are not done: whoever left them had the row. */
+  /** Effects were found that are not done: the owner that left them has written the row, and did not delete it. */
   foundActive(): void {
     this.#active = true
   }
 
   /** After a recovery: rows that are due before any reply are durable again. */
   async resume(effects: Iterable<Effect>, due: number | undefined): Promise<void> {
-    await this.#writePromised(effects, due)
-    this.#woken(due)
+    const isClean = this.#hold.previousOwner === undefined
+    if (!isClean || this.#isEarlier(due)) await this.#writeWake(due)
+    await this.#writeCodes(effects)
   }
 
   /** In the order in which they are issued, all at once. */
   before({ uses }: Batch): Promise<void> {
     const rows: LookupChange[] = [...uses].map((key) => ({ put: key, value: new Uint8Array() }))
-    if (!this.#active) rows.push(this.#activePut)
+    if (!this.#active)
+      rows.push({ put: activeKey(this.#hold.account), value: Buffer.from(this.#services.hostId) })
     return this.#write(rows)
   }
 
@@ -46,14 +79,14 @@ export class AccountRows {
     return this.#write(keys.map((key) => ({ put: key, value: new Uint8Array() })))
   }
 
-  beside({ codeRows: effects, due }: Batch): Promise<void> {
-    return this.#writePromised(effects, due)
+  async beside({ codeRows: effects, due }: Batch): Promise<void> {
+    const isDue = !this.#ownWake || this.#isEarlier(due)
+    await Promise.all([isDue ? this.#writeWake(due) : undefined, this.#writeCodes(effects)])
   }
 
   /** The rows before and beside are durable. */
-  written({ due }: Batch): void {
+  written(): void {
     this.#active = true
-    this.#woken(due)
   }
 
   /** When it leaves. */
@@ -62,41 +95,33 @@ export class AccountRows {
     const rows: LookupChange[] = []
     if (due !== this.#wake)
       rows.push(due === undefined ? { delete: wakeKey(account) } : wakeRow(account, due))
-    if (this.#active && !keepActive) rows.push({ delete: activeKey(account) })
+    const isLeftOver = this.#hold.previousOwner !== undefined
+    if ((this.#active || isLeftOver) && !keepActive) rows.push({ delete: activeKey(account) })
     await this.#write(rows)
   }
 
-  /** Somebody took over in between: the row that `last` removed may have been his. */
-  async giveBackActive(): Promise<void> {
-    if (this.#active) await this.#write([this.#activePut])
+  async #writeWake(due: number | undefined): Promise<void> {
+    if (due === undefined) return
+    await this.#write([wakeRow(this.#hold.account, due)])
+    this.#wake = due
+    this.#ownWake = true
   }
 
-  /** Due before the reply. They may be many, and none has to be ahead of anything: others have their turns. */
-  #writePromised(effects: Iterable<Effect>, due: number | undefined): Promise<void> {
-    const { lookups, limits, timers } = this.#services
-    const turn = () => timers.turn()
-    return writeRows(lookups, this.#promised(effects, due), { rowsMax: limits.lookupRowsMax, turn })
-  }
-
-  *#promised(effects: Iterable<Effect>, due: number | undefined): Generator<LookupChange> {
-    if (this.#isEarlier(due)) yield wakeRow(this.#hold.account, due)
-    yield* codeRows(effects)
-  }
-
-  #isEarlier(due: number | undefined): due is number {
+  #isEarlier(due: number | undefined): boolean {
     return due !== undefined && (this.#wake === undefined || due < this.#wake)
   }
 
-  #woken(due: number | undefined): void {
-    if (this.#isEarlier(due)) this.#wake = due
+  /** They may be many, and none has to be ahead of anything: others have their turns. */
+  #writeCodes(effects: Iterable<Effect>): Promise<void> {
+    const { lookups, limits, timers } = this.#services
+    const turn = () => timers.turn()
+    return writeRows(lookups, codeRows(effects), { rowsMax: limits.lookupRowsMax, turn })
   }
 
   /** All are issued at once, ahead of whatever is issued next. */
-  #write(rows: readonly LookupChange[]): Promise<void> {
-    return writeRows(this.#services.lookups, rows, { rowsMax: this.#services.limits.lookupRowsMax })
-  }
-
-  get #activePut(): LookupChange {
-    return { put: activeKey(this.#hold.account), value: Buffer.from(this.#services.hostId) }
+  async #write(rows: readonly LookupChange[]): Promise<void> {
+    if (rows.length === 0) return
+    const { lookups, limits } = this.#services
+    await writeRows(lookups, rows, { rowsMax: limits.lookupRowsMax, writeTime: this.#times.next() })
   }
 }

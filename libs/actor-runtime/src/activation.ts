@@ -28,7 +28,7 @@
 import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tree'
 import { JournalFault, type JournalHold, maxEventBytes, referenceKey } from '@holdfast/journal'
 import { Change, type Effect, type ReconcileView } from '@holdfast/wire'
-import { AccountRows } from './account-rows.ts'
+import { AccountRows, WriteTimes } from './account-rows.ts'
 import { type Answer, Ask, bytesOfAnswer, encodeReply } from './ask.ts'
 import { Batch } from './batch.ts'
 import { Checkpoints } from './checkpoints.ts'
@@ -115,9 +115,13 @@ export class Activation {
     this.#state = recovered.state
     this.#onLost = onLost
     this.#log = new DurableLog(services, hold, () => this.#turnAwayNewcomers())
-    this.#rows = new AccountRows(services, hold, wake)
+    const { rowWritesMax: writesMax } = services.limits
+    // Waiters ask again, as after a takeover: the next activation has write times of its own.
+    const times = new WriteTimes(hold, { writesMax, onSpent: () => this.#lose('fenced') })
+    this.#rows = new AccountRows(services, hold, { times, wake })
     this.#checkpoints = new Checkpoints(services, hold, recovered)
-    this.#effects = new PendingEffects(hold.account, services, (numbers) => this.#finish(numbers))
+    const finished = (numbers: readonly number[]) => this.#finish(numbers)
+    this.#effects = new PendingEffects(hold.account, services, { times, finished })
   }
 
   /**
@@ -236,7 +240,7 @@ export class Activation {
     try {
       await this.#lastCheckpoint()
       await this.#rows.last({ due: this.#state.nextDue(), keepActive: pendingEffects })
-      await this.#release({ keepActive: pendingEffects })
+      await this.#services.journal.release(this.#hold)
     } catch (error) {
       this.#services.log.warn(
         { account: this.#hold.account, err: error },
@@ -255,16 +259,6 @@ export class Activation {
       if (await this.#checkpoints.writePages()) await this.#checkpoints.setRoot()
     }
     await this.#checkpoints.removed()
-  }
-
-  async #release({ keepActive }: { keepActive: boolean }): Promise<void> {
-    const { account } = this.#hold
-    try {
-      await this.#services.journal.release(this.#hold)
-    } catch (error) {
-      if (codeOf(error) === 'FENCED' && !keepActive) await this.#rows.giveBackActive()
-      throw new Error(`the hold of ${account} was not released`, { cause: error })
-    }
   }
 
   // ---- the turn
@@ -372,7 +366,9 @@ export class Activation {
     const { account } = this.#hold
     try {
       if (!seen.durable || this.#loss !== undefined) return this.#sendAway(ask)
-      const restore = (keys: readonly string[]) => this.#restoreReferences(keys)
+      const restore = async (keys: readonly string[]) => {
+        if (this.#loss === undefined) await this.#rows.restore(keys)
+      }
       const value = await mendReferences(this.#services, { account, ...seen, restore })
       if (this.#loss === undefined) ask.answer({ result: { $case: 'reconcile', value } })
       else this.#sendAway(ask)
@@ -383,12 +379,6 @@ export class Activation {
       seen.look.end()
       this.#away--
     }
-  }
-
-  /** Behind deletes of the same keys that were under way when the look began. */
-  async #restoreReferences(keys: readonly string[]): Promise<void> {
-    await this.#effects.behindDeletesOf(new Set(keys))
-    if (this.#loss === undefined) await this.#rows.restore(keys)
   }
 
   #contextOf(ask: Ask, shown: { codes: CodeRange; legacyCodes: CodeRange }): DecideContext {
@@ -714,17 +704,11 @@ export class Activation {
     for (const page of pages) {
       await this.#log.until(() => journal.putPage(account, page.name, page.bytes))
     }
-    const before = () => this.#rows.before(batch)
     await this.#log.append(row, {
-      before: journal.capabilities.ordered
-        ? before
-        : async () => {
-            await this.#effects.behindDeletesOf(batch.uses)
-            await before()
-          },
+      before: () => this.#rows.before(batch),
       beside: () => this.#rows.beside(batch),
     })
-    this.#rows.written(batch)
+    this.#rows.written()
     const seq = this.#hold.head
     this.#checkpoints.appended({ seq, bytes: row.length, pages: pages.map(({ name }) => name) })
     if (cut) void this.#writeCheckpoint()

@@ -1,3 +1,5 @@
+import { writesPerEpochMax } from '@holdfast/journal'
+
 /** An account is loaded whole by its actor; this many contents are the most that one may hold. */
 export const accountContentsMax = 1_000_000
 
@@ -68,6 +70,11 @@ export interface RuntimeLimits {
   effectsIdleMs: number
   /** Rows in one write to the lookups. */
   lookupRowsMax: number
+  /**
+   * Writes of rows beside the journal that one activation makes: what its write times can order. Past
+   * it the activation ends and the next one goes on.
+   */
+  rowWritesMax: number
   /** Attempts at a mail per activation; then it waits for the account's next one. */
   mailAttemptsMax: number
   mailRetryFirstMs: number
@@ -164,6 +171,7 @@ export const defaultLimits: RuntimeLimits = {
 
   effectsIdleMs: 60_000,
   lookupRowsMax: 1024,
+  rowWritesMax: writesPerEpochMax,
   mailAttemptsMax: 8,
   mailRetryFirstMs: 1000,
   mailRetryMaxMs: 5 * 60_000,

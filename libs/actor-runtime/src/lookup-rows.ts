@@ -31,19 +31,24 @@ export function* codeRows(effects: Iterable<Effect>): Generator<LookupChange> {
 
 /**
  * Issues rows in writes of bounded size; resolves when all are durable.
- * @param turn others have theirs between two writes. Without it all are issued at once, ahead of whatever is issued next.
+ * @param options.turn others have theirs between two writes. Without it all are issued at once, ahead of whatever is issued next.
+ * @param options.writeTime of rows that one account owns.
  */
 export async function writeRows(
   lookups: LookupStore,
   rows: Iterable<LookupChange>,
-  { rowsMax, turn }: { rowsMax: number; turn?: () => Promise<void> },
+  {
+    rowsMax,
+    turn,
+    writeTime,
+  }: { rowsMax: number; turn?: () => Promise<void>; writeTime?: bigint | undefined },
 ): Promise<void> {
   const faults: unknown[] = []
   const writes: Promise<void>[] = []
   for (const some of inBatches(rows, rowsMax)) {
     if (turn !== undefined && writes.length > 0) await turn()
     if (faults.length > 0) break
-    writes.push(lookups.write(some).catch((fault: unknown) => void faults.push(fault)))
+    writes.push(lookups.write(some, writeTime).catch((fault: unknown) => void faults.push(fault)))
   }
   await Promise.all(writes)
   if (faults.length > 0) throw faults[0]

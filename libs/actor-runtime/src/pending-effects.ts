@@ -4,8 +4,8 @@
  *
  * An effect gets here once the change that made it is durable, is tried until it is done, and is
  * then reported by its number for the journal. All of them may run twice. A blob that is taken into
- * use again withdraws its release: a delete must never hit the reference that came after it, so a
- * reference is written only behind deletes of the same key that are under way.
+ * use again withdraws its release. A delete that is under way then, or that an owner of before
+ * sends yet, never hits the reference that came after it: its write time is lower.
  *
  * A reference that no change owes anything for is looked at by its owner alone, and in two steps: what it looks at is named in the turn that
  * read the state (`look`), and no reference is deleted until that look is over. So a reference that is put back is put before its delete, and one
@@ -16,6 +16,7 @@
 import { type LookupChange, referenceKey } from '@holdfast/journal'
 import type { Fault } from '@holdfast/kernel'
 import type { Blob, Effect, SignInMail } from '@holdfast/wire'
+import type { WriteTimes } from './account-rows.ts'
 import type { Services } from './services.ts'
 import { backoffMs, Pauses } from './timers.ts'
 
@@ -42,10 +43,10 @@ export interface Look {
 export class PendingEffects {
   readonly #account: string
   readonly #services: Services
+  readonly #times: WriteTimes
   readonly #finished: (numbers: readonly number[]) => void
   /** By reference key; in the order they were released. */
   readonly #releases = new Map<string, Release>()
-  #deleting: { keys: Set<string>; done: Promise<void> } | undefined
   #releasing = false
   /** Strangers of the looks under way, by reference key; without those that were taken into use since. */
   readonly #looks = new Set<{ strangers: Map<string, BlobName>; over: Promise<void> }>()
@@ -55,11 +56,16 @@ export class PendingEffects {
   #stopped = false
   readonly #pauses: Pauses
 
-  /** @param finished told the numbers of effects that are done. */
-  constructor(account: string, services: Services, finished: (numbers: readonly number[]) => void) {
+  /** @param options.finished told the numbers of effects that are done. */
+  constructor(
+    account: string,
+    services: Services,
+    options: { times: WriteTimes; finished: (numbers: readonly number[]) => void },
+  ) {
     this.#account = account
     this.#services = services
-    this.#finished = finished
+    this.#times = options.times
+    this.#finished = options.finished
     this.#pauses = new Pauses(services.timers)
   }
 
@@ -141,12 +147,6 @@ export class PendingEffects {
     return promise
   }
 
-  /** Resolves when no delete of these keys is under way. */
-  async behindDeletesOf(keys: ReadonlySet<string>): Promise<void> {
-    const under = this.#deleting
-    if (under !== undefined && !keys.isDisjointFrom(under.keys)) await under.done
-  }
-
   /** The activation is over; what is under way may still end, nothing new begins. */
   stop(): void {
     this.#stopped = true
@@ -181,15 +181,11 @@ export class PendingEffects {
   /** @returns false: the lookups refused; what was withdrawn meanwhile is not tried again. */
   async #deleteReferences(batch: readonly (readonly [string, Release])[]): Promise<boolean> {
     const rows: LookupChange[] = batch.map(([key]) => ({ delete: key }))
-    const write = this.#services.lookups.write(rows)
-    const ended = write.then(
-      () => {},
-      () => {},
-    )
-    this.#deleting = { keys: new Set(batch.map(([key]) => key)), done: ended }
-    const [result] = await Promise.allSettled([write])
-    this.#deleting = undefined
-    if (result.status === 'rejected') return false
+    try {
+      await this.#services.lookups.write(rows, this.#times.next())
+    } catch {
+      return false
+    }
     for (const [key, release] of batch) this.#released(key, release)
     return true
   }

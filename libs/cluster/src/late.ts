@@ -53,8 +53,8 @@ export class LateLookups implements LookupStore {
     this.#late = late
   }
 
-  async write(changes: readonly LookupChange[]): Promise<void> {
-    return this.#store.write(changes)
+  async write(changes: readonly LookupChange[], writeTime?: bigint): Promise<void> {
+    return this.#store.write(changes, writeTime)
   }
 
   async get(key: string): Promise<Uint8Array | undefined> {

@@ -68,13 +68,13 @@ export class RegionalLookups implements LookupStore {
     this.#rounds = rounds
   }
 
-  async write(changes: readonly LookupChange[]): Promise<void> {
+  async write(changes: readonly LookupChange[], writeTime?: bigint): Promise<void> {
     const byStore = new Map<LookupStore, LookupChange[]>()
     for (const change of changes) {
       const store = this.#storeOf('put' in change ? change.put : change.delete)
       byStore.set(store, [...(byStore.get(store) ?? []), change])
     }
-    await Promise.all([...byStore].map(([store, own]) => store.write(own)))
+    await Promise.all([...byStore].map(([store, own]) => store.write(own, writeTime)))
   }
 
   async get(key: string): Promise<Uint8Array | undefined> {

@@ -14,15 +14,12 @@
  * Every write is conditional on the epoch of the opener, and the partition counts as open only with its cut, the last thing that is
  * written: one that broke off, or was overtaken, is begun again by the next.
  */
-import { firstChain, JournalFault, rowChecksum } from '@holdfast/journal'
+import { epochsPerTerm, firstChain, JournalFault, rowChecksum } from '@holdfast/journal'
 import type { Connection, Row, Statement } from './connection.ts'
 import { CassandraLookupStore } from './lookup-store.ts'
 
 export const statics =
   'SELECT epoch, head, chain, owner, root, root_through, cut FROM journal WHERE account = ? AND term = ? LIMIT 1'
-
-/** Epochs of a term are below those of the next, so that neither a hold nor the name of a page is good in two terms. */
-const epochsPerTerm = 2 ** 32
 
 /** Rows and bytes that are taken over under one condition. */
 const rowsAtOnce = 32

@@ -48,27 +48,31 @@ export class CassandraLookupStore implements LookupStore, LookupWalk {
     this.#claimed = new Set(claimed)
   }
 
-  async write(changes: readonly LookupChange[]): Promise<void> {
+  async write(changes: readonly LookupChange[], writeTime?: bigint): Promise<void> {
     // The last change of a key counts; they run side by side.
     const last = new Map(
       changes.map((change) => ['put' in change ? change.put : change.delete, copyOf(change)]),
     )
     const all = [...last.values()]
     for (let at = 0; at < all.length; at += writesAtOnce)
-      await Promise.all(all.slice(at, at + writesAtOnce).map((change) => this.#change(change)))
+      await Promise.all(all.slice(at, at + writesAtOnce).map((change) => this.#change(change, writeTime)))
   }
 
-  #change(change: LookupChange): Promise<unknown> {
+  /** The write time goes where Cassandra keeps the time of a write, in place of the clock of whoever writes. */
+  #change(change: LookupChange, writeTime: bigint | undefined): Promise<unknown> {
     const key = 'put' in change ? change.put : change.delete
     if (this.#claimed.has(kindOf(key)))
       return 'put' in change ? this.#replace(key, change.value) : this.#remove(key)
+    const place = [partOf(key), key]
+    const at = writeTime === undefined ? [] : [writeTime]
+    const using = writeTime === undefined ? '' : ' USING TIMESTAMP ?'
     return 'put' in change
-      ? this.#connection.run('INSERT INTO lookups (part, key, value) VALUES (?, ?, ?)', [
-          partOf(key),
-          key,
+      ? this.#connection.run(`INSERT INTO lookups (part, key, value) VALUES (?, ?, ?)${using}`, [
+          ...place,
           change.value,
+          ...at,
         ])
-      : this.#connection.run('DELETE FROM lookups WHERE part = ? AND key = ?', [partOf(key), key])
+      : this.#connection.run(`DELETE FROM lookups${using} WHERE part = ? AND key = ?`, [...at, ...place])
   }
 
   async #replace(key: string, value: Uint8Array): Promise<void> {

@@ -18,6 +18,8 @@ import type { Suspicions } from './witness.ts'
 
 /** Counters kept in memory; there are a handful. */
 const cachedCounters = 100
+/** Rows whose write times are kept in memory, some 300 bytes each. */
+const writeTimesKept = 20_000
 /** Changes of one write that go into a batch together: about half of its bytes with the largest rows. */
 const sliceChanges = Math.floor(batchBytesMax / 2 / 4_608)
 
@@ -25,6 +27,11 @@ export class LevelLookups implements LookupStore, LookupWalk {
   readonly #rows: Rows
   readonly #writer: GroupWriter
   readonly #counters: TentativeCells<number>
+  /**
+   * Of rows written by this process, deleted ones too, the last written at the end. Not stored: see "Write times" in
+   * DESIGN.md.
+   */
+  readonly #writeTimes = new Map<string, bigint>()
   /** One claimant of a key at a time; the others wait behind it. */
   readonly #claims = new Map<string, Claim>()
 
@@ -40,11 +47,26 @@ export class LevelLookups implements LookupStore, LookupWalk {
     this.#counters.forget()
   }
 
-  async write(changes: readonly LookupChange[]): Promise<void> {
+  async write(changes: readonly LookupChange[], writeTime?: bigint): Promise<void> {
     for (const change of changes) assertChange(change)
-    const written = slicesOf(changes).map((slice) => this.#writer.write(slice.map(rowChange)))
-    for (const change of changes) this.#disturb('put' in change ? change.put : change.delete)
+    const holding =
+      writeTime === undefined
+        ? changes
+        : changes.filter((change) => this.#comesInTime(keyOf(change), writeTime))
+    const written = slicesOf(holding).map((slice) => this.#writer.write(slice.map(rowChange)))
+    for (const change of holding) this.#disturb(keyOf(change))
     await Promise.all(written)
+    // Changes that came too late are answered when what they lost against is durable.
+    if (holding.length < changes.length) await this.#writer.flushed()
+  }
+
+  #comesInTime(key: string, writeTime: bigint): boolean {
+    if (writeTime < (this.#writeTimes.get(key) ?? 0n)) return false
+    this.#writeTimes.delete(key)
+    this.#writeTimes.set(key, writeTime)
+    const [oldest] = this.#writeTimes.size > writeTimesKept ? this.#writeTimes.keys() : []
+    if (oldest !== undefined) this.#writeTimes.delete(oldest)
+    return true
   }
 
   /** A claim that has looked already must look again. */
@@ -148,6 +170,10 @@ interface Claim {
 async function firstRow(rows: AsyncIterable<LookupRow>): Promise<LookupRow | undefined> {
   for await (const row of rows) return row
   return undefined
+}
+
+function keyOf(change: LookupChange): string {
+  return 'put' in change ? change.put : change.delete
 }
 
 function slicesOf(changes: readonly LookupChange[]): (readonly LookupChange[])[] {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { maxLookupKeyBytes, maxLookupValueBytes, maxPrefixes } from './limits.ts'
 import type { LookupRow, LookupStore, LookupWalk } from './lookup-store.ts'
+import { epochsPerTerm, writeTimeOf } from './write-time.ts'
 
 export interface OpenedLookups {
   lookups: LookupStore
@@ -184,6 +185,59 @@ export function lookupStoreContract<T>({ test, open, linearizableWrites = false 
     assert.equal(await lookups.take(other, 1), 0)
     assert.equal(await lookups.get(counter), undefined)
     for (const bad of [0, -1, 1.5, Number.NaN]) await assert.rejects(lookups.take(counter, bad), RangeError)
+  })
+
+  test('of two changes of a row the one with the higher write time holds, whichever comes first', async (t) => {
+    const { lookups } = await open(t)
+    const account = crypto.randomUUID()
+    const at = (term: number, epoch: number, counter: number) =>
+      writeTimeOf({ account, epoch: epochsPerTerm * (term - 1) + epoch }, counter)
+    const ascending = [
+      at(1, 1, 1),
+      at(1, 1, 2),
+      at(1, 2, 1),
+      at(1, 900, 1),
+      at(2, 1, 1),
+      at(255, 2 ** 28 - 1, 2 ** 27 - 1),
+    ]
+    for (const [index, later] of ascending.entries())
+      for (const earlier of ascending.slice(0, index)) {
+        const key = (name: string) => `ref/${crypto.randomUUID()}/${name}/${account}`
+        const keys = { put: key('put'), deleted: key('deleted'), replaced: key('replaced') }
+        await lookups.write(
+          [put(keys.put, 'later'), { delete: keys.deleted }, put(keys.replaced, 'later')],
+          later,
+        )
+        const late = [{ delete: keys.put }, put(keys.deleted, 'earlier'), put(keys.replaced, 'earlier')]
+        await lookups.write([...late, put(`${keys.put}/other`, 'earlier')], earlier)
+        assert.equal(
+          text(await lookups.get(keys.put)),
+          'later',
+          'a delete of an earlier owner comes too late',
+        )
+        assert.equal(await lookups.get(keys.deleted), undefined, 'a put of an earlier owner comes too late')
+        assert.equal(text(await lookups.get(keys.replaced)), 'later')
+        assert.equal(text(await lookups.get(`${keys.put}/other`)), 'earlier', 'other rows are not touched')
+
+        const inOrder = [key('put'), key('deleted')] as const
+        await lookups.write([{ delete: inOrder[0] }, put(inOrder[1], 'earlier')], earlier)
+        await lookups.write([put(inOrder[0], 'later'), { delete: inOrder[1] }], later)
+        assert.equal(text(await lookups.get(inOrder[0])), 'later')
+        assert.equal(await lookups.get(inOrder[1]), undefined)
+      }
+  })
+
+  test('a delete that is under way while a later owner puts the row does not remove it', async (t) => {
+    const { lookups } = await open(t)
+    const account = crypto.randomUUID()
+    for (let round = 0; round < 20; round++) {
+      const key = `ref/${crypto.randomUUID()}/x/${account}`
+      await lookups.write([put(key, 'first')], writeTimeOf({ account, epoch: 1 }, 1))
+      const deletes = lookups.write([{ delete: key }], writeTimeOf({ account, epoch: 1 }, 2))
+      const puts = lookups.write([put(key, 'second')], writeTimeOf({ account, epoch: 2 }, 1))
+      await Promise.all(round % 2 === 0 ? [deletes, puts] : [puts, deletes])
+      assert.equal(text(await lookups.get(key)), 'second')
+    }
   })
 
   test('keys and values beyond their bounds are refused and leave nothing', async (t) => {

@@ -5,8 +5,15 @@
  * Keys are texts of printable ASCII, their parts joined by `/`, at most 512 bytes; values at most 4 KiB.
  */
 export interface LookupStore {
-  /** Puts and deletes; durable when it resolves. Not promised to be atomic: after a fault any part may be there. */
-  write(changes: readonly LookupChange[]): Promise<void>
+  /**
+   * Puts and deletes; durable when it resolves. Not promised to be atomic: after a fault any part may be there.
+   *
+   * Changes of rows that one account owns carry a write time (`write-time.ts`): of two changes of one row the one with the higher write time
+   * holds, whichever comes first and whatever clocks say. One that is too late changes nothing and is no fault. A row is
+   * written either always with a write time or never. How long a store remembers the write time of a deleted row is its
+   * own: at least as long as a change of an earlier owner may be under way.
+   */
+  write(changes: readonly LookupChange[], writeTime?: bigint): Promise<void>
 
   get(key: string): Promise<Uint8Array | undefined>
 

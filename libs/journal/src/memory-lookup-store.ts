@@ -6,6 +6,8 @@ import { MemoryMedium } from './memory-medium.ts'
 export class MemoryLookupStore implements LookupStore, LookupWalk {
   readonly #medium: MemoryMedium
   readonly #rows = new Map<string, Uint8Array>()
+  /** Of rows that were written with one, also of those that were deleted. */
+  readonly #writeTimes = new Map<string, bigint>()
   readonly #counters = new Map<string, number>()
 
   /** @param medium shared with the journal store that belongs to it. */
@@ -13,21 +15,34 @@ export class MemoryLookupStore implements LookupStore, LookupWalk {
     this.#medium = medium
   }
 
-  async write(changes: readonly LookupChange[]): Promise<void> {
+  async write(changes: readonly LookupChange[], writeTime?: bigint): Promise<void> {
     const copies = changes.map(copyOfChange)
     const [first] = copies
     if (first === undefined) return
     const target = 'put' in first ? first.put : first.delete
-    await this.#medium.run('lookup.write', target, (count) => this.#apply(copies.slice(0, count)), {
-      writes: true,
-    })
+    await this.#medium.run(
+      'lookup.write',
+      target,
+      (count) => this.#apply(copies.slice(0, count), writeTime),
+      {
+        writes: true,
+      },
+    )
   }
 
-  #apply(changes: readonly LookupChange[]): void {
+  #apply(changes: readonly LookupChange[], writeTime: bigint | undefined): void {
     for (const change of changes) {
+      if (!this.#comesInTime('put' in change ? change.put : change.delete, writeTime)) continue
       if ('put' in change) this.#rows.set(change.put, change.value)
       else this.#rows.delete(change.delete)
     }
+  }
+
+  #comesInTime(key: string, writeTime: bigint | undefined): boolean {
+    if (writeTime === undefined) return true
+    if (writeTime < (this.#writeTimes.get(key) ?? 0n)) return false
+    this.#writeTimes.set(key, writeTime)
+    return true
   }
 
   async get(key: string): Promise<Uint8Array | undefined> {

@@ -173,6 +173,20 @@ const brokenLookups: Broken<LookupStore> = {
   }),
   'the first change of a key wins': (sound) => ({ write: (changes) => sound.write([...changes].reverse()) }),
   'only the first change is made': (sound) => ({ write: (changes) => sound.write(changes.slice(0, 1)) }),
+  'write times are ignored': (sound) => ({ write: (changes) => sound.write(changes) }),
+  'deletes have no write time': (sound) => ({
+    write: async (changes, writeTime) => {
+      for (const change of changes) await sound.write([change], 'put' in change ? writeTime : undefined)
+    },
+  }),
+  'what was deleted is forgotten': (sound) => ({
+    write: async (changes, writeTime) => {
+      for (const change of changes) {
+        const isThere = 'put' in change && (await sound.get(change.put)) !== undefined
+        await sound.write([change], 'put' in change && !isThere ? undefined : writeTime)
+      }
+    },
+  }),
   'bounds are checked one by one': (sound) => ({
     write: async (changes) => {
       for (const change of changes) await sound.write([change])

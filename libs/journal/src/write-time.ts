@@ -1,0 +1,43 @@
+/**
+ * The logical write time of a row that one account owns: references, wake and active rows.
+ *
+ * Two hosts may both believe that they own an account, and their clocks may differ. So these rows are not ordered by
+ * clocks: each write carries (term, epoch, counter) of the activation that issues it, and of two writes of one row the
+ * higher one holds, in whatever order they arrive. A delete of an earlier owner never removes what a later owner has put.
+ *
+ * A write time is one number of 63 bits, so that Cassandra takes it as a timestamp:
+ *
+ * | bits   | field                        | range           | what happens beyond it |
+ * |--------|------------------------------|-----------------|------------------------|
+ * | 55–62  | home term                    | 1 … 255         | `UNAVAILABLE`: the home of the account has moved too often |
+ * | 27–54  | epoch within its term        | 1 … 268,435,455 | `UNAVAILABLE`, until the home moves and its next term begins |
+ * | 0–26   | writes of one activation     | 1 … 134,217,727 | the activation ends; the next one has the next epoch |
+ *
+ * The smallest write time is above every wall clock in microseconds until the year 3111, so a row that was written without
+ * one never holds against its owner.
+ */
+import { JournalFault } from './errors.ts'
+import type { JournalHold } from './journal-store.ts'
+
+/** Epochs of a term are below those of the next, so that neither a hold nor the name of a page is good in two terms. */
+export const epochsPerTerm = 2 ** 32
+
+const termMax = 255
+const epochBits = 28n
+const counterBits = 27n
+/** Writes that one activation can order. */
+export const writesPerEpochMax = 2 ** Number(counterBits) - 1
+
+/** @throws JournalFault `UNAVAILABLE` when a field is beyond its range. */
+export function writeTimeOf(
+  { account, epoch }: Pick<JournalHold, 'account' | 'epoch'>,
+  counter: number,
+): bigint {
+  const term = Math.floor(epoch / epochsPerTerm) + 1
+  const within = epoch % epochsPerTerm
+  if (term > termMax || within >= 2 ** Number(epochBits) || counter > writesPerEpochMax) {
+    const what = `write ${counter} in epoch ${within} of term ${term}`
+    throw new JournalFault('UNAVAILABLE', `${account}: ${what} has no write time`)
+  }
+  return (((BigInt(term) << epochBits) | BigInt(within)) << counterBits) | BigInt(counter)
+}
