@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AccountClient } from '@holdfast/actor-runtime'
 import type { BlobStore } from '@holdfast/blob-store'
 import {
+  arrivalsOfProcess,
   createHttpHost,
   drainOnClose,
   type HostBudgets,
@@ -94,6 +95,7 @@ const drainMsDefault = 30_000
  */
 export function createUpload(deps: UploadDeps): FastifyInstance {
   const { settings, keyring } = deps
+  const smallPieces = new SmallPiecesLane({ clock: deps.clock, arrivals: arrivalsOfProcess })
   const app = createHttpHost({
     name: 'upload',
     log: deps.log,
@@ -101,6 +103,7 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
     trustProxy: settings.trustProxy,
     cors: true,
     limits: deps.limits,
+    arrivals: smallPieces,
     ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections }),
   })
   const uploadMetrics: UploadMetrics = new UploadMetrics(deps.metrics, () => running.figures)
@@ -122,7 +125,7 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
     }),
     permits: new RecentPermits(deps.clock),
     forms: new FormMemory(),
-    smallPieces: new SmallPiecesLane(deps.clock),
+    smallPieces,
     idempotencySecret: keyring.derive('idempotency'),
   }
 

@@ -53,8 +53,9 @@ export interface PaceKeeper {
 export interface Lane {
   /** A body of unknown length begins. @returns whether it may be read now: then nobody is called */
   begin(readOn: () => void, refuse: (refusal: Refusal) => void): boolean
-  /** @param tookMs what the last read took */
-  wait(tookMs: number, readOn: () => void, refuse: (refusal: Refusal) => void): void
+  /** Small pieces were read for so long. */
+  took(ms: number): void
+  wait(readOn: () => void, refuse: (refusal: Refusal) => void): void
 }
 
 const patient: PaceKeeper = { isScarce: () => false }
@@ -208,10 +209,11 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
 
   readonly #gatheredAll = (): void => {
     this.#gathering = undefined
-    if (this.#smallChunks >= smallChunksATurn && !this.#resting) {
+    const { lane } = this.#keeper
+    if (this.#smallChunks >= smallChunksATurn && lane !== undefined) {
+      lane.took(performance.now() - this.#gatheringSince)
+      if (!this.#resting) lane.wait(this.#inTurn, this.#refuse)
       this.#resting = true
-      const tookMs = performance.now() - this.#gatheringSince
-      this.#keeper.lane?.wait(tookMs, this.#inTurn, this.#refuse)
     }
     this.#smallChunks = 0
     this.#deliver()

@@ -11,10 +11,27 @@ import { SmallPiecesLane } from '../src/small-pieces-lane.ts'
 function lane() {
   let nowMs = 0
   const called: string[] = []
-  const small = new SmallPiecesLane({ monotonic: () => nowMs })
+  const arrived: (() => boolean)[] = []
+  const small = new SmallPiecesLane({
+    clock: { monotonic: () => nowMs },
+    arrivals: {
+      enter: (network, read) => {
+        called.push(`${network} arrives`)
+        arrived.push(read)
+      },
+    },
+  })
   const of = (network: string, name = network) => ({
     begin: () => small.of(network).begin(readOn(name), refused(name)),
-    wait: (tookMs: number) => small.of(network).wait(tookMs, readOn(name), refused(name)),
+    wait: (tookMs: number) => {
+      if (tookMs > 0) small.of(network).took(tookMs)
+      small.of(network).wait(readOn(name), refused(name))
+    },
+    enter: (isThere = true) =>
+      small.enter(network, () => {
+        called.push(`${name} is read`)
+        return isThere
+      }),
   })
   const readOn = (name: string) => () => void called.push(name)
   const refused = (name: string) => (refusal: Refusal) => void called.push(`${name}: ${refusal.status}`)
@@ -24,7 +41,7 @@ function lane() {
     while (called.length < count) await new Promise((resolve) => setTimeout(resolve, 1))
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
-  return { of, called, until }
+  return { of, called, arrived, until }
 }
 
 t.test('after a read that took long nobody follows for three times as long', async (t) => {
@@ -48,6 +65,39 @@ t.test('networks take turns, and who waits too long is refused', async (t) => {
   t.same(called, ['one', 'two'])
   await until(2_500, 4)
   t.same(called.slice(2), ['one again: error-rateLimit', 'one once more: error-rateLimit'])
+})
+
+t.test('newcomers of a network that sent small pieces lately are read in turn', async (t) => {
+  const { of, called, until } = lane()
+  of('one').enter()
+  t.same(called, ['one arrives'])
+  of('one').wait(10)
+  of('one').enter(false)
+  of('one', 'one again').enter()
+  of('two').enter()
+  t.same(called.slice(1), ['two arrives'], 'others are read elsewhere')
+  await until(30, 3)
+  t.same(called.slice(2), ['one'])
+  await until(32, 5)
+  t.same(called.slice(3), ['one is read', 'one again is read'], 'one that is gone takes no turn')
+  await until(20_000, 5)
+  of('one').enter()
+  t.same(called.slice(5), ['one arrives'], 'it is forgotten in time')
+})
+
+t.test('newcomers that wait already when their network is known are read in turn', async (t) => {
+  const { of, called, arrived, until } = lane()
+  of('one').enter()
+  of('two').enter()
+  of('one').wait(10)
+  t.same(
+    arrived.map((read) => read()),
+    [false, true],
+  )
+  t.same(called.slice(2), ['two is read'])
+  await until(30, 4)
+  await until(32, 5)
+  t.same(called.slice(3), ['one', 'one is read'])
 })
 
 t.test('bodies of unknown length begin one by one, at once where nothing goes on', async (t) => {
@@ -80,11 +130,12 @@ t.test('a body in small pieces rests until it is its turn, and is whole in the e
   const turns: (() => void)[] = []
   let bytes = 0
   const done = Promise.withResolvers<void>()
-  const wait = (_tookMs: number, readOn: () => void) => void turns.push(readOn)
+  const took: number[] = []
+  const wait = (readOn: () => void) => void turns.push(readOn)
   const dial = await served(t, async (request) => {
     for await (const piece of requestBytes(request, slowest, {
       isScarce: () => false,
-      lane: { begin: () => true, wait },
+      lane: { begin: () => true, took: (ms) => void took.push(ms), wait },
     }))
       bytes += piece.length
     done.resolve()
@@ -96,6 +147,7 @@ t.test('a body in small pieces rests until it is its turn, and is whole in the e
   for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve))
   t.ok(bytes > 500 && bytes < 25_000, `${bytes} bytes, and no more before its turn`)
   t.equal(turns.length, 1)
+  t.ok(took.length === 1 && (took[0] as number) > 0, 'what the read took is told')
   const answered = once(socket, 'data')
   const serving = setInterval(() => turns.shift()?.(), 1)
   t.teardown(() => clearInterval(serving))

@@ -34,6 +34,7 @@ import { type Clock, systemClock } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
 import { clientAddress, networkOf, normalAddress } from './addresses.ts'
+import { type Arrivals, arrivalsOfProcess } from './arrivals.ts'
 import { connectionFigures } from './connection-figures.ts'
 
 /** How many connections a listener takes. */
@@ -83,6 +84,7 @@ export interface ConnectionsParts {
   handle: RequestHandler
   metrics: Registry
   clock?: Clock
+  arrivals?: Pick<Arrivals, 'enter'>
 }
 
 /** Connections of one network: its own, or those on which proxies ask for it now. */
@@ -104,6 +106,7 @@ type HeldSocket = Socket & { [heldBy]?: Connection }
 export class Connections {
   readonly #parts: ConnectionsParts
   readonly #clock: Clock
+  readonly #arrivals: Pick<Arrivals, 'enter'>
   readonly #networks = new Map<string, Network>()
   /** Requests under way behind proxies, by the client's network. */
   readonly #clients = new Map<string, Holder>()
@@ -116,6 +119,7 @@ export class Connections {
   constructor(parts: ConnectionsParts) {
     this.#parts = parts
     this.#clock = parts.clock ?? systemClock
+    this.#arrivals = parts.arrivals ?? arrivalsOfProcess
     this.#figures = connectionFigures(parts.metrics)
     this.#figures.max.set({ host: parts.host }, parts.limits.max)
     this.#figures.open.set({ host: parts.host }, 0)
@@ -123,6 +127,8 @@ export class Connections {
 
   /** Counts the server's connections from now on. */
   watch(server: Server): void {
+    // An option of servers in `node:net` that `node:http` has no way to pass on.
+    Object.assign(server, { pauseOnConnect: true })
     server.on('connection', (socket) => this.#take(socket))
     server.on('close', () => clearTimeout(this.#looking))
   }
@@ -254,6 +260,11 @@ export class Connections {
     socket.once('close', () => {
       Error.stackTraceLimit = stackTraceLimit
       this.#leave(connection)
+    })
+    this.#arrivals.enter(name, () => {
+      if (socket.destroyed) return false
+      socket.resume()
+      return true
     })
   }
 

@@ -8,6 +8,7 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { TrustProxy } from './addresses.ts'
 import type { AnswerBudget } from './answer-budget.ts'
+import type { Arrivals } from './arrivals.ts'
 import type { ConnectionLimits } from './connections.ts'
 
 export interface HttpHostOptions {
@@ -23,6 +24,8 @@ export interface HttpHostOptions {
   connections?: ConnectionLimits
   /** Of its connections. */
   clock?: Clock
+  /** Default: those of the process. */
+  arrivals?: Pick<Arrivals, 'enter'>
   /** Longest JSON or form body, bytes. */
   bodyBytesMax?: number
   /**

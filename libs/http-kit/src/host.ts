@@ -132,6 +132,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
       handle,
       metrics: options.metrics,
       ...(options.clock === undefined ? {} : { clock: options.clock }),
+      ...(options.arrivals === undefined ? {} : { arrivals: options.arrivals }),
     })
     connections = held
     const server = createServer(

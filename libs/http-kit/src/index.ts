@@ -1,5 +1,6 @@
 export { clientAddress, networkOf, normalAddress, type TrustProxy } from './addresses.ts'
 export { AnswerBudget, type AnswerBudgetOptions, type AnswerShare } from './answer-budget.ts'
+export { type Arrivals, arrivalsOfProcess, type ReadNewcomer } from './arrivals.ts'
 export type { Ban } from './bans.ts'
 export { type Fields, parseBody, parseForm, parseJson, Repeated } from './bodies.ts'
 export { type ConnectionLimits, notePassed, requestsAheadMax } from './connections.ts'

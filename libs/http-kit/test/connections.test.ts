@@ -91,8 +91,12 @@ async function listening(t: Test, options: Partial<HttpHostOptions> = {}): Promi
         text += more
       })
       socket.on('error', () => {})
-      const closed = once(socket, 'close').then(() => {
-        open = false
+      // One that nothing was read of ends with an error.
+      const closed = new Promise<void>((resolve) => {
+        socket.once('close', () => {
+          open = false
+          resolve()
+        })
       })
       await once(socket, 'connect')
       return { socket, received: () => text, closed, isOpen: () => open }
@@ -137,6 +141,21 @@ t.test('a connection that ends with requests ahead makes no stack for each of th
   await until(() => stacks.length === 19)
   t.same(new Set(stacks), new Set(['Error: aborted']), 'without a line of where it was made')
   t.equal(Error.stackTraceLimit, stackTraceLimit, 'later errors have theirs')
+})
+
+t.test('nothing is read of a newcomer before its turn', async (t) => {
+  const turns: (() => boolean)[] = []
+  const arrivals = { enter: (_network: string, read: () => boolean) => void turns.push(read) }
+  const held = await listening(t, { arrivals })
+  const clients = [await held.dial(), await held.dial()]
+  for (const { socket } of clients) socket.write(get('/now'))
+  await until(() => turns.length === 2)
+  const [first, second] = turns
+  t.equal(second?.(), true)
+  await until(() => clients[1]?.received().includes('200 OK') === true)
+  t.equal(clients[0]?.received(), '')
+  held.app.server.closeAllConnections()
+  t.equal(first?.(), false, 'it is gone')
 })
 
 t.test('requests sent ahead are handled one at a time, in their order', async (t) => {

@@ -1,0 +1,81 @@
+/**
+ * New connections are read one after the other, networks take turns, and together newcomers take
+ * half of the event loop's time at most.
+ *
+ * A connection costs its client nothing, and the first read of it takes up to 64 KiB, which Node
+ * parses in one go: 25 ms where a body comes in pieces of one byte. A hundred such newcomers, one a
+ * turn of the loop, make each turn so long, and what others ask for takes ten turns. So the loop is
+ * free of newcomers for as long as the last ones took.
+ */
+import { type Clock, systemClock } from '@holdfast/kernel'
+
+/** Has a connection read from now on. @returns false when it is gone. */
+export type ReadNewcomer = () => boolean
+
+/** Shorter rests are added up: a timer has whole milliseconds. */
+const restMsMin = 2
+/** However long a turn took, by what else happened in it. */
+const restMsMax = 100
+
+export class Arrivals {
+  readonly #clock: Pick<Clock, 'monotonic'>
+  /** By network; the first one's connection is next. */
+  readonly #waiting = new Map<string, ReadNewcomer[]>()
+  #isBusy = false
+  #owedMs = 0
+
+  constructor(clock: Pick<Clock, 'monotonic'> = systemClock) {
+    this.#clock = clock
+  }
+
+  /** Calls `read` when it is the network's turn: at once when no newcomer was read just now. */
+  enter(network: string, read: ReadNewcomer): void {
+    if (!this.#isBusy) {
+      this.#read(read)
+      return
+    }
+    const waiting = this.#waiting.get(network)
+    if (waiting === undefined) this.#waiting.set(network, [read])
+    else waiting.push(read)
+  }
+
+  /** @returns false when there is nothing to read */
+  #read(read: ReadNewcomer): boolean {
+    const startedMs = this.#clock.monotonic()
+    if (!read()) return false
+    this.#isBusy = true
+    // The bytes are parsed between these two: the loop polls between them.
+    setImmediate(() => {
+      setImmediate(() => this.#rest(this.#clock.monotonic() - startedMs))
+    })
+    return true
+  }
+
+  #rest(tookMs: number): void {
+    this.#owedMs += tookMs
+    if (this.#owedMs < restMsMin) {
+      this.#next()
+      return
+    }
+    setTimeout(() => this.#next(), Math.min(restMsMax, this.#owedMs))
+    this.#owedMs = 0
+  }
+
+  #next(): void {
+    this.#isBusy = false
+    for (let next = this.#shift(); next !== undefined; next = this.#shift()) if (this.#read(next)) return
+  }
+
+  #shift(): ReadNewcomer | undefined {
+    const [first] = this.#waiting
+    if (first === undefined) return undefined
+    const [network, waiting] = first
+    const next = waiting.shift()
+    this.#waiting.delete(network)
+    if (waiting.length > 0) this.#waiting.set(network, waiting)
+    return next
+  }
+}
+
+/** A process has one event loop, so all its listeners share its time. */
+export const arrivalsOfProcess = new Arrivals()
