@@ -6,6 +6,7 @@
  * ids.
  */
 import { JournalFault } from '@holdfast/journal'
+import { isShortage } from '@holdfast/kernel'
 import type { AccountReply } from '@holdfast/wire'
 import { Activation, type Loss } from './activation.ts'
 import type { Ailments } from './ailments.ts'
@@ -239,7 +240,7 @@ export class AccountActor {
       for (const ask of this.#waiting.splice(0)) ask.moved()
       return
     }
-    if (code === undefined || code === 'CORRUPT') {
+    if ((code === undefined && !isShortage(error)) || code === 'CORRUPT') {
       const ms = ailments.damaged(this.account, String((error as Error).message))
       metrics.lost({ reason: code === undefined ? 'bug' : 'corrupt' })
       log.error(

@@ -503,3 +503,23 @@ t.test('without a host the client gives up at its deadline', async (t) => {
     'released',
   )
 })
+
+t.test('an account that cannot be read for want of memory is not called damaged', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const host = world.host()
+  await world.create()
+  await world.folder('a')
+  world.kill(host)
+  const { acquire } = world.journal
+  let left = 3
+  world.journal.acquire = (...args) => {
+    if (left-- > 0) return Promise.reject(Object.assign(new Error('ENOMEM'), { code: 'ENOMEM' }))
+    return acquire.apply(world.journal, args)
+  }
+  world.host('two')
+  world.hostId = 'two'
+  while (left > 0) await world.names({ timeoutMs: 100 }).catch(() => {})
+  t.strictSame(await world.names(), ['a'])
+  t.notOk(world.warnings.includes('an account cannot be read and is quarantined'))
+})

@@ -16,7 +16,7 @@
  * minute, so that a process which is restarted often comes to the end of a pass all the same.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Clock } from '@holdfast/kernel'
+import { type Clock, isShortage } from '@holdfast/kernel'
 import type { BlobFacts } from './blob-store.ts'
 import { BlobFault } from './errors.ts'
 import type { NodeStore } from './placed-blob-store.ts'
@@ -258,6 +258,10 @@ export class Scrubber {
       await this.#pay(Math.max(0, owed))
       return 'whole'
     } catch (error) {
+      if (isShortage(error))
+        return new BlobFault('UNAVAILABLE', `it cannot be read now: ${(error as Error).message}`, {
+          cause: error,
+        })
       if (!(error instanceof BlobFault)) throw error
       if (error.code === 'CORRUPT') return 'damaged'
       if (error.code === 'CANCELLED' || error.code === 'CLOSED') throw error

@@ -744,9 +744,11 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
           ),
         )
     } finally {
-      await this.#hashing.close()
-      await this.#files.closeAll()
-      await this.#catalogue.close()
+      // Each is closed, also when another one cannot be.
+      await using closing = new AsyncDisposableStack()
+      closing.defer(() => this.#catalogue.close())
+      closing.defer(() => this.#files.closeAll())
+      closing.defer(() => this.#hashing.close())
     }
   }
 

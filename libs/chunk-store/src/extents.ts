@@ -12,6 +12,7 @@
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { BlobFault, type QuarantineReason } from '@holdfast/blob-store'
+import { isShortage } from '@holdfast/kernel'
 import type { Range } from './blocks.ts'
 import type { Disk, DiskFile, PassOn } from './disk.ts'
 import { encodeExtentHeader, firstRecordOffset } from './format.ts'
@@ -387,16 +388,17 @@ export class ExtentFiles {
 
   /** Waits for those who read it still. */
   async remove(extent: Extent): Promise<void> {
-    await this.#close(extent)
+    await this.#close(extent).catch(() => {}) // its descriptor is gone all the same
     await this.#disk.remove(this.path(extent))
     await this.#disk.syncDirectory(this.#directory)
   }
 
-  /** Waits for what is being read or written. */
+  /** Waits for what is being read or written. @throws the first failure, once all are closed. */
   async closeAll(): Promise<void> {
-    for (const extent of [...this.#open.keys()]) await this.#close(extent)
-    await Promise.all(this.#closing)
+    for (const extent of [...this.#open.keys()]) void this.#close(extent).catch(() => {})
+    const closed = await Promise.allSettled(this.#closing)
     this.#disk.close?.()
+    for (const outcome of closed) if (outcome.status === 'rejected') throw outcome.reason
   }
 
   /** @returns without users; the caller becomes one in this turn. */
@@ -503,12 +505,6 @@ export class ExtentFiles {
     void this.#close(found).catch(() => {})
     return true
   }
-}
-
-/** Descriptors, or memory for one, ran out. */
-export function isShortage(error: unknown): boolean {
-  const { code } = error as NodeJS.ErrnoException
-  return code === 'EMFILE' || code === 'ENFILE' || code === 'ENOMEM'
 }
 
 /**
@@ -824,4 +820,10 @@ export function faultOf(error: unknown, doing: string): BlobFault {
   const { code, errno, message } = error as NodeJS.ErrnoException
   const full = code === 'ENOSPC' || errno === -constants.errno.EDQUOT
   return new BlobFault(full ? 'FULL' : 'IO', `${doing}: ${message}`, { cause: error })
+}
+
+/** The same for a read: what the process lacks is no fault of the disk. */
+export function readFaultOf(error: unknown, doing: string): BlobFault {
+  if (!isShortage(error)) return faultOf(error, doing)
+  return new BlobFault('UNAVAILABLE', `${doing}: ${(error as Error).message}`, { cause: error })
 }

@@ -9,6 +9,7 @@
  */
 import { BlobFault } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
+import { isUnreadable } from './extents.ts'
 import type { Copy, RowEntry } from './rows.ts'
 
 /**
@@ -81,7 +82,7 @@ export class KnownCopies {
       } catch (error) {
         if (!(error instanceof BlobFault) || error.code === 'CLOSED') throw error
         if (error.code === 'CORRUPT') continue
-        if (!isUnreadable(error)) return 'unsure'
+        if (error.cause === undefined || !isUnreadable(error.cause)) return 'unsure'
         this.#parts.damaged(entry, known, error) // it may be read again one day; whole bytes are here now
       }
       if (!known.quarantined && entry.copies.includes(known) && !this.isFresh(known)) return 'unsure'
@@ -130,9 +131,4 @@ export function knownCopyOf(
     if (chosen === undefined || copy.incarnation.compare(chosen.incarnation) < 0) chosen = copy
   }
   return chosen
-}
-
-/** The disk itself says that the place cannot be read. */
-function isUnreadable({ code, cause }: BlobFault): boolean {
-  return code === 'IO' && (cause as NodeJS.ErrnoException | undefined)?.code === 'EIO'
 }

@@ -208,8 +208,11 @@ class NodeDiskFile implements DiskFile {
   }
 
   async close(): Promise<void> {
-    await closeFile(this.#cached)
-    if (this.#direct !== undefined) await closeFile(this.#direct)
+    try {
+      await closeFile(this.#cached)
+    } finally {
+      if (this.#direct !== undefined) await closeFile(this.#direct)
+    }
   }
 }
 

@@ -15,7 +15,7 @@ import { setImmediate } from 'node:timers/promises'
 import { BlobFault, type BlobSender, type SentBytes, type WholeBytes } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
 import { LRUCache } from 'lru-cache'
-import { type Extent, type ExtentTable, faultOf } from './extents.ts'
+import { type Extent, type ExtentTable, readFaultOf } from './extents.ts'
 import {
   blockBytes,
   chunkBytes,
@@ -491,7 +491,7 @@ export class Reader {
   ): BlobFault {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT')
       return this.#damaged(entry, copy, `the file of extent ${extent.number} is missing`)
-    return faultOf(error, `reading extent ${extent.number}`)
+    return readFaultOf(error, `reading extent ${extent.number}`)
   }
 
   #damaged(entry: RowEntry, copy: Copy, where: string): BlobFault {

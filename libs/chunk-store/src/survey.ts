@@ -10,6 +10,7 @@
  */
 import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
+import { isShortage } from '@holdfast/kernel'
 import type { Catalogue } from './catalogue.ts'
 import type { Disk, DiskFile } from './disk.ts'
 import {
@@ -18,7 +19,6 @@ import {
   extentFileName,
   extentNumberOf,
   faultOf,
-  isShortage,
   isUnopenable,
   isUnreadable,
 } from './extents.ts'

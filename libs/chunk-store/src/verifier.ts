@@ -7,7 +7,7 @@
  */
 import { BlobFault } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
-import { type Extent, type ExtentTable, faultOf } from './extents.ts'
+import { type Extent, type ExtentTable, readFaultOf } from './extents.ts'
 import { blockBytes, dataRecordBytes, decodeRecord, type HeaderSeal, recordBytesMax } from './format.ts'
 import type { Lease } from './reader.ts'
 import type { Copy, RowEntry } from './rows.ts'
@@ -53,7 +53,7 @@ export class Verifier {
     this.#parts = parts
   }
 
-  /** @throws BlobFault `CORRUPT`, `IO`, `CANCELLED`, `CLOSED`. */
+  /** @throws BlobFault `CORRUPT`, `IO`, `UNAVAILABLE`, `CANCELLED`, `CLOSED`. */
   async *verify(
     entry: RowEntry,
     lease: Lease,
@@ -123,7 +123,7 @@ export class Verifier {
     }
   }
 
-  /** @returns whether what is there is right. @throws BlobFault `IO`. */
+  /** @returns whether what is there is right. @throws BlobFault `IO`, `UNAVAILABLE`. */
   async #reads({
     entry,
     lease,
@@ -152,7 +152,7 @@ export class Verifier {
       const { code } = error as NodeJS.ErrnoException
       if (code === 'ENOENT')
         throw this.#damaged(entry, copy, `the file of extent ${extent.number} is missing`)
-      throw faultOf(error, `reading extent ${extent.number}`)
+      throw readFaultOf(error, `reading extent ${extent.number}`)
     } finally {
       lease.end()
     }

@@ -85,19 +85,21 @@ t.test(
   },
 )
 
-t.test('a copy on a sector that cannot be read is replaced', async (t) => {
-  const { machine, store } = await opened(t)
-  const bytes = bytesOf(large)
-  const first = await put(store, bytes)
-  machine.events += verifiedForMs
-  let left = 1
-  machine.fault = (operation) => {
-    if (operation === 'read' && left-- > 0) throw Object.assign(new Error('EIO'), { code: 'EIO' })
-  }
-  t.same(named(await put(store, bytes)), named(first))
-  t.ok(bytes.equals(await get(store, first)))
-  t.match(store.counters(), { damagedBlobs: 0, replacedBlobs: 1 })
-})
+const sectorErrors = [{ code: 'EIO' }, { code: 'ENODATA', errno: -61 }, { errno: -117 }]
+for (const facts of sectorErrors)
+  t.test(`a copy on a sector that cannot be read is replaced: ${JSON.stringify(facts)}`, async (t) => {
+    const { machine, store } = await opened(t)
+    const bytes = bytesOf(large)
+    const first = await put(store, bytes)
+    machine.events += verifiedForMs
+    let left = 1
+    machine.fault = (operation) => {
+      if (operation === 'read' && left-- > 0) throw Object.assign(new Error('no sector'), facts)
+    }
+    t.same(named(await put(store, bytes)), named(first))
+    t.ok(bytes.equals(await get(store, first)))
+    t.match(store.counters(), { damagedBlobs: 0, replacedBlobs: 1 })
+  })
 
 t.test('when a copy cannot be looked at for another reason, the upload is a copy of its own', async (t) => {
   const { machine, store, reads } = await opened(t)
@@ -111,6 +113,27 @@ t.test('when a copy cannot be looked at for another reason, the upload is a copy
   for (const facts of [first, second]) t.ok(bytes.equals(await get(store, facts)))
   t.match(store.counters(), { damagedBlobs: 0, replacedBlobs: 0 })
 })
+
+const shortages = [
+  ...['EMFILE', 'ENFILE', 'ENOMEM'].map((code) => Object.assign(new Error(code), { code })),
+  new RangeError('Array buffer allocation failed'),
+]
+for (const shortage of shortages)
+  t.test(`what cannot be read for now is no damage: ${shortage.message}`, async (t) => {
+    const { store, reads } = await opened(t)
+    const bytes = bytesOf(10_000)
+    const facts = await put(store, bytes)
+    const verify = async () => {
+      for await (const _ of store.verify(facts));
+    }
+    reads.error = shortage
+    await t.rejects(verify(), { code: 'UNAVAILABLE' })
+    reads.error = Object.assign(new Error('EIO'), { code: 'EIO' })
+    await t.rejects(verify(), { code: 'IO' })
+    t.match(store.counters(), { damagedBlobs: 0, damagedReads: 0 })
+    reads.error = undefined
+    await verify()
+  })
 
 t.test('when a damaged copy cannot be replaced, the upload is a copy of its own', async (t) => {
   const { machine, store } = await opened(t)

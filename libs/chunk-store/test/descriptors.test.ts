@@ -222,3 +222,32 @@ t.test('without descriptors idle files are closed first, and then it is said wit
   await files.closeAll()
   t.equal(seen.open, 0)
 })
+
+t.test('a file that fails to close keeps no other one open', async (t) => {
+  const { disk, seen, ends } = heldDisk()
+  let closed = 0
+  let isLetGo = false
+  const failing: Disk = {
+    ...disk,
+    async open(path, options) {
+      const file = await disk.open(path, options)
+      return {
+        ...file,
+        async close() {
+          await file.close()
+          if (closed++ === 0) throw Object.assign(new Error('EIO: close'), { code: 'EIO' })
+        },
+      }
+    },
+    close() {
+      isLetGo = true
+    },
+  }
+  const files = new ExtentFiles(failing, '/none', { openMax: 8 })
+  const reads = [1, 2, 3].map((number) => sealed(number, files).read(Buffer.alloc(1), 0))
+  await turns()
+  for (const end of ends.splice(0)) end()
+  await Promise.all(reads)
+  await t.rejects(files.closeAll(), { code: 'EIO' })
+  t.same([seen.open, closed, files.openCount, isLetGo], [0, 3, 0, true])
+})

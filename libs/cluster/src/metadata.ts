@@ -123,5 +123,6 @@ export function keyspaceOf(region: RegionCode): string {
 }
 
 async function closeAll(stores: readonly { close(): Promise<void> }[]): Promise<void> {
-  await Promise.all(stores.map((store) => store.close()))
+  const closed = await Promise.allSettled(stores.map((store) => store.close()))
+  for (const outcome of closed) if (outcome.status === 'rejected') throw outcome.reason
 }

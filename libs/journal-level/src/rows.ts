@@ -121,7 +121,13 @@ async function openLevel(path: string): Promise<Level<Uint8Array, Uint8Array>> {
   }
   const properties = level as unknown as Properties
   const live = () => liveTables(properties.getProperty('leveldb.sstables'))
-  const damaged = await damagedTables(path, live)
+  let damaged: string[]
+  try {
+    damaged = await damagedTables(path, live)
+  } catch (error) {
+    await level.close() // it holds the lock, and nobody else would let go of it
+    throw faultOf(error)
+  }
   if (damaged.length === 0) return level
   await level.close()
   throw new JournalFault('CORRUPT', `the metadata store ${path}: ${damaged.join(', ')}`)

@@ -1,10 +1,13 @@
 /** A store whose writes fail recovers by itself, whatever failed. */
 import { execFile } from 'node:child_process'
+import { mkdirSync, readdirSync, renameSync, rmdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { JournalFault } from '@holdfast/journal'
 import t, { type Test } from 'tap'
 import { LevelMetadataStore } from '../src/index.ts'
+import { Rows } from '../src/rows.ts'
 import { directory } from './directories.ts'
 
 const run = promisify(execFile)
@@ -111,4 +114,21 @@ t.test('one that opens but cannot write fails on since its first failure', async
   plan.fail = undefined
   await write()
   t.equal(store.failing, undefined)
+})
+
+t.test('a table that cannot be read leaves no lock behind', async (t) => {
+  const path = t.testdir()
+  const rows = await Rows.open(path)
+  await rows.commit([{ type: 'put', key: Buffer.from('a'), value: Buffer.from('b') }])
+  await rows.close()
+  await (await Rows.open(path)).close() // the log becomes a table
+  const table = join(path, readdirSync(path).find((name) => name.endsWith('.ldb')) as string)
+  renameSync(table, `${table}.away`)
+  mkdirSync(table)
+  await t.rejects(Rows.open(path), { code: 'UNAVAILABLE', message: /EISDIR/ })
+  rmdirSync(table)
+  renameSync(`${table}.away`, table)
+  const again = await Rows.open(path)
+  t.equal(String(await again.get(Buffer.from('a'))), 'b')
+  await again.close()
 })

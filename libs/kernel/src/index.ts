@@ -25,5 +25,6 @@ export {
   requestTime,
 } from './request-ids.ts'
 export { isShareCode, ShareCodes } from './share-codes.ts'
+export { isShortage } from './shortage.ts'
 export { parseToken, TokenCodec } from './tokens.ts'
 export { writableBytes } from './writable-bytes.ts'
