@@ -120,7 +120,7 @@ export class Call {
         requestId: this.#requestIdOf(operation),
         caller: { who },
         tierNeeded: who?.$case === 'bearer' ? this.tier : '',
-        clientNetwork: who?.$case === 'bearer' ? undefined : this.#networkKey,
+        clientNetwork: who?.$case === 'bearer' ? undefined : this.networkKey,
         operation,
       },
       {},
@@ -179,7 +179,7 @@ export class Call {
         requestId: mintRequestId(this.nowMs),
         caller: { who: { $case: 'visitor', value: { accountId: this.caller.accountId } } },
         tierNeeded: '',
-        clientNetwork: this.#networkKey,
+        clientNetwork: this.networkKey,
         operation: { $case: 'readContent', value: lookAt(contentId) },
       },
       {},
@@ -187,7 +187,8 @@ export class Call {
     return reply.result?.$case === 'refusal' ? reply.result.value.status : undefined
   }
 
-  get #networkKey(): string | undefined {
+  /** Names the client's network without telling it; undefined where networks have no limits. */
+  get networkKey(): string | undefined {
     return this.parts.limits.networkKey(this.request)
   }
 

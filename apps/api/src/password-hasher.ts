@@ -1,8 +1,12 @@
 /**
- * Verifiers of folder passwords: scrypt over the lower-case SHA-256 hex, which is what readers send. An owner may give the
- * plaintext or that hex; both then open.
+ * Verifiers of folder passwords: scrypt over the lower-case SHA-256 hex, which is what readers
+ * send. An owner may give the plaintext or that hex; both then open.
+ *
+ * Few are made at one time. Networks and accounts take turns, as with checks of passwords: nobody
+ * who sets many keeps others waiting.
  */
 import { createHash, randomBytes, scrypt } from 'node:crypto'
+import { FairSlots } from '@holdfast/actor-runtime'
 import { Refusal } from '@holdfast/http-kit'
 import type { PasswordVerifier } from '@holdfast/wire'
 
@@ -13,35 +17,28 @@ const blockSize = 8
 const atOnceMax = 2
 const waitingMax = 200
 
+export type HashPassword = (password: string, salt: Buffer) => Promise<Buffer>
+
 export class PasswordHasher {
-  #running = 0
-  readonly #waiting: (() => void)[] = []
+  readonly #hash: HashPassword
+  readonly #slots = new FairSlots({ atOnceMax, waitingMax })
 
-  /** @throws Refusal error-rateLimit when too many wait */
-  async verifier(password: string): Promise<PasswordVerifier> {
-    await this.#enter()
-    try {
+  constructor({ hash = hashOf }: { hash?: HashPassword } = {}) {
+    this.#hash = hash
+  }
+
+  /**
+   * @param asker whose turn it is; an empty network is one that is not known
+   * @throws Refusal error-rateLimit when too many wait, and most of them are this network's
+   */
+  async verifier(password: string, asker: { network: string; account: string }): Promise<PasswordVerifier> {
+    const lane = { network: asker.network, folder: asker.account }
+    const made = await this.#slots.run(lane, async () => {
       const salt = randomBytes(16)
-      return { salt, hash: await hashOf(password, salt), cost }
-    } finally {
-      this.#leave()
-    }
-  }
-
-  async #enter(): Promise<void> {
-    if (this.#running < atOnceMax) {
-      this.#running++
-      return
-    }
-    if (this.#waiting.length >= waitingMax) throw new Refusal('error-rateLimit', { retryAfter: 2 })
-    await new Promise<void>((resolve) => this.#waiting.push(resolve))
-  }
-
-  /** Hands the place on to whoever waits longest. */
-  #leave() {
-    const next = this.#waiting.shift()
-    if (next === undefined) this.#running--
-    else next()
+      return { salt, hash: await this.#hash(password, salt), cost }
+    })
+    if (made === undefined) throw new Refusal('error-rateLimit', { retryAfter: 2 })
+    return made
   }
 }
 

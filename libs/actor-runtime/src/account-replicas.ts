@@ -8,6 +8,7 @@ import { firstChain, type JournalHold, type JournalReplica, type JournalStore } 
 import { type AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { encodeReply } from './ask.ts'
+import { AccountsUnavailable } from './errors.ts'
 import { recover } from './recovery.ts'
 import type { Services } from './services.ts'
 import { Slots } from './slots.ts'
@@ -19,6 +20,8 @@ export const replicaOperations: ReadonlySet<string> = new Set(['openFile', 'open
 const keptMs = 3_000
 const keptMax = 16
 const readsAtOnceMax = 4
+/** Accounts that wait to be read, a second or two at a time. More are refused as overloaded. */
+const readsWaitingMax = 64
 
 export class AccountReplicas {
   readonly #services: Services
@@ -40,14 +43,16 @@ export class AccountReplicas {
   /** @param message an encoded request. Resolves with the encoded reply: `unavailable` for whatever cannot be answered here. */
   async ask(message: Uint8Array): Promise<Uint8Array> {
     const request = AccountRequest.decode(message)
+    let overloaded = false
     try {
       const reply = await this.#decide(request)
       if (reply !== undefined) return encodeReply(reply)
     } catch (error) {
       const { accountId: account } = request
+      overloaded = error instanceof AccountsUnavailable && error.overloaded
       this.#services.log.warn({ account, err: error }, 'a copy of an account could not be read')
     }
-    return encodeReply({ result: { $case: 'unavailable', value: { overloaded: false } } })
+    return encodeReply({ result: { $case: 'unavailable', value: { overloaded } } })
   }
 
   async #decide(request: AccountRequest): Promise<AccountReply | undefined> {
@@ -67,9 +72,12 @@ export class AccountReplicas {
     return answered ? outcome.reply : undefined
   }
 
-  #stateOf(account: string): Promise<AccountState | undefined> {
+  /** @throws AccountsUnavailable overloaded when too many wait */
+  async #stateOf(account: string): Promise<AccountState | undefined> {
     const known = this.#states.get(account)
     if (known !== undefined) return known
+    if (this.#slots.waiting >= readsWaitingMax)
+      throw new AccountsUnavailable(`${readsWaitingMax} accounts wait to be read`, { overloaded: true })
     const reading = this.#slots.run(() => this.#read(account))
     this.#states.set(account, reading)
     reading.catch(() => this.#states.delete(account))

@@ -1,10 +1,18 @@
-/** A bounded number of things at one time; the rest waits in order. */
+/**
+ * A bounded number of things at one time; the rest waits in order. Who adds to those that wait
+ * looks at `waiting` first where nothing else bounds them.
+ */
 export class Slots {
   #free: number
   readonly #waiting: (() => void)[] = []
 
   constructor(count: number) {
     this.#free = count
+  }
+
+  /** How many wait. */
+  get waiting(): number {
+    return this.#waiting.length
   }
 
   async run<T>(work: () => Promise<T>): Promise<T> {

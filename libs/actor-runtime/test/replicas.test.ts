@@ -100,3 +100,18 @@ t.test('what a visitor may read is read, and nothing else is answered, a refusal
   })
   t.equal(unknown.result?.$case, 'unavailable', 'what did not arrive is no absence')
 })
+
+t.test('accounts that wait to be read here are so many and no more', async (t) => {
+  const gate = Promise.withResolvers<undefined>()
+  const far = host('far', { hostOf: () => 'home', replicaOf: () => gate.promise })
+  t.teardown(() => far.close({ drainMs: 0 }))
+  const ask = (account = ring.ids.account('na-nyc')) =>
+    asked(account, { $case: 'openFile', value: { contentId: ring.ids.content(account) } })
+  const waiting = Array.from({ length: 4 + 64 }, () => ask())
+  const more = await ask()
+  t.match(more.result, { $case: 'unavailable', value: { overloaded: true } })
+  gate.resolve(undefined)
+  for (const { result } of await Promise.all(waiting))
+    t.match(result, { $case: 'unavailable', value: { overloaded: false } })
+  t.match((await ask()).result, { $case: 'unavailable', value: { overloaded: false } })
+})

@@ -170,6 +170,10 @@ function changed<Case extends NonNullable<Unhashed>['$case']>(
 
 async function hashed(call: Call, attribute: Unhashed): Promise<Change> {
   if (attribute?.$case !== 'plainPassword') return attribute
-  const verifier = await call.parts.passwords.verifier(attribute.value)
+  const { networkKey: network = '', caller } = call
+  const verifier = await call.parts.passwords.verifier(attribute.value, {
+    network,
+    account: caller.accountId,
+  })
   return { $case: 'password', value: { verifier } }
 }

@@ -1,0 +1,51 @@
+/** Who sets many passwords keeps nobody else waiting. */
+import { Refusal } from '@holdfast/http-kit'
+import t from 'tap'
+import { PasswordHasher } from '../src/password-hasher.ts'
+
+/** A hasher whose hashes end when the test says so, in the order in which they began. */
+function heldHasher() {
+  const begun: string[] = []
+  const ends: (() => void)[] = []
+  const hasher = new PasswordHasher({
+    hash: (password) => {
+      begun.push(password)
+      return new Promise((resolve) => ends.push(() => resolve(Buffer.alloc(32))))
+    },
+  })
+  const endOne = async () => {
+    ends.shift()?.()
+    await new Promise(setImmediate)
+  }
+  return { hasher, begun, ends, endOne }
+}
+
+t.test('another network has its turn at once, however many of one wait', async (t) => {
+  const { hasher, begun, ends, endOne } = heldHasher()
+  const many = Array.from({ length: 150 }, (_, n) =>
+    hasher.verifier(`many ${n}`, { network: 'a', account: `a${n}` }),
+  )
+  const one = hasher.verifier('one', { network: 'b', account: 'b' })
+  await new Promise(setImmediate)
+  t.same(begun, ['many 0', 'many 1'])
+  await endOne()
+  t.equal(begun.at(-1), 'one')
+  while (ends.length > 0) await endOne()
+  t.match(await one, { cost: 14, salt: Buffer, hash: Buffer })
+  await Promise.all(many)
+  t.equal(begun.length, 151)
+})
+
+t.test('past the bound the network that has most is refused, and not the next one', async (t) => {
+  const { hasher, ends, endOne } = heldHasher()
+  const many = Array.from({ length: 300 }, (_, n) =>
+    hasher.verifier(`many ${n}`, { network: 'a', account: `a${n}` }).catch((error: unknown) => error),
+  )
+  const other = hasher.verifier('one', { network: 'b', account: 'b' })
+  await new Promise(setImmediate)
+  while (ends.length > 0) await endOne()
+  await other
+  const refused = (await Promise.all(many)).filter((outcome) => outcome instanceof Refusal)
+  t.equal(refused.length, 300 - 2 - 199, 'two run, and all but one of the 200 places')
+  t.match(refused[0], { status: 'error-rateLimit' })
+})
