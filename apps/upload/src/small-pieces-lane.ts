@@ -9,7 +9,7 @@
  * connections read here as well.
  */
 import { type Arrivals, type ReadNewcomer, Refusal, unavailableRetrySeconds } from '@holdfast/http-kit'
-import type { Clock } from '@holdfast/kernel'
+import { type Clock, RoundRobin } from '@holdfast/kernel'
 import type { Lane } from './request-bytes.ts'
 
 /** So many times as long as the last read took, nobody's follows. */
@@ -44,8 +44,8 @@ export interface SmallPiecesLaneParts {
 export class SmallPiecesLane {
   readonly #clock: Pick<Clock, 'monotonic'>
   readonly #arrivals: Pick<Arrivals, 'enter'>
-  /** By network; the first one's body is next. */
-  readonly #waiting = new Map<string, Waiting[]>()
+  /** By network. */
+  readonly #waiting = new RoundRobin<string, Waiting>()
   /** Until when networks are known, the soonest first. */
   readonly #known = new Map<string, number>()
   #restingUntilMs = 0
@@ -108,9 +108,7 @@ export class SmallPiecesLane {
   }
 
   #push(network: string, one: Waiting): void {
-    const others = this.#waiting.get(network)
-    if (others === undefined) this.#waiting.set(network, [one])
-    else others.push(one)
+    this.#waiting.push(network, one)
     this.#serveSoon()
   }
 
@@ -125,22 +123,12 @@ export class SmallPiecesLane {
   #serve(): void {
     const nowMs = this.#clock.monotonic()
     while (nowMs >= this.#restingUntilMs) {
-      const next = this.#shift()
+      const next = this.#waiting.shift()
       if (next === undefined) return
       if (nowMs > next.latestMs)
         next.refuse(new Refusal('error-rateLimit', { retryAfter: unavailableRetrySeconds }))
       else if (next.readOn()) this.#restingUntilMs = Math.max(this.#restingUntilMs, nowMs + beginMs)
     }
     if (this.#waiting.size > 0) this.#serveSoon()
-  }
-
-  #shift(): Waiting | undefined {
-    const [first] = this.#waiting
-    if (first === undefined) return undefined
-    const [network, waiting] = first
-    const next = waiting.shift()
-    this.#waiting.delete(network)
-    if (waiting.length > 0) this.#waiting.set(network, waiting)
-    return next
   }
 }

@@ -6,6 +6,7 @@
  * link can send any number of those, so they wait behind the first lane, and in theirs networks
  * take turns. Visitors do not starve: after `ownersInARowMax` of the first lane one of them comes.
  */
+import { RoundRobin } from '@holdfast/kernel'
 import type { AccountRequest } from '@holdfast/wire'
 import type { Ask } from './ask.ts'
 
@@ -14,54 +15,32 @@ const ownersInARowMax = 16
 
 export class Mailbox {
   readonly #owners: Ask[] = []
-  /** By network. The first one's turn is next. */
-  readonly #visitors = new Map<string, Ask[]>()
-  #visiting = 0
+  /** By network. */
+  readonly #visitors = new RoundRobin<string, Ask>()
   #ownersInARow = 0
 
   get length(): number {
-    return this.#owners.length + this.#visiting
+    return this.#owners.length + this.#visitors.size
   }
 
   push(ask: Ask): void {
-    if (!isVisitors(ask.request)) {
-      this.#owners.push(ask)
-      return
-    }
-    const network = networkOf(ask.request)
-    const waiting = this.#visitors.get(network)
-    if (waiting === undefined) this.#visitors.set(network, [ask])
-    else waiting.push(ask)
-    this.#visiting++
+    if (isVisitors(ask.request)) this.#visitors.push(networkOf(ask.request), ask)
+    else this.#owners.push(ask)
   }
 
   shift(): Ask | undefined {
-    const ownersTurn = this.#visiting === 0 || this.#ownersInARow < ownersInARowMax
+    const ownersTurn = this.#visitors.size === 0 || this.#ownersInARow < ownersInARowMax
     if (this.#owners.length > 0 && ownersTurn) {
       this.#ownersInARow++
       return this.#owners.shift()
     }
     this.#ownersInARow = 0
-    return this.#shiftVisitor()
+    return this.#visitors.shift()
   }
 
   /** Everything that waits; nothing does any more. */
   clear(): Ask[] {
-    const all = [...this.#owners.splice(0), ...[...this.#visitors.values()].flat()]
-    this.#visitors.clear()
-    this.#visiting = 0
-    return all
-  }
-
-  #shiftVisitor(): Ask | undefined {
-    for (const [network, waiting] of this.#visitors) {
-      const ask = waiting.shift()
-      this.#visitors.delete(network)
-      if (waiting.length > 0) this.#visitors.set(network, waiting)
-      this.#visiting--
-      return ask
-    }
-    return undefined
+    return [...this.#owners.splice(0), ...this.#visitors.clear()]
   }
 }
 

@@ -1,6 +1,6 @@
 /** Uploads that were begun over the network and are neither committed nor aborted yet. */
 import { type BlobFacts, BlobFault, type PlacedCommit, type PlacedStage } from '@holdfast/blob-store'
-import type { Clock } from '@holdfast/kernel'
+import { type Clock, hex } from '@holdfast/kernel'
 
 interface OpenStage {
   stage: PlacedStage
@@ -31,7 +31,7 @@ export class OpenStages {
       void stage.abort()
       throw new BlobFault('UNAVAILABLE', 'the node stops')
     }
-    this.#byId.set(keyOf(stage.uploadId), {
+    this.#byId.set(hex(stage.uploadId), {
       stage,
       activeAt: this.#clock.monotonic(),
       receiving: false,
@@ -42,9 +42,9 @@ export class OpenStages {
 
   /** The stage, for the one request that brings its bytes. `touch` on every piece keeps the sweep away. */
   receive(uploadId: Uint8Array): { stage: PlacedStage; touch: () => void; signal: AbortSignal } {
-    const open = this.#byId.get(keyOf(uploadId))
-    if (open === undefined) throw new BlobFault('NOT_FOUND', `no upload ${keyOf(uploadId)} is open here`)
-    if (open.receiving) throw new BlobFault('INVALID', `the upload ${keyOf(uploadId)} has its bytes already`)
+    const open = this.#byId.get(hex(uploadId))
+    if (open === undefined) throw new BlobFault('NOT_FOUND', `no upload ${hex(uploadId)} is open here`)
+    if (open.receiving) throw new BlobFault('INVALID', `the upload ${hex(uploadId)} has its bytes already`)
     open.receiving = true
     return {
       stage: open.stage,
@@ -57,7 +57,7 @@ export class OpenStages {
 
   /** Undefined when no such upload is open: it may have been committed before. */
   async commit(uploadId: Uint8Array, options: PlacedCommit): Promise<BlobFacts | undefined> {
-    const key = keyOf(uploadId)
+    const key = hex(uploadId)
     const open = this.#byId.get(key)
     if (open === undefined) return undefined
     open.busy++
@@ -77,9 +77,9 @@ export class OpenStages {
   }
 
   async abort(uploadId: Uint8Array): Promise<void> {
-    const open = this.#byId.get(keyOf(uploadId))
+    const open = this.#byId.get(hex(uploadId))
     if (open === undefined) return
-    this.#byId.delete(keyOf(uploadId))
+    this.#byId.delete(hex(uploadId))
     open.stop.abort()
     await open.stage.abort()
   }
@@ -95,8 +95,4 @@ export class OpenStages {
     for (const open of [...this.#byId.values()])
       if (open.busy === 0 && open.activeAt < before) this.abort(open.stage.uploadId).catch(() => {})
   }
-}
-
-function keyOf(uploadId: Uint8Array): string {
-  return Buffer.from(uploadId.buffer, uploadId.byteOffset, uploadId.byteLength).toString('hex')
 }

@@ -1,5 +1,6 @@
 /** What a small blob's request and its answer say: the terms stand in the path, which its proof is of. */
 import { type BlobFacts, BlobFault, type PutOptions } from '@holdfast/blob-store'
+import { hex } from '@holdfast/kernel'
 
 /** What the path says behind the name. */
 type Terms = Omit<PutOptions, 'uploadId'>
@@ -45,8 +46,4 @@ export function putFactsOf(answer: unknown, id: Uint8Array): BlobFacts {
     createdMs: createdMs as number,
     placementGroup: placementGroup as number,
   }
-}
-
-function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
 }

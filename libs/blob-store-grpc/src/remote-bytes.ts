@@ -1,6 +1,7 @@
 /** Reading bytes from a node: counted, summed, and given up when nothing comes. */
 import { type Agent, request as httpRequest, type IncomingMessage } from 'node:http'
 import { BlobFault, type BlobName, giveBack } from '@holdfast/blob-store'
+import { hex } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import { crcKey } from './byte-routes.ts'
 import type { ClusterSecret } from './cluster-secret.ts'
@@ -136,8 +137,4 @@ export async function refusalOf(
   const message = `${node}: ${statusCode} ${text}`
   const code = statusCode === 401 ? 'INVALID' : 'UNAVAILABLE'
   return namedFault(headers[faultKey], message) ?? new BlobFault(code, message)
-}
-
-function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
 }

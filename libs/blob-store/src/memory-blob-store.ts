@@ -3,7 +3,7 @@
  * nothing survives the process; a commit is "durable" the moment it is made.
  */
 import { randomBytes } from 'node:crypto'
-import { type Clock, systemClock } from '@holdfast/kernel'
+import { type Clock, hex, systemClock } from '@holdfast/kernel'
 import { digestOf } from './blob-digest.ts'
 import type { BlobFacts, BlobName, BlobStoreUsage } from './blob-store.ts'
 import { BlobFault } from './errors.ts'
@@ -407,10 +407,6 @@ class MemoryStage implements PlacedStage {
     if (this.#state === 'lost') throw new BlobFault('UNAVAILABLE', 'the stage was swept or lost')
     if (this.#state === 'ended') throw new BlobFault('CLOSED', 'the stage has ended')
   }
-}
-
-function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
 }
 
 function pinKey(blob: BlobName): string {

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
+import { hex } from '@holdfast/kernel'
 import { digestOf } from './blob-digest.ts'
 import type { BlobFacts } from './blob-store.ts'
 import { get } from './contract-suite.ts'
@@ -547,8 +548,4 @@ function plain(facts: object | undefined): Record<string, unknown> | undefined {
   return Object.fromEntries(
     entries.map(([key, value]) => [key, value instanceof Uint8Array ? hex(value) : value]),
   )
-}
-
-function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString('hex')
 }

@@ -1,3 +1,4 @@
+import { hex } from '@holdfast/kernel'
 import type { BlobFacts } from './blob-store.ts'
 import { BlobFault } from './errors.ts'
 import type { NodeStore, PlacedStage } from './placed-blob-store.ts'
@@ -49,8 +50,4 @@ async function stageOf(store: Pick<NodeStore, 'stage'>, copy: BlobFacts): Promis
     if (!(error instanceof BlobFault) || error.code !== 'INVALID') throw error
     throw new BlobFault('UNAVAILABLE', `${hex(copy.id)} is being written here already`, { cause: error })
   }
-}
-
-function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
 }

@@ -16,7 +16,7 @@
  * minute, so that a process which is restarted often comes to the end of a pass all the same.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Clock, isShortage } from '@holdfast/kernel'
+import { type Clock, hex, isShortage } from '@holdfast/kernel'
 import type { BlobFacts } from './blob-store.ts'
 import { BlobFault } from './errors.ts'
 import type { NodeStore } from './placed-blob-store.ts'
@@ -343,8 +343,4 @@ async function systemPause(ms: number, signal: AbortSignal): Promise<void> {
   } catch (error) {
     if (!signal.aborted) throw error
   }
-}
-
-function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
 }

@@ -7,7 +7,7 @@
  * turn of the loop, make each turn so long, and what others ask for takes ten turns. So the loop is
  * free of newcomers for as long as the last ones took.
  */
-import { type Clock, systemClock } from '@holdfast/kernel'
+import { type Clock, RoundRobin, systemClock } from '@holdfast/kernel'
 
 /** Has a connection read from now on. @returns false when it is gone. */
 export type ReadNewcomer = () => boolean
@@ -19,8 +19,8 @@ const restMsMax = 100
 
 export class Arrivals {
   readonly #clock: Pick<Clock, 'monotonic'>
-  /** By network; the first one's connection is next. */
-  readonly #waiting = new Map<string, ReadNewcomer[]>()
+  /** By network. */
+  readonly #waiting = new RoundRobin<string, ReadNewcomer>()
   #isBusy = false
   #owedMs = 0
 
@@ -34,9 +34,7 @@ export class Arrivals {
       this.#read(read)
       return
     }
-    const waiting = this.#waiting.get(network)
-    if (waiting === undefined) this.#waiting.set(network, [read])
-    else waiting.push(read)
+    this.#waiting.push(network, read)
   }
 
   /** @returns false when there is nothing to read */
@@ -63,17 +61,8 @@ export class Arrivals {
 
   #next(): void {
     this.#isBusy = false
-    for (let next = this.#shift(); next !== undefined; next = this.#shift()) if (this.#read(next)) return
-  }
-
-  #shift(): ReadNewcomer | undefined {
-    const [first] = this.#waiting
-    if (first === undefined) return undefined
-    const [network, waiting] = first
-    const next = waiting.shift()
-    this.#waiting.delete(network)
-    if (waiting.length > 0) this.#waiting.set(network, waiting)
-    return next
+    for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift())
+      if (this.#read(next)) return
   }
 }
 

@@ -6,7 +6,7 @@
  * answers would still run one behind the other in every turn. So they queue here, and networks take
  * turns.
  */
-import { type Clock, systemClock } from '@holdfast/kernel'
+import { type Clock, RoundRobin, systemClock } from '@holdfast/kernel'
 
 /** Of a turn of the loop. What is short and asks for ten turns is answered after 40 ms at most. */
 const turnMs = 2
@@ -15,8 +15,8 @@ type Piece = () => void
 
 export class Turns {
   readonly #clock: Pick<Clock, 'monotonic'>
-  /** By network. The first one's piece is next. */
-  readonly #waiting = new Map<string, Piece[]>()
+  /** By network. */
+  readonly #waiting = new RoundRobin<string, Piece>()
   #spentMs = 0
   #turning = false
 
@@ -36,16 +36,14 @@ export class Turns {
           reject(error)
         }
       }
-      const waiting = this.#waiting.get(network)
-      if (waiting === undefined) this.#waiting.set(network, [run])
-      else waiting.push(run)
+      this.#waiting.push(network, run)
       this.#run()
     })
   }
 
   #run(): void {
     while (this.#spentMs < turnMs) {
-      const piece = this.#shift()
+      const piece = this.#waiting.shift()
       if (piece === undefined) break
       const startedMs = this.#clock.monotonic()
       piece()
@@ -58,15 +56,5 @@ export class Turns {
       this.#spentMs = 0
       if (this.#waiting.size > 0) this.#run()
     })
-  }
-
-  #shift(): Piece | undefined {
-    for (const [network, waiting] of this.#waiting) {
-      const piece = waiting.shift()
-      this.#waiting.delete(network)
-      if (waiting.length > 0) this.#waiting.set(network, waiting)
-      return piece
-    }
-    return undefined
   }
 }

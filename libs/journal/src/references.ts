@@ -2,6 +2,7 @@
  * References: the rows `ref/<blob id>/<incarnation>/<account>` that say which accounts use a copy, and so whether it may
  * be collected.
  */
+import { hex } from '@holdfast/kernel'
 import type { LookupStore } from './lookup-store.ts'
 
 /** A copy of a blob, by its names: 48 and 16 bytes. */
@@ -30,8 +31,4 @@ export async function referencedOf(lookups: LookupStore, blobs: readonly Referre
 
 export async function isReferenced(lookups: LookupStore, blob: Referred): Promise<boolean> {
   return (await referencedOf(lookups, [blob]))[0] === true
-}
-
-function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')
 }

@@ -3,6 +3,7 @@ export { makeDirectories } from './directories.ts'
 export { Fault, type FaultCategory } from './errors.ts'
 export type { Failing } from './failing.ts'
 export { GrowingBytes } from './growing-bytes.ts'
+export { hex } from './hex.ts'
 export {
   type AccountId,
   bytesOfUuid,
@@ -24,6 +25,7 @@ export {
   requestIdOfKey,
   requestTime,
 } from './request-ids.ts'
+export { RoundRobin } from './round-robin.ts'
 export { isShareCode, ShareCodes } from './share-codes.ts'
 export { isShortage } from './shortage.ts'
 export { parseToken, TokenCodec } from './tokens.ts'

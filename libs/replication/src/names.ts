@@ -1,10 +1,7 @@
 import type { BlobName } from '@holdfast/blob-store'
+import { hex } from '@holdfast/kernel'
 
 /** A copy's name as a key of maps. */
 export function copyKey({ id, incarnation }: BlobName): string {
   return `${hex(id)}/${hex(incarnation)}`
-}
-
-export function hex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
 }

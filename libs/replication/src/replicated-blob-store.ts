@@ -24,9 +24,8 @@ import {
   type BlobStoreUsage,
   type StorageNode,
 } from '@holdfast/blob-store'
-import { type Clock, systemClock } from '@holdfast/kernel'
+import { type Clock, hex, systemClock } from '@holdfast/kernel'
 import { type Holder, readFromAny, worstOf } from './failover-read.ts'
-import { hex } from './names.ts'
 import { nearestFirst, type Peers } from './peers.ts'
 import {
   absenceQuorumOf,

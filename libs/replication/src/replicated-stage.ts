@@ -7,9 +7,8 @@ import {
   type SealedContent,
   type StorageNode,
 } from '@holdfast/blob-store'
-import type { Clock } from '@holdfast/kernel'
+import { type Clock, hex } from '@holdfast/kernel'
 import { worstOf } from './failover-read.ts'
-import { hex } from './names.ts'
 import { type PlacementGroup, quorumOf } from './placement-groups.ts'
 
 /** A node's part of an upload. */

@@ -3,6 +3,7 @@
  * the two are lost or kept together. A mark is saved after everything it covers is synced: behind a crash it is too low at worst.
  */
 import type { BlobFacts, LogPosition, StoreNotes } from '@holdfast/blob-store'
+import { hex } from '@holdfast/kernel'
 
 export interface Watermark {
   /** Everything up to here is held here, but for what is owed. */
@@ -56,7 +57,6 @@ const noteVersion = 1
 
 /** JSON with bytes in hex: a few hundred bytes, written once a round. */
 function encoded({ position, groups, coveredMs, comparedMs, owed }: Watermark): Buffer {
-  const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
   return Buffer.from(
     JSON.stringify({
       version: noteVersion,
