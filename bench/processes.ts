@@ -107,7 +107,10 @@ interface ClusterFile {
 }
 
 /** A cluster of two regions on fresh data; the first one is asked, all processes of both are counted. */
-export async function startCluster(dataDirectory: string): Promise<Service> {
+export async function startCluster(
+  dataDirectory: string,
+  env: Record<string, string> = {},
+): Promise<Service> {
   const child = spawn(process.execPath, ['infra/cluster/main.ts'], {
     cwd: join(import.meta.dirname, '..'),
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -120,6 +123,7 @@ export async function startCluster(dataDirectory: string): Promise<Service> {
       HOLDFAST_DATA_DIR: dataDirectory,
       HOLDFAST_RATE_LIMITS: 'off',
       HOLDFAST_LOG_LEVEL: 'error',
+      ...env,
     },
   })
   await new Promise<void>((resolve, reject) => {

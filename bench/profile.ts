@@ -26,11 +26,29 @@ export function profiling(directory: string): string {
   return `--cpu-prof --cpu-prof-interval=250 --cpu-prof-dir=${directory}`
 }
 
-/** Shares of the busy time by part and by function, for the thread that was busiest. */
-export function whereTimeGoes(directory: string): string {
-  const profiles = readdirSync(directory)
-    .filter((name) => name.endsWith('.cpuprofile'))
-    .map((name) => sharesOf(JSON.parse(readFileSync(join(directory, name), 'utf8')) as CpuProfile))
+/**
+ * Shares of the busy time by part and by function, for the thread that was busiest; of each kind of process where there are several.
+ * @param kinds pids by kind
+ */
+export function whereTimeGoes(directory: string, kinds?: Record<string, number[]>): string {
+  const names = readdirSync(directory).filter((name) => name.endsWith('.cpuprofile'))
+  if (kinds === undefined) return busiestOf(directory, names)
+  return Object.entries(kinds)
+    .map(([kind, pids]) => [kind, names.filter((name) => pids.includes(pidOf(name)))] as const)
+    .filter(([, own]) => own.length > 0)
+    .map(([kind, own]) => `${kind}. ${busiestOf(directory, own)}`)
+    .join('\n\n')
+}
+
+/** `CPU.<date>.<time>.<pid>.<thread>.<number>.cpuprofile` */
+function pidOf(name: string): number {
+  return Number(name.split('.')[3])
+}
+
+function busiestOf(directory: string, names: readonly string[]): string {
+  const profiles = names.map((name) =>
+    sharesOf(JSON.parse(readFileSync(join(directory, name), 'utf8')) as CpuProfile),
+  )
   const [busiest] = profiles.sort((a, b) => b.busyMs - a.busyMs)
   if (busiest === undefined) return `no profiles in ${directory}`
   const { busyMs, parts, functions } = busiest

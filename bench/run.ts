@@ -8,7 +8,8 @@
  *   --only TEXT    scenarios whose name contains the text; several times: any of them
  *   --rounds N     interleaved rounds (3)
  *   --json FILE    writes the results
- *   --profile DIR  writes profiles of the service's threads there and shows where the time went; rates are lower then
+ *   --profile DIR  writes profiles of the service's threads there and shows where the time went; rates are lower then.
+ *                  Of a cluster: of one process of each kind, from its start
  *   --slowed PLANT burn=MICROS or wait=MS: the service is slowed on purpose, which --check must find
  *   --data DIR     where fresh data lives (a real disk, not a tmpfs)
  *   --api URL --upload URL --admin URL [--pids N,N]   measures a running service
@@ -147,7 +148,7 @@ const machine = {
 console.log(table(results))
 const budgets = mode === 'embedded' && values.slowed === undefined ? judged(results) : []
 if (budgets.length > 0) console.log(`\n${budgetTable(budgets)}\n`)
-if (values.profile) console.log(whereTimeGoes(values.profile))
+if (values.profile) console.log(whereTimeGoes(values.profile, service.kinds))
 console.log(`measured in ${elapsedSeconds()} s`)
 if (values.json) {
   const report = { commit, machine, mode, quick, rounds, results, budgets }
@@ -299,7 +300,7 @@ function ofService(): Record<string, string> {
 }
 
 async function target(): Promise<Service> {
-  if (values.cluster) return startCluster(directory)
+  if (values.cluster) return startCluster(directory, ofService())
   if (values.api === undefined) return startEmbedded(directory, ofService())
   return {
     api: new URL(values.api),

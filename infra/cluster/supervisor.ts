@@ -281,7 +281,7 @@ function gatewayAddress(wan: Wan, { from, to }: { from: string; to: PlannedRegio
 /** Nothing of ours is inherited but what was given. */
 function inherited(): Record<string, string> {
   const kept: Record<string, string> = {}
-  for (const name of ['PATH', 'HOME', 'TMPDIR', 'LANG', 'XDG_CACHE_HOME', 'TZ'])
+  for (const name of ['PATH', 'HOME', 'TMPDIR', 'LANG', 'XDG_CACHE_HOME', 'TZ', 'NODE_OPTIONS'])
     if (process.env[name] !== undefined) kept[name] = process.env[name]
   return kept
 }

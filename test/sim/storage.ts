@@ -341,7 +341,8 @@ export class Storage implements Uploads {
   }
 
   async #upload(store: ReplicatedBlobStore, content: number): Promise<BlobFacts> {
-    const stage = await store.stage()
+    // What announces more is staged at the nodes; the same content comes both ways.
+    const stage = await store.stage(this.#dice.chance(0.5) ? {} : { expectedBytes: 1_000_000 })
     try {
       const bytes = bytesOf(content)
       await stage.write(bytes.subarray(0, 100))
@@ -363,6 +364,7 @@ export class Storage implements Uploads {
         peers: this.#peersOf(process),
         refreshGroups: async () => {},
         clock: process,
+        timers: process,
         random: (count) => process.dice.bytes(count),
       })
       this.#replicated.set(process, store)

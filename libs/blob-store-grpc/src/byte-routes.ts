@@ -9,7 +9,7 @@
  * `holdfast-crc32` is over the bytes sent. The reader counts and checks both: a short body never passes for a whole one.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type BlobFacts, BlobFault, type BlobName, giveBack, smallBlobBytesMax } from '@holdfast/blob-store'
+import { BlobFault, type BlobName, giveBack, smallBlobBytesMax } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
 import { type Callers, peerOf } from './callers.ts'
 import { type ClusterSecret, sentContent } from './cluster-secret.ts'
@@ -34,8 +34,6 @@ export class ByteRoutes {
   readonly #store: ServedStore
   readonly #stages: OpenStages
   readonly #secret: ClusterSecret
-  /** Under way, by upload id: who asks again shares the answer. */
-  readonly #puts = new Map<string, Promise<BlobFacts>>()
   readonly #callers: Callers
   readonly #load: NodeLoad
   /** Connections with a request under way. Peers ask for one thing at a time on each. */
@@ -141,14 +139,9 @@ export class ByteRoutes {
     const letGo = this.#load.holdBytes(length)
     try {
       const bytes = await bodyOf(request, length)
-      const key = Buffer.from(incarnation).toString('hex')
-      let put = this.#puts.get(key)
-      if (put === undefined) {
-        put = this.#store.put({ id, bytes }, options).finally(() => this.#puts.delete(key))
-        this.#puts.set(key, put)
-      }
+      const answer = putAnswerOf(await this.#store.put({ id, bytes }, options))
       response.setHeader('content-type', 'application/json')
-      response.end(putAnswerOf(await put))
+      response.end(answer)
     } finally {
       letGo()
     }

@@ -20,6 +20,7 @@ import {
   type StageOptions,
   type StorageNode,
 } from '@holdfast/blob-store'
+import { hex } from '@holdfast/kernel'
 import { type Holder, readFromAny } from './failover-read.ts'
 import { copyKey } from './names.ts'
 import type { NodeGroups } from './node-groups.ts'
@@ -47,6 +48,7 @@ export class LocalNode implements StorageNode {
   readonly #peers: Peers
   readonly #fetchesMax: number
   readonly #fetches = new Map<string, Promise<BlobFacts>>()
+  readonly #puts = new Map<string, Promise<BlobFacts>>()
   #running = 0
   readonly #line: (() => void)[] = []
   #unverified: string | undefined
@@ -91,8 +93,15 @@ export class LocalNode implements StorageNode {
     }
   }
 
+  /** Single-flight by upload id: one whose sender asks again, as no answer came, is under way still. */
   put(blob: SmallBlob, options: PutOptions): Promise<BlobFacts> {
-    return putSmall(this, blob, options)
+    const key = hex(options.uploadId)
+    let put = this.#puts.get(key)
+    if (put === undefined) {
+      put = putSmall(this, blob, options).finally(() => this.#puts.delete(key))
+      this.#puts.set(key, put)
+    }
+    return put
   }
 
   async pin(

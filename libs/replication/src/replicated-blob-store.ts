@@ -1,7 +1,10 @@
 /**
  * The storage nodes of a region as one blob store, for the frontends that take uploads.
  *
- * An upload takes a writable placement group of its region. Its bytes go to W members as they
+ * A small upload is gathered here and goes to W members in one call each. Its group is chosen by
+ * its content (rendezvous hashing), so whoever uploads it again asks the members that have it.
+ *
+ * A larger upload takes a writable placement group of its region. Its bytes go to W members as they
  * arrive, the one in this process first; a member that breaks is left out, the upload goes on, and
  * before the reply the finished copy is brought from node to node to another member: in the region,
  * or elsewhere when none is left. What is acknowledged has W synced copies, however they came.
@@ -22,10 +25,14 @@ import {
   type BlobStage,
   type BlobStore,
   type BlobStoreUsage,
+  digestOf,
   type StorageNode,
+  smallBlobBytesMax,
 } from '@holdfast/blob-store'
 import { type Clock, hex, systemClock } from '@holdfast/kernel'
+import { Placement } from '@holdfast/placement'
 import { type Holder, readFromAny, worstOf } from './failover-read.ts'
+import { GatheringStage } from './gathering-stage.ts'
 import { nearestFirst, type Peers } from './peers.ts'
 import {
   absenceQuorumOf,
@@ -35,6 +42,8 @@ import {
   quorumOf,
 } from './placement-groups.ts'
 import { type Known, type Leg, type RefusedCopy, ReplicatedStage } from './replicated-stage.ts'
+import { SmallPut } from './small-put.ts'
+import { systemTimers, type Timers } from './timers.ts'
 
 export interface ReplicatedBlobStoreOptions {
   region: string
@@ -47,6 +56,7 @@ export interface ReplicatedBlobStoreOptions {
   /** Bytes that a node can take still, for the choice of a group; undefined when unknown. */
   freeBytesOf?: (node: string) => number | undefined
   clock?: Clock
+  timers?: Timers
   /** Of upload ids, and the choice between equal groups. */
   random?: (bytes: number) => Uint8Array
   log?: { warn(facts: object, message: string): void }
@@ -67,11 +77,19 @@ const repairsMax = 64
  * while they were read.
  */
 const placementAttempts = 3
+/** What a form adds to the bytes of its file, at most in general: the announced length is of both. */
+const formBytesMax = 16 * 1024
+/**
+ * Bytes of small uploads that wait here, 128 of the largest. Their blocks may be twice as large.
+ * Past it they are staged at the nodes as they come.
+ */
+const gatheredBytesMax = 32 * 1024 * 1024
 
 export class ReplicatedBlobStore implements BlobStore {
   readonly #options: Required<Omit<ReplicatedBlobStoreOptions, 'localNode' | 'freeBytesOf'>> &
     Pick<ReplicatedBlobStoreOptions, 'localNode' | 'freeBytesOf'>
-  readonly #stages = new Set<ReplicatedStage>()
+  readonly #stages = new Set<ReplicatedStage | GatheringStage>()
+  #gatheredBytes = 0
   /** Commits of one content take turns, so that this process never races itself into two copies. */
   readonly #turns = new Map<string, Promise<unknown>>()
   /** Under way. */
@@ -81,6 +99,7 @@ export class ReplicatedBlobStore implements BlobStore {
   constructor(options: ReplicatedBlobStoreOptions) {
     this.#options = {
       clock: systemClock,
+      timers: systemTimers,
       random: randomBytes,
       log: { warn: () => {} },
       ...options,
@@ -89,12 +108,36 @@ export class ReplicatedBlobStore implements BlobStore {
 
   /**
    * @throws BlobFault `UNAVAILABLE` when no member of any writable group takes uploads, `FULL` when
-   * all are full.
+   * all are full; of what may be small that is told by `write` or `commit`.
    */
   async stage(options: { expectedBytes?: number; signal?: AbortSignal } = {}): Promise<BlobStage> {
     this.#assertOpen()
     if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the upload was aborted before it began')
     const uploadId = this.#options.random(16)
+    if ((options.expectedBytes ?? 0) > smallBlobBytesMax + formBytesMax)
+      return this.#stageAtNodes(uploadId, options)
+    const stage = new GatheringStage(uploadId, {
+      assertOpen: () => this.#assertOpen(),
+      takeMemory: (bytes) => {
+        if (this.#gatheredBytes + bytes > gatheredBytesMax) return false
+        this.#gatheredBytes += bytes
+        return true
+      },
+      giveMemory: (bytes) => {
+        this.#gatheredBytes -= bytes
+      },
+      openStage: () => this.#stageAtNodes(uploadId, options),
+      put: (bytes, pinMs) => this.#put(uploadId, bytes, pinMs),
+      ended: (stage) => this.#stages.delete(stage),
+    })
+    this.#stages.add(stage)
+    return stage
+  }
+
+  async #stageAtNodes(
+    uploadId: Uint8Array,
+    options: { expectedBytes?: number; signal?: AbortSignal },
+  ): Promise<BlobStage> {
     const faults: BlobFault[] = []
     const tried = new Set<number>()
     for (let attempt = 0; attempt < placementAttempts; attempt++) {
@@ -109,10 +152,59 @@ export class ReplicatedBlobStore implements BlobStore {
         tried.delete(group.number)
       }
     }
-    if (faults.length > 0 && faults.every(({ code }) => code === 'FULL')) throw faults[0]
-    throw new BlobFault('UNAVAILABLE', `no storage node of ${this.#options.region} takes the upload`, {
-      cause: faults[0],
+    throw this.#refusal(faults)
+  }
+
+  #refusal(faults: readonly BlobFault[]): BlobFault {
+    const [first] = faults
+    if (first !== undefined && faults.every(({ code }) => code === 'FULL')) return first
+    return new BlobFault('UNAVAILABLE', `no storage node of ${this.#options.region} takes the upload`, {
+      cause: first,
     })
+  }
+
+  /**
+   * A small upload. What it left in a group where it found too few members is not acknowledged, and
+   * is collected; so in another group it has another id.
+   */
+  async #put(firstId: Uint8Array, bytes: Uint8Array, pinMs: number): Promise<BlobFacts> {
+    const blob = { id: digestOf(bytes).id, bytes }
+    return this.#inTurn(hex(blob.id), async () => {
+      this.#assertOpen()
+      const faults: BlobFault[] = []
+      const tried = new Set<number>()
+      let [uploadId, number]: [Uint8Array, number | undefined] = [firstId, undefined]
+      for (let attempt = 0; attempt < placementAttempts; attempt++) {
+        const group = this.#groupOf(blob.id, tried)
+        if (group === undefined) break
+        tried.add(group.number)
+        if (number !== undefined && number !== group.number) uploadId = this.#options.random(16)
+        number = group.number
+        const placement = { group: group.number, version: group.version }
+        const options = { uploadId, placement, pinMs, createdMs: this.#options.clock.now() }
+        const put = new SmallPut(blob, options, {
+          needed: quorumOf(group),
+          timers: this.#options.timers,
+          broken: (node, fault) => this.#warnBroken(node, fault),
+        })
+        const facts = await put.run(this.#livingFirst(group))
+        if (facts !== undefined) return facts
+        faults.push(...put.faults)
+        if (put.faults.some(({ code }) => code === 'STALE_PLACEMENT')) {
+          await this.#options.refreshGroups()
+          tried.delete(group.number)
+        }
+      }
+      throw this.#refusal(faults)
+    })
+  }
+
+  /** Members that are silent come last: each of them may cost its time-out. */
+  #livingFirst(group: PlacementGroup): NodeHolder[] {
+    const { localNode, peers } = this.#options
+    const isUp = ({ id }: NodeHolder) => id === localNode || peers.isAlive(id)
+    const all = this.#nearestOf(group)
+    return [...all.filter(isUp), ...all.filter((member) => !isUp(member))]
   }
 
   /** Undefined once so many members said so that no acknowledged copy can be with the others. */
@@ -267,21 +359,34 @@ export class ReplicatedBlobStore implements BlobStore {
    * then the one with the most room.
    */
   #chooseGroup(tried: ReadonlySet<number>): PlacementGroup | undefined {
+    const { localNode, random } = this.#options
+    const equal = this.#bestGroups(tried, (group) =>
+      localNode !== undefined && group.members.includes(localNode) ? 1 : 0,
+    )
+    const [byte = 0] = random(1)
+    return equal[byte % Math.max(1, equal.length)]
+  }
+
+  /** Likewise for this content: of groups that are equal, all frontends choose the same one. */
+  #groupOf(id: Uint8Array, tried: ReadonlySet<number>): PlacementGroup | undefined {
+    const equal = this.#bestGroups(tried, () => 0)
+    const number = new Placement(equal.map((group) => String(group.number))).hostOf(hex(id))
+    return equal.find((group) => String(group.number) === number)
+  }
+
+  #bestGroups(tried: ReadonlySet<number>, preference: (group: PlacementGroup) => 0 | 1): PlacementGroup[] {
     const { peers, localNode, freeBytesOf } = this.#options
     const isUp = (id: string) => id === localNode || peers.isAlive(id)
     const score = (group: PlacementGroup) => {
       const up = group.members.filter(isUp)
       const room = Math.min(...up.map((id) => freeBytesOf?.(id) ?? 0))
       const share = Number.isFinite(room) ? 1 - 1 / (1 + room / 2 ** 30) : 0
-      const here = localNode !== undefined && group.members.includes(localNode) ? 1 : 0
-      return Math.min(up.length, quorumOf(group)) * 4 + here * 2 + share
+      return Math.min(up.length, quorumOf(group)) * 4 + preference(group) * 2 + share
     }
     const open = this.#regionGroups().filter(({ writable, number }) => writable && !tried.has(number))
     const scored = open.map((group) => ({ group, score: score(group) }))
     const best = Math.max(...scored.map(({ score }) => score))
-    const equal = scored.filter(({ score }) => score > best - 0.05)
-    const [byte = 0] = this.#options.random(1)
-    return equal[byte % Math.max(1, equal.length)]?.group
+    return scored.filter(({ score }) => score > best - 0.05).map(({ group }) => group)
   }
 
   /** Opens stages on members until there are W, on those of the home region first. */
@@ -340,15 +445,15 @@ export class ReplicatedBlobStore implements BlobStore {
       known: (id, pinMs) => this.#known(id, pinMs),
       repair: (refused, holders) => this.#repair(refused, holders),
       others: (used) => this.#nearestOf(group).filter(({ id }) => !used.has(id)),
-      broken: (node, fault) =>
-        this.#options.log.warn(
-          { node, code: fault.code, error: fault.message },
-          'a node lost its part of an upload',
-        ),
+      broken: (node, fault) => this.#warnBroken(node, fault),
       ended: (stage) => this.#stages.delete(stage),
     })
     this.#stages.add(stage)
     return stage
+  }
+
+  #warnBroken(node: string, { code, message }: BlobFault): void {
+    this.#options.log.warn({ node, code, error: message }, 'a node lost its part of an upload')
   }
 
   /**

@@ -90,7 +90,11 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
   const referenced = async (blob: BlobName) => references.has(copyKey(blob))
   const frontend = region.frontend({ random: bytesOf })
   if (plant === 'dedup without pins')
-    for (const id of names) region.plant(id, () => ({ pin: async () => true }))
+    for (const id of names)
+      region.plant(id, (node) => ({
+        pin: async () => true,
+        put: async (blob, options) => (await node.find(blob.id))[0] ?? node.put(blob, options),
+      }))
 
   const replicators = new Map<string, Replicator>()
   const collectors = new Map<string, Collector>()
@@ -144,7 +148,8 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
   const rotten = new Set<string>()
   const upload = async () => {
     const bytes = pick(contents)
-    const stage = await frontend.stage()
+    // What announces more is staged at the nodes; the same content comes both ways.
+    const stage = await frontend.stage(pick([{}, { expectedBytes: 1_000_000 }]))
     await stage.write(bytes)
     const facts = await stage.commit({ pinMs: 600_000 })
     references.add(copyKey(facts)) // durable before the reply

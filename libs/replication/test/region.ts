@@ -16,6 +16,7 @@ import {
   type Peers,
   type PlacementGroup,
   ReplicatedBlobStore,
+  type Timers,
 } from '../src/index.ts'
 
 export interface NodeSpec {
@@ -118,6 +119,7 @@ export class Region implements Peers {
       region?: string
       localNode?: string
       groups?: GroupMap
+      timers?: Timers
       random?: (bytes: number) => Uint8Array
     } = {},
   ): ReplicatedBlobStore {
@@ -127,6 +129,7 @@ export class Region implements Peers {
       ...(options.localNode === undefined ? {} : { localNode: options.localNode }),
       groups,
       peers: this,
+      ...(options.timers === undefined ? {} : { timers: options.timers }),
       ...(options.random === undefined ? {} : { random: options.random }),
       refreshGroups: async () => {
         for (const group of this.rows.all()) groups.learn(group)
@@ -155,6 +158,10 @@ export function group(members: string[], more: Partial<PlacementGroup> = {}): Pl
 /** Stages that break after so many bytes. */
 export function breaksAfter(bytes: number): (node: StorageNode) => Partial<StorageNode> {
   return (node) => ({
+    put: async (blob, options) => {
+      if (blob.bytes.length > bytes) throw new BlobFault('IO', 'the line broke')
+      return node.put(blob, options)
+    },
     stage: async (options?: StageOptions) => {
       const stage = await node.stage(options)
       let taken = 0
@@ -177,6 +184,10 @@ export function breaksAfter(bytes: number): (node: StorageNode) => Partial<Stora
 /** Commits that happen, and whose answer is lost; `committed` answers. */
 export function losesCommitAnswers(node: StorageNode): Partial<StorageNode> {
   return {
+    put: async (blob, options) => {
+      await node.put(blob, options)
+      throw new BlobFault('UNKNOWN', 'no answer came')
+    },
     stage: async (options?: StageOptions) => {
       const stage = await node.stage(options)
       return new Proxy(stage, {

@@ -22,6 +22,7 @@ const worlds: [string, (region: Region) => void][] = [
     'three nodes, one fails to commit',
     (region) =>
       region.plant('b', (node: StorageNode) => ({
+        put: () => Promise.reject(new Error('a mistake in a node')),
         stage: async (options) => {
           const stage = await node.stage(options)
           stage.commit = () => Promise.reject(new Error('a mistake in a node'))

@@ -1,18 +1,35 @@
 /** Uploads, dedup and reads against failing nodes and old maps: each race in its order. */
-import { type BlobFacts, BlobFault, type BlobName, type StorageNode } from '@holdfast/blob-store'
+import {
+  type BlobFacts,
+  BlobFault,
+  type BlobName,
+  type BlobStage,
+  digestOf,
+  type StorageNode,
+} from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
-import { GroupMap } from '../src/index.ts'
-import { breaksAfter, group, Region, upload } from './region.ts'
+import { GroupMap, type LocalNode } from '../src/index.ts'
+import { breaksAfter, group, losesCommitAnswers, Region, upload } from './region.ts'
+import { VirtualTime } from './virtual-time.ts'
 
 const MiB = 1024 * 1024
+/** In one call a member, and staged at members. */
+const ways = [
+  ['small', 1000],
+  ['large', 300_000],
+] as const
+const large = 300_000
 const four = [{ id: 'a' }, { id: 'b' }, { id: 'c' }, { id: 'far', region: 'r2' }]
 
 t.test('what is acknowledged has two synced copies, in the region', async (t) => {
-  const region = await Region.open(four, [group(['a', 'b'], { remote: ['far'] })])
-  const facts = await put(region.frontend(), upload())
-  t.same(await region.holdersOf(facts), ['a', 'b'])
-  t.equal(facts.placementGroup, 1)
+  for (const [way, size] of ways) {
+    const region = await Region.open(four, [group(['a', 'b'], { remote: ['far'] })])
+    const facts = await put(region.frontend(), upload(size))
+    t.same(await region.holdersOf(facts), ['a', 'b'], way)
+    t.equal(facts.placementGroup, 1)
+    for (const id of ['a', 'b']) t.equal(await region.stores.get(id)?.delete(facts), 'pinned')
+  }
 })
 
 t.test('the node of this process takes the bytes first', async (t) => {
@@ -36,18 +53,21 @@ t.test(
 t.test(
   'with one of two local nodes down the second copy is made in the other region, before the reply',
   async (t) => {
-    const region = await Region.open(four, [group(['a', 'b'], { remote: ['far'] })])
-    region.cut('b')
-    t.same(await region.holdersOf(await put(region.frontend(), upload())), ['a', 'far'], 'unnoticed')
-    region.silent.add('b')
-    t.same(await region.holdersOf(await put(region.frontend(), upload())), ['a', 'far'], 'noticed')
+    for (const [way, size] of ways) {
+      const region = await Region.open(four, [group(['a', 'b'], { remote: ['far'] })])
+      region.cut('b')
+      const holders = async () => region.holdersOf(await put(region.frontend(), upload(size)))
+      t.same(await holders(), ['a', 'far'], `${way}, unnoticed`)
+      region.silent.add('b')
+      t.same(await holders(), ['a', 'far'], `${way}, noticed`)
+    }
   },
 )
 
 t.test('an upload that cannot have two copies is refused, not acknowledged', async (t) => {
   const region = await Region.open(four, [group(['a', 'b'])])
   region.cut('b')
-  await t.rejects(put(region.frontend(), upload()), { code: 'UNAVAILABLE' })
+  for (const [, size] of ways) await t.rejects(put(region.frontend(), upload(size)), { code: 'UNAVAILABLE' })
 })
 
 t.test('full nodes are told as FULL, and the others are used', async (t) => {
@@ -56,11 +76,14 @@ t.test('full nodes are told as FULL, and the others are used', async (t) => {
     [{ id: 'a', options: small }, { id: 'b', options: small }, { id: 'c' }, { id: 'd' }],
     [group(['a', 'b']), group(['c', 'd'], { number: 2 })],
   )
-  const stage = await region.frontend().stage({ expectedBytes: 100 })
-  await stage.write(upload(100))
-  t.equal((await stage.commit({ pinMs: 0 })).placementGroup, 2)
+  for (const [, size] of ways) {
+    const stage = await region.frontend().stage({ expectedBytes: size })
+    await stage.write(upload(size))
+    t.equal((await stage.commit({ pinMs: 0 })).placementGroup, 2)
+  }
   await region.publish(group(['c', 'd'], { number: 2, version: 2, writable: false }))
-  await t.rejects(region.frontend().stage({ expectedBytes: 100 }), { code: 'FULL' })
+  await t.rejects(region.frontend().stage({ expectedBytes: large }), { code: 'FULL' }, 'before its bytes')
+  await t.rejects(put(region.frontend(), upload(100)), { code: 'FULL' })
 })
 
 // ---- dedup (review, 2)
@@ -70,12 +93,138 @@ t.test('known content in a group of another region is no reason to drop an uploa
     [...four, { id: 'far2', region: 'r2' }],
     [group(['a', 'b']), group(['far', 'far2'], { number: 2, region: 'r2' })],
   )
+  for (const [, size] of ways) {
+    const bytes = upload(size)
+    const there = await put(region.frontend({ region: 'r2' }), bytes)
+    t.equal(there.placementGroup, 2)
+    const here = await put(region.frontend(), bytes)
+    t.equal(here.placementGroup, 1)
+    t.same(await region.holdersOf(here), ['a', 'b'])
+  }
+})
+
+t.test('small content is known to whoever uploads it, and asks its group alone', async (t) => {
+  const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
+  const region = await Region.open(
+    ids.map((id) => ({ id })),
+    ids.map((id, at) => group([id, ids[(at + 1) % ids.length] as string], { number: at + 1 })),
+  )
+  const asked = new Set<string>()
+  for (const id of ids)
+    region.plant(id, (node) => ({
+      put: (blob, options) => {
+        asked.add(id)
+        return node.put(blob, options)
+      },
+      find: async () => {
+        t.fail('nobody is searched')
+        return []
+      },
+    }))
+  const groups = new Set<number>()
+  for (let n = 0; n < 40; n++) {
+    const bytes = upload()
+    const first = await put(region.frontend({ localNode: 'a' }), bytes)
+    groups.add(first.placementGroup ?? 0)
+    asked.clear()
+    const again = await put(region.frontend({ localNode: 'e' }), bytes)
+    t.same(again, first)
+    t.same([...asked].sort(), await region.holdersOf(first))
+  }
+  t.equal(groups.size, ids.length, 'every group takes its part')
+})
+
+t.test('a known small copy that only one node has is not relied on', async (t) => {
+  const region = await Region.open(four, [group(['a', 'b'])])
   const bytes = upload()
-  const there = await put(region.frontend({ region: 'r2' }), bytes)
-  t.equal(there.placementGroup, 2)
-  const here = await put(region.frontend(), bytes)
-  t.equal(here.placementGroup, 1)
-  t.same(await region.holdersOf(here), ['a', 'b'])
+  const first = await put(region.frontend(), bytes, { pinMs: 0 })
+  await region.stores.get('b')?.delete(first)
+  const second = await put(region.frontend(), bytes)
+  t.notSame(second.incarnation, first.incarnation)
+  t.same(await region.holdersOf(second), ['a', 'b'])
+})
+
+t.test('a known small copy is taken wherever two members of the group have it', async (t) => {
+  const region = await Region.open(four, [group(['a', 'b', 'c'])])
+  const bytes = upload()
+  const first = await put(region.frontend(), bytes, { pinMs: 0 })
+  await region.nodes.get('c')?.fetch(first, ['b'], { pinMs: 0 })
+  t.equal(await region.stores.get('a')?.delete(first), 'deleted')
+  const second = await put(region.frontend(), bytes)
+  t.same(second.incarnation, first.incarnation)
+  for (const id of ['b', 'c']) t.equal(await region.stores.get(id)?.delete(first), 'pinned', `at ${id}`)
+})
+
+t.test('a small copy that is known to be damaged at a member is whole after the upload', async (t) => {
+  const region = await Region.open(four, [group(['a', 'b'])])
+  const bytes = upload()
+  const first = await put(region.frontend(), bytes, { pinMs: 0 })
+  region.stores.get('b')?.rot(first)
+  const second = await put(region.frontend(), bytes)
+  t.same(second.incarnation, first.incarnation)
+  t.same(await region.holdersOf(first), ['a', 'b'])
+})
+
+t.test('a member that is silent is replaced, and counts when it answers all the same', async (t) => {
+  const region = await Region.open(four, [group(['a', 'b', 'c'])])
+  const timers = new VirtualTime()
+  const gate = Promise.withResolvers<void>()
+  const silent = (id: string) =>
+    region.plant(id, (node) => ({
+      put: async (blob, options) => {
+        await gate.promise
+        return node.put(blob, options)
+      },
+    }))
+  silent('b')
+  const first = put(region.frontend({ timers }), upload())
+  await timers.pass(3_000)
+  t.same(await region.holdersOf(await first), ['a', 'c'])
+
+  silent('c')
+  const second = put(region.frontend({ timers }), upload())
+  await timers.pass(3_000) // b
+  await timers.pass(3_000) // c
+  gate.resolve()
+  t.same(await region.holdersOf(await second), ['a', 'b', 'c'])
+})
+
+t.test('a small upload whose answers are lost is asked for, and counts where it was made', async (t) => {
+  const region = await Region.open(four, [group(['a', 'b'])])
+  for (const id of ['a', 'b']) region.plant(id, losesCommitAnswers)
+  t.same(await region.holdersOf(await put(region.frontend(), upload())), ['a', 'b'])
+})
+
+t.test('a small blob that is sent a second time while the first is under way is one copy', async (t) => {
+  const region = await Region.open(four, [group(['a', 'b'])])
+  const bytes = upload()
+  const options = { uploadId: upload(16), placement: { group: 1, version: 1 }, pinMs: 0 }
+  const node = region.nodes.get('a') as LocalNode
+  const blob = { id: digestOf(bytes).id, bytes }
+  const [one, other] = await Promise.all([node.put(blob, options), node.put(blob, options)])
+  t.same(one, other)
+  t.equal((await node.usage()).blobs, 1)
+})
+
+t.test('small uploads that find no memory are staged at the nodes', async (t) => {
+  const region = await Region.open(four, [group(['a', 'b'])])
+  const frontend = region.frontend()
+  const bytes = Buffer.alloc(250_000, 7)
+  const stages: BlobStage[] = []
+  for (let n = 0; n < 140; n++) {
+    const stage = await frontend.stage()
+    await stage.write(bytes)
+    stages.push(stage)
+  }
+  const open = (await region.stores.get('a')?.usage())?.openStages ?? 0
+  t.equal(open, 140 - Math.floor((32 * MiB) / 250_000))
+  t.ok((await frontend.usage()).stagedBytes >= 140 * 250_000)
+  for (const stage of stages.slice(0, 139)) await stage.abort()
+  t.same(await region.holdersOf((await stages[139]?.commit({ pinMs: 0 })) as BlobFacts), ['a', 'b'])
+  const after = await frontend.stage()
+  await after.write(bytes)
+  t.equal((await region.stores.get('a')?.usage())?.openStages, 0, 'memory is given back')
+  await after.abort()
 })
 
 t.test('a known copy that only one node can pin is not relied on', async (t) => {
@@ -101,7 +250,7 @@ t.test('a known copy that only one node can pin is not relied on', async (t) => 
     ],
   ] as const) {
     const region = await Region.open(four, [group(['a', 'b'])])
-    const bytes = upload()
+    const bytes = upload(large)
     const first = await put(region.frontend(), bytes, { pinMs: 0 })
     await spoil(region, first)
     const second = await put(region.frontend(), bytes)
@@ -112,7 +261,7 @@ t.test('a known copy that only one node can pin is not relied on', async (t) => 
 
 t.test('a deletion between find and pin makes a new copy; one after the pin is refused', async (t) => {
   const region = await Region.open(four, [group(['a', 'b'])])
-  const bytes = upload()
+  const bytes = upload(large)
   const first = await put(region.frontend(), bytes, { pinMs: 0 })
   region.plant('b', (node) => ({
     pin: async (blob: BlobName, options: { ttlMs: number }) => {
@@ -132,13 +281,15 @@ t.test('a deletion between find and pin makes a new copy; one after the pin is r
 t.test(
   'a frontend with an old map is refused by a node that left, learns, and uploads to the new group',
   async (t) => {
-    const region = await Region.open(four, [group(['a', 'b'])])
-    const old = new GroupMap()
-    old.learn(group(['a', 'b']))
-    await region.publish(group(['a', 'c'], { version: 2 }))
-    const facts = await put(region.frontend({ groups: old }), upload())
-    t.same(await region.holdersOf(facts), ['a', 'c'])
-    t.equal(old.get(1)?.version, 2)
+    for (const [way, size] of ways) {
+      const region = await Region.open(four, [group(['a', 'b'])])
+      const old = new GroupMap()
+      old.learn(group(['a', 'b']))
+      await region.publish(group(['a', 'c'], { version: 2 }))
+      const facts = await put(region.frontend({ groups: old }), upload(size))
+      t.same(await region.holdersOf(facts), ['a', 'c'], way)
+      t.equal(old.get(1)?.version, 2)
+    }
   },
 )
 
@@ -239,7 +390,7 @@ t.test('copies that are rotten everywhere are repaired from an upload to another
     [{ id: 'a' }, { id: 'b' }, { id: 'c' }, { id: 'd' }],
     [group(['a', 'b']), group(['c', 'd'], { number: 2, writable: false })],
   )
-  const bytes = upload(70_000)
+  const bytes = upload(large)
   const first = await put(region.frontend(), bytes)
   for (const id of ['a', 'b']) region.stores.get(id)!.rot(first)
   await region.publish(group(['a', 'b'], { version: 2, writable: false }))
@@ -253,7 +404,7 @@ t.test('copies that are rotten everywhere are repaired from an upload to another
 
 t.test('a node that does not answer is not asked to verify', async (t) => {
   const region = await Region.open(four, [group(['a', 'b', 'c'])])
-  const bytes = upload()
+  const bytes = upload(large)
   const first = await put(region.frontend(), bytes)
   const pins: string[] = []
   for (const id of ['a', 'b', 'c'])

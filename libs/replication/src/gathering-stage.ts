@@ -1,0 +1,104 @@
+/**
+ * An upload that is small as far as it has come. Its bytes are gathered here, and go to the nodes
+ * with their name in one call each. One that grows beyond that, or finds no memory, is staged at
+ * the nodes with what there is of it.
+ */
+import { type BlobFacts, BlobFault, type BlobStage, smallBlobBytesMax } from '@holdfast/blob-store'
+import { GrowingBytes } from '@holdfast/kernel'
+
+export interface GatheringStageParts {
+  assertOpen(): void
+  /** Memory for so many more bytes of small uploads. @returns false when there is none. */
+  takeMemory(bytes: number): boolean
+  giveMemory(bytes: number): void
+  /** Opens a stage of this upload at nodes. */
+  openStage(): Promise<BlobStage>
+  /** Stores all of it. */
+  put(bytes: Uint8Array, pinMs: number): Promise<BlobFacts>
+  ended(stage: GatheringStage): void
+}
+
+export class GatheringStage implements BlobStage {
+  readonly uploadId: Uint8Array
+  readonly #parts: GatheringStageParts
+  readonly #bytes = new GrowingBytes()
+  #memory = 0
+  #state: 'open' | 'staging' | 'staged' | 'committing' | 'lost' | 'ended' = 'open'
+  #stage: BlobStage | undefined
+  #committed: Promise<BlobFacts> | undefined
+
+  constructor(uploadId: Uint8Array, parts: GatheringStageParts) {
+    this.uploadId = uploadId
+    this.#parts = parts
+  }
+
+  /** Gathered here; those of a stage at nodes are counted there. */
+  get bytesWritten(): number {
+    return this.#memory
+  }
+
+  write(bytes: Uint8Array): Promise<void> | undefined {
+    this.#parts.assertOpen()
+    if (this.#stage !== undefined) return this.#stage.write(bytes)
+    this.#assertState('open')
+    this.#bytes.append(bytes)
+    const isSmall = this.#bytes.length <= smallBlobBytesMax
+    if (!isSmall || !this.#parts.takeMemory(bytes.length)) return this.#stageAll()
+    this.#memory += bytes.length
+    return undefined
+  }
+
+  commit({ pinMs }: { pinMs: number }): Promise<BlobFacts> {
+    this.#committed ??= this.#commit(pinMs)
+    return this.#committed
+  }
+
+  async abort(): Promise<void> {
+    if (this.#stage !== undefined) return this.#stage.abort()
+    if (this.#state === 'open' || this.#state === 'staging') this.#end('ended')
+  }
+
+  async #stageAll(): Promise<void> {
+    this.#state = 'staging'
+    let stage: BlobStage | undefined
+    try {
+      stage = await this.#parts.openStage()
+      if (this.#state !== 'staging') throw new BlobFault('CLOSED', 'the upload was aborted')
+      const room = stage.write(this.#bytes.view())
+      this.#stage = stage
+      this.#end('staged')
+      await room
+    } catch (error) {
+      if (this.#state === 'staging') this.#end('lost')
+      await stage?.abort()
+      throw error
+    }
+  }
+
+  async #commit(pinMs: number): Promise<BlobFacts> {
+    this.#parts.assertOpen()
+    if (this.#stage !== undefined) return this.#stage.commit({ pinMs })
+    this.#assertState('open')
+    this.#state = 'committing'
+    try {
+      return await this.#parts.put(this.#bytes.view(), pinMs)
+    } finally {
+      this.#end('ended')
+    }
+  }
+
+  #end(state: 'staged' | 'lost' | 'ended'): void {
+    this.#state = state
+    this.#bytes.clear()
+    this.#parts.giveMemory(this.#memory)
+    this.#memory = 0
+    this.#parts.ended(this)
+  }
+
+  #assertState(wanted: 'open'): void {
+    if (this.#state === wanted) return
+    throw this.#state === 'lost'
+      ? new BlobFault('UNAVAILABLE', 'the upload is lost')
+      : new BlobFault('CLOSED', 'the upload has ended')
+  }
+}

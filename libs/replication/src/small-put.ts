@@ -1,0 +1,175 @@
+/**
+ * A small blob at W members of a group, in one call each.
+ *
+ * A member answers with the copy of this upload, or with a copy that it knew and has pinned. As all
+ * members of a group know the same copies and choose alike, their answers agree, but for what is on
+ * its way between them. W answers that name one copy are what an upload is acknowledged for. Where
+ * they name several, a known copy is taken that W members can pin. Without one the upload becomes a
+ * copy of its own at those that named others.
+ *
+ * A member that fails is replaced by the next one, at last by one of another region. One that is
+ * silent is replaced after a while, and counts when it answers all the same.
+ */
+import {
+  type BlobFacts,
+  BlobFault,
+  type PutOptions,
+  type SmallBlob,
+  type StorageNode,
+} from '@holdfast/blob-store'
+import { hex } from '@holdfast/kernel'
+import type { Timers } from './timers.ts'
+
+/** How long a member may be silent until another one is asked, ms: as for a call that opens a stage. */
+const patienceMs = 3_000
+
+interface Member {
+  id: string
+  node: StorageNode
+}
+
+export interface SmallPutParts {
+  /** W. */
+  needed: number
+  timers: Timers
+  broken(node: string, fault: BlobFault): void
+}
+
+export class SmallPut {
+  readonly #blob: SmallBlob
+  readonly #options: Omit<PutOptions, 'asNew'>
+  readonly #parts: SmallPutParts
+  /** The newest of each member. */
+  readonly #answers = new Map<Member, BlobFacts>()
+  /** Members that are silent, and what they will say. */
+  readonly #slow = new Map<Member, Promise<BlobFacts | BlobFault>>()
+  /** Members that failed, or did not answer for a while. */
+  readonly #deaf = new Set<Member>()
+  readonly faults: BlobFault[] = []
+
+  constructor(blob: SmallBlob, options: Omit<PutOptions, 'asNew'>, parts: SmallPutParts) {
+    this.#blob = blob
+    this.#options = options
+    this.#parts = parts
+  }
+
+  /**
+   * @param members nearest first; the later ones are for those that fail.
+   * @returns the copy that W of them have; undefined: fewer than W are known to have one.
+   */
+  async run(members: readonly Member[]): Promise<BlobFacts | undefined> {
+    const { needed } = this.#parts
+    const queue = [...members]
+    let asNew = false
+    for (;;) {
+      const agreed = this.#agreed()
+      if (agreed !== undefined) return agreed
+      if (this.faults.some(({ code }) => code === 'STALE_PLACEMENT')) return undefined
+      if (!asNew && this.#answers.size >= needed) {
+        const pinned = await this.#pinKnown(members)
+        if (pinned !== undefined) return pinned
+        asNew = true
+      }
+      const others = asNew ? this.#others() : []
+      for (const member of others) this.#answers.delete(member)
+      const missing = needed - this.#answers.size - others.length
+      const asked = [...others, ...queue.splice(0, Math.max(0, missing))]
+      if (asked.length > 0) await Promise.all(asked.map((member) => this.#ask(member, asNew)))
+      else if (!(await this.#hearSlow())) return undefined
+    }
+  }
+
+  /** The copy that W members name. */
+  #agreed(): BlobFacts | undefined {
+    const counts = new Map<string, number>()
+    for (const facts of this.#answers.values()) {
+      const name = hex(facts.incarnation)
+      const count = (counts.get(name) ?? 0) + 1
+      if (count >= this.#parts.needed) return facts
+      counts.set(name, count)
+    }
+    return undefined
+  }
+
+  /** Members that named another copy than that of this upload. */
+  #others(): Member[] {
+    return [...this.#answers].filter(([, facts]) => !this.#isOwn(facts)).map(([member]) => member)
+  }
+
+  #isOwn({ incarnation }: BlobFacts): boolean {
+    return hex(incarnation) === hex(this.#options.uploadId)
+  }
+
+  /** One of the copies that members named, once W of them keep it. */
+  async #pinKnown(members: readonly Member[]): Promise<BlobFacts | undefined> {
+    const { placement, pinMs: ttlMs } = this.#options
+    const known = new Map([...this.#answers.values()].map((facts) => [hex(facts.incarnation), facts]))
+    const asked = members.filter((member) => !this.#deaf.has(member))
+    for (const facts of [...known.values()].filter((facts) => !this.#isOwn(facts))) {
+      const pins = asked.map(({ node }) => node.pin(facts, { ttlMs, placement, whole: true }))
+      const outcomes = await Promise.allSettled(pins)
+      const pinned = outcomes.filter((outcome) => outcome.status === 'fulfilled' && outcome.value)
+      if (pinned.length >= this.#parts.needed) return facts
+    }
+    return undefined
+  }
+
+  async #ask(member: Member, asNew: boolean): Promise<void> {
+    const answer = this.#put(member, asNew)
+    const heard = await new Promise<BlobFacts | BlobFault | undefined>((resolve) => {
+      const cancel = this.#parts.timers.after(patienceMs, () => resolve(undefined))
+      void answer.then((known) => {
+        cancel()
+        resolve(known)
+      })
+    })
+    if (heard === undefined) {
+      this.#slow.set(member, answer)
+      this.#deaf.add(member)
+    } else this.#note(member, heard)
+  }
+
+  /** Waits for one of those that were silent. @returns false when there is none. */
+  async #hearSlow(): Promise<boolean> {
+    if (this.#slow.size === 0) return false
+    const [member, heard] = await Promise.race(
+      [...this.#slow].map(async ([member, answer]) => [member, await answer] as const),
+    )
+    this.#slow.delete(member)
+    this.#note(member, heard)
+    return true
+  }
+
+  #note(member: Member, heard: BlobFacts | BlobFault): void {
+    if (!(heard instanceof BlobFault)) {
+      this.#answers.set(member, heard)
+      return
+    }
+    this.#deaf.add(member)
+    this.faults.push(heard)
+    this.#parts.broken(member.id, heard)
+  }
+
+  /** Never rejects. */
+  async #put({ id, node }: Member, asNew: boolean): Promise<BlobFacts | BlobFault> {
+    try {
+      return await node.put(this.#blob, { ...this.#options, asNew })
+    } catch (error) {
+      const fault =
+        error instanceof BlobFault
+          ? error
+          : new BlobFault('UNAVAILABLE', `${id}: ${(error as Error).message}`, { cause: error })
+      return fault.code === 'UNKNOWN' ? ((await this.#committedAt(node)) ?? fault) : fault
+    }
+  }
+
+  /** What became of a put without an answer. */
+  async #committedAt(node: StorageNode): Promise<BlobFacts | undefined> {
+    try {
+      const facts = await node.committed(this.#options.uploadId)
+      return facts?.size === this.#blob.bytes.length ? facts : undefined
+    } catch {
+      return undefined // it does not count, and does no harm when it is there
+    }
+  }
+}
