@@ -69,6 +69,7 @@ export class StoragePeers implements Peers {
   }
 
   #beatOf(id: string): Heartbeat | undefined {
-    return this.beats().find((beat) => beat.id === id)
+    const beat = this.#membership.beatOf(id)
+    return beat?.roles.includes('storage-node') ? beat : undefined
   }
 }

@@ -161,6 +161,11 @@ export class NatsMembership implements Membership {
     return [this.#word({ leaving: false }), ...others].sort((one, other) => (one.id < other.id ? -1 : 1))
   }
 
+  /** The last word of one member: what calls ask that many times in a request. */
+  beatOf(id: string): Heartbeat | undefined {
+    return id === this.#facts.id ? this.#word({ leaving: false }) : this.#heard.get(id)?.beat
+  }
+
   /** Also called when a member begins or ceases to be ready. */
   onChange(listener: Listener): Subscription {
     const own: Listener = (members) => listener(members)
