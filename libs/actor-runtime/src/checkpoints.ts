@@ -212,7 +212,9 @@ export class Checkpoints {
       log.warn({ account: this.#hold.account, err: error }, 'the root of a checkpoint could not be set')
       return
     }
-    this.#holds(cut)
+    // A passivation and a retry may set it at the same time. For the second one to end, the pages of
+    // the cut are those of the root, which must not be taken for obsolete.
+    if (this.#cut === cut) this.#holds(cut)
   }
 
   #holds(cut: Cut): void {

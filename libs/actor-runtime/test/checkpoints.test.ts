@@ -1,0 +1,43 @@
+/** Which pages go when a checkpoint holds. */
+import type { JournalHold } from '@holdfast/journal'
+import t from 'tap'
+import { Checkpoints } from '../src/checkpoints.ts'
+import type { Services } from '../src/services.ts'
+
+t.test('the root of one cut set twice at the same time keeps its pages', async (t) => {
+  const gate = Promise.withResolvers<void>()
+  const deleted: string[] = []
+  const services = {
+    journal: {
+      putPage: async () => {},
+      setRoot: () => gate.promise,
+      trim: async () => {},
+      deletePages: async (_: JournalHold, names: readonly string[]) => void deleted.push(...names),
+    },
+    clock: { now: () => 0, monotonic: () => 0 },
+    timers: { turn: async () => {}, after: () => () => {} },
+    limits: { pagesAtOnceMax: 4, turnMs: 100 },
+    metrics: { checkpointed() {}, checkpointFailed() {} },
+    log: { warn: () => t.fail('nothing fails') },
+  } as unknown as Services
+  const state = {
+    bytes: 10,
+    // biome-ignore lint/correctness/useYield: a small state is cut in one turn.
+    *checkpoint() {
+      return [Buffer.from('one'), Buffer.from('two')]
+    },
+  }
+  const start = { state, rootPages: ['1-0-0'], snapshotBytes: 0, snapshotWeight: 0, tail: [] }
+  const checkpoints = new Checkpoints(
+    services,
+    { account: 'a', epoch: 2 } as unknown as JournalHold,
+    start as unknown as ConstructorParameters<typeof Checkpoints>[2],
+  )
+  await checkpoints.cut(14)
+  t.equal(await checkpoints.writePages(), true)
+  const both = [checkpoints.setRoot(), checkpoints.setRoot()]
+  gate.resolve()
+  await Promise.all(both)
+  await checkpoints.removed()
+  t.same(deleted, ['1-0-0'])
+})
