@@ -3,13 +3,13 @@
  *
  *   PUT /stages/<upload id>             body: the blob, proven in the trailer; answers `{id, size, crc32}` of what has come
  *   PUT /blobs/<id>/<upload id>?<terms> body: a small blob, which its name proves; answers the facts of the copy
- *   GET /blobs/<id>/<incarnation>       with `Range: bytes=a-b`; the trailers say how it ended
+ *   GET /blobs/<id>/<incarnation>       with `Range: bytes=a-b`; the trailers say how it ended, or the headers where all of it is at hand
  *
  * A body that fails on its way ends with the trailer `holdfast-fault`, so that "corrupt" does not look like "gone"; the trailer
- * `holdfast-crc32` is over the bytes sent. The reader counts and checks both: a short body never passes for a whole one.
+ * `holdfast-crc32` is over the bytes sent, and a header of a small answer that is sent in one piece. The reader counts and checks both: a short body never passes for a whole one.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { BlobFault, type BlobName, giveBack, smallBlobBytesMax } from '@holdfast/blob-store'
+import { BlobFault, type BlobName, giveBack, readsWhole, smallBlobBytesMax } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
 import { type Callers, peerOf } from './callers.ts'
 import { type ClusterSecret, sentContent } from './cluster-secret.ts'
@@ -148,6 +148,7 @@ export class ByteRoutes {
   }
 
   async #send(blob: BlobName, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (await this.#sendWhole(blob, request, response)) return
     const facts = await this.#store.stat(blob)
     if (facts === undefined) throw new BlobFault('NOT_FOUND', 'no such copy is here')
     const range = rangeOf(request.headers.range, facts.size)
@@ -178,6 +179,25 @@ export class ByteRoutes {
       await source.return?.()
     }
     response.end()
+  }
+
+  /** @returns false when the bytes are too many for one piece, or not at hand. */
+  async #sendWhole(blob: BlobName, request: IncomingMessage, response: ServerResponse): Promise<boolean> {
+    const range = rangeOf(request.headers.range, Number.MAX_SAFE_INTEGER)
+    if (range === undefined || range.end - range.start > smallBlobBytesMax || !readsWhole(this.#store))
+      return false
+    const whole = await this.#store.readWhole(blob, range).catch((error: unknown) => {
+      if (error instanceof RangeError) return undefined // its answer says how large the blob is
+      throw error
+    })
+    if (whole === undefined) return false
+    const { bytes } = whole
+    response.once('close', () => whole.release())
+    response.once('close', this.#load.holdBytes(bytes.length))
+    response.setTimeout(readerIdleMs, () => response.destroy())
+    response.writeHead(200, { 'content-length': bytes.length, [crcKey]: String(crc32(bytes)) })
+    response.end(bytes)
+    return true
   }
 }
 

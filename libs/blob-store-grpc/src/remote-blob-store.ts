@@ -16,6 +16,8 @@ import {
   type StageOptions,
   type StorageNode,
   smallBlobBytesMax,
+  type WholeBytes,
+  type WholeReads,
 } from '@holdfast/blob-store'
 import { type Clock, systemClock } from '@holdfast/kernel'
 import { type PullResponse, StorageServiceClient, StorageServiceService } from '@holdfast/wire/storage'
@@ -23,7 +25,7 @@ import { ClusterSecret } from './cluster-secret.ts'
 import { factsOf, messageOf, nameOf } from './copies.ts'
 import { faultOfCall } from './faults.ts'
 import { proveCall } from './proven-calls.ts'
-import { readBytes } from './remote-bytes.ts'
+import { type ByteLine, readBytes, readSmall } from './remote-bytes.ts'
 import { putBytes } from './remote-puts.ts'
 import { RemoteStage } from './remote-stage.ts'
 
@@ -52,7 +54,7 @@ const pullTimeoutMs = 15_000
 
 type Method = Exclude<keyof typeof StorageServiceService, 'inventory'>
 
-export class RemoteBlobStore implements StorageNode {
+export class RemoteBlobStore implements StorageNode, WholeReads {
   readonly #options: Required<RemoteBlobStoreOptions>
   readonly #secret: ClusterSecret
   readonly #control: StorageServiceClient
@@ -111,13 +113,8 @@ export class RemoteBlobStore implements StorageNode {
       { timeoutMs: this.#options.callTimeoutMs, signal, changes: true },
     )
     const stage = new RemoteStage(uploadId, {
-      node: this.#options.node,
-      url: this.#options.bytes,
-      agent: this.#agent,
-      secret: this.#secret,
-      progressTimeoutMs: this.#options.progressTimeoutMs,
+      ...this.#byteLine,
       sealTimeoutMs: this.#options.commitTimeoutMs,
-      beginStream: (end) => this.#beginStream(end),
       commit: async ({ pinMs, createdMs, asNew }) => {
         const request = { uploadId: Buffer.from(uploadId), pinMs, noDedup: asNew ?? false, createdMs }
         const { copy } = await this.#commit(request)
@@ -138,16 +135,7 @@ export class RemoteBlobStore implements StorageNode {
     this.#assertOpen()
     if (blob.bytes.length > smallBlobBytesMax)
       throw new BlobFault('INVALID', `a small blob of ${blob.bytes.length} bytes`)
-    return this.#untilKnown((timeoutMs) =>
-      putBytes(blob, options, {
-        node: this.#options.node,
-        url: this.#options.bytes,
-        agent: this.#agent,
-        secret: this.#secret,
-        timeoutMs,
-        beginStream: (end) => this.#beginStream(end),
-      }),
-    )
+    return this.#untilKnown((timeoutMs) => putBytes(blob, options, { ...this.#byteLine, timeoutMs }))
   }
 
   async committed(uploadId: Uint8Array): Promise<BlobFacts | undefined> {
@@ -181,15 +169,29 @@ export class RemoteBlobStore implements StorageNode {
       return
     }
     yield* readBytes(blob, range, {
+      ...this.#byteLine,
+      isClosed: () => this.#closed,
+      signal: options.signal,
+    })
+  }
+
+  get #byteLine(): ByteLine {
+    return {
       node: this.#options.node,
       url: this.#options.bytes,
       agent: this.#agent,
       secret: this.#secret,
       progressTimeoutMs: this.#options.progressTimeoutMs,
       beginStream: (end) => this.#beginStream(end),
-      isClosed: () => this.#closed,
-      signal: options.signal,
-    })
+    }
+  }
+
+  async readWhole(blob: BlobName, range: { start: number; end: number }): Promise<WholeBytes | undefined> {
+    this.#assertOpen()
+    const length = range.end - range.start
+    if (!(range.start >= 0 && 0 < length && length <= smallBlobBytesMax)) return undefined
+    const bytes = await readSmall(blob, range, this.#byteLine)
+    return bytes && { bytes, release() {} }
   }
 
   async pin(

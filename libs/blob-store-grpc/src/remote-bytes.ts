@@ -27,12 +27,7 @@ export async function* readBytes(
   { start, end }: { start: number; end: number },
   line: ByteLine & { signal?: AbortSignal | undefined; isClosed(): boolean },
 ): AsyncGenerator<Uint8Array> {
-  const path = `/blobs/${hex(blob.id)}/${hex(blob.incarnation)}`
-  const range = `bytes=${start}-${end - 1}`
-  const request = httpRequest(line.url + path, {
-    agent: line.agent,
-    headers: { range, authorization: line.secret.prove({ method: 'GET', path, content: range }) },
-  })
+  const request = requestFor(blob, { start, end }, line)
   const cancel = () => request.destroy(new BlobFault('CANCELLED', 'the reader gave up'))
   const release = line.beginStream(() => request.destroy(new BlobFault('CLOSED', 'the store is closed')))
   line.signal?.addEventListener('abort', cancel, { once: true })
@@ -67,7 +62,8 @@ export async function* readBytes(
       }
       held = bytes
     }
-    const { trailers } = response
+    // A small answer in one piece says in its head what others say behind their bytes.
+    const trailers = crcKey in response.headers ? response.headers : response.trailers
     const fault = namedFault(trailers[faultKey], `${line.node} broke off, ${missing} bytes are missing`)
     if (fault !== undefined) throw fault
     if (missing !== 0)
@@ -88,6 +84,69 @@ export async function* readBytes(
     if (!request.destroyed) request.destroy()
     release()
   }
+}
+
+function requestFor(
+  blob: BlobName,
+  { start, end }: { start: number; end: number },
+  { url, agent, secret }: ByteLine,
+): ReturnType<typeof httpRequest> {
+  const path = `/blobs/${hex(blob.id)}/${hex(blob.incarnation)}`
+  const range = `bytes=${start}-${end - 1}`
+  return httpRequest(url + path, {
+    agent,
+    headers: { range, authorization: secret.prove({ method: 'GET', path, content: range }) },
+  })
+}
+
+/**
+ * A small range in one piece.
+ * @returns undefined when the node sends it in several: `readBytes` takes those.
+ */
+export function readSmall(
+  blob: BlobName,
+  range: { start: number; end: number },
+  line: ByteLine,
+): Promise<Buffer | undefined> {
+  const request = requestFor(blob, range, line)
+  const release = line.beginStream(() => request.destroy(new BlobFault('CLOSED', 'the store is closed')))
+  request.setTimeout(line.progressTimeoutMs, () =>
+    request.destroy(
+      new BlobFault('UNAVAILABLE', `${line.node} sent nothing for ${line.progressTimeoutMs} ms`),
+    ),
+  )
+  return new Promise<Buffer | undefined>((resolve, reject) => {
+    const fail = (error: Error) =>
+      reject(
+        error instanceof BlobFault
+          ? error
+          : new BlobFault('UNAVAILABLE', `${line.node}: ${error.message}`, { cause: error }),
+      )
+    request.on('error', fail)
+    request.on('response', (response) => {
+      const bytes = Buffer.allocUnsafeSlow(range.end - range.start)
+      const { [crcKey]: sum, 'content-length': length } = response.headers
+      if (response.statusCode !== 200) {
+        refusalOf(line.node, response, range.end).then(reject, fail)
+        return
+      }
+      if (sum === undefined || Number(length) !== bytes.length) {
+        request.destroy()
+        resolve(undefined)
+        return
+      }
+      let at = 0
+      response.on('data', (piece: Buffer) => {
+        at += piece.copy(bytes, at)
+      })
+      response.on('error', fail)
+      response.on('end', () => {
+        if (at === bytes.length && String(crc32(bytes)) === sum) resolve(bytes)
+        else fail(new BlobFault('UNAVAILABLE', `the bytes from ${line.node} changed on their way`))
+      })
+    })
+    request.end()
+  }).finally(release)
 }
 
 export function responseTo(

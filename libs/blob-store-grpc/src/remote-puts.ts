@@ -11,7 +11,7 @@ import { type ByteLine, refusalOf, responseTo, textOf } from './remote-bytes.ts'
 export async function putBytes(
   { id, bytes }: SmallBlob,
   options: PutOptions,
-  line: Omit<ByteLine, 'progressTimeoutMs'> & { timeoutMs: number },
+  line: ByteLine & { timeoutMs: number },
 ): Promise<BlobFacts> {
   const { node } = line
   const path = putPath(id, options)

@@ -1,7 +1,7 @@
 /** What goes wrong between nodes, and what the caller is told. */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { type IncomingMessage, request } from 'node:http'
+import { createServer as createHttpServer, type IncomingMessage, request } from 'node:http'
 import { type ClientHttp2Session, connect as connectHttp2, type IncomingHttpHeaders } from 'node:http2'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { Client, credentials, Metadata, status } from '@grpc/grpc-js'
@@ -14,6 +14,7 @@ import {
   smallBlobBytesMax,
 } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
+import { ChunkStore } from '@holdfast/chunk-store'
 import { systemClock } from '@holdfast/kernel'
 import { StorageServiceService } from '@holdfast/wire/storage'
 import t, { type Test } from 'tap'
@@ -392,6 +393,53 @@ t.test('small blobs on their way into a node hold so much memory and no more', a
   )
   t.equal(codes.filter((code) => code === 'stored').length, 256)
   t.equal(codes.filter((code) => code === 'UNAVAILABLE').length, 44)
+})
+
+t.test('a small range comes in one piece, right or not at all', async (t) => {
+  await using opened = new AsyncDisposableStack()
+  const chunks = await ChunkStore.open({ path: t.testdir(), extentBytes: 16 * MiB, hashThreadsMax: 1 })
+  opened.defer(() => chunks.close()) // before its directory goes
+  const { remote } = await served(t, chunks)
+  const bytes = randomBytes(5_000)
+  const facts = await put(chunks, bytes)
+  for (const [start, end] of [
+    [0, 5_000],
+    [1, 4_999],
+    [4_999, 5_000],
+  ] as const) {
+    const whole = await remote.readWhole(facts, { start, end })
+    t.ok(bytes.subarray(start, end).equals(whole?.bytes as Buffer), `${start}..${end}`)
+    t.ok(bytes.subarray(start, end).equals(await get(remote, facts, start, end)))
+  }
+  t.equal(await remote.readWhole(facts, { start: 0, end: 0 }), undefined)
+  t.equal(await remote.readWhole(facts, { start: 0, end: MiB }), undefined)
+  await t.rejects(remote.readWhole(facts, { start: 0, end: 5_001 }), RangeError)
+  const stranger = { id: randomBytes(48), incarnation: randomBytes(16) }
+  await t.rejects(remote.readWhole(stranger, { start: 0, end: 1 }), { code: 'NOT_FOUND' })
+  // A store that has no such way is read piece by piece.
+  const memory = new MemoryBlobStore()
+  const plain = await served(t, memory)
+  const other = await put(memory, bytes)
+  t.equal(await plain.remote.readWhole(other, { start: 0, end: 5_000 }), undefined)
+  t.ok(bytes.equals(await get(plain.remote, other)))
+
+  const line = createHttpServer((_, response) => {
+    response.writeHead(200, { 'content-length': 5_000, 'holdfast-crc32': '1' }).end(bytes)
+  })
+  await once(line.listen(0, '127.0.0.1'), 'listening')
+  const { port } = line.address() as AddressInfo
+  const liar = new RemoteBlobStore({
+    node: 'a',
+    control: plain.server.control,
+    bytes: `http://127.0.0.1:${port}`,
+    secret,
+  })
+  t.teardown(async () => {
+    await liar.close()
+    line.close()
+  })
+  await t.rejects(liar.readWhole(facts, { start: 0, end: 5_000 }), { code: 'UNAVAILABLE' })
+  await t.rejects(get(liar, facts, 0, 5_000), { code: 'UNAVAILABLE' })
 })
 
 t.test('a slow node holds the writer back instead of filling memory', async (t) => {

@@ -1,5 +1,11 @@
 /** Bytes of a blob from whoever has it: when one holder fails, the next goes on at the very byte. */
-import { type BlobFacts, BlobFault, type BlobName } from '@holdfast/blob-store'
+import {
+  type BlobFacts,
+  BlobFault,
+  type BlobName,
+  type WholeBytes,
+  type WholeReads,
+} from '@holdfast/blob-store'
 
 /** What a read needs of a holder. */
 export interface Readable {
@@ -50,6 +56,24 @@ export async function* readFromAny(
     }
   }
   throw worstOf(faults) ?? new BlobFault('UNAVAILABLE', 'no holder of the blob is known')
+}
+
+/**
+ * Bytes in one piece from the first of these that has them at hand. Undefined where it has not, or fails: `read` goes on elsewhere, and says
+ * what is wrong.
+ */
+export async function readWholeFrom(
+  node: Readable | undefined,
+  blob: BlobName,
+  range: { start: number; end: number },
+): Promise<WholeBytes | undefined> {
+  if (node === undefined || !('readWhole' in node)) return undefined
+  try {
+    return await (node as Readable & WholeReads).readWhole(blob, range)
+  } catch (error) {
+    if (retryable(error) === undefined) throw error
+    return undefined
+  }
 }
 
 /** Another holder may do better. Whoever ended the reading, and who asked wrongly, is answered as he is. */

@@ -15,10 +15,13 @@ import {
   type Pulled,
   type PutOptions,
   putSmall,
+  readsWhole,
   restoreCopy,
   type SmallBlob,
   type StageOptions,
   type StorageNode,
+  type WholeBytes,
+  type WholeReads,
 } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 import { type Holder, readFromAny } from './failover-read.ts'
@@ -41,7 +44,7 @@ export interface LocalNodeOptions {
 /** Past it a fetch is refused as unavailable. */
 const fetchesWaitingMax = 10_000
 
-export class LocalNode implements StorageNode {
+export class LocalNode implements StorageNode, WholeReads {
   readonly id: string
   readonly groups: NodeGroups
   readonly #store: NodeStore
@@ -176,6 +179,10 @@ export class LocalNode implements StorageNode {
     options?: { signal?: AbortSignal },
   ): AsyncIterable<Uint8Array> {
     return this.#store.read(blob, range, options)
+  }
+
+  async readWhole(blob: BlobName, range: { start: number; end: number }): Promise<WholeBytes | undefined> {
+    return readsWhole(this.#store) ? this.#store.readWhole(blob, range) : undefined
   }
 
   delete(blob: BlobName): Promise<'deleted' | 'pinned'> {

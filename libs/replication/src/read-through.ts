@@ -11,8 +11,10 @@ import {
   type BlobName,
   type BlobStore,
   type BlobStoreUsage,
+  type WholeBytes,
+  type WholeReads,
 } from '@holdfast/blob-store'
-import { type Holder, readFromAny } from './failover-read.ts'
+import { type Holder, readFromAny, readWholeFrom } from './failover-read.ts'
 import type { LocalNode } from './local-node.ts'
 import { copyKey } from './names.ts'
 import { nearestFirst, type Peers } from './peers.ts'
@@ -36,7 +38,7 @@ export interface ReadThroughOptions {
 const passedOnMax = 256
 const pinMs = 10 * 60_000
 
-export class ReadThroughStore implements BlobStore {
+export class ReadThroughStore implements BlobStore, WholeReads {
   readonly #options: Required<ReadThroughOptions>
   /** Whether a copy is kept is asked once for all who want it now. */
   readonly #keeping = new Map<string, Promise<boolean>>()
@@ -69,6 +71,11 @@ export class ReadThroughStore implements BlobStore {
         log.warn({ holder, code: fault.code }, 'a holder failed; the next one goes on')
     }
     yield* readFromAny(this.#holders(blob), blob, range, { signal, failed })
+  }
+
+  /** Of this node's own copy. */
+  readWhole(blob: BlobName, range: { start: number; end: number }): Promise<WholeBytes | undefined> {
+    return readWholeFrom(this.#options.node, blob, range)
   }
 
   pin(blob: BlobName, options: { ttlMs: number }): Promise<boolean> {

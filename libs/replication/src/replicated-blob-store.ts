@@ -28,10 +28,12 @@ import {
   digestOf,
   type StorageNode,
   smallBlobBytesMax,
+  type WholeBytes,
+  type WholeReads,
 } from '@holdfast/blob-store'
 import { type Clock, hex, systemClock } from '@holdfast/kernel'
 import { Placement } from '@holdfast/placement'
-import { type Holder, readFromAny, worstOf } from './failover-read.ts'
+import { type Holder, readFromAny, readWholeFrom, worstOf } from './failover-read.ts'
 import { GatheringStage } from './gathering-stage.ts'
 import { nearestFirst, type Peers } from './peers.ts'
 import {
@@ -85,7 +87,7 @@ const formBytesMax = 16 * 1024
  */
 const gatheredBytesMax = 32 * 1024 * 1024
 
-export class ReplicatedBlobStore implements BlobStore {
+export class ReplicatedBlobStore implements BlobStore, WholeReads {
   readonly #options: Required<Omit<ReplicatedBlobStoreOptions, 'localNode' | 'freeBytesOf'>> &
     Pick<ReplicatedBlobStoreOptions, 'localNode' | 'freeBytesOf'>
   readonly #stages = new Set<ReplicatedStage | GatheringStage>()
@@ -257,6 +259,14 @@ export class ReplicatedBlobStore implements BlobStore {
       }
       throw error
     }
+  }
+
+  /** Small ranges, from the nearest holder alone. */
+  async readWhole(blob: BlobName, range: { start: number; end: number }): Promise<WholeBytes | undefined> {
+    this.#assertOpen()
+    if (range.end - range.start > smallBlobBytesMax) return undefined
+    const [nearest] = this.#nearest(this.#groupsOf(blob).flatMap(nodesOf))
+    return readWholeFrom(nearest?.node, blob, range)
   }
 
   /** True once W members of its group keep it. */

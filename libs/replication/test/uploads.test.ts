@@ -6,6 +6,7 @@ import {
   type BlobStage,
   digestOf,
   type StorageNode,
+  type WholeBytes,
 } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
@@ -352,6 +353,22 @@ t.test('a reader goes on at the very byte when its holder fails', async (t) => {
       t.ok(bytes.subarray(5, 300_000).equals(await get(region.frontend(), facts, 5, 300_000)))
       region.heal('a')
     }
+})
+
+t.test('a small read asks the nearest, and anybody else when that fails', async (t) => {
+  const region = await Region.open(four, [group(['a', 'b'])])
+  const bytes = upload()
+  const facts = await put(region.frontend(), bytes)
+  const whole = (id: string, read: () => Promise<WholeBytes | undefined>) =>
+    region.plant(id, () => ({ readWhole: read }) as Partial<StorageNode>)
+  whole('a', async () => ({ bytes, release() {} }))
+  const range = { start: 0, end: bytes.length }
+  t.equal((await region.frontend().readWhole(facts, range))?.bytes, bytes)
+  for (const code of ['UNAVAILABLE', 'CORRUPT', 'NOT_FOUND'] as const) {
+    whole('a', () => Promise.reject(new BlobFault(code, 'planted')))
+    t.equal(await region.frontend().readWhole(facts, range), undefined, code)
+    t.ok(bytes.equals(await get(region.frontend(), facts)))
+  }
 })
 
 t.test('nobody has it whole: the fault says what is known', async (t) => {
