@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util'
 import { AdminRefusal, AdminUnreachable, adminClient, type Call } from './admin-client.ts'
 import { type Command, commands, type Options, UsageFault } from './commands.ts'
 import { adminOf, type Environment } from './config.ts'
+import { noCommand } from './no-command.ts'
 
 export interface Surroundings {
   env: Environment
@@ -21,12 +22,12 @@ export type ExitCode = 0 | 1 | 2 | 3
 
 export async function ctl(words: readonly string[], around: Surroundings): Promise<ExitCode> {
   try {
-    if (words.length === 0 || words.includes('--help') || words.includes('-h')) {
+    if (words.includes('--help') || words.includes('-h')) {
       around.print(help())
-      return words.length === 0 ? 2 : 0
+      return 0
     }
     const { command, rest, options } = understand(words)
-    const steps = command.plan(rest, options)
+    const steps = planOf(command, rest, options)
     const admin = typeof options.admin === 'string' ? options.admin : undefined
     return await runAll(
       steps,
@@ -35,7 +36,7 @@ export async function ctl(words: readonly string[], around: Surroundings): Promi
     )
   } catch (error) {
     if (error instanceof UsageFault) {
-      around.complain(`ctl: ${error.message}\n\n${help()}`)
+      around.complain(`ctl: ${error.message}`)
       return 2
     }
     if (!(error instanceof AdminUnreachable)) throw error
@@ -62,12 +63,23 @@ async function runAll(
   return code
 }
 
+/** @throws UsageFault that names the command. */
+function planOf(command: Command, rest: string[], options: Options): ReturnType<Command['plan']> {
+  try {
+    return command.plan(rest, options)
+  } catch (error) {
+    if (!(error instanceof UsageFault)) throw error
+    const usage = `${command.words} ${command.usage}`.trim()
+    throw new UsageFault(`${command.words}: ${error.message}; write it like: ${usage}`)
+  }
+}
+
 function understand(words: readonly string[]): { command: Command; rest: string[]; options: Options } {
   const { positionals } = parseLoosely(words)
   const command = commands.find(
     ({ words: name }) => name === positionals.slice(0, name.split(' ').length).join(' '),
   )
-  if (command === undefined) throw new UsageFault(`what is ${positionals.slice(0, 2).join(' ')}?`)
+  if (command === undefined) throw new UsageFault(noCommand(positionals, commands))
   const options = Object.fromEntries(
     Object.entries({ admin: 'string' as const, ...command.options }).map(([name, type]) => [name, { type }]),
   )
@@ -79,7 +91,10 @@ function understand(words: readonly string[]): { command: Command; rest: string[
       options: parsed.values as Options,
     }
   } catch (error) {
-    throw new UsageFault((error as Error).message)
+    // What the parser says behind its first sentence is advice for other programs.
+    const [said] = (error as Error).message.split('. ')
+    const taken = Object.keys(options).map((name) => `--${name}`)
+    throw new UsageFault(`${command.words}: ${said}; it takes ${taken.join(', ')}`)
   }
 }
 

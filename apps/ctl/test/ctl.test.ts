@@ -120,7 +120,24 @@ t.test('words without sense do nothing, and say what would have sense', async (t
     'status now',
     'collect --grace soon',
   ]
-  for (const words of senseless) t.equal((await run(words)).code, 2, words)
+  for (const words of senseless) {
+    const { code, err, out } = await run(words)
+    t.same([code, out], [2, ''], words)
+    t.notMatch(err, /\n/, 'one line')
+  }
+  const said: [words: string, line: RegExp][] = [
+    ['', /^ctl: name a command; .*--help$/],
+    ['acount show x', /no command "acount show", did you mean "account show"\?/],
+    ['account shwo x', /no command "account shwo", did you mean "account show"\?/],
+    ['account', /account is no whole command: .*"account show".*"account repair"$/],
+    ['account frobnicate x', /no "account frobnicate": it could be "account show"/],
+    ['stauts', /no command "stauts", did you mean "status"\?/],
+    ['bans now', /bans: what is now\?; write it like: bans$/],
+    ['frobnicate', /^ctl: there is no command "frobnicate"; all commands: .*--help$/],
+    [`account show ${someone} --force`, /account show: Unknown option '--force'; it takes --admin$/],
+    ['account tier x gold', /account tier: .*guest, standard, premium; write it like: account tier </],
+  ]
+  for (const [words, line] of said) t.match((await run(words)).err, line)
   t.match((await run('account tier x gold')).err, 'guest, standard, premium')
   const help = await run('--help')
   t.equal(help.code, 0)
