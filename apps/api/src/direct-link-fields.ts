@@ -33,6 +33,8 @@ const v6Form = `((${groupForm}:){7}${groupForm}|::(${groupForm}:){0,5}${groupFor
 const addressForm = `^((${byteForm}\\.){3}${byteForm}(/(3[0-2]|[12]?[0-9]))?|${v6Form}(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?)$`
 /** As owners paste them, with scheme, port and path, they are taken, too. */
 const domainForm = '^(\\*\\.)?([a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?\\.){1,5}[a-z]{2,24}$'
+/** Characters of an entry of `auth`. */
+const credentialLengthMax = 512
 const credentialForm = '^[^:\\u0000-\\u001f\\u007f]+:[^\\u0000-\\u001f\\u007f]+$'
 
 export const directLinkBody = Type.Object({
@@ -56,12 +58,13 @@ export const directLinkBody = Type.Object({
   }),
   auth: Type.Optional(
     refined(
-      Type.Array(Type.String({ maxLength: 1_024 }), {
+      // TypeBox counts UTF-16 units: up to two a character.
+      Type.Array(Type.String({ maxLength: 2 * credentialLengthMax }), {
         maxItems: entriesMax,
         description: '`<username>:<password>` for basic authentication',
       }),
       (entries: string[]) => (entries.every(isCredential) ? entries : undefined),
-      { items: { type: 'string', pattern: credentialForm, maxLength: 512 } },
+      { items: { type: 'string', pattern: credentialForm, maxLength: credentialLengthMax } },
     ),
   ),
 })
@@ -80,13 +83,14 @@ export function directLinkOf(input: Static<typeof directLinkBody>): DirectLink {
 
 function isDomain(text: string): boolean {
   const domain = normalDomain(text)
-  return domain !== undefined && domain.length <= 253 && /^(?:[a-z0-9_.-]+|\[[0-9a-f:.]+\])$/.test(domain)
+  return domain !== undefined && /^(?:[a-z0-9_.-]+|\[[0-9a-f:.]+\])$/.test(domain)
 }
 
 /** RFC 7617: a user name has no colon, neither part control characters. */
 function isCredential(text: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what is refused
-  return /^[^:\u0000-\u001f\u007f]+:[^\u0000-\u001f\u007f]+$/.test(text) && text.isWellFormed()
+  if (!/^[^:\u0000-\u001f\u007f]+:[^\u0000-\u001f\u007f]+$/.test(text)) return false
+  return text.isWellFormed() && [...text].length <= credentialLengthMax
 }
 
 function basicAuthOf(text: string): BasicAuth {

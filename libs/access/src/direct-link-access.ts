@@ -57,6 +57,9 @@ function domainAllowed(
   return domain !== undefined && link.domainsAllowed.some((allowed) => covers(allowed, domain))
 }
 
+/** Of a domain, RFC 1035. */
+const nameLengthMax = 253
+
 /** A domain covers itself and its subdomains. */
 function covers(pattern: string, domain: string): boolean {
   const wanted = normalDomain(pattern)
@@ -64,8 +67,8 @@ function covers(pattern: string, domain: string): boolean {
 }
 
 /**
- * Lower case, punycode, without port, closing dot, a leading `*.` or `.`, or scheme and path around it; undefined when nothing is left.
- * Owners paste addresses as well as names.
+ * Lower case, punycode, without port, closing dot, a leading `*.` or `.`, or scheme and path around it; undefined when nothing is left,
+ * and for more characters than a name has. Owners paste addresses as well as names.
  */
 export function normalDomain(text: string): string | undefined {
   const host = text
@@ -74,8 +77,11 @@ export function normalDomain(text: string): string | undefined {
     .replace(/[/?#].*$/s, '')
     .replace(/^\*?\./, '')
   const bare = host.startsWith('[') ? host.replace(/\](?::\d*)?$/, ']') : host.replace(/:\d*$/, '')
-  const ascii = domainToASCII(bare.replace(/\.$/, ''))
-  return ascii === '' ? undefined : ascii
+  const name = bare.replace(/\.$/, '')
+  // As written: of any number of zeros it would make an address.
+  if (name.length > nameLengthMax) return undefined
+  const ascii = domainToASCII(name)
+  return ascii === '' || ascii.length > nameLengthMax ? undefined : ascii
 }
 
 /** Looks at every entry, so that the time says nothing about which user names exist. */

@@ -210,6 +210,9 @@ t.test('domains are compared in one form', async (t) => {
   t.equal(normalDomain('[2001:DB8::1]:80'), '[2001:db8::1]')
   t.equal(normalDomain(''), undefined)
   t.equal(normalDomain('   '), undefined)
+  t.equal(normalDomain(`${'a.'.repeat(126)}a`), `${'a.'.repeat(126)}a`)
+  for (const long of ['0'.repeat(254), `${'a.'.repeat(126)}ab`, `${'ü.'.repeat(100)}de`])
+    t.equal(normalDomain(long), undefined, 'longer than a name may be')
 })
 
 t.test('a capability is good for what was signed, until it ends', async (t) => {

@@ -98,8 +98,8 @@ export const makeLinks = cases('POST /contents/{contentId}/directlinks', (test) 
           { a: 1 },
         ],
         domainsAllowed: [['a b'], [''], [5], [`${'x'.repeat(300)}.test`], 7],
-        domainsBlocked: [['a b'], [''], [5], 7],
-        auth: [['nocolon'], [':nouser'], [''], [5], 7, ['a\u0000b:c']],
+        domainsBlocked: [['a b'], [''], [5], ['0'.repeat(254)], 7],
+        auth: [['nocolon'], [':nouser'], [''], [5], 7, ['a\u0000b:c'], [`a:${'x'.repeat(511)}`]],
       }
       for (const [name, values] of Object.entries(bad))
         for (const value of values)
