@@ -4,9 +4,9 @@
  * be a fault of the service (5xx) or have an undocumented status, no valid request may be refused,
  * no invalid one accepted.
  *
- * Four parts: the API host; the operations that name a content or an account in their path, with
- * such as are there; those that end the token they are called with; uploads, which live on another
- * host. Each has an account of its own.
+ * Four parts: the API host; the operations that name a content or an account, with such as are
+ * there; those that end the token they are called with; uploads, which live on another host. Each
+ * has an account of its own.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -16,10 +16,9 @@ import { join } from 'node:path'
 import { Standalone } from '../support/standalone.ts'
 
 const uploads = '/uploadfile'
-/**
- * What changes a content in its path and leaves it there, or reads it; the caller's own account.
- */
-const named = '^/(web/)?contents/\\{contentId\\}(/update|/directlinks)?$|^/accounts/\\{accountId\\}$'
+/** What changes a content and leaves it there, or reads it; the caller's own account. */
+const named =
+  '^/(web/)?contents/(\\{contentId\\}(/update|/directlinks)?|createFolder|copy|import|move|search)$|^/accounts/\\{accountId\\}$'
 /** They end the token, and with it all that the others are tried with. */
 const endings = '(resettoken|confirm)$'
 
@@ -27,7 +26,7 @@ const config = join(import.meta.dirname, 'schemathesis.toml')
 const own = 'own content and account'
 
 export interface Options {
-  /** For all parts together: the API host has six tenths. */
+  /** For all parts together: the API host has half of them. */
   seconds: number
   seed: number
 }
@@ -38,12 +37,21 @@ export async function conformance({ seconds, seed }: Options): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-schemathesis-'))
   const service = await Standalone.start()
   try {
-    const document = await narrowedDocument(service, folder)
     const part = async (name: string, share: number, words: string[], url = service.api) => {
-      const { token, id, rootFolder } = await premiumAccount(service)
-      const common = ['--url', url, '--header', `Authorization: Bearer ${token}`, '--seed', String(seed)]
+      const account = await premiumAccount(service)
+      const common = [
+        '--url',
+        url,
+        '--header',
+        `Authorization: Bearer ${account.token}`,
+        '--seed',
+        String(seed),
+      ]
       const limits = ['--max-time', String(Math.ceil(seconds * share)), '--continue-on-failure']
-      const settings = name === own ? await namedIn(folder, { accountId: id, contentId: rootFolder }) : config
+      const isOwn = name === own
+      const settings = isOwn ? await namedIn(folder, account) : config
+      const ids = isOwn ? await idsOf(service, account) : {}
+      const document = await narrowedDocument(service, folder, ids)
       const args = ['--config-file', settings, 'run', document, ...common, ...limits, ...words]
       const { code, output } = await outputOf(program, args, folder)
       const end = output.slice(Math.max(0, output.lastIndexOf('= SUMMARY =')))
@@ -54,8 +62,8 @@ export async function conformance({ seconds, seed }: Options): Promise<string> {
         .trimEnd()}`
     }
     return [
-      await part('API host', 0.6, ['--exclude-path', uploads, '--exclude-path-regex', endings]),
-      await part(own, 0.2, ['--include-path-regex', named]),
+      await part('API host', 0.5, ['--exclude-path', uploads, '--exclude-path-regex', endings]),
+      await part(own, 0.3, ['--include-path-regex', named]),
       await part('what ends a token', 0.1, ['--include-path-regex', endings]),
       await part('upload host', 0.1, ['--include-path', uploads], service.upload),
     ].join('\n')
@@ -77,14 +85,19 @@ interface Form {
 
 /**
  * The document with times of expiry that stay in the future: any later time than now is right,
- * which no schema can say.
+ * which no schema can say. And with these values for members of bodies, by name.
  *
  * @throws when they are no longer where the narrowing looks for them
  */
-async function narrowedDocument(service: Standalone, folder: string): Promise<string> {
+async function narrowedDocument(
+  service: Standalone,
+  folder: string,
+  ids: Record<string, string>,
+): Promise<string> {
   const text = await (await fetch(`${service.api}/openapi.json`)).text()
   const names = new Set<string>()
   const narrow = (name: string, value: { anyOf?: Form[] } | undefined) => {
+    if (value !== undefined && Object.hasOwn(ids, name)) return { type: 'string', enum: [ids[name]] }
     const [first, ...others] = value?.anyOf ?? []
     if (first?.examples?.[0] !== soonest) return value
     names.add(name)
@@ -102,11 +115,26 @@ async function narrowedDocument(service: Standalone, folder: string): Promise<st
   return file
 }
 
-/** The settings with values for parameters of paths, which no generator could guess. */
-async function namedIn(folder: string, ids: Record<string, string>): Promise<string> {
+/**
+ * With an account and a content that are there, no valid call of these is refused but for the token:
+ * wrong ones are sent, too.
+ */
+const neverRefused = ['getAccount', 'getContents', 'webContents', 'searchContents', 'createFolder']
+
+/** The settings with what no generator could guess: an account, and its root folder. */
+async function namedIn(folder: string, { id, rootFolder }: AccountMade): Promise<string> {
   const file = join(folder, 'named.toml')
-  const lines = Object.entries(ids).map(([name, id]) => `"path.${name}" = "${id}"`)
-  await writeFile(file, ['[parameters]', ...lines, '', await readFile(config, 'utf8')].join('\n'))
+  const settings = `[parameters]
+"path.accountId" = "${id}"
+"path.contentId" = "${rootFolder}"
+"query.contentId" = "${rootFolder}"
+
+${await readFile(config, 'utf8')}
+[[operations]]
+include-operation-id = ${JSON.stringify(neverRefused)}
+checks.positive_data_acceptance.expected-statuses = ["2xx", "401"]
+`
+  await writeFile(file, settings)
   return file
 }
 
@@ -133,6 +161,17 @@ async function premiumAccount(service: Standalone): Promise<AccountMade> {
   })
   if (!set.ok) throw new Error(`the operator's call answered ${set.status}`)
   return data
+}
+
+/** For bodies: where contents are put, and a folder that is copied and moved there. */
+async function idsOf(service: Standalone, { token, rootFolder }: AccountMade) {
+  const made = await fetch(`${service.api}/contents/createFolder`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ parentFolderId: rootFolder }),
+  })
+  const { data } = (await made.json()) as { data: { id: string } }
+  return { parentFolderId: rootFolder, folderId: rootFolder, contentsId: data.id }
 }
 
 async function outputOf(program: string, args: string[], cwd: string) {
