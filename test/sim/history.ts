@@ -20,6 +20,8 @@ export interface Asked {
 export class History {
   readonly asked: Asked[] = []
   readonly violations: string[] = []
+  /** Share codes that were shown, with whose they are. */
+  readonly codes = new Map<string, string>()
 
   violated(what: string): void {
     if (this.violations.length < 20) this.violations.push(what)

@@ -1,9 +1,11 @@
 /** What has to be so in the stores around the journals, while a run goes on and when it is over. */
+
+import { routeKey } from '@holdfast/actor-runtime'
 import type { AccountState } from '@holdfast/content-tree'
 import { referenceKey } from '@holdfast/journal'
 import { type AccountReply, Flush, type Item } from '@holdfast/wire'
 import { tickNumber } from './checker.ts'
-import type { Cluster } from './cluster.ts'
+import { type Cluster, keyring } from './cluster.ts'
 import { type History, isRefused } from './history.ts'
 import type { AppendedRow } from './stores.ts'
 
@@ -38,14 +40,20 @@ function checkTicks(cluster: Cluster, history: History, { account, seq, bytes }:
   }
 }
 
-/** As an answer arrives: the codes it shows lead to its contents. */
+/** As an answer arrives: the codes it shows lead to its account, and none was ever another content's. */
 export async function checkCodes(cluster: Cluster, history: History, reply: AccountReply): Promise<void> {
   for (const { code, id } of itemsOf(reply)) {
     if (code === undefined) continue
-    const row = await cluster.shared.lookups.get(`code/${code}`)
-    if (row === undefined || Buffer.from(row).toString() !== id)
+    const owner = history.codes.get(code) ?? id
+    if (owner !== id) history.violated(`${id} was shown with the code of ${owner}`)
+    history.codes.set(code, id)
+    const { codes, ids } = keyring
+    const route = await cluster.shared.lookups.get(
+      routeKey(8, Math.floor(codes.counterOf(code) / codes.perBlock)),
+    )
+    if (route === undefined || Buffer.from(route).toString() !== ids.accountOf(id))
       history.violated(
-        `${id} was shown with a code that leads ${row === undefined ? 'nowhere' : 'elsewhere'}`,
+        `${id} was shown with a code that leads ${route === undefined ? 'nowhere' : 'elsewhere'}`,
       )
   }
 }

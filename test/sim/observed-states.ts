@@ -45,7 +45,10 @@ export function wrapped(
       checkpoint: () => state.checkpoint(),
       effects: effects ?? ((after, through) => state.effects(after, through)),
       salvage: (change) => state.salvage(change),
-      codeRows: (after) => state.codeRows(after),
+      forgetCodes: () => state.forgetCodes(),
+      get nextCode() {
+        return state.nextCode
+      },
       get lastEffect() {
         return state.lastEffect
       },

@@ -138,7 +138,7 @@ export class Call {
   async contentNamed(name: string): Promise<string> {
     if (!isShareCode(name)) return name
     await this.guesses.begin('code')
-    const contentId = await this.parts.codes.contentOf(name)
+    const contentId = await this.parts.codes.contentOf(name, { clientNetwork: this.networkKey })
     if (contentId !== undefined) {
       this.guesses.right('code')
       return contentId

@@ -1,11 +1,11 @@
 /** The long-lived parts all operations share. */
 
+import { ShareCodeRoutes } from '@holdfast/actor-runtime'
 import { AnswerBudget, ItemPresenter } from '@holdfast/http-kit'
 import type { IdCodec, MailProofs } from '@holdfast/kernel'
 import { AcceptedTokens } from './accepted-tokens.ts'
 import type { ApiDeps } from './deps.ts'
 import { PasswordHasher } from './password-hasher.ts'
-import { ShareCodeRoutes } from './share-code-routes.ts'
 
 export interface ApiParts extends ApiDeps {
   ids: IdCodec
@@ -30,7 +30,7 @@ export function partsOf(deps: ApiDeps): ApiParts {
       ...(deps.directUrlOf === undefined ? {} : { directUrlOf: deps.directUrlOf }),
       capabilityKey: deps.keyring.derive('capability'),
     }),
-    codes: new ShareCodeRoutes(deps.lookups),
+    codes: new ShareCodeRoutes(deps),
     tokens: new AcceptedTokens(),
     passwords: new PasswordHasher(),
     mailProofs: deps.keyring.mailProofs,

@@ -1,4 +1,5 @@
 /** An API frontend of a cluster: the JSON interface, the pages, and the operator's calls. It holds nothing. */
+import { ShareCodeRoutes } from '@holdfast/actor-runtime'
 import { type ClusterPart, joinCluster, startAdmin, tokenKeyId } from '@holdfast/cluster'
 import { drainOnClose, ItemPresenter } from '@holdfast/http-kit'
 import {
@@ -76,7 +77,8 @@ function createApiHost(
     directUrlOf: cluster.directUrlOf,
     capabilityKey: keyring.derive('capability'),
   })
-  api.register(webPages({ ...cluster, urls, ids: keyring.ids, presenter }))
+  const codes = new ShareCodeRoutes(cluster)
+  api.register(webPages({ ...cluster, urls, ids: keyring.ids, presenter, codes }))
   drainOnClose(api, { drainMs: config.drainMs })
   return api
 }

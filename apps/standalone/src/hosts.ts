@@ -1,5 +1,5 @@
 /** The HTTP hosts of this process. */
-import type { AccountClient, AccountMoments } from '@holdfast/actor-runtime'
+import { type AccountClient, type AccountMoments, ShareCodeRoutes } from '@holdfast/actor-runtime'
 import { createApi } from '@holdfast/api'
 import type { BlobStore } from '@holdfast/blob-store'
 import { drainOnClose, type HostBudgets, ItemPresenter, type RateLimits } from '@holdfast/http-kit'
@@ -55,7 +55,8 @@ export function createPublicHosts(parts: HostParts): Record<'api' | 'upload' | '
     serversOf,
     capabilityKey: parts.keyring.derive('capability'),
   })
-  api.register(webPages({ ...parts, ids: parts.keyring.ids, presenter }))
+  const codes = new ShareCodeRoutes(parts)
+  api.register(webPages({ ...parts, ids: parts.keyring.ids, presenter, codes }))
   drainOnClose(api, { drainMs })
   const upload = createUpload({
     ...parts,

@@ -121,11 +121,12 @@ export function webPages(parts: PageParts): (app: FastifyInstance) => Promise<vo
     if (password !== undefined) await guesses.begin('password')
     await guesses.begin('code')
     try {
-      const contentId = await contentNamed(parts, name)
+      const clientNetwork = parts.limits.networkKey(request)
+      const contentId = await contentNamed(parts, name, { clientNetwork })
       const query = listingQueryOf(request.query)
       // The kept password goes only where one is asked for: locked folders below would tell whether
       // it opens them, uncounted.
-      const question = { contentId, query, clientNetwork: parts.limits.networkKey(request) }
+      const question = { contentId, query, clientNetwork }
       const open = await readAsVisitor(parts, { ...question, password: undefined }).catch(onlyLocked)
       return open ?? (await readAsVisitor(parts, { ...question, password }))
     } catch (error) {

@@ -1,28 +1,26 @@
 /** What the pages read: one content, as a visitor who may have a password. */
-import type { AccountClient } from '@holdfast/actor-runtime'
+import type { AccountClient, ShareCodeRoutes } from '@holdfast/actor-runtime'
 import { Refusal } from '@holdfast/http-kit'
-import type { LookupStore } from '@holdfast/journal'
 import { type Clock, type IdCodec, isShareCode, mintRequestId } from '@holdfast/kernel'
 import type { AccountRequest, ContentView, Item } from '@holdfast/wire'
 import { type ListingQuery, listingPageSize, sortFieldOf } from './listing-query.ts'
 
 export interface ReaderParts {
   accounts: AccountClient
-  lookups: LookupStore
+  codes: Pick<ShareCodeRoutes, 'contentOf'>
   ids: IdCodec
   clock: Clock
 }
 
 /** @throws Refusal error-notFound for what is neither id nor code, or leads nowhere */
-export async function contentNamed(parts: ReaderParts, name: string): Promise<string> {
-  const id = isShareCode(name) ? await codeTarget(parts, name) : name.toLowerCase()
+export async function contentNamed(
+  parts: ReaderParts,
+  name: string,
+  { clientNetwork }: { clientNetwork: string | undefined },
+): Promise<string> {
+  const id = isShareCode(name) ? await parts.codes.contentOf(name, { clientNetwork }) : name.toLowerCase()
   if (id === undefined || parts.ids.accountOf(id) === undefined) throw new Refusal('error-notFound')
   return id
-}
-
-async function codeTarget(parts: ReaderParts, code: string): Promise<string | undefined> {
-  const row = await parts.lookups.get(`code/${code}`)
-  return row === undefined ? undefined : Buffer.from(row).toString()
 }
 
 /**

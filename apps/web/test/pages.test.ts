@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { AccountClient } from '@holdfast/actor-runtime'
 import { createHttpHost, createLog, createRateLimits, ItemPresenter } from '@holdfast/http-kit'
-import { MemoryLookupStore } from '@holdfast/journal/testing'
 import { Keyring, systemClock } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Item } from '@holdfast/wire'
 import { Registry } from 'prom-client'
@@ -177,8 +176,7 @@ async function start(
       return { result: answer(operation.value) }
     },
   }
-  const lookups = new MemoryLookupStore()
-  await lookups.write([{ put: 'code/CodeCode', value: Buffer.from(shared) }])
+  const codes = { contentOf: async (code: string) => (code === 'CodeCode' ? shared : undefined) }
   const limits = createRateLimits({ mode, clock: systemClock })
   const log = createLog({ level: 'silent' })
   const host = createHttpHost({
@@ -195,9 +193,7 @@ async function start(
     capabilityKey: keyring.derive('capability'),
   })
   const urls = { upload: 'https://up.example.org', web: 'https://files.example.org' }
-  host.register(
-    webPages({ accounts, lookups, ids: keyring.ids, clock: systemClock, limits, presenter, urls }),
-  )
+  host.register(webPages({ accounts, codes, ids: keyring.ids, clock: systemClock, limits, presenter, urls }))
   t.teardown(() => host.close())
   await host.ready()
   return { host, asked }

@@ -155,8 +155,7 @@ export class AccountHost implements AccountMoments {
       limits,
       log: options.log ?? silentLog,
       metrics,
-      codes: new CodeLeases(lookups, { counter: 'codes', drawn: limits.codesDrawn }),
-      legacyCodes: new CodeLeases(lookups, { counter: 'legacy-codes', drawn: limits.legacyCodesDrawn }),
+      codes: new CodeLeases(lookups, { drawn: limits.codesDrawn }),
       passwords: new PasswordChecks({ check: options.checkPassword, clock, limits, metrics }),
       mailer: options.mailer,
       mailSlots: new Slots(limits.mailsAtOnceMax),
@@ -184,7 +183,7 @@ export class AccountHost implements AccountMoments {
    * show in the log and are tried again.
    */
   start(): void {
-    const { hostId, codes, legacyCodes } = this.#services
+    const { hostId, codes } = this.#services
     this.#subscriptions.push(
       this.#bus.serve(subjectOf(hostId), (message) => this.#handle(message)),
       this.#bus.serve(partSubjectOf(hostId), (message) => this.#handlePart(message)),
@@ -200,7 +199,6 @@ export class AccountHost implements AccountMoments {
     if (replicas !== undefined)
       this.#subscriptions.push(this.#bus.serve(replicaSubjectOf(hostId), (message) => replicas.ask(message)))
     codes.prepare()
-    legacyCodes.prepare()
     this.#every('tidy', tidyMs, () => this.#tidy())
     this.#relist()
     void this.#background('reading timers', async () => {

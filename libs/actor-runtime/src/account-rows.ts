@@ -1,11 +1,10 @@
 /**
  * The lookup rows that an account keeps beside its journal while it is active, and what of them is there already: `active` as long as effects
- * may be left, `wake` for its next timer, references of blobs it uses, codes it has given out.
+ * may be left, `wake` for its next timer, references of blobs it uses, routes of its share codes.
  */
 import { type JournalHold, type LookupChange, writesPerEpochMax, writeTimeOf } from '@holdfast/journal'
-import type { Effect } from '@holdfast/wire'
 import type { Batch } from './batch.ts'
-import { activeKey, codeRows, dueOf, wakeKey, wakeRow, writeRows } from './lookup-rows.ts'
+import { activeKey, dueOf, wakeKey, wakeRow, writeRows } from './lookup-rows.ts'
 import type { Services } from './services.ts'
 
 /** The write times of one activation, each once. */
@@ -59,16 +58,16 @@ export class AccountRows {
     this.#active = true
   }
 
-  /** After a recovery: rows that are due before any reply are durable again. */
-  async resume(effects: Iterable<Effect>, due: number | undefined): Promise<void> {
+  /** After a recovery: the timer is durable again before any reply. */
+  async resume(due: number | undefined): Promise<void> {
     const isClean = this.#hold.previousOwner === undefined
     if (!isClean || this.#isEarlier(due)) await this.#writeWake(due)
-    await this.#writeCodes(effects)
   }
 
   /** In the order in which they are issued, all at once. */
-  before({ uses }: Batch): Promise<void> {
+  before({ uses, routes }: Batch): Promise<void> {
     const rows: LookupChange[] = [...uses].map((key) => ({ put: key, value: new Uint8Array() }))
+    for (const route of routes) rows.push(route)
     if (!this.#active)
       rows.push({ put: activeKey(this.#hold.account), value: Buffer.from(this.#services.hostId) })
     return this.#write(rows)
@@ -79,9 +78,8 @@ export class AccountRows {
     return this.#write(keys.map((key) => ({ put: key, value: new Uint8Array() })))
   }
 
-  async beside({ codeRows: effects, due }: Batch): Promise<void> {
-    const isDue = !this.#ownWake || this.#isEarlier(due)
-    await Promise.all([isDue ? this.#writeWake(due) : undefined, this.#writeCodes(effects)])
+  async beside({ due }: Batch): Promise<void> {
+    if (!this.#ownWake || this.#isEarlier(due)) await this.#writeWake(due)
   }
 
   /** The rows before and beside are durable. */
@@ -109,13 +107,6 @@ export class AccountRows {
 
   #isEarlier(due: number | undefined): boolean {
     return due !== undefined && (this.#wake === undefined || due < this.#wake)
-  }
-
-  /** They may be many, and none has to be ahead of anything: others have their turns. */
-  #writeCodes(effects: Iterable<Effect>): Promise<void> {
-    const { lookups, limits, timers } = this.#services
-    const turn = () => timers.turn()
-    return writeRows(lookups, codeRows(effects), { rowsMax: limits.lookupRowsMax, turn })
   }
 
   /** All are issued at once, ahead of whatever is issued next. */

@@ -14,7 +14,7 @@
  * before the last one.
  *
  * Around an append, in this order: pages of large changes, reference rows of blobs taken into use
- * and the `active` row before it; code rows and an earlier wake row beside it, due before the
+ * routes of share codes and the `active` row before it; an earlier wake row beside it, due before the
  * answers; references of released blobs and mails after it. Stores that keep the order of what is
  * issued get the rows before without a wait.
  *
@@ -26,17 +26,25 @@
  * nothing.
  */
 import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tree'
-import { JournalFault, type JournalHold, maxEventBytes, referenceKey } from '@holdfast/journal'
+import {
+  JournalFault,
+  type JournalHold,
+  type LookupChange,
+  maxEventBytes,
+  referenceKey,
+  termOfEpoch,
+} from '@holdfast/journal'
 import { Change, type Effect, type ReconcileView } from '@holdfast/wire'
 import { AccountRows, WriteTimes } from './account-rows.ts'
 import { type Answer, Ask, bytesOfAnswer, encodeReply } from './ask.ts'
 import { Batch } from './batch.ts'
 import { Checkpoints } from './checkpoints.ts'
-import { type CodeRange, widthOf } from './code-leases.ts'
+import { CodeBlocks, type Lease } from './code-blocks.ts'
+import type { CodeRange } from './code-leases.ts'
 import { codeOf, DurableLog } from './durable-log.ts'
 import { cutPages, encodeRow } from './flush-row.ts'
 import { passes } from './full-accounts.ts'
-import { wakeKey } from './lookup-rows.ts'
+import { routeRow, wakeKey } from './lookup-rows.ts'
 import { Mailbox, networkOf } from './mailbox.ts'
 import { keyOf } from './password-checks.ts'
 import { type Look, PendingEffects } from './pending-effects.ts'
@@ -58,6 +66,8 @@ const effectsPerSlice = 1024
 /** Flushes for effects that end while it leaves. */
 const retireRoundsMax = 4
 
+const noCodes: CodeRange = { next: 0, end: 0 }
+
 type Decided = Extract<Outcome, { kind: 'change' }>
 
 export class Activation {
@@ -69,6 +79,7 @@ export class Activation {
   readonly #effects: PendingEffects
   readonly #log: DurableLog
   readonly #rows: AccountRows
+  readonly #codes: CodeBlocks
 
   readonly #mailbox = new Mailbox()
   /** Requests that left the turn for codes or verdicts. */
@@ -119,14 +130,18 @@ export class Activation {
     // Waiters ask again, as after a takeover: the next activation has write times of its own.
     const times = new WriteTimes(hold, { writesMax, onSpent: () => this.#lose('fenced') })
     this.#rows = new AccountRows(services, hold, { times, wake })
+    this.#codes = new CodeBlocks(services.codes, hold.account, {
+      last: this.#state.nextCode,
+      term: termOfEpoch(hold.epoch),
+    })
     this.#checkpoints = new Checkpoints(services, hold, recovered)
     const finished = (numbers: readonly number[]) => this.#finish(numbers)
     this.#effects = new PendingEffects(hold.account, services, { times, finished })
   }
 
   /**
-   * Takes the account over and reads it back. Rows that were promised before the reply, codes and
-   * timers, are durable again when it resolves; all other pending effects run on from here.
+   * Takes the account over and reads it back. The row of its next timer, which was promised before
+   * the reply, is durable again when it resolves; all other pending effects run on from here.
    *
    * @throws JournalFault, or what the core throws on changes it does not take.
    */
@@ -153,7 +168,7 @@ export class Activation {
 
   async #resume(recovered: Recovered): Promise<void> {
     const due = this.#state.nextDue()
-    await this.#rows.resume(this.#state.codeRows(0), due)
+    await this.#rows.resume(due)
     this.#services.onDue(this.#hold.account, due)
     this.#effectsDurable = this.#state.lastEffect
     if (this.#takeEffects() > 0) this.#rows.foundActive()
@@ -302,7 +317,7 @@ export class Activation {
   }
 
   #decide(ask: Ask): void {
-    const { clock, limits, codes, legacyCodes } = this.#services
+    const { clock, limits } = this.#services
     if (ask.done) return
     if (ask.expired(clock.now()) || ++ask.decisions > limits.decisionsPerRequestMax) {
       ask.unavailable()
@@ -312,15 +327,18 @@ export class Activation {
       this.#compareReferences(ask)
       return
     }
-    const shown = {
-      codes: ask.codes ?? codes.show(limits.codesPerDecision),
-      legacyCodes: ask.legacyCodes ?? legacyCodes.show(1),
-    }
     try {
-      this.#take(ask, this.#state.decide(ask.request, this.#contextOf(ask, shown)), shown)
+      const outcome = this.#decideWith(ask, this.#codes.show())
+      const lacks = outcome.kind === 'needs' ? (outcome.codes ?? 0) : 0
+      if (lacks === 0 || !this.#codes.leaseNow(lacks)) this.#take(ask, outcome, this.#codes.show())
+      else this.#take(ask, this.#decideWith(ask, this.#codes.show()), this.#codes.show())
     } catch (error) {
       this.#bug(ask, error)
     }
+  }
+
+  #decideWith(ask: Ask, codes: CodeRange): Outcome {
+    return this.#state.decide(ask.request, this.#contextOf(ask, codes))
   }
 
   /** The state is asked in this turn; the rest waits until what it said is durable, and happens outside of the turn. */
@@ -332,9 +350,8 @@ export class Activation {
     const place = uses && { epoch, row: uses.epoch === epoch ? uses.row : 0 }
     const value = { dryRun, suspects, uses: place }
     const request = { ...ask.request, operation: { $case: 'reconcile' as const, value } }
-    const shown = { codes: { next: 0, end: 0 }, legacyCodes: { next: 0, end: 0 } }
     try {
-      const outcome = this.#state.decide(request, this.#contextOf(ask, shown))
+      const outcome = this.#state.decide(request, this.#contextOf(ask, noCodes))
       const view = outcome.kind === 'reply' ? outcome.reply.result : undefined
       if (outcome.kind !== 'reply') throw new Error(`a comparison of references came to ${outcome.kind}`)
       if (view?.$case !== 'reconcile') {
@@ -381,20 +398,19 @@ export class Activation {
     }
   }
 
-  #contextOf(ask: Ask, shown: { codes: CodeRange; legacyCodes: CodeRange }): DecideContext {
+  #contextOf(ask: Ask, codes: DecideContext['codes']): DecideContext {
     const { clock, randomness, passwords } = this.#services
     return {
       nowMs: clock.now(),
       seed: randomness.bytes(16),
-      codes: shown.codes,
-      legacyCodes: shown.legacyCodes,
+      codes,
+      legacyCodes: ask.legacyCodes ?? noCodes,
       verdict: (verifier, password) =>
         ask.verdicts.get(keyOf(verifier, password)) ?? passwords.known(verifier, password),
     }
   }
 
-  #take(ask: Ask, outcome: Outcome, shown: { codes: CodeRange; legacyCodes: CodeRange }): void {
-    const { codes, legacyCodes } = this.#services
+  #take(ask: Ask, outcome: Outcome, codes: Lease): void {
     switch (outcome.kind) {
       case 'reply':
         // Encoding and decoding a listing of 13 MB holds the loop for some 100 ms. A reply may
@@ -402,26 +418,17 @@ export class Activation {
         this.#answerWhenDurable(ask, ask.inProcess ? outcome.reply : encodeReply(outcome.reply))
         break
       case 'change':
-        codes.burn(shown.codes, outcome.codesUsed)
-        legacyCodes.burn(shown.legacyCodes, outcome.legacyCodesUsed)
-        this.#commit(ask, outcome)
+        this.#commit(ask, outcome, codes)
         break
       case 'needs':
         void this.#fetch(ask, outcome)
         break
       case 'slices':
-        // Other accounts decide between the slices: they must not be shown these.
-        codes.burn(shown.codes, widthOf(shown.codes))
-        legacyCodes.burn(shown.legacyCodes, widthOf(shown.legacyCodes))
-        void this.#turnAway(() => this.#runSlices(ask, outcome.steps, shown))
+        void this.#turnAway(() => this.#runSlices(ask, outcome.steps, codes))
     }
   }
 
-  async #runSlices(
-    ask: Ask,
-    steps: Generator<void, Outcome>,
-    shown: { codes: CodeRange; legacyCodes: CodeRange },
-  ): Promise<void> {
+  async #runSlices(ask: Ask, steps: Generator<void, Outcome>, codes: Lease): Promise<void> {
     const { clock, timers } = this.#services
     try {
       let running = steps
@@ -429,8 +436,9 @@ export class Activation {
         const step = running.next()
         if (!step.done) await timers.turn()
         else if (step.value.kind === 'slices') running = step.value.steps
-        else if (step.value.kind === 'change') return await this.#inTurns(this.#committing(ask, step.value))
-        else return this.#take(ask, step.value, shown)
+        else if (step.value.kind === 'change')
+          return await this.#inTurns(this.#committing(ask, step.value, codes))
+        else return this.#take(ask, step.value, codes)
       }
       running.return({ kind: 'needs' })
       this.#sendAway(ask)
@@ -440,8 +448,8 @@ export class Activation {
   }
 
   /** Applies a decided change; from here on it is in the next flush or the state is dropped. */
-  #commit(ask: Ask, outcome: Decided): void {
-    void this.#run(this.#committing(ask, outcome))
+  #commit(ask: Ask, outcome: Decided, codes: Lease): void {
+    void this.#run(this.#committing(ask, outcome, codes))
   }
 
   /**
@@ -467,7 +475,8 @@ export class Activation {
     return inTurns(steps, { clock, timers, turnMs: limits.turnMs })
   }
 
-  *#committing(ask: Ask, { change, uses, reply }: Decided): Generator<void, void> {
+  *#committing(ask: Ask, outcome: Decided, codes: Lease): Generator<void, void> {
+    const { change, uses, reply } = outcome
     const entry = this.#entryOf(change)
     const keys = uses.map((blob) => referenceKey(blob, this.#hold.account))
     let answer: Answer
@@ -486,8 +495,15 @@ export class Activation {
     }
     this.#effects.withdraw(keys)
     for (const key of keys) this.#open.uses.add(key)
+    this.#open.routes.push(...this.#routesOf(ask, outcome, codes))
     this.#open.add(entry)
     this.#answerWhenDurable(ask, answer)
+  }
+
+  #routesOf(ask: Ask, { codesUsed, legacyCodesUsed }: Decided, codes: Lease): LookupChange[] {
+    const routes = this.#codes.used(codes, codesUsed)
+    if (legacyCodesUsed > 0) routes.push(routeRow(6, ask.legacyCodes?.next ?? 0, this.#hold.account))
+    return routes
   }
 
   #entryOf(change: Change) {
@@ -526,10 +542,13 @@ export class Activation {
   async #fetch(ask: Ask, needs: Extract<Outcome, { kind: 'needs' }>): Promise<void> {
     this.#away++
     try {
-      const { codes, legacyCodes, limits } = this.#services
+      const { lookups, limits } = this.#services
       if ((needs.codes ?? 0) > limits.codesPerRequestMax) return ask.refuse('error-limits')
-      if (needs.codes) ask.codes = await codes.take(needs.codes)
-      if (needs.legacyCodes) ask.legacyCodes = await legacyCodes.take(needs.legacyCodes)
+      if (needs.codes) await this.#codes.lease(needs.codes)
+      if (needs.legacyCodes) {
+        const next = await lookups.take('legacy-codes', needs.legacyCodes)
+        ask.legacyCodes = { next, end: next + needs.legacyCodes }
+      }
       for (const { verifier, password } of needs.verdicts ?? []) {
         if (await this.#checkPassword(ask, verifier, password)) continue
         return ask.refuse('error-rateLimit')
@@ -621,6 +640,7 @@ export class Activation {
       seed: Buffer.alloc(0),
       codeStart: 0,
       operation: 0,
+      codesUsed: undefined,
     }
     this.#moment = {}
     this.#applying = true
@@ -643,7 +663,6 @@ export class Activation {
     const batch = this.#open
     this.#open = new Batch()
     if (!batch.changes) return batch
-    batch.codeRows = [...this.#state.codeRows(this.#effectsDurable)]
     batch.lastEffect = this.#state.lastEffect
     batch.due = this.#state.nextDue()
     return batch

@@ -15,8 +15,7 @@ export class Ask {
   readonly inProcess: boolean
   #done = false
 
-  /** Counters of its own, when it asked for more than a decision is shown. */
-  codes: CodeRange | undefined
+  /** Counters of its own, when it asked for them. */
   legacyCodes: CodeRange | undefined
   /** Verdicts that were made for this request, by `keyOf`. */
   readonly verdicts = new Map<string, boolean>()

@@ -1,6 +1,5 @@
 /** What one flush carries: the changes gathered while the one before it was in flight, and all who wait for it. */
-import { maxEventBytes, maxFlushBytes } from '@holdfast/journal'
-import type { Effect } from '@holdfast/wire'
+import { type LookupChange, maxEventBytes, maxFlushBytes } from '@holdfast/journal'
 import { type Answer, type Ask, bytesOfAnswer } from './ask.ts'
 import { entryOverheadBytes, type Page, type RowEntry } from './flush-row.ts'
 
@@ -13,14 +12,15 @@ export class Batch {
   readonly entries: RowEntry[] = []
   /** Reference keys that must be durable before the row. */
   readonly uses = new Set<string>()
+  /** Routes of share codes, likewise. */
+  readonly routes: LookupChange[] = []
   readonly waiting: { ask: Ask; answer: Answer }[] = []
   rowBytes = 0
   replyBytes = 0
 
   /** The report of finished effects is in it. */
   finished = false
-  /** Set when it is sealed. New share codes, and the number of the last effect that its changes made. */
-  codeRows: Effect[] = []
+  /** Set when it is sealed: the number of the last effect that its changes made. */
   lastEffect = 0
   /** When the account's next timer is due after it, Unix seconds. */
   due: number | undefined

@@ -1,10 +1,9 @@
 /**
- * Counters of share codes, drawn ahead in blocks that nobody else gets.
- *
- * A decision is shown a range; what its change used is burnt, also when the append of that change is refused later: a code
- * is never handed out twice. What a crash leaves of a block is lost.
+ * Counters of share codes, drawn ahead by a host and leased to its accounts in whole blocks that nobody else gets. What a
+ * host does not lease before it ends is lost.
  */
 import type { LookupStore } from '@holdfast/journal'
+import { codesPerBlock } from '@holdfast/kernel'
 
 export interface CodeRange {
   next: number
@@ -17,52 +16,48 @@ export function widthOf({ next, end }: CodeRange): number {
 
 export class CodeLeases {
   readonly #lookups: LookupStore
-  readonly #counter: string
   readonly #drawn: number
-  #block: CodeRange = { next: 0, end: 0 }
+  #rest: CodeRange = { next: 0, end: 0 }
   #spare: CodeRange | undefined
   #drawing: Promise<void> | undefined
 
-  /** @param drawn counters a block has. */
-  constructor(lookups: LookupStore, { counter, drawn }: { counter: string; drawn: number }) {
+  /** @param options.drawn counters drawn at one time: whole blocks. */
+  constructor(lookups: LookupStore, { drawn }: { drawn: number }) {
+    if (drawn % codesPerBlock !== 0) throw new RangeError(`${drawn} counters are no whole blocks`)
     this.#lookups = lookups
-    this.#counter = counter
     this.#drawn = drawn
   }
 
-  /** Draws the first block; decisions made before get an empty range and ask. Failure shows at the first use. */
+  /** Draws the first counters; whoever needs some before waits for them. Failure shows at the first use. */
   prepare(): void {
     this.#drawAhead()
   }
 
-  /** The next `width` counters, or none. Shown again to the next decision unless burnt. */
-  show(width: number): CodeRange {
-    if (widthOf(this.#block) < width && this.#spare !== undefined) {
-      this.#block = this.#spare
+  /** That many blocks in a row, or undefined: they have to be waited for. */
+  takeNow(blocks: number): CodeRange | undefined {
+    const count = blocks * codesPerBlock
+    if (widthOf(this.#rest) < count && this.#spare !== undefined && widthOf(this.#spare) >= count) {
+      this.#rest = this.#spare
       this.#spare = undefined
     }
-    if (this.#spare === undefined && widthOf(this.#block) < this.#drawn / 2) this.#drawAhead()
-    const { next, end } = this.#block
-    return end - next < width ? { next: 0, end: 0 } : { next, end: next + width }
+    if (this.#spare === undefined && widthOf(this.#rest) < this.#drawn / 2) this.#drawAhead()
+    if (widthOf(this.#rest) < count) return undefined
+    const { next } = this.#rest
+    this.#rest.next += count
+    return { next, end: next + count }
   }
 
-  /** The first `used` of a range are spent: nobody is shown them again.  */
-  burn(range: CodeRange, used: number): void {
-    if (used > widthOf(range)) throw new RangeError(`${used} codes were used of ${widthOf(range)}`)
-    if (used > 0 && range.next === this.#block.next) this.#block.next += used
-  }
-
-  /** A range of one's own. @throws what the lookups throw. */
-  async take(count: number): Promise<CodeRange> {
+  /** That many blocks in a row. @throws what the lookups throw. */
+  async take(blocks: number): Promise<CodeRange> {
+    const count = blocks * codesPerBlock
     if (count <= this.#drawn) {
-      if (this.#drawing !== undefined) await this.#drawing.catch(() => {})
-      const range = this.show(count)
-      if (widthOf(range) > 0) {
-        this.#block.next = range.end
-        return range
-      }
+      const range = this.takeNow(blocks)
+      if (range !== undefined) return range
+      await this.#drawing?.catch(() => {})
+      const drawn = this.takeNow(blocks)
+      if (drawn !== undefined) return drawn
     }
-    const next = await this.#lookups.take(this.#counter, count)
+    const next = await this.#lookups.take('codes', count)
     return { next, end: next + count }
   }
 
@@ -74,7 +69,7 @@ export class CodeLeases {
 
   async #draw(): Promise<void> {
     try {
-      const next = await this.#lookups.take(this.#counter, this.#drawn)
+      const next = await this.#lookups.take('codes', this.#drawn)
       this.#spare = { next, end: next + this.#drawn }
     } finally {
       this.#drawing = undefined

@@ -89,11 +89,8 @@ export interface RuntimeLimits {
    */
   relistMs: number
 
-  /** Counters of share codes drawn at one time; what a crash loses. */
+  /** Counters of share codes that a host draws at one time, whole blocks; what its end loses. */
   codesDrawn: number
-  /** Counters a decision gets without asking: a folder and a file take two. */
-  codesPerDecision: number
-  legacyCodesDrawn: number
   /** Counters one request may ask for. */
   codesPerRequestMax: number
 
@@ -180,8 +177,6 @@ export const defaultLimits: RuntimeLimits = {
   relistMs: 60_000,
 
   codesDrawn: 4096,
-  codesPerDecision: 4,
-  legacyCodesDrawn: 16,
   codesPerRequestMax: 1_000_000,
 
   passwordChecksAtOnceMax: 2,

@@ -1,6 +1,5 @@
 /** The rows that accounts keep beside their journals, and how many of them travel at once. */
 import type { LookupChange, LookupStore } from '@holdfast/journal'
-import type { Effect } from '@holdfast/wire'
 
 export function activeKey(account: string): string {
   return `active/${account}`
@@ -19,35 +18,35 @@ export function dueOf(value: Uint8Array): number {
   return Number(Buffer.from(value).toString())
 }
 
-/** Rows `code/<code>` → content id. */
-export function* codeRows(effects: Iterable<Effect>): Generator<LookupChange> {
-  for (const { effect } of effects) {
-    if (effect?.$case !== 'codeRow') continue
-    const { codes, contentIds } = effect.value
-    for (const [at, code] of codes.entries())
-      yield { put: `code/${code}`, value: Buffer.from(contentIds[at] ?? '') }
-  }
+/** Routes that lie together: blocks of one lease. */
+const routesTogether = 64
+
+/**
+ * The route of a block of share codes: `code/<length>-<group>/<place>` → account. It is written once.
+ *
+ * @param length of the codes. @param block the counters of its codes, divided by their number.
+ */
+export function routeKey(length: 6 | 8, block: number): string {
+  const group = Math.floor(block / routesTogether)
+  return `code/${length}-${group.toString(16)}/${block % routesTogether}`
+}
+
+export function routeRow(length: 6 | 8, block: number, account: string): LookupChange {
+  return { put: routeKey(length, block), value: Buffer.from(account) }
 }
 
 /**
- * Issues rows in writes of bounded size; resolves when all are durable.
- * @param options.turn others have theirs between two writes. Without it all are issued at once, ahead of whatever is issued next.
+ * Issues rows in writes of bounded size, all at once, ahead of whatever is issued next; resolves when all are durable.
  * @param options.writeTime of rows that one account owns.
  */
 export async function writeRows(
   lookups: LookupStore,
   rows: Iterable<LookupChange>,
-  {
-    rowsMax,
-    turn,
-    writeTime,
-  }: { rowsMax: number; turn?: () => Promise<void>; writeTime?: bigint | undefined },
+  { rowsMax, writeTime }: { rowsMax: number; writeTime?: bigint | undefined },
 ): Promise<void> {
   const faults: unknown[] = []
   const writes: Promise<void>[] = []
   for (const some of inBatches(rows, rowsMax)) {
-    if (turn !== undefined && writes.length > 0) await turn()
-    if (faults.length > 0) break
     writes.push(lookups.write(some, writeTime).catch((fault: unknown) => void faults.push(fault)))
   }
   await Promise.all(writes)

@@ -10,8 +10,6 @@
  * A reference that no change owes anything for is looked at by its owner alone, and in two steps: what it looks at is named in the turn that
  * read the state (`look`), and no reference is deleted until that look is over. So a reference that is put back is put before its delete, and one
  * that is taken for a stranger's is deleted only if the account did not take its blob into use since.
- *
- * Code rows are not here: they are due before the reply, the flush itself writes them.
  */
 import { type LookupChange, referenceKey } from '@holdfast/journal'
 import type { Fault } from '@holdfast/kernel'

@@ -355,6 +355,7 @@ async function replace(
   { state, found }: { state: AccountState; found: Remains },
 ): Promise<void> {
   const { account, epoch, head } = hold
+  state.forgetCodes()
   const cut = await inTurns(state.checkpoint(), { clock, timers, turnMs: limits.turnMs })
   const pages = cut.map((bytes, page) => ({ name: `${epoch}-0-${page}`, bytes }))
   await forEachAtMost(limits.pagesAtOnceMax, pages, ({ name, bytes }) =>

@@ -44,7 +44,6 @@ export interface Services {
   readonly log: RuntimeLog
   readonly metrics: HostMetrics
   readonly codes: CodeLeases
-  readonly legacyCodes: CodeLeases
   readonly passwords: PasswordChecks
   readonly mailer: SignInMailer
   readonly mailSlots: Slots

@@ -5,7 +5,7 @@ import type { MemoryOperation } from '@holdfast/journal/testing'
 import { mintRequestId } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
 import { blob } from './tiny-core.ts'
-import { itemsOf, type Operation, settled, statusOf, World } from './world.ts'
+import { itemsOf, type Operation, routeOf, settled, statusOf, World } from './world.ts'
 
 const operations: MemoryOperation[] = [
   'acquire',
@@ -42,7 +42,7 @@ async function storm(t: Test, seed: number): Promise<void> {
   const world = new World({ ordered: roll(2) === 0, exclusive: false })
   const limits = {
     checkpointBytesMin: 500,
-    codesDrawn: 8,
+    codesDrawn: 64,
     effectsIdleMs: 2,
     takeoversPerMinuteMax: 1_000_000,
     // In every other storm each change is applied in slices, with the loop turning between them.
@@ -94,10 +94,15 @@ async function storm(t: Test, seed: number): Promise<void> {
     expected.sort(),
     `seed ${seed}: what was acknowledged, once`,
   )
-  for (const { code, id, name } of items.filter(({ isFolder }) => isFolder)) {
-    const row = await world.lookups.get(`code/${code}`)
-    if (Buffer.from(row ?? '').toString() !== id) t.fail(`seed ${seed}: the code of ${name} leads nowhere`)
-  }
+  const folders = items.filter(({ isFolder }) => isFolder)
+  for (const { code, name } of folders)
+    if ((await routeOf(world, code)) !== world.account)
+      t.fail(`seed ${seed}: the code of ${name} leads nowhere`)
+  t.equal(
+    new Set(folders.map(({ code }) => code)).size,
+    folders.length,
+    `seed ${seed}: each code is one's own`,
+  )
   await Promise.all(world.hosts.map((host) => host.close({ drainMs: 3000 })))
   world.host('three', { limits })
   world.hostId = 'three'

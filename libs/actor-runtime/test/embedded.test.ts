@@ -135,8 +135,14 @@ t.test(
     }
     const [first] = trees
     const [folder] = first?.children ?? []
-    const code = await life.store.lookups.get(`code/${folder?.code}`)
-    t.equal(Buffer.from(code ?? '').toString(), folder?.id)
+    const found = await life.ask(accounts[0] as string, {
+      $case: 'findCode',
+      value: { code: folder?.code ?? '' },
+    })
+    t.match(found.result, { $case: 'code', value: { contentId: folder?.id } })
+    let routes = 0
+    for await (const _ of life.store.lookups.scan('code/')) routes++
+    t.equal(routes, 8, 'one for each block')
     let references = 0
     for await (const _ of life.store.lookups.scan('ref/')) references++
     t.equal(references, 8 * 41)

@@ -19,7 +19,8 @@ interface Facts {
   files: Record<string, string>
   outcomes: Record<string, string>
   verifier: string | undefined
-  effects: { number: number; code?: [string, string]; blob?: string; mail?: boolean }[]
+  effects: { number: number; blob?: string; mail?: boolean }[]
+  nextCode: { next: number; term: number }
   nextEffect: number
 }
 
@@ -56,6 +57,7 @@ export class TinyStates implements AccountStates {
       verifier: undefined,
       effects: [],
       nextEffect: 1,
+      nextCode: { next: 0, term: 0 },
     })
   }
 
@@ -101,15 +103,17 @@ export class TinyState implements AccountState {
     return this.#facts.nextEffect - 1
   }
 
-  *codeRows(after: number): Generator<Effect> {
-    for (const effect of this.effects(after)) if (effect.effect?.$case === 'codeRow') yield effect
+  get nextCode(): { next: number; term: number } {
+    return this.#facts.nextCode
+  }
+
+  forgetCodes(): void {
+    this.#facts.nextCode = { next: 0, term: 0 }
   }
 
   *effects(after = 0, through = this.lastEffect): Generator<Effect> {
-    for (const { number, code, blob, mail } of this.#facts.effects) {
+    for (const { number, blob, mail } of this.#facts.effects) {
       if (number <= after || number > through) continue
-      if (code)
-        yield { number, effect: { $case: 'codeRow', value: { codes: [code[0]], contentIds: [code[1]] } } }
       if (blob) yield { number, effect: { $case: 'blobReleased', value: { blob: blobOf(blob) } } }
       if (mail)
         yield {
@@ -189,7 +193,10 @@ export class TinyState implements AccountState {
     if (kind === 'bug' && detail === 'decide') throw new Error('planted in decide')
     if (Object.keys(this.#facts.folders).length >= this.#states.foldersMax) return refusal('error-limits')
     const count = kind === 'many' ? Number(detail) : 1
-    if (context.codes.end - context.codes.next < count) return { kind: 'needs', codes: count }
+    if (context.codes.end - context.codes.next < count) {
+      this.#states.decided.pop()
+      return { kind: 'needs', codes: count }
+    }
     const events = Array.from({ length: count }, (_, at) =>
       folderAdded({
         id: `${Buffer.from(context.seed).toString('hex')}-${at}`,
@@ -241,6 +248,7 @@ export class TinyState implements AccountState {
       seed: Buffer.from(context.seed),
       codeStart: context.codes.next,
       operation: 0,
+      codesUsed: codesUsed > 0 ? { count: codesUsed, term: context.codes.term ?? 0 } : undefined,
     }
     return { kind: 'change', change, uses, codesUsed, legacyCodesUsed: 0, reply: () => reply }
   }
@@ -276,6 +284,9 @@ export class TinyState implements AccountState {
     yield
     this.#states.applied++
     for (const { event } of change.events) this.#applyEvent(event)
+    const { codeStart, codesUsed } = change
+    if (codesUsed !== undefined)
+      this.#facts.nextCode = { next: codeStart + codesUsed.count, term: codesUsed.term }
     for (let slice = 0; slice < 3; slice++) yield
     this.#keepOutcome(change)
   }
@@ -302,7 +313,6 @@ export class TinyState implements AccountState {
         const { id, name, code } = event.value
         if (name === 'bug:apply') throw new Error('planted in apply')
         facts.folders[name] = { id, code }
-        facts.effects.push({ number: facts.nextEffect++, code: [code, id] })
         break
       }
       case 'fileAdded': {

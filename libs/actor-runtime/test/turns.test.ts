@@ -4,7 +4,7 @@ import { AccountReply, AccountRequest, type PasswordVerifier } from '@holdfast/w
 import t from 'tap'
 import { AccountsUnavailable } from '../src/index.ts'
 import { blob } from './tiny-core.ts'
-import { itemsOf, ManualTime, settled, statusOf, World } from './world.ts'
+import { itemsOf, ManualTime, routeOf, settled, statusOf, World } from './world.ts'
 
 /** Whether a promise is still open when everything that can happen has happened. */
 async function open(promise: Promise<unknown>): Promise<boolean> {
@@ -74,30 +74,37 @@ t.test('reads and refusals wait for the flush that holds what they saw', async (
 })
 
 for (const ordered of [true, false]) {
-  t.test(`code rows and references are durable before the answer, ordered stores: ${ordered}`, async (t) => {
-    const world = new World({ ordered })
-    t.teardown(() => world.close())
-    world.host()
-    await world.create()
-    const codeRow = world.medium.hold('lookup.write', { target: (key) => key.startsWith('code/') })
-    const folder = world.folder('a')
-    await codeRow.reached
-    await settled()
-    t.ok(await open(folder), 'no answer before the code row')
-    codeRow.release()
-    const [item] = itemsOf(await folder)
-    t.equal(Buffer.from((await world.lookups.get(`code/${item?.code}`)) ?? '').toString(), item?.id)
+  t.test(
+    `routes of codes and references are durable before the answer, ordered stores: ${ordered}`,
+    async (t) => {
+      const world = new World({ ordered })
+      t.teardown(() => world.close())
+      world.host()
+      await world.create()
+      const route = world.medium.hold('lookup.write', { target: (key) => key.startsWith('code/') })
+      const before = await world.head()
+      const folder = world.folder('a')
+      await route.reached
+      await settled()
+      t.ok(await open(folder), 'no answer before the route')
+      t.equal(await world.head(), before, 'and no row')
+      route.release()
+      const [item] = itemsOf(await folder)
+      t.equal(await routeOf(world, item?.code), world.account)
+      await world.folder('b')
+      t.equal((await world.keys('code/')).length, 1, 'no row for a code')
 
-    const reference = world.medium.hold('lookup.write', { target: (key) => key.startsWith('ref/') })
-    const head = await world.head()
-    const file = world.ask({ $case: 'addFile', value: { name: 'f', mimetype: '', blob: blob(7) } })
-    await reference.reached
-    await settled()
-    t.equal(await world.head(), head, 'no row before the reference')
-    reference.release()
-    t.equal(statusOf(await file), 'ok')
-    t.equal((await world.keys('ref/')).length, 1)
-  })
+      const reference = world.medium.hold('lookup.write', { target: (key) => key.startsWith('ref/') })
+      const head = await world.head()
+      const file = world.ask({ $case: 'addFile', value: { name: 'f', mimetype: '', blob: blob(7) } })
+      await reference.reached
+      await settled()
+      t.equal(await world.head(), head, 'no row before the reference')
+      reference.release()
+      t.equal(statusOf(await file), 'ok')
+      t.equal((await world.keys('ref/')).length, 1)
+    },
+  )
 }
 
 t.test('a request id has one effect, also when it is repeated', async (t) => {
@@ -240,14 +247,17 @@ t.test('a request past its deadline is not decided', async (t) => {
 t.test('decisions get codes nobody else gets, many when they ask for many', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
-  world.host('one', { limits: { codesDrawn: 8 } })
+  world.host('one', { limits: { codesDrawn: 128 } })
   await world.create()
   await Promise.all(
-    ['many:3', 'a', 'many:30', 'b', 'c', 'many:8', 'd', 'e', 'f', 'g', 'h'].map((name) => world.folder(name)),
+    ['many:3', 'a', 'many:130', 'b', 'c', 'many:80', 'd', 'e', 'f', 'g', 'h'].map((name) =>
+      world.folder(name),
+    ),
   )
   const items = itemsOf(await world.ask({ $case: 'getAccount', value: {} }))
-  t.equal(items.length, 3 + 30 + 8 + 8)
+  t.equal(items.length, 3 + 130 + 80 + 8)
   t.equal(new Set(items.map(({ code }) => code)).size, items.length)
+  for (const { code } of items) t.equal(await routeOf(world, code), world.account)
 })
 
 t.test('codes are not to be had: the request is unavailable, later it works', async (t) => {

@@ -2,10 +2,12 @@
 
 import { maxEventBytes } from '@holdfast/journal'
 import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
+import { codesPerBlock } from '@holdfast/kernel'
 import { type AccountReply, Change, type FileColumns, type Item } from '@holdfast/wire'
 import fc from 'fast-check'
 import t from 'tap'
 import { bytesOfAnswer } from '../src/ask.ts'
+import { CodeBlocks } from '../src/code-blocks.ts'
 import { CodeLeases, widthOf } from '../src/code-leases.ts'
 import { DueAccounts } from '../src/due-accounts.ts'
 import { cutPages, decodeRow, digestOf, encodeRow } from '../src/flush-row.ts'
@@ -22,6 +24,7 @@ function change(outcome: Buffer): Change {
     outcome,
     seed: Buffer.alloc(16),
     codeStart: 3,
+    codesUsed: undefined,
     operation: 31,
   }
 }
@@ -55,31 +58,14 @@ t.test('rows give back the changes of a flush in their order, large ones from pa
   t.pass()
 })
 
-t.test(
-  'many rows leave others their turns between writes, and none is issued after one that failed',
-  async (t) => {
-    const rows = Array.from({ length: 25 }, (_, n) => ({ put: `code/${n}`, value: new Uint8Array() }))
-    const did: (number | 'turn')[] = []
-    const fails = (at: number) => ({
-      async write({ length }: { length: number }) {
-        did.push(length)
-        if (did.length === at) throw new Error('refused')
-      },
-    })
-    const turn = async () => {
-      did.push('turn')
-    }
-    const store = (at: number) => fails(at) as unknown as MemoryLookupStore
-    await writeRows(store(0), rows, { rowsMax: 10, turn })
-    t.strictSame(did.splice(0), [10, 'turn', 10, 'turn', 5])
-    await t.rejects(writeRows(store(3), rows, { rowsMax: 10, turn }), { message: 'refused' })
-    t.strictSame(did.splice(0), [10, 'turn', 10, 'turn'])
-    // Without turns all are on their way before whatever the caller issues next.
-    const written = writeRows(store(0), rows, { rowsMax: 10 })
-    t.strictSame(did.splice(0), [10, 10, 5])
-    await written
-  },
-)
+t.test('many rows are on their way before whatever is issued next', async (t) => {
+  const rows = Array.from({ length: 25 }, (_, n) => ({ put: `code/${n}`, value: new Uint8Array() }))
+  const did: number[] = []
+  const write = async ({ length }: { length: number }) => void did.push(length)
+  const written = writeRows({ write } as unknown as MemoryLookupStore, rows, { rowsMax: 10 })
+  t.strictSame(did, [10, 10, 5])
+  await written
+})
 
 t.test('timers come out in their order, and what does not fit is known to be missing', (t) => {
   const command = fc.record({
@@ -110,41 +96,29 @@ t.test('timers come out in their order, and what does not fit is known to be mis
   t.end()
 })
 
-t.test('no code is handed out twice, whatever is taken, burnt, refused and lost', async (t) => {
+t.test('no block of codes is leased twice, whatever is taken, refused and lost', async (t) => {
   const step = fc.oneof(
-    fc.record({
-      kind: fc.constant('show' as const),
-      width: fc.integer({ min: 1, max: 6 }),
-      used: fc.integer({ min: 0, max: 6 }),
-    }),
-    fc.record({ kind: fc.constant('take' as const), count: fc.integer({ min: 1, max: 40 }) }),
-    fc.record({ kind: fc.constant('fail' as const) }),
+    fc.record({ kind: fc.constant('now' as const), blocks: fc.integer({ min: 1, max: 3 }) }),
+    fc.record({ kind: fc.constant('take' as const), blocks: fc.integer({ min: 1, max: 9 }) }),
+    fc.record({ kind: fc.constant('fail' as const), blocks: fc.constant(0) }),
   )
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
       const medium = new MemoryMedium()
       const lookups = new MemoryLookupStore(medium)
-      const leases = [1, 2].map(() => new CodeLeases(lookups, { counter: 'codes', drawn: 8 }))
-      const used = new Set<number>()
-      const use = (next: number, count: number) => {
-        for (let code = next; code < next + count; code++) {
-          if (used.has(code)) throw new Error(`${code} twice`)
-          used.add(code)
-        }
-      }
+      const leases = [1, 2].map(() => new CodeLeases(lookups, { drawn: 4 * codesPerBlock }))
+      const leased = new Set<number>()
       await Promise.all(
-        steps.map(async (one, at) => {
+        steps.map(async ({ kind, blocks }, at) => {
           const lease = leases[at % 2] as CodeLeases
-          if (one.kind === 'fail') medium.fail('lookup.take', { code: 'UNAVAILABLE' })
-          else if (one.kind === 'show') {
-            const range = lease.show(one.width)
-            const count = Math.min(one.used, widthOf(range))
-            use(range.next, count)
-            lease.burn(range, count)
-            await settled()
-          } else {
-            const range = await lease.take(one.count).catch(() => ({ next: 0, end: 0 }))
-            use(range.next, widthOf(range))
+          if (kind === 'fail') return void medium.fail('lookup.take', { code: 'UNAVAILABLE' })
+          const range =
+            kind === 'now' ? lease.takeNow(blocks) : await lease.take(blocks).catch(() => undefined)
+          if (range === undefined) return
+          if (widthOf(range) !== blocks * codesPerBlock) throw new Error('another number of blocks')
+          for (let next = range.next; next < range.end; next += codesPerBlock) {
+            if (next % codesPerBlock !== 0 || leased.has(next)) throw new Error(`block at ${next}`)
+            leased.add(next)
           }
         }),
       )
@@ -153,6 +127,30 @@ t.test('no code is handed out twice, whatever is taken, burnt, refused and lost'
     { numRuns: 60 },
   )
   t.pass()
+})
+
+t.test('an account uses a block up, routes each once, and grows its leases', async (t) => {
+  const leases = new CodeLeases(new MemoryLookupStore(), { drawn: 64 * codesPerBlock })
+  const blocks = new CodeBlocks(leases, 'mine', { last: { next: 70, term: 1 }, term: 1 })
+  t.equal(widthOf(blocks.show()), 2 * codesPerBlock - 70, 'the rest of its last block is its own')
+  t.strictSame(blocks.used(blocks.show(), 3), [], 'and has its route')
+  t.notOk(blocks.leaseNow(100), 'the host has none yet')
+  await blocks.lease(100)
+  const shown = blocks.show()
+  t.equal(widthOf(shown), 2 * codesPerBlock)
+  t.equal(shown.next % codesPerBlock, 0)
+  t.strictSame(
+    [blocks.used(shown, 10), blocks.used(shown, 60), blocks.used(shown, 10)].map((routes) => routes.length),
+    [1, 1, 0],
+  )
+  t.throws(() => blocks.used(shown, 100), RangeError)
+  for (const width of [2, 4, 8]) {
+    t.ok(blocks.leaseNow(widthOf(blocks.show()) + 1))
+    t.ok(widthOf(blocks.show()) >= width * codesPerBlock, `${width} blocks and more`)
+    blocks.used(blocks.show(), widthOf(blocks.show()))
+  }
+  const moved = new CodeBlocks(leases, 'mine', { last: { next: 70, term: 1 }, term: 2 })
+  t.equal(widthOf(moved.show()), 0, 'in another home term a block is not continued')
 })
 
 t.test('parts of a request are joined in order, and nothing else is', async (t) => {

@@ -1,7 +1,7 @@
 /** A cluster in one process: hosts on one bus over one pair of memory stores, with faults and order in the test's hands. */
 import { MemoryBus } from '@holdfast/bus'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
-import { type Clock, IdCodec, mintRequestId, systemClock } from '@holdfast/kernel'
+import { type Clock, codesPerBlock, IdCodec, mintRequestId, systemClock } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Item } from '@holdfast/wire'
 import {
   AccountHost,
@@ -10,6 +10,7 @@ import {
   systemTimers,
   type Timers,
 } from '../src/index.ts'
+import { routeKey } from '../src/lookup-rows.ts'
 import { TinyStates } from './tiny-core.ts'
 
 const ids = new IdCodec({ contentKey: Buffer.alloc(32, 1), accountKey: Buffer.alloc(32, 2) })
@@ -118,6 +119,12 @@ export class World {
     await Promise.all(this.hosts.map((host) => host.close({ drainMs: 0 })))
     await this.bus.close()
   }
+}
+
+/** Where a code of the tiny core leads. */
+export async function routeOf(world: World, code: string | undefined): Promise<string | undefined> {
+  const route = await world.lookups.get(routeKey(8, Math.floor(Number(code?.slice(1)) / codesPerBlock)))
+  return route && Buffer.from(route).toString()
 }
 
 export function itemsOf(reply: AccountReply): Item[] {

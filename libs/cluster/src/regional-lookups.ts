@@ -12,7 +12,7 @@
  */
 import { createHash } from 'node:crypto'
 import { JournalFault, type LookupChange, type LookupRow, type LookupStore } from '@holdfast/journal'
-import { type AccountId, type IdCodec, type RegionCode, regionCodes } from '@holdfast/kernel'
+import { type AccountId, codesPerBlock, type IdCodec, type RegionCode, regionCodes } from '@holdfast/kernel'
 import type { RegionMap } from './region-map.ts'
 
 export interface RegionalLookupsOptions {
@@ -25,9 +25,12 @@ export interface RegionalLookupsOptions {
   homes?: ReadonlyMap<RegionCode, LookupStore>
 }
 
+/** Whole blocks of them. */
+const codesOfRegion = Math.floor(62 ** 8 / regionCodes.length / codesPerBlock) * codesPerBlock
+
 /** Numbers of codes that each of the eight regions has; region 0 begins at 0, as an embedded installation does. */
 const rangeOf = {
-  codes: Math.floor(62 ** 8 / regionCodes.length),
+  codes: codesOfRegion,
   'legacy-codes': Math.floor(62 ** 6 / regionCodes.length),
 } as const
 

@@ -5,7 +5,7 @@ import {
   MemoryLookupStore,
   MemoryMedium,
 } from '@holdfast/journal/testing'
-import { Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
+import { codesPerBlock, Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
 import { homeRegions, RegionalJournals, RegionalLookups, RegionMap } from '../src/index.ts'
 
@@ -59,6 +59,7 @@ t.test('no two regions make one code, and a region’s numbers end', async (t) =
   for (const [index, [first]] of ranges.entries()) if (index > 0) t.ok(first >= (ranges[index - 1]?.[1] ?? 0))
   t.equal(await at('eu-par').take('codes', 1), 1000, 'the first region goes on where an embedded one would')
   for (const first of taken) t.ok(keyring.codes.code(first).length === 8)
+  for (const first of taken) t.equal(first % codesPerBlock, 0, 'whole blocks')
   const legacy = Math.floor(62 ** 6 / 8)
   stores.set('eu-par', Object.assign(new MemoryLookupStore(), { take: async () => legacy - 1 }))
   t.ok((await at('eu-par').take('legacy-codes', 1)) === legacy - 1)

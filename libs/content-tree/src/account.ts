@@ -5,6 +5,8 @@ import { reportSourcesMax } from './limits.ts'
 import { Outcomes } from './outcomes.ts'
 import { Tree } from './tree.ts'
 
+export const noCode = { next: 0, term: 0 } as const
+
 export class Account {
   readonly id: string
   /** Undefined until it was created. */
@@ -14,6 +16,8 @@ export class Account {
   readonly outcomes = new Outcomes()
   /** Reporting process (hex) → last sequence, longest silent first. */
   readonly sources = new Map<string, number>()
+  /** Behind the last share code that was used: the rest of its block is the account's. */
+  nextCode: { readonly next: number; readonly term: number } = noCode
   /** Tells this state in memory from every other of the account: 16 bytes, the seed of the first decision that asked. */
   #instance: Buffer | undefined
 

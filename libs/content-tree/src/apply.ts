@@ -51,6 +51,8 @@ export function* applyChange(
     }
   }
   const { tree, effects } = account
+  const { codeStart, codesUsed } = change
+  if (codesUsed !== undefined) account.nextCode = { next: codeStart + codesUsed.count, term: codesUsed.term }
   yield* tree.sweep(sweepRowsPerChangeMax, (blob) => effects.addRelease(blob))
   if (!isKept(change)) return
   account.outcomes.keep({
@@ -156,24 +158,22 @@ function created(account: Account, event: AccountCreated): void {
 }
 
 function folderAdded(account: Account, event: FolderAdded): void {
-  const { tree, effects } = account
+  const { tree } = account
   const parent = account.row(event.parentId)
   tree.addFolder(parent, { ...event, password: event.password, expiry: event.expiry })
   tree.setModTime(parent, event.createTime)
-  if (event.code !== '') effects.addCodes([{ code: event.code, id: event.id }])
 }
 
 function fileAdded(account: Account, event: FileAdded): void {
-  const { tree, effects } = account
+  const { tree } = account
   if (event.blob === undefined) throw new Error(`file ${event.id} without a blob`)
   const parent = account.row(event.parentId)
   tree.addFile(parent, event, tree.blobs.use(event.blob))
   tree.setModTime(parent, event.createTime)
-  effects.addCodes([{ code: event.code, id: event.id }])
 }
 
 function attributeSet(account: Account, event: AttributeSet): void {
-  const { tree, effects } = account
+  const { tree } = account
   const row = account.row(event.id)
   const { attribute } = event
   switch (attribute?.$case) {
@@ -203,7 +203,6 @@ function attributeSet(account: Account, event: AttributeSet): void {
       break
     case 'code':
       tree.setCode(row, attribute.value)
-      effects.addCodes([{ code: attribute.value, id: event.id }])
       break
     case undefined:
       throw new Error('an attribute of a kind this version does not know')

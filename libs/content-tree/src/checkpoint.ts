@@ -35,6 +35,8 @@ export function* checkpointPages(account: Account): Generator<void, Uint8Array[]
     ...facts,
     nextEffect: effects.next,
     outcomeFloorMs: outcomes.floorMs,
+    nextCode: account.nextCode.next,
+    codeTerm: account.nextCode.term,
   }
   const order = yield* canonicalOrder(tree)
   for (const verifier of order.passwords.keys()) pages.add('passwords', verifier, savedRowBytes.password)
@@ -53,16 +55,14 @@ export function* checkpointPages(account: Account): Generator<void, Uint8Array[]
   for (const [source, sequence] of account.sources)
     pages.add('sources', { source: Buffer.from(source, 'hex'), sequence }, 40)
   for (const effect of effects.kept()) {
-    const cut = pages.add('effects', effect, effectBytes(effect))
+    const cut = pages.add('effects', effect, mailBytes)
     if (cut) yield
   }
   return pages.end()
 }
 
-function effectBytes({ effect }: { effect?: { $case: string; value: unknown } | undefined }): number {
-  if (effect?.$case !== 'codeRow') return 500
-  return 50 + 60 * (effect.value as { codes: string[] }).codes.length
-}
+/** An effect that is kept. */
+const mailBytes = 500
 
 /** Cuts the stream of entries into pages. */
 class Pages {
@@ -326,7 +326,7 @@ export function* loadPages(accountId: string, pages: readonly Uint8Array[]): Gen
   }
   if (facts.id !== accountId) throw new Error(`a checkpoint of account ${facts.id}, not ${accountId}`)
   if (!isTier(facts.tier)) throw new Error(`a checkpoint with tier ${facts.tier}`)
-  const { nextEffect, outcomeFloorMs, tier, ...rest } = facts
+  const { nextEffect, outcomeFloorMs, nextCode, codeTerm, tier, ...rest } = facts
   account.facts = {
     ...rest,
     tier: facts.tier,
@@ -337,6 +337,7 @@ export function* loadPages(accountId: string, pages: readonly Uint8Array[]): Gen
   }
   yield* loadContents(account.tree, decoded)
   account.effects.next = nextEffect
+  account.nextCode = { next: nextCode, term: codeTerm }
   for (const effect of decoded.flatMap((page) => page.effects)) account.effects.restore(effect)
   account.outcomes.restore(
     decoded.flatMap((page) => page.outcomes),

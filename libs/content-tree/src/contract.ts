@@ -36,8 +36,11 @@ export interface DecideContext {
   nowMs: number
   /** 16 random bytes; every id made by this decision derives from them. */
   seed: Uint8Array
-  /** Counters of share codes this decision may use: next … end-1. Legacy likewise. */
-  codes: { next: number; end: number }
+  /**
+   * Counters of share codes this decision may use: next … end-1, leased to the account in this home
+   * term. Legacy likewise, without a term.
+   */
+  codes: { next: number; end: number; term?: number }
   legacyCodes: { next: number; end: number }
   /** What the slow check of a password said: undefined when it has not been asked. */
   verdict(verifier: PasswordVerifier, password: string): boolean | undefined
@@ -54,9 +57,8 @@ export type Outcome =
   /**
    * Apply the change, then make the reply from the new state. `uses` are blobs the account did not
    * use before: their references must be durable before the change is (and before that, a removal
-   * of the same reference that is under way must have ended). Code rows among the new effects must
-   * be durable before the reply leaves. The counters next … next+codesUsed-1 of the context are
-   * spent, whatever becomes of the change; legacy ones likewise.
+   * of the same reference that is under way must have ended), and so must be the routes of the
+   * counters next … next+codesUsed-1 of the context, which it uses; legacy ones likewise.
    */
   | {
       kind: 'change'
@@ -115,12 +117,17 @@ export interface AccountState {
    * @param through only those up to this number; default all.
    */
   effects(after?: number, through?: number): Iterable<Effect>
-  /** Those among them whose rows are due before the answers: new share codes. */
-  codeRows(after: number): Iterable<Effect>
   /** The greatest number of an effect so far, done or not; 0: there was none. */
   readonly lastEffect: number
   /** When something is due next (an expiry, the bin), Unix seconds; undefined: nothing. */
   nextDue(): number | undefined
+  /**
+   * The counter behind the last share code that was used, with the home term in which it was leased:
+   * the rest of its block is the account's. 0: there is none.
+   */
+  readonly nextCode: { next: number; term: number }
+  /** The rest of the block is given up: changes that are lost may have used it. For repairs alone. */
+  forgetCodes(): void
   /** Estimated bytes in memory, for passivation. */
   readonly bytes: number
   /** Bytes of metadata that count against the account's cap. */

@@ -49,7 +49,7 @@ export function* applyCopy(
     prepared,
   }: { settings: TreeSettings; change: Change; prepared: PreparedIds | undefined },
 ): Generator<void, string[]> {
-  const { tree, effects } = account
+  const { tree } = account
   const plan: Planned[] = []
   const starts: number[] = []
   const leftOut = new Set(event.leftOut.map((id) => account.row(id)))
@@ -75,7 +75,6 @@ export function* applyCopy(
     if (place % copiesPerSlice === copiesPerSlice - 1) yield
   }
   tree.setModTime(destination, event.time)
-  effects.addCodes(codes.map((code, place) => ({ code, id: ids[place] as string })))
   return event.sources.flatMap((source, index) => [source.contentId, ids[starts[index] as number] as string])
 }
 

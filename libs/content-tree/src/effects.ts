@@ -1,14 +1,13 @@
 /**
- * What the account owes the world and has not done yet: code rows, sign-in mails and releases of blobs. Part of the state: a change
+ * What the account owes the world and has not done yet: sign-in mails and releases of blobs. Part of the state: a change
  * adds them, the change that says they are done ends them. Numbers rise and are never used twice.
  */
 import type { Effect } from '@holdfast/wire'
 import type { BlobTable } from './blobs.ts'
-import { codesPerEffectMax } from './limits.ts'
 
 export class Effects {
   readonly #blobs: BlobTable
-  /** Code rows and mails, in the order of numbers; releases are in the blob table. */
+  /** Mails, in the order of numbers; releases are in the blob table. */
   readonly #pending = new Map<number, Effect>()
   next = 1
 
@@ -17,20 +16,7 @@ export class Effects {
   }
 
   get bytes(): number {
-    let bytes = 0
-    for (const { effect } of this.#pending.values())
-      bytes += 400 + (effect?.$case === 'codeRow' ? effect.value.codes.length * 130 : 0)
-    return bytes
-  }
-
-  addCodes(rows: readonly { code: string; id: string }[]): void {
-    for (let at = 0; at < rows.length; at += codesPerEffectMax) {
-      const chunk = rows.slice(at, at + codesPerEffectMax)
-      this.#add({
-        $case: 'codeRow',
-        value: { codes: chunk.map((row) => row.code), contentIds: chunk.map((row) => row.id) },
-      })
-    }
+    return this.#pending.size * 400
   }
 
   addMail(mail: { email: string; tokenKeyId: number; tokenCounter: number }): void {
@@ -69,16 +55,6 @@ export class Effects {
     }
   }
 
-  /** Those among them that are code rows. */
-  *codeRows(after: number): Generator<Effect> {
-    const few = this.last - after <= this.#pending.size
-    const numbers = few ? numbersAfter(after, this.last) : this.#pending.keys()
-    for (const number of numbers) {
-      const effect = number > after ? this.#pending.get(number) : undefined
-      if (effect?.effect?.$case === 'codeRow') yield effect
-    }
-  }
-
   *#merged(after: number): Generator<Effect> {
     const releases = this.#blobs.releases()[Symbol.iterator]()
     let release = releases.next()
@@ -109,8 +85,4 @@ export class Effects {
   #release([number, row]: [number, number]): Effect {
     return { number, effect: { $case: 'blobReleased', value: { blob: this.#blobs.blob(row) } } }
   }
-}
-
-function* numbersAfter(after: number, through: number): Generator<number> {
-  for (let number = after + 1; number <= through; number++) yield number
 }

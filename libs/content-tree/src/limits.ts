@@ -93,7 +93,6 @@ export const duePerTickMax = 1_000
 export const sweepRowsPerChangeMax = 16_384
 /** Rows freed before long work lets others run: a few milliseconds. */
 export const freedRowsPerSlice = 1_024
-export const codesPerEffectMax = 500
 /**
  * Orders of listings kept in memory: a folder of a million under each sort. The one unused for
  * longest goes first.

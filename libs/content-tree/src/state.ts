@@ -1,6 +1,6 @@
 /** The state of one account behind the contract: decisions, changes, checkpoints. */
 import type { AccountRequest, Change, Effect } from '@holdfast/wire'
-import { Account } from './account.ts'
+import { Account, noCode } from './account.ts'
 import { applyChange } from './apply.ts'
 import { checkpointPages, loadPages } from './checkpoint.ts'
 import type { AccountState, AccountStates, DecideContext, Outcome, TreeSettings } from './contract.ts'
@@ -72,8 +72,12 @@ class State implements AccountState {
     return this.#account.effects.all(after, through)
   }
 
-  codeRows(after: number): Iterable<Effect> {
-    return this.#account.effects.codeRows(after)
+  get nextCode(): { next: number; term: number } {
+    return this.#account.nextCode
+  }
+
+  forgetCodes(): void {
+    this.#account.nextCode = noCode
   }
 
   get lastEffect(): number {

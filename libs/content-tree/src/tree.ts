@@ -142,6 +142,20 @@ export class Tree {
     return uuidOfWords(this.contents.ids, row * 4)
   }
 
+  /** All rows are looked through: whoever asks remembers the answer, and a million take a millisecond. */
+  idOfCode(code: string): string | undefined {
+    if (code.length === 0 || code.length > 8) return undefined
+    const [low, high] = new Uint32Array(Uint8Array.from(Buffer.from(code.padEnd(8, '\0'), 'latin1')).buffer)
+    const { buffer, byteOffset } = this.contents.code
+    const words = new Uint32Array(buffer, byteOffset, this.contents.end * 2)
+    for (let at = 0; at < words.length; at += 2) {
+      if (words[at] !== low || words[at + 1] !== high) continue
+      const id = this.idOf(at / 2)
+      return this.find(id) < 0 ? undefined : id
+    }
+    return undefined
+  }
+
   codeOf(row: number): string | undefined {
     const bytes = this.contents.code.subarray(row * 8, row * 8 + 8)
     if (bytes[0] === 0) return undefined

@@ -110,6 +110,15 @@ export class World {
     return AccountRequest.decode(AccountRequest.encode(request).finish())
   }
 
+  /** The content that has a share code, as strangers are told. */
+  contentOf(code: string | undefined): string | undefined {
+    const { result } = this.ask(
+      { $case: 'visitor', value: { accountId: '' } },
+      { findCode: { code: code ?? '' } },
+    )
+    return result?.$case === 'code' ? result.value.contentId : undefined
+  }
+
   context(): DecideContext {
     const seed = createHash('sha256').update(`${this.id}/${this.#requests}/${this.changes.length}`).digest()
     return {

@@ -31,4 +31,4 @@ export {
 export type { LookupChange, LookupRow, LookupStore, LookupWalk } from './lookup-store.ts'
 export { isReferenced, type Referred, referencedOf, referenceKey, referencesOf } from './references.ts'
 export { chainBytes, firstChain, rowChecksum } from './row-checksum.ts'
-export { epochsPerTerm, writesPerEpochMax, writeTimeOf } from './write-time.ts'
+export { epochsPerTerm, termOfEpoch, writesPerEpochMax, writeTimeOf } from './write-time.ts'

@@ -22,6 +22,11 @@ import type { JournalHold } from './journal-store.ts'
 /** Epochs of a term are below those of the next, so that neither a hold nor the name of a page is good in two terms. */
 export const epochsPerTerm = 2 ** 32
 
+/** How often the home of the account had moved, from 1. With a move, rows that were acknowledged may have been lost. */
+export function termOfEpoch(epoch: number): number {
+  return Math.floor(epoch / epochsPerTerm) + 1
+}
+
 const termMax = 255
 const epochBits = 28n
 const counterBits = 27n
@@ -33,7 +38,7 @@ export function writeTimeOf(
   { account, epoch }: Pick<JournalHold, 'account' | 'epoch'>,
   counter: number,
 ): bigint {
-  const term = Math.floor(epoch / epochsPerTerm) + 1
+  const term = termOfEpoch(epoch)
   const within = epoch % epochsPerTerm
   if (term > termMax || within >= 2 ** Number(epochBits) || counter > writesPerEpochMax) {
     const what = `write ${counter} in epoch ${within} of term ${term}`

@@ -26,7 +26,7 @@ export {
   requestTime,
 } from './request-ids.ts'
 export { RoundRobin } from './round-robin.ts'
-export { isShareCode, ShareCodes } from './share-codes.ts'
+export { codesPerBlock, isShareCode, ShareCodes } from './share-codes.ts'
 export { isShortage } from './shortage.ts'
 export { parseToken, TokenCodec } from './tokens.ts'
 export { writableBytes } from './writable-bytes.ts'

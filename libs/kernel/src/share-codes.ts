@@ -19,12 +19,18 @@ const reserved = new Set([
   'status',
 ])
 
+/**
+ * Codes of one account in a row: counters are handed to accounts in blocks of so many, and a block
+ * has one route. Legacy codes are few, and each has its own.
+ */
+export const codesPerBlock = 64
+
 /** Codes made ahead for whoever counts on, as the lease of counters lets it. */
 const codesAhead = 32
 
 export class ShareCodes {
   readonly #permutation: Permutation
-  readonly #length: number
+  readonly #length: 6 | 8
   readonly #size: bigint
   /** Codes of the counters from `#aheadFrom` on. */
   #ahead: string[] = []
@@ -37,6 +43,15 @@ export class ShareCodes {
     this.#length = length
     this.#size = 62n ** BigInt(length)
     this.#permutation = new Permutation(key, { halfBits: length === 8 ? 24 : 18, rounds: 10 })
+  }
+
+  get length(): 6 | 8 {
+    return this.#length
+  }
+
+  /** Counters that have one route. */
+  get perBlock(): number {
+    return this.#length === 8 ? codesPerBlock : 1
   }
 
   /** How many counters there are: 0 .. size-1. */
@@ -65,6 +80,16 @@ export class ShareCodes {
     }
   }
 
+  /** The counter that makes this code, handed out or not. @throws RangeError for what is no code of this length */
+  counterOf(code: string): number {
+    if (code.length !== this.#length || reserved.has(code.toLowerCase()))
+      throw new RangeError(`${code} is no share code of ${this.#length} characters`)
+    let value = read(code)
+    do value = this.#permutation.backward(value)
+    while (value >= this.#size || reserved.has(this.#write(value).toLowerCase()))
+    return Number(value)
+  }
+
   /** The codes of counters first … first+count-1, at a tenth of the cost. */
   codes(first: number, count: number): string[] {
     const codes = new Array<string>(count)
@@ -89,6 +114,16 @@ export class ShareCodes {
       text = alphabet[rest % 62] + text
     return text
   }
+}
+
+function read(code: string): bigint {
+  let value = 0
+  for (const character of code) {
+    const digit = alphabet.indexOf(character)
+    if (digit < 0) throw new RangeError(`${code} is no share code`)
+    value = value * 62 + digit
+  }
+  return BigInt(value)
 }
 
 const codeForm = /^(?:[A-Za-z0-9]{8}|[A-Za-z0-9]{6})$/

@@ -139,6 +139,18 @@ t.test('many ids and codes at once are those made one by one', async (t) => {
   t.same(keyring.codes.codes(9, 0), [])
 })
 
+t.test('a code leads back to its counter, and what is no code to none', async (t) => {
+  for (const codes of [keyring.codes, keyring.legacyCodes]) {
+    const counters = fc.integer({ min: 0, max: Math.min(codes.size, Number.MAX_SAFE_INTEGER) - 1 })
+    fc.assert(fc.property(counters, (counter) => codes.counterOf(codes.code(counter)) === counter))
+    for (let counter = 0; counter < 2_000; counter++)
+      if (codes.counterOf(codes.code(counter)) !== counter) t.fail(`counter ${counter}`)
+    t.throws(() => codes.counterOf('short'), RangeError)
+    t.throws(() => codes.counterOf('-'.repeat(codes.length)), RangeError)
+  }
+  t.throws(() => keyring.codes.counterOf('Contents'), RangeError)
+})
+
 t.test('codes made ahead are those that single counters have', async (t) => {
   const fresh = () => new Keyring(Buffer.alloc(32, 7)).codes
   const counters = [

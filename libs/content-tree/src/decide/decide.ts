@@ -30,6 +30,7 @@ import { deleteDirectLink, linkView, putDirectLink } from './direct-links.ts'
 import { deleteContents, emptyBin, itemsOf, moveContents, restoreContents } from './lists.ts'
 import {
   checkUpload,
+  findCode,
   openDirectLink,
   openFile,
   readBin,
@@ -166,6 +167,8 @@ function decideOperation(
       return takeManifest(deciding, operation.value)
     case 'readBin':
       return readBin(deciding)
+    case 'findCode':
+      return findCode(deciding, operation.value)
     case 'createAccount':
       return createAccount(deciding, operation.value)
     case 'addFile':

@@ -134,14 +134,16 @@ export class Deciding {
   ): Outcome {
     const known = typeof result === 'function' ? undefined : { result }
     const kept = known === undefined ? undefined : keptOf(known.result, extra.keptIfLarge)
+    const { codes } = this.context
     const change: Change = {
       requestId: Buffer.from(this.request.requestId),
       timeMs: Math.floor(this.context.nowMs),
       events: events.map((event) => ({ event })),
       outcome: kept ?? Buffer.alloc(0),
       seed: Buffer.from(this.context.seed),
-      codeStart: this.context.codes.next,
+      codeStart: codes.next,
       operation: commandNumbers[this.operation] ?? 0,
+      codesUsed: extra.codesUsed ? { count: extra.codesUsed, term: codes.term ?? 0 } : undefined,
     }
     return {
       kind: 'change',

@@ -4,6 +4,7 @@ import { directLinkAccess } from '@holdfast/access'
 import {
   type CheckUpload,
   type FileView,
+  type FindCode,
   type Item,
   type Manifest,
   type OpenDirectLink,
@@ -73,6 +74,12 @@ function* searchFolder(
 function pageBounds<Query extends { page: number; pageSize: number }>(query: Query, max: number): Query {
   const pageSize = query.pageSize === 0 ? max : Math.min(query.pageSize, max)
   return { ...query, page: Math.max(1, query.page), pageSize }
+}
+
+/** A code opens nothing: which content has it is told to everybody. */
+export function findCode(deciding: Deciding, { code }: FindCode): Outcome {
+  const contentId = deciding.tree.idOfCode(code)
+  return contentId === undefined ? refuse('error-notFound') : answer({ $case: 'code', value: { contentId } })
 }
 
 /** A hint only: the same checks hold when the file comes, and then they count. */

@@ -35,7 +35,7 @@ export interface CheckpointPage {
   links: LinkNote[];
   outcomes: KeptOutcome[];
   sources: ReportSource[];
-  /** Code rows and mails; released blobs are marked in their columns. */
+  /** Mails; released blobs are marked in their columns. */
   effects: Effect[];
   keyDigests: KeyDigestColumns[];
 }
@@ -60,6 +60,9 @@ export interface AccountFacts {
   /** Minted request ids up to this time are refused unless their outcome is kept. */
   outcomeFloorMs: number;
   emailConfirmed: boolean;
+  /** The rest of its block of share codes begins here; 0: it has none. */
+  nextCode: number;
+  codeTerm: number;
 }
 
 /** Every physical content the account uses, in the order of its first use by the contents, then those whose release is pending. */
@@ -445,6 +448,8 @@ function createBaseAccountFacts(): AccountFacts {
     nextEffect: 0,
     outcomeFloorMs: 0,
     emailConfirmed: false,
+    nextCode: 0,
+    codeTerm: 0,
   };
 }
 
@@ -497,6 +502,12 @@ export const AccountFacts: MessageFns<AccountFacts> = {
     }
     if (message.emailConfirmed !== false) {
       writer.uint32(128).bool(message.emailConfirmed);
+    }
+    if (message.nextCode !== 0) {
+      writer.uint32(136).uint64(message.nextCode);
+    }
+    if (message.codeTerm !== 0) {
+      writer.uint32(144).uint32(message.codeTerm);
     }
     return writer;
   },
@@ -642,6 +653,22 @@ export const AccountFacts: MessageFns<AccountFacts> = {
             message.emailConfirmed = reader.bool();
             continue;
           }
+          case 17: {
+            if (tag !== 136) {
+              break;
+            }
+
+            message.nextCode = longToNumber(reader.uint64());
+            continue;
+          }
+          case 18: {
+            if (tag !== 144) {
+              break;
+            }
+
+            message.codeTerm = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -675,6 +702,8 @@ export const AccountFacts: MessageFns<AccountFacts> = {
     message.nextEffect = object.nextEffect ?? 0;
     message.outcomeFloorMs = object.outcomeFloorMs ?? 0;
     message.emailConfirmed = object.emailConfirmed ?? false;
+    message.nextCode = object.nextCode ?? 0;
+    message.codeTerm = object.codeTerm ?? 0;
     return message;
   },
 };

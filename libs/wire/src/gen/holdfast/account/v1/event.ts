@@ -39,6 +39,15 @@ export interface Change {
   codeStart: number;
   /** Field number of the request's operation; 0: none asked for it (ends of effects). A retry must name the same operation. */
   operation: number;
+  /** Absent when these events used none. */
+  codesUsed: CodesUsed | undefined;
+}
+
+/** Share codes of consecutive counters, from the change's code_start on. */
+export interface CodesUsed {
+  count: number;
+  /** The home term in which they were leased to the account. */
+  term: number;
 }
 
 export interface Event {
@@ -191,19 +200,10 @@ export interface Effect {
   number: number;
   effect:
     | //
-    /** code -> content id, to be put into the lookups before the reply leaves. */
-    { $case: "codeRow"; value: CodeRow }
-    | //
     /** The account no longer uses this blob. */
     { $case: "blobReleased"; value: BlobReleased }
     | { $case: "signInMail"; value: SignInMail }
     | undefined;
-}
-
-export interface CodeRow {
-  /** Codes of consecutive counters, or one legacy code. */
-  codes: string[];
-  contentIds: string[];
 }
 
 export interface BlobReleased {
@@ -371,6 +371,7 @@ function createBaseChange(): Change {
     seed: Buffer.alloc(0),
     codeStart: 0,
     operation: 0,
+    codesUsed: undefined,
   };
 }
 
@@ -396,6 +397,9 @@ export const Change: MessageFns<Change> = {
     }
     if (message.operation !== 0) {
       writer.uint32(56).uint32(message.operation);
+    }
+    if (message.codesUsed !== undefined) {
+      CodesUsed.encode(message.codesUsed, writer.uint32(66).fork()).join();
     }
     return writer;
   },
@@ -469,6 +473,14 @@ export const Change: MessageFns<Change> = {
             message.operation = reader.uint32();
             continue;
           }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.codesUsed = CodesUsed.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -493,6 +505,76 @@ export const Change: MessageFns<Change> = {
     message.seed = object.seed ?? Buffer.alloc(0);
     message.codeStart = object.codeStart ?? 0;
     message.operation = object.operation ?? 0;
+    message.codesUsed = (object.codesUsed !== undefined && object.codesUsed !== null)
+      ? CodesUsed.fromPartial(object.codesUsed)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseCodesUsed(): CodesUsed {
+  return { count: 0, term: 0 };
+}
+
+export const CodesUsed: MessageFns<CodesUsed> = {
+  encode(message: CodesUsed, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.count !== 0) {
+      writer.uint32(8).uint32(message.count);
+    }
+    if (message.term !== 0) {
+      writer.uint32(16).uint32(message.term);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CodesUsed {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCodesUsed();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.count = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.term = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<CodesUsed>, I>>(base?: I): CodesUsed {
+    return CodesUsed.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<CodesUsed>, I>>(object: I): CodesUsed {
+    const message = createBaseCodesUsed();
+    message.count = object.count ?? 0;
+    message.term = object.term ?? 0;
     return message;
   },
 };
@@ -2358,9 +2440,6 @@ export const Effect: MessageFns<Effect> = {
       writer.uint32(8).uint64(message.number);
     }
     switch (message.effect?.$case) {
-      case "codeRow":
-        CodeRow.encode(message.effect.value, writer.uint32(18).fork()).join();
-        break;
       case "blobReleased":
         BlobReleased.encode(message.effect.value, writer.uint32(26).fork()).join();
         break;
@@ -2390,14 +2469,6 @@ export const Effect: MessageFns<Effect> = {
             }
 
             message.number = longToNumber(reader.uint64());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.effect = { $case: "codeRow", value: CodeRow.decode(reader, reader.uint32()) };
             continue;
           }
           case 3: {
@@ -2435,12 +2506,6 @@ export const Effect: MessageFns<Effect> = {
     const message = createBaseEffect();
     message.number = object.number ?? 0;
     switch (object.effect?.$case) {
-      case "codeRow": {
-        if (object.effect?.value !== undefined && object.effect?.value !== null) {
-          message.effect = { $case: "codeRow", value: CodeRow.fromPartial(object.effect.value) };
-        }
-        break;
-      }
       case "blobReleased": {
         if (object.effect?.value !== undefined && object.effect?.value !== null) {
           message.effect = { $case: "blobReleased", value: BlobReleased.fromPartial(object.effect.value) };
@@ -2454,73 +2519,6 @@ export const Effect: MessageFns<Effect> = {
         break;
       }
     }
-    return message;
-  },
-};
-
-function createBaseCodeRow(): CodeRow {
-  return { codes: [], contentIds: [] };
-}
-
-export const CodeRow: MessageFns<CodeRow> = {
-  encode(message: CodeRow, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    for (const v of message.codes) {
-      writer.uint32(10).string(v!);
-    }
-    for (const v of message.contentIds) {
-      writer.uint32(18).string(v!);
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): CodeRow {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCodeRow();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.codes.push(reader.string());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.contentIds.push(reader.string());
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-
-  create<I extends Exact<DeepPartial<CodeRow>, I>>(base?: I): CodeRow {
-    return CodeRow.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CodeRow>, I>>(object: I): CodeRow {
-    const message = createBaseCodeRow();
-    message.codes = object.codes?.map((e) => e) || [];
-    message.contentIds = object.contentIds?.map((e) => e) || [];
     return message;
   },
 };

@@ -34,6 +34,7 @@ export interface AccountReply {
      */
     { $case: "unavailable"; value: Unavailable }
     | { $case: "reconcile"; value: ReconcileView }
+    | { $case: "code"; value: CodeView }
     | undefined;
 }
 
@@ -52,6 +53,11 @@ export interface Unavailable {
 
 /** The change holds; nothing to show. */
 export interface Done {
+}
+
+/** The content that has the share code. */
+export interface CodeView {
+  contentId: string;
 }
 
 /** What an account said of its references. */
@@ -267,6 +273,9 @@ export const AccountReply: MessageFns<AccountReply> = {
       case "reconcile":
         ReconcileView.encode(message.result.value, writer.uint32(114).fork()).join();
         break;
+      case "code":
+        CodeView.encode(message.result.value, writer.uint32(122).fork()).join();
+        break;
     }
     return writer;
   },
@@ -396,6 +405,14 @@ export const AccountReply: MessageFns<AccountReply> = {
             message.result = { $case: "reconcile", value: ReconcileView.decode(reader, reader.uint32()) };
             continue;
           }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.result = { $case: "code", value: CodeView.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -495,6 +512,12 @@ export const AccountReply: MessageFns<AccountReply> = {
       case "reconcile": {
         if (object.result?.value !== undefined && object.result?.value !== null) {
           message.result = { $case: "reconcile", value: ReconcileView.fromPartial(object.result.value) };
+        }
+        break;
+      }
+      case "code": {
+        if (object.result?.value !== undefined && object.result?.value !== null) {
+          message.result = { $case: "code", value: CodeView.fromPartial(object.result.value) };
         }
         break;
       }
@@ -707,6 +730,61 @@ export const Done: MessageFns<Done> = {
   },
   fromPartial<I extends Exact<DeepPartial<Done>, I>>(_: I): Done {
     const message = createBaseDone();
+    return message;
+  },
+};
+
+function createBaseCodeView(): CodeView {
+  return { contentId: "" };
+}
+
+export const CodeView: MessageFns<CodeView> = {
+  encode(message: CodeView, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.contentId !== "") {
+      writer.uint32(10).string(message.contentId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CodeView {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCodeView();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.contentId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<CodeView>, I>>(base?: I): CodeView {
+    return CodeView.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<CodeView>, I>>(object: I): CodeView {
+    const message = createBaseCodeView();
+    message.contentId = object.contentId ?? "";
     return message;
   },
 };

@@ -63,6 +63,7 @@ export interface AccountRequest {
     | { $case: "openDirectLink"; value: OpenDirectLink }
     | { $case: "takeManifest"; value: TakeManifest }
     | { $case: "readBin"; value: ReadBin }
+    | { $case: "findCode"; value: FindCode }
     | { $case: "reconcile"; value: Reconcile }
     | //
     /** Commands. */
@@ -213,6 +214,11 @@ export interface TakeManifest {
 }
 
 export interface ReadBin {
+}
+
+/** Which content has this share code? Whoever asks may know that much. */
+export interface FindCode {
+  code: string;
 }
 
 export interface CreateAccount {
@@ -484,6 +490,9 @@ export const AccountRequest: MessageFns<AccountRequest> = {
       case "readBin":
         ReadBin.encode(message.operation.value, writer.uint32(146).fork()).join();
         break;
+      case "findCode":
+        FindCode.encode(message.operation.value, writer.uint32(154).fork()).join();
+        break;
       case "reconcile":
         Reconcile.encode(message.operation.value, writer.uint32(162).fork()).join();
         break;
@@ -676,6 +685,14 @@ export const AccountRequest: MessageFns<AccountRequest> = {
             }
 
             message.operation = { $case: "readBin", value: ReadBin.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 19: {
+            if (tag !== 154) {
+              break;
+            }
+
+            message.operation = { $case: "findCode", value: FindCode.decode(reader, reader.uint32()) };
             continue;
           }
           case 20: {
@@ -907,6 +924,12 @@ export const AccountRequest: MessageFns<AccountRequest> = {
       case "readBin": {
         if (object.operation?.value !== undefined && object.operation?.value !== null) {
           message.operation = { $case: "readBin", value: ReadBin.fromPartial(object.operation.value) };
+        }
+        break;
+      }
+      case "findCode": {
+        if (object.operation?.value !== undefined && object.operation?.value !== null) {
+          message.operation = { $case: "findCode", value: FindCode.fromPartial(object.operation.value) };
         }
         break;
       }
@@ -2209,6 +2232,61 @@ export const ReadBin: MessageFns<ReadBin> = {
   },
   fromPartial<I extends Exact<DeepPartial<ReadBin>, I>>(_: I): ReadBin {
     const message = createBaseReadBin();
+    return message;
+  },
+};
+
+function createBaseFindCode(): FindCode {
+  return { code: "" };
+}
+
+export const FindCode: MessageFns<FindCode> = {
+  encode(message: FindCode, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.code !== "") {
+      writer.uint32(10).string(message.code);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FindCode {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFindCode();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.code = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<FindCode>, I>>(base?: I): FindCode {
+    return FindCode.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<FindCode>, I>>(object: I): FindCode {
+    const message = createBaseFindCode();
+    message.code = object.code ?? "";
     return message;
   },
 };

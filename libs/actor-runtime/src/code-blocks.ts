@@ -1,0 +1,87 @@
+/**
+ * The share codes that one active account may give: the rest of its last block, then blocks that its host leases to it.
+ *
+ * A block has one route to the account, which is durable before the first change that uses a code of it. So a code needs no
+ * row, and a crash leaves nothing to be made up for: the account says whether one of its codes exists. What a refused change
+ * would have used is used by the next one, because nobody was told of it.
+ *
+ * The rest of a block is the account's in the next activation too. Not in another home term: changes that did not
+ * arrive when the home moved may have used it.
+ */
+import type { LookupChange } from '@holdfast/journal'
+import { codesPerBlock } from '@holdfast/kernel'
+import { type CodeLeases, type CodeRange, widthOf } from './code-leases.ts'
+import { routeRow } from './lookup-rows.ts'
+
+/** Blocks of one lease, unless a request needs more: what an account that grows gets at most ahead of its needs. */
+const blocksAheadMax = 64
+
+/** A range in hand. */
+export interface Lease extends CodeRange {
+  readonly term: number
+  /** Behind the last block whose route is durable, or goes with a change that is. */
+  routed: number
+}
+
+export class CodeBlocks {
+  readonly #leases: CodeLeases
+  readonly #account: string
+  readonly #term: number
+  #held: Lease
+  /** Blocks of the next lease: twice the last one's. */
+  #blocks = 1
+
+  /** @param options.last behind the last code of the account. @param options.term its home term now. */
+  constructor(
+    leases: CodeLeases,
+    account: string,
+    { last, term }: { last: { next: number; term: number }; term: number },
+  ) {
+    this.#leases = leases
+    this.#account = account
+    this.#term = term
+    const next = last.term === term ? last.next : 0
+    const end = Math.ceil(next / codesPerBlock) * codesPerBlock
+    this.#held = { next, end, term, routed: end }
+  }
+
+  /** What a decision may use; `used` is told what its change does. */
+  show(): Lease {
+    return this.#held
+  }
+
+  /** Leases what is missing for so many codes, if the host has it. @returns whether they can be shown now */
+  leaseNow(count: number): boolean {
+    if (widthOf(this.#held) >= count) return true
+    const needed = Math.ceil(count / codesPerBlock)
+    const range = this.#leases.takeNow(Math.max(needed, this.#blocks)) ?? this.#leases.takeNow(needed)
+    if (range === undefined) return false
+    this.#hold(range)
+    return true
+  }
+
+  /** The same, and waits for it. @throws what the lookups throw. */
+  async lease(count: number): Promise<void> {
+    if (this.leaseNow(count)) return
+    const range = await this.#leases.take(Math.max(Math.ceil(count / codesPerBlock), this.#blocks))
+    if (widthOf(range) > widthOf(this.#held)) this.#hold(range)
+  }
+
+  #hold({ next, end }: CodeRange): void {
+    this.#held = { next, end, term: this.#term, routed: next }
+    this.#blocks = Math.min(this.#blocks * 2, blocksAheadMax)
+  }
+
+  /**
+   * A change uses the first `count` codes of what its decision was shown.
+   * @returns the routes that must be durable before it.
+   */
+  used(lease: Lease, count: number): LookupChange[] {
+    if (count > widthOf(lease)) throw new RangeError(`${count} codes were used of ${widthOf(lease)}`)
+    lease.next += count
+    const rows: LookupChange[] = []
+    for (; lease.routed < lease.next; lease.routed += codesPerBlock)
+      rows.push(routeRow(8, lease.routed / codesPerBlock, this.#account))
+    return rows
+  }
+}
