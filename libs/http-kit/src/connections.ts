@@ -64,10 +64,7 @@ const youngMs = 2_000
  * network has no other.
  */
 const slowBytesPerSecond = 4 * 1024
-/**
- * Of a client's network behind a proxy, however many others there are: a browser asks for six
- * things at a time.
- */
+/** Of one client's network, however many others there are: a browser asks for six things at a time. */
 const fairShareMin = 6
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
@@ -312,11 +309,12 @@ export class Connections {
   }
 
   /**
-   * The newcomer's own before others': one network that comes again and again must not displace who
-   * is about to send.
+   * The newcomer's own before others' when it has many: one network that comes again and again must
+   * not displace who is about to send. A few that come at once do not displace each other: they
+   * may wait for their first read.
    */
   #closeSilent(newcomer: Network, afterMs: number): boolean {
-    const [oldest] = newcomer.silent.size > 0 ? newcomer.silent : this.#silent
+    const [oldest] = newcomer.silent.size > fairShareMin ? newcomer.silent : this.#silent
     if (oldest === undefined || this.#clock.monotonic() - oldest.sinceMs < afterMs) return false
     this.#evict(oldest, 'silent')
     return true
