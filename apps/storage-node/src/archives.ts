@@ -1,8 +1,8 @@
 /**
  * Folders as ZIP archives that can be resumed.
  *
- * The account says what is in the folder now; the layout follows from it. Whoever was cut off
- * continues the archive he began, although the folder changed meanwhile: layouts handed out are
+ * The account says what is in the folder now; the layout follows from it. A client that was cut
+ * off continues the archive it began, although the folder changed meanwhile: layouts handed out are
  * kept for some hours, and one is used again as long as everything in it is still in the folder. If
  * something went, what is gone is not given out any more: the client gets the whole new archive
  * instead of a range, never a mixture.

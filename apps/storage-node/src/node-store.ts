@@ -5,7 +5,10 @@ import type { Clock } from '@holdfast/kernel'
 import { type Config, StartFault } from '@holdfast/process'
 import type { Logger } from 'pino'
 
-/** What frontends, and nodes that fetch copies, ask for: none pins for longer. Their pins are lost when this process ends. */
+/**
+ * What frontends, and nodes that fetch copies, ask for: none pins for longer. Their pins are lost
+ * when this process ends.
+ */
 const longestPinMs = 10 * 60_000
 
 /** @throws StartFault DATA_LOCKED, DATA_UNUSABLE */

@@ -1,8 +1,8 @@
 /**
  * Bytes on their way to a client: pulled from their source piece by piece, each given to the socket
- * before the next is asked for, as a piece of the store is ours only until then. No stream around
- * them: the pump writes to the response itself. When the client goes the source ends at once; a
- * source that fails cuts the connection: a body is whole or visibly broken.
+ * before the next is asked for, as a piece of the store is ours only up to that moment. No stream
+ * around them: the pump writes to the response itself. When the client goes the source ends at
+ * once; a source that fails cuts the connection: a body is whole or visibly broken.
  */
 import type { ServerResponse } from 'node:http'
 import { setImmediate } from 'node:timers/promises'

@@ -39,8 +39,8 @@ export function decodedFileName(sent: string): string {
 }
 
 /**
- * `; name=value; name="quoted value"`, from `at` on up to what cannot be read. Of a name that comes twice the first counts. Every
- * character is looked at a fixed number of times.
+ * `; name=value; name="quoted value"`, from `at` on up to what cannot be read. Of a name that comes
+ * twice the first counts. Every character is looked at a fixed number of times.
  */
 function parametersOf(text: string, at: number): Map<string, string> {
   const parameters = new Map<string, string>()

@@ -310,7 +310,7 @@ function boundaryAt(text: string, start: number): string | undefined {
 
 /**
  * Index behind the empty line that ends the headers.
- * @param searched so many bytes from `at` on are known not to begin it.
+ * @param searched number of bytes from `at` on that are known not to begin it.
  */
 function headersEnd(bytes: Buffer, at: number, searched: number): number | undefined {
   if (bytes[at] === cr && bytes[at + 1] === 0x0a) return at + 2

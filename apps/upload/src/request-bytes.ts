@@ -14,9 +14,9 @@ export interface Pace {
   lookEveryMs: number
   /** Time for them while places are scarce. */
   scarceProgressMs: number
-  /** What a piece lacks of so many bytes is owed, as every piece costs time … */
+  /** What a piece lacks of this number of bytes is owed, as every piece costs time … */
   pieceBytes: number
-  /** … up to so many; … */
+  /** … up to this number; … */
   owedBytesMax: number
   /** … this much of it is forgotten at each look. */
   forgottenBytes: number
@@ -41,7 +41,7 @@ export interface PaceKeeper {
   /** Others wait for the places that slow uploads hold. */
   isScarce(): boolean
   /**
-   * So many pieces were smaller than `pieceBytes`.
+   * The number of pieces that were smaller than `pieceBytes`.
    * @throws Refusal, by the promise, when the client's network has sent too many of them
    */
   tookSmallPieces?(count: number): Promise<void> | undefined
@@ -69,7 +69,7 @@ const smallPiecesTold = 4_096
 const smallChunkBytes = 4 * 1024
 const gatheredBytesMax = 64 * 1024
 /**
- * After so many of them a body is read on in its turn. A read of 64 KiB holds 11,000 pieces of one
+ * After this number a body is read on in its turn. A read of 64 KiB holds 11,000 pieces of one
  * byte, which take 10 ms; a hundred such bodies would fill each turn of the loop with a second.
  */
 const smallChunksATurn = 512

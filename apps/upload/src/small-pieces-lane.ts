@@ -12,7 +12,7 @@ import { type Arrivals, type ReadNewcomer, Refusal, unavailableRetrySeconds } fr
 import { type Clock, RoundRobin } from '@holdfast/kernel'
 import type { Lane } from './request-bytes.ts'
 
-/** So many times as long as the last read took, nobody's follows. */
+/** After a read the lane rests: this many times as long as the read took. */
 const restFactor = 3
 /** However long the clock says that a read took. */
 const restMsMax = 250

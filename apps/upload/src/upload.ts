@@ -1,9 +1,10 @@
 /**
- * `POST /uploadfile`: bytes are staged as they come, the file is added once all of the form is there.
+ * `POST /uploadfile`: bytes are staged as they come, the file is added once all of the form is
+ * there.
  *
- * Order of an upload: form read → may he? → bytes durable → the account journals the file → answer.
- * Whatever ends it earlier leaves nothing: the stage is aborted, and a blob that no account took up
- * is collected.
+ * Order of an upload: form read → is it allowed? → bytes durable → the account journals the file →
+ * answer. Whatever ends it earlier leaves nothing: the stage is aborted, and a blob that no account
+ * took up is collected.
  */
 import { setImmediate as othersTurn } from 'node:timers/promises'
 import type { BlobFacts, BlobStage, BlobStore } from '@holdfast/blob-store'

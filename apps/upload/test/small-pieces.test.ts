@@ -1,4 +1,7 @@
-/** Bodies that come byte by byte: they are read one after the other, and nothing is kept for a piece. */
+/**
+ * Bodies that come byte by byte: they are read one after the other, and nothing is kept for a
+ * piece.
+ */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
@@ -35,7 +38,7 @@ function lane() {
   })
   const readOn = (name: string) => () => void called.push(name)
   const refused = (name: string) => (refusal: Refusal) => void called.push(`${name}: ${refusal.status}`)
-  /** Goes on until so many were called. */
+  /** Goes on until this number were called. */
   const until = async (ms: number, count: number) => {
     nowMs = ms
     while (called.length < count) await new Promise((resolve) => setTimeout(resolve, 1))

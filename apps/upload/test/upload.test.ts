@@ -585,12 +585,12 @@ t.test('no network takes all places, and a close lets running uploads end', asyn
   await cut.close()
 })
 
-/** So many bytes of uploads under way have arrived. */
+/** Resolves when this number of bytes of uploads under way have arrived. */
 async function received(process: OneProcess, bytes: number): Promise<void> {
   while ((await process.metric('holdfast_uploads_in_flight_bytes')) < bytes) await delay(5)
 }
 
-/** An upload from this address that has sent so many bytes of its file and sends no more. */
+/** An upload from this address that has sent this part of its file and sends no more. */
 async function stuck(process: OneProcess, address: string, bytes: number) {
   const body = form(['file', Buffer.alloc(1_000_000, 7), 's'])
   return raw(process, head(body.length, `X-Forwarded-For: ${address}\r\n`), body.subarray(0, bytes))

@@ -1,6 +1,6 @@
 /**
- * `/dist/js/config.js`: older clients read the website token out of a script of the pages and send it with their listings.
- * The API takes any value, so this one is no secret and never changes.
+ * `/dist/js/config.js`: older clients read the website token out of a script of the pages and send
+ * it with their listings. The API takes any value, so this one is no secret and never changes.
  */
 import type { FastifyInstance } from 'fastify'
 

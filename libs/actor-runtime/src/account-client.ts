@@ -46,7 +46,7 @@ export interface RoutedAccountClientOptions {
   /** The host in this very process, if there is one: it is asked without the bus. */
   local?: LocalHost
   /**
-   * Told when `hostOf` may say another host than before: whoever waits for one that is not named
+   * Told when `hostOf` may say another host than before: who waits for one that is not named
    * any more asks the new one.
    */
   onHostsChanged?: (listener: () => void) => void

@@ -4,7 +4,7 @@
  * One network must not crowd out the others, whatever folders it tries; and many networks that try
  * one folder must not crowd out the readers of others. So every other place goes to the network
  * that was served longest ago, and the places between to the folder. When too many wait, the
- * youngest of the network that has most of them is sent away; when no network has more than one,
+ * youngest of the network that has most of them is refused; when no network has more than one,
  * the youngest of the folder that has most.
  */
 import { RecentMap } from '@holdfast/kernel'
@@ -39,7 +39,7 @@ export class FairSlots {
     this.#waitingMax = waitingMax
   }
 
-  /** @returns undefined when it was sent away. */
+  /** @returns undefined when it was refused. */
   async run<T>(lane: Lane, work: () => Promise<T>): Promise<T | undefined> {
     if (!(await this.#enter(lane))) return undefined
     try {

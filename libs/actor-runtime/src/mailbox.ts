@@ -2,7 +2,7 @@
  * Requests of one account that wait for its turn, in two lanes.
  *
  * The first has what the owner, the operator and the service itself ask, in the order in which it
- * came: so the account's changes are one order. The second has what visitors ask. Whoever has a
+ * came: so the account's changes are one order. The second has what visitors ask. Anybody with a
  * link can send any number of those, so they wait behind the first lane, and in theirs networks
  * take turns. Visitors do not starve: after `ownersInARowMax` of the first lane one of them comes.
  */

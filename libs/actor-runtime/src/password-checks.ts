@@ -3,7 +3,7 @@
  * networks and folders in turn, verdicts kept for minutes.
  *
  * A verdict belongs to one verifier (its salt is the password's version), so a password changed
- * meanwhile is asked anew.
+ * meanwhile is checked again.
  */
 import { createHash, scrypt, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'

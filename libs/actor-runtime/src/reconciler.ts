@@ -1,16 +1,21 @@
 /**
  * Compares the references of blobs with the accounts, which are the truth, and mends what differs.
  *
- * A round has two parts. First every account is asked to put back the references it misses: when all have answered, each reference that was
- * lost before the round began is there again, and collectors may act upon what they see (`confirmedMs`). Then every reference is
- * read, and the account it names is asked whether it knows the blob; a reference that no account claims goes. An account does both itself, as the owner of
- * its rows and in its own order (see `reference-look.ts`), so nothing here can be in the way of an upload, a copy, a move or a takeover.
+ * A round has two parts. First every account is asked to put back the references it misses: when
+ * all have answered, each reference that was lost before the round began is there again, and
+ * collectors may act upon what they see (`confirmedMs`). Then every reference is read, and the
+ * account it names is asked whether it knows the blob; a reference that no account claims goes. An
+ * account does both itself, as the owner of its rows and in its own order (see
+ * `reference-look.ts`), so nothing here can be in the way of an upload, a copy, a move or a
+ * takeover.
  *
- * Memory is bounded whatever there is: accounts are asked a page at a time, references are gathered by account up to `suspectsMax`. Each step
- * may be repeated, so the place of the last one is noted now and then, and a round goes on from there after a restart or elsewhere.
+ * Memory is bounded whatever there is: accounts are asked a page at a time, references are gathered
+ * by account up to `suspectsMax`. Each step may be repeated, so the place of the last one is noted
+ * now and then, and a round goes on from there after a restart or elsewhere.
  *
- * Cost: an account is read into memory once in the first part, and in the second once for each time that its references come in a batch: few accounts come
- * in few batches, of very many accounts each reference costs a question. That part has time: what it finds costs space and nothing else.
+ * Cost: an account is read into memory once in the first part, and in the second once for each time
+ * that its references come in a batch: few accounts come in few batches, of very many accounts each
+ * reference costs a question. That part has time: what it finds costs space and nothing else.
  */
 import { type Clock, isUuid, mintRequestId } from '@holdfast/kernel'
 import type { ReconcileView } from '@holdfast/wire'
@@ -27,12 +32,17 @@ export interface ReconcilerOptions {
   listReferences: (after: string | undefined) => AsyncIterable<{ key: string; place: string }>
   /** Whether its references are ours to judge. Default: all are. */
   isOurs?: (account: string) => boolean
-  /** Whose accounts are listed, in words: when it changes, a round under way counts for nothing and another one begins. Default: always the same. */
+  /**
+   * Whose accounts are listed, in words: when it changes, a round under way counts for nothing and
+   * another one begins. Default: always the same.
+   */
   scope?: () => string
   notes: RoundNotes
   /** Whether the rounds are made here, as of now. Default: always. */
   leads?: () => boolean
-  /** Questions a second; a page of references counts as one. An operator's round is not held back. */
+  /**
+   * Questions a second; a page of references counts as one. An operator's round is not held back.
+   */
   perSecond: number
   /** From the beginning of one round to that of the next. */
   everyMs: number
@@ -106,7 +116,10 @@ const suspectsPerAsk = 1_024
 /** Of one question. An account that cannot be asked now is asked again at the end of its page. */
 const askTimeoutMs = 15_000
 const attempts = 2
-/** A round breaks off, and goes on later, when this many accounts in a row give no answer: something is down. */
+/**
+ * A round breaks off, and goes on later, when this many accounts in a row give no answer: something
+ * is down.
+ */
 const failedInARowMax = 32
 const failuresNamed = 20
 /** Between looks whether a round is due. */
@@ -147,14 +160,18 @@ export class Reconciler {
   }
 
   /**
-   * When the last round began in which every account answered, Unix ms: references that were lost before are there again.
+   * When the last round began in which every account answered, Unix ms: references that were lost
+   * before are there again.
    * @throws what the notes throw
    */
   async confirmedMs(): Promise<number | undefined> {
     return (await this.#read()).confirmedMs
   }
 
-  /** For status and metrics: the round under way, and the last one that ended, as far as they are known here. */
+  /**
+   * For status and metrics: the round under way, and the last one that ended, as far as they are
+   * known here.
+   */
   get rounds(): { running?: Round; last?: Round } {
     const { last } = this.#notes ?? {}
     return {
@@ -164,7 +181,8 @@ export class Reconciler {
   }
 
   /**
-   * A whole round at once, as fast as the accounts answer. One that is under way is given up for it.
+   * A whole round at once, as fast as the accounts answer. One that is under way is given up for
+   * it.
    * @param options.signal ends it early: it goes on behind the scenes then, unless it is a dry run.
    * @returns without `endedMs` when it was ended early.
    */
@@ -466,7 +484,8 @@ function reportOf({ part: _, after: __, scope: ___, ...round }: Round & Progress
 }
 
 /**
- * A listing in pages, each read in one go: no listing stays open while what it told is worked on. A place that many items share ends no page.
+ * A listing in pages, each read in one go: no listing stays open while what it told is worked on. A
+ * place that many items share ends no page.
  */
 async function* pagesOf<Item extends { place: string }>(
   list: (after: string | undefined) => AsyncIterable<Item>,

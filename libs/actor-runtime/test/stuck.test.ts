@@ -1,4 +1,7 @@
-/** Accounts whose checkpoints cannot be written: they are read and made smaller, and go on when it is over. */
+/**
+ * Accounts whose checkpoints cannot be written: they are read and made smaller, and go on when it
+ * is over.
+ */
 import { JournalFault, type JournalFaultCode } from '@holdfast/journal'
 import t from 'tap'
 import { noMetrics } from '../src/index.ts'

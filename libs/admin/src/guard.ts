@@ -1,5 +1,5 @@
 /**
- * Who may use the admin host: whoever has the admin token, and without it whoever sits on this
+ * Who may use the admin host: a client with the admin token, and without it a client on this
  * machine.
  *
  * "On this machine" is only believed of a plain connection from loopback. A web page in a browser
@@ -74,7 +74,7 @@ function wasForwarded(headers: IncomingHttpHeaders): boolean {
 }
 
 /**
- * Addresses and localhost cannot be rebound; a name can. Whoever reaches us over loopback calls us
+ * Addresses and localhost cannot be rebound; a name can. A client on loopback calls us
  * so: another address is one that a proxy was called by.
  */
 function namesThisMachine(host: string | undefined): boolean {

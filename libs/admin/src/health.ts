@@ -11,8 +11,10 @@ export interface HealthParts {
 }
 
 /**
- * `/livez`: the loop turns, and what failed is not past recovering; after 503 a supervisor should restart the process. `/readyz`: send requests here; 503 while starting, draining, or when a check fails.
- * Both are for orchestrators anywhere; what `?verbose` adds, and `/metrics`, are for the operator.
+ * `/livez`: the loop turns, and what failed is not past recovering; after 503 a supervisor should
+ * restart the process. `/readyz`: send requests here; 503 while starting, draining, or when a check
+ * fails. Both are for orchestrators anywhere; what `?verbose` adds, and `/metrics`, are for the
+ * operator.
  */
 export function healthRoutes(host: FastifyInstance, { readiness, metrics, refusalFor }: HealthParts): void {
   host.get('/livez', async (request, answer) => {

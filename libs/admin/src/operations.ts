@@ -8,7 +8,10 @@ export interface OperationParts {
   status: () => Promise<Record<string, unknown>>
   /** Runs the collector of unreferenced bytes once. @param graceMs undefined: as configured */
   collect: (options: { graceMs?: number }) => Promise<Record<string, unknown>>
-  /** Compares references with the accounts, all of them, and mends what differs unless told not to. Resolves with what it found. */
+  /**
+   * Compares references with the accounts, all of them, and mends what differs unless told not to.
+   * Resolves with what it found.
+   */
   reconcile: (options: { dryRun: boolean }) => Promise<object>
   /** Every setting as text, secrets masked. */
   settings: () => unknown[]

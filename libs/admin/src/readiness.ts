@@ -40,7 +40,9 @@ export class Readiness {
     this.#clock = clock
   }
 
-  /** Adds a vital part that is opened after this was made, such as the store of a cluster's node. */
+  /**
+   * Adds a vital part that is opened after this was made, such as the store of a cluster's node.
+   */
   addVital(name: string, part: VitalPart): void {
     this.#vital.set(name, part)
   }

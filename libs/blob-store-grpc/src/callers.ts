@@ -1,5 +1,5 @@
 /**
- * Connections of a listener between nodes. There are so many at most; those on which nothing has
+ * Connections of a listener between nodes. Their number is bounded. Those on which nothing has
  * been proven are few and short, so that they hold no memory, and go when a peer needs the room.
  */
 import type { Socket } from 'node:net'

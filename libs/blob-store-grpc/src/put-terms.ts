@@ -1,4 +1,7 @@
-/** What a small blob's request and its answer say: the terms stand in the path, which its proof is of. */
+/**
+ * What a small blob's request and its answer say: the terms stand in the path, which its proof is
+ * of.
+ */
 import { type BlobFacts, BlobFault, type PutOptions } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 

@@ -56,7 +56,9 @@ const bytesStrangersShare = 1 / 2
 const callsMax = 1024
 /** What is asked is short: the longest names the placement groups of two nodes, some bytes each. Answers are longer. */
 const requestBytesMax = 64 * 1024
-/** Of one connection, MiB: its calls with requests of the largest size, and answers on their way. */
+/**
+ * Of one connection, MiB: its calls with requests of the largest size, and answers on their way.
+ */
 const sessionMemoryMiB = 128
 
 /** Serves the store; resolves when both listeners take calls. */

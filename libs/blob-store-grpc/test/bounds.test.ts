@@ -42,7 +42,7 @@ class Held extends MemoryBlobStore {
     yield* super.read(blob, range, options)
   }
 
-  /** Resolves when so many wait. */
+  /** Resolves when this number wait. */
   async held(count: number): Promise<void> {
     while (this.asked < count) await new Promise(setImmediate)
   }

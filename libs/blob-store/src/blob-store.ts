@@ -194,9 +194,9 @@ export interface StoreHealth {
 export const quarantineReasons = ['foreign', 'damaged', 'unreadable', 'missing'] as const
 
 /**
- * `foreign`: of another store, or of another place. `damaged`: no whole header, or shorter than what stands in it. `unreadable`: it cannot be
- * opened, or the disk gives errors for parts of it. `missing`: live blobs stand in it, and the file
- * is gone.
+ * `foreign`: of another store, or of another place. `damaged`: no whole header, or shorter than
+ * what stands in it. `unreadable`: it cannot be opened, or the disk gives errors for parts of it.
+ * `missing`: live blobs stand in it, and the file is gone.
  */
 export type QuarantineReason = (typeof quarantineReasons)[number]
 

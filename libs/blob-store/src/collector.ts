@@ -1,36 +1,45 @@
 /**
  * Removes the copies that nobody refers to.
  *
- * A copy without reference is condemned; when its grace is over the references are read once more, and only then it is deleted. What makes this
- * safe are two orders that others keep. Whoever wants to refer to a copy pins it first and refers before the pin ends, and the store serialises pin
- * and delete: a copy that gets its reference between our look and our delete is pinned, and stays. And a reference goes only after the change that no
- * longer needs it is durable.
+ * A copy without reference is condemned; when its grace is over the references are read once more,
+ * and only then it is deleted. What makes this safe are two orders that others keep. Whoever wants
+ * to refer to a copy pins it first and refers before the pin ends, and the store serialises pin and
+ * delete: a copy that gets its reference between our look and our delete is pinned, and stays. And
+ * a reference goes only after the change that no longer needs it is durable.
  *
- * The grace is there for what is not pinned: an account that copies another's content names a copy whose last reference may go at that moment. It must
- * outlast a request. A grace of 0 is for an operator who knows that nothing is under way.
+ * The grace is there for what is not pinned: an account that copies another's content names a copy
+ * whose last reference may go at that moment. It must outlast a request. A grace of 0 is for an
+ * operator who knows that nothing is under way.
  *
- * References are themselves made again from the accounts, should one be missing (see the runtime's reconciler). So that this happens before the copy
- * goes, a pass of the clock deletes only what it saw without reference before a round of all accounts began that has ended since; its last look at the
- * references comes after it. An operator who names a grace does not wait for that.
+ * References are themselves made again from the accounts, should one be missing (see the runtime's
+ * reconciler). So that this happens before the copy goes, a pass of the clock deletes only what it
+ * saw without reference before a round of all accounts began that has ended since; its last look at
+ * the references comes after it. An operator who names a grace does not wait for that.
  *
- * Cost: the first pass after a start reads the references of every copy, later ones only those of copies made since then and of those that were released;
- * walking the inventory costs about a second per million copies. References are read for `atOnce` copies in one question.
+ * Cost: the first pass after a start reads the references of every copy, later ones only those of
+ * copies made since then and of those that were released; walking the inventory costs about a
+ * second per million copies. References are read for `atOnce` copies in one question.
  */
 import type { Clock } from '@holdfast/kernel'
 import type { BlobFacts, BlobName, BlobStore } from './blob-store.ts'
 
 export interface CollectorOptions {
   blobs: BlobStore
-  /** Does anybody refer to each of these copies? Read where references are written, never from a cache. At most 512 at one time. */
+  /**
+   * Does anybody refer to each of these copies? Read where references are written, never from a
+   * cache. At most 512 at one time.
+   */
   referenced: (blobs: readonly BlobName[]) => Promise<boolean[]>
   /** Why the references cannot be trusted now; nothing is deleted while there is a reason. */
   distrust: () => string | undefined
   /**
-   * The accounts are asked what they use. Absent: nobody asks them, and references are taken as they are.
+   * The accounts are asked what they use. Absent: nobody asks them, and references are taken as
+   * they are.
    */
   accounts?: {
     /**
-     * When the last round of all accounts began that has ended, Unix ms: each has its references since. Undefined: there was none.
+     * When the last round of all accounts began that has ended, Unix ms: each has its references
+     * since. Undefined: there was none.
      */
     confirmedMs: () => Promise<number | undefined>
     /** Copies wait for a round that begins from now on. */
@@ -59,7 +68,9 @@ export interface Collected {
   waiting: number
   /** Without reference, and kept by a pin: an upload may be about to refer to them. */
   pinned: number
-  /** Their grace is over, and accounts were not asked since they were first seen without reference. */
+  /**
+   * Their grace is over, and accounts were not asked since they were first seen without reference.
+   */
   unconfirmed: number
   /** Why nothing was deleted; absent: nothing stood in the way. */
   held?: string
@@ -224,7 +235,10 @@ export class Collector {
     }
   }
 
-  /** Several copies: their references are asked for together, those that are to go once more, and deleted while the answers are young. */
+  /**
+   * Several copies: their references are asked for together, those that are to go once more, and
+   * deleted while the answers are young.
+   */
   async #examine(copies: readonly BlobFacts[], pass: Pass): Promise<void> {
     const { clock } = this.#options
     pass.collected.examined += copies.length

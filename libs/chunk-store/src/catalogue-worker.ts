@@ -25,7 +25,7 @@ let db = make()
 /** A write failed. RocksDB then takes nothing more until it is opened anew, but it can be read. */
 let refusesWrites = false
 /**
- * Why it could not be opened anew, and when that is tried again: the binding ends the process when
+ * Why it could not be opened again, and when that is tried again: the binding ends the process when
  * a database that is not open is read.
  */
 let closed: { why: unknown; againMs: number; pauseMs: number } | undefined
@@ -40,7 +40,7 @@ const pauseMostMs = 4000
 const moreFiles = 16
 /**
  * Batches since the last synced one, in their order. A failed sync may have lost what was answered
- * before it, and the kernel says so once: so they are applied once more when it was opened anew.
+ * before it, and the kernel says so once: so they are applied again when it is open again.
  * With more of them the next batch is synced.
  */
 let unsynced: Uint8Array[] = []

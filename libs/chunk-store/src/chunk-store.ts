@@ -614,7 +614,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     return this.#catalogue.failure ?? this.#catalogue.damage
   }
 
-  /** The catalogue took no batch: it is opened anew, and tried again, until it does. */
+  /** The catalogue took no batch: it is opened and tried again until it does. */
   get recovering(): boolean {
     const isBehind = this.#ledger.broken !== undefined || this.#catalogue.recovering === true
     return this.failure === undefined && isBehind

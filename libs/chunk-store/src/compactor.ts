@@ -157,7 +157,7 @@ export class Compactor {
 
   /**
    * Space behind the last record of what was sealed early. Only here, where extents are freed one
-   * after the other: one that was freed and begun anew while it is being cut would lose what is
+   * after the other: one that was freed and begun again while it is being cut would lose what is
    * written to it.
    */
   async #cutTails(): Promise<void> {

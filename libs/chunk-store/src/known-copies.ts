@@ -2,8 +2,8 @@
  * Whether an upload may be dropped in favour of a copy that is here already.
  *
  * The good bytes are in hand at that moment and never again. So the old copy is read from the disk
- * first, unless it was verified, or written, within
- * `verifiedForMs`. Content that is uploaded often is read once in that time; the time is kept with the row, so a row that nobody used for long is
+ * first, unless it was verified, or written, within `verifiedForMs`. Content that is uploaded often
+ * is read once in that time; the time is kept with the row, so a row that nobody used for long is
  * read again. A copy that turns out damaged, or lies on a sector that cannot be read, is to be
  * replaced.
  */

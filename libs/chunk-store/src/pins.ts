@@ -1,11 +1,13 @@
 /**
- * Copies that must not be deleted for a while: a pin bridges the time between a commit and its reference. Pins are kept in memory. Where uploads
- * are taken by the process that has the store they die together. Where other processes take them, they go on while this one starts again: there every
- * copy counts as pinned for as long as the longest pin after a start.
+ * Copies that must not be deleted for a while: a pin bridges the time between a commit and its
+ * reference. Pins are kept in memory. Where uploads are taken by the process that has the store
+ * they die together. Where other processes take them, they go on while this one starts again: there
+ * every copy counts as pinned for as long as the longest pin after a start.
  *
- * Every commit leaves a pin for minutes, so at thousands of uploads a second there are a million of them: they lie in an open-addressed
- * table of numbers, 24 bytes a place. A copy is known by 64 bits of its blob id and incarnation; should two ever share them, one is kept a
- * little longer, which harms nothing.
+ * Every commit leaves a pin for minutes, so at thousands of uploads a second there are a million of
+ * them: they lie in an open-addressed table of numbers, 24 bytes a place. A copy is known by 64
+ * bits of its blob id and incarnation; should two ever share them, one is kept a little longer,
+ * which harms nothing.
  */
 import type { Clock } from '@holdfast/kernel'
 

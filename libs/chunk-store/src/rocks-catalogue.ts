@@ -21,9 +21,9 @@ export interface CatalogueAnswer {
   values?: Uint8Array
   rows?: { key: Uint8Array; value: Uint8Array }[]
   error?: string
-  /** The error is why it could not be opened anew so far. */
+  /** The error is why it could not be opened again so far. */
   isClosed?: boolean
-  /** It takes no writes, and is opened anew once that can be done. */
+  /** It takes no writes, and is opened again once that can be done. */
   recovering: boolean
 }
 
@@ -44,7 +44,7 @@ export async function isMarkedDamaged(path: string): Promise<boolean> {
  */
 export class RocksCatalogue implements Catalogue {
   damage: BlobFault | undefined
-  /** A write failed and it has not been opened anew so far; that is tried with each batch. */
+  /** A write failed and it has not been opened again so far; that is tried with each batch. */
   recovering = false
   /** It does nothing more until the next start. */
   failure: BlobFault | undefined

@@ -138,7 +138,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
   }
 
   /**
-   * Gives everything back; whoever writes or commits gets the fault. A commit under way ends by
+   * Gives everything back; writers and committers get the fault. A commit under way ends by
    * itself.
    */
   lose(fault: BlobFault): void {

@@ -47,7 +47,7 @@ export interface Surveyed {
   /** To be scanned, from where on. */
   scans: { extent: Extent; from: number }[]
   /**
-   * The catalogue cannot be believed as it is: counts are made anew, and rows that point nowhere
+   * The catalogue cannot be believed as it is: counts are made again, and rows that point nowhere
    * go.
    */
   audit: boolean

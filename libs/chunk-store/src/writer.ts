@@ -639,7 +639,7 @@ export class MoveIntent implements Intent {
 }
 
 /**
- * Deletion and void entries that are needed still, written anew by compaction. In a group of their
+ * Deletion and void entries that are still needed, written again by compaction. In a group of their
  * own: they end what comes before them, and a copy may come back under the name of one that was
  * deleted. When it has, its row takes over what the entry spoke of.
  */

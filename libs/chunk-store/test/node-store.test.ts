@@ -36,8 +36,8 @@ t.test('with RocksDB', async (t) => {
 })
 
 /**
- * A catalogue whose rows outlive whoever has it open, so that a store can be opened as if the one
- * before had been killed.
+ * A catalogue whose rows outlive the store that has it open, so that a store can be opened as if
+ * the one before had been killed.
  */
 class Rows {
   synced = new Map<string, Buffer>()

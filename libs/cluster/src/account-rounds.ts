@@ -1,12 +1,14 @@
 /**
  * The rounds in which all accounts are asked for their references, over all regions.
  *
- * In each region the first of its actor hosts makes the rounds, of all accounts that the region serves. What they came to is a
- * row `reconcile/<region>` that reaches the other regions by replication. It says whose accounts they were, by birth region and term: so a round that ended
+ * In each region the first of its actor hosts makes the rounds, of all accounts that the region
+ * serves. What they came to is a row `reconcile/<region>` that reaches the other regions by
+ * replication. It says whose accounts they were, by birth region and term: so a round that ended
  * before homes moved does not count for those that moved.
  *
- * Clocks of members differ by little; a round counts as having begun by that much earlier. A host whose clock is far off makes no rounds, and to a
- * node whose clock is far off none counts: it cannot tell whether one began after it saw a copy without reference.
+ * Clocks of members differ by little; a round counts as having begun by that much earlier. A host
+ * whose clock is far off makes no rounds, and to a node whose clock is far off none counts: it
+ * cannot tell whether one began after it saw a copy without reference.
  */
 import { notesOf, type RoundState } from '@holdfast/actor-runtime'
 import type { JournalAccounts, LookupStore } from '@holdfast/journal'
@@ -38,7 +40,8 @@ export class AccountRounds {
   }
 
   /**
-   * When the earliest of the last rounds of all regions began, Unix ms; undefined while one is missing, or the own clock is off.
+   * When the earliest of the last rounds of all regions began, Unix ms; undefined while one is
+   * missing, or the own clock is off.
    * @throws JournalFault
    */
   async confirmedMs(): Promise<number | undefined> {
@@ -54,8 +57,8 @@ export class AccountRounds {
   }
 
   /**
-   * Whether no account is served in the region any more, and every account that ever was has its references elsewhere: by
-   * what was read last.
+   * Whether no account is served in the region any more, and every account that ever was has its
+   * references elsewhere: by what was read last.
    */
   outlives(region: RegionCode): boolean {
     const { regions, map } = this.#options
@@ -103,7 +106,10 @@ function scopeWord(map: Pick<RegionMap, 'homeOf'>, birth: RegionCode): string {
   return `${birth}:${map.homeOf(birth).term}`
 }
 
-/** The accounts of several birth regions, one region after the other. A place names the region it is in. */
+/**
+ * The accounts of several birth regions, one region after the other. A place names the region it is
+ * in.
+ */
 export async function* accountsOf(
   journals: ReadonlyMap<RegionCode, JournalAccounts>,
   after: string | undefined,

@@ -1,4 +1,7 @@
-/** Comparing references with accounts in a cluster: each region's first actor host does it, for the accounts that the region serves. */
+/**
+ * Comparing references with accounts in a cluster: each region's first actor host does it, for the
+ * accounts that the region serves.
+ */
 import { Reconciler, type Round, roundInWords, systemTimers } from '@holdfast/actor-runtime'
 import { Fault, type RegionCode } from '@holdfast/kernel'
 import { roundsKey, scopeOf } from './account-rounds.ts'
@@ -20,7 +23,10 @@ export class ReconcileFault extends Fault {
   readonly category = 'unavailable'
 }
 
-/** For an actor host: makes the rounds of its region while it is the first of its hosts, and lets itself be asked for one. */
+/**
+ * For an actor host: makes the rounds of its region while it is the first of its hosts, and lets
+ * itself be asked for one.
+ */
 export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler; close(): Promise<void> } {
   const { accounts, bus, clock, config, keyring, lookups, regions } = cluster
   const { nodeName, region } = config
@@ -101,7 +107,10 @@ export async function reconcileEverywhere(
   }
 }
 
-/** The first that is ready, by name: by everybody's own view. Two for a moment do the same work twice, and no harm. */
+/**
+ * The first that is ready, by name: by everybody's own view. Two for a moment do the same work
+ * twice, and no harm.
+ */
 function leaderOf({ membership }: ClusterPart, region: RegionCode): string | undefined {
   return membership
     .beats()

@@ -1,4 +1,7 @@
-/** When collecting may go on: by what the regions said of their rounds, and whose accounts they were. */
+/**
+ * When collecting may go on: by what the regions said of their rounds, and whose accounts they
+ * were.
+ */
 import { Collector, MemoryBlobStore } from '@holdfast/blob-store'
 import { put } from '@holdfast/blob-store/testing'
 import { type JournalAccounts, type LookupStore, referencedOf, referencesOf } from '@holdfast/journal'

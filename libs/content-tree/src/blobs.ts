@@ -39,7 +39,8 @@ export class BlobTable {
   }
 
   /**
-   * Names of blobs in use, id and incarnation in one, from a row on. A row stays where it is as long as the table lives.
+   * Names of blobs in use, id and incarnation in one, from a row on. A row stays where it is as
+   * long as the table lives.
    * @returns the row to go on from; undefined: there are no more.
    */
   usedFrom(row: number, { max }: { max: number }): { names: Buffer[]; next: number | undefined } {

@@ -157,7 +157,7 @@ export class KeyDigests {
     return { names: bytesOf(names), asked: bytesOf(asked), seconds: bytesOf(seconds), operations }
   }
 
-  /** Room for so many. The oldest lies in row 0 then. */
+  /** Room for this number. The oldest lies in row 0 then. */
   #reserve(rows: number): void {
     let capacity = this.#seconds.length
     while (capacity < rows) capacity *= 2

@@ -178,7 +178,7 @@ function* fillBelow(
   }
 }
 
-/** Counting so many takes as long as making an item does: texts are looked at unit by unit. */
+/** Counting this many takes as long as making an item: texts are looked at unit by unit. */
 const bytesLikeAnItem = 1_024
 
 /** What a folder's children take in the answer; stops past `most`. */

@@ -53,7 +53,7 @@ const namedNetworks: Record<string, string[]> = {
 }
 
 /**
- * Which senders of X-Forwarded-For are believed: those named, or the nearest so many hops. Never
+ * Which senders of X-Forwarded-For are believed: those named, or a number of nearest hops. Never
  * all of them.
  * @returns a function of an address, in any form that `normalAddress` reads, and its hop: 0 is the
  * peer of the connection

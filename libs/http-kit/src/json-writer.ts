@@ -37,7 +37,7 @@ export class JsonWriter {
     this.#sliceBytes = sliceBytes
   }
 
-  /** As much was written as makes a slice: whoever can stop here does. */
+  /** As much was written as makes a slice: a writer that can stop here does. */
   get full(): boolean {
     return this.#at >= this.#sliceBytes
   }

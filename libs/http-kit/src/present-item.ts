@@ -17,7 +17,7 @@ export interface PresentSettings {
   /** Origin of downloads, without a slash at the end. */
   downloadUrl: string
   /**
-   * Origin of a content's direct links, the same whoever is asked; without it, or when none is
+   * Origin of a content's direct links, the same on every host; without it, or when none is
    * known: `downloadUrl`.
    */
   directUrlOf?: (contentId: string) => string | undefined

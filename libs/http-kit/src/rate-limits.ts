@@ -31,7 +31,7 @@ export interface RateLimitPolicies {
 
 /**
  * A sync of thousands of files stays below 100 calls a second per endpoint; windows are short, so
- * that whoever hits one waits seconds. What costs much (search, accounts, mails) has less.
+ * that a client that hits one waits seconds. What costs much (search, accounts, mails) has less.
  */
 export const defaultPolicies: RateLimitPolicies = {
   standard: { quota: 1_000, windowSeconds: 10 },

@@ -38,7 +38,9 @@ export function httpCodeOf(status: string): number {
   return Object.hasOwn(httpCodes, status) ? httpCodes[status as KnownStatus] : 400
 }
 
-/** Seconds after which something that was too busy may be asked again, where nobody knows better. */
+/**
+ * Seconds after which something that was too busy may be asked again, where nobody knows better.
+ */
 const busyRetrySeconds = 1
 
 /** Thrown by handlers; the host's error handler writes it as the envelope. */

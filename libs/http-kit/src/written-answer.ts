@@ -133,7 +133,7 @@ interface Slices {
   charge: () => void
 }
 
-/** Whoever waits for the reader holds one slice. */
+/** An answer that waits for its reader holds one slice. */
 async function sendSlices(
   request: FastifyRequest,
   reply: FastifyReply,

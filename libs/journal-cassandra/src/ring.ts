@@ -1,15 +1,17 @@
 /**
  * Everything in a table, partition by partition in the order of the ring, a page at a time.
  *
- * A read that meets too many deleted rows fails whatever its page size. Then its piece of the ring is read in two halves, down to
- * a bound: a node that is away fails as often as that, and no more.
+ * A read that meets too many deleted rows fails whatever its page size. Then its piece of the ring
+ * is read in two halves, down to a bound: a node that is away fails as often as that, and no more.
  */
 import { JournalFault } from '@holdfast/journal'
 import type { Connection, Row } from './connection.ts'
 
 const first = -(2n ** 63n)
 const last = 2n ** 63n - 1n
-/** Halvings of the ring before a failing piece is a fault: a piece is then a sixty-thousandth of it. */
+/**
+ * Halvings of the ring before a failing piece is a fault: a piece is then a sixty-thousandth of it.
+ */
 const halvingsMax = 16
 
 export interface WholeRing {

@@ -5,7 +5,10 @@ import { wholeRing } from '../src/ring.ts'
 
 const options = { columns: 'key', table: 'lookups', partition: 'part', rowsPerPage: 10 }
 
-/** A table whose reads fail when they cover more deleted partitions than a node is willing to pass over. */
+/**
+ * A table whose reads fail when they cover more deleted partitions than a node is willing to pass
+ * over.
+ */
 function table(live: bigint[], deleted: bigint[], deletedMax: number) {
   let reads = 0
   return {

@@ -320,7 +320,10 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
   })
 }
 
-/** What a store offers to repairs, on journals that are well; damage is planted by each adapter's own tests. */
+/**
+ * What a store offers to repairs, on journals that are well; damage is planted by each adapter's
+ * own tests.
+ */
 export function journalRepairContract<T>({
   test,
   open,

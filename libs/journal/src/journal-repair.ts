@@ -1,8 +1,8 @@
 /**
  * A damaged journal as it lies there, and a way to begin it again.
  *
- * The ways of `JournalStore` refuse whatever is not proven. An operator's repair looks at all that is
- * stored, decides what of it holds, and replaces it: it seizes the account, writes a checkpoint
+ * The ways of `JournalStore` refuse whatever is not proven. An operator's repair looks at all that
+ * is stored, decides what of it holds, and replaces it: it seizes the account, writes a checkpoint
  * through the last row that is known of, and trims what lies behind it. From then on the journal is
  * an ordinary one.
  */
@@ -20,7 +20,7 @@ export type JournalRemain = {
       kind: 'facts'
       /** What they say; undefined when they are missing or damaged. */
       facts: { head: number; chain: Uint8Array } | undefined
-      /** The last row that they, or whoever noticed a loss, tell of. */
+      /** The last row that they tell of, or the one who noticed a loss. */
       lastRow: number
     }
   /** @param bytes of what was written; undefined when that is damaged. */
@@ -35,9 +35,9 @@ export type JournalRemain = {
 
 export interface JournalRepair {
   /**
-   * All that is stored of an account: facts, root, rows in order, pages in order. What is missing is
-   * missing. Nothing is changed. Where another copy is kept, a row that is damaged or missing comes
-   * from there if it is whole.
+   * All that is stored of an account: facts, root, rows in order, pages in order. What is missing
+   * is missing. Nothing is changed. Where another copy is kept, a row that is damaged or missing
+   * comes from there if it is whole.
    *
    * @throws JournalFault `UNAVAILABLE`.
    */
@@ -48,8 +48,8 @@ export interface JournalRepair {
 
   /**
    * Takes the account over whatever is damaged. The hold's head is the last row that anything tells
-   * of; rows up to there must not be read with it. It is good for `setRoot` through its head, `trim`
-   * and `release`. Repeating it is harmless. Durable when it resolves.
+   * of; rows up to there must not be read with it. It is good for `setRoot` through its head,
+   * `trim` and `release`. Repeating it is harmless. Durable when it resolves.
    *
    * @param aboveEpoch the hold's epoch is above it: names of pages hold epochs, and are used once.
    * @throws JournalFault `UNAVAILABLE`.

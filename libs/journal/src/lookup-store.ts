@@ -6,12 +6,14 @@
  */
 export interface LookupStore {
   /**
-   * Puts and deletes; durable when it resolves. Not promised to be atomic: after a fault any part may be there.
+   * Puts and deletes; durable when it resolves. Not promised to be atomic: after a fault any part
+   * may be there.
    *
-   * Changes of rows that one account owns carry a write time (`write-time.ts`): of two changes of one row the one with the higher write time
-   * holds, whichever comes first and whatever clocks say. One that is too late changes nothing and is no fault. A row is
-   * written either always with a write time or never. How long a store remembers the write time of a deleted row is its
-   * own: at least as long as a change of an earlier owner may be under way.
+   * Changes of rows that one account owns carry a write time (`write-time.ts`): of two changes of
+   * one row the one with the higher write time holds, whichever comes first and whatever clocks
+   * say. One that is too late changes nothing and is no fault. A row is written either always with
+   * a write time or never. How long a store remembers the write time of a deleted row is its own:
+   * at least as long as a change of an earlier owner may be under way.
    */
   write(changes: readonly LookupChange[], writeTime?: bigint): Promise<void>
 
@@ -21,8 +23,9 @@ export interface LookupStore {
   scan(prefix: string, options?: { after?: string; limit?: number }): AsyncIterable<LookupRow>
 
   /**
-   * For each prefix the first row that starts with it, in the order of the prefixes; undefined where there is none. Rows of many places in few
-   * round trips: for those who look at all of something.
+   * For each prefix the first row that starts with it, in the order of the prefixes; undefined
+   * where there is none. Rows of many places in few round trips: for those who look at all of
+   * something.
    * @param prefixes at most `maxPrefixes`, each a place of rows that are scanned together.
    */
   firstOf(prefixes: readonly string[]): Promise<(LookupRow | undefined)[]>
@@ -40,11 +43,15 @@ export interface LookupStore {
 }
 
 /**
- * All rows of a kind, for those who look at each of them: what a store may offer besides. In an order of the store's own, which goes on from any
- * row's `place` after a restart too. What is written meanwhile may be seen or not; what stays as it is, is seen at least once.
+ * All rows of a kind, for those who look at each of them: what a store may offer besides. In an
+ * order of the store's own, which goes on from any row's `place` after a restart too. What is
+ * written meanwhile may be seen or not; what stays as it is, is seen at least once.
  */
 export interface LookupWalk {
-  /** @param kind the first segment of the keys. @param options.after a `place` of an earlier walk. */
+  /**
+   * @param kind the first segment of the keys.
+   * @param options.after a `place` of an earlier walk.
+   */
   walk(kind: string, options?: { after?: string }): AsyncIterable<{ key: string; place: string }>
 }
 

@@ -1,6 +1,6 @@
 /**
- * References: the rows `ref/<blob id>/<incarnation>/<account>` that say which accounts use a copy, and so whether it may
- * be collected.
+ * References: the rows `ref/<blob id>/<incarnation>/<account>` that say which accounts use a copy,
+ * and so whether it may be collected.
  */
 import { hex } from '@holdfast/kernel'
 import type { LookupStore } from './lookup-store.ts'

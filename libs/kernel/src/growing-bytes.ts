@@ -48,7 +48,7 @@ export class GrowingBytes {
     return this.#block.subarray(this.#start, this.#end)
   }
 
-  /** Forgets the first so many. */
+  /** Forgets this number of the first ones. */
   drop(count: number): void {
     this.#start += count
     if (this.#start >= this.#end) this.clear()

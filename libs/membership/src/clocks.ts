@@ -1,6 +1,6 @@
 /**
- * Wall clocks compared. Time services keep them within milliseconds; one that stands hours off acts on
- * times that are not there yet, or are long over.
+ * Wall clocks compared. Time services keep them within milliseconds; one that stands hours off acts
+ * on times that are not there yet, or are long over.
  */
 
 /** Past this a wall clock is off: far more than a time service leaves, or a message takes. */

@@ -42,9 +42,9 @@ export interface Member extends MemberFacts {
   /** When it was heard last, Unix milliseconds of one's own clock. */
   seenMs: number
   /**
-   * How far its wall clock is ahead of the median of all members, ms; behind it: negative (`clockOffsets`).
-   * A step of one's own clock shows at once; one of another member within a few of its words. Messages
-   * on their way make it inexact by what they take.
+   * How far its wall clock is ahead of the median of all members, ms; behind it: negative
+   * (`clockOffsets`). A step of one's own clock shows at once; one of another member within a few
+   * of its words. Messages on their way make it inexact by what they take.
    */
   clockOffsetMs: number
 }

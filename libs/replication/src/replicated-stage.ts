@@ -191,7 +191,7 @@ export class ReplicatedStage implements BlobStage {
 
   /**
    * Brings the finished copy to other members until there are W.
-   * @throws BlobFault `UNAVAILABLE` when there are not so many.
+   * @throws BlobFault `UNAVAILABLE` when there are fewer.
    */
   async #copyOn(
     facts: BlobFacts,

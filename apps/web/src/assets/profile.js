@@ -7,7 +7,10 @@ const pageSize = 100
 let path = []
 let page = 1
 let account
-/** What only the mail had: it confirms the address. Kept in the tab, so that the page can be loaded again before that. */
+/**
+ * What only the mail had: it confirms the address. Kept in the tab, so that the page can be loaded
+ * again before that.
+ */
 const proofKey = 'holdfast.mailed'
 /** A second try of one confirmation is the same request. */
 const confirmationKey = Array.from(crypto.getRandomValues(new Uint32Array(4)), String).join('-')
