@@ -4,8 +4,11 @@
  * else sees. Nothing of the machine is changed.
  */
 import { spawn, spawnSync } from 'node:child_process'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { pypiPrograms } from '../support/pypi-programs.ts'
 import type { Row } from './steps.ts'
 import type { Tools } from './world.ts'
 
@@ -23,7 +26,7 @@ export interface ClientsOptions {
 
 /** @throws naming what the machine lacks. */
 export async function runClients({ full, only = '', report }: ClientsOptions): Promise<Row[]> {
-  const tools: Tools = { python: brought('python-clients.mjs'), rclone: brought('rclone.mjs') }
+  const tools: Tools = { python: await pypiPrograms(pins()), rclone: brought('rclone.mjs') }
   const [command, ...before] = namespaces()
   const options = JSON.stringify({ tools, full, only })
   const child = spawn(command, [...before, process.execPath, inside, options], {
@@ -42,6 +45,12 @@ export async function runClients({ full, only = '', report }: ClientsOptions): P
   const code = await ended
   if (code !== 0) throw new Error(`the clients' program ended with ${code} after ${rows.length} steps`)
   return rows
+}
+
+/** A file for each Python client. */
+function pins(): string[] {
+  const folder = fileURLToPath(new URL('./pins/', import.meta.url))
+  return readdirSync(folder).map((file) => join(folder, file))
 }
 
 /** Where a tool put what it brings. */

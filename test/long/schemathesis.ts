@@ -8,11 +8,12 @@
  * there; those that end the token they are called with; uploads, which live on another host. Each
  * has an account of its own.
  */
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { pypiPrograms } from '../support/pypi-programs.ts'
 import { Standalone } from '../support/standalone.ts'
 
 const uploads = '/uploadfile'
@@ -33,7 +34,8 @@ export interface Options {
 
 /** The closing lines of each part. @throws with the whole report when a part found something */
 export async function conformance({ seconds, seed }: Options): Promise<string> {
-  const program = installed()
+  const programs = await pypiPrograms([join(import.meta.dirname, 'pins/schemathesis.txt')])
+  const program = join(programs, 'schemathesis/bin/schemathesis')
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-schemathesis-'))
   const service = await Standalone.start()
   try {
@@ -136,13 +138,6 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "401"]
 `
   await writeFile(file, settings)
   return file
-}
-
-function installed(): string {
-  const tool = join(import.meta.dirname, '../../infra/tools/schemathesis.mjs')
-  const { status, stdout } = spawnSync(process.execPath, [tool], { stdio: ['ignore', 'pipe', 'inherit'] })
-  if (status !== 0) throw new Error('schemathesis could not be installed; its own messages stand above')
-  return stdout.toString().trim()
 }
 
 interface AccountMade {
