@@ -106,6 +106,16 @@ export class Connection {
     return row === undefined || row['[applied]'] === true ? undefined : row
   }
 
+  /** Writes that may be repeated, in one round trip: not atomic, and a batch is best of one partition. */
+  async batch(statements: Statement[]): Promise<void> {
+    const [only] = statements
+    if (statements.length === 1 && only !== undefined) await this.run(only.query, only.params)
+    else
+      await this.#settled(
+        this.#client.batch(statements, { prepare: true, logged: false, isIdempotent: true }),
+      )
+  }
+
   /** Writes of several partitions side by side. */
   async runAll(statements: Statement[]): Promise<void> {
     const slices = 64

@@ -21,6 +21,10 @@ import { CassandraLookupStore } from './lookup-store.ts'
 export const statics =
   'SELECT epoch, head, chain, owner, root, root_through, cut FROM journal WHERE account = ? AND term = ? LIMIT 1'
 
+/** The same without the root, which is large where an account is. */
+export const fence =
+  'SELECT epoch, head, chain, root_through, cut FROM journal WHERE account = ? AND term = ? LIMIT 1'
+
 /** Rows and bytes that are taken over under one condition. */
 const rowsAtOnce = 32
 const bytesAtOnce = 1_000_000
@@ -120,7 +124,7 @@ export async function takeOver(
       ? arrived && { ...arrived, connection }
       : await servedBefore({ own: connection, other, close: true }, { account, term })
   const through = numberOf(before?.row.root_through)
-  const fence = (set: string, params: unknown[]): Statement => ({
+  const fenced = (set: string, params: unknown[]): Statement => ({
     query: `UPDATE journal SET ${set} WHERE account = ? AND term = ? IF epoch = ? AND cut = null`,
     params: [...params, account, term, BigInt(epoch)],
   })
@@ -136,7 +140,7 @@ export async function takeOver(
       batch = []
       bytes = 0
       if (written.length === 0) return undefined
-      return connection.conditional([fence('root_through = ?', [BigInt(through)]), ...written])
+      return connection.conditional([fenced('root_through = ?', [BigInt(through)]), ...written])
     }
     for await (const row of rowsUpToGap(before.connection, { account, term: before.term }, through)) {
       head = row.seq
@@ -156,7 +160,7 @@ export async function takeOver(
   const root = before?.row.root ?? null
   const facts = [BigInt(head), Buffer.from(chain ?? firstChain), root, BigInt(through), BigInt(head)]
   const refused = await connection.conditional([
-    fence('head = ?, chain = ?, root = ?, root_through = ?, cut = ?', facts),
+    fenced('head = ?, chain = ?, root = ?, root_through = ?, cut = ?', facts),
   ])
   return refused === undefined
 }

@@ -31,6 +31,7 @@ import {
   copyNotes,
   type Earlier,
   equal,
+  fence,
   firstEpochOf,
   insertRow,
   isBegun,
@@ -274,7 +275,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
 
   async head(account: string): Promise<{ epoch: number; head: number; chain: Uint8Array }> {
     const term = this.#termOf(account)
-    const [now] = await this.#connection.serialRead(statics, [account, term])
+    const [now] = await this.#connection.serialRead(fence, [account, term])
     // An account that was not opened in this term yet is the one of the term before.
     const row = isOpen(now, term) ? now : (await this.#before({ account, term }))?.row
     return {
@@ -334,7 +335,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
 
   async trim(hold: JournalHold, through: number): Promise<void> {
     const partition = { account: hold.account, term: this.#termOfHold(hold) }
-    const [row] = await this.#connection.serialRead(statics, Object.values(partition))
+    const [row] = await this.#connection.serialRead(fence, Object.values(partition))
     const behind = numberOf(row?.root_through)
     if (through > behind)
       throw new RangeError(`rows through ${through} are not all behind the root's ${behind}`)

@@ -28,8 +28,11 @@ const buckets = 256
 const bucketed = new Set(['wake', 'active'])
 /** Times a counter or a claimed row is tried against others before the store counts as unavailable. */
 const attemptsMax = 64
-/** Writes under way at once for one call. */
+/** Statements under way at once for one call. */
 const writesAtOnce = 64
+/** Of one batch; Cassandra warns of larger ones, and of those that touch more partitions. */
+const batchBytesMax = 4_000
+const batchPartsMax = 10
 const rowsPerPage = 500
 /** Partitions that one statement reads the first row of. Its coordinator asks for all of them at once. */
 const partsPerRead = 100
@@ -50,29 +53,36 @@ export class CassandraLookupStore implements LookupStore, LookupWalk {
 
   async write(changes: readonly LookupChange[], writeTime?: bigint): Promise<void> {
     // The last change of a key counts; they run side by side.
-    const last = new Map(
-      changes.map((change) => ['put' in change ? change.put : change.delete, copyOf(change)]),
+    const last = new Map(changes.map((change) => [keyOf(change), copyOf(change)]))
+    const { claimed = [], plain = [] } = Object.groupBy(last.values(), (change) =>
+      this.#claimed.has(kindOf(keyOf(change))) ? 'claimed' : 'plain',
     )
-    const all = [...last.values()]
-    for (let at = 0; at < all.length; at += writesAtOnce)
-      await Promise.all(all.slice(at, at + writesAtOnce).map((change) => this.#change(change, writeTime)))
+    const writes = [
+      ...claimed.map((change) => () => this.#changeClaimed(change)),
+      ...batchesOf(plain).map((batch) => () => this.#writeBatch(batch, writeTime)),
+    ]
+    for (let at = 0; at < writes.length; at += writesAtOnce)
+      await Promise.all(writes.slice(at, at + writesAtOnce).map((write) => write()))
+  }
+
+  #changeClaimed(change: LookupChange): Promise<unknown> {
+    return 'put' in change ? this.#replace(change.put, change.value) : this.#remove(change.delete)
   }
 
   /** The write time goes where Cassandra keeps the time of a write, in place of the clock of whoever writes. */
-  #change(change: LookupChange, writeTime: bigint | undefined): Promise<unknown> {
-    const key = 'put' in change ? change.put : change.delete
-    if (this.#claimed.has(kindOf(key)))
-      return 'put' in change ? this.#replace(key, change.value) : this.#remove(key)
-    const place = [partOf(key), key]
+  #writeBatch(changes: readonly LookupChange[], writeTime: bigint | undefined): Promise<void> {
     const at = writeTime === undefined ? [] : [writeTime]
     const using = writeTime === undefined ? '' : ' USING TIMESTAMP ?'
-    return 'put' in change
-      ? this.#connection.run(`INSERT INTO lookups (part, key, value) VALUES (?, ?, ?)${using}`, [
-          ...place,
-          change.value,
-          ...at,
-        ])
-      : this.#connection.run(`DELETE FROM lookups${using} WHERE part = ? AND key = ?`, [...at, ...place])
+    const insert = `INSERT INTO lookups (part, key, value) VALUES (?, ?, ?)${using}`
+    const remove = `DELETE FROM lookups${using} WHERE part = ? AND key = ?`
+    return this.#connection.batch(
+      changes.map((change) => {
+        const place = [partOf(keyOf(change)), keyOf(change)]
+        return 'put' in change
+          ? { query: insert, params: [...place, change.value, ...at] }
+          : { query: remove, params: [...at, ...place] }
+      }),
+    )
   }
 
   async #replace(key: string, value: Uint8Array): Promise<void> {
@@ -211,6 +221,37 @@ export class CassandraLookupStore implements LookupStore, LookupWalk {
 function copyOf(change: LookupChange): LookupChange {
   assertChange(change)
   return 'put' in change ? { put: change.put, value: Buffer.from(change.value) } : change
+}
+
+function keyOf(change: LookupChange): string {
+  return 'put' in change ? change.put : change.delete
+}
+
+/** Rows of one partition go together, as many as fit; what is left are rows of a few partitions each. */
+function batchesOf(changes: readonly LookupChange[]): LookupChange[][] {
+  const batches: LookupChange[][] = []
+  let batch: LookupChange[] = []
+  let bytes = 0
+  let parts = 0
+  for (const part of Map.groupBy(changes, (change) => partOf(keyOf(change))).values()) {
+    let isNewPart = true
+    for (const change of part) {
+      const more = 2 * keyOf(change).length + ('put' in change ? change.value.length : 0)
+      if (batch.length > 0 && (bytes + more > batchBytesMax || (isNewPart && parts === batchPartsMax))) {
+        batches.push(batch)
+        batch = []
+        bytes = 0
+        parts = 0
+        isNewPart = true
+      }
+      batch.push(change)
+      bytes += more
+      if (isNewPart) parts++
+      isNewPart = false
+    }
+  }
+  if (batch.length > 0) batches.push(batch)
+  return batches
 }
 
 function kindOf(key: string): string {
