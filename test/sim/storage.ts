@@ -461,6 +461,10 @@ class RemoteNode implements StorageNode {
     return this.#call('pull', (node) => node.pull(request))
   }
 
+  readBatch(copies: readonly BlobFacts[]): Promise<(Uint8Array | undefined)[]> {
+    return this.#call('readBatch', (node) => node.readBatch(copies))
+  }
+
   deletedMs(blob: BlobName): Promise<number | undefined> {
     return this.#call('deletedMs', (node) => node.deletedMs(blob))
   }

@@ -3,14 +3,23 @@
  *
  *   PUT /stages/<upload id>             body: the blob, proven in the trailer; answers `{id, size, crc32}` of what has come
  *   PUT /blobs/<id>/<upload id>?<terms> body: a small blob, which its name proves; answers the facts of the copy
+ *   POST /blobs                         body: names of small copies; answers the bytes of those at hand (`batch.ts`)
  *   GET /blobs/<id>/<incarnation>       with `Range: bytes=a-b`; the trailers say how it ended, or the headers where all of it is at hand
  *
  * A body that fails on its way ends with the trailer `holdfast-fault`, so that "corrupt" does not look like "gone"; the trailer
  * `holdfast-crc32` is over the bytes sent, and a header of a small answer that is sent in one piece. The reader counts and checks both: a short body never passes for a whole one.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { BlobFault, type BlobName, giveBack, readsWhole, smallBlobBytesMax } from '@holdfast/blob-store'
+import {
+  BlobFault,
+  type BlobName,
+  batchBytesMax,
+  giveBack,
+  readsWhole,
+  smallBlobBytesMax,
+} from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
+import { batchAnswer, batchKey, batchRequestBytesMax, copiesOf, digestOfNames } from './batch.ts'
 import { type Callers, peerOf } from './callers.ts'
 import { type ClusterSecret, sentContent } from './cluster-secret.ts'
 import { faultKey, faultOf, httpStatusOfFault } from './faults.ts'
@@ -65,8 +74,9 @@ export class ByteRoutes {
     response.once('close', () => this.#answering.delete(socket))
     try {
       const { method = '', url: path = '' } = request
-      const content = request.headers.range ?? ''
-      if (!this.#secret.verify({ method, path, content }, request.headers.authorization)) {
+      const content = request.headers.range ?? request.headers[batchKey] ?? ''
+      const call = { method, path, content: String(content) }
+      if (!this.#secret.verify(call, request.headers.authorization)) {
         this.#load.refused.unproven++
         this.#callers.refused(peerOf(socket))
         response.writeHead(401, { connection: 'close' }).end()
@@ -76,7 +86,8 @@ export class ByteRoutes {
       const [, stage] = /^\/stages\/([0-9a-f]{32})$/.exec(path) ?? []
       const [, id, incarnation, terms] =
         /^\/blobs\/([0-9a-f]{96})\/([0-9a-f]{32})(?:\?(.*))?$/.exec(path) ?? []
-      if (method === 'PUT' && stage !== undefined)
+      if (method === 'POST' && path === '/blobs') await this.#sendBatch(request, response)
+      else if (method === 'PUT' && stage !== undefined)
         await this.#receive(Buffer.from(stage, 'hex'), request, response)
       else if (id !== undefined && incarnation !== undefined && (method === 'GET' || method === 'PUT')) {
         const blob = { id: Buffer.from(id, 'hex'), incarnation: Buffer.from(incarnation, 'hex') }
@@ -179,6 +190,19 @@ export class ByteRoutes {
       await source.return?.()
     }
     response.end()
+  }
+
+  async #sendBatch(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const length = Number(request.headers['content-length'])
+    if (!(length <= batchRequestBytesMax)) throw new BlobFault('INVALID', 'too many names in one question')
+    const letGo = this.#load.holdBytes(batchBytesMax + length)
+    response.once('close', letGo)
+    const names = await bodyOf(request, length)
+    if (digestOfNames(names) !== request.headers[batchKey])
+      throw new BlobFault('INVALID', 'these are not the names that the caller proves')
+    const answer = batchAnswer(await this.#store.readBatch(copiesOf(names)))
+    response.setTimeout(readerIdleMs, () => response.destroy())
+    response.writeHead(200, { 'content-length': answer.length }).end(answer)
   }
 
   /** @returns false when the bytes are too many for one piece, or not at hand. */

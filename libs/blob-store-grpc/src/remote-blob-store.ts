@@ -6,6 +6,7 @@ import {
   BlobFault,
   type BlobName,
   type BlobStoreUsage,
+  batchCopiesMax,
   type LogEntry,
   type LogPosition,
   type PlacedStage,
@@ -25,7 +26,7 @@ import { ClusterSecret } from './cluster-secret.ts'
 import { factsOf, messageOf, nameOf } from './copies.ts'
 import { faultOfCall } from './faults.ts'
 import { proveCall } from './proven-calls.ts'
-import { type ByteLine, readBytes, readSmall } from './remote-bytes.ts'
+import { type ByteLine, readBytes, readCopies, readSmall } from './remote-bytes.ts'
 import { putBytes } from './remote-puts.ts'
 import { RemoteStage } from './remote-stage.ts'
 
@@ -260,6 +261,14 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
       { timeoutMs: pullTimeoutMs, signal, changes: false },
     )
     return pulledOf(response)
+  }
+
+  async readBatch(copies: readonly BlobFacts[]): Promise<(Uint8Array | undefined)[]> {
+    this.#assertOpen()
+    const largest = copies.reduce((most, { size }) => Math.max(most, size), 0)
+    if (copies.length > batchCopiesMax || largest > smallBlobBytesMax)
+      throw new BlobFault('INVALID', `${copies.length} copies of up to ${largest} bytes in one question`)
+    return copies.length === 0 ? [] : readCopies(copies, this.#byteLine)
   }
 
   async deletedMs(blob: BlobName): Promise<number | undefined> {

@@ -1,8 +1,9 @@
 /** Reading bytes from a node: counted, summed, and given up when nothing comes. */
 import { type Agent, request as httpRequest, type IncomingMessage } from 'node:http'
-import { BlobFault, type BlobName, giveBack } from '@holdfast/blob-store'
+import { type BlobFacts, BlobFault, type BlobName, batchBytesMax, giveBack } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
+import { batchKey, batchOf, digestOfNames, namesOf } from './batch.ts'
 import { crcKey } from './byte-routes.ts'
 import type { ClusterSecret } from './cluster-secret.ts'
 import { faultKey, namedFault } from './faults.ts'
@@ -147,6 +148,48 @@ export function readSmall(
     })
     request.end()
   }).finally(release)
+}
+
+/** Bytes of many small copies, as far as they are at hand. */
+export async function readCopies(
+  copies: readonly BlobFacts[],
+  line: ByteLine,
+): Promise<(Uint8Array | undefined)[]> {
+  const names = namesOf(copies)
+  const content = digestOfNames(names)
+  const request = httpRequest(`${line.url}/blobs`, {
+    agent: line.agent,
+    method: 'POST',
+    headers: {
+      authorization: line.secret.prove({ method: 'POST', path: '/blobs', content }),
+      [batchKey]: content,
+      'content-length': names.length,
+    },
+  })
+  const release = line.beginStream(() => request.destroy(new BlobFault('CLOSED', 'the store is closed')))
+  request.setTimeout(line.progressTimeoutMs, () =>
+    request.destroy(
+      new BlobFault('UNAVAILABLE', `${line.node} sent nothing for ${line.progressTimeoutMs} ms`),
+    ),
+  )
+  try {
+    const response = await responseTo(request, names)
+    if (response.statusCode !== 200) throw await refusalOf(line.node, response)
+    const pieces: Buffer[] = []
+    let length = 0
+    for await (const piece of response as AsyncIterable<Buffer>) {
+      length += piece.length
+      if (length > batchBytesMax + 8 * copies.length) break
+      pieces.push(piece)
+    }
+    return batchOf(Buffer.concat(pieces), copies)
+  } catch (error) {
+    if (error instanceof BlobFault) throw error
+    throw new BlobFault('UNAVAILABLE', `${line.node}: ${(error as Error).message}`, { cause: error })
+  } finally {
+    if (!request.destroyed) request.destroy()
+    release()
+  }
 }
 
 export function responseTo(

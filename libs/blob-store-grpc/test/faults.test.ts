@@ -18,6 +18,7 @@ import { ChunkStore } from '@holdfast/chunk-store'
 import { systemClock } from '@holdfast/kernel'
 import { StorageServiceService } from '@holdfast/wire/storage'
 import t, { type Test } from 'tap'
+import { batchKey, batchOf, batchRequestBytesMax, digestOfNames, namesOf } from '../src/batch.ts'
 import { ClusterSecret } from '../src/cluster-secret.ts'
 import { type NodeBounds, RemoteBlobStore, type ServedStore, serveBlobStore } from '../src/index.ts'
 import { proveCall } from '../src/proven-calls.ts'
@@ -369,6 +370,39 @@ t.test(
     t.same(await answerTo(path, blob.bytes), [200, null])
   },
 )
+
+t.test('a question for many copies is good for the names that were proven', async (t) => {
+  const store = new MemoryBlobStore()
+  const { server } = await served(t, store)
+  const key = new ClusterSecret(secret, systemClock)
+  const copies = [await put(store, randomBytes(700)), await put(store, randomBytes(10))]
+  const names = namesOf(copies)
+  const content = digestOfNames(names)
+  const authorization = key.prove({ method: 'POST', path: '/blobs', content })
+  const asked = (body: Buffer, digest = content) =>
+    fetch(`${server.bytes}/blobs`, {
+      method: 'POST',
+      headers: { authorization, [batchKey]: digest },
+      body,
+    })
+  const answer = Buffer.from(await (await asked(names)).arrayBuffer())
+  t.same(
+    batchOf(answer, copies).map((bytes) => bytes?.length),
+    [700, 10],
+  )
+  const others = namesOf(copies.reverse())
+  t.equal((await asked(others)).status, 400)
+  t.equal((await asked(others, digestOfNames(others))).status, 401)
+  t.equal((await asked(Buffer.alloc(batchRequestBytesMax + 1))).status, 400)
+
+  copies.reverse()
+  const turned = Buffer.from(answer)
+  turned[20] = (turned[20] as number) ^ 1
+  t.same(batchOf(turned, copies)[0], undefined, 'what changed on its way is not taken')
+  t.equal(batchOf(turned, copies)[1]?.length, 10)
+  for (const cut of [answer.subarray(0, 4), answer.subarray(0, 100), Buffer.concat([answer, names])])
+    t.throws(() => batchOf(cut, copies), { code: 'UNAVAILABLE' })
+})
 
 t.test('small blobs on their way into a node hold so much memory and no more', async (t) => {
   const gate = Promise.withResolvers<void>()

@@ -25,6 +25,8 @@ export { giveBack } from './given-back.ts'
 export { MemoryBlobStore, type MemoryBlobStoreOptions } from './memory-blob-store.ts'
 export { tombstoneRetentionMsDefault } from './memory-log.ts'
 export {
+  batchBytesMax,
+  batchCopiesMax,
   type LogEntry,
   type LogPosition,
   type NodeStore,
@@ -44,5 +46,6 @@ export {
   type Verification,
 } from './placed-blob-store.ts'
 export { putSmall } from './put-small.ts'
+export { readBatch } from './read-batch.ts'
 export { restoreCopy } from './restore-copy.ts'
 export { type Scrubbed, Scrubber, type ScrubberOptions, type ScrubFigures } from './scrubber.ts'

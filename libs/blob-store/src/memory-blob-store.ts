@@ -20,6 +20,7 @@ import type {
   StageOptions,
 } from './placed-blob-store.ts'
 import { putSmall } from './put-small.ts'
+import { readBatch } from './read-batch.ts'
 
 export interface MemoryBlobStoreOptions extends MemoryLogOptions {
   clock?: Clock
@@ -183,6 +184,10 @@ export class MemoryBlobStore implements NodeStore {
   }): Promise<Pulled> {
     this.#assertOpen()
     return this.#log.pull(request)
+  }
+
+  readBatch(copies: readonly BlobFacts[]): Promise<(Uint8Array | undefined)[]> {
+    return readBatch(this, copies)
   }
 
   async deletedMs(blob: BlobName): Promise<number | undefined> {

@@ -9,6 +9,8 @@ import { digestOf } from './blob-digest.ts'
 import type { BlobFacts } from './blob-store.ts'
 import { get } from './contract-suite.ts'
 import {
+  batchBytesMax,
+  batchCopiesMax,
   type LogEntry,
   type LogPosition,
   type NodeStore,
@@ -313,6 +315,47 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       const small = await follow(store, start, { limit: 1 })
       assert.deepEqual(small.entries.map(told), entries.map(told))
       assert.deepEqual((await follow(store, through)).entries, [])
+    },
+  },
+  {
+    name: 'small copies are read in one batch, whole or not at all',
+    async run(store) {
+      assert.deepEqual(await store.readBatch([]), [])
+      const contents = [...smallSizes.map((size) => randomBytes(size)), randomBytes(40)]
+      const copies: BlobFacts[] = []
+      for (const bytes of contents) copies.push(await place(store, bytes, { group: 5 }))
+      const [first, ...others] = copies as [BlobFacts, ...BlobFacts[]]
+      const stranger = { ...first, id: randomBytes(48), size: 10 }
+      const longer = { ...(others[0] as BlobFacts), size: 701 }
+      const read = await store.readBatch([first, stranger, longer, ...others])
+      assert.deepEqual([read[1], read[2]], [undefined, undefined])
+      const found = [read[0], ...read.slice(3)]
+      for (const [n, bytes] of contents.entries()) assert.ok(bytes.equals(found[n] as Uint8Array))
+
+      const large = copies.find(({ size }) => size === smallBlobBytesMax) as BlobFacts
+      const count = batchBytesMax / smallBlobBytesMax
+      const many = await store.readBatch(Array.from({ length: count + 1 }, () => large))
+      assert.deepEqual(
+        many.map((bytes) => bytes?.length),
+        [...Array.from({ length: count }, () => smallBlobBytesMax), undefined],
+        'as many as there is room for',
+      )
+      const tooLarge = { ...first, size: smallBlobBytesMax + 1 }
+      await assert.rejects(store.readBatch([tooLarge]), { code: 'INVALID' })
+      const tooMany = Array.from({ length: batchCopiesMax + 1 }, () => first)
+      await assert.rejects(store.readBatch(tooMany), { code: 'INVALID' })
+    },
+  },
+  {
+    name: 'a rotten copy is not in a batch',
+    rots: true,
+    async run(store, _, rot) {
+      assert.ok(rot)
+      const whole = await place(store, randomBytes(700), {})
+      const rotten = await place(store, randomBytes(700), {})
+      const now = await rot(rotten)
+      const read = await now.readBatch([rotten, whole])
+      assert.deepEqual([read[0], read[1]?.length], [undefined, 700])
     },
   },
   {

@@ -44,6 +44,10 @@ export interface PlacedCommit {
  */
 export const smallBlobBytesMax = 256 * 1024
 
+/** Copies in one question for bytes, and bytes in its answer: a slow line takes seconds for it. */
+export const batchCopiesMax = 256
+export const batchBytesMax = 1024 * 1024
+
 /** A blob that is small enough to be stored in one step. */
 export interface SmallBlob {
   /** 48 bytes: the digest of the bytes. */
@@ -157,6 +161,14 @@ export interface ReplicationSource {
     groups?: readonly number[]
     signal?: AbortSignal
   }): Promise<Pulled>
+  /**
+   * The bytes of small copies, for those who fetch many: one question instead of one each.
+   * @param copies at most `batchCopiesMax`, none of them larger than `smallBlobBytesMax`.
+   * @returns in their order; each is whole and was checked like those of `read`. Undefined: not at
+   * hand, or no room in the answer; `read` it.
+   * @throws BlobFault `INVALID`, `UNAVAILABLE`.
+   */
+  readBatch(copies: readonly BlobFacts[]): Promise<(Uint8Array | undefined)[]>
   /**
    * Unix milliseconds at which this copy was deleted here; undefined when it was not, or longer ago
    * than tombstones are kept.

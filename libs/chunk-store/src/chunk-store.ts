@@ -20,6 +20,7 @@ import {
   type PutOptions,
   putSmall,
   type QuarantinedFile,
+  readBatch,
   restoreCopy,
   type SmallBlob,
   type StageOptions,
@@ -523,6 +524,10 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   pull(request: PullRequest): Promise<Pulled> {
     this.#assertOpen()
     return this.#history.pull(request)
+  }
+
+  readBatch(copies: readonly BlobFacts[]): Promise<(Uint8Array | undefined)[]> {
+    return readBatch(this, copies)
   }
 
   async deletedMs(blob: BlobName): Promise<number | undefined> {

@@ -133,14 +133,23 @@ export class LocalNode implements StorageNode, WholeReads {
    * fetch, and its sources; so none of them can break it off.
    *
    * @param from nodes in the order in which to try them; one goes on where another broke off.
+   * @param options.bytes all of it, where they have come already.
    * @throws BlobFault `NOT_FOUND` when none of them has it, `CORRUPT` when none has it whole,
    * `FULL`, `UNAVAILABLE`.
    */
-  fetch(blob: BlobFacts, from: readonly string[], options: { pinMs: number }): Promise<BlobFacts> {
+  fetch(
+    blob: BlobFacts,
+    from: readonly string[],
+    options: { pinMs: number; bytes?: Uint8Array | undefined },
+  ): Promise<BlobFacts> {
     const key = copyKey(blob)
     let fetch = this.#fetches.get(key)
     if (fetch === undefined) {
-      fetch = this.#inTurn(() => this.#fetch(blob, from, options)).finally(() => this.#fetches.delete(key))
+      const run = () => this.#fetch(blob, from, options)
+      // What has come already takes no line: many are committed, and synced, together.
+      fetch = (options.bytes === undefined ? this.#inTurn(run) : run()).finally(() =>
+        this.#fetches.delete(key),
+      )
       this.#fetches.set(key, fetch)
     }
     return fetch
@@ -189,6 +198,11 @@ export class LocalNode implements StorageNode, WholeReads {
     return this.#store.delete(blob)
   }
 
+  async readBatch(copies: readonly BlobFacts[]): Promise<(Uint8Array | undefined)[]> {
+    this.#assertVerified()
+    return this.#store.readBatch(copies)
+  }
+
   deletedMs(blob: BlobName): Promise<number | undefined> {
     return this.#store.deletedMs(blob)
   }
@@ -202,11 +216,16 @@ export class LocalNode implements StorageNode, WholeReads {
     return this.#store.close()
   }
 
-  async #fetch(blob: BlobFacts, from: readonly string[], { pinMs }: { pinMs: number }): Promise<BlobFacts> {
+  async #fetch(
+    blob: BlobFacts,
+    from: readonly string[],
+    { pinMs, bytes: come }: { pinMs: number; bytes?: Uint8Array | undefined },
+  ): Promise<BlobFacts> {
     const here = await this.#store.stat(blob)
     if (here !== undefined && here.damaged === undefined && (await this.#store.pin(blob, { ttlMs: pinMs })))
       return here
-    const bytes = readFromAny(this.#holders(from, blob), blob, { start: 0, end: blob.size })
+    const all = { start: 0, end: blob.size }
+    const bytes = come === undefined ? readFromAny(this.#holders(from, blob), blob, all) : inOnePiece(come)
     return restoreCopy(this.#store, blob, bytes, { pinMs, source: from.join(', ') })
   }
 
@@ -258,6 +277,10 @@ async function* otherCopies(
   for (const copy of copies)
     if (Buffer.compare(copy.incarnation, blob.incarnation) !== 0)
       yield { id, node: { read: (_blob, range, options) => node.read(copy, range, options) } }
+}
+
+async function* inOnePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes
 }
 
 /** An upload that is counted in its group until it ends. */

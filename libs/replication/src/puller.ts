@@ -13,9 +13,12 @@ import {
   type BlobFacts,
   BlobFault,
   type BlobName,
+  batchBytesMax,
+  batchCopiesMax,
   type LogEntry,
   type Pulled,
   type StorageNode,
+  smallBlobBytesMax,
 } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
 import type { LocalNode } from './local-node.ts'
@@ -195,26 +198,39 @@ export class Puller {
   async #fetchAll(copies: readonly BlobFacts[]): Promise<{ fetched: number; owed: BlobFacts[] }> {
     const owed: BlobFacts[] = []
     let fetched = 0
+    const fetch = async (copy: BlobFacts, bytes?: Uint8Array) => {
+      const outcome = await this.#fetch(copy, bytes)
+      if (outcome === 'fetched') fetched++
+      if (outcome === 'owed') owed.push(copy)
+    }
+    const isSmall = ({ size }: BlobFacts) => size <= smallBlobBytesMax
+    // One batch after the other holds the memory of one.
+    for (const batch of batchesOf(copies.filter(isSmall))) {
+      const bytes = await this.#bytesOf(batch)
+      await Promise.all(batch.map((copy, n) => fetch(copy, bytes[n])))
+    }
     // The node bounds how many run at once.
-    await Promise.all(
-      copies.map(async (copy) => {
-        const outcome = await this.#fetch(copy)
-        if (outcome === 'fetched') fetched++
-        if (outcome === 'owed') owed.push(copy)
-      }),
-    )
+    await Promise.all(copies.filter((copy) => !isSmall(copy)).map((copy) => fetch(copy)))
     this.#assertFew(owed)
     return { fetched, owed }
   }
 
-  /** From the source, else from the other members of the group. */
-  async #fetch(copy: BlobFacts): Promise<'fetched' | 'gone' | 'owed'> {
+  /** What the source has at hand; the rest is fetched one by one, from whoever has it. */
+  async #bytesOf(batch: readonly BlobFacts[]): Promise<readonly (Uint8Array | undefined)[]> {
+    const source = batch.length > 1 ? this.#options.peers.node(this.source) : undefined
+    const bytes = source === undefined ? [] : await answerOf(source.readBatch(batch))
+    return bytes instanceof BlobFault ? [] : bytes
+  }
+
+  /** From the source, else from the other members of the group. @param bytes of the source, when they have come */
+  async #fetch(copy: BlobFacts, bytes?: Uint8Array): Promise<'fetched' | 'gone' | 'owed'> {
     const { node } = this.#options
     const group = node.groups.get(copy.placementGroup ?? 0)
     const others = group === undefined ? [] : nodesOf(group)
     const from = [...new Set([this.source, ...others])].filter((id) => id !== node.id)
-    const facts = await answerOf(node.fetch(copy, from, { pinMs }))
+    const facts = await answerOf(node.fetch(copy, from, { pinMs, bytes }))
     if (!(facts instanceof BlobFault)) return 'fetched'
+    if (facts.code === 'CORRUPT' && bytes !== undefined) return this.#fetch(copy)
     switch (facts.code) {
       case 'NOT_FOUND':
         return 'gone' // everybody says so; its deletion follows in the log
@@ -232,6 +248,22 @@ export class Puller {
     if (owed.length > owedMax)
       throw new BlobFault('UNAVAILABLE', `${owed.length} copies of ${this.source} cannot be had whole`)
   }
+}
+
+/** As many as one question takes. */
+function* batchesOf(copies: readonly BlobFacts[]): Generator<BlobFacts[]> {
+  let batch: BlobFacts[] = []
+  let bytes = 0
+  for (const copy of copies) {
+    if (batch.length > 0 && (batch.length >= batchCopiesMax || bytes + copy.size > batchBytesMax)) {
+      yield batch
+      batch = []
+      bytes = 0
+    }
+    batch.push(copy)
+    bytes += copy.size
+  }
+  if (batch.length > 0) yield batch
 }
 
 function merged(one: readonly BlobFacts[], other: readonly BlobFacts[]): BlobFacts[] {

@@ -1,5 +1,11 @@
 /** Replication by pull: every race of the log, the marks and the deletions, in its order. */
-import { type BlobFacts, BlobFault, type BlobName, MemoryBlobStore } from '@holdfast/blob-store'
+import {
+  type BlobFacts,
+  BlobFault,
+  type BlobName,
+  MemoryBlobStore,
+  type StorageNode,
+} from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t, { type Test } from 'tap'
 import { Replicator, sourcesOf } from '../src/index.ts'
@@ -325,10 +331,11 @@ t.test(
     await replicator('c').round('a')
     const facts = await put(region.frontend(), upload())
     const other = upload()
-    const lie = () => ({
+    const lie = (): Partial<StorageNode> => ({
       async *read() {
         yield other
       },
+      readBatch: async (copies) => copies.map(() => other),
     })
     region.plant('a', lie)
     region.plant('b', lie)
@@ -342,6 +349,37 @@ t.test(
     for (const copy of [facts, next]) t.same(await region.holdersOf(copy), ['a', 'b', 'c'])
   },
 )
+
+t.test('small copies come in batches, and one by one where a batch lacks them', async (t) => {
+  const { region, replicator } = await world(t, three)
+  await replicator('c').round('a')
+  const frontend = region.frontend()
+  const sizes = [...Array.from({ length: 300 }, () => 100), ...Array.from({ length: 6 }, () => 250_000)]
+  const copies: BlobFacts[] = []
+  for (const size of [...sizes, 300_000]) copies.push(await put(frontend, upload(size)))
+  const asked: number[] = []
+  let reads = 0
+  region.plant('a', (node) => ({
+    readBatch: async (batch) => {
+      asked.push(batch.length)
+      const bytes = await node.readBatch(batch)
+      return bytes.map((one, n) => (asked.length === 1 && n < 3 ? undefined : one))
+    },
+    read: (...args) => {
+      reads++
+      return node.read(...args)
+    },
+  }))
+  t.match(await replicator('c').round('a'), { fetched: copies.length, owed: 0 })
+  t.same(asked, [256, 48, 2], 'by number, and by bytes')
+  t.equal(reads, 3 + 1, 'what a batch lacked, and what is large')
+  for (const copy of copies) t.same(await region.holdersOf(copy), ['a', 'b', 'c'])
+
+  const more = [await put(frontend, upload()), await put(frontend, upload())]
+  region.plant('a', () => ({ readBatch: () => Promise.reject(new BlobFault('UNAVAILABLE', 'planted')) }))
+  t.match(await replicator('c').round('a'), { fetched: 2, owed: 0 })
+  for (const copy of more) t.same(await region.holdersOf(copy), ['a', 'b', 'c'])
+})
 
 t.test('a full node stops following, loses nothing, and goes on when there is room', async (t) => {
   const store = new MemoryBlobStore({ capacityBytes: 3_000 })

@@ -1,0 +1,80 @@
+/**
+ * A question for the bytes of many small copies, and its answer.
+ *
+ *   question: for each copy its id (48 bytes), incarnation (16) and size (u32), proven by the digest of all in the header `holdfast-names`
+ *   answer:   for each copy the CRC-32 of its bytes (u32) and their number (u32; 2^32 - 1: not at hand), then its bytes
+ */
+import { createHash } from 'node:crypto'
+import {
+  type BlobFacts,
+  BlobFault,
+  batchCopiesMax,
+  blobIdBytes,
+  incarnationBytes,
+} from '@holdfast/blob-store'
+import { crc32 } from '@node-rs/crc32'
+
+export const batchKey = 'holdfast-names'
+const nameBytes = blobIdBytes + incarnationBytes + 4
+export const batchRequestBytesMax = batchCopiesMax * nameBytes
+const headBytes = 8
+const notAtHand = 0xffff_ffff
+
+export function digestOfNames(names: Uint8Array): string {
+  return createHash('sha256').update(names).digest('base64url')
+}
+
+export function namesOf(copies: readonly BlobFacts[]): Buffer {
+  const names = Buffer.alloc(copies.length * nameBytes)
+  for (const [n, { id, incarnation, size }] of copies.entries()) {
+    names.set(id, n * nameBytes)
+    names.set(incarnation, n * nameBytes + blobIdBytes)
+    names.writeUInt32LE(size, (n + 1) * nameBytes - 4)
+  }
+  return names
+}
+
+/** @throws BlobFault INVALID */
+export function copiesOf(names: Buffer): BlobFacts[] {
+  if (names.length % nameBytes !== 0) throw new BlobFault('INVALID', `names of ${names.length} bytes`)
+  return Array.from({ length: names.length / nameBytes }, (_, n) => {
+    const name = names.subarray(n * nameBytes, (n + 1) * nameBytes)
+    return {
+      id: name.subarray(0, blobIdBytes),
+      incarnation: name.subarray(blobIdBytes, blobIdBytes + incarnationBytes),
+      size: name.readUInt32LE(nameBytes - 4),
+      crc32: 0,
+      createdMs: 0,
+    }
+  })
+}
+
+export function batchAnswer(all: readonly (Uint8Array | undefined)[]): Buffer {
+  const bytesSum = all.reduce((sum, bytes) => sum + headBytes + (bytes?.length ?? 0), 0)
+  const answer = Buffer.allocUnsafeSlow(bytesSum)
+  let at = 0
+  for (const bytes of all) {
+    answer.writeUInt32LE(bytes === undefined ? 0 : crc32(bytes), at)
+    answer.writeUInt32LE(bytes?.length ?? notAtHand, at + 4)
+    if (bytes !== undefined) answer.set(bytes, at + headBytes)
+    at += headBytes + (bytes?.length ?? 0)
+  }
+  return answer
+}
+
+/** What changed on its way counts as not at hand. @throws BlobFault UNAVAILABLE when it is no answer to this question */
+export function batchOf(answer: Buffer, copies: readonly BlobFacts[]): (Uint8Array | undefined)[] {
+  let at = 0
+  const all = copies.map(({ size }) => {
+    if (at + headBytes > answer.length) throw new BlobFault('UNAVAILABLE', 'the answer is too short')
+    const sum = answer.readUInt32LE(at)
+    const length = answer.readUInt32LE(at + 4)
+    at += headBytes
+    if (length === notAtHand) return undefined
+    const bytes = answer.subarray(at, at + length)
+    at += length
+    return length === size && bytes.length === size && crc32(bytes) === sum ? bytes : undefined
+  })
+  if (at !== answer.length) throw new BlobFault('UNAVAILABLE', 'the answer is not of this length')
+  return all
+}
