@@ -21,6 +21,8 @@ export interface CassandraOptions extends StartOptions {
   storagePort?: number
   /** `batch` syncs before each acknowledgement: where one replica must be durable. */
   commitLogSync?: 'periodic' | 'batch'
+  /** How long writes are kept for a node that is away; what is written later never reaches it. Default: Cassandra's own, 3 h. */
+  hintWindowMs?: number
 }
 
 export async function startCassandra(options: CassandraOptions): Promise<ServerProcess> {
@@ -70,6 +72,7 @@ auto_bootstrap: false
 authenticator: AllowAllAuthenticator
 authorizer: AllowAllAuthorizer
 ${sync}
+${options.hintWindowMs === undefined ? '' : `max_hint_window: ${options.hintWindowMs}ms\nhint_window_persistent_enabled: false`}
 commitlog_segment_size: 16MiB
 commitlog_total_space: 256MiB
 disk_failure_policy: die

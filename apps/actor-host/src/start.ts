@@ -54,6 +54,7 @@ export async function startActorHost({ config, secrets, settings, log }: StartOp
     bus,
     journal: journals,
     journalRepair: journals,
+    journalBackup: journals,
     lookups,
     states: createAccountStates({
       ids: keyring.ids,
@@ -88,7 +89,12 @@ export async function startActorHost({ config, secrets, settings, log }: StartOp
     settings,
     accounts: true,
     status: async () => ({
-      accounts: { ...figures(), active: host.activeAccounts, quarantined: host.quarantined },
+      accounts: {
+        ...figures(),
+        active: host.activeAccounts,
+        quarantined: host.quarantined,
+        backupLag: host.backupLag,
+      },
       reconciling: {
         running: reconciler?.rounds.running && roundInWords(reconciler.rounds.running),
         last: reconciler?.rounds.last && roundInWords(reconciler.rounds.last),

@@ -8,6 +8,7 @@
 import type { Bus, Subscription } from '@holdfast/bus'
 import type { AccountStates } from '@holdfast/content-tree'
 import {
+  type JournalBackup,
   JournalFault,
   type JournalRepair,
   type JournalReplica,
@@ -20,6 +21,7 @@ import { LRUCache } from 'lru-cache'
 import { AccountActor, type ActorHost } from './account-actor.ts'
 import { AccountReplicas } from './account-replicas.ts'
 import { Ailments, type QuarantinedAccount } from './ailments.ts'
+import { Arrivals, type Lag } from './arrivals.ts'
 import { type Answer, Ask, decodedAnswer, encodedAnswer, encodeReply } from './ask.ts'
 import { CodeLeases } from './code-leases.ts'
 import type { AccountMoments } from './contract.ts'
@@ -37,6 +39,7 @@ import { RequestJoiner } from './request-parts.ts'
 import type { ReleasedBlob, Services, SignInMailer } from './services.ts'
 import { forEachAtMost, Slots } from './slots.ts'
 import {
+  lagSubjectOf,
   partSubjectOf,
   quarantineSubjectOf,
   releaseSubjectOf,
@@ -54,6 +57,8 @@ export interface AccountHostOptions {
   journal: JournalStore
   /** The same store, for repairs of damaged accounts. Default: none are made here. */
   journalRepair?: JournalRepair
+  /** The same store, where a second region keeps the journals too. Default: there is none. */
+  journalBackup?: JournalBackup
   lookups: LookupStore
   states: AccountStates
   mailer: SignInMailer
@@ -159,6 +164,12 @@ export class AccountHost implements AccountMoments {
       passwords: new PasswordChecks({ check: options.checkPassword, clock, limits, metrics }),
       mailer: options.mailer,
       mailSlots: new Slots(limits.mailsAtOnceMax),
+      arrivals: new Arrivals({
+        backup: options.journalBackup,
+        clock,
+        log: options.log ?? silentLog,
+        accountsMax: limits.unarrivedAccountsMax,
+      }),
       askRelease: (account) => this.#askRelease(account),
       onBlobReleased: options.onBlobReleased ?? (() => {}),
       onDue: (account, due) => this.#due.set(account, due),
@@ -193,6 +204,7 @@ export class AccountHost implements AccountMoments {
       this.#bus.serve(quarantineSubjectOf(hostId), async () =>
         Buffer.from(JSON.stringify(this.quarantined.slice(0, quarantinedToldMax))),
       ),
+      this.#bus.serve(lagSubjectOf(hostId), async () => Buffer.from(JSON.stringify(this.backupLag))),
       this.#bus.serve(repairSubjectOf(hostId), (message) => this.#handleRepair(message)),
     )
     const replicas = this.#replicas
@@ -200,6 +212,7 @@ export class AccountHost implements AccountMoments {
       this.#subscriptions.push(this.#bus.serve(replicaSubjectOf(hostId), (message) => replicas.ask(message)))
     codes.prepare()
     this.#every('tidy', tidyMs, () => this.#tidy())
+    this.#every('arrivals', this.#services.limits.arrivalsMs, () => void this.bringArrivals())
     this.#relist()
     void this.#background('reading timers', async () => {
       await this.#readTimers()
@@ -221,6 +234,11 @@ export class AccountHost implements AccountMoments {
   /** Accounts that are left alone because of damage or a bug, the first of them first. */
   get quarantined(): QuarantinedAccount[] {
     return this.#actorHost.ailments.quarantined()
+  }
+
+  /** How far the second region is behind what was acknowledged here, at most. */
+  get backupLag(): Lag {
+    return this.#services.arrivals.lag
   }
 
   /** See `AccountMoments`. */
@@ -378,8 +396,9 @@ export class AccountHost implements AccountMoments {
     const { lookups, limits } = this.#services
     await forEachAtMost(limits.wakesAtOnceMax, lookups.scan('active/'), async ({ key }) => {
       const account = key.slice('active/'.length)
-      // Those that left here with effects undone have their own time.
-      if (!this.#wakeAtMs.has(account)) await this.#wake(account)
+      // Those that left here with something undone have their own time.
+      const waits = this.#wakeAtMs.has(account) || this.#services.arrivals.has(account)
+      if (!waits) await this.#wake(account)
     })
   }
 
@@ -390,6 +409,14 @@ export class AccountHost implements AccountMoments {
   #relist(): void {
     this.#relisting ??= this.#background('waking accounts', () => this.wakeListed()).finally(() => {
       this.#relisting = undefined
+    })
+  }
+
+  /** Brings to the second region what did not get there by itself. Accounts that wait for it with their end are woken, and leave cleanly. */
+  bringArrivals(): Promise<void> {
+    return this.#services.arrivals.pass({
+      isOurs: (account) => this.#closing === undefined && this.#elsewhere(account) === undefined,
+      arrived: (account) => this.#wake(account),
     })
   }
 
@@ -410,6 +437,7 @@ export class AccountHost implements AccountMoments {
       if (actor.active) accounts++
     }
     metrics.memory({ accounts, bytes })
+    metrics.backupLag(this.backupLag)
     metrics.quarantined({ accounts: this.#actorHost.ailments.quarantinedCount })
     for (const actor of this.#actors.values()) {
       if (this.#passivating >= limits.passivationsAtOnceMax) break

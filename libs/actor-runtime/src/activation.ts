@@ -105,6 +105,10 @@ export class Activation {
   #loss: Loss | undefined
 
   #moment = {}
+  /** Something of it may not be in the second region. */
+  #hasChanged = false
+  /** Whether no pages of earlier epochs are left that nothing names. */
+  #swept: Promise<boolean> = Promise.resolve(true)
   /** Effects up to this number are durable, and up to the other one taken over. */
   #effectsDurable = 0
   #effectsTaken = 0
@@ -173,14 +177,20 @@ export class Activation {
     this.#effectsDurable = this.#state.lastEffect
     if (this.#takeEffects() > 0) this.#rows.foundActive()
     if (this.#effectsLeft) void this.#kick()
-    if (this.#hold.previousOwner !== undefined) void this.#sweepPages(recovered)
+    if (this.#hold.previousOwner === undefined) return
+    // Nobody knows what of it is in the second region.
+    this.#changed()
+    this.#swept = this.#sweepPages(recovered)
   }
 
-  async #sweepPages(recovered: Recovered): Promise<void> {
+  /** @returns whether no dead pages are left. */
+  async #sweepPages(recovered: Recovered): Promise<boolean> {
     try {
       await sweepPages(this.#services, this.#hold, recovered)
+      return true
     } catch (error) {
       this.#services.log.warn({ account: this.#hold.account, err: error }, 'dead pages stay for now')
+      return false
     }
   }
 
@@ -239,7 +249,8 @@ export class Activation {
    * Leaves cleanly: finished effects journaled, a checkpoint if reading the tail would cost more,
    * timers' row put right, the `active` row removed when nothing is pending, the hold released. To
    * be called when quiet, with no requests coming. When the stores refuse, it simply leaves; the
-   * next activation mends the rest.
+   * next activation mends the rest. So it does while something of it is not in the second region, or
+   * pages that nothing names could not be deleted: it is found by its `active` row.
    *
    * @returns whether effects stay undone.
    */
@@ -254,8 +265,9 @@ export class Activation {
     this.#effects.stop()
     try {
       await this.#lastCheckpoint()
-      await this.#rows.last({ due: this.#state.nextDue(), keepActive: pendingEffects })
-      await this.#services.journal.release(this.#hold)
+      const isWhole = await this.#isWhole()
+      await this.#rows.last({ due: this.#state.nextDue(), keepActive: pendingEffects || !isWhole })
+      if (isWhole) await this.#services.journal.release(this.#hold)
     } catch (error) {
       this.#services.log.warn(
         { account: this.#hold.account, err: error },
@@ -268,10 +280,22 @@ export class Activation {
     return { pendingEffects }
   }
 
+  /** Nothing is left for the next activation to mend. */
+  async #isWhole(): Promise<boolean> {
+    const hasArrived = !this.#hasChanged || (await this.#services.arrivals.confirm(this.#hold.account))
+    const isSwept = (await this.#swept) && !this.#checkpoints.leftPages
+    return hasArrived && isSwept
+  }
+
+  #changed(): void {
+    this.#hasChanged = true
+    this.#services.arrivals.changed(this.#hold.account)
+  }
+
   async #lastCheckpoint(): Promise<void> {
     if (this.#checkpoints.worthwhile && !this.#checkpoints.underWay) {
       await this.#turnAway(() => this.#checkpoints.cut(this.#hold.head))
-      if (await this.#checkpoints.writePages()) await this.#checkpoints.setRoot()
+      if (await this.#checkpoints.writePages()) await this.#setRoot()
     }
     await this.#checkpoints.removed()
   }
@@ -596,7 +620,7 @@ export class Activation {
   async #flush(): Promise<void> {
     try {
       while (this.#loss === undefined) {
-        if (this.#checkpoints.ready) await this.#checkpoints.setRoot()
+        if (this.#checkpoints.ready) await this.#setRoot()
         else if (this.#effectsLeft) await this.#takeMoreEffects()
         else if (this.#finishedGo) await this.#run(this.#addFinished())
         else if (this.#hasWork) await this.#write(this.#seal())
@@ -728,6 +752,7 @@ export class Activation {
       beside: () => this.#rows.beside(batch),
     })
     this.#rows.written()
+    this.#changed()
     const seq = this.#hold.head
     this.#checkpoints.appended({ seq, bytes: row.length, pages: pages.map(({ name }) => name) })
     if (cut) void this.#writeCheckpoint()
@@ -779,6 +804,11 @@ export class Activation {
   /** A cut takes the turn: not while a decision in slices has it. */
   get #mayCut(): boolean {
     return this.#checkpoints.due && !this.#turnHeld
+  }
+
+  async #setRoot(): Promise<void> {
+    await this.#checkpoints.setRoot()
+    this.#changed()
   }
 
   async #writeCheckpoint(): Promise<void> {

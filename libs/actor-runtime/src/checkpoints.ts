@@ -56,6 +56,7 @@ export class Checkpoints {
   #failures = 0
   #retryAtMs = 0
   readonly #removals = new Set<Promise<void>>()
+  #leftPages = false
 
   /** @param start what the activation was read from. */
   constructor(
@@ -177,10 +178,7 @@ export class Checkpoints {
   #giveUp(cut: Cut): void {
     this.#cut = undefined
     const names = cut.pages.map((page) => page.name)
-    this.#remove(
-      () => this.#services.journal.deletePages(this.#hold, names),
-      'pages of a given up checkpoint stay',
-    )
+    this.#removePages(names, 'pages of a given up checkpoint stay')
   }
 
   /**
@@ -235,10 +233,26 @@ export class Checkpoints {
     metrics.checkpointed({ ms, bytes: cut.bytes, pages: cut.pages.length })
     this.#remove(() => journal.trim(this.#hold, cut.through), 'rows behind a checkpoint stay')
     if (obsolete.length === 0) return
-    this.#remove(() => journal.deletePages(this.#hold, obsolete), 'pages behind a checkpoint stay')
+    this.#removePages(obsolete, 'pages behind a checkpoint stay')
   }
 
-  /** What stays is swept by an activation to come. */
+  /** Pages that nothing names could not be deleted: the next activation sweeps them, if this one does not end cleanly. */
+  get leftPages(): boolean {
+    return this.#leftPages
+  }
+
+  #removePages(names: readonly string[], message: string): void {
+    this.#remove(async () => {
+      try {
+        await this.#services.journal.deletePages(this.#hold, names)
+      } catch (error) {
+        this.#leftPages = true
+        throw error
+      }
+    }, message)
+  }
+
+  /** Rows that stay go with those behind the next checkpoint. */
   #remove(work: () => Promise<void>, message: string): void {
     const removal = work().catch((error: unknown) => {
       this.#services.log.warn({ account: this.#hold.account, err: error }, message)

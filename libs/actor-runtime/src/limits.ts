@@ -132,6 +132,11 @@ export interface RuntimeLimits {
   absentMs: number
   absentAccountsMax: number
 
+  /** Accounts remembered as changed and not known to be in the second region yet. */
+  unarrivedAccountsMax: number
+  /** Between looks for them. */
+  arrivalsMs: number
+
   /** Timers kept in memory; the later ones are read again when their time comes. */
   dueAccountsMax: number
   /** Accounts whose timers fire at one time, and accounts woken at one time after a start. */
@@ -196,6 +201,9 @@ export const defaultLimits: RuntimeLimits = {
   ailingAccountsMax: 10_000,
   absentMs: 1000,
   absentAccountsMax: 10_000,
+
+  unarrivedAccountsMax: 200_000,
+  arrivalsMs: 15_000,
 
   dueAccountsMax: 200_000,
   ticksAtOnceMax: 16,

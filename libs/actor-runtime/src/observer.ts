@@ -31,6 +31,8 @@ export interface HostMetrics {
   passwordChecked(facts: { ms: number }): void
   /** Accounts that are left alone because of damage or a bug, now, each second. */
   quarantined(facts: { accounts: number }): void
+  /** How far the second region is behind, at most, now, each second. */
+  backupLag(facts: { accounts: number; ms: number }): void
   /** Now, each second. */
   memory(facts: { accounts: number; bytes: number }): void
 }
@@ -48,5 +50,6 @@ export const noMetrics: HostMetrics = {
   effectsPending() {},
   passwordChecked() {},
   quarantined() {},
+  backupLag() {},
   memory() {},
 }

@@ -350,7 +350,7 @@ async function keepAside(
 }
 
 async function replace(
-  { journal, clock, timers, limits, log }: Services,
+  { journal, clock, timers, limits, log, arrivals }: Services,
   hold: JournalHold,
   { state, found }: { state: AccountState; found: Remains },
 ): Promise<void> {
@@ -368,7 +368,8 @@ async function replace(
   try {
     await journal.trim(hold, head)
     await journal.deletePages(hold, [...found.pages])
-    await journal.release(hold)
+    // Else the next activation takes it up: something of it is not in the second region.
+    if (await arrivals.confirm(account)) await journal.release(hold)
   } catch (error) {
     // The new checkpoint holds. An activation sweeps what stays; rows behind the root are not read.
     log.warn({ account, err: error }, 'what a repair replaced stays for now')

@@ -3,6 +3,7 @@ import type { AccountStates } from '@holdfast/content-tree'
 import type { JournalStore, LookupStore } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
 import type { Blob } from '@holdfast/wire'
+import type { Arrivals } from './arrivals.ts'
 import type { CodeLeases } from './code-leases.ts'
 import type { RuntimeLimits } from './limits.ts'
 import type { HostMetrics, RuntimeLog } from './observer.ts'
@@ -47,6 +48,7 @@ export interface Services {
   readonly passwords: PasswordChecks
   readonly mailer: SignInMailer
   readonly mailSlots: Slots
+  readonly arrivals: Arrivals
   /** Asks the host that probably has the account in memory to let it go. A courtesy: resolves whatever comes of it. */
   readonly askRelease: (account: string) => Promise<void>
   /** The reference row of a blob is gone: the collector may look at it. */

@@ -18,6 +18,11 @@ export function quarantineSubjectOf(hostId: string): string {
   return `accounts.${hostId}.quarantined`
 }
 
+/** Where a host is asked how far the second region is behind: a `Lag` as JSON. */
+export function lagSubjectOf(hostId: string): string {
+  return `accounts.${hostId}.lag`
+}
+
 /** Where a host repairs an account: JSON in, a report or a fault out. */
 export function repairSubjectOf(hostId: string): string {
   return `accounts.${hostId}.repair`

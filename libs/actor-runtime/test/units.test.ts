@@ -231,6 +231,7 @@ t.test('what a host tells of itself adds up', async (t) => {
       checkpointed: () => void told.checkpointed++,
       checkpointFailed() {},
       quarantined() {},
+      backupLag() {},
     },
   })
   await world.create()

@@ -11,11 +11,21 @@ export interface AccountFigures {
   effectsPending: number
   /** Accounts left alone because of damage or a bug. */
   quarantined: number
+  /** Accounts of which something may not be in the second region, and since when for the one that waits longest. */
+  backupAccounts: number
+  backupLagMs: number
 }
 
 /** @returns the observer for the host, and its figures as they stand. */
 export function accountMetrics(registry: Registry): { observer: HostMetrics; figures: () => AccountFigures } {
-  const figures: AccountFigures = { active: 0, memoryBytes: 0, effectsPending: 0, quarantined: 0 }
+  const figures: AccountFigures = {
+    active: 0,
+    memoryBytes: 0,
+    effectsPending: 0,
+    quarantined: 0,
+    backupAccounts: 0,
+    backupLagMs: 0,
+  }
   const registers = [registry]
   const counter = (name: string, help: string, labelNames: string[] = []) =>
     new Counter({ name, help, labelNames, registers })
@@ -76,6 +86,17 @@ export function accountMetrics(registry: Registry): { observer: HostMetrics; fig
     ({ quarantined }) => quarantined,
   )
 
+  gauge(
+    'holdfast_backup_lag_seconds',
+    'How long ago the oldest change was made that is not known to be in the second region.',
+    ({ backupLagMs }) => backupLagMs / 1000,
+  )
+  gauge(
+    'holdfast_backup_accounts',
+    'Accounts with changes that are not known to be in the second region.',
+    ({ backupAccounts }) => backupAccounts,
+  )
+
   const observer: HostMetrics = {
     requested: () => requests.inc(),
     overloaded: () => overloaded.inc(),
@@ -96,6 +117,10 @@ export function accountMetrics(registry: Registry): { observer: HostMetrics; fig
     passwordChecked: ({ ms }) => password.observe(ms / 1000),
     quarantined({ accounts }) {
       figures.quarantined = accounts
+    },
+    backupLag({ accounts, ms }) {
+      figures.backupAccounts = accounts
+      figures.backupLagMs = ms
     },
     memory({ accounts, bytes }) {
       figures.active = accounts

@@ -1,5 +1,5 @@
 /** The cluster as one process sees it, and how far the copies are. */
-import { type QuarantinedAccount, quarantineSubjectOf } from '@holdfast/actor-runtime'
+import { type Lag, lagSubjectOf, type QuarantinedAccount, quarantineSubjectOf } from '@holdfast/actor-runtime'
 import type { Subscription } from '@holdfast/bus'
 import { isClockOff, type Member } from '@holdfast/membership'
 import { nodesOf, type PlacementGroup, writeQuorum } from '@holdfast/replication'
@@ -29,10 +29,11 @@ export function serveGroupWords(
 
 export async function clusterStatus(cluster: ClusterPart) {
   const { membership, groups, peers, config, regions, nodes: orders } = cluster
-  const [words, collecting, quarantined] = await Promise.all([
+  const [words, collecting, quarantined, backup] = await Promise.all([
     groupWords(cluster),
     collectingStatus(cluster),
     quarantinedAccounts(cluster),
+    backupStatus(cluster),
   ])
   const all = groups.map.all()
   const members = membership.members()
@@ -79,6 +80,7 @@ export async function clusterStatus(cluster: ClusterPart) {
     },
     collecting,
     quarantined,
+    backup,
     clocks: clocksStatus(members),
   }
 }
@@ -96,6 +98,46 @@ export function clocksStatus(members: readonly Member[]): { agree: boolean; says
     agree: false,
     says: `${named.join(', ')}. These fire no expiry until their clocks are right.${half}`,
   }
+}
+
+/** Less than this is what a question in turn and a change that is on its way take. */
+const lagUsualMs = 2 * 60_000
+
+/** How far second regions are behind what was acknowledged, by what hosts of accounts say. */
+export async function backupStatus({
+  bus,
+  membership,
+  config,
+}: Pick<ClusterPart, 'bus' | 'membership' | 'config'>): Promise<{
+  accounts: number
+  lagSeconds: number
+  says: string
+}> {
+  if (config.regions.length === 1) return { accounts: 0, lagSeconds: 0, says: 'there is one region alone' }
+  const hosts = membership.beats().filter(({ roles }) => roles.includes('actor-host'))
+  const told = hosts.map(async ({ id }): Promise<Lag & { id: string; silent?: true }> => {
+    try {
+      const answer = await bus.request(lagSubjectOf(id), new Uint8Array(), { timeoutMs: askMs })
+      return { id, ...(JSON.parse(Buffer.from(answer).toString()) as Lag) }
+    } catch {
+      return { id, accounts: 0, ms: 0, silent: true }
+    }
+  })
+  const lags = await Promise.all(told)
+  const farthest = lags.reduce((one, other) => (other.ms > one.ms ? other : one), {
+    id: '',
+    accounts: 0,
+    ms: 0,
+  })
+  const accounts = lags.reduce((sum, lag) => sum + lag.accounts, 0)
+  const lagSeconds = Math.round(farthest.ms / 1_000)
+  const silent = lags.filter((lag) => lag.silent).map(({ id }) => id)
+  const unknown = silent.length === 0 ? '' : `; ${silent.join(', ')} did not answer`
+  const says =
+    farthest.ms > lagUsualMs
+      ? `${accounts} accounts have changes that are not known to be in their second region, the oldest for ${lagSeconds} s at ${farthest.id}`
+      : 'what was acknowledged is in two regions'
+  return { accounts, lagSeconds, says: `${says}${unknown}` }
 }
 
 /** What hosts of accounts leave alone because of damage or a bug. A host that does not answer is missing. */

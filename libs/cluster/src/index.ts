@@ -1,7 +1,13 @@
 export { AccountRounds, accountsOf, roundsKey, scopeOf } from './account-rounds.ts'
 export { AccountRoutes } from './account-routes.ts'
 export { type ClusterAdminOptions, startAdmin } from './admin.ts'
-export { clocksStatus, clusterStatus, type GroupWord, serveGroupWords } from './cluster-status.ts'
+export {
+  backupStatus,
+  clocksStatus,
+  clusterStatus,
+  type GroupWord,
+  serveGroupWords,
+} from './cluster-status.ts'
 export { CollectFault, collectEverywhere, collectingStatus, serveCollecting } from './collecting.ts'
 export { evacuate, serveTakeover, type TakenOver } from './evacuation.ts'
 export { GroupLeader, GroupRows } from './group-rows.ts'

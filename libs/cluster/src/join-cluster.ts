@@ -9,7 +9,13 @@ import { clockMetric, processMetrics, Readiness } from '@holdfast/admin'
 import { BusFault } from '@holdfast/bus'
 import { NatsBus } from '@holdfast/bus-nats'
 import { AnswerBudget, type CountingRateLimits, createRateLimits, type HostBudgets } from '@holdfast/http-kit'
-import type { JournalRepair, JournalReplica, JournalStore, LookupStore } from '@holdfast/journal'
+import type {
+  JournalBackup,
+  JournalRepair,
+  JournalReplica,
+  JournalStore,
+  LookupStore,
+} from '@holdfast/journal'
 import type { Taken } from '@holdfast/journal-cassandra'
 import { type AccountId, type Clock, type Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
 import { isClockOff, type MemberRole } from '@holdfast/membership'
@@ -65,7 +71,7 @@ export interface ClusterPart {
   readonly bus: NatsBus
   readonly lookups: LookupStore
   /** Of the accounts whose homes are here; asked for by actor hosts alone. */
-  readonly journals: JournalStore & JournalRepair
+  readonly journals: JournalStore & JournalRepair & JournalBackup
   readonly keyring: Keyring
   readonly regions: RegionMap
   readonly membership: NatsMembership

@@ -1,6 +1,8 @@
 /** The journals of several birth regions as one store: each account's are in the keyspace of the region it was born in. */
 import {
+  type Brought,
   firstChain,
+  type JournalBackup,
   JournalFault,
   type JournalHold,
   type JournalRemain,
@@ -10,9 +12,11 @@ import {
 } from '@holdfast/journal'
 import type { AccountId, IdCodec, RegionCode } from '@holdfast/kernel'
 
-export class RegionalJournals implements JournalStore, JournalRepair {
+type KeptJournals = JournalStore & JournalRepair & JournalBackup
+
+export class RegionalJournals implements KeptJournals {
   readonly capabilities = { ordered: false, exclusive: false }
-  readonly #stores: ReadonlyMap<RegionCode, JournalStore & JournalRepair>
+  readonly #stores: ReadonlyMap<RegionCode, KeptJournals>
   readonly #regions: readonly RegionCode[]
   readonly #ids: IdCodec
   readonly #isServed: (birth: RegionCode) => boolean
@@ -24,7 +28,7 @@ export class RegionalJournals implements JournalStore, JournalRepair {
    * @param options.fresh waited for before anything is decided by that. Default: it is always known.
    */
   constructor(
-    stores: ReadonlyMap<RegionCode, JournalStore & JournalRepair>,
+    stores: ReadonlyMap<RegionCode, KeptJournals>,
     {
       regions,
       ids,
@@ -107,7 +111,12 @@ export class RegionalJournals implements JournalStore, JournalRepair {
     return this.#of(account).seize(account, options)
   }
 
-  #of(account: string): JournalStore & JournalRepair {
+  async backUp(account: string): Promise<Brought> {
+    await this.#fresh()
+    return this.#of(account).backUp(account)
+  }
+
+  #of(account: string): KeptJournals {
     const region = this.#ids.birthRegion(account as AccountId)
     const store = this.#stores.get(region)
     if (store === undefined)

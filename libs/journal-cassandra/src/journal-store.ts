@@ -14,8 +14,10 @@ import {
   assertPage,
   assertRoot,
   assertRow,
+  type Brought,
   firstChain,
   type JournalAccounts,
+  type JournalBackup,
   JournalFault,
   type JournalHold,
   type JournalRemain,
@@ -25,6 +27,7 @@ import {
   type JournalStore,
   rowChecksum,
 } from '@holdfast/journal'
+import { bring } from './backing-up.ts'
 import type { Connection, Row } from './connection.ts'
 import {
   bytesOf,
@@ -76,7 +79,7 @@ export interface Taken {
   changedMs: number
 }
 
-export class CassandraJournalStore implements JournalStore, JournalAccounts, JournalRepair {
+export class CassandraJournalStore implements JournalStore, JournalAccounts, JournalBackup, JournalRepair {
   readonly capabilities = { ordered: false, exclusive: false }
   readonly #connection: Connection
   readonly #termOf: (account: string) => number
@@ -589,6 +592,12 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     for await (const name of pageNames(this.#connection, pagesOf({ account, term })))
       if (!names.has(name) && !without.has(name)) return false
     return true
+  }
+
+  /** See `JournalBackup`. Without a backup there is nothing to bring. */
+  async backUp(account: string): Promise<Brought> {
+    if (this.#backup === undefined) return { rows: 0, pages: 0 }
+    return bring({ here: this.#connection, backup: this.#backup() }, { account, term: this.#termOf(account) })
   }
 
   #assertHeld(hold: JournalHold): void {

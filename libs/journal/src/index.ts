@@ -1,7 +1,9 @@
 export { JournalFault, type JournalFaultCode } from './errors.ts'
 export type { JournalRemain, JournalRepair } from './journal-repair.ts'
 export type {
+  Brought,
   JournalAccounts,
+  JournalBackup,
   JournalHold,
   JournalReplica,
   JournalRow,

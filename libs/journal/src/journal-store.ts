@@ -85,6 +85,26 @@ export interface JournalAccounts {
   accounts(options?: { after?: string }): AsyncIterable<{ account: string; place: string }>
 }
 
+/**
+ * What a store may offer besides where a second place keeps the journals too: that place gets everything later, by itself, and
+ * after a long cut not everything.
+ */
+export interface JournalBackup {
+  /**
+   * Resolves when everything of the account that was durable before the call is in the second place too; what was not is brought
+   * there. Whoever serves the account calls it; several at one time do the same work twice, and no harm.
+   *
+   * @throws JournalFault `UNAVAILABLE` while that place cannot be reached; some of it may have been brought.
+   */
+  backUp(account: string): Promise<Brought>
+}
+
+/** What had not arrived. */
+export interface Brought {
+  rows: number
+  pages: number
+}
+
 export interface JournalHold {
   readonly account: string
   readonly epoch: number

@@ -1,7 +1,14 @@
 /** Journals in memory: what tests of everything above the port run on. Bytes are copied in and out. */
 import { JournalFault } from './errors.ts'
 import type { JournalRemain, JournalRepair } from './journal-repair.ts'
-import type { JournalAccounts, JournalHold, JournalRow, JournalStore } from './journal-store.ts'
+import type {
+  Brought,
+  JournalAccounts,
+  JournalBackup,
+  JournalHold,
+  JournalRow,
+  JournalStore,
+} from './journal-store.ts'
 import { assertAccount, assertPage, assertRoot, assertRow } from './limits.ts'
 import { MemoryMedium } from './memory-medium.ts'
 import { firstChain, rowChecksum } from './row-checksum.ts'
@@ -23,7 +30,7 @@ interface StoredRow {
   checksum: Uint8Array
 }
 
-export class MemoryJournalStore implements JournalStore, JournalAccounts, JournalRepair {
+export class MemoryJournalStore implements JournalStore, JournalAccounts, JournalBackup, JournalRepair {
   readonly #medium: MemoryMedium
   readonly #partitions = new Map<string, Partition>()
   readonly #released = new WeakSet<JournalHold>()
@@ -136,6 +143,11 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     await this.#write('deletePages', account, () => {
       for (const name of names) this.#partition(account).pages.delete(name)
     })
+  }
+
+  /** As a second place that has everything at once; faults of `backUp` put it out of reach. */
+  async backUp(account: string): Promise<Brought> {
+    return this.#read('backUp', account, () => ({ rows: 0, pages: 0 }))
   }
 
   async *pageNames(account: string): AsyncIterable<string> {
@@ -280,7 +292,7 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     return this.#medium.run(operation, account, effect, { writes: true })
   }
 
-  #read<T>(operation: 'rows' | 'head' | 'page' | 'pageNames', account: string, effect: () => T) {
+  #read<T>(operation: 'rows' | 'head' | 'page' | 'pageNames' | 'backUp', account: string, effect: () => T) {
     return this.#medium.run(operation, account, effect, { writes: false })
   }
 }

@@ -17,6 +17,7 @@ export type MemoryOperation =
   | 'setRoot'
   | 'trim'
   | 'release'
+  | 'backUp'
   | 'lookup.write'
   | 'lookup.get'
   | 'lookup.scan'

@@ -1,0 +1,140 @@
+/**
+ * Whether what accounts acknowledged is in the second region, too.
+ *
+ * The stores carry everything there by themselves, within moments, but not after a long cut. So whoever serves an account remembers
+ * since when something of it may be here alone, and asks the store again and again to compare both places and to bring what is missing, the
+ * account that waits longest first. An account leaves memory cleanly only when that is done: else its hold stays unreleased and its `active`
+ * row stays, so that it is found again after a crash, and its next activation does not take it for whole.
+ *
+ * While the second region is out of reach nobody waits for it: after a failure it is left alone for a while.
+ *
+ * Cost: a question for each changed account in `freshMs`, and one when it leaves; five small reads side by side.
+ */
+import type { JournalBackup } from '@holdfast/journal'
+import type { Clock } from '@holdfast/kernel'
+import type { RuntimeLog } from './observer.ts'
+import { forEachAtMost } from './slots.ts'
+
+export interface ArrivalsOptions {
+  /** Default: there is no second region, and everything has arrived. */
+  backup: JournalBackup | undefined
+  clock: Clock
+  log: RuntimeLog
+  /** Accounts that are remembered. The `active` rows of others lead to them. */
+  accountsMax: number
+}
+
+/** How far the second region is behind what was acknowledged here, at most. */
+export interface Lag {
+  /** Accounts of which something may be here alone. */
+  accounts: number
+  /** How long that is so for the account that waits longest, ms. */
+  ms: number
+}
+
+/** What changed lately is on its way, and is not asked for yet. */
+const freshMs = 30_000
+/** Accounts compared at one time: between regions a question is some 100 ms of waiting and little work. */
+const atOnce = 64
+/** After a failure the second region is left alone for so long. */
+const pauseMs = 5_000
+
+interface Behind {
+  sinceMs: number
+  changedMs: number
+}
+
+export class Arrivals {
+  readonly #options: ArrivalsOptions
+  /** The one that waits longest first; monotonic times. */
+  readonly #behind = new Map<string, Behind>()
+  #retryAtMs = Number.NEGATIVE_INFINITY
+  #passing = false
+
+  constructor(options: ArrivalsOptions) {
+    this.#options = options
+  }
+
+  get lag(): Lag {
+    const [first] = this.#behind.values()
+    const ms = first === undefined ? 0 : this.#options.clock.monotonic() - first.sinceMs
+    return { accounts: this.#behind.size, ms }
+  }
+
+  has(account: string): boolean {
+    return this.#behind.has(account)
+  }
+
+  /** Something of the account became durable here, or may have before it was opened. */
+  changed(account: string): void {
+    const { backup, clock, accountsMax } = this.#options
+    if (backup === undefined) return
+    const changedMs = clock.monotonic()
+    const known = this.#behind.get(account)
+    if (known !== undefined) known.changedMs = changedMs
+    else if (this.#behind.size < accountsMax) this.#behind.set(account, { sinceMs: changedMs, changedMs })
+  }
+
+  /** Another host serves the account. */
+  forget(account: string): void {
+    this.#behind.delete(account)
+  }
+
+  /**
+   * Compares, and brings what is missing. Never rejects.
+   * @returns whether everything that was durable before the call is in both places. False at once while that cannot be found out.
+   */
+  async confirm(account: string): Promise<boolean> {
+    const { backup, clock, log } = this.#options
+    if (backup === undefined) return true
+    const askedMs = clock.monotonic()
+    if (askedMs < this.#retryAtMs) return false
+    try {
+      const brought = await backup.backUp(account)
+      if (brought.rows + brought.pages > 0)
+        log.info({ account, ...brought }, 'what had not arrived in the second region was brought there')
+      const known = this.#behind.get(account)
+      this.#behind.delete(account)
+      // Changed meanwhile: of that nothing is known.
+      if (known !== undefined && known.changedMs >= askedMs)
+        this.#behind.set(account, { sinceMs: askedMs, changedMs: known.changedMs })
+      return true
+    } catch (error) {
+      this.#retryAtMs = clock.monotonic() + pauseMs
+      log.warn({ account, err: error }, 'the second region is behind, and is brought nothing for now')
+      return false
+    }
+  }
+
+  /**
+   * Goes once through those that wait, the longest first, up to the first failure.
+   * @param arrived told of those that are in both places now. @param isOurs others are forgotten.
+   */
+  async pass({
+    isOurs,
+    arrived,
+  }: {
+    isOurs: (account: string) => boolean
+    arrived: (account: string) => Promise<void>
+  }): Promise<void> {
+    if (this.#passing) return
+    this.#passing = true
+    try {
+      await forEachAtMost(atOnce, this.#waiting(), async (account) => {
+        if (!isOurs(account)) this.forget(account)
+        else if (await this.confirm(account)) await arrived(account)
+      })
+    } finally {
+      this.#passing = false
+    }
+  }
+
+  *#waiting(): Generator<string> {
+    const { clock } = this.#options
+    const beforeMs = clock.monotonic() - freshMs
+    for (const [account, { sinceMs }] of [...this.#behind]) {
+      if (sinceMs > beforeMs || clock.monotonic() < this.#retryAtMs) return
+      yield account
+    }
+  }
+}

@@ -1,0 +1,177 @@
+/** What was acknowledged reaches the second region, however long that was out of reach and however quiet the account is. */
+import t from 'tap'
+import { Arrivals } from '../src/arrivals.ts'
+import { blob } from './tiny-core.ts'
+import { ManualTime, settled, World } from './world.ts'
+
+const idleMs = 60_000
+const away = { code: 'UNAVAILABLE' as const, times: Number.POSITIVE_INFINITY }
+
+function start() {
+  const world = new World({ exclusive: false, ordered: false })
+  const time = new ManualTime()
+  const options = { clock: time, timers: time, journalBackup: world.journal }
+  const ownerOf = async (account = world.account as string) =>
+    (await world.journal.acquire(account, { owner: 'test' })).previousOwner
+  return { world, time, options, ownerOf }
+}
+
+t.test('a clean end waits for the second region, and follows by itself when that is back', async (t) => {
+  const { world, time, options, ownerOf } = start()
+  t.teardown(() => world.close())
+  const host = world.host('one', options)
+  const heal = world.medium.fail('backUp', away)
+  await world.create()
+  await time.advance(3 * idleMs)
+  t.equal(host.activeAccounts, 0, 'it does not stay in memory for that')
+  t.strictSame(await world.keys('active/'), [`active/${world.account}`], 'and is found after a crash')
+  t.equal(host.backupLag.accounts, 1)
+  t.ok(host.backupLag.ms > 2 * idleMs)
+  const epoch = async () => (await world.journal.head(world.account)).epoch
+  const before = await epoch()
+  await time.advance(10 * idleMs)
+  t.equal(await epoch(), before, 'nobody wakes it in vain')
+
+  heal()
+  await time.advance(2 * idleMs)
+  t.strictSame(host.backupLag, { accounts: 0, ms: 0 })
+  t.strictSame(await world.keys('active/'), [])
+  t.equal(await ownerOf(), undefined, 'released')
+})
+
+t.test('what a dead host left behind is brought by the next, without being asked', async (t) => {
+  const { world, time, options, ownerOf } = start()
+  t.teardown(() => world.close())
+  const heal = world.medium.fail('backUp', away)
+  const one = world.host('one', options)
+  await world.create()
+  await time.advance(2 * idleMs)
+  world.kill(one)
+  const asked: string[] = []
+  const journalBackup = {
+    backUp: (account: string) => {
+      asked.push(account)
+      return world.journal.backUp(account)
+    },
+  }
+  const two = world.host('two', { ...options, journalBackup })
+  await time.advance(3 * idleMs)
+  t.equal(two.backupLag.accounts, 1, 'found by its row')
+  heal()
+  asked.length = 0
+  await time.advance(2 * idleMs)
+  t.ok(asked.includes(world.account))
+  t.strictSame(two.backupLag, { accounts: 0, ms: 0 })
+  t.equal(await ownerOf(), undefined)
+})
+
+t.test(
+  'an account that is busy is asked for as well, and what changes meanwhile is not taken for arrived',
+  async (t) => {
+    const { world, time, options } = start()
+    t.teardown(() => world.close())
+    const host = world.host('one', options)
+    await world.create()
+    await time.advance(20_000)
+    t.equal(host.backupLag.accounts, 1)
+    const compared = world.medium.hold('backUp')
+    const passing = time.advance(30_000)
+    await compared.reached
+    await world.folder('meanwhile')
+    compared.release()
+    await passing
+    t.equal(host.activeAccounts, 1)
+    t.equal(host.backupLag.accounts, 1, 'of that nothing is known')
+    t.ok(host.backupLag.ms < 40_000)
+    for (let at = 0; at < 20; at++) {
+      await world.folder(`f${at}`)
+      await time.advance(10_000)
+      t.ok(host.backupLag.ms < 60_000)
+    }
+    await time.advance(3 * idleMs)
+    t.strictSame(host.backupLag, { accounts: 0, ms: 0 })
+  },
+)
+
+t.test('an account that was only read asks nothing of the second region', async (t) => {
+  const { world, time, options, ownerOf } = start()
+  t.teardown(() => world.close())
+  world.host('one', options)
+  await world.create()
+  await time.advance(2 * idleMs)
+  world.medium.fail('backUp', away)
+  await world.names()
+  await time.advance(2 * idleMs)
+  t.equal(await ownerOf(), undefined)
+  t.notOk(world.warnings.some((message) => message.startsWith('the second region')))
+})
+
+t.test(
+  'pages that could not be deleted keep an account from a clean end, and the next activation sweeps them',
+  async (t) => {
+    const { world, time, options, ownerOf } = start()
+    t.teardown(() => world.close())
+    const limits = { checkpointBytesMin: 200 }
+    world.host('one', { ...options, limits })
+    await world.create()
+    const heal = world.medium.fail('deletePages', away)
+    const add = (at: number) =>
+      world.ask({ $case: 'addFile', value: { name: `f${at}`, mimetype: '', blob: blob(at) } })
+    for (let at = 0; at < 40; at++) {
+      await add(at)
+      await settled()
+    }
+    const pages = async () => (await Array.fromAsync(world.journal.pageNames(world.account))).length
+    t.ok((await pages()) > 1, 'those of earlier checkpoints stay')
+    await time.advance(2 * idleMs)
+    t.strictSame(await world.keys('active/'), [`active/${world.account}`])
+    heal()
+    await time.advance(3 * idleMs)
+    t.equal(await pages(), 1)
+    t.strictSame(await world.keys('active/'), [])
+    t.equal(await ownerOf(), undefined)
+  },
+)
+
+t.test(
+  'the second region is left alone after a failure, and those that wait longest come first',
+  async (t) => {
+    const time = new ManualTime()
+    const asked: string[] = []
+    let reachable = false
+    const backup = {
+      backUp: async (account: string) => {
+        asked.push(account)
+        if (!reachable) throw new Error('away')
+        return { rows: 1, pages: 0 }
+      },
+    }
+    const log = { info() {}, warn() {}, error() {} }
+    const arrivals = new Arrivals({ backup, clock: time, log, accountsMax: 3 })
+    for (const account of ['a', 'b', 'c', 'd']) {
+      arrivals.changed(account)
+      await time.advance(1_000)
+    }
+    arrivals.changed('a')
+    t.strictSame(arrivals.lag, { accounts: 3, ms: 4_000 }, 'bounded, and the oldest counts')
+    const done: string[] = []
+    const pass = (ours = ['a', 'b', 'c']) =>
+      arrivals.pass({
+        isOurs: (account) => ours.includes(account),
+        arrived: async (one) => void done.push(one),
+      })
+    await pass()
+    t.strictSame(asked, [], 'what changed lately is on its way')
+    await time.advance(40_000)
+    t.notOk(await arrivals.confirm('d'))
+    t.notOk(await arrivals.confirm('d'))
+    await pass()
+    t.strictSame(asked, ['d'], 'one question')
+    reachable = true
+    await time.advance(5_000)
+    await pass(['a', 'c'])
+    t.strictSame(asked, ['d', 'a', 'c'])
+    t.strictSame(done, ['a', 'c'])
+    t.strictSame(arrivals.lag, { accounts: 0, ms: 0 }, "another host's are forgotten")
+  },
+)

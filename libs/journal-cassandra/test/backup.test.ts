@@ -1,0 +1,146 @@
+/** Two data centres, the line between them cut for longer than Cassandra keeps what it could not deliver. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import cassandra from 'cassandra-driver'
+import t from 'tap'
+import { startCassandra } from '../../../infra/servers/cassandra.ts'
+import type { ServerProcess } from '../../../infra/servers/server.ts'
+import { CassandraMetadataStore } from '../src/index.ts'
+
+t.setTimeout(300_000)
+
+const [hereHost, thereHost] = ['127.0.0.31', '127.0.0.32']
+const hintWindowMs = 1_000
+const root = t.testdir({ here: {}, there: {} })
+const directories = { here: join(root, 'here'), there: join(root, 'there') }
+
+const start = (host: string, dataCentre: string, directory: string) =>
+  startCassandra({ directory, host, seeds: [hereHost], dataCentre, heapMiB: 384, hintWindowMs })
+
+function connect(
+  host: string,
+  dataCentre: string,
+  more: Partial<Parameters<typeof CassandraMetadataStore.open>[0]> = {},
+): Promise<CassandraMetadataStore> {
+  return CassandraMetadataStore.open({
+    contactPoints: [host],
+    dataCentre,
+    keyspace: 'arrival',
+    replication: { 'eu-par': 1, 'na-nyc': 1 },
+    ...more,
+  })
+}
+
+const here = await start(hereHost, 'eu-par', directories.here)
+let there: ServerProcess = await start(thereHost, 'na-nyc', directories.there)
+t.teardown(() => Promise.all([here.stop('SIGKILL'), there.stop('SIGKILL')]))
+
+const opened: { close(): Promise<unknown> }[] = []
+t.teardown(() => Promise.all(opened.map((one) => one.close())))
+let backup: CassandraMetadataStore | undefined
+const store = await connect(hereHost, 'eu-par', { backup: () => backup })
+opened.push(store)
+const { journals } = store
+
+async function openThere(): Promise<CassandraMetadataStore> {
+  const opening = await connect(thereHost, 'na-nyc')
+  opened.push(opening)
+  return opening
+}
+
+const row = (text: string) => Buffer.from(text)
+const textsThere = async (account: string) =>
+  ((await backup?.journals.replica(account))?.rows ?? []).map(({ bytes }) => Buffer.from(bytes).toString())
+
+async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
+  const end = performance.now() + 120_000
+  while (!(await holds())) {
+    if (performance.now() > end) throw new Error(`${what}: not within two minutes`)
+    await delay(200)
+  }
+}
+
+/** The other data centre is away for longer than the hint window when this resolves. */
+async function cut(): Promise<void> {
+  await backup?.close()
+  backup = undefined
+  await there.stop('SIGKILL')
+  const log = join(directories.here, 'system.log')
+  const heard = () => readFileSync(log, 'utf8').split('is now DOWN').length
+  await until('the loss is known', () => heard() > 1)
+  await delay(2 * hintWindowMs)
+}
+
+async function mend(): Promise<void> {
+  there = await start(thereHost, 'na-nyc', directories.there)
+  backup = await openThere()
+  // Both centres talk to each other again when a new write arrives by itself.
+  let probes = 0
+  await until('the line is up', async () => {
+    const account = `probe-${probes++}`
+    await journals.append(await journals.acquire(account, { owner: 'probe' }), row('probe'))
+    await delay(200)
+    return (await textsThere(account)).length === 1
+  })
+}
+
+t.test('what was acknowledged during a cut longer than the hint window is brought', async (t) => {
+  backup = await openThere()
+  const quiet = await journals.acquire('quiet', { owner: 'host' })
+  const checkpointed = await journals.acquire('checkpointed', { owner: 'host' })
+  for (const hold of [quiet, checkpointed]) await journals.append(hold, row('before'))
+  t.strictSame(await journals.backUp('quiet'), { rows: 0, pages: 0 }, 'it arrives by itself')
+  t.strictSame(await textsThere('quiet'), ['before'])
+
+  await cut()
+  await t.rejects(journals.backUp('quiet'), { code: 'UNAVAILABLE' })
+  for (const text of ['one', 'two']) await journals.append(quiet, row(text))
+  const fresh = await journals.acquire('fresh', { owner: 'host' })
+  await journals.append(fresh, row('first'))
+  await journals.putPage('checkpointed', 'page', row('page'))
+  await journals.setRoot(checkpointed, { root: row('root'), through: 1 })
+  await journals.append(checkpointed, row('behind the root'))
+
+  await mend()
+  t.strictSame(await textsThere('quiet'), ['before'], 'nothing of it comes by itself')
+  t.equal(await backup?.journals.replica('fresh'), undefined)
+
+  t.strictSame(await journals.backUp('quiet'), { rows: 2, pages: 0 })
+  t.strictSame(await textsThere('quiet'), ['before', 'one', 'two'])
+  t.strictSame(await journals.backUp('fresh'), { rows: 1, pages: 0 })
+  t.strictSame(await textsThere('fresh'), ['first'])
+  t.strictSame(await journals.backUp('checkpointed'), { rows: 1, pages: 1 })
+  const replica = await backup?.journals.replica('checkpointed')
+  t.equal(String(replica?.root), 'root')
+  t.equal(String(await replica?.page('page')), 'page')
+  t.strictSame(await textsThere('checkpointed'), ['behind the root'])
+  for (const account of ['quiet', 'fresh', 'checkpointed'])
+    t.strictSame(await journals.backUp(account), { rows: 0, pages: 0 }, 'once')
+
+  await t.test('and nothing of it stands in the way of those who hold the account', async (t) => {
+    await journals.append(quiet, row('three'))
+    await journals.trim(checkpointed, 1)
+    await journals.deletePages(checkpointed, ['page'])
+    const next = await journals.acquire('quiet', { owner: 'next' })
+    t.equal(next.head, 4)
+    await t.rejects(journals.append(quiet, row('late')), { code: 'FENCED' })
+    await journals.release(next)
+  })
+
+  await t.test('what was written again with its own time does not outlive a deletion', async (t) => {
+    const client = new cassandra.Client({
+      contactPoints: [thereHost],
+      localDataCenter: 'na-nyc',
+      keyspace: 'arrival',
+    })
+    opened.push({ close: () => client.shutdown() })
+    await client.connect()
+    await until('the deletion arrives', async () => {
+      const { rows } = await client.execute("SELECT name FROM pages WHERE account = 'checkpointed'")
+      return rows.length === 0
+    })
+    t.strictSame(await journals.backUp('checkpointed'), { rows: 0, pages: 0 })
+    t.equal(await journals.page('checkpointed', 'page'), undefined)
+  })
+})
