@@ -197,7 +197,7 @@ export class Activation {
   // ---- what the host sees
 
   get bytes(): number {
-    return this.#state.bytes + overheadBytes
+    return this.#state.bytes + this.#effects.bytes + overheadBytes
   }
 
   get nextDue(): number | undefined {

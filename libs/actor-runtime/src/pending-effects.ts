@@ -18,6 +18,9 @@ import type { WriteTimes } from './account-rows.ts'
 import type { Services } from './services.ts'
 import { backoffMs, Pauses } from './timers.ts'
 
+/** Of one release in memory: its key of 150 characters, its numbers and their places in maps. */
+const releaseBytes = 512
+
 interface Release {
   numbers: number[]
   blob: BlobName
@@ -65,6 +68,11 @@ export class PendingEffects {
     this.#times = options.times
     this.#finished = options.finished
     this.#pauses = new Pauses(services.timers)
+  }
+
+  /** In memory: a deleted folder may owe hundreds of thousands of releases. */
+  get bytes(): number {
+    return this.#releases.size * releaseBytes
   }
 
   /** Effects being worked at. */

@@ -1,6 +1,7 @@
 /** What goes on around the turns: effects, timers, checkpoints, rest. */
 import { CheckpointRoot } from '@holdfast/wire'
 import t from 'tap'
+import { noMetrics } from '../src/index.ts'
 import { blob } from './tiny-core.ts'
 import { ManualTime, settled, statusOf, World } from './world.ts'
 
@@ -654,4 +655,30 @@ t.test('while the clock is off no timer fires, and all due ones do once it is ri
   aheadMs = 0
   await time.advance(4_000)
   t.strictSame(await world.names(), ['later'])
+})
+
+t.test('releases that an account owes count as its memory', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  let bytes = 0
+  const metrics = {
+    ...noMetrics,
+    memory(facts: { bytes: number }) {
+      bytes = facts.bytes
+    },
+  }
+  world.host('one', { clock: time, timers: time, metrics })
+  await world.create()
+  const names = Array.from({ length: 60 }, (_, at) => `f${at}`)
+  for (const [at, name] of names.entries()) await addFile(world, name, at)
+  const away = { code: 'UNAVAILABLE' as const, times: Number.POSITIVE_INFINITY }
+  const heal = world.medium.fail('lookup.write', { ...away, target: (key) => key.startsWith('ref/') })
+  await remove(world, ...names)
+  await time.advance(1_000)
+  const owing = bytes
+  heal()
+  await time.advance(20_000)
+  t.strictSame(await world.keys('ref/'), [])
+  t.ok(owing - bytes > names.length * 400, `${owing} bytes, and ${bytes} afterwards`)
 })
