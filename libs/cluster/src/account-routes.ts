@@ -1,28 +1,43 @@
 /** Which host an account is to be asked at: rendezvous over the ready actor hosts of the region that serves it. */
-import type { AccountId, IdCodec, RegionCode } from '@holdfast/kernel'
+import type { AccountId, Clock, IdCodec, RegionCode } from '@holdfast/kernel'
 import type { Subscription } from '@holdfast/membership'
 import type { NatsMembership } from '@holdfast/membership-nats'
 import { Placement } from '@holdfast/placement'
 import type { RegionMap } from './region-map.ts'
 
+export interface AccountRoutesOptions {
+  membership: Pick<NatsMembership, 'beats' | 'self' | 'onChange'>
+  regions: Pick<RegionMap, 'homeOf' | 'keepersOf'>
+  ids: Pick<IdCodec, 'birthRegion'>
+  clock: Clock
+  /** How long copies answer for a region that was lost: they do not hear what is changed there meanwhile. 0: never. */
+  replicaReadsMs: number
+}
+
 export class AccountRoutes {
-  readonly #membership: NatsMembership
-  readonly #regions: RegionMap
-  readonly #ids: IdCodec
+  readonly #membership: AccountRoutesOptions['membership']
+  readonly #regions: AccountRoutesOptions['regions']
+  readonly #ids: AccountRoutesOptions['ids']
+  readonly #clock: Clock
+  readonly #replicaReadsMs: number
+  /** Since when no ready host is known in a region, monotonic; those that somebody asked about. */
+  readonly #lostSinceMs = new Map<string, number>()
   readonly #placements = new Map<string, Placement>()
+  /** Regions whose hosts were looked for. */
+  readonly #seen = new Set<RegionCode>()
   readonly #subscription: Subscription
   readonly #listeners: (() => void)[] = []
 
-  constructor({
-    membership,
-    regions,
-    ids,
-  }: { membership: NatsMembership; regions: RegionMap; ids: IdCodec }) {
+  constructor({ membership, regions, ids, clock, replicaReadsMs }: AccountRoutesOptions) {
     this.#membership = membership
     this.#regions = regions
     this.#ids = ids
+    this.#clock = clock
+    this.#replicaReadsMs = replicaReadsMs
     this.#subscription = membership.onChange(() => {
       this.refresh()
+      // A loss counts from when it is heard of, not from the first download.
+      for (const region of this.#seen) this.#placementOf(region)
       for (const listener of this.#listeners) listener()
     })
   }
@@ -44,12 +59,13 @@ export class AccountRoutes {
 
   /**
    * A host that has a copy of the account's journal, when no ready host is known in the region that serves it; undefined while one is,
-   * or nobody has.
+   * nobody has, or that region was lost too long ago.
    */
   readonly replicaHostOf = (account: string): string | undefined => {
     const birth = this.#ids.birthRegion(account as AccountId)
     const { serving } = this.#regions.homeOf(birth)
     if (this.#placementOf(serving).hostOf(account) !== undefined) return undefined
+    if (this.#lostMs(serving) >= this.#replicaReadsMs) return undefined
     const other = this.#regions.keepersOf(birth).find((region) => region !== serving)
     return other && this.#placementOf(other).hostOf(account)
   }
@@ -68,13 +84,24 @@ export class AccountRoutes {
     this.#subscription.close()
   }
 
+  /** How long no ready host has been known there; at least since this process looked first. */
+  #lostMs(region: RegionCode): number {
+    const nowMs = this.#clock.monotonic()
+    const sinceMs = this.#lostSinceMs.get(region) ?? nowMs
+    this.#lostSinceMs.set(region, sinceMs)
+    return nowMs - sinceMs
+  }
+
   #placementOf(region: RegionCode): Placement {
+    this.#seen.add(region)
     const known = this.#placements.get(region)
     if (known !== undefined) return known
     const hosts = this.#membership
       .beats()
       .filter((beat) => beat.ready && beat.region === region && beat.roles.includes('actor-host'))
     const placement = new Placement(hosts.map(({ id }) => id))
+    if (hosts.length > 0) this.#lostSinceMs.delete(region)
+    else this.#lostMs(region)
     this.#placements.set(region, placement)
     return placement
   }

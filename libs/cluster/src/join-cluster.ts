@@ -209,7 +209,13 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     onListenerError: warn('a listener of the membership failed'),
   })
   opened.defer(() => membership.close())
-  const routes = new AccountRoutes({ membership, regions, ids: keyring.ids })
+  const routes = new AccountRoutes({
+    membership,
+    regions,
+    ids: keyring.ids,
+    clock,
+    replicaReadsMs: config.replicaReadsMs,
+  })
   opened.defer(() => routes.close())
   const peers = new StoragePeers({ membership, secret: secrets.clusterSecret })
   opened.defer(() => peers.close())

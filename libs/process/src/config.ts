@@ -245,6 +245,13 @@ export const clusterSettings = {
     meaning:
       'A storage node that is silent for so long counts as lost, and its copies are made anew elsewhere, seconds.',
   }),
+  HOLDFAST_REPLICA_READS_SECONDS: integer({
+    fallback: '86400',
+    min: 0,
+    max: 30 * 86_400,
+    meaning:
+      'How long the second region answers downloads for a region that is lost, seconds; 0: never. It does not hear what is made private there meanwhile.',
+  }),
   HOLDFAST_UPLOAD_STORES: onOff({
     fallback: 'off',
     meaning:
@@ -279,6 +286,8 @@ export interface ClusterConfig extends Config {
     tlsCa: string | undefined
   }
   nodeLostMs: number
+  /** How long copies of journals answer downloads for a region that is lost. */
+  replicaReadsMs: number
   /** An upload frontend plays the storage role too. */
   uploadStores: boolean
   internal: { host: string; control: number; bytes: number }
@@ -333,6 +342,7 @@ export function readClusterConfig(
       tlsCa: authorities.HOLDFAST_CASSANDRA_TLS_CA,
     },
     nodeLostMs: values.HOLDFAST_NODE_LOST_SECONDS * 1000,
+    replicaReadsMs: values.HOLDFAST_REPLICA_READS_SECONDS * 1000,
     uploadStores: values.HOLDFAST_UPLOAD_STORES,
     internal: {
       host: values.HOLDFAST_INTERNAL_BIND,
