@@ -18,7 +18,7 @@ export type Options = Record<string, string | boolean | undefined>
 export interface Step {
   /** What it is about, for messages; empty: the service itself. */
   about: string
-  run(call: Call): Promise<string>
+  run(call: Call, tell: (line: string) => void): Promise<string>
 }
 
 /** The words make no sense: nothing was done. */
@@ -175,7 +175,7 @@ export const commands: readonly Command[] = [
     options: { fenced: 'boolean' },
     plan: (words, { fenced }) =>
       oneName(words, (region) =>
-        post(`/admin/regions/${encodeURIComponent(region)}/evacuate`, { fenced: fenced === true }),
+        moved(`/admin/regions/${encodeURIComponent(region)}/evacuate`, { fenced: fenced === true }),
       ),
   },
   {
@@ -186,7 +186,7 @@ export const commands: readonly Command[] = [
     options: { fenced: 'boolean' },
     plan: (words, { fenced }) =>
       oneName(words, (region) =>
-        post(`/admin/regions/${encodeURIComponent(region)}/return`, { fenced: fenced === true }),
+        moved(`/admin/regions/${encodeURIComponent(region)}/return`, { fenced: fenced === true }),
       ),
   },
   {
@@ -249,6 +249,18 @@ function post(path: string, body: object = {}): Step['run'] {
       if (error instanceof AdminRefusal && error.status === 'error-notFound')
         throw new AdminRefusal('error-noCluster')
       throw error
+    }
+  }
+}
+
+/** Many accounts take several calls, each of which goes on where the one before ended. */
+function moved(path: string, body: { fenced: boolean }): Step['run'] {
+  return async (call, tell) => {
+    for (let hasMoved = false; ; ) {
+      const told = JSON.parse(await post(path, body)(call, tell)) as Record<string, unknown>
+      hasMoved ||= told.moved === true
+      if (told.complete !== false) return json({ ...told, moved: hasMoved })
+      tell(`${told.accounts} accounts were looked at, and there are more`)
     }
   }
 }

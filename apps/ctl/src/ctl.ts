@@ -53,7 +53,7 @@ async function runAll(
   let code: ExitCode = 0
   for (const { about, run } of steps) {
     try {
-      print(await run(call))
+      print(await run(call, complain))
     } catch (error) {
       if (!(error instanceof AdminRefusal)) throw error
       complain(`ctl: ${about === '' ? '' : `${about}: `}${error.message}`)

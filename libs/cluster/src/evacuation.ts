@@ -14,7 +14,7 @@
 import type { Subscription } from '@holdfast/bus'
 import { Refusal } from '@holdfast/http-kit'
 import type { Taken } from '@holdfast/journal-cassandra'
-import type { RegionCode } from '@holdfast/kernel'
+import type { Clock, RegionCode } from '@holdfast/kernel'
 import { CheckpointRoot } from '@holdfast/wire'
 import type { ClusterPart } from './join-cluster.ts'
 import { backupOf } from './metadata.ts'
@@ -38,8 +38,12 @@ const namedMax = 100
  * asked it has given up after as much.
  */
 const settleMsDefault = 30_000
-/** Looking at every account takes its time. */
-const takeMs = 9 * 60_000
+/** A host looks at accounts for so long, and says how far it came. */
+const portionMs = 15_000
+/** Then it answers what it has, whatever one slow account takes. */
+const portionAnswerMs = portionMs + 45_000
+/** An operator's call takes at most about so long; the next one goes on where it ended. */
+const takeMs = 8 * 60_000
 
 function subjectOf(region: RegionCode): string {
   return `takeover.${region}`
@@ -47,12 +51,15 @@ function subjectOf(region: RegionCode): string {
 
 /** Lets the actor hosts of this region be asked to take over; one of them does it. */
 export function serveTakeover(cluster: ClusterPart): Subscription {
-  const { bus, config, regions, log } = cluster
+  const { bus, config, regions, log, clock } = cluster
   return bus.serve(subjectOf(config.region), async (message) => {
     try {
-      const { birth } = JSON.parse(Buffer.from(message).toString()) as { birth: RegionCode }
+      const { birth, after } = JSON.parse(Buffer.from(message).toString()) as {
+        birth: RegionCode
+        after?: string
+      }
       await regions.refresh()
-      return told({ taken: await summed(cluster.takeAll(birth)) })
+      return told(await portionOf(cluster.takeAll(birth, after), { clock, ms: portionMs }))
     } catch (error) {
       log.warn({ err: error }, 'the accounts of a region could not be taken over')
       return told({ fault: (error as Error).message })
@@ -61,7 +68,8 @@ export function serveTakeover(cluster: ClusterPart): Subscription {
 }
 
 /**
- * @returns what moved, and what may have been lost. Safe to repeat: it then tells what is known by now.
+ * @returns what moved, and what may have been lost. Safe to repeat: it then tells what is known by now. When it is not `complete` there are more
+ *   accounts than one call looks at: the next call goes on, and sums up.
  * @throws Refusal `error-region` no such region, or nobody keeps its journals; `error-regionAlive` while its actor hosts are heard;
  *   `error-notFenced` when too few regions can be told and the operator did not give his word.
  */
@@ -85,7 +93,7 @@ export async function evacuate(cluster: ClusterPart, code: string, { fenced }: {
     term: home.term,
     moved: known.serving === birth,
     regionsThatKnow: heard,
-    ...(await taken(cluster, birth, home.serving)),
+    ...(await takenOver(cluster, { birth, ...home })),
     files: filesOf(cluster, birth),
   }
 }
@@ -115,8 +123,8 @@ export async function returnHome(
   bus.publish('regions.changed', change)
   if (home.handedOver && fenced) await regions.endHandover(birth)
   else if (home.handedOver) await new Promise((resolve) => setTimeout(resolve, settleMs))
-  const found = await taken(cluster, birth, birth)
-  if (home.handedOver && found.failures.length === 0) await regions.endHandover(birth)
+  const found = await takenOver(cluster, { birth, ...home, serving: birth })
+  if (home.handedOver && found.complete && found.failures.length === 0) await regions.endHandover(birth)
   bus.publish('regions.changed', change)
   return {
     region: birth,
@@ -147,15 +155,37 @@ function hostsOf({ membership }: ClusterPart, code: RegionCode) {
   return membership.beats().filter(({ region, roles }) => region === code && roles.includes('actor-host'))
 }
 
-async function taken({ bus }: ClusterPart, birth: RegionCode, serving: RegionCode): Promise<TakenOver> {
-  const question = Buffer.from(JSON.stringify({ birth }))
-  const answer = await bus.request(subjectOf(serving), question, { timeoutMs: takeMs })
-  const { taken, fault } = JSON.parse(Buffer.from(answer).toString()) as { taken?: TakenOver; fault?: string }
-  if (taken === undefined)
-    throw Object.assign(new Error(`the homes of ${birth} have moved, but ${serving} says: ${fault}`), {
-      category: 'unavailable',
-    })
-  return taken
+/**
+ * Looks at all accounts, in portions. How far it came is a row `takeover/<birth>/<term>` until it is over, so that a call that broke off is gone
+ * on with by the next one.
+ */
+export async function takenOver(
+  { bus, clock, lookups }: Pick<ClusterPart, 'bus' | 'clock' | 'lookups'>,
+  { birth, serving, term }: { birth: RegionCode; serving: RegionCode; term: number },
+): Promise<TakenOver & { complete: boolean }> {
+  const key = `takeover/${birth}/${term}`
+  const row = await lookups.get(key)
+  const begun = row && (JSON.parse(Buffer.from(row).toString()) as { sum: TakenOver; next: string })
+  let sum = begun?.sum ?? nothingTaken()
+  let next = begun?.next
+  const endsMs = clock.monotonic() + takeMs
+  do {
+    const question = Buffer.from(JSON.stringify({ birth, after: next }))
+    const answer = await bus.request(subjectOf(serving), question, { timeoutMs: portionAnswerMs })
+    const portion = JSON.parse(Buffer.from(answer).toString()) as Partial<Portion> & { fault?: string }
+    if (portion.taken === undefined)
+      throw Object.assign(
+        new Error(`the homes of ${birth} have moved, but ${serving} says: ${portion.fault}`),
+        {
+          category: 'unavailable',
+        },
+      )
+    sum = added(sum, portion.taken)
+    next = portion.next
+    if (next === undefined) await lookups.write([{ delete: key }])
+    else await lookups.write([{ put: key, value: Buffer.from(JSON.stringify({ sum, next })) }])
+  } while (next !== undefined && clock.monotonic() < endsMs)
+  return { ...sum, complete: next === undefined }
 }
 
 /** How far the copies elsewhere go: a file of the region that was uploaded later may be on its own nodes alone. */
@@ -175,24 +205,51 @@ function filesOf({ groups, peers }: ClusterPart, birth: RegionCode) {
     })
 }
 
-async function summed(all: AsyncIterable<Taken | { account: string; fault: unknown }>): Promise<TakenOver> {
-  const sum: TakenOver = { accounts: 0, lostRows: 0, cutShort: [], failures: [], newestChange: null }
-  let newestMs = 0
+interface Portion {
+  taken: TakenOver
+  /** Where the next one goes on; undefined: it was the last. */
+  next?: string
+}
+
+/** What can be looked at in this time. */
+export async function portionOf(
+  all: AsyncIterable<(Taken | { account: string; fault: unknown }) & { place: string }>,
+  { clock, ms }: { clock: Pick<Clock, 'monotonic'>; ms: number },
+): Promise<Portion> {
+  const endsMs = clock.monotonic() + ms
+  let taken = nothingTaken()
   for await (const one of all) {
-    if ('fault' in one) {
-      if (sum.failures.length < namedMax)
-        sum.failures.push({ account: one.account, fault: (one.fault as Error).message })
-      continue
-    }
-    const { account, cut, known, changedMs } = one
-    sum.accounts++
-    newestMs = Math.max(newestMs, changedMs)
-    if (known <= cut) continue
-    sum.lostRows += known - cut
-    if (sum.cutShort.length < namedMax) sum.cutShort.push({ account, cut, known })
+    taken = added(taken, takenOf(one))
+    if (clock.monotonic() >= endsMs) return { taken, next: one.place }
   }
-  if (newestMs > 0) sum.newestChange = new Date(newestMs).toISOString()
-  return sum
+  return { taken }
+}
+
+function nothingTaken(): TakenOver {
+  return { accounts: 0, lostRows: 0, cutShort: [], failures: [], newestChange: null }
+}
+
+function takenOf(one: Taken | { account: string; fault: unknown }): TakenOver {
+  if ('fault' in one) {
+    const failure = { account: one.account, fault: (one.fault as Error).message }
+    return { ...nothingTaken(), failures: [failure] }
+  }
+  const { account, cut, known, changedMs } = one
+  const lostRows = Math.max(0, known - cut)
+  const cutShort = lostRows > 0 ? [{ account, cut, known }] : []
+  const newestChange = changedMs > 0 ? new Date(changedMs).toISOString() : null
+  return { accounts: 1, lostRows, cutShort, failures: [], newestChange }
+}
+
+function added(one: TakenOver, other: TakenOver): TakenOver {
+  const newest = [one.newestChange, other.newestChange].filter((change) => change !== null).sort()
+  return {
+    accounts: one.accounts + other.accounts,
+    lostRows: one.lostRows + other.lostRows,
+    cutShort: [...one.cutShort, ...other.cutShort].slice(0, namedMax),
+    failures: [...one.failures, ...other.failures].slice(0, namedMax),
+    newestChange: newest.at(-1) ?? null,
+  }
 }
 
 /** Names of the pages that a checkpoint needs. */
@@ -200,6 +257,6 @@ export function pagesNamedBy(root: Uint8Array): readonly string[] {
   return CheckpointRoot.decode(root).pages
 }
 
-function told(value: { taken: TakenOver } | { fault: string }): Uint8Array {
+function told(value: Portion | { fault: string }): Uint8Array {
   return Buffer.from(JSON.stringify(value))
 }

@@ -9,7 +9,7 @@ export {
   serveGroupWords,
 } from './cluster-status.ts'
 export { CollectFault, collectEverywhere, collectingStatus, serveCollecting } from './collecting.ts'
-export { evacuate, serveTakeover, type TakenOver } from './evacuation.ts'
+export { evacuate, portionOf, serveTakeover, type TakenOver, takenOver } from './evacuation.ts'
 export { GroupLeader, GroupRows } from './group-rows.ts'
 export {
   type ClusterPart,

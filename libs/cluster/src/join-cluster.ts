@@ -100,9 +100,12 @@ export interface ClusterPart {
   readonly directUrlOf: (contentId: string) => string | undefined
   /**
    * Opens all accounts born in a region in the term of its home; for actor hosts of a region that
-   * keeps their journals.
+   * keeps their journals. From a place of an earlier call on.
    */
-  takeAll(birth: RegionCode): AsyncIterable<Taken | { account: string; fault: unknown }>
+  takeAll(
+    birth: RegionCode,
+    after: string | undefined,
+  ): AsyncIterable<(Taken | { account: string; fault: unknown }) & { place: string }>
   /** The accounts that this region serves, for actor hosts; and the keys of all references. Each from a place on. */
   listAccounts(after: string | undefined): AsyncIterable<{ account: string; place: string }>
   listReferences(after: string | undefined): AsyncIterable<{ key: string; place: string }>
@@ -298,11 +301,11 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     adminConnections: descriptors.adminConnections,
     bans,
     readiness,
-    takeAll(birth) {
+    takeAll(birth, after) {
       const home = metadata.homes.get(birth)
       if (home === undefined) throw new Error(`the journals of ${birth} are not kept in ${region}`)
       const { term, handedOver = false } = regions.homeOf(birth)
-      return home.journals.takeAll(term, { pagesNamedBy, handedOver })
+      return home.journals.takeAll(term, { pagesNamedBy, handedOver, after })
     },
     async *listAccounts(after) {
       const served = [...metadata.homes].filter(([birth]) => regions.homeOf(birth).serving === region)

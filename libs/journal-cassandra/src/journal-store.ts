@@ -364,22 +364,31 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   /**
    * Opens every account of earlier terms that nobody opened since its home moved, a few at one time, and tells what was taken over.
    * @param term the one that holds now. @param handedOver by the region that served the term before. Accounts that cannot be opened, or lack a page that their root names, come with the fault.
+   * @param after a `place` of an earlier pass, which goes on behind it.
    */
   async *takeAll(
     term: number,
     {
       pagesNamedBy = () => [],
       handedOver = false,
-    }: { pagesNamedBy?: (root: Uint8Array) => readonly string[]; handedOver?: boolean } = {},
-  ): AsyncIterable<Taken | { account: string; fault: unknown }> {
-    let batch: Promise<Taken | { account: string; fault: unknown } | undefined>[] = []
-    for await (const { account, from } of this.#known(term, handedOver ? this.#backup?.() : undefined)) {
-      batch.push(
-        this.#taken({ account, term }, { from, pagesNamedBy }).catch((fault: unknown) => ({
-          account,
-          fault,
-        })),
-      )
+      after,
+    }: {
+      pagesNamedBy?: (root: Uint8Array) => readonly string[]
+      handedOver?: boolean
+      after?: string | undefined
+    } = {},
+  ): AsyncIterable<(Taken | { account: string; fault: unknown }) & { place: string }> {
+    const take = async (account: string, from: number, place: string) => {
+      const taken = await this.#taken({ account, term }, { from, pagesNamedBy }).catch((fault: unknown) => ({
+        account,
+        fault,
+      }))
+      return taken && { ...taken, place }
+    }
+    const other = handedOver ? this.#backup?.() : undefined
+    let batch: ReturnType<typeof take>[] = []
+    for await (const { account, from, place } of this.#known(term, { other, after })) {
+      batch.push(take(account, from, place))
       if (batch.length < takenAtOnce) continue
       for (const taken of await Promise.all(batch)) if (taken !== undefined) yield taken
       batch = []
@@ -400,15 +409,27 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   /** Accounts and the earlier terms they are known in. @param other knows more of them, and is asked first */
-  async *#known(term: number, other?: Connection): AsyncIterable<{ account: string; from: number }> {
-    const listed = async function* (connection: Connection) {
-      const found = connection.pages('SELECT DISTINCT account, term FROM journal', [], accountsPerPage)
-      for await (const row of found)
-        if (numberOf(row.term) < term) yield { account: row.account as string, from: numberOf(row.term) }
+  async *#known(
+    term: number,
+    { other, after }: { other: Connection | undefined; after: string | undefined },
+  ): AsyncIterable<{ account: string; from: number; place: string }> {
+    const [listIn, behind] = after?.split(' ') ?? []
+    const listed = async function* (connection: Connection, list: 'other' | 'own') {
+      const found = wholeRing(connection, {
+        columns: 'DISTINCT account, term',
+        table: 'journal',
+        partition: 'account, term',
+        rowsPerPage: accountsPerPage,
+        ...(list === listIn && behind !== undefined ? { after: behind } : {}),
+      })
+      for await (const { row, place } of found) {
+        if (numberOf(row.term) >= term || (list === listIn && place === behind)) continue
+        yield { account: row.account as string, from: numberOf(row.term), place: `${list} ${place}` }
+      }
     }
-    if (other === undefined) return yield* listed(this.#connection)
-    yield* listed(other)
-    for await (const one of listed(this.#connection))
+    if (other === undefined) return yield* listed(this.#connection, 'own')
+    if (listIn !== 'own') yield* listed(other, 'other')
+    for await (const one of listed(this.#connection, 'own'))
       if ((await other.run(statics, [one.account, one.from])).length === 0) yield one
   }
 

@@ -232,6 +232,15 @@ t.test('a home that moves', async (t) => {
       'raced',
       'twice',
     ])
+    const places = (await Array.fromAsync(fourth.takeAll(4))).map(({ account, place }) => ({
+      account,
+      place,
+    }))
+    for (const [at, { place }] of places.entries()) {
+      const rest = (await Array.fromAsync(fourth.takeAll(4, { after: place }))).map(({ account }) => account)
+      const wanted = places.slice(at + 1).map(({ account }) => account)
+      t.same(rest, wanted, 'a pass goes on behind any place')
+    }
     t.match(
       await fourth.replica('gap'),
       { rows: [{ seq: 1 }, { seq: 2 }] },

@@ -1,0 +1,73 @@
+/** A region of any size is given up in portions, and a call that broke off is gone on with. */
+import { MemoryBus } from '@holdfast/bus'
+import { MemoryLookupStore } from '@holdfast/journal/testing'
+import t from 'tap'
+import { portionOf, takenOver } from '../src/index.ts'
+
+const changedMs = Date.UTC(2030, 0, 1)
+
+/** Accounts 1 … count behind a place; each takes a second, every tenth lost a row, the 15th cannot be opened. */
+function region(count: number) {
+  const time = { ms: 0 }
+  const clock = { now: () => time.ms, monotonic: () => time.ms }
+  async function* accounts(after: string | undefined) {
+    for (let at = Number(after ?? 0) + 1; at <= count; at++) {
+      time.ms += 1_000
+      const [account, place] = [`a${at}`, String(at)]
+      if (at === 15) yield { account, place, fault: new Error('a page did not arrive') }
+      else yield { account, place, cut: 5, known: at % 10 === 0 ? 6 : 5, changedMs: changedMs + at }
+    }
+  }
+  const bus = new MemoryBus()
+  const lookups = new MemoryLookupStore()
+  const asked: (string | undefined)[] = []
+  let breaksAt = Number.POSITIVE_INFINITY
+  bus.serve('takeover.eu-par', async (message) => {
+    const { after } = JSON.parse(Buffer.from(message).toString()) as { after?: string }
+    asked.push(after)
+    if (asked.length === breaksAt) return Buffer.from(JSON.stringify({ fault: 'the host went' }))
+    return Buffer.from(JSON.stringify(await portionOf(accounts(after), { clock, ms: 15_000 })))
+  })
+  const home = { birth: 'na-nyc' as const, serving: 'eu-par' as const, term: 2 }
+  const take = () => takenOver({ bus, clock, lookups } as unknown as Parameters<typeof takenOver>[0], home)
+  const breakAt = (question: number) => {
+    breaksAt = question
+  }
+  return { bus, lookups, asked, take, breakAt }
+}
+
+t.test('a small region in one call', async (t) => {
+  const { bus, take, lookups } = region(14)
+  t.teardown(() => bus.close())
+  t.strictSame(await take(), {
+    accounts: 14,
+    lostRows: 1,
+    cutShort: [{ account: 'a10', cut: 5, known: 6 }],
+    failures: [],
+    newestChange: '2030-01-01T00:00:00.014Z',
+    complete: true,
+  })
+  t.equal(await lookups.get('takeover/na-nyc/2'), undefined)
+})
+
+t.test('a large one in several calls, which sum up', async (t) => {
+  const { bus, take, asked } = region(1_000)
+  t.teardown(() => bus.close())
+  const first = await take()
+  t.match(first, { accounts: 479, complete: false }, 'eight minutes, and one that failed')
+  t.match(await take(), { accounts: 959, complete: false })
+  const all = await take()
+  t.match(all, { accounts: 999, lostRows: 100, complete: true, newestChange: '2030-01-01T00:00:01.000Z' })
+  t.strictSame(all.failures, [{ account: 'a15', fault: 'a page did not arrive' }])
+  t.equal(new Set(asked).size, asked.length, 'nothing twice')
+  t.match(await take(), { complete: false }, 'repeated afterwards it looks at all of them again')
+})
+
+t.test('what broke off goes on where it was', async (t) => {
+  const { bus, take, asked, breakAt } = region(100)
+  t.teardown(() => bus.close())
+  breakAt(4)
+  await t.rejects(take(), /the host went/)
+  t.match(await take(), { accounts: 99, complete: true })
+  t.strictSame(asked, [undefined, '15', '30', '45', '45', '60', '75', '90'])
+})
