@@ -19,7 +19,10 @@ const operations = 150
 /** Many, as a load costs as much as ten states; fewer where a fault shows only in some loads. */
 const statesOfHistory = 100
 const statesOfPlanted = 10
-/** Events after the start of a file was written: its sync, the next batches, the first records. */
+/**
+ * Events after the start of a file was written: its sync, the next batches, the first records. Most
+ * crashes are near the start, before the next batch.
+ */
 const aroundStart = 80
 
 /** @param report told after each load */
@@ -75,7 +78,7 @@ function eventFor(k: number, { events, starts }: CrashMachine, random: () => num
   const start = k % 3 === 2 ? starts[Math.floor(random() * starts.length)] : undefined
   return start === undefined
     ? Math.floor(random() * events) + 1
-    : Math.min(events, start + Math.floor(random() * aroundStart))
+    : Math.min(events, start + Math.floor(random() ** 3 * aroundStart))
 }
 
 /**

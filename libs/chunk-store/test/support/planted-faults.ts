@@ -3,6 +3,7 @@
  * runs, and taken out again.
  */
 import { Extent } from '../../src/extents.ts'
+import { Ledger } from '../../src/ledger.ts'
 import { Reader } from '../../src/reader.ts'
 import { ChunkStage } from '../../src/stage.ts'
 import type { CrashMachine } from './crash-machine.ts'
@@ -46,6 +47,20 @@ export const plantedFaults: readonly PlantedFault[] = [
       return () => {
         Extent.prototype.write = write
         ChunkStage.prototype.abort = abort
+      }
+    },
+  },
+  {
+    name: 'space is freed without the flush of the catalogue',
+    foundWithin: 2_000,
+    plant() {
+      const { flush } = Ledger.prototype
+      Ledger.prototype.flush = function () {
+        const caller = new Error('who flushes').stack?.split('\n')[2] ?? ''
+        return /#free\b|#giveBack\b/.test(caller) ? Promise.resolve() : flush.call(this)
+      }
+      return () => {
+        Ledger.prototype.flush = flush
       }
     },
   },

@@ -1,0 +1,13 @@
+/** The search of crash states bites: it finds faults that are planted. HOLDFAST_SEED=… repeats a run. */
+import t from 'tap'
+import { statesUntilFound } from './support/crash-search.ts'
+import { plantedFaults } from './support/planted-faults.ts'
+
+const seed = Number(process.env.HOLDFAST_SEED ?? 4242)
+
+for (const fault of plantedFaults)
+  t.test(`the search bites: ${fault.name} is found`, async (t) => {
+    t.setTimeout(3_600_000)
+    const found = await statesUntilFound(seed, fault)
+    t.ok(found !== undefined, `found after ${found} states`)
+  })
