@@ -32,6 +32,9 @@ export interface Options {
   seed: number
 }
 
+/** On the average of a part; fewer say nothing. */
+const requestsPerOperationMin = 10
+
 /** The closing lines of each part. @throws with the whole report when a part found something */
 export async function conformance({ seconds, seed }: Options): Promise<string> {
   const programs = await pypiPrograms([join(import.meta.dirname, 'pins/schemathesis.txt')])
@@ -58,6 +61,11 @@ export async function conformance({ seconds, seed }: Options): Promise<string> {
       const { code, output } = await outputOf(program, args, folder)
       const end = output.slice(Math.max(0, output.lastIndexOf('= SUMMARY =')))
       if (code !== 0) throw new Error(`schemathesis, ${name}, ended with ${code}:\n${output}`)
+      // It ends well also when its time was over after a few requests.
+      const [, selected] = /Selected: (\d+)/.exec(end) ?? []
+      const [, made] = /(\d+) generated/.exec(end) ?? []
+      if (!(Number(made) >= Number(selected) * requestsPerOperationMin))
+        throw new Error(`schemathesis, ${name}: too few requests, try more --api-seconds:\n${end}`)
       return `  ${name}\n${end
         .replace(/^.*\n+/, '')
         .replace(/^(?=.)/gm, '    ')
