@@ -18,12 +18,14 @@ interface CpuProfile {
 
 /** Starting and compiling, at the beginning of a run. */
 const warmUpMs = 5_000
+/** Of one process. Samples of many processes at this rate would take most of the machine's time. */
+const sampleMicros = 250
 const partsShown = 25
 const functionsShown = 40
 
 /** What Node is to be started with, for profiles of all threads in this directory at its end. */
-export function profiling(directory: string): string {
-  return `--cpu-prof --cpu-prof-interval=250 --cpu-prof-dir=${directory}`
+export function profiling(directory: string, { processes = 1 } = {}): string {
+  return `--cpu-prof --cpu-prof-interval=${sampleMicros * processes} --cpu-prof-dir=${directory}`
 }
 
 /**

@@ -68,6 +68,8 @@ const { values, refuse } = commandLine('bench', headOf(import.meta.filename), {
   pids: { type: 'string', default: '' },
 })
 
+/** Of ours in a cluster of two regions. */
+const clusterProcesses = 12
 const quick = values.quick
 const rounds = Number(values.rounds ?? 3)
 if (!Number.isInteger(rounds) || rounds < 1) refuse(`--rounds ${values.rounds} is no number of rounds`)
@@ -291,7 +293,8 @@ async function ownService(): Promise<Service> {
 /** Environment of the services that are started here: what profiles or slows them. */
 function ofService(): Record<string, string> {
   const { profile, slowed } = values
-  const options = profile === undefined ? [] : [profiling(profile)]
+  const options =
+    profile === undefined ? [] : [profiling(profile, { processes: values.cluster ? clusterProcesses : 1 })]
   if (slowed !== undefined) options.push(`--import=${pathToFileURL(join(import.meta.dirname, 'slowed.ts'))}`)
   return {
     ...(options.length > 0 ? { NODE_OPTIONS: options.join(' ') } : {}),
