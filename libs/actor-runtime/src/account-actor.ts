@@ -182,7 +182,10 @@ export class AccountActor {
         this.#lost(loss)
       }
       await services.askRelease(this.account)
-      const activation = await slots.run(() => Activation.open(this.account, services, { onLost }))
+      const activation = await slots.run(() => {
+        for (const ask of this.#waiting) ask.proven = true
+        return Activation.open(this.account, services, { onLost })
+      })
       ailments.read(this.account)
       if (this.#abandoned) activation.abandon()
       else if (!lostEarly) this.#activation = activation

@@ -695,8 +695,7 @@ export class Activation {
   async #write(batch: Batch): Promise<void> {
     this.#inFlight = batch
     if (batch.changes) await this.#append(batch)
-    else if (!this.#services.journal.capabilities.exclusive && batch.waiting.length > 0)
-      await this.#log.confirm()
+    else if (!this.#services.journal.capabilities.exclusive && batch.toConfirm) await this.#log.confirm()
     if (this.#loss !== undefined) return
     this.#inFlight = undefined
     this.#heldReplyBytes -= batch.replyBytes

@@ -19,6 +19,8 @@ export class Ask {
   legacyCodes: CodeRange | undefined
   /** Verdicts that were made for this request, by `keyOf`. */
   readonly verdicts = new Map<string, boolean>()
+  /** It came before the epoch was raised: that alone proves what it is told. */
+  proven = false
   slowChecks = 0
   decisions = 0
 

@@ -15,6 +15,8 @@ export class Batch {
   /** Routes of share codes, likewise. */
   readonly routes: LookupChange[] = []
   readonly waiting: { ask: Ask; answer: Answer }[] = []
+  /** Whoever waits came after the epoch was raised: without changes, a look at the head has to prove it. */
+  toConfirm = false
   rowBytes = 0
   replyBytes = 0
 
@@ -42,6 +44,7 @@ export class Batch {
 
   hold(ask: Ask, answer: Answer): void {
     this.waiting.push({ ask, answer })
+    this.toConfirm ||= !ask.proven
     this.replyBytes += bytesOfAnswer(answer)
   }
 

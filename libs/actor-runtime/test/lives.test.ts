@@ -77,6 +77,30 @@ t.test('a stale owner answers no reads', async (t) => {
   t.strictSame(await world.names(), ['a', 'b'])
 })
 
+for (const isLate of [true, false])
+  t.test(`a read that came ${isLate ? 'after' : 'before'} the epoch was raised`, async (t) => {
+    const world = new World(shared)
+    t.teardown(() => world.close())
+    const first = world.host('one')
+    await world.create()
+    await first.close()
+    world.host('two')
+    world.host('three')
+    world.hostId = 'two'
+    const rows = world.medium.hold('rows', { at: 'after' })
+    const early = world.names()
+    await rows.reached
+    world.hostId = 'three'
+    await world.folder('b')
+    world.hostId = 'two'
+    const late = isLate ? world.names() : undefined
+    await settled()
+    rows.release()
+    const asOfEarly = await early
+    if (isLate) t.strictSame(await late, ['b'], 'is confirmed')
+    else t.strictSame(asOfEarly, [], 'needs no more proof: it saw what held after it was asked')
+  })
+
 t.test('an append with an unknown outcome, fenced meanwhile: its request still has one effect', async (t) => {
   for (const applied of [true, false]) {
     const world = new World(shared)

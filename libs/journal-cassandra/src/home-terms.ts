@@ -195,6 +195,7 @@ export async function* storedRows(
   { account, term }: Partition,
   { after, last }: { after: number; last: number },
 ): AsyncIterable<StoredRow> {
+  if (after >= last) return
   const found = connection.pages(
     'SELECT seq, row_epoch, predecessor, bytes, checksum FROM journal WHERE account = ? AND term = ? AND seq > ? AND seq <= ?',
     [account, term, BigInt(after), BigInt(last)],

@@ -128,34 +128,68 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   async #acquire(account: string, { owner }: { owner: string }): Promise<JournalHold> {
     const term = this.#termOf(account)
     const partition = [account, term]
-    for (let overtaken = 0; ; ) {
-      const [before] = await this.#connection.serialRead(statics, partition)
+    for (let attempt = 0, overtaken = 0; ; attempt++) {
+      // What is acknowledged is seen without a serial read, and the raise is refused when there is more.
+      const [before] =
+        attempt === 0
+          ? await this.#connection.run(statics, partition)
+          : await this.#connection.serialRead(statics, partition)
       const epoch = isBegun(before) ? numberOf(before.epoch) : firstEpochOf(term)
       if (epoch === lastEpochOf(term))
         throw new JournalFault('FENCED', `${account} was handed over in term ${term}`)
+      const hold = (row: Row | undefined) =>
+        this.#holdOf({ account, term }, { before, row, epoch: epoch + 1 })
+      if (isOpen(before, term)) {
+        if (await this.#seizeOpen(partition, before, owner)) return hold(before)
+        continue
+      }
       const refused = isBegun(before)
         ? await this.#raise(partition, epoch, owner)
         : await this.#begin(partition, epoch, owner)
       if (refused) continue
-      if (term > 1 && !isOpen(before, term) && !(await this.#takeOver({ account, term }, epoch + 1))) {
+      if (term === 1) return hold(undefined)
+      if (!(await this.#takeOver({ account, term }, epoch + 1))) {
         // Openers that raise each other's epochs at once would never let one end.
         await delay(randomInt(overtakenWaitMs * 2 ** Math.min(overtaken++, overtakenDoublingsMax)))
         continue
       }
       // Only now is nobody else able to append: what is read from here on is what holds.
       const [now] = await this.#connection.serialRead(statics, partition)
-      if (now === undefined || numberOf(now.epoch) !== epoch + 1) continue
-      const hold = {
-        account,
-        epoch: epoch + 1,
-        head: numberOf(now.head),
-        chain: bytesOf(now.chain) ?? firstChain,
-        root: bytesOf(now.root),
-        previousOwner: (before?.owner as string | null | undefined) ?? undefined,
-      }
-      this.#terms.set(hold, term)
-      return hold
+      if (now !== undefined && numberOf(now.epoch) === epoch + 1) return hold(now)
     }
+  }
+
+  /** @param facts.before what stood before the raise. @param facts.row what holds; undefined: the account is new. */
+  #holdOf(
+    { account, term }: Partition,
+    { before, row, epoch }: { before: Row | undefined; row: Row | undefined; epoch: number },
+  ): JournalHold {
+    const hold = {
+      account,
+      epoch,
+      head: numberOf(row?.head),
+      chain: bytesOf(row?.chain) ?? firstChain,
+      root: bytesOf(row?.root),
+      previousOwner: (before?.owner as string | null | undefined) ?? undefined,
+    }
+    this.#terms.set(hold, term)
+    return hold
+  }
+
+  /** Raises the epoch if nothing was appended and no root was set since the row was read: then the row is what holds. */
+  async #seizeOpen(
+    partition: unknown[],
+    { epoch, head, root_through, root }: Row,
+    owner: string,
+  ): Promise<boolean> {
+    const refused = await this.#connection.conditional([
+      {
+        query:
+          'UPDATE journal SET epoch = ?, owner = ? WHERE account = ? AND term = ? IF epoch = ? AND head = ? AND root_through = ? AND root = ?',
+        params: [BigInt(numberOf(epoch) + 1), owner, ...partition, ...[epoch, head, root_through, root]],
+      },
+    ])
+    return refused === undefined
   }
 
   async #takeOver(partition: Partition, epoch: number): Promise<boolean> {
