@@ -6,7 +6,8 @@
  * account that waits longest first. An account leaves memory cleanly only when that is done: else its hold stays unreleased and its `active`
  * row stays, so that it is found again after a crash, and its next activation does not take it for whole.
  *
- * While the second region is out of reach nobody waits for it: after a failure it is left alone for a while.
+ * While the second region is out of reach nobody waits for it: after a few failures in a row it is left alone for a while. An account that
+ * alone fails holds nobody up.
  *
  * Cost: a question for each changed account in `freshMs`, and one when it leaves; five small reads side by side.
  */
@@ -36,18 +37,23 @@ export interface Lag {
 const freshMs = 30_000
 /** Accounts compared at one time: between regions a question is some 100 ms of waiting and little work. */
 const atOnce = 64
-/** After a failure the second region is left alone for so long. */
+/** After so many failures in a row the second region is left alone for so long. */
+const failuresMax = 3
 const pauseMs = 5_000
+/** An account that failed is asked for again after this time. */
+const accountPauseMs = 30_000
 
 interface Behind {
   sinceMs: number
   changedMs: number
+  retryAtMs: number
 }
 
 export class Arrivals {
   readonly #options: ArrivalsOptions
   /** The one that waits longest first; monotonic times. */
   readonly #behind = new Map<string, Behind>()
+  #failures = 0
   #retryAtMs = Number.NEGATIVE_INFINITY
   #passing = false
 
@@ -72,7 +78,8 @@ export class Arrivals {
     const changedMs = clock.monotonic()
     const known = this.#behind.get(account)
     if (known !== undefined) known.changedMs = changedMs
-    else if (this.#behind.size < accountsMax) this.#behind.set(account, { sinceMs: changedMs, changedMs })
+    else if (this.#behind.size < accountsMax)
+      this.#behind.set(account, { sinceMs: changedMs, changedMs, retryAtMs: changedMs })
   }
 
   /** Another host serves the account. */
@@ -88,26 +95,31 @@ export class Arrivals {
     const { backup, clock, log } = this.#options
     if (backup === undefined) return true
     const askedMs = clock.monotonic()
-    if (askedMs < this.#retryAtMs) return false
+    if (this.#isLeftAlone) return false
     try {
       const brought = await backup.backUp(account)
+      this.#failures = 0
       if (brought.rows + brought.pages > 0)
         log.info({ account, ...brought }, 'what had not arrived in the second region was brought there')
       const known = this.#behind.get(account)
       this.#behind.delete(account)
       // Changed meanwhile: of that nothing is known.
       if (known !== undefined && known.changedMs >= askedMs)
-        this.#behind.set(account, { sinceMs: askedMs, changedMs: known.changedMs })
+        this.#behind.set(account, { sinceMs: askedMs, changedMs: known.changedMs, retryAtMs: askedMs })
       return true
     } catch (error) {
-      this.#retryAtMs = clock.monotonic() + pauseMs
+      const failedMs = clock.monotonic()
+      this.#failures++
+      this.#retryAtMs = failedMs + pauseMs
+      const known = this.#behind.get(account)
+      if (known !== undefined) known.retryAtMs = failedMs + accountPauseMs
       log.warn({ account, err: error }, 'the second region is behind, and is brought nothing for now')
       return false
     }
   }
 
   /**
-   * Goes once through those that wait, the longest first, up to the first failure.
+   * Goes once through those that wait, the longest first, until the second region is to be left alone.
    * @param arrived told of those that are in both places now. @param isOurs others are forgotten.
    */
   async pass({
@@ -132,9 +144,13 @@ export class Arrivals {
   *#waiting(): Generator<string> {
     const { clock } = this.#options
     const beforeMs = clock.monotonic() - freshMs
-    for (const [account, { sinceMs }] of [...this.#behind]) {
-      if (sinceMs > beforeMs || clock.monotonic() < this.#retryAtMs) return
-      yield account
+    for (const [account, { sinceMs, retryAtMs }] of [...this.#behind]) {
+      if (sinceMs > beforeMs || this.#isLeftAlone) return
+      if (retryAtMs <= clock.monotonic()) yield account
     }
+  }
+
+  get #isLeftAlone(): boolean {
+    return this.#failures >= failuresMax && this.#options.clock.monotonic() < this.#retryAtMs
   }
 }

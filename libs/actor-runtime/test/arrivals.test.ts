@@ -163,15 +163,38 @@ t.test(
     await pass()
     t.strictSame(asked, [], 'what changed lately is on its way')
     await time.advance(40_000)
-    t.notOk(await arrivals.confirm('d'))
-    t.notOk(await arrivals.confirm('d'))
+    for (let count = 0; count < 4; count++) t.notOk(await arrivals.confirm('d'))
     await pass()
-    t.strictSame(asked, ['d'], 'one question')
+    t.strictSame(asked.splice(0), ['d', 'd', 'd'], 'three questions')
     reachable = true
     await time.advance(5_000)
     await pass(['a', 'c'])
-    t.strictSame(asked, ['d', 'a', 'c'])
+    t.strictSame(asked, ['a', 'c'])
     t.strictSame(done, ['a', 'c'])
     t.strictSame(arrivals.lag, { accounts: 0, ms: 0 }, "another host's are forgotten")
   },
 )
+
+t.test('an account that alone fails holds nobody up', async (t) => {
+  const time = new ManualTime()
+  const asked: string[] = []
+  const backup = {
+    backUp: async (account: string) => {
+      asked.push(account)
+      if (account === 'bad') throw new Error('does not take it')
+      return { rows: 0, pages: 0 }
+    },
+  }
+  const log = { info() {}, warn() {}, error() {} }
+  const arrivals = new Arrivals({ backup, clock: time, log, accountsMax: 10 })
+  for (const account of ['bad', 'a', 'b', 'c']) arrivals.changed(account)
+  await time.advance(40_000)
+  const pass = () => arrivals.pass({ isOurs: () => true, arrived: async () => {} })
+  await pass()
+  await pass()
+  t.strictSame(asked, ['bad', 'a', 'b', 'c'])
+  t.strictSame(arrivals.lag, { accounts: 1, ms: 40_000 })
+  await time.advance(30_000)
+  await pass()
+  t.strictSame(asked.slice(4), ['bad'], 'and is asked for again')
+})
