@@ -39,7 +39,20 @@ t.teardown(() => Promise.all([here.stop('SIGKILL'), there.stop('SIGKILL')]))
 const opened: { close(): Promise<unknown> }[] = []
 t.teardown(() => Promise.all(opened.map((one) => one.close())))
 let backup: CassandraMetadataStore | undefined
-const store = await connect(hereHost, 'eu-par', { backup: () => backup })
+
+/** Data centres that just started hear of each other a moment later: until then no keyspace can be in both. */
+async function opening<Store>(open: () => Promise<Store>): Promise<Store> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await open()
+    } catch (error) {
+      if (attempt === 20) throw error
+      await delay(500)
+    }
+  }
+}
+
+const store = await opening(() => connect(hereHost, 'eu-par', { backup: () => backup }))
 opened.push(store)
 const { journals } = store
 
