@@ -111,9 +111,10 @@ async function narrowedDocument(
     const [first, ...others] = value?.anyOf ?? []
     if (first?.examples?.[0] !== soonest) return value
     names.add(name)
-    const { minimum, examples: _, ...plain } = first
-    const future = { minimum: soonest, maximum: first.maximum }
-    const narrowed = name === 'expireTime' ? { anyOf: [{ enum: [minimum] }, future] } : future
+    const { minimum, maximum, examples: _, ...plain } = first
+    // No minimum: what is a second below one is right as well, and would be tried as wrong.
+    const future = [soonest, maximum]
+    const narrowed = { enum: name === 'expireTime' ? [minimum, ...future] : future }
     const texts = others.map((form) =>
       form.pattern === undefined ? form : { ...form, pattern: '^(0|[5-9][0-9]{9})$' },
     )
