@@ -17,6 +17,7 @@ type Trouble =
   | 'frontends'
   | 'mail'
   | 'effects'
+  | 'strays'
 const troubles: Trouble[] = [
   'crashes',
   'drains',
@@ -29,6 +30,7 @@ const troubles: Trouble[] = [
   'frontends',
   'mail',
   'effects',
+  'strays',
 ]
 
 export class Chaos {
@@ -42,7 +44,7 @@ export class Chaos {
     this.#cluster = cluster
     this.#dice = dice
     this.#chosen = troubles.filter(() => dice.chance(0.5))
-    if (this.#chosen.includes('clocks')) cluster.skewMsMax = 500
+    if (this.#chosen.includes('clocks')) cluster.skewMsMax = 2_000
     if (this.#chosen.includes('mail')) cluster.mailTrouble = 0.4
     if (this.#chosen.includes('effects')) cluster.shared.onRowsSent = (...sent) => this.#sent(...sent)
     if (this.#chosen.includes('stores'))
@@ -167,6 +169,18 @@ export class Chaos {
         const frontend = dice.pick(cluster.frontendIds)
         cluster.crash(frontend)
         scheduler.after(dice.between(100, 2_000), () => cluster.startFrontend(frontend))
+        return
+      }
+      case 'strays': {
+        // What a host that is gone for good has left, or what came back from a replica that was away.
+        const account = cluster.shared.appended.at(-1)?.account
+        if (account === undefined) return
+        scheduler.note(`a stray row of ${account.slice(0, 4)}`)
+        const range = Buffer.from(JSON.stringify({ from: 1, to: 1 }))
+        void cluster.shared.lookups.write([
+          { put: 'hosts/home/gone', value: range },
+          { put: `active/home/gone/1/${account}`, value: new Uint8Array() },
+        ])
         return
       }
       case 'mail':

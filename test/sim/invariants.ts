@@ -5,9 +5,12 @@ import type { AccountState } from '@holdfast/content-tree'
 import { referenceKey } from '@holdfast/journal'
 import { type AccountReply, Flush, type Item } from '@holdfast/wire'
 import { tickNumber } from './checker.ts'
-import { type Cluster, keyring } from './cluster.ts'
+import { type Cluster, keyring, states } from './cluster.ts'
 import { type History, isRefused } from './history.ts'
 import type { AppendedRow } from './stores.ts'
+
+/** A timer has fired by then. */
+const overdueSeconds = 15
 
 /** As a row becomes durable: the references of what it takes into use are durable before. */
 export function watchReferences(cluster: Cluster, history: History): void {
@@ -65,6 +68,27 @@ function itemsOf({ result }: AccountReply): Item[] {
   return []
 }
 
+/** After healing, before anybody asks for an account: nothing that was acknowledged waits for that. */
+export async function checkUnasked(cluster: Cluster, history: History): Promise<void> {
+  const rows = Map.groupBy(cluster.shared.appended, ({ account }) => account)
+  for (const [account, appended] of rows) {
+    const name = account.slice(0, 4)
+    const state = states.empty(account)
+    for (const { bytes } of appended.sort((one, other) => one.seq - other.seq))
+      for (const change of Flush.decode(bytes).changes) state.apply(change)
+    for (const { number, effect } of state.effects())
+      if (effect?.$case === 'signInMail' || effect?.$case === 'blobReleased')
+        history.violated(`${name}: effect ${number} (${effect.$case}) waits until somebody asks`)
+    const due = state.nextDue()
+    if (due !== undefined && due < cluster.scheduler.nowMs / 1000 - overdueSeconds)
+      history.violated(`${name}: due at ${due}, and waits until somebody asks`)
+    else if (due !== undefined) await checkTimer(cluster, history, { account, due })
+  }
+  if ([...cluster.hosts.values()].some(({ host }) => host.activeAccounts > 0)) return
+  for await (const { key } of cluster.shared.lookups.scan('active/'))
+    history.violated(`${key} is there, and no account is in memory`)
+}
+
 /** After healing: what the accounts own, owe and have set. */
 export async function checkRest(
   cluster: Cluster,
@@ -76,15 +100,29 @@ export async function checkRest(
     await checkBlobs(cluster, history, account, tree)
     checkFigures(history, name, tree, view)
     const due = state.nextDue()
-    const wake = await cluster.shared.lookups.get(`wake/${account}`)
-    if (due !== undefined && (wake === undefined || Number(Buffer.from(wake).toString()) > due))
-      history.violated(`${name}: due at ${due}, to be woken ${wake === undefined ? 'never' : 'later'}`)
+    if (due !== undefined) await checkTimer(cluster, history, { account, due })
     for (const effect of state.effects())
       if (effect.effect?.$case === 'signInMail' || effect.effect?.$case === 'blobReleased')
         history.violated(`${name}: effect ${effect.number} (${effect.effect.$case}) was never carried out`)
   }
   checkMails(cluster, history)
   checkTokens(history)
+}
+
+/** A row that is no later, in an hour that is not done. */
+async function checkTimer(
+  cluster: Cluster,
+  history: History,
+  { account, due }: { account: string; due: number },
+): Promise<void> {
+  const { lookups } = cluster.shared
+  for await (const { key, value } of lookups.scan('wake/')) {
+    const [, home, bucket, hour, , whose] = key.split('/')
+    if (whose !== account || Number(Buffer.from(value).toString()) > due) continue
+    const done = await lookups.get(`hours/${home}/${bucket}/done`)
+    if (done !== undefined && Number(Buffer.from(done).toString()) <= Number(hour)) return
+  }
+  history.violated(`${account.slice(0, 4)}: due at ${due}, and nothing wakes it`)
 }
 
 async function checkBlobs(cluster: Cluster, history: History, account: string, tree: Item): Promise<void> {

@@ -34,6 +34,26 @@ export const planted: Record<string, Planted> = {
   },
   /** Rows that one account owns are ordered by the clocks of their writers. */
   'rows-by-clock': { in: 'cluster', make: () => ({ lookups: (lookups) => new UntimedRows(lookups) }) },
+  /** After an owner that did not leave cleanly no active row is put: it is taken for there. */
+  'active-row-assumed': {
+    in: 'cluster',
+    make: () => {
+      const assumed = new Set<string>()
+      return {
+        journal: (journal) => new NotingOwners(journal, assumed),
+        lookups: (lookups) =>
+          new FewerRows(lookups, (change) => 'put' in change && assumed.has(accountOf(change.put))),
+      }
+    },
+  },
+  /** An active row is removed by the host alone that put it. */
+  'stray-rows-stay': {
+    in: 'cluster',
+    make: () => ({
+      lookups: (lookups, host) =>
+        new FewerRows(lookups, (change) => 'delete' in change && !change.delete.includes(`/${host.id}/`)),
+    }),
+  },
   /** Pages are named by checkpoint and page alone, and written over. */
   'unfenced-page': { in: 'cluster', make: () => ({ sharedJournal: (journal) => new SharedPages(journal) }) },
   /** Refusals are given at once, from whatever the state is at that moment. */
@@ -234,6 +254,45 @@ class UntimedRows extends SameLookups {
   override write(changes: readonly LookupChange[]): Promise<void> {
     return this.lookups.write(changes)
   }
+}
+
+/** Some changes of active rows are not made. */
+class FewerRows extends SameLookups {
+  readonly #without: (change: LookupChange) => boolean
+
+  constructor(lookups: LookupStore, without: (change: LookupChange) => boolean) {
+    super(lookups)
+    this.#without = without
+  }
+
+  override write(changes: readonly LookupChange[], writeTime?: bigint): Promise<void> {
+    const isActive = (change: LookupChange) =>
+      ('put' in change ? change.put : change.delete).startsWith('active/')
+    return this.lookups.write(
+      changes.filter((change) => !(isActive(change) && this.#without(change))),
+      writeTime,
+    )
+  }
+}
+
+class NotingOwners extends SameJournal {
+  readonly #unclean: Set<string>
+
+  constructor(journal: JournalStore, unclean: Set<string>) {
+    super(journal)
+    this.#unclean = unclean
+  }
+
+  override async acquire(account: string, options: { owner: string }): Promise<JournalHold> {
+    const hold = await super.acquire(account, options)
+    if (hold.previousOwner === undefined) this.#unclean.delete(account)
+    else this.#unclean.add(account)
+    return hold
+  }
+}
+
+function accountOf(key: string): string {
+  return key.slice(key.lastIndexOf('/') + 1)
 }
 
 /** Requests on their way through a host; a refusal among the decisions is sent before the host would. */

@@ -5,7 +5,7 @@ import { Chaos } from './chaos.ts'
 import { check } from './checker.ts'
 import { Cluster } from './cluster.ts'
 import { History } from './history.ts'
-import { checkCodes, checkRest, walk, watchReferences } from './invariants.ts'
+import { checkCodes, checkRest, checkUnasked, walk, watchReferences } from './invariants.ts'
 import type { ClusterPlants } from './planted.ts'
 import { Dice } from './random.ts'
 import { Scheduler, startMs } from './scheduler.ts'
@@ -81,6 +81,8 @@ async function live(
   const eagerMs = dice.pick([100, 400, 1_500])
   const users = Array.from({ length: 2 + dice.roll(5) }, () => workload.user(untilMs, eagerMs))
   await Promise.all([chaos.run(untilMs), ...users])
+  // What is acknowledged by now is carried out though nobody asks for it any more.
+  if (dice.chance(0.5)) for (const id of cluster.hostIds) cluster.crash(id)
   cluster.heal()
   await storage?.heal()
   await scheduler.wait(restMs)
@@ -92,6 +94,7 @@ async function judge(
   { history, storage }: { history: History; storage: Storage | undefined },
 ): Promise<number> {
   const final = new Map<string, { state: AccountState; tree: Item; view: AccountReply }>()
+  await checkUnasked(cluster, history)
   const looks: [KnownAccount, Awaited<ReturnType<Workload['look']>>][] = []
   for (const account of workload.accounts) looks.push([account, await workload.look(account)])
   const { states, changes } = check(history, cluster.shared.appended, cluster.decided)

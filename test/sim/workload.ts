@@ -207,7 +207,8 @@ export class Workload {
       {
         $case: 'expiry',
         value: {
-          expiry: Math.floor(this.#cluster.scheduler.nowMs / 1000) + dice.roll(20),
+          expiry:
+            Math.floor(this.#cluster.scheduler.nowMs / 1000) + (dice.chance(0.5) ? 86_400 : dice.roll(20)),
           deleteAfterExpiry: dice.chance(0.3),
         },
       },

@@ -56,6 +56,7 @@ export async function startActorHost({ config, secrets, settings, log }: StartOp
     journalRepair: journals,
     journalBackup: journals,
     lookups,
+    homes: cluster.homes,
     states: createAccountStates({
       ids: keyring.ids,
       codes: keyring.codes,

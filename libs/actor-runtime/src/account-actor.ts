@@ -26,6 +26,8 @@ export interface ActorHost {
     set(account: string, absent: true): unknown
     delete(account: string): unknown
   }
+  /** An account has left memory. @param left.activeRows those of its active rows that stay */
+  left(left: { pendingEffects: boolean; activeRows: readonly string[] }): void
   /** The actor's weight in memory may have changed, or it may be forgotten. */
   changed(actor: AccountActor): void
 }
@@ -105,18 +107,23 @@ export class AccountActor {
     while (this.#underWay !== undefined) await this.#underWay
   }
 
+  /** Brings the account into memory, and removes an active row of it. Never rejects. @returns false: it may be there still. */
+  async clear(row: string): Promise<boolean> {
+    if (this.#activation === undefined) await this.wake()
+    return (await this.#activation?.clear(row)) ?? false
+  }
+
   /** Leaves memory, cleanly as far as the stores let it. To be called when quiet. */
-  async passivate(): Promise<{ pendingEffects: boolean }> {
+  async passivate(): Promise<void> {
     const activation = this.#activation
-    if (activation === undefined || this.#underWay !== undefined) return { pendingEffects: false }
-    let left = { pendingEffects: false }
+    if (activation === undefined || this.#underWay !== undefined) return
     await this.#track(async () => {
-      left = await activation.retire()
+      const left = await activation.retire()
       this.#activation = undefined
       this.#host.services.metrics.passivated(left)
       this.#host.ailments.recovered(this.account)
+      this.#host.left({ ...left, activeRows: activation.activeRows })
     })
-    return left
   }
 
   /**
@@ -133,6 +140,8 @@ export class AccountActor {
       if (activation?.quiet) await activation.retire()
       else activation?.abandon()
       this.#activation = undefined
+      const activeRows = activation?.activeRows ?? []
+      this.#host.left({ pendingEffects: false, activeRows })
       await work().then(done.resolve, done.reject)
       this.#host.ailments.forget(this.account)
     })
@@ -266,7 +275,9 @@ export class AccountActor {
     services.metrics.lost({ reason: loss })
     if (loss === 'fenced') ailments.fenced(this.account)
     if (loss === 'bug') ailments.bug(this.account)
+    const activeRows = this.#activation?.activeRows ?? []
     this.#activation = undefined
+    this.#host.left({ pendingEffects: false, activeRows })
     this.#host.changed(this)
   }
 }

@@ -20,6 +20,7 @@ import { type AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { AccountActor, type ActorHost } from './account-actor.ts'
 import { AccountReplicas } from './account-replicas.ts'
+import { ActiveSlots } from './active-slots.ts'
 import { Ailments, type QuarantinedAccount } from './ailments.ts'
 import { Arrivals, type Lag } from './arrivals.ts'
 import { type Answer, Ask, decodedAnswer, encodedAnswer, encodeReply } from './ask.ts'
@@ -28,7 +29,7 @@ import type { AccountMoments } from './contract.ts'
 import { DueAccounts } from './due-accounts.ts'
 import { codeOf } from './durable-log.ts'
 import { defaultLimits, type RuntimeLimits } from './limits.ts'
-import { dueOf } from './lookup-rows.ts'
+import { activePlaceOf } from './lookup-rows.ts'
 import { isVisitors } from './mailbox.ts'
 import { type HostMetrics, noMetrics, type RuntimeLog, silentLog } from './observer.ts'
 import { type PasswordCheck, PasswordChecks } from './password-checks.ts'
@@ -36,10 +37,12 @@ import { type Randomness, systemRandomness } from './randomness.ts'
 import { type RepairReport, repair } from './repair.ts'
 import type { RepairAnswer, RepairQuestion } from './repair-client.ts'
 import { RequestJoiner } from './request-parts.ts'
-import type { ReleasedBlob, Services, SignInMailer } from './services.ts'
+import type { Homes, ReleasedBlob, Services, SignInMailer } from './services.ts'
 import { forEachAtMost, Slots } from './slots.ts'
 import {
+  clearSubjectOf,
   lagSubjectOf,
+  livingSubjectOf,
   partSubjectOf,
   quarantineSubjectOf,
   releaseSubjectOf,
@@ -49,6 +52,7 @@ import {
 } from './subjects.ts'
 import { Pauses, pause, systemTimers, type Timers } from './timers.ts'
 import { Visitors } from './visitors.ts'
+import { hourOf, WakeHours } from './wake-hours.ts'
 
 export interface AccountHostOptions {
   /** Unique among living hosts; letters, digits, `-`. */
@@ -78,6 +82,8 @@ export interface AccountHostOptions {
    * Default: there are none.
    */
   replicaOf?: (accountId: string) => Promise<JournalReplica | undefined>
+  /** Default: all accounts are kept together. */
+  homes?: Homes
   /** Between looks for due timers (HOLDFAST_EXPIRY_SWEEP_SECONDS), milliseconds. Default 2,000. */
   sweepMs?: number
   /**
@@ -103,6 +109,12 @@ const tickTimeoutMs = 30_000
 const tickRetrySeconds = 5
 /** Quarantined accounts that a host names; all are counted. */
 const quarantinedToldMax = 100
+/** Timers are read so far ahead: until they are read next, and as long again. */
+const lookAheadSeconds = 180
+/** A row that is there so long after it was due is not its account's any more, or the account could not be woken. */
+const straySeconds = 180
+/** Such rows in one look. */
+const straysAtOnceMax = 1_000
 /** Timers are read again when those that were forgotten come this near. */
 const horizonMarginSeconds = 60
 
@@ -123,8 +135,10 @@ export class AccountHost implements AccountMoments {
   /** Least recently used first. */
   readonly #actors = new Map<string, AccountActor>()
   readonly #due: DueAccounts
-  /** Accounts that left with effects undone, by when they are woken (monotonic ms). */
-  readonly #wakeAtMs = new Map<string, number>()
+  /** Active rows that stayed when their accounts left, by when these are woken for them (monotonic ms). */
+  readonly #keptRows = new Map<string, { atMs: number; owed: boolean }>()
+  /** There were more of them than are remembered: they are read. */
+  #rowsForgotten = false
   readonly #subscriptions: Subscription[] = []
   readonly #cancelTimers = new Map<string, () => void>()
   readonly #pauses: Pauses
@@ -153,6 +167,16 @@ export class AccountHost implements AccountMoments {
       hostId: options.hostId,
       journal: options.journal,
       lookups,
+      homes: options.homes ?? { of: () => 'home', served: () => ['home'] },
+      activeSlots: new ActiveSlots(lookups, {
+        hostId: options.hostId,
+        rowsPerSlot: limits.activeRowsPerSlot,
+        slotsBack: limits.activeSlotsBack,
+      }),
+      wakeHours: new WakeHours(lookups, {
+        buckets: limits.wakeBuckets,
+        nowSeconds: () => Math.floor(clock.now() / 1000),
+      }),
       states: options.states,
       clock,
       timers: options.timers ?? systemTimers,
@@ -185,6 +209,7 @@ export class AccountHost implements AccountMoments {
         ttlResolution: 0,
         perf: { now: () => clock.monotonic() + 1 },
       }),
+      left: (left) => this.#left(left),
       changed: (actor) => this.#forgetEmpty(actor),
     }
   }
@@ -206,6 +231,8 @@ export class AccountHost implements AccountMoments {
       ),
       this.#bus.serve(lagSubjectOf(hostId), async () => Buffer.from(JSON.stringify(this.backupLag))),
       this.#bus.serve(repairSubjectOf(hostId), (message) => this.#handleRepair(message)),
+      this.#bus.serve(clearSubjectOf(hostId), (message) => this.#handleClear(message)),
+      this.#bus.serve(livingSubjectOf(hostId), async () => new Uint8Array()),
     )
     const replicas = this.#replicas
     if (replicas !== undefined)
@@ -391,15 +418,79 @@ export class AccountHost implements AccountMoments {
     }
   }
 
-  /** Wakes the accounts that may have pending effects, a few at one time. */
+  /**
+   * Wakes the accounts that hosts which are gone may have left with pending effects, and those of an earlier life of this
+   * one; a few at one time.
+   */
   async wakeListed(): Promise<void> {
-    const { lookups, limits } = this.#services
-    await forEachAtMost(limits.wakesAtOnceMax, lookups.scan('active/'), async ({ key }) => {
-      const account = key.slice('active/'.length)
-      // Those that left here with something undone have their own time.
-      const waits = this.#wakeAtMs.has(account) || this.#services.arrivals.has(account)
-      if (!waits) await this.#wake(account)
+    const { activeSlots, homes } = this.#services
+    for (const home of homes.served()) {
+      await activeSlots.begin(home)
+      const past = await activeSlots.past(home)
+      if (past !== undefined && (await this.#clearAll(activeSlots.rowsIn({ home, range: past }))))
+        activeSlots.pastCleared(home)
+      if (this.#rowsForgotten) await this.#findForgotten(home)
+      for await (const { host, range } of activeSlots.others(home))
+        if (await this.#isGone(host)) await this.#clearAll(activeSlots.rowsIn({ home, host, range }))
+    }
+  }
+
+  /** Of this host's rows, those whose accounts are not in memory here. */
+  async #findForgotten(home: string): Promise<void> {
+    const { activeSlots, clock, limits } = this.#services
+    this.#rowsForgotten = false
+    for await (const { key, account } of activeSlots.rowsIn({ home, range: await activeSlots.own(home) })) {
+      if (this.#actors.get(account)?.active === true || this.#keptRows.has(key)) continue
+      if (this.#keptRows.size >= limits.ailingAccountsMax) this.#rowsForgotten = true
+      else this.#keptRows.set(key, { atMs: clock.monotonic(), owed: true })
+    }
+  }
+
+  /** @returns whether none is left that is for this host to clear. */
+  async #clearAll(rows: AsyncIterable<{ key: string }>): Promise<boolean> {
+    let all = true
+    await forEachAtMost(this.#services.limits.wakesAtOnceMax, rows, async ({ key }) => {
+      if (!this.#keptRows.has(key)) all = (await this.#clear(key)) && all
     })
+    return all
+  }
+
+  /** A host that does not answer is only doubted: looking after what it may have left harms nobody. */
+  async #isGone(host: string): Promise<boolean> {
+    const { journal, limits } = this.#services
+    if (journal.capabilities.exclusive) return true
+    return this.#bus
+      .request(livingSubjectOf(host), new Uint8Array(), { timeoutMs: limits.releaseWaitMs })
+      .then(
+        () => false,
+        () => true,
+      )
+  }
+
+  /** The owner removes the row, here or elsewhere. @returns false: it is to be tried again */
+  async #clear(key: string): Promise<boolean> {
+    if (this.#closing !== undefined) return false
+    const { hostId, limits, activeSlots } = this.#services
+    const { home, host, slot } = activePlaceOf(key)
+    const account = accountOfRow(key)
+    const elsewhere = this.#elsewhere(account)
+    if (elsewhere !== undefined) {
+      // The host that has the account finds the rows of those that are gone itself.
+      if (host !== hostId) return true
+      const timeoutMs = limits.releaseWaitMs
+      const answer = this.#bus.request(clearSubjectOf(elsewhere), Buffer.from(key), { timeoutMs })
+      if ((await answer.catch(() => undefined))?.length !== clearedAnswer.length) return false
+    } else if (!(await this.#actorOf(account, { uses: false }).clear(key))) return false
+    if (host === hostId) activeSlots.left(home, slot)
+    return true
+  }
+
+  async #handleClear(message: Uint8Array): Promise<Uint8Array> {
+    const key = Buffer.from(message).toString()
+    const account = accountOfRow(key)
+    if (this.#closing !== undefined || this.#elsewhere(account) !== undefined) return new Uint8Array()
+    const cleared = await this.#actorOf(account, { uses: false }).clear(key)
+    return cleared ? Buffer.from(clearedAnswer) : new Uint8Array()
   }
 
   /**
@@ -416,7 +507,7 @@ export class AccountHost implements AccountMoments {
   bringArrivals(): Promise<void> {
     return this.#services.arrivals.pass({
       isOurs: (account) => this.#closing === undefined && this.#elsewhere(account) === undefined,
-      arrived: (account) => this.#wake(account),
+      arrived: (account) => this.#arrived(account),
     })
   }
 
@@ -449,27 +540,47 @@ export class AccountHost implements AccountMoments {
       accounts--
       void this.#passivate(actor)
     }
-    this.#wakeOverdue(nowMs)
+    this.#clearOverdue(nowMs)
   }
 
   async #passivate(actor: AccountActor): Promise<void> {
     this.#passivating++
     try {
-      const { pendingEffects } = await actor.passivate()
-      const { clock, limits } = this.#services
-      if (!pendingEffects || this.#wakeAtMs.size >= limits.ailingAccountsMax) return
-      this.#wakeAtMs.set(actor.account, clock.monotonic() + limits.effectsWakeMs)
+      await actor.passivate()
     } finally {
       this.#passivating--
     }
   }
 
-  #wakeOverdue(nowMs: number): void {
-    for (const [account, atMs] of this.#wakeAtMs) {
-      if (atMs > nowMs) break
-      this.#wakeAtMs.delete(account)
-      void this.#background('waking an account', () => this.#wake(account))
+  #left({ pendingEffects, activeRows }: { pendingEffects: boolean; activeRows: readonly string[] }): void {
+    const { clock, limits } = this.#services
+    const atMs = clock.monotonic() + (pendingEffects ? limits.effectsWakeMs : limits.relistMs)
+    for (const row of activeRows) {
+      if (this.#keptRows.size >= limits.ailingAccountsMax) this.#rowsForgotten = true
+      else this.#keptRows.set(row, { atMs, owed: pendingEffects })
     }
+  }
+
+  #clearOverdue(nowMs: number): void {
+    for (const [row, { atMs, owed }] of this.#keptRows) {
+      // What only waits for the second region is woken when that has it.
+      if (atMs > nowMs || (!owed && this.#services.arrivals.has(accountOfRow(row)))) continue
+      void this.#clearKept(row)
+    }
+  }
+
+  async #clearKept(row: string): Promise<void> {
+    this.#keptRows.delete(row)
+    if (await this.#clear(row)) return
+    const atMs = this.#services.clock.monotonic() + this.#services.limits.relistMs
+    this.#keptRows.set(row, { atMs, owed: false })
+  }
+
+  /** It is in the second region, too: it may leave cleanly. */
+  async #arrived(account: string): Promise<void> {
+    await this.#wake(account)
+    const rows = [...this.#keptRows.keys()].filter((row) => accountOfRow(row) === account)
+    await Promise.all(rows.map((row) => this.#clearKept(row)))
   }
 
   /**
@@ -568,17 +679,30 @@ export class AccountHost implements AccountMoments {
     else this.#due.set(account, due)
   }
 
-  /** @throws what the lookups throw. */
+  /** Those of the hours that are not done. @throws what the lookups throw. */
   async #readTimers(): Promise<void> {
-    this.#due.resetHorizon()
-    for await (const { key, value } of this.#services.lookups.scan('wake/')) {
-      const account = key.slice('wake/'.length)
-      if (this.#elsewhere(account) !== undefined) continue
-      // An active account knows better than its row.
-      if (this.#actors.get(account)?.active === true)
-        this.#due.set(account, this.#actors.get(account)?.nextDue)
-      else this.#due.set(account, dueOf(value))
+    const { clock, homes, limits, wakeHours } = this.#services
+    const nowSeconds = Math.floor(clock.now() / 1000)
+    const through = hourOf(nowSeconds + lookAheadSeconds)
+    this.#due.resetHorizon((through + 1) * 3600)
+    const strays: string[] = []
+    for (const home of homes.served()) {
+      for await (const { key, account, due } of wakeHours.rows(home, through)) {
+        if (this.#elsewhere(account) !== undefined) continue
+        const actor = this.#actors.get(account)
+        // An active account knows better than its row.
+        if (actor?.active === true) this.#due.set(account, actor.nextDue)
+        else this.#due.add(account, due)
+        if (due < nowSeconds - straySeconds && strays.length < straysAtOnceMax) strays.push(key)
+      }
+      await wakeHours.close(home)
     }
+    // Their accounts were woken, and have left or do not need them.
+    await forEachAtMost(limits.wakesAtOnceMax, strays, async (key) => {
+      const account = accountOfRow(key)
+      if (this.#closing === undefined && this.#elsewhere(account) === undefined)
+        await this.#actorOf(account, { uses: false }).clear(key)
+    })
   }
 
   // ---- life
@@ -659,6 +783,13 @@ async function leave(actor: AccountActor, { clock, timers }: Services, late: Abo
     if (rests) await actor.passivate()
     else await pause(timers, restPollMs)
   }
+}
+
+/** What is said of an active row that is not there any more. */
+const clearedAnswer = 'cleared'
+
+function accountOfRow(key: string): string {
+  return key.slice(key.lastIndexOf('/') + 1)
 }
 
 function jsonOf(answer: RepairAnswer): Uint8Array {

@@ -2,9 +2,15 @@
  * The lookup rows that an account keeps beside its journal while it is active, and what of them is there already: `active` as long as effects
  * may be left, `wake` for its next timer, references of blobs it uses, routes of its share codes.
  */
-import { type JournalHold, type LookupChange, writesPerEpochMax, writeTimeOf } from '@holdfast/journal'
+import {
+  epochsPerTerm,
+  type JournalHold,
+  type LookupChange,
+  writesPerEpochMax,
+  writeTimeOf,
+} from '@holdfast/journal'
 import type { Batch } from './batch.ts'
-import { activeKey, dueOf, wakeKey, wakeRow, writeRows } from './lookup-rows.ts'
+import { activeSlotPrefix, writeRows } from './lookup-rows.ts'
 import type { Services } from './services.ts'
 
 /** The write times of one activation, each once. */
@@ -36,40 +42,58 @@ export class AccountRows {
   readonly #services: Services
   readonly #hold: JournalHold
   readonly #times: WriteTimes
-  #active = false
-  #wake: number | undefined
+  readonly #home: string
+  /** Slot of the active row that is there, and of the one that goes with the next append. */
+  #active: number | undefined
+  #nextActive: number | undefined
+  #taking: Promise<number> | undefined
+  #wake: { due: number; key: string } | undefined
   /** The wake row is this activation's: an earlier owner's delete that is under way cannot remove it. */
   #ownWake = false
+  /** Wake rows that are to go. */
+  readonly #spentWakes = new Set<string>()
 
-  /** @param wake the row as it was read. */
-  constructor(
-    services: Services,
-    hold: JournalHold,
-    { times, wake }: { times: WriteTimes; wake: Uint8Array | undefined },
-  ) {
+  constructor(services: Services, hold: JournalHold, times: WriteTimes) {
     this.#services = services
     this.#hold = hold
     this.#times = times
-    this.#wake = wake && dueOf(wake)
+    this.#home = services.homes.of(hold.account)
   }
 
-  /** Effects were found that are not done: the owner that left them has written the row, and did not delete it. */
-  foundActive(): void {
-    this.#active = true
+  /** Keys of active rows that this activation has put, or may have put. */
+  get activeRows(): string[] {
+    return [this.#active, this.#nextActive].flatMap((slot) =>
+      slot === undefined ? [] : [this.#activeKey(slot)],
+    )
   }
 
   /** After a recovery: the timer is durable again before any reply. */
   async resume(due: number | undefined): Promise<void> {
-    const isClean = this.#hold.previousOwner === undefined
-    if (!isClean || this.#isEarlier(due)) await this.#writeWake(due)
+    const { account, epoch, previousOwner } = this.#hold
+    // What another region wrote may not have arrived.
+    const isFirstOfTerm = epoch % epochsPerTerm === 1
+    if (previousOwner !== undefined || isFirstOfTerm) await this.#writeWake(due)
+    else if (due !== undefined)
+      this.#wake = { due, key: this.#services.wakeHours.expectedKey({ home: this.#home, account }, due) }
+  }
+
+  /** To be called before each append: the active row has a place to go to. May be repeated. */
+  async prepare(): Promise<void> {
+    const { activeSlots } = this.#services
+    if (this.#active !== undefined && !activeSlots.isOld(this.#home, this.#active)) return
+    if (this.#nextActive !== undefined) return
+    this.#taking ??= activeSlots.take(this.#home).finally(() => {
+      this.#taking = undefined
+    })
+    this.#nextActive = await this.#taking
   }
 
   /** In the order in which they are issued, all at once. */
-  before({ uses, routes }: Batch): Promise<void> {
+  before({ uses, routes }: Pick<Batch, 'uses' | 'routes'>): Promise<void> {
     const rows: LookupChange[] = [...uses].map((key) => ({ put: key, value: new Uint8Array() }))
     for (const route of routes) rows.push(route)
-    if (!this.#active)
-      rows.push({ put: activeKey(this.#hold.account), value: Buffer.from(this.#services.hostId) })
+    if (this.#nextActive !== undefined)
+      rows.push({ put: this.#activeKey(this.#nextActive), value: new Uint8Array() })
     return this.#write(rows)
   }
 
@@ -84,29 +108,81 @@ export class AccountRows {
 
   /** The rows before and beside are durable. */
   written(): void {
-    this.#active = true
+    if (this.#nextActive === undefined) return
+    const before = this.#active
+    this.#active = this.#nextActive
+    this.#nextActive = undefined
+    // What fails stays as a stray row, which is cleared when this host is gone.
+    if (before !== undefined) this.#removeActive(before).catch(() => {})
+  }
+
+  /** There is an active row without an append. */
+  async keepActive(): Promise<void> {
+    await this.prepare()
+    await this.before({ uses: new Set(), routes: [] })
+    this.written()
+  }
+
+  /**
+   * Removes an active or wake row that another owner has left, or that outlived what it is for. What is pending or due has a
+   * row of this activation before.
+   */
+  async clear(row: string, { pending, due }: { pending: boolean; due: number | undefined }): Promise<void> {
+    if (row.startsWith('wake/')) {
+      await this.#writeWake(due)
+      if (due !== undefined && row === this.#wake?.key) return
+      if (row === this.#wake?.key) this.#wake = undefined
+      await this.#write([{ delete: row }])
+      return
+    }
+    if (this.activeRows.includes(row)) return
+    if (pending) await this.keepActive()
+    if (!this.activeRows.includes(row)) await this.#write([{ delete: row }])
   }
 
   /** When it leaves. */
   async last({ due, keepActive }: { due: number | undefined; keepActive: boolean }): Promise<void> {
-    const { account } = this.#hold
-    const rows: LookupChange[] = []
-    if (due !== this.#wake)
-      rows.push(due === undefined ? { delete: wakeKey(account) } : wakeRow(account, due))
-    const isLeftOver = this.#hold.previousOwner !== undefined
-    if ((this.#active || isLeftOver) && !keepActive) rows.push({ delete: activeKey(account) })
-    await this.#write(rows)
+    if (due === undefined) {
+      if (this.#wake !== undefined) this.#spentWakes.add(this.#wake.key)
+    } else if (due !== this.#wake?.due) await this.#writeWake(due)
+    await this.#write([...this.#spentWakes].map((key) => ({ delete: key })))
+    if (keepActive) await this.keepActive()
+    else if (this.#active !== undefined) {
+      await this.#removeActive(this.#active)
+      this.#active = undefined
+    }
+  }
+
+  async #removeActive(slot: number): Promise<void> {
+    await this.#write([{ delete: this.#activeKey(slot) }])
+    this.#services.activeSlots.left(this.#home, slot)
+  }
+
+  #activeKey(slot: number): string {
+    const { hostId: host } = this.#services
+    return `${activeSlotPrefix({ home: this.#home, host, slot })}${this.#hold.account}`
   }
 
   async #writeWake(due: number | undefined): Promise<void> {
     if (due === undefined) return
-    await this.#write([wakeRow(this.#hold.account, due)])
-    this.#wake = due
-    this.#ownWake = true
+    const { wakeHours } = this.#services
+    const at = { home: this.#home, account: this.#hold.account }
+    for (;;) {
+      const key = wakeHours.keyFor(at, due)
+      this.#spentWakes.delete(key)
+      await this.#write([{ put: key, value: Buffer.from(String(due)) }])
+      const holds = await wakeHours.holds(key)
+      const spent = holds ? this.#wake?.key : key
+      if (spent !== undefined && !(holds && spent === key)) this.#spentWakes.add(spent)
+      if (!holds) continue
+      this.#wake = { due, key }
+      this.#ownWake = true
+      return
+    }
   }
 
   #isEarlier(due: number | undefined): boolean {
-    return due !== undefined && (this.#wake === undefined || due < this.#wake)
+    return due !== undefined && (this.#wake === undefined || due < this.#wake.due)
   }
 
   /** All are issued at once, ahead of whatever is issued next. */

@@ -44,7 +44,7 @@ import type { CodeRange } from './code-leases.ts'
 import { codeOf, DurableLog } from './durable-log.ts'
 import { cutPages, encodeRow } from './flush-row.ts'
 import { passes } from './full-accounts.ts'
-import { routeRow, wakeKey } from './lookup-rows.ts'
+import { routeRow } from './lookup-rows.ts'
 import { Mailbox, networkOf } from './mailbox.ts'
 import { keyOf } from './password-checks.ts'
 import { type Look, PendingEffects } from './pending-effects.ts'
@@ -102,6 +102,7 @@ export class Activation {
   #stalled = false
   /** A bug showed in a decision: what is decided goes out, nothing more is. */
   #ailing = false
+  #leaving = false
   #loss: Loss | undefined
 
   #moment = {}
@@ -123,7 +124,7 @@ export class Activation {
     services: Services,
     hold: JournalHold,
     recovered: Recovered,
-    { wake, onLost }: { wake: Uint8Array | undefined; onLost: (loss: Loss) => void },
+    { onLost }: { onLost: (loss: Loss) => void },
   ) {
     this.#services = services
     this.#hold = hold
@@ -133,7 +134,7 @@ export class Activation {
     const { rowWritesMax: writesMax } = services.limits
     // Waiters ask again, as after a takeover: the next activation has write times of its own.
     const times = new WriteTimes(hold, { writesMax, onSpent: () => this.#lose('fenced') })
-    this.#rows = new AccountRows(services, hold, { times, wake })
+    this.#rows = new AccountRows(services, hold, times)
     this.#codes = new CodeBlocks(services.codes, hold.account, {
       last: this.#state.nextCode,
       term: termOfEpoch(hold.epoch),
@@ -154,11 +155,11 @@ export class Activation {
     services: Services,
     options: { onLost: (loss: Loss) => void },
   ): Promise<Activation> {
-    const { journal, lookups, clock, metrics, hostId } = services
+    const { journal, clock, metrics, hostId } = services
     const startedMs = clock.monotonic()
     const hold = await journal.acquire(account, { owner: hostId })
-    const [recovered, wake] = await Promise.all([recover(services, hold), lookups.get(wakeKey(account))])
-    const activation = new Activation(services, hold, recovered, { ...options, wake })
+    const recovered = await recover(services, hold)
+    const activation = new Activation(services, hold, recovered, options)
     try {
       await activation.#resume(recovered)
     } catch (error) {
@@ -175,7 +176,7 @@ export class Activation {
     await this.#rows.resume(due)
     this.#services.onDue(this.#hold.account, due)
     this.#effectsDurable = this.#state.lastEffect
-    if (this.#takeEffects() > 0) this.#rows.foundActive()
+    this.#takeEffects()
     if (this.#effectsLeft) void this.#kick()
     if (this.#hold.previousOwner === undefined) return
     // Nobody knows what of it is in the second region.
@@ -255,6 +256,7 @@ export class Activation {
    * @returns whether effects stay undone.
    */
   async retire(): Promise<{ pendingEffects: boolean }> {
+    this.#leaving = true
     this.#cancelFinishedTimer?.()
     for (let round = 0; round < retireRoundsMax && this.#finished.length > 0; round++) {
       this.#finishedDue = true
@@ -290,6 +292,44 @@ export class Activation {
   #changed(): void {
     this.#hasChanged = true
     this.#services.arrivals.changed(this.#hold.account)
+  }
+
+  /** Keys of active rows that are there because of this activation. */
+  get activeRows(): string[] {
+    return this.#rows.activeRows
+  }
+
+  /**
+   * Removes an active row of this account that another owner has left.
+   * @returns false: it may be there still. Safe to repeat.
+   */
+  async clear(row: string): Promise<boolean> {
+    if (this.#leaving || this.#loss !== undefined) return false
+    this.#away++
+    try {
+      const pending = this.#owed > 0 || this.#finished.length > 0 || this.#effectsLeft || this.#hasChanged
+      await this.#rows.clear(row, { pending, due: this.#state.nextDue() })
+      return await this.#isOwner()
+    } catch (error) {
+      this.#services.log.warn(
+        { account: this.#hold.account, err: error },
+        'an active row could not be removed',
+      )
+      return false
+    } finally {
+      this.#away--
+    }
+  }
+
+  /** What was written before has not lost against a newer owner. */
+  async #isOwner(): Promise<boolean> {
+    const { account, epoch } = this.#hold
+    const { journal } = this.#services
+    if (journal.capabilities.exclusive) return this.#loss === undefined
+    const now = await journal.head(account)
+    if (now.epoch === epoch) return this.#loss === undefined
+    this.#lost(new JournalFault('FENCED', `${account} is in epoch ${now.epoch}, not in ours, ${epoch}`))
+    return false
   }
 
   async #lastCheckpoint(): Promise<void> {
@@ -743,6 +783,7 @@ export class Activation {
     if (this.#loss !== undefined) return
     const row = encodeRow(batch.entries)
     const pages = batch.pages
+    await this.#log.until(() => this.#rows.prepare())
     for (const page of pages) {
       await this.#log.until(() => journal.putPage(account, page.name, page.bytes))
     }

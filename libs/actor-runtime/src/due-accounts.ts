@@ -29,9 +29,14 @@ export class DueAccounts {
     return this.#horizon
   }
 
-  /** Everything is known again: to be called before all rows are read. */
-  resetHorizon(): void {
-    this.#horizon = Number.POSITIVE_INFINITY
+  /** Everything up to then is known again: to be called before all rows up to then are read. */
+  resetHorizon(seconds = Number.POSITIVE_INFINITY): void {
+    this.#horizon = seconds
+  }
+
+  /** As `set`, unless it is due earlier as far as is known. */
+  add(account: string, due: number): void {
+    if (due < (this.#dueByAccount.get(account) ?? Number.POSITIVE_INFINITY)) this.set(account, due)
   }
 
   /** @param due Unix seconds; undefined: no timer. */

@@ -83,9 +83,15 @@ export interface RuntimeLimits {
   mailsAtOnceMax: number
   /** An account that left with an effect undone is woken again after this time. */
   effectsWakeMs: number
+  /** Places of wake rows in each hour. Every host of an installation has to know the same. */
+  wakeBuckets: number
+  /** Active rows in one slot of a host, far below the deleted rows that Cassandra reads at one time. */
+  activeRowsPerSlot: number
+  /** An active row that stays longer than this many slots moves along. */
+  activeSlotsBack: number
   /**
-   * Rows of accounts with effects and timers are read again after this time: those whose host died
-   * or lost them are found.
+   * Hosts that are gone are looked for, and timers read again, after this time: accounts whose host
+   * died or lost them are found.
    */
   relistMs: number
 
@@ -179,6 +185,9 @@ export const defaultLimits: RuntimeLimits = {
   mailRetryMaxMs: 5 * 60_000,
   mailsAtOnceMax: 4,
   effectsWakeMs: 10 * 60_000,
+  wakeBuckets: 64,
+  activeRowsPerSlot: 256,
+  activeSlotsBack: 8,
   relistMs: 60_000,
 
   codesDrawn: 4096,

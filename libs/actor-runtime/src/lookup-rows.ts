@@ -1,19 +1,25 @@
 /** The rows that accounts keep beside their journals, and how many of them travel at once. */
 import type { LookupChange, LookupStore } from '@holdfast/journal'
 
-export function activeKey(account: string): string {
-  return `active/${account}`
+export function activeSlotPrefix({ home, host, slot }: { home: string; host: string; slot: number }): string {
+  return `active/${home}/${host}/${slot}/`
 }
 
-export function wakeKey(account: string): string {
-  return `wake/${account}`
+/** What an active row's key says of its place. */
+export function activePlaceOf(key: string): { home: string; host: string; slot: number } {
+  const [, home = '', host = '', slot = ''] = key.split('/')
+  return { home, host, slot: Number(slot) }
 }
 
-/** Unix seconds, decimal. */
-export function wakeRow(account: string, due: number): LookupChange {
-  return { put: wakeKey(account), value: Buffer.from(String(due)) }
+export function hostsPrefix(home: string): string {
+  return `hosts/${home}/`
 }
 
+export function hostKey(home: string, host: string): string {
+  return `${hostsPrefix(home)}${host}`
+}
+
+/** Unix seconds, or an hour of them; decimal. */
 export function dueOf(value: Uint8Array): number {
   return Number(Buffer.from(value).toString())
 }

@@ -3,6 +3,7 @@ import type { AccountStates } from '@holdfast/content-tree'
 import type { JournalStore, LookupStore } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
 import type { Blob } from '@holdfast/wire'
+import type { ActiveSlots } from './active-slots.ts'
 import type { Arrivals } from './arrivals.ts'
 import type { CodeLeases } from './code-leases.ts'
 import type { RuntimeLimits } from './limits.ts'
@@ -11,6 +12,7 @@ import type { PasswordChecks } from './password-checks.ts'
 import type { Randomness } from './randomness.ts'
 import type { Slots } from './slots.ts'
 import type { Timers } from './timers.ts'
+import type { WakeHours } from './wake-hours.ts'
 
 export interface SignInMailer {
   /**
@@ -33,6 +35,13 @@ export interface ReleasedBlob {
   account: string
 }
 
+/** Accounts whose rows are kept together: in a cluster those born in one region. A home is one segment of a key. */
+export interface Homes {
+  of(account: string): string
+  /** Those whose accounts are served here now. */
+  served(): readonly string[]
+}
+
 export interface Services {
   readonly hostId: string
   readonly journal: JournalStore
@@ -44,6 +53,9 @@ export interface Services {
   readonly limits: RuntimeLimits
   readonly log: RuntimeLog
   readonly metrics: HostMetrics
+  readonly homes: Homes
+  readonly activeSlots: ActiveSlots
+  readonly wakeHours: WakeHours
   readonly codes: CodeLeases
   readonly passwords: PasswordChecks
   readonly mailer: SignInMailer

@@ -32,3 +32,13 @@ export function repairSubjectOf(hostId: string): string {
 export function partSubjectOf(hostId: string): string {
   return `accounts.${hostId}.parts`
 }
+
+/** Where a host is asked to wake an account and to remove an active row of it: the row's key as text, answered with `cleared` or nothing. */
+export function clearSubjectOf(hostId: string): string {
+  return `accounts.${hostId}.clear`
+}
+
+/** Where a living host answers, with nothing. */
+export function livingSubjectOf(hostId: string): string {
+  return `accounts.${hostId}.living`
+}

@@ -1,7 +1,8 @@
 /** Rows beside the journal while two hosts believe that they own an account, and after owners that died. */
 import t from 'tap'
+import { type HostMetrics, noMetrics } from '../src/observer.ts'
 import { blob } from './tiny-core.ts'
-import { settled, statusOf, World } from './world.ts'
+import { ManualTime, settled, statusOf, World } from './world.ts'
 
 const shared = { ordered: false, exclusive: false }
 
@@ -134,4 +135,153 @@ t.test('an activation whose write times are used up ends, and the next one goes 
   t.equal((await world.keys('ref/')).length, 9)
   const { epoch } = await world.journal.head(world.account)
   t.ok(epoch >= 3, `${epoch} epochs`)
+})
+
+/** Counts activations. */
+function counting() {
+  const counts = { activated: 0 }
+  const metrics = new Proxy(noMetrics, {
+    get: (_, name) =>
+      name === 'activated' ? () => void counts.activated++ : noMetrics[name as keyof HostMetrics],
+  })
+  return { counts, metrics }
+}
+
+t.test('an active row that nothing is left of wakes its account once, and goes', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  const one = world.host('one')
+  await world.create()
+  await one.close()
+  const row = `active/home/gone/1/${world.account}`
+  await world.lookups.write([
+    { put: row, value: new Uint8Array() },
+    { put: 'hosts/home/gone', value: Buffer.from(JSON.stringify({ from: 1, to: 3 })) },
+  ])
+  const { counts, metrics } = counting()
+  const time = new ManualTime()
+  const two = world.host('two', { clock: time, timers: time, metrics })
+  await time.advance(10 * 60_000)
+  t.strictSame(await world.keys('active/'), [])
+  t.equal(counts.activated, 1)
+  t.equal(two.activeAccounts, 0, 'and it is not kept in memory')
+})
+
+t.test('rows of a living host are left alone, and found when it is gone', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  let owner = 'one'
+  const options = { clock: time, timers: time, hostOf: () => owner }
+  const one = world.host('one', options)
+  await world.create()
+  const accept = world.mailer
+  world.mailer = { send: () => Promise.reject(new Error('the relay is down')) }
+  await world.ask({ $case: 'sendSignIn', value: {} })
+  const { counts, metrics } = counting()
+  const two = world.host('two', { ...options, metrics })
+  owner = 'two'
+  await time.advance(30_000)
+  t.equal(counts.activated, 0, 'it is not gone')
+  owner = 'one'
+  world.kill(one)
+  await time.advance(61_000)
+  t.equal(counts.activated, 0, 'it is placed elsewhere')
+  world.mailer = accept
+  owner = 'two'
+  await time.advance(61_000)
+  t.equal(world.mails.length, 1)
+  await time.advance(10 * 60_000)
+  t.equal(two.activeAccounts, 0)
+  t.strictSame(await world.keys('active/'), [])
+})
+
+t.test('an account that left with an effect undone and went elsewhere is woken there', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  const accept = world.mailer
+  world.mailer = { send: () => Promise.reject(new Error('down')) }
+  const time = new ManualTime()
+  let owner = 'one'
+  const options = { clock: time, timers: time, hostOf: () => owner, limits: { mailAttemptsMax: 1 } }
+  const one = world.host('one', options)
+  world.host('two', options)
+  await world.create()
+  await world.ask({ $case: 'sendSignIn', value: {} })
+  await time.advance(4 * 60_000)
+  t.equal(one.activeAccounts, 0)
+  world.mailer = accept
+  owner = 'two'
+  await time.advance(12 * 60_000)
+  t.equal(world.mails.length, 1)
+  t.strictSame(await world.keys('active/'), [])
+})
+
+t.test('a host that starts again finds what it has left, in slots of its own', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  const options = { clock: time, timers: time, limits: { activeRowsPerSlot: 2, activeSlotsBack: 2 } }
+  const first = world.host('one', options)
+  const accept = world.mailer
+  world.mailer = { send: () => Promise.reject(new Error('down')) }
+  const accounts = Array.from({ length: 9 }, (_, at) => `1111111${at}-1111-4111-8111-111111111111`)
+  for (const account of accounts) {
+    await world.create({ account })
+    await world.ask({ $case: 'sendSignIn', value: {} }, { account })
+  }
+  const slots = (await world.keys('active/')).map((key) => key.split('/')[3])
+  t.same(slots, [1, 1, 2, 2, 3, 3, 4, 4, 5].map(String))
+  await world.folder('moves along', { account: accounts[0] as string })
+  await settled()
+  t.ok((await world.keys('active/')).includes(`active/home/one/5/${accounts[0]}`))
+  t.equal((await world.keys('active/')).length, 9)
+  world.kill(first)
+  world.mailer = accept
+  const again = world.host('one', options)
+  await time.advance(30_000)
+  t.equal(world.mails.length, 9, 'without anybody asking')
+  await time.advance(10 * 60_000)
+  t.equal(again.activeAccounts, 0)
+  t.strictSame(await world.keys('active/'), [])
+})
+
+t.test('rows that could not be removed, more than are remembered, go all the same', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  const host = world.host('one', { clock: time, timers: time, limits: { ailingAccountsMax: 1 } })
+  const accounts = Array.from({ length: 5 }, (_, at) => `1111111${at}-1111-4111-8111-111111111111`)
+  for (const account of accounts) await world.create({ account })
+  const isRow = (key: string) => key.startsWith('active/')
+  world.medium.fail('lookup.write', { code: 'UNAVAILABLE', times: 5, target: isRow })
+  await time.advance(65_000)
+  t.equal(host.activeAccounts, 0)
+  t.equal((await world.keys('active/')).length, 5)
+  await time.advance(20 * 60_000)
+  t.strictSame(await world.keys('active/'), [])
+})
+
+t.test('an owner that is fenced does not take a row for removed', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  const timed = { clock: time, timers: time, limits: { relistMs: 3_600_000 } }
+  const one = world.host('one', timed)
+  await world.create()
+  const two = world.host('two', timed)
+  world.hostId = 'two'
+  await world.folder('a')
+  const [row = ''] = (await world.keys('active/')).filter((key) => key.includes('/two/'))
+  world.kill(two)
+  const clear = async () => {
+    const answer = world.bus.request('accounts.one.clear', Buffer.from(row), { timeoutMs: 5000 })
+    await time.advance(500)
+    return answer
+  }
+  t.equal(String(await clear()), '', 'one does not know yet that it was fenced')
+  t.ok((await world.keys('active/')).includes(row))
+  t.equal(String(await clear()), 'cleared', 'now it owns the account again')
+  t.notOk((await world.keys('active/')).includes(row))
+  t.equal(one.activeAccounts, 1)
 })

@@ -70,6 +70,8 @@ export interface ClusterPart {
   readonly metrics: Registry
   readonly bus: NatsBus
   readonly lookups: LookupStore
+  /** Birth regions whose accounts this region keeps, for actor hosts. */
+  readonly homes: { of(account: string): string; served(): readonly string[] }
   /** Of the accounts whose homes are here; asked for by actor hosts alone. */
   readonly journals: JournalStore & JournalRepair & JournalBackup
   readonly keyring: Keyring
@@ -171,7 +173,6 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     homes: new Map([...metadata.homes].map(([birth, { lookups: home }]) => [birth, home])),
   })
   const keyring = await openKeyring(lookups)
-  lookups.useIds(keyring.ids)
   const regions = await RegionMap.open({
     region,
     regions: config.regions,
@@ -275,6 +276,10 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
         fresh: () => regions.fresh(),
       },
     ),
+    homes: {
+      of: (account) => keyring.ids.birthRegion(account as AccountId),
+      served: () => [...metadata.homes.keys()].filter((birth) => regions.homeOf(birth).serving === region),
+    },
     keyring,
     regions,
     membership,

@@ -5,14 +5,14 @@
  * settings the first one, e-mail addresses the one that their hash names, placement groups their own. Share codes never
  * meet: each region takes its numbers from a range of its own. All other rows are written where the writer is and reach
  * the other regions by replication; a route that is missed here is asked for elsewhere before it is denied, references are read from
- * all regions but those that were given up and whose accounts have said since, elsewhere, what they use. What the accounts of a region have to do next (`wake/`, `active/`) stays with their journals.
+ * all regions but those that were given up and whose accounts have said since, elsewhere, what they use. What the accounts of a region have to do next (`wake/`, `hours/`, `active/`, `hosts/`) stays with their journals: these keys name the region.
  *
  * A region that cannot be reached is a fault, never an absence. What a region decided whose homes have moved is decided by its successor, and
  * by itself again when they are back: then the other is asked first, whose rows may not all have arrived.
  */
 import { createHash } from 'node:crypto'
 import { JournalFault, type LookupChange, type LookupRow, type LookupStore } from '@holdfast/journal'
-import { type AccountId, codesPerBlock, type IdCodec, type RegionCode, regionCodes } from '@holdfast/kernel'
+import { codesPerBlock, type RegionCode, regionCodes } from '@holdfast/kernel'
 import type { RegionMap } from './region-map.ts'
 
 export interface RegionalLookupsOptions {
@@ -34,7 +34,7 @@ const rangeOf = {
   'legacy-codes': Math.floor(62 ** 6 / regionCodes.length),
 } as const
 
-const homeKinds = new Set(['wake', 'active'])
+const homeKinds = new Set(['wake', 'hours', 'active', 'hosts'])
 /** Kinds whose rows are routes: asked for everywhere before they are denied. */
 const routeKinds = new Set(['code'])
 /** Kinds whose rows are written once, or only rise. */
@@ -45,7 +45,6 @@ export class RegionalLookups implements LookupStore {
   readonly #regions: readonly RegionCode[]
   readonly #stores: ReadonlyMap<RegionCode, LookupStore>
   readonly #homes: ReadonlyMap<RegionCode, LookupStore>
-  #birthRegion: ((account: AccountId) => RegionCode) | undefined
   #map: Pick<RegionMap, 'homeOf' | 'keepersOf'> | undefined
   #rounds: { outlives(region: RegionCode): boolean } | undefined
 
@@ -54,11 +53,6 @@ export class RegionalLookups implements LookupStore {
     this.#regions = regions
     this.#stores = stores
     this.#homes = homes
-  }
-
-  /** Ids are read with keys that are themselves a row: so this comes second. */
-  useIds(ids: IdCodec): void {
-    this.#birthRegion = (account) => ids.birthRegion(account)
   }
 
   /** Where homes have moved: what a region decided is decided by its successor, and its routes are as known as they will be. */
@@ -105,9 +99,7 @@ export class RegionalLookups implements LookupStore {
 
   async *scan(prefix: string, options: { after?: string; limit?: number } = {}): AsyncIterable<LookupRow> {
     const kind = kindOf(prefix)
-    if (homeKinds.has(kind)) {
-      for (const home of this.#homes.values()) yield* home.scan(prefix, options)
-    } else if (kind === 'ref') yield* this.#scanAll(prefix, options)
+    if (kind === 'ref') yield* this.#scanAll(prefix, options)
     else if (kind === 'pg') yield* this.#own.scan(prefix, options)
     else yield* this.#storeOf(prefix).scan(prefix, options)
   }
@@ -147,6 +139,13 @@ export class RegionalLookups implements LookupStore {
 
   /** The nearest region is asked first, the others for what it has not. */
   async firstOf(prefixes: readonly string[]): Promise<(LookupRow | undefined)[]> {
+    const [first] = prefixes
+    if (first !== undefined && homeKinds.has(kindOf(first))) {
+      const home = this.#storeOf(first)
+      if (prefixes.some((prefix) => this.#storeOf(prefix) !== home))
+        throw new RangeError('the first rows of several homes are asked for one by one')
+      return home.firstOf(prefixes)
+    }
     const found: (LookupRow | undefined)[] = prefixes.map(() => undefined)
     for (const region of this.#referring()) {
       const open = prefixes.flatMap((_, at) => (found[at] === undefined ? [at] : []))
@@ -211,7 +210,7 @@ export class RegionalLookups implements LookupStore {
 
   #storeOf(key: string): LookupStore {
     const kind = kindOf(key)
-    if (homeKinds.has(kind)) return this.#homeOf(key.slice(kind.length + 1))
+    if (homeKinds.has(kind)) return this.#homeOf(key.split('/')[1] as RegionCode)
     return this.#of(this.#deciding(kind, key))
   }
 
@@ -230,8 +229,7 @@ export class RegionalLookups implements LookupStore {
     return this.#map?.homeOf(region).serving ?? region
   }
 
-  #homeOf(account: string): LookupStore {
-    const region = this.#birthRegion?.(account as AccountId)
+  #homeOf(region: RegionCode | undefined): LookupStore {
     const home = region && this.#homes.get(region)
     if (home === undefined)
       throw new JournalFault('UNAVAILABLE', `accounts of ${region} are not kept in ${this.#region}`)

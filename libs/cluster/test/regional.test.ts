@@ -18,7 +18,6 @@ function world() {
   const homes = new Map<RegionCode, LookupStore>(regions.map((region) => [region, new MemoryLookupStore()]))
   const at = (region: RegionCode, reach: Map<RegionCode, LookupStore> = stores) => {
     const lookups = new RegionalLookups({ region, regions, stores: reach, homes })
-    lookups.useIds(keyring.ids)
     return lookups
   }
   return { stores, homes, at }
@@ -98,12 +97,22 @@ t.test('references are those of all regions, each once; with a region away they 
 
 t.test('what an account has to do stays where its journal is', async (t) => {
   const { at, homes } = world()
-  const account = keyring.ids.account('na-nyc')
-  await at('eu-par').write([{ put: `wake/${account}`, value: Buffer.from('5') }])
-  t.equal(Buffer.from((await homes.get('na-nyc')?.get(`wake/${account}`)) ?? []).toString(), '5')
+  const row = (home: string, hour: number) => ({
+    put: `wake/${home}/7/${hour}/${hour}/account`,
+    value: Buffer.from('5'),
+  })
+  await at('eu-par').write([row('na-nyc', 1), row('eu-par', 2)], 9n)
+  t.equal(Buffer.from((await homes.get('na-nyc')?.get('wake/na-nyc/7/1/1/account')) ?? []).toString(), '5')
+  t.equal(await homes.get('eu-par')?.get('wake/na-nyc/7/1/1/account'), undefined)
   const found: string[] = []
-  for await (const { key } of at('eu-par').scan('wake/')) found.push(key)
-  t.strictSame(found, [`wake/${account}`])
+  for await (const { key } of at('eu-par').scan('wake/na-nyc/7/1/')) found.push(key)
+  t.strictSame(found, ['wake/na-nyc/7/1/1/account'])
+  const first = await at('eu-par').firstOf(['wake/na-nyc/7/2/', 'wake/na-nyc/7/1/'])
+  t.strictSame(
+    first.map((one) => one?.key),
+    [undefined, 'wake/na-nyc/7/1/1/account'],
+  )
+  await t.rejects(at('eu-par').firstOf(['wake/na-nyc/7/2/', 'wake/eu-par/7/2/']), RangeError)
 })
 
 t.test('settings can be read from the own region while the one that decides is away', async (t) => {
@@ -218,7 +227,6 @@ t.test(
     const key = Array.from({ length: 100 }, (_, number) => `email/${number}@example.org`)
     const cut = new Map(stores).set('na-nyc', away)
     const lookups = new RegionalLookups({ region: 'eu-par', regions, stores: cut })
-    lookups.useIds(keyring.ids)
     const claimAll = () => Promise.allSettled(key.map((one) => lookups.claim(one, Buffer.from('claimed'))))
     t.ok((await claimAll()).some(({ status }) => status === 'rejected'))
     await t.rejects(lookups.get('code/unknown1'), { code: 'UNAVAILABLE' })

@@ -16,7 +16,6 @@
  */
 import { epochsPerTerm, firstChain, JournalFault, rowChecksum } from '@holdfast/journal'
 import type { Connection, Row, Statement } from './connection.ts'
-import { CassandraLookupStore } from './lookup-store.ts'
 
 export const statics =
   'SELECT epoch, head, chain, owner, root, root_through, cut FROM journal WHERE account = ? AND term = ? LIMIT 1'
@@ -269,13 +268,21 @@ async function copyPages(from: Earlier, connection: Connection, to: Partition): 
   }
 }
 
-/** What an account has to do next goes with it: without these rows nobody would wake it. */
-export async function copyNotes(from: Connection, to: Connection, account: string): Promise<void> {
-  const there = new CassandraLookupStore(from)
-  for (const key of [`wake/${account}`, `active/${account}`]) {
-    const value = await there.get(key)
-    if (value !== undefined) await new CassandraLookupStore(to).write([{ put: key, value }])
+/**
+ * What accounts have to do next goes with them: rows with write times, as the other data centre has them. Those that are here
+ * already and younger stay.
+ */
+export async function copyNotes(from: Connection, to: Connection): Promise<void> {
+  const found = from.pages('SELECT part, key, value, WRITETIME(value) AS at FROM lookups', [], namesPerPage)
+  const query = 'INSERT INTO lookups (part, key, value) VALUES (?, ?, ?) USING TIMESTAMP ?'
+  let batch: Statement[] = []
+  for await (const { part, key, value, at } of found) {
+    batch.push({ query, params: [part, key, value, at] })
+    if (batch.length < namesPerPage) continue
+    await to.runAll(batch)
+    batch = []
   }
+  await to.runAll(batch)
 }
 
 export function numberOf(value: unknown): number {

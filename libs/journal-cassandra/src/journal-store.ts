@@ -194,7 +194,6 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
 
   async #takeOver(partition: Partition, epoch: number): Promise<boolean> {
     const other = this.#otherOf(partition.account)
-    if (other !== undefined) await copyNotes(other, this.#connection, partition.account)
     return takeOver(this.#connection, partition, { epoch, other })
   }
 
@@ -420,6 +419,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       return taken && { ...taken, place }
     }
     const other = handedOver ? this.#backup?.() : undefined
+    if (other !== undefined && after === undefined) await copyNotes(other, this.#connection)
     let batch: ReturnType<typeof take>[] = []
     for await (const { account, from, place } of this.#known(term, { other, after })) {
       batch.push(take(account, from, place))

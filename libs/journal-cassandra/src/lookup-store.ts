@@ -2,12 +2,12 @@
  * Lookups in Cassandra.
  *
  * A row's partition is what is scanned together: rows of three segments and more stand with those that share the first
- * two (references of one copy: the first three), wake and active rows in one of 256 buckets, everything else alone.
+ * two (references of one copy: the first three; active rows of one slot and wake rows of one hour: the
+ * first four), everything else alone.
  *
  * Kinds that are claimed are written by lightweight transactions throughout: mixed with plain writes they would run on two
  * clocks and lose updates.
  */
-import { createHash } from 'node:crypto'
 import {
   assertChange,
   assertCount,
@@ -23,9 +23,8 @@ import {
 import type { Connection, Row } from './connection.ts'
 import { wholeRing } from './ring.ts'
 
-/** Partitions of rows that are scanned as a whole, by hash of their key. */
-const buckets = 256
-const bucketed = new Set(['wake', 'active'])
+/** Segments of the key that name the partition. */
+const segmentsByKind: Readonly<Record<string, number>> = { ref: 3, active: 4, wake: 4 }
 /** Times a counter or a claimed row is tried against others before the store counts as unavailable. */
 const attemptsMax = 64
 /** Statements under way at once for one call. */
@@ -119,24 +118,13 @@ export class CassandraLookupStore implements LookupStore, LookupWalk {
     prefix: string,
     { after = '', limit = Number.POSITIVE_INFINITY }: { after?: string; limit?: number } = {},
   ): AsyncIterable<LookupRow> {
-    const [only, ...others] = partsOf(prefix)
-    if (only === undefined || limit === 0) return
+    const part = onlyPartOf(prefix)
+    if (limit === 0) return
     let count = 0
-    if (others.length === 0) {
-      for await (const row of this.#part(only, prefix, after)) {
-        yield row
-        if (++count === limit) return
-      }
-      return
+    for await (const row of this.#part(part, prefix, after)) {
+      yield row
+      if (++count === limit) return
     }
-    const found: LookupRow[] = []
-    await Promise.all(
-      [only, ...others].map(async (part) => {
-        for await (const row of this.#part(part, prefix, after)) found.push(row)
-      }),
-    )
-    found.sort((one, other) => (one.key < other.key ? -1 : 1))
-    yield* found.slice(0, limit)
   }
 
   async *#part(part: string, prefix: string, after: string): AsyncIterable<LookupRow> {
@@ -261,33 +249,19 @@ function kindOf(key: string): string {
 function partOf(key: string): string {
   const segments = key.split('/')
   const [kind = ''] = segments
-  if (bucketed.has(kind)) return bucketOf(kind, key)
   const shared = segmentsOf(kind)
   return segments.length > shared ? segments.slice(0, shared).join('/') : key
 }
 
-/** Every partition that can hold keys of this prefix. */
-function partsOf(prefix: string): string[] {
+/** The partition that holds the keys of this prefix. */
+function onlyPartOf(prefix: string): string {
   const segments = prefix.split('/')
-  const [kind = ''] = segments
-  if (bucketed.has(kind)) return Array.from({ length: buckets }, (_, number) => `${kind}#${number}`)
-  const shared = segmentsOf(kind)
+  const shared = segmentsOf(segments[0] ?? '')
   if (segments.length <= shared)
     throw new RangeError(`rows of ${prefix} are not kept together and cannot be scanned`)
-  return [segments.slice(0, shared).join('/')]
-}
-
-function onlyPartOf(prefix: string): string {
-  const [part, ...others] = partsOf(prefix)
-  if (part === undefined || others.length > 0)
-    throw new RangeError(`rows of ${prefix} are not kept in one place`)
-  return part
+  return segments.slice(0, shared).join('/')
 }
 
 function segmentsOf(kind: string): number {
-  return kind === 'ref' ? 3 : 2
-}
-
-function bucketOf(kind: string, key: string): string {
-  return `${kind}#${createHash('md5').update(key).digest()[0]}`
+  return segmentsByKind[kind] ?? 2
 }

@@ -332,13 +332,11 @@ t.test('a home that is handed back by a region that lives', async (t) => {
       await write(arrived, 'moved', ['one', 'two'])
       const held = await write(second, 'moved', ['three'])
       await second.journals.putPage('moved', 'page', Buffer.from('page'))
-      await second.lookups.write([{ put: 'wake/moved', value: Buffer.from('5') }])
 
       t.equal((await back.journals.head('moved')).head, 3, 'it is known before it is opened')
       const hold = await back.journals.acquire('moved', { owner: 'new' })
       t.same(await rowsOf(back.journals, hold), ['one', 'two', 'three'])
       t.same(Buffer.from((await back.journals.page('moved', 'page')) ?? []).toString(), 'page')
-      t.same(Buffer.from((await back.lookups.get('wake/moved')) ?? []).toString(), '5', 'and wakes there')
       await t.rejects(second.journals.append(held, Buffer.from('late')), { code: 'FENCED' })
       await t.rejects(second.journals.acquire('moved', { owner: 'another' }), { code: 'FENCED' })
 
@@ -393,6 +391,10 @@ t.test('a home that is handed back by a region that lives', async (t) => {
   await t.test('all are taken, each once', async (t) => {
     await write(second, 'last', ['one', 'two'])
     await write(first, 'only here', ['one'])
+    const note = 'wake/home/1/2/2/last'
+    await second.lookups.write([{ put: note, value: Buffer.from('there') }], 7n)
+    await back.lookups.write([{ put: `${note}er`, value: Buffer.from('younger') }], 9n)
+    await second.lookups.write([{ put: `${note}er`, value: Buffer.from('older') }], 8n)
     const taken: object[] = []
     for await (const one of back.journals.takeAll(3, { handedOver: true })) taken.push(one)
     const accounts = taken.map((one) => (one as { account: string }).account)
@@ -403,5 +405,10 @@ t.test('a home that is handed back by a region that lives', async (t) => {
       { cut: 2, known: 2 },
     )
     t.equal((await (await at('here', 3)).journals.head('last')).head, 2, 'and nobody is asked any more')
+    const noteOf = async (key: string) => Buffer.from((await back.lookups.get(key)) ?? []).toString()
+    t.equal(await noteOf(note), 'there', 'and they are woken here')
+    t.equal(await noteOf(`${note}er`), 'younger')
+    await back.lookups.write([{ delete: note }], 6n)
+    t.equal(await noteOf(note), 'there', 'with the write times they had')
   })
 })

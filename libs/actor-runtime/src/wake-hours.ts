@@ -1,0 +1,198 @@
+/**
+ * When sleeping accounts have to be woken: rows `wake/<home>/<bucket>/<hour>/<origin>/<account>` → Unix seconds.
+ *
+ * Rows of one bucket and hour are kept together. Whoever looks for what is due reads the hours that are not done, and never one
+ * that is: what was deleted in them costs nobody anything. A due time may lie centuries ahead, nothing is read before
+ * its hour.
+ *
+ * Two rows of each bucket only rise, whoever writes them: `hours/<home>/<bucket>/open`, the first hour that takes rows, and
+ * `…/done`, the first one that is not done.
+ *
+ * - An owner puts its row into the hour that is due, or into the first open one if that is later. Then it reads `open`: if the
+ *   hour was closed meanwhile it puts the row again, into an open one.
+ * - To close hours, `open` goes behind them first. Then they are read a last time. Rows that are left, of accounts that could not be
+ *   woken, are put once more into an open hour (`origin` keeps their keys apart from those of their owners). Then `done` follows.
+ *
+ * So a row is in an hour that is not done, or was there when the hour was read last, whatever clocks say and whoever is paused
+ * where: a wrong clock makes timers late, and loses none.
+ */
+import { crc32 } from 'node:zlib'
+import type { LookupRow, LookupStore } from '@holdfast/journal'
+import { dueOf } from './lookup-rows.ts'
+import { forEachAtMost } from './slots.ts'
+
+const hourSeconds = 3600
+/** Places looked at in one read. */
+const placesPerRead = 1_000
+/** Rows put once more at one time. */
+const movesAtOnce = 64
+/** Hours before a bucket's first row that count as not done: those that put the first rows may have different clocks. */
+const firstHours = 48
+/** An hour is closed so long after its end: what was due in it has been done by then. */
+const closeAfterSeconds = 15 * 60
+
+export function hourOf(seconds: number): number {
+  return Math.floor(seconds / hourSeconds)
+}
+
+export interface WakeRow {
+  key: string
+  account: string
+  /** Unix seconds. */
+  due: number
+}
+
+interface Cursor {
+  open: number
+  done: number
+}
+
+export class WakeHours {
+  readonly #lookups: LookupStore
+  readonly #buckets: number
+  readonly #nowSeconds: () => number
+  /** As read or written last; the real one may be higher. */
+  readonly #open = new Map<string, number>()
+
+  constructor(lookups: LookupStore, { buckets, nowSeconds }: { buckets: number; nowSeconds: () => number }) {
+    this.#lookups = lookups
+    this.#buckets = buckets
+    this.#nowSeconds = nowSeconds
+  }
+
+  /** The key of an account's row. A later hour than the one that is due where that is closed. */
+  keyFor({ home, account }: { home: string; account: string }, due: number): string {
+    const bucket = this.#bucketOf(account)
+    const hour = Math.max(hourOf(due), this.#open.get(`${home}/${bucket}`) ?? 0)
+    return `${placeOf({ home, bucket, hour })}${hour}/${account}`
+  }
+
+  /** The key of the row that a timer in the future has. */
+  expectedKey({ home, account }: { home: string; account: string }, due: number): string {
+    const hour = hourOf(due)
+    return `${placeOf({ home, bucket: this.#bucketOf(account), hour })}${hour}/${account}`
+  }
+
+  /** To be called when the row is durable. @returns false: its hour was closed, it has to be put again. */
+  async holds(key: string): Promise<boolean> {
+    const [, home = '', bucket = '', hour = ''] = key.split('/')
+    const value = await this.#lookups.get(cursorKey(home, bucket, 'open'))
+    const open = value === undefined ? await this.#begin(home, bucket) : dueOf(value)
+    this.#open.set(`${home}/${bucket}`, open)
+    return Number(hour) >= open
+  }
+
+  /** Rows of all hours that are not done up to this one. */
+  async *rows(home: string, through: number): AsyncIterable<WakeRow> {
+    const places: string[] = []
+    for (const [bucket, { open, done }] of await this.#cursors(home)) {
+      const last = Math.max(through, open)
+      for (let hour = done; hour <= last; hour++) {
+        places.push(placeOf({ home, bucket, hour }))
+        if (places.length === placesPerRead) yield* this.#rowsAt(places.splice(0))
+      }
+    }
+    yield* this.#rowsAt(places)
+  }
+
+  /** Closes the hours that are over. May be done by several at the same time. */
+  async close(home: string): Promise<void> {
+    const end = hourOf(this.#nowSeconds() - closeAfterSeconds)
+    const over = [...(await this.#cursors(home))].filter(([, { done }]) => done < end)
+    if (over.length === 0) return
+    await this.#raise(
+      home,
+      over.map(([bucket]) => bucket),
+      { name: 'open', hour: end },
+    )
+    let places: string[] = []
+    const move = async () => {
+      const read = places
+      places = []
+      await forEachAtMost(movesAtOnce, this.#rowsAt(read), (row) => this.#putOn(row, end))
+    }
+    for (const [bucket, { done }] of over)
+      for (let hour = done; hour < end; hour++) {
+        places.push(placeOf({ home, bucket, hour }))
+        if (places.length === placesPerRead) await move()
+      }
+    await move()
+    await this.#raise(
+      home,
+      over.map(([bucket]) => bucket),
+      { name: 'done', hour: end },
+    )
+  }
+
+  /** The old row stays where nobody looks any more. Its owner's deletes of other keys do not meet the new one. */
+  async #putOn({ key, due }: WakeRow, end: number): Promise<void> {
+    const [, home = '', bucket = '', , origin = '', account = ''] = key.split('/')
+    let hour = end
+    for (;;) {
+      const moved = `${placeOf({ home, bucket, hour })}${origin}/${account}`
+      await this.#lookups.write([{ put: moved, value: Buffer.from(String(due)) }], BigInt(hour))
+      if (await this.holds(moved)) return
+      hour = this.#open.get(`${home}/${bucket}`) ?? hour + 1
+    }
+  }
+
+  async *#rowsAt(places: readonly string[]): AsyncIterable<WakeRow> {
+    if (places.length === 0) return
+    const found: (LookupRow | undefined)[] = await this.#lookups.firstOf(places)
+    for (const [at, place] of places.entries()) {
+      if (found[at] === undefined) continue
+      for await (const { key, value } of this.#lookups.scan(place))
+        yield { key, account: key.slice(key.lastIndexOf('/') + 1), due: dueOf(value) }
+    }
+  }
+
+  /** Of the buckets that were ever used. */
+  async #cursors(home: string): Promise<Map<string, Cursor>> {
+    const prefix = `hours/${home}/`
+    const found = new Map<string, number>()
+    for await (const { key, value } of this.#lookups.scan(prefix))
+      found.set(key.slice(prefix.length), dueOf(value))
+    const cursors = new Map<string, Cursor>()
+    for (let number = 0; number < this.#buckets; number++) {
+      const bucket = String(number)
+      const open = found.get(`${bucket}/open`)
+      if (open === undefined) continue
+      this.#open.set(`${home}/${bucket}`, open)
+      cursors.set(bucket, { open, done: found.get(`${bucket}/done`) ?? 0 })
+    }
+    return cursors
+  }
+
+  /** The first row of a bucket. `done` first: with `open` the bucket counts. */
+  async #begin(home: string, bucket: string): Promise<number> {
+    const hour = hourOf(this.#nowSeconds())
+    await this.#raise(home, [bucket], { name: 'done', hour: hour - firstHours })
+    await this.#raise(home, [bucket], { name: 'open', hour })
+    return hour
+  }
+
+  /** The higher hour holds: it is its own write time. */
+  async #raise(
+    home: string,
+    buckets: readonly string[],
+    { name, hour }: { name: 'open' | 'done'; hour: number },
+  ): Promise<void> {
+    const value = Buffer.from(String(hour))
+    await this.#lookups.write(
+      buckets.map((bucket) => ({ put: cursorKey(home, bucket, name), value })),
+      BigInt(hour),
+    )
+  }
+
+  #bucketOf(account: string): string {
+    return String(crc32(account) % this.#buckets)
+  }
+}
+
+function placeOf({ home, bucket, hour }: { home: string; bucket: string; hour: number }): string {
+  return `wake/${home}/${bucket}/${hour}/`
+}
+
+function cursorKey(home: string, bucket: string, name: 'open' | 'done'): string {
+  return `hours/${home}/${bucket}/${name}`
+}

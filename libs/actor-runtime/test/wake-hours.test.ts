@@ -1,0 +1,106 @@
+/** Wake rows by hour: none is lost, whoever closes which hour when, and none is read before its time or after it. */
+import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
+import t from 'tap'
+import { hourOf, WakeHours } from '../src/wake-hours.ts'
+
+const at = { home: 'home', account: '11111111-1111-4111-8111-111111111111' }
+const start = 1_000_000 * 3600
+
+function world() {
+  const medium = new MemoryMedium({ ordered: false, exclusive: false })
+  const lookups = new MemoryLookupStore(medium)
+  const host = (clock: { seconds: number }, buckets = 4) =>
+    new WakeHours(lookups, { buckets, nowSeconds: () => clock.seconds })
+  const put = async (hours: WakeHours, due: number, account = at.account) => {
+    for (;;) {
+      const key = hours.keyFor({ ...at, account }, due)
+      await lookups.write([{ put: key, value: Buffer.from(String(due)) }], 1n << 56n)
+      if (await hours.holds(key)) return key
+    }
+  }
+  const found = async (hours: WakeHours, seconds: number) =>
+    (await Array.fromAsync(hours.rows('home', hourOf(seconds)))).map(({ account, due }) => [account, due])
+  return { medium, lookups, host, put, found }
+}
+
+t.test('a row is found from its hour on, and survives the close of hours', async (t) => {
+  const { host, put, found, lookups } = world()
+  const clock = { seconds: start }
+  const hours = host(clock)
+  const centuries = start + 300 * 365 * 24 * 3600
+  await put(hours, centuries, 'later')
+  await put(hours, start + 7300)
+  t.same(await found(hours, start), [])
+  t.same(await found(hours, start + 7200), [[at.account, start + 7300]])
+  for (let hour = 1; hour <= 30; hour++) {
+    clock.seconds = start + hour * 3600
+    await hours.close('home')
+    if (hour >= 2) t.same(await found(hours, clock.seconds), [[at.account, start + 7300]], `in hour ${hour}`)
+  }
+  clock.seconds = centuries
+  // Nobody was there for 300 years: nothing was closed in between.
+  const late = host(clock, 4)
+  t.ok((await found(late, start + 40 * 3600)).length >= 1)
+  t.equal(
+    String(
+      (await lookups.get('hours/home/0/done')) ??
+        (await lookups.get('hours/home/1/done')) ??
+        (await lookups.get('hours/home/2/done')) ??
+        (await lookups.get('hours/home/3/done')),
+    ) > '0',
+    true,
+  )
+})
+
+t.test('an hour that was done is not read again', async (t) => {
+  const { host, put, medium } = world()
+  const clock = { seconds: start }
+  const hours = host(clock, 1)
+  await put(hours, start + 10)
+  clock.seconds = start + 100 * 3600
+  await hours.close('home')
+  const before = medium.operations
+  await Array.fromAsync(hours.rows('home', hourOf(clock.seconds)))
+  // The cursors, and the places of two hours, of which one has the row that was put on.
+  t.ok(medium.operations - before <= 5, `${medium.operations - before} operations`)
+})
+
+t.test('a row that is put while its hour closes is put again', async (t) => {
+  const { host, put, found, medium } = world()
+  const clock = { seconds: start }
+  const slow = host({ seconds: start })
+  await put(slow, start + 5, '22222222-2222-4222-8222-222222222222')
+  await put(slow, start + 5)
+  for (const point of ['before', 'after'] as const) {
+    const due = clock.seconds + 20
+    const paused = host({ seconds: clock.seconds })
+    const held = medium.hold('lookup.write', { at: point, target: (key) => key.startsWith('wake/') })
+    const putting = put(paused, due)
+    await held.reached
+    clock.seconds += 5 * 3600
+    const other = host(clock)
+    await other.close('home')
+    held.release()
+    await putting
+    t.ok(
+      (await found(other, clock.seconds)).some(([, seconds]) => seconds === due),
+      point,
+    )
+  }
+})
+
+t.test('wrong clocks make rows late, and lose none', async (t) => {
+  const { host, put, found } = world()
+  const ahead = host({ seconds: start + 1000 * 3600 })
+  const right = { seconds: start }
+  const hours = host(right)
+  const behind = host({ seconds: start - 1000 * 3600 })
+  await put(hours, start + 3600)
+  await ahead.close('home')
+  await put(behind, start + 60, at.account.replaceAll('1', '2'))
+  await put(hours, start + 90, at.account.replaceAll('1', '3'))
+  await behind.close('home')
+  await hours.close('home')
+  const dues = (await found(hours, start + 3600)).map(([, due]) => due)
+  t.ok(dues.includes(start + 3600), 'put on by the one that is ahead')
+})
