@@ -32,6 +32,8 @@ export function cleanName(name: string): string {
 
 /** Names handled between two yields. */
 const sliceNames = 1_024
+/** Numbers tried between two yields. */
+const sliceNumbers = 256
 
 /**
  * Clean names of the children of one folder, no two of them equal without case. The first to bear a
@@ -50,19 +52,43 @@ export function* uniqueNames(names: readonly string[]): Generator<void, string[]
     else taken.add(key)
     unique.push(clean)
   }
-  const nextNumber = new Map<string, number>()
-  for (const [done, index] of late.entries()) {
-    if (done % sliceNames === sliceNames - 1) yield
-    const name = unique[index] as string
-    const key = foldCase(name)
-    let number = nextNumber.get(key) ?? 2
-    while (taken.has(foldCase(cut(name, ` (${number})`)))) number++
-    nextNumber.set(key, number + 1)
-    const numbered = cut(name, ` (${number})`)
-    taken.add(foldCase(numbered))
-    unique[index] = numbered
-  }
+  const numbers = new FreeNumbers(taken)
+  for (const index of late) unique[index] = yield* numbers.add(unique[index] as string)
   return unique
+}
+
+/**
+ * Finds the lowest free numbers. What is cut off a long name may be all that told it from others,
+ * so numbers are counted by what is left of it: a number that is taken is met once, not once for
+ * each name.
+ */
+class FreeNumbers {
+  readonly #taken: Set<string>
+  /** By the name as it is with a number of so many digits. */
+  readonly #next = new Map<string, number>()
+  #tried = 0
+
+  constructor(taken: Set<string>) {
+    this.#taken = taken
+  }
+
+  *add(name: string): Generator<void, string> {
+    for (let digits = 1; ; digits++) {
+      const base = foldCase(cut(name, ` (${'0'.repeat(digits)})`))
+      const end = 10 ** digits
+      let number = this.#next.get(base) ?? (digits === 1 ? 2 : end / 10)
+      for (; number < end; number++) {
+        if (++this.#tried % sliceNumbers === 0) yield
+        const numbered = cut(name, ` (${number})`)
+        const key = foldCase(numbered)
+        if (this.#taken.has(key)) continue
+        this.#taken.add(key)
+        this.#next.set(base, number + 1)
+        return numbered
+      }
+      this.#next.set(base, end)
+    }
+  }
 }
 
 /** `suffix` before the extension, and the stem cut so that all fits. */

@@ -8,6 +8,7 @@ import t from 'tap'
 import { type Entry, fromRandomAccessReader, RandomAccessReader, type ZipFile } from 'yauzl'
 import { growsLinearly } from '../../../test/support/growth.ts'
 import { cleanName, layOut, layOutInSlices, type TreeEntry, type ZipLayout } from '../src/index.ts'
+import { uniqueNames } from '../src/names.ts'
 
 const noon = Date.UTC(2026, 10, 21, 12, 0, 0) / 1000
 
@@ -324,4 +325,40 @@ t.test('the time to clean a name grows with its length, whatever stands in it', 
     const { linear, growth } = growsLinearly((n) => `${piece.repeat(n)}x`, cleanName)
     t.ok(linear, `"${piece}" again and again: ${growth.toFixed(1)} times for 8 times the characters`)
   }
+})
+
+t.test('names that only differ where they are cut get their numbers in linear time', (t) => {
+  // Each one twice; what the number takes the place of is all that tells them apart.
+  const make = (count: number) => {
+    const names = Array.from({ length: count / 2 }, (_, at) => 'x'.repeat(249) + String(at).padStart(6, '0'))
+    return [...names, ...names]
+  }
+  const unique = (names: readonly string[]) => {
+    const slices = uniqueNames(names)
+    for (;;) {
+      const { value, done } = slices.next()
+      if (done) return value
+    }
+  }
+  const names = unique(make(3_000))
+  t.equal(new Set(names).size, 3_000)
+  t.equal(names[1_500], `${'x'.repeat(249)}00 (2)`)
+  const { linear, growth } = growsLinearly(make, unique, 500)
+  t.ok(linear, `${growth.toFixed(1)} times for 8 times the names`)
+  t.end()
+})
+
+t.test('many numbers that are taken are tried in slices', (t) => {
+  const names = ['a', ...Array.from({ length: 5_000 }, (_, at) => `a (${at + 2})`), 'A']
+  const slices = uniqueNames(names)
+  let turns = 0
+  for (let next = slices.next(); ; next = slices.next()) {
+    if (next.done) {
+      t.equal(next.value.at(-1), 'A (5002)')
+      break
+    }
+    turns++
+  }
+  t.ok(turns > 5_000 / 512)
+  t.end()
 })
