@@ -18,6 +18,9 @@ import { savedLinkBytes, savedNoteBytes, savedRowBytes, savedTextBytes } from '.
 import { Timers } from './timers.ts'
 import { WordIndex } from './word-index.ts'
 
+/** Bytes in memory for a byte that is saved of a direct link: its lists are of short texts. */
+const directLinkObjects = 3
+
 /** What a new file or folder brings along. */
 export interface NewContent {
   id: string
@@ -70,6 +73,8 @@ export class Tree {
   /** Folders that wait for their expiry. */
   waiting = 0
   directLinkCount = 0
+  /** Of all direct links, as a checkpoint saves them. */
+  #directLinkBytes = 0
   /** Tops of deleted folders, in the order of their deletion. */
   readonly garbage: number[] = []
   readonly #index: WordIndex
@@ -95,6 +100,7 @@ export class Tree {
       tables +
       notes +
       this.directLinkCount * 500 +
+      this.#directLinkBytes * directLinkObjects +
       this.#textBytes +
       this.#index.bytes +
       this.orders.bytes +
@@ -421,8 +427,11 @@ export class Tree {
     const before = this.directLinks.get(row) ?? []
     this.directLinkCount += links.length - before.length
     // Most of them stay: only the others are measured.
-    for (const link of links) if (!before.includes(link)) this.#savedTextBytes += savedLinkBytes(link)
-    for (const link of before) if (!links.includes(link)) this.#savedTextBytes -= savedLinkBytes(link)
+    let bytes = 0
+    for (const link of links) if (!before.includes(link)) bytes += savedLinkBytes(link)
+    for (const link of before) if (!links.includes(link)) bytes -= savedLinkBytes(link)
+    this.#directLinkBytes += bytes
+    this.#savedTextBytes += bytes
     if (links.length === 0) this.directLinks.delete(row)
     else this.directLinks.set(row, links)
   }

@@ -825,9 +825,11 @@ t.test('an answer has 8 MiB of direct links, and one item always has all of its 
     hash: Buffer.alloc(32),
   }))
   const folders = Array.from({ length: 3 }, () => world.folder(root))
+  const { bytes } = world.state
   for (const { id } of folders)
     for (let n = 0; n < 60; n++)
       world.ask(operator, { putDirectLink: { contentId: id, link: { auth } as DirectLink } })
+  t.ok(world.state.bytes - bytes > 180 * 100 * 500, 'and they count as memory of the account')
   const linksOf = (items: Item[]) => items.map((item) => item.directLinks.length).sort()
   t.same(linksOf(world.read(operator, root).children), [0, 60, 60])
   for (const { id } of folders) t.equal(world.read(operator, id).directLinks.length, 60)
