@@ -5,7 +5,7 @@
  * A connection costs its client nothing, and the first read of it takes up to 64 KiB, which Node
  * parses in one go: 25 ms where a body comes in pieces of one byte. A hundred such newcomers, one a
  * turn of the loop, make each turn so long, and what others ask for takes ten turns. So the loop is
- * free of newcomers for as long as the last ones took, and longer after those that took long.
+ * free of newcomers for as long as the last ones took.
  */
 import { type Clock, RoundRobin, systemClock } from '@holdfast/kernel'
 
@@ -16,8 +16,6 @@ export type ReadNewcomer = () => boolean
 const restMsMin = 2
 /** However long a turn took, by what else happened in it. */
 const restMsMax = 100
-/** After a turn this long the rest is three times as long: each call takes a few turns. */
-const longMs = 10
 
 export class Arrivals {
   readonly #clock: Pick<Clock, 'monotonic'>
@@ -52,7 +50,7 @@ export class Arrivals {
   }
 
   #rest(tookMs: number): void {
-    this.#owedMs += tookMs < longMs ? tookMs : 3 * tookMs
+    this.#owedMs += tookMs
     if (this.#owedMs < restMsMin) {
       this.#next()
       return
@@ -68,5 +66,10 @@ export class Arrivals {
   }
 }
 
-/** A process has one event loop, so all its listeners share its time. */
+/** A process has one event loop, so its listeners share the time for newcomers. */
 export const arrivalsOfProcess = new Arrivals()
+
+/** Of a host that strangers do not reach, such as the admin host: nobody there waits for them. */
+export const arrivalsAtOnce: Pick<Arrivals, 'enter'> = {
+  enter: (_network, read) => void read(),
+}

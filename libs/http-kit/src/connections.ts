@@ -34,7 +34,7 @@ import { type Clock, systemClock } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
 import { clientAddress, networkOf, normalAddress } from './addresses.ts'
-import { type Arrivals, arrivalsOfProcess } from './arrivals.ts'
+import type { Arrivals } from './arrivals.ts'
 import { connectionFigures } from './connection-figures.ts'
 
 /** How many connections a listener takes. */
@@ -81,7 +81,7 @@ export interface ConnectionsParts {
   handle: RequestHandler
   metrics: Registry
   clock?: Clock
-  arrivals?: Pick<Arrivals, 'enter'>
+  arrivals: Pick<Arrivals, 'enter'>
 }
 
 /** Connections of one network: its own, or those on which proxies ask for it now. */
@@ -116,7 +116,7 @@ export class Connections {
   constructor(parts: ConnectionsParts) {
     this.#parts = parts
     this.#clock = parts.clock ?? systemClock
-    this.#arrivals = parts.arrivals ?? arrivalsOfProcess
+    this.#arrivals = parts.arrivals
     this.#figures = connectionFigures(parts.metrics)
     this.#figures.max.set({ host: parts.host }, parts.limits.max)
     this.#figures.open.set({ host: parts.host }, 0)

@@ -24,7 +24,7 @@ export interface HttpHostOptions {
   connections?: ConnectionLimits
   /** Of its connections. */
   clock?: Clock
-  /** Default: those of the process. */
+  /** Default: those of the process; the admin host has its own. */
   arrivals?: Pick<Arrivals, 'enter'>
   /** Longest JSON or form body, bytes. */
   bodyBytesMax?: number

@@ -7,6 +7,7 @@ import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t, { type Test } from 'tap'
 import {
+  arrivalsOfProcess,
   clientAddress,
   createHttpHost,
   createRateLimits,
@@ -156,6 +157,30 @@ t.test('nothing is read of a newcomer before its turn', async (t) => {
   t.equal(clients[0]?.received(), '')
   held.app.server.closeAllConnections()
   t.equal(first?.(), false, 'it is gone')
+})
+
+t.test('newcomers of other hosts hold up none of the admin host', async (t) => {
+  const held = await listening(t, { name: 'admin' })
+  let isFree = false
+  // The process reads one newcomer, and this one is next.
+  arrivalsOfProcess.enter('stranger', () => true)
+  arrivalsOfProcess.enter('stranger', () => {
+    isFree = true
+    const until = performance.now() + 100
+    while (performance.now() < until);
+    return true
+  })
+  await until(() => isFree)
+  const before = performance.now()
+  const client = await held.dial()
+  client.socket.write(get('/now'))
+  await until(() => client.received().includes('200 OK'))
+  let rested = false
+  arrivalsOfProcess.enter('stranger', () => {
+    rested = true
+    return true
+  })
+  t.notOk(rested, `the process rests from its last newcomer after ${performance.now() - before} ms`)
 })
 
 t.test('requests sent ahead are handled one at a time, in their order', async (t) => {
