@@ -4,12 +4,24 @@
 //   --dev    also the tools for tests and checks
 //   --quiet  says nothing when nothing is to do, and little else
 import { spawn } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 
 // What cannot be printed is no reason not to start.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
 
-const dev = process.argv.includes('--dev') || existsSync('node_modules/tap')
+const dev = process.argv.includes('--dev')
 const quiet = process.argv.includes('--quiet')
 
 // npm writes it last, so it is there exactly when an install went through.
@@ -17,27 +29,85 @@ const stamp = 'node_modules/.package-lock.json'
 const ownNode = 'node_modules/.bin/node'
 // tap compiles its list of plugins into one class; until then it runs with the default list, TypeScript 6 among them.
 const tapClass = 'node_modules/@tapjs/test/test-built/dist/esm/index.js'
+// Beside the clone, not in it: an install may make and remove any folder there.
+const lock = join(
+  tmpdir(),
+  `holdfast-ready-${createHash('sha256').update(process.cwd()).digest('hex').slice(0, 16)}`,
+)
 
-const current = existsSync(stamp) && statSync(stamp).mtimeMs >= statSync('package-lock.json').mtimeMs
-if (!current || (dev && !existsSync('node_modules/tap'))) await install()
-if (!existsSync(ownNode) && Number(process.versions.node.split('.')[0]) < 24) {
-  fail(
-    `the package "node" brought no Node 24 (${ownNode} is missing): its install script did not run.`,
-    'Allow it (npm config ignore-scripts=false) and run: npm rebuild node',
-  )
-}
-if (dev && (!existsSync(tapClass) || readFileSync(tapClass, 'utf8').includes('@tapjs/typescript'))) {
-  say('preparing the test runner (once) …')
-  if ((await run('npm', 'exec', '--', 'tap', 'build')) !== 0) fail('tap could not be built, see above.')
+if (!isReady()) {
+  await takeLock()
+  try {
+    await makeReady()
+  } finally {
+    rmSync(lock, { recursive: true, force: true })
+  }
 }
 
 sweepCompileCache()
 
+function isInstalled() {
+  const current = existsSync(stamp) && statSync(stamp).mtimeMs >= statSync('package-lock.json').mtimeMs
+  return current && (!dev || existsSync('node_modules/tap'))
+}
+
+function isReady() {
+  if (!isInstalled() || !existsSync(ownNode)) return false
+  return !dev || (existsSync(tapClass) && !readFileSync(tapClass, 'utf8').includes('@tapjs/typescript'))
+}
+
+async function makeReady() {
+  if (!isInstalled()) await install()
+  if (!existsSync(ownNode) && Number(process.versions.node.split('.')[0]) < 24) {
+    fail(
+      `the package "node" brought no Node 24 (${ownNode} is missing): its install script did not run.`,
+      'Allow it (npm config ignore-scripts=false) and run: npm rebuild node',
+    )
+  }
+  if (!isReady() && dev) {
+    say('preparing the test runner (once) …')
+    if ((await run('npm', 'exec', '--', 'tap', 'build')) !== 0) fail('tap could not be built, see above.')
+  }
+}
+
+/** Two installs in one clone at a time would break it for good: the second one waits for the first. */
+async function takeLock() {
+  for (let told = false; ; told = true) {
+    try {
+      mkdirSync(lock)
+      writeFileSync(join(lock, 'pid'), `${process.pid}`)
+      process.once('exit', () => rmSync(lock, { recursive: true, force: true }))
+      return
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error
+    }
+    if (!holderLives()) rmSync(lock, { recursive: true, force: true })
+    else if (!told) say('another command is installing packages here; waiting for it …')
+    await new Promise((resolve) => setTimeout(resolve, 200))
+  }
+}
+
+/** Also true in the moment between the lock and its holder's number. */
+function holderLives() {
+  try {
+    process.kill(Number(readFileSync(join(lock, 'pid'), 'utf8')), 0)
+    return true
+  } catch (error) {
+    if (error.code === 'EPERM') return true
+    return (
+      error.code === 'ENOENT' &&
+      Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? 0) < 5_000
+    )
+  }
+}
+
 async function install() {
+  // Tools that are there stay.
+  const tools = dev || existsSync('node_modules/tap')
   say(
-    `installing packages${dev ? ' and tools' : ''}, about ${dev ? 'a minute' : 'half a minute'}; later starts skip this …`,
+    `installing packages${tools ? ' and tools' : ''}, about ${tools ? 'a minute' : 'half a minute'}; later starts skip this …`,
   )
-  const args = ['install', '--no-save', '--loglevel=error', ...(dev ? [] : ['--omit=dev'])]
+  const args = ['install', '--no-save', '--loglevel=error', ...(tools ? [] : ['--omit=dev'])]
   const started = Date.now()
   const status = await withHeartbeat(() => run('npm', ...args), started)
   if (status !== 0) {
