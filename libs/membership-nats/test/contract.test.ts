@@ -152,7 +152,10 @@ t.test('readiness is told as a change, words of an earlier life and rubbish are 
   await until('ready', () => readyOf()?.ready === true)
   t.ok(told > 0)
   t.equal(readyOf()?.accounts, 7)
-  for (const beat of one.beats()) t.same(one.beatOf(beat.id), { ...beat }, 'one at a time')
+  // Of the member itself the clock is read anew each time.
+  const withoutClock = (beat: object | undefined) => ({ ...beat, wallMs: 0 })
+  for (const beat of one.beats())
+    t.same(withoutClock(one.beatOf(beat.id)), withoutClock(beat), 'one at a time')
   t.equal(one.beatOf('nobody'), undefined)
   t.equal(one.members().length, 2)
 })
