@@ -24,7 +24,7 @@ export interface HttpHostOptions {
   connections?: ConnectionLimits
   /** Of its connections. */
   clock?: Clock
-  /** Default: those of the process; the admin host has its own. */
+  /** Default: newcomers are read at once. */
   arrivals?: Pick<Arrivals, 'enter'>
   /** Longest JSON or form body, bytes. */
   bodyBytesMax?: number

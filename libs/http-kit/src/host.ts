@@ -14,7 +14,7 @@ import fastify, {
   LogController,
 } from 'fastify'
 import { clientAddress, proxyTrust } from './addresses.ts'
-import { arrivalsAtOnce, arrivalsOfProcess } from './arrivals.ts'
+import { arrivalsAtOnce } from './arrivals.ts'
 import { bodyBytesMaxDefault, parseBody, parseForm } from './bodies.ts'
 import { type ConnectionLimits, Connections, type RequestHandler } from './connections.ts'
 import type { HttpHostOptions } from './contract.ts'
@@ -133,7 +133,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
       handle,
       metrics: options.metrics,
       ...(options.clock === undefined ? {} : { clock: options.clock }),
-      arrivals: options.arrivals ?? (options.name === 'admin' ? arrivalsAtOnce : arrivalsOfProcess),
+      arrivals: options.arrivals ?? arrivalsAtOnce,
     })
     connections = held
     const server = createServer(
