@@ -1,6 +1,7 @@
 /**
- * What the hot paths are to reach, as far as one run can tell: each figure beside a reference of the same run, a cost that moves little with
- * the machine, or a time that people wait. Of the full form's sizes; a budget whose scenarios were not measured is left out.
+ * What the hot paths are to reach, as far as one run can tell: each figure beside a reference of
+ * the same run, a cost that moves little with the machine, or a time that people wait. Of the full
+ * form's sizes; a budget whose scenarios were not measured is left out.
  */
 import type { Result } from './report.ts'
 

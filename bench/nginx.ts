@@ -1,4 +1,7 @@
-/** nginx with sendfile, where it is installed: what a server of plain files that checks nothing gets out of this machine. */
+/**
+ * nginx with sendfile, where it is installed: what a server of plain files that checks nothing gets
+ * out of this machine.
+ */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'

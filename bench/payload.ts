@@ -1,4 +1,7 @@
-/** Unique, incompressible bodies out of one random pool: a stamp in every 4 KiB, so that no two are alike and nothing dedups. */
+/**
+ * Unique, incompressible bodies out of one random pool: a stamp in every 4 KiB, so that no two are
+ * alike and nothing dedups.
+ */
 import { randomFillSync } from 'node:crypto'
 
 const boundary = 'holdfast-bench-boundary'

@@ -1,4 +1,7 @@
-/** Starts what is measured and reads its cost from the kernel: CPU seconds and peak resident memory of process trees. */
+/**
+ * Starts what is measured and reads its cost from the kernel: CPU seconds and peak resident memory
+ * of process trees.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,7 +21,9 @@ export function cpuSeconds(pids: readonly number[]): number {
   return ticks / ticksPerSecond
 }
 
-/** CPU seconds that this machine has spent or not been given (another guest's), all cores together. */
+/**
+ * CPU seconds that this machine has spent or not been given (another guest's), all cores together.
+ */
 export function machineCpuSeconds(): number {
   const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = readFileSync(
     '/proc/stat',
@@ -106,7 +111,10 @@ interface ClusterFile {
   }[]
 }
 
-/** A cluster of two regions on fresh data; the first one is asked, all processes of both are counted. */
+/**
+ * A cluster of two regions on fresh data; the first one is asked, all processes of both are
+ * counted.
+ */
 export async function startCluster(
   dataDirectory: string,
   env: Record<string, string> = {},

@@ -1,6 +1,7 @@
 /**
- * Where the time of a profiled run went. V8's profiles name functions; here each sample counts for the nearest function of ours above it, so that
- * what a part makes Node and its libraries do is counted as its own.
+ * Where the time of a profiled run went. V8's profiles name functions; here each sample counts for
+ * the nearest function of ours above it, so that what a part makes Node and its libraries do is
+ * counted as its own.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -29,7 +30,8 @@ export function profiling(directory: string, { processes = 1 } = {}): string {
 }
 
 /**
- * Shares of the busy time by part and by function, for the thread that was busiest; of each kind of process where there are several.
+ * Shares of the busy time by part and by function, for the thread that was busiest; of each kind of
+ * process where there are several.
  * @param kinds pids by kind
  */
 export function whereTimeGoes(directory: string, kinds?: Record<string, number[]>): string {

@@ -1,8 +1,10 @@
 /**
- * The references that run beside the service, in a process of their own: what this machine gives to a server that keeps nothing.
+ * The references that run beside the service, in a process of their own: what this machine gives to
+ * a server that keeps nothing.
  *
- * `node:http` and `fastify` + `@fastify/multipart` sinks for uploads, bytes from memory for downloads, and on request one core's md5 rate
- * and the disk's durable append rate. Talks to its parent by lines of JSON on stdout.
+ * `node:http` and `fastify` + `@fastify/multipart` sinks for uploads, bytes from memory for
+ * downloads, and on request one core's md5 rate and the disk's durable append rate. Talks to its
+ * parent by lines of JSON on stdout.
  */
 import { createHash } from 'node:crypto'
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'

@@ -6,7 +6,10 @@ import { median } from './load.ts'
 export interface Beside {
   /** In the scenario's unit. */
   figure: number
-  /** CPU-seconds of the reference process for one request or byte; undefined for a bare rate of the machine. */
+  /**
+   * CPU-seconds of the reference process for one request or byte; undefined for a bare rate of the
+   * machine.
+   */
   cpuEach: number | undefined
 }
 
@@ -31,9 +34,15 @@ export interface Result {
   p50: number
   p99: number
   errors: number
-  /** Median over rounds of this round's figure by this round's reference; above 1 is better than the reference. */
+  /**
+   * Median over rounds of this round's figure by this round's reference; above 1 is better than the
+   * reference.
+   */
   ratios: Record<string, number>
-  /** Median over rounds of the service's CPU time by the reference's for the same work; below 1 is cheaper than the reference. */
+  /**
+   * Median over rounds of the service's CPU time by the reference's for the same work; below 1 is
+   * cheaper than the reference.
+   */
   costs: Record<string, number>
   /** Scenarios of bytes. */
   cpuSecondsPerGiB: number | undefined
@@ -172,21 +181,30 @@ export interface Baseline {
   scenarios: Record<string, Kept>
 }
 
-/** How far a scenario may be from the baseline before it counts as a regression: the noise of a shared machine. */
+/**
+ * How far a scenario may be from the baseline before it counts as a regression: the noise of a
+ * shared machine.
+ */
 const tolerated = {
-  /** CPU time by the reference's: the most robust figure. Other load moves both alike: a third to a half of the machine gone moved it by 0.7 to 1.3, cold code on a busy machine by 2 for a moment. */
+  /**
+   * CPU time by the reference's: the most robust figure. Other load moves both alike: a third to a
+   * half of the machine gone moved it by 0.7 to 1.3, cold code on a busy machine by 2 for a moment.
+   */
   cost: 2,
   /** Rate by the reference's: for what waits without burning. */
   ratio: 0.5,
-  /** Under more of other load than that rates are not compared: the scheduler treats a short reference better than the service. */
+  /**
+   * Under more of other load than that rates are not compared: the scheduler treats a short
+   * reference better than the service.
+   */
   otherLoad: 0.15,
   /** Bytes written by payload: nearly exact. */
   writeAmplification: 0.1,
 }
 
 /**
- * What is slower than the baseline. A slow path is slow in every round and beside every reference, a
- * bad moment of the machine is not: the best round and the best reference decide.
+ * What is slower than the baseline. A slow path is slow in every round and beside every reference,
+ * a bad moment of the machine is not: the best round and the best reference decide.
  */
 export function faultsOf(result: Result, baseline: Baseline): string[] {
   const { name } = result

@@ -1,16 +1,18 @@
 /**
- * `npm run bench`: starts the service on fresh data and measures it beside its references, interleaved.
+ * `npm run bench`: starts the service on fresh data and measures it beside its references,
+ * interleaved.
  *
  *   --quick        short phases and small sizes, within 3 minutes
- *   --cluster      measures a cluster that it starts (`npm run cluster`) instead of the embedded service
+ *   --cluster      measures a cluster that it starts instead of the embedded service
  *   --check        compares with the committed baseline, exit 1 on a regression
  *   --save         writes the baseline
  *   --only TEXT    scenarios whose name contains the text; several times: any of them
  *   --rounds N     interleaved rounds (3)
  *   --json FILE    writes the results
- *   --profile DIR  writes profiles of the service's threads there and shows where the time went; rates are lower then.
+ *   --profile DIR  writes profiles of the service's threads there and shows where the time went;
+ *                  rates are lower then.
  *                  Of a cluster: of one process of each kind, from its start
- *   --slowed PLANT burn=MICROS or wait=MS: the service is slowed on purpose, which --check must find
+ *   --slowed PLANT burn=MICROS or wait=MS: slows the service on purpose; --check must find it
  *   --data DIR     where fresh data lives (a real disk, not a tmpfs)
  *   --api URL --upload URL --admin URL [--pids N,N]   measures a running service
  */
@@ -117,7 +119,10 @@ const bench: Bench = {
   seconds: quick ? 0.6 : 3,
   quick,
 }
-/** Looks at a scenario that fell behind before it waits for the end: a busy moment passes, a slow path stays. */
+/**
+ * Looks at a scenario that fell behind before it waits for the end: a busy moment passes, a slow
+ * path stays.
+ */
 const looksAtOnce = 2
 const results: Result[] = []
 const faults: string[] = []
@@ -220,7 +225,8 @@ async function measured(scenario: Scenario): Promise<Result> {
       }
       return all
     }
-    // Neither cold code nor cold caches are part of the figures. On a busy machine a phase is a few requests: several of them then.
+    // Neither cold code nor cold caches are part of the figures. On a busy machine a phase is a few
+    // requests: several of them then.
     if (!scenario.own) {
       await besides()
       const until = performance.now() + 10 * bench.seconds * 1000
@@ -257,7 +263,10 @@ async function measured(scenario: Scenario): Promise<Result> {
   }
 }
 
-/** @returns tells which part of the machine's CPU time others had since: neither the bench nor what it measures. */
+/**
+ * @returns tells which part of the machine's CPU time others had since: neither the bench nor what
+ * it measures.
+ */
 function otherLoad(ours: readonly number[]): () => number {
   const others = () => machineCpuSeconds() - cpuSeconds(ours)
   const from = performance.now()

@@ -1,4 +1,7 @@
-/** What is measured: one scenario a hot path, each with the references it is compared with in the same round. */
+/**
+ * What is measured: one scenario a hot path, each with the references it is compared with in the
+ * same round.
+ */
 import { type Account, type Client, get, post } from './client.ts'
 import { cannon } from './json-load.ts'
 import { type LoopOptions, loop, type Measured } from './load.ts'
@@ -27,13 +30,18 @@ export interface Scenario {
   /** Prepares once, then measures a phase as often as asked. */
   prepare(bench: Bench): Promise<() => Promise<Measured>>
   /**
-   * What it is compared with in the same round: the same load on a reference server, or a bare rate of the machine in the same unit.
-   * Undefined: not on this machine.
+   * What it is compared with in the same round: the same load on a reference server, or a bare rate
+   * of the machine in the same unit. Undefined: not on this machine.
    */
   references: Record<string, (bench: Bench) => Promise<Measured | number> | undefined>
-  /** Needs a service of its own that has done nothing before; only where one can be started. Not warmed up. */
+  /**
+   * Needs a service of its own that has done nothing before; only where one can be started. Not
+   * warmed up.
+   */
   own?: boolean
-  /** Requests that go before the first round (1): code runs at its final speed after some thousand. */
+  /**
+   * Requests that go before the first round (1): code runs at its final speed after some thousand.
+   */
   warm?: number
   /** Instead of the usual number. */
   rounds?: number
@@ -266,7 +274,10 @@ function search(children: number): Scenario {
   })
 }
 
-/** A page's worth of bytes from memory, one request at a time: what a connection and its kernel cost. */
+/**
+ * A page's worth of bytes from memory, one request at a time: what a connection and its kernel
+ * cost.
+ */
 function readyListing(bench: Bench): Promise<Measured> {
   const { http: url } = bench.reference
   const request = get(new URL('/listing', url))
@@ -366,8 +377,9 @@ function zip(files: number): Scenario {
 const activatedAtOnce = 4
 
 /**
- * The first answer of accounts of this size after the service started anew, warm disk: the figure is the median. Beside it what such an
- * account weighs, by the runtime's own estimate and by the process' memory.
+ * The first answer of accounts of this size after the service started anew, warm disk: the figure
+ * is the median. Beside it what such an account weighs, by the runtime's own estimate and by the
+ * process' memory.
  */
 function activation(contents: number): Scenario {
   return {

@@ -1,6 +1,7 @@
 /**
- * One HTTP/1.1 connection driven by hand: requests are written as prepared buffers, answers are counted and thrown away.
- * The load generator shares the machine with what it measures, so it must cost little: no streams, no header objects.
+ * One HTTP/1.1 connection driven by hand: requests are written as prepared buffers, answers are
+ * counted and thrown away. The load generator shares the machine with what it measures, so it must
+ * cost little: no streams, no header objects.
  */
 import { connect, type Socket } from 'node:net'
 
@@ -13,7 +14,10 @@ export interface Answer {
 const nothing = Buffer.alloc(0)
 const lastChunk = Buffer.from('0\r\n\r\n')
 
-/** What all connections read into: it stays in the processor's cache, and nothing is made for each chunk. */
+/**
+ * What all connections read into: it stays in the processor's cache, and nothing is made for each
+ * chunk.
+ */
 const received = Buffer.allocUnsafeSlow(256 * 1024)
 
 export class Wire {
@@ -53,7 +57,10 @@ export class Wire {
     return wire
   }
 
-  /** Sends head and body pieces with backpressure; resolves with the whole answer. One request at a time. */
+  /**
+   * Sends head and body pieces with backpressure; resolves with the whole answer. One request at a
+   * time.
+   */
   async request(pieces: Iterable<Uint8Array>): Promise<Answer> {
     if (this.#failure) throw this.#failure
     const answer = new Promise<Answer>((resolve, reject) => {

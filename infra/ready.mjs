@@ -1,5 +1,6 @@
-// Makes node_modules match package-lock.json; a no-op of some milliseconds when it does. Plain JavaScript for Node 20
-// and later: it runs on whatever Node the machine has, before the project's own Node 24 is there.
+// Makes node_modules match package-lock.json; a no-op of some milliseconds when it does. Plain
+// JavaScript for Node 20 and later: it runs on whatever Node the machine has, before the project's
+// own Node 24 is there.
 //
 //   --dev    also the tools for tests and checks
 //   --quiet  says nothing when nothing is to do, and little else
@@ -27,7 +28,8 @@ const quiet = process.argv.includes('--quiet')
 // npm writes it last, so it is there exactly when an install went through.
 const stamp = 'node_modules/.package-lock.json'
 const ownNode = 'node_modules/.bin/node'
-// tap compiles its list of plugins into one class; until then it runs with the default list, TypeScript 6 among them.
+// tap compiles its list of plugins into one class; until then it runs with the default list,
+// TypeScript 6 among them.
 const tapClass = 'node_modules/@tapjs/test/test-built/dist/esm/index.js'
 // Beside the clone, not in it: an install may make and remove any folder there.
 const lock = join(
@@ -70,7 +72,9 @@ async function makeReady() {
   }
 }
 
-/** Two installs in one clone at a time would break it for good: the second one waits for the first. */
+/**
+ * Two installs in one clone at a time would break it for good: the second one waits for the first.
+ */
 async function takeLock() {
   for (let told = false; ; told = true) {
     try {
@@ -135,7 +139,10 @@ function sweepCompileCache() {
   }
 }
 
-/** On a terminal npm shows its own progress; elsewhere a line every ten seconds tells a log that all is well. */
+/**
+ * On a terminal npm shows its own progress; elsewhere a line every ten seconds tells a log that all
+ * is well.
+ */
 async function withHeartbeat(work, started) {
   const beat = () => say(`still installing, ${Math.round((Date.now() - started) / 1000)} s …`)
   const timer = process.stderr.isTTY ? undefined : setInterval(beat, 10_000)

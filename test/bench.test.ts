@@ -1,4 +1,7 @@
-/** What the bench concludes from its figures: regressions and budgets. The figures here are made up; `npm run bench` measures. */
+/**
+ * What the bench concludes from its figures: regressions and budgets. The figures here are made up;
+ * `npm run bench` measures.
+ */
 import t from 'tap'
 import { budgets, judged } from '../bench/budgets.ts'
 import { type Baseline, faultsOf, keptOf, type Result, type Round, summarise } from '../bench/report.ts'

@@ -1,4 +1,7 @@
-/** What people meet who start a program of ours by hand with options it does not know, or who ask for them. */
+/**
+ * What people meet who start a program of ours by hand with options it does not know, or who ask
+ * for them.
+ */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import t from 'tap'

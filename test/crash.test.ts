@@ -1,4 +1,7 @@
-/** A short form of `npm run test:long`: some rounds of kill -9 under load. The seed changes with every run and is printed. */
+/**
+ * A short form of `npm run test:long`: some rounds of kill -9 under load. The seed changes with
+ * every run and is printed.
+ */
 import t from 'tap'
 import { crashRounds } from './long/crash.ts'
 

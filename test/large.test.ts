@@ -2,7 +2,10 @@
 import t from 'tap'
 import { largeTransfers } from './long/large.ts'
 
-/** Above what the service holds anyway (300 MiB is the design's aim for four at a time, with a machine's noise), below what was sent. */
+/**
+ * Above what the service holds anyway (300 MiB is the design's aim for four at a time, with a
+ * machine's noise), below what was sent.
+ */
 const peakRssBytesMax = 420 * 1024 * 1024
 
 t.setTimeout(120_000)

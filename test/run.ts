@@ -1,8 +1,10 @@
 /**
- * `npm test [-- files and options of tap]`. What failed is told once more at the end, where a long log is looked at first.
+ * `npm test [-- files and options of tap]`. What failed is told once more at the end, where a long
+ * log is looked at first.
  *
- * Many of these tests start services, kill them and cut their networks on a machine that others use, too. So when one or two files of a whole run
- * failed, they run once more, alone; what passes then is told as `unsteady` with what it said the first time, and does not fail the run.
+ * Many of these tests start services, kill them and cut their networks on a machine that others
+ * use, too. So when one or two files of a whole run failed, they run once more, alone; what passes
+ * then is told as `unsteady` with what it said the first time, and does not fail the run.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'

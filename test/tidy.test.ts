@@ -203,3 +203,16 @@ function ownDependencies(folder: string): string[] {
     .filter((name) => name.startsWith('@holdfast/'))
     .map((name) => name.slice('@holdfast/'.length))
 }
+
+t.test('comments wrap at 100 columns', async (t) => {
+  const isTable = (line: string) => /^\s*\* \|/.test(line)
+  const isComment = (line: string) => /^\s*(\/\/|\/?\*+( |$))/.test(line)
+  const wide = tracked.filter(isSource).flatMap((file) =>
+    read(file)
+      .split('\n')
+      .flatMap((line, index) =>
+        isComment(line) && line.length > 100 && !isTable(line) ? [`${file}:${index + 1}`] : [],
+      ),
+  )
+  t.strictSame(wide, [])
+})

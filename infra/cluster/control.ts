@@ -1,4 +1,7 @@
-/** How a later command reaches the supervisor that runs: a socket of this user's, which the data directory names. */
+/**
+ * How a later command reaches the supervisor that runs: a socket of this user's, which the data
+ * directory names.
+ */
 import { createHash } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { createServer, type IncomingMessage, request, type Server } from 'node:http'
@@ -13,7 +16,8 @@ export type Command =
   | { do: 'link'; from: string; to: string; cut: boolean }
 
 /**
- * Where commands are taken: paths of sockets are short, so that it is not in the data directory itself.
+ * Where commands are taken: paths of sockets are short, so that it is not in the data directory
+ * itself.
  * @param dataDir without links: whoever holds it has this socket
  */
 export function socketOf(dataDir: string): string {

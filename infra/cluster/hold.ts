@@ -1,6 +1,7 @@
 /**
- * A data directory has one supervisor at a time, however the directory is spelled. The lock is the system's: it goes when its holder ends,
- * by whatever. `supervisor.json` beside it says who holds it and where his socket is.
+ * A data directory has one supervisor at a time, however the directory is spelled. The lock is the
+ * system's: it goes when its holder ends, by whatever. `supervisor.json` beside it says who holds
+ * it and where his socket is.
  */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,9 +24,13 @@ export interface Hold {
 const busy = 5
 const pollMs = 50
 
-/** @returns undefined while another process holds the directory. @throws Error when the directory cannot be written */
+/**
+ * @returns undefined while another process holds the directory. @throws Error when the directory
+ * cannot be written
+ */
 export function holdOf(dataDir: string): Hold | undefined {
-  // Nothing is kept in it: a transaction of SQLite's is the lock of the system that Node has on every platform.
+  // Nothing is kept in it: a transaction of SQLite's is the lock of the system that Node has on
+  // every platform.
   const lock = new DatabaseSync(join(dataDir, 'lock'), { timeout: 0 })
   try {
     lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')

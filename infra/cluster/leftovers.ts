@@ -1,6 +1,7 @@
 /**
- * The processes that a supervisor started, on disk: one that is killed itself leaves them behind, and the next start, or `--stop`, ends them. A
- * process is told from a later one of the same number by when it began.
+ * The processes that a supervisor started, on disk: one that is killed itself leaves them behind,
+ * and the next start, or `--stop`, ends them. A process is told from a later one of the same number
+ * by when it began.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -28,7 +29,10 @@ export function recordRunning(
   renameSync(`${pathIn(dataDir)}.new`, pathIn(dataDir))
 }
 
-/** Ends what is left of an earlier supervisor: for who holds the directory, as another one's processes are not left. @returns the names of those that ran still */
+/**
+ * Ends what is left of an earlier supervisor: for who holds the directory, as another one's
+ * processes are not left. @returns the names of those that ran still
+ */
 export async function endLeftovers(dataDir: string): Promise<string[]> {
   const left = recorded(dataDir).filter(runs)
   for (const { pid } of left) process.kill(pid, 'SIGKILL')
@@ -48,11 +52,14 @@ function runs({ pid, began }: Recorded): boolean {
   return began !== '' && beganOf(pid) === began
 }
 
-/** When a process began. Undefined when there is no such process, or it only waits to be collected. */
+/**
+ * When a process began. Undefined when there is no such process, or it only waits to be collected.
+ */
 export function beganOf(pid: number): string | undefined {
   if (process.platform === 'linux') {
     try {
-      // Behind the name, which may hold anything: state is the first, the start in ticks since boot the 20th.
+      // Behind the name, which may hold anything: state is the first, the start in ticks since boot
+      // the 20th.
       const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
         .replace(/^.*\) /s, '')
         .split(' ')

@@ -1,8 +1,8 @@
 /**
  * A cluster of two regions on this machine; `usage` below has the options.
  *
- * Everything is in HOLDFAST_DATA_DIR (default ./data/cluster); `cluster.json` there says what runs where. All other HOLDFAST_ settings go to
- * every process.
+ * Everything is in HOLDFAST_DATA_DIR (default ./data/cluster); `cluster.json` there says what runs
+ * where. All other HOLDFAST_ settings go to every process.
  */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, openSync, realpathSync } from 'node:fs'
@@ -80,7 +80,8 @@ async function run(): Promise<void> {
 
 /** Runs the cluster until it is told to stop. @param place the data directory, held */
 async function supervise(place: string, given: Record<string, string>): Promise<void> {
-  // They block for minutes where something is to be fetched: until then a signal ends this program as any other.
+  // They block for minutes where something is to be fetched: until then a signal ends this program
+  // as any other.
   java()
   natsServer()
   cassandraJars()
@@ -132,7 +133,10 @@ function ready(plan: Plan): void {
   if (process.connected) process.disconnect()
 }
 
-/** Resolves when the cluster, or what an earlier one left behind, is no more. @throws Error when nothing runs */
+/**
+ * Resolves when the cluster, or what an earlier one left behind, is no more. @throws Error when
+ * nothing runs
+ */
 async function stopRunning(): Promise<void> {
   const hold = existsSync(join(dataDir, 'supervisor.json')) ? holdOf(dataDir) : undefined
   if (hold !== undefined) {

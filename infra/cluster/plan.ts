@@ -1,6 +1,7 @@
 /**
- * What runs where: names, addresses and environments of all processes of a cluster on this machine. Every start makes it of the operator's
- * settings, and of what was drawn at an earlier start (ports, addresses, secrets) and is in `<data dir>/plan.json`.
+ * What runs where: names, addresses and environments of all processes of a cluster on this machine.
+ * Every start makes it of the operator's settings, and of what was drawn at an earlier start
+ * (ports, addresses, secrets) and is in `<data dir>/plan.json`.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -72,7 +73,8 @@ function pathIn(dataDir: string): string {
 }
 
 /**
- * @param env settings that the operator gave, each right by itself; those that say where things are decide where the first region is.
+ * @param env settings that the operator gave, each right by itself; those that say where things are
+ *   decide where the first region is.
  * @param earlier the plan before, whose draws stay
  * @throws SettingsFault, StartFault PORT_TAKEN
  */
@@ -160,7 +162,10 @@ export async function planOf(dataDir: string, env: Record<string, string>, earli
   return { version: 1, nats, regions, processes }
 }
 
-/** Cassandra listens here to peers; they find it at its own address, which the link to its region has. */
+/**
+ * Cassandra listens here to peers; they find it at its own address, which the link to its region
+ * has.
+ */
 export function listenAddressOf({ cassandra }: Pick<PlannedRegion, 'cassandra'>): string {
   return cassandra.replace(/\d+$/, (last) => String(Number(last) + 100))
 }

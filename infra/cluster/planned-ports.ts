@@ -1,6 +1,6 @@
 /**
- * The ports of a plan. Those that the operator chose are his, or the start is refused; the others are drawn, and kept from start to start as
- * long as nobody else has taken them meanwhile.
+ * The ports of a plan. Those that the operator chose are his, or the start is refused; the others
+ * are drawn, and kept from start to start as long as nobody else has taken them meanwhile.
  */
 import { addressFault, SettingsFault, StartFault } from '@holdfast/process'
 import { closed, freePorts, listening } from '../servers/ports.ts'
@@ -26,7 +26,10 @@ export interface PlannedPorts {
   drawn(name: string): number
 }
 
-/** @throws SettingsFault naming all choices that cannot be; StartFault PORT_TAKEN naming all that cannot be had */
+/**
+ * @throws SettingsFault naming all choices that cannot be; StartFault PORT_TAKEN naming all that
+ * cannot be had
+ */
 export async function plannedPorts({
   env,
   regions,
@@ -107,7 +110,10 @@ async function isFree(address: { host: string; port: number }): Promise<boolean>
   }
 }
 
-/** What is of one process alone; the region's public ports are in the settings of all, and taken from its API frontend's. */
+/**
+ * What is of one process alone; the region's public ports are in the settings of all, and taken
+ * from its API frontend's.
+ */
 const own: Partial<Record<Role, readonly string[]>> = {
   api: ['api', 'upload', 'download', 'admin'],
   upload: ['admin', 'control', 'bytes'],
@@ -115,7 +121,10 @@ const own: Partial<Record<Role, readonly string[]>> = {
   'actor-host': ['admin'],
 }
 
-/** All that an earlier plan has: it does not say which of them were chosen, and a choice of now goes before it anyway. */
+/**
+ * All that an earlier plan has: it does not say which of them were chosen, and a choice of now goes
+ * before it anyway.
+ */
 function drawnBefore({ regions, processes }: Plan): [name: string, port: number][] {
   const ofRegions = regions.flatMap(({ code, natsPort, gatewayPort }): [string, number][] => [
     [`${code} nats`, natsPort],

@@ -1,6 +1,7 @@
 /**
- * Loaded before a process of ours (`--import`): what it connects to in another region it connects to through the link between the
- * regions. `CLUSTER_ROUTES` is JSON: `{"<host>:<port>": "<host>:<port>"}`. On a real network routers do that.
+ * Loaded before a process of ours (`--import`): what it connects to in another region it connects
+ * to through the link between the regions. `CLUSTER_ROUTES` is JSON: `{"<host>:<port>":
+ * "<host>:<port>"}`. On a real network routers do that.
  */
 import { type NetConnectOpts, Socket, type TcpNetConnectOpts } from 'node:net'
 

@@ -21,7 +21,8 @@ const planned = {
 const readSecret = (path: string) => readFileSync(path, 'utf8')
 
 /**
- * Those that were given; files of secrets by paths that mean the same to a process elsewhere, the cluster's own secret by its text.
+ * Those that were given; files of secrets by paths that mean the same to a process elsewhere, the
+ * cluster's own secret by its text.
  * @throws SettingsFault naming every fault
  */
 export function givenSettings(env: Environment): Record<string, string> {
@@ -47,7 +48,10 @@ export function settingsOf(
   }
 }
 
-/** Reads the settings of every process as it will itself. @throws SettingsFault naming every fault once */
+/**
+ * Reads the settings of every process as it will itself. @throws SettingsFault naming every fault
+ * once
+ */
 export function checkProcesses({ processes }: Plan, given: Record<string, string>): void {
   const faults = processes
     .filter(({ admin }) => admin !== null)

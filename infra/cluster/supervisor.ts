@@ -1,4 +1,7 @@
-/** Starts the processes of a plan, one kind after the other, and stops them the other way round. What dies stays dead until it is asked for. */
+/**
+ * Starts the processes of a plan, one kind after the other, and stops them the other way round.
+ * What dies stays dead until it is asked for.
+ */
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -62,7 +65,10 @@ export class Supervisor {
     return join(this.#options.dataDir, 'logs')
   }
 
-  /** Everything runs and is ready when it resolves. @throws Error naming who was not, and its log; or when it is stopped meanwhile */
+  /**
+   * Everything runs and is ready when it resolves. @throws Error naming who was not, and its log;
+   * or when it is stopped meanwhile
+   */
   async start(): Promise<void> {
     const [servers = [], ...ours] = order
     const { plan, delayMs } = this.#options
@@ -74,7 +80,10 @@ export class Supervisor {
     this.write()
   }
 
-  /** Stops the process if it still runs, and starts it again at its place. @throws Error when there is no such process */
+  /**
+   * Stops the process if it still runs, and starts it again at its place. @throws Error when there
+   * is no such process
+   */
   async restart(name: string): Promise<void> {
     const process = this.#options.plan.processes.find((planned) => planned.name === name)
     if (process === undefined)
@@ -86,7 +95,10 @@ export class Supervisor {
     this.write()
   }
 
-  /** Cuts what goes from one region to another, or lets it go on. @throws Error when there is no such region */
+  /**
+   * Cuts what goes from one region to another, or lets it go on. @throws Error when there is no
+   * such region
+   */
   link({ from, to, cut }: { from: string; to: string; cut: boolean }): void {
     for (const code of [from, to])
       if (!this.#options.plan.regions.some((region) => region.code === code))

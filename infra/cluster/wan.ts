@@ -1,9 +1,11 @@
 /**
- * The links between the regions of a cluster on one machine: every connection from one region into another goes through here, arrives
- * later by the link's delay, and stands still while its direction is cut.
+ * The links between the regions of a cluster on one machine: every connection from one region into
+ * another goes through here, arrives later by the link's delay, and stands still while its
+ * direction is cut.
  *
- * A cut is what the network does: bytes are not lost and not refused, they do not come, until the cut is over or somebody loses patience.
- * A connection that is made while the way there is cut is taken, and nobody answers. Ends and breaks travel like bytes.
+ * A cut is what the network does: bytes are not lost and not refused, they do not come, until the
+ * cut is over or somebody loses patience. A connection that is made while the way there is cut is
+ * taken, and nobody answers. Ends and breaks travel like bytes.
  */
 import { connect, createServer, type Server, type Socket } from 'node:net'
 

@@ -1,6 +1,7 @@
 /**
- * One Cassandra node out of jars: the command line and the configuration are made here, small in memory and quick to start.
- * A data centre per region; listening and broadcast addresses can differ, so that a delaying proxy stands between regions.
+ * One Cassandra node out of jars: the command line and the configuration are made here, small in
+ * memory and quick to start. A data centre per region; listening and broadcast addresses can
+ * differ, so that a delaying proxy stands between regions.
  */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,7 +22,10 @@ export interface CassandraOptions extends StartOptions {
   storagePort?: number
   /** `batch` syncs before each acknowledgement: where one replica must be durable. */
   commitLogSync?: 'periodic' | 'batch'
-  /** How long writes are kept for a node that is away; what is written later never reaches it. Default: Cassandra's own, 3 h. */
+  /**
+   * How long writes are kept for a node that is away; what is written later never reaches it.
+   * Default: Cassandra's own, 3 h.
+   */
   hintWindowMs?: number
 }
 
@@ -34,7 +38,8 @@ export async function startCassandra(options: CassandraOptions): Promise<ServerP
   writeFileSync(join(configuration, 'cassandra-rackdc.properties'), `dc=${options.dataCentre}\nrack=r1\n`)
   writeFileSync(join(configuration, 'logback.xml'), logback(options.directory))
   const address = { host: options.host, port: options.nativePort ?? 9042 }
-  // An OPTIONS frame of the native protocol (version 4, opcode 5) is answered by SUPPORTED (opcode 6) as soon as clients are served.
+  // An OPTIONS frame of the native protocol (version 4, opcode 5) is answered by SUPPORTED (opcode
+  // 6) as soon as clients are served.
   const optionsFrame = Buffer.from([4, 0, 0, 0, 5, 0, 0, 0, 0])
   const serves = () => ask(address, optionsFrame, (bytes) => bytes[4] === 6)
   if (await serves())
@@ -175,7 +180,8 @@ function javaArguments(options: CassandraOptions, configuration: string): string
     `-Dcassandra.triggers_dir=${options.directory}`,
     '-Dcassandra.skip_wait_for_gossip_to_settle=0',
     '-Dcassandra.ring_delay_ms=500',
-    // Half of it is how long a peer may start: by default it follows the short ring delay, and a slow start is forgotten for ever.
+    // Half of it is how long a peer may start: by default it follows the short ring delay, and a
+    // slow start is forgotten for ever.
     '-Dcassandra.gossip_quarantine_delay_ms=120000',
     '-Dcassandra.superuser_setup_delay_ms=0',
     '-Dcassandra.consistent.rangemovement=false',

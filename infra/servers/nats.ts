@@ -12,7 +12,10 @@ export interface NatsOptions extends StartOptions {
   credentials?: { user: string; password: string } | undefined
   /** Paths of PEM files: clients are encrypted, and see this certificate. */
   tls?: { cert: string; key: string }
-  /** Joins the regions: own name and port, where others find it when that is elsewhere, and where the others' gateways are. */
+  /**
+   * Joins the regions: own name and port, where others find it when that is elsewhere, and where
+   * the others' gateways are.
+   */
   gateway?: {
     name: string
     port: number

@@ -1,6 +1,7 @@
 /**
- * Ports for servers that are told where to listen. They lie below those the system gives to outgoing connections: such a port can be
- * taken by any connection of the machine before its server starts, or while it restarts.
+ * Ports for servers that are told where to listen. They lie below those the system gives to
+ * outgoing connections: such a port can be taken by any connection of the machine before its server
+ * starts, or while it restarts.
  */
 import { readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
@@ -10,7 +11,8 @@ const lowest = 10_240
 const usualFirstOutgoing = 32_768
 
 /**
- * Ports nobody listens on now, all different. The search starts anywhere, so that two programs which look at once find others.
+ * Ports nobody listens on now, all different. The search starts anywhere, so that two programs
+ * which look at once find others.
  * @throws Error when fewer are free
  */
 export async function freePorts(count: number, host = '127.0.0.1'): Promise<number[]> {

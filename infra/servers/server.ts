@@ -52,7 +52,10 @@ export function startProcess(
   }
 }
 
-/** A log's name and its last lines, for an error's message: by the time somebody reads it the file may be gone. */
+/**
+ * A log's name and its last lines, for an error's message: by the time somebody reads it the file
+ * may be gone.
+ */
 export function endOf(log: string): string {
   let text = ''
   try {

@@ -1,6 +1,7 @@
 /**
- * Finds the servers that the cluster and its tests run beside the service, and installs what is missing: Cassandra's jars through Maven,
- * nats-server and a Java runtime from the distribution. What cannot be had is named with what to install.
+ * Finds the servers that the cluster and its tests run beside the service, and installs what is
+ * missing: Cassandra's jars through Maven, nats-server and a Java runtime from the distribution.
+ * What cannot be had is named with what to install.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'

@@ -1,5 +1,6 @@
-// Prints the path of an rclone that has the gofile backend; builds it on the first call (half a minute, needs Go and its
-// module proxy), a no-op afterwards. The sources are pinned by rclone/go.mod and go.sum; a change of either builds anew.
+// Prints the path of an rclone that has the gofile backend; builds it on the first call (half a
+// minute, needs Go and its module proxy), a no-op afterwards. The sources are pinned by
+// rclone/go.mod and go.sum; a change of either builds anew.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs'
@@ -20,7 +21,8 @@ function build() {
   const version = /rclone\/rclone (v\S+)/.exec(readFileSync(join(sources, 'go.mod'), 'utf8'))?.[1]
   console.error(`rclone: building ${version} with its gofile backend (once) …`)
   mkdirSync(cache, { recursive: true })
-  // Built beside its place and renamed, so that an interrupted build leaves nothing that looks finished.
+  // Built beside its place and renamed, so that an interrupted build leaves nothing that looks
+  // finished.
   const unfinished = `${program}.${process.pid}`
   const flags = `-s -w -X github.com/rclone/rclone/fs.Version=${version}`
   const args = [

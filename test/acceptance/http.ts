@@ -1,4 +1,7 @@
-/** Plain requests over node:http, with nothing normalised: paths, headers and bodies go out as they are given. */
+/**
+ * Plain requests over node:http, with nothing normalised: paths, headers and bodies go out as they
+ * are given.
+ */
 import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import https from 'node:https'
 import net from 'node:net'
@@ -76,7 +79,9 @@ async function read(response: IncomingMessage): Promise<Received> {
   }
 }
 
-/** `URL` would resolve `..` and escape bytes; what a case wrote behind the host is what goes out. */
+/**
+ * `URL` would resolve `..` and escape bytes; what a case wrote behind the host is what goes out.
+ */
 function rawPathOf(url: string | URL): string | undefined {
   if (typeof url !== 'string') return undefined
   return /^https?:\/\/[^/?#]+([/?][^#]*)/.exec(url)?.[1]
@@ -88,7 +93,10 @@ export interface RawExchange {
   closed: boolean
 }
 
-/** Writes bytes to a bare socket and collects what comes back: for requests that no client would send. */
+/**
+ * Writes bytes to a bare socket and collects what comes back: for requests that no client would
+ * send.
+ */
 export function rawExchange(
   url: string,
   bytes: Uint8Array | string,

@@ -1,6 +1,6 @@
 /**
- * Further instances of the service with other settings, for what cannot be tried on the one under test: its rate limits, the
- * operator's switches. Each starts when the first case asks for it.
+ * Further instances of the service with other settings, for what cannot be tried on the one under
+ * test: its rate limits, the operator's switches. Each starts when the first case asks for it.
  */
 
 import { SmtpServer } from '../support/smtp-server.ts'

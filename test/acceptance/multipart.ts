@@ -1,4 +1,6 @@
-/** Multipart bodies written by hand, so that order, names and headers are exactly what a case wants. */
+/**
+ * Multipart bodies written by hand, so that order, names and headers are exactly what a case wants.
+ */
 
 export interface Field {
   name: string

@@ -1,11 +1,12 @@
 /**
  * The acceptance suite against a running service:
  *
- *   npm run test:acceptance -- [--api URL] [--upload URL] [--download URL] [--admin URL] [--web URL] [--outbox DIR]
- *                              [--only TEXT] [--names]
+ *   npm run test:acceptance -- [--api URL] [--upload URL] [--download URL] [--admin URL]
+ *                              [--web URL] [--outbox DIR] [--only TEXT] [--names]
  *
- * URL may be several, comma-separated: they are used in turn. Without options it tries the default addresses and, when
- * nobody listens there, starts the service itself on free ports with a data directory of its own.
+ * URL may be several, comma-separated: they are used in turn. Without options it tries the default
+ * addresses and, when nobody listens there, starts the service itself on free ports with a data
+ * directory of its own.
  */
 import { commandLine, headOf } from '../../infra/command-line.ts'
 import { Standalone } from '../support/standalone.ts'

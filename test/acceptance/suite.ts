@@ -1,4 +1,7 @@
-/** What a case is, and how cases are run: side by side, each from an address of its own, none depending on another. */
+/**
+ * What a case is, and how cases are run: side by side, each from an address of its own, none
+ * depending on another.
+ */
 import { createServer } from 'node:net'
 import { allRows, rowOf } from './coverage.ts'
 import type { Instances } from './instances.ts'
@@ -19,7 +22,8 @@ export interface Case {
 type Define = (name: string, covers: string[], run: (world: World) => Promise<void>) => void
 
 /**
- * The cases of one endpoint or theme. `covers` names rows of that endpoint; a row of another is written `endpoint · row`.
+ * The cases of one endpoint or theme. `covers` names rows of that endpoint; a row of another is
+ * written `endpoint · row`.
  *
  * @throws when a row is not in the coverage table.
  */
@@ -62,7 +66,8 @@ export async function runCases(
     }
   }
   await Promise.all(Array.from({ length: caseConcurrency }, worker))
-  // Some cases watch a second go by, beside eleven others: what failed has a second try alone. It is said, and a second failure counts.
+  // Some cases watch a second go by, beside eleven others: what failed has a second try alone. It
+  // is said, and a second failure counts.
   for (const { number, first } of again) {
     console.error(
       `${all[number]?.name}: tried again alone after: ${first instanceof Error ? first.message : first}`,

@@ -1,4 +1,6 @@
-/** What a case works with: the hosts of a running service, people with accounts, and the operator. */
+/**
+ * What a case works with: the hosts of a running service, people with accounts, and the operator.
+ */
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import { type AccountDetails, Answer, type DirectLink, type Item } from './answer.ts'
@@ -34,7 +36,10 @@ export interface CallOptions {
 export const accessLagMs = 3_000
 /** How long counts of downloads may lag. */
 export const countLagMs = 5_000
-/** Longest a refused call waits for its budget before it is tried again (a service with its limits on). */
+/**
+ * Longest a refused call waits for its budget before it is tried again (a service with its limits
+ * on).
+ */
 const patienceMs = 30_000
 
 export class World {

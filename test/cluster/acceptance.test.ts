@@ -1,4 +1,7 @@
-/** The acceptance suite against a cluster of two regions, and what only a cluster has. One start serves all of it. */
+/**
+ * The acceptance suite against a cluster of two regions, and what only a cluster has. One start
+ * serves all of it.
+ */
 import { request } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'
@@ -78,7 +81,8 @@ async function until(what: string, holds: () => Promise<boolean>, patienceMs = 3
 t.test('the cluster keeps the contract, whichever region is asked', async (t) => {
   const instances = new Instances()
   t.teardown(() => instances.stop())
-  // Rate limits and switches are tried on instances of the embedded service: nothing of the cluster is in them.
+  // Rate limits and switches are tried on instances of the embedded service: nothing of the cluster
+  // is in them.
   const cases = allCases.filter(({ name }) => !name.startsWith('rate limits'))
   await runCases(cases, {
     hosts: {

@@ -1,4 +1,7 @@
-/** A short form of `npm run test:long -- --only cluster`: each fault once, but those that are like another. The seed changes with every run and is printed. */
+/**
+ * A short form of `npm run test:long -- --only cluster`: each fault once, but those that are like
+ * another. The seed changes with every run and is printed.
+ */
 import t from 'tap'
 import { faults } from './faults/faults.ts'
 import { faultsOf, runFaultSuite, tableOf } from './faults/run-faults.ts'

@@ -1,4 +1,7 @@
-/** The checker of the fault suite finds what it is there for: each kind of broken promise in a history made by hand. */
+/**
+ * The checker of the fault suite finds what it is there for: each kind of broken promise in a
+ * history made by hand.
+ */
 import t from 'tap'
 import { Seeded } from '../long/seeded.ts'
 import { check } from './faults/checker.ts'
@@ -147,7 +150,10 @@ t.test('values of a register contradict when each would have to be the older one
 
 type Plant = 'nothing' | 'a dropped change' | 'an old look'
 
-/** A correct store: every operation happens at a moment between its asking and its answer, or never when it has none. Then what is planted. */
+/**
+ * A correct store: every operation happens at a moment between its asking and its answer, or never
+ * when it has none. Then what is planted.
+ */
 function storedHistory(seed: number, plant: Plant): History {
   const random = new Seeded(seed)
   const history = new History()

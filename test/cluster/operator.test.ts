@@ -1,6 +1,6 @@
 /**
- * What an operator does about a cluster, with `ctl` as he says it: a region that is lost and given up, a storage node that is emptied, and
- * one that is gone for good. One start serves all of it.
+ * What an operator does about a cluster, with `ctl` as he says it: a region that is lost and given
+ * up, a storage node that is emptied, and one that is gone for good. One start serves all of it.
  */
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -321,7 +321,10 @@ t.test('a region that is back serves its accounts at home again, and no change i
   t.match(await said('region', 'return', other.code), { moved: false, term: 3 })
 })
 
-/** Changes the accounts over and over, one after the other, while `work` runs. @returns how long the longest one took, ms */
+/**
+ * Changes the accounts over and over, one after the other, while `work` runs. @returns how long the
+ * longest one took, ms
+ */
 async function longestWhile(
   files: readonly Uploaded[],
   work: () => Promise<void>,

@@ -1,6 +1,7 @@
 /**
- * kill -9 of the real service under load, over and over on one data directory; after each restart every acknowledged thing is looked
- * for and every unanswered one must have happened whole or not at all. At the end no byte may be left that nobody refers to.
+ * kill -9 of the real service under load, over and over on one data directory; after each restart
+ * every acknowledged thing is looked for and every unanswered one must have happened whole or not
+ * at all. At the end no byte may be left that nobody refers to.
  */
 import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -45,8 +46,8 @@ export interface CrashFigures {
 }
 
 /**
- * @throws at the first lost, half or unaccountable thing, with the round and the seed that lead there; the data directory then stays
- *   as it is, for a look.
+ * @throws at the first lost, half or unaccountable thing, with the round and the seed that lead
+ *   there; the data directory then stays as it is, for a look.
  */
 export async function crashRounds(options: CrashOptions): Promise<CrashFigures> {
   const dataDir = await mkdtemp(join(tmpdir(), 'holdfast-crash-'))
@@ -110,7 +111,10 @@ class Trial {
   readonly #accounts: Account[] = []
   readonly #clients: Client[] = []
   readonly #newcomers: Newcomer[] = []
-  /** Sizes of tokenless uploads that stayed without an answer: their accounts, if they exist, are known to nobody. */
+  /**
+   * Sizes of tokenless uploads that stayed without an answer: their accounts, if they exist, are
+   * known to nobody.
+   */
   readonly #ownerless: number[] = []
   readonly #restartMs: number[] = []
   #unansweredArrival: Arrival | undefined
@@ -258,7 +262,10 @@ class Trial {
     await Promise.all(this.#sample(this.#newcomers).map((newcomer) => this.#checkNewcomer(newcomer)))
   }
 
-  /** Asked again with its key a tokenless upload is the same guest; not asked again it may exist without anybody knowing. */
+  /**
+   * Asked again with its key a tokenless upload is the same guest; not asked again it may exist
+   * without anybody knowing.
+   */
   async #settleArrival(): Promise<void> {
     const arrival = this.#unansweredArrival
     this.#unansweredArrival = undefined
@@ -382,7 +389,10 @@ function bytesOf(files: readonly Node[]): number {
   return files.reduce((sum, file) => sum + (file.size ?? 0), 0)
 }
 
-/** What is left of `surplus` that no set of uploads without an owner explains; negative: bytes are missing. */
+/**
+ * What is left of `surplus` that no set of uploads without an owner explains; negative: bytes are
+ * missing.
+ */
 function orphanBytes(surplus: number, ownerless: readonly number[]): number {
   const explained = new Set([0])
   for (const size of ownerless)

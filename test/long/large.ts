@@ -1,4 +1,7 @@
-/** Large files through the real service, several at a time: bytes come back as they were sent, and memory does not grow with them. */
+/**
+ * Large files through the real service, several at a time: bytes come back as they were sent, and
+ * memory does not grow with them.
+ */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import http from 'node:http'

@@ -1,6 +1,7 @@
 /**
- * What one client was promised: the tree below its folder as every acknowledged call left it. Compared with what the service shows
- * after a crash, it tells what was lost, what came back and what is half.
+ * What one client was promised: the tree below its folder as every acknowledged call left it.
+ * Compared with what the service shows after a crash, it tells what was lost, what came back and
+ * what is half.
  */
 import type { Item } from '../acceptance/answer.ts'
 
@@ -54,7 +55,10 @@ export class Ledger {
     if (had) this.incomplete.set(node, expected)
   }
 
-  /** Takes what lies below such copies from the tree as the service shows it. @throws when one is not what was copied. */
+  /**
+   * Takes what lies below such copies from the tree as the service shows it. @throws when one is
+   * not what was copied.
+   */
   completeCopies(shown: Item): void {
     const node = this.byId.get(shown.id)
     const expected = node === undefined ? undefined : this.incomplete.get(node)

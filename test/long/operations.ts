@@ -1,6 +1,7 @@
 /**
- * What the clients of a crash test do. Each operation knows three things: how to ask for it, what an acknowledgement changes in the
- * ledger, and, when no answer came, how to tell whether it happened. It must have happened whole or not at all.
+ * What the clients of a crash test do. Each operation knows three things: how to ask for it, what
+ * an acknowledgement changes in the ledger, and, when no answer came, how to tell whether it
+ * happened. It must have happened whole or not at all.
  */
 import type { Answer, DirectLink, Item } from '../acceptance/answer.ts'
 import { type Account, md5, representation } from '../acceptance/world.ts'
@@ -13,7 +14,8 @@ export interface Operation {
   /** The service said ok with this. */
   acknowledged(data: unknown): void
   /**
-   * No answer came; `shown` is the tree now. True when it happened, and then the ledger knows of it.
+   * No answer came; `shown` is the tree now. True when it happened, and then the ledger knows of
+   * it.
    *
    * @throws when it happened by half.
    */
@@ -224,7 +226,9 @@ function deterministic(
   }
 }
 
-/** Whether a call without an answer made something new in `parent`, and then exactly what it should. */
+/**
+ * Whether a call without an answer made something new in `parent`, and then exactly what it should.
+ */
 function created(ledger: Ledger, parent: Node, shown: Item, isExpected: (item: Item) => boolean): boolean {
   const inParent = Object.values(find(shown, parent.id)?.children ?? {})
   const fresh = inParent.filter((item) => !parent.children.has(item.id))

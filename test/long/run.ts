@@ -1,7 +1,7 @@
 /**
  * The long suites, in full: `npm run test:long -- [--rounds 200] [--states 5000] [--seed N]
- * [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>]
- * [--attack <words>] [--seconds 8] [--api-seconds 300] [--only states|crash|large|cluster|abuse|clients|schemathesis]`. Prints what
+ * [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>] [--attack <words>] [--seconds 8]
+ * [--api-seconds 300] [--only states|crash|large|cluster|abuse|clients|schemathesis]`. Prints what
  * was tried and found; the exit code says whether every promise was kept. `npm test` runs a short
  * form of each but the last.
  */

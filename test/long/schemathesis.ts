@@ -127,8 +127,8 @@ async function narrowedDocument(
 }
 
 /**
- * With an account and a content that are there, no valid call of these is refused but for the token:
- * wrong ones are sent, too.
+ * With an account and a content that are there, no valid call of these is refused but for the
+ * token: wrong ones are sent, too.
  */
 const neverRefused = ['getAccount', 'getContents', 'webContents', 'searchContents', 'createFolder']
 

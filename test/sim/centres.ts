@@ -1,9 +1,11 @@
 /**
- * Journals in two data centres, as Cassandra keeps them: conditions are decided within the centre that asks, each written cell
- * reaches the other one later, and where both were written the later stamp stands. Nothing of a batch holds together on its way.
+ * Journals in two data centres, as Cassandra keeps them: conditions are decided within the centre
+ * that asks, each written cell reaches the other one later, and where both were written the later
+ * stamp stands. Nothing of a batch holds together on its way.
  *
- * The partition key holds the home term. A successor opens the partition of its term from what it has of the one before, cut at the first
- * gap, and nothing that arrives later for an older term touches it.
+ * The partition key holds the home term. A successor opens the partition of its term from what it
+ * has of the one before, cut at the first gap, and nothing that arrives later for an older term
+ * touches it.
  */
 import { createHash } from 'node:crypto'
 import { JournalFault, type JournalHold, type JournalRow, type JournalStore } from '@holdfast/journal'

@@ -1,4 +1,7 @@
-/** What befalls a cluster, drawn from the seed. Each run has some of the troubles and not others, so that no trouble hides another. */
+/**
+ * What befalls a cluster, drawn from the seed. Each run has some of the troubles and not others, so
+ * that no trouble hides another.
+ */
 
 import type { LookupChange } from '@holdfast/journal'
 import type { Cluster } from './cluster.ts'
@@ -79,7 +82,10 @@ export class Chaos {
     })
   }
 
-  /** Some that remove a row hear no answer: they are paused meanwhile, others go on with their accounts. */
+  /**
+   * Some that remove a row hear no answer: they are paused meanwhile, others go on with their
+   * accounts.
+   */
   #sent(process: SimProcess, changes: readonly LookupChange[]): boolean {
     const removes = changes.some((change) => 'delete' in change)
     if (!removes || process.paused || !this.#dice.chance(0.3)) return false
@@ -172,7 +178,8 @@ export class Chaos {
         return
       }
       case 'strays': {
-        // What a host that is gone for good has left, or what came back from a replica that was away.
+        // What a host that is gone for good has left, or what came back from a replica that was
+        // away.
         const account = cluster.shared.appended.at(-1)?.account
         if (account === undefined) return
         scheduler.note(`a stray row of ${account.slice(0, 4)}`)

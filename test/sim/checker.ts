@@ -1,9 +1,10 @@
 /**
  * Holds a run's history against the content tree as its model.
  *
- * The rows that became durable, in the order in which they did, are the order of all changes of an account. Every answer must be the one
- * that the model gives at a state between the asking and the answering; every acknowledged change is among the rows once, between
- * its asking and its answering; nothing refused is there, nothing that nobody asked for, and nothing twice.
+ * The rows that became durable, in the order in which they did, are the order of all changes of an
+ * account. Every answer must be the one that the model gives at a state between the asking and the
+ * answering; every acknowledged change is among the rows once, between its asking and its
+ * answering; nothing refused is there, nothing that nobody asked for, and nothing twice.
  */
 import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tree'
 import { AccountReply, type AccountRequest, type Change, Flush } from '@holdfast/wire'
@@ -34,9 +35,15 @@ export interface Checked {
   changes: number
 }
 
-/** Without an outcome that is kept: reports have numbers of their own, a second tick finds nothing due. */
+/**
+ * Without an outcome that is kept: reports have numbers of their own, a second tick finds nothing
+ * due.
+ */
 const unkept = new Set(['reportDownloads'])
-/** What these say of a change says nothing: the request may have been executed before it was repeated. */
+/**
+ * What these say of a change says nothing: the request may have been executed before it was
+ * repeated.
+ */
 const saysNothing = new Set([
   'error-unavailable',
   'error-token',

@@ -1,4 +1,6 @@
-/** A region under the scheduler: actor hosts, frontends, the metadata stores, and what befalls them. */
+/**
+ * A region under the scheduler: actor hosts, frontends, the metadata stores, and what befalls them.
+ */
 import {
   AccountHost,
   type ReleasedBlob,
@@ -74,7 +76,9 @@ class View {
   readonly #process: SimProcess
   readonly #self: string | undefined
   readonly #heard = new Map<string, number>()
-  /** Of those who said a word and were heard of lately: their wall clocks less our monotonic one. */
+  /**
+   * Of those who said a word and were heard of lately: their wall clocks less our monotonic one.
+   */
   readonly #clocksMs = new Map<string, number>()
   #placement = new Placement([])
 
@@ -296,8 +300,8 @@ export class Cluster {
   }
 
   /**
-   * The clock of a host stands far ahead for a while, where it can find out: it hears at least two others. Of no other host at the same
-   * time, for then nobody could tell which are right.
+   * The clock of a host stands far ahead for a while, where it can find out: it hears at least two
+   * others. Of no other host at the same time, for then nobody could tell which are right.
    */
   farClock(id: string, aheadMs: number, ms: number): void {
     const host = this.hosts.get(id)

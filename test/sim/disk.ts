@@ -1,7 +1,8 @@
 /**
- * The chunk store over a disk that remembers every write and sync: a random load, then the states that power cuts could leave
- * behind, each opened and held against what had been acknowledged. The load, the machine and the judgement are those of the chunk store's
- * own crash tests; here they run under the seeds of the simulation, with faults planted in the disk.
+ * The chunk store over a disk that remembers every write and sync: a random load, then the states
+ * that power cuts could leave behind, each opened and held against what had been acknowledged. The
+ * load, the machine and the judgement are those of the chunk store's own crash tests; here they run
+ * under the seeds of the simulation, with faults planted in the disk.
  */
 import { createHash } from 'node:crypto'
 import type { Disk, DiskFile } from '../../libs/chunk-store/src/disk.ts'
@@ -50,7 +51,10 @@ export async function crashStates(
   return { violations: broken, digest: digest.digest('hex').slice(0, 16), states: tried }
 }
 
-/** Where it matters: while an extent is emptied and used again, as an upload is acknowledged, and anywhere. */
+/**
+ * Where it matters: while an extent is emptied and used again, as an upload is acknowledged, and
+ * anywhere.
+ */
 function eventFor(
   n: number,
   { history, windows, random }: { history: History; windows: readonly Recycled[]; random: () => number },
@@ -97,7 +101,10 @@ export class WatchedMachine extends CrashMachine {
   }
 }
 
-/** Planted: an extent gets its next generation when its copies have been read, not when copies and catalogue are synced. */
+/**
+ * Planted: an extent gets its next generation when its copies have been read, not when copies and
+ * catalogue are synced.
+ */
 export class HastyMachine extends WatchedMachine {
   override crashAt(event: number, random: () => number, mood: number): DiskState {
     const state = super.crashAt(event, random, mood)

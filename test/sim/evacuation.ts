@@ -1,7 +1,8 @@
 /**
- * A region that is cut off and given up, but not dead: its homes move to the other one under the next term, while it goes on acknowledging
- * until it learns of that. What it acknowledged behind the cut is the loss window; whatever the successor acknowledged holds, also
- * when the line is back and everything that waited on it arrives.
+ * A region that is cut off and given up, but not dead: its homes move to the other one under the
+ * next term, while it goes on acknowledging until it learns of that. What it acknowledged behind
+ * the cut is the loss window; whatever the successor acknowledged holds, also when the line is back
+ * and everything that waited on it arrives.
  */
 import { Centre } from './centres.ts'
 import { check } from './checker.ts'

@@ -29,7 +29,10 @@ export function watchReferences(cluster: Cluster, history: History): void {
   }
 }
 
-/** Clocks of hosts wander by a second now and then; far from the others no timer of an account fires. */
+/**
+ * Clocks of hosts wander by a second now and then; far from the others no timer of an account
+ * fires.
+ */
 const tickAheadMsMax = 15_000
 
 /** A timer that fires too early deletes what is not over yet. */
@@ -43,7 +46,10 @@ function checkTicks(cluster: Cluster, history: History, { account, seq, bytes }:
   }
 }
 
-/** As an answer arrives: the codes it shows lead to its account, and none was ever another content's. */
+/**
+ * As an answer arrives: the codes it shows lead to its account, and none was ever another
+ * content's.
+ */
 export async function checkCodes(cluster: Cluster, history: History, reply: AccountReply): Promise<void> {
   for (const { code, id } of itemsOf(reply)) {
     if (code === undefined) continue
@@ -68,7 +74,9 @@ function itemsOf({ result }: AccountReply): Item[] {
   return []
 }
 
-/** After healing, before anybody asks for an account: nothing that was acknowledged waits for that. */
+/**
+ * After healing, before anybody asks for an account: nothing that was acknowledged waits for that.
+ */
 export async function checkUnasked(cluster: Cluster, history: History): Promise<void> {
   const rows = Map.groupBy(cluster.shared.appended, ({ account }) => account)
   for (const [account, appended] of rows) {

@@ -1,4 +1,7 @@
-/** What lies between processes: messages are late, lost, repeated, overtaken; pairs are cut, one way or both. */
+/**
+ * What lies between processes: messages are late, lost, repeated, overtaken; pairs are cut, one way
+ * or both.
+ */
 import { type Bus, BusFault, maxMessageBytes, type Subscription } from '@holdfast/bus'
 import type { Dice } from './random.ts'
 import type { SimProcess } from './sim-process.ts'

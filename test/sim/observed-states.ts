@@ -1,4 +1,7 @@
-/** The real content tree, with a note of when each request was decided: what an answer says may depend on the deciding host's clock. */
+/**
+ * The real content tree, with a note of when each request was decided: what an answer says may
+ * depend on the deciding host's clock.
+ */
 import type { AccountState, AccountStates } from '@holdfast/content-tree'
 import type { AccountRequest } from '@holdfast/wire'
 
@@ -19,7 +22,10 @@ export function observed(states: AccountStates, decided: Decided): AccountStates
   }))
 }
 
-/** Every change is a large one: the loop turns before it is applied, and twice before the runtime hears that it is. */
+/**
+ * Every change is a large one: the loop turns before it is applied, and twice before the runtime
+ * hears that it is.
+ */
 export function sliced(states: AccountStates): AccountStates {
   return wrapped(states, (state) => ({
     *applying(change) {

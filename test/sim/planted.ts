@@ -1,4 +1,7 @@
-/** Faults planted between the parts, one a name: each breaks one rule that a promise hangs on, and has to be found. */
+/**
+ * Faults planted between the parts, one a name: each breaks one rule that a promise hangs on, and
+ * has to be found.
+ */
 import type { AccountStates } from '@holdfast/content-tree'
 import type {
   JournalHold,
@@ -27,7 +30,9 @@ export type Planted =
 export const planted: Record<string, Planted> = {
   /** Appends go through whatever the epoch, as long as the head is the one they expect. */
   fence: { in: 'cluster', make: () => ({ sharedJournal: (journal) => new UnfencedAppends(journal) }) },
-  /** The reference of a blob is written in the background, so that the append need not wait for it. */
+  /**
+   * The reference of a blob is written in the background, so that the append need not wait for it.
+   */
   'reference-after-append': {
     in: 'cluster',
     make: () => ({ lookups: (lookups, host) => new LazyReferences(lookups, host) }),
@@ -66,7 +71,9 @@ export const planted: Record<string, Planted> = {
   },
   /** Timers fire by the clock of the host, however far it is from all others. */
   'expiry-by-one-clock': { in: 'cluster', make: () => ({ isClockOff: () => false }) },
-  /** After a crash the positions of a node's log go on in its old life, behind a tail that was lost. */
+  /**
+   * After a crash the positions of a node's log go on in its old life, behind a tail that was lost.
+   */
   'reused-log-position': {
     in: 'cluster',
     make: () => ({ storage: { memory: { plant: { reusePositions: { lost: 3 } } } } }),
@@ -82,14 +89,19 @@ export const planted: Record<string, Planted> = {
       },
     }),
   },
-  /** Partitions of journals are named by their account alone: what two terms wrote runs into one. */
+  /**
+   * Partitions of journals are named by their account alone: what two terms wrote runs into one.
+   */
   'merged-terms': { in: 'evacuation' },
   /** A start looks for records up to the first place where none is. */
   'stop-at-first-hole': {
     in: 'disk',
     make: () => ({ recovery: (random, base) => new ShortSightedMachine(random, base) }),
   },
-  /** An extent is used again before its copies elsewhere, and the catalogue that names them, are synced. */
+  /**
+   * An extent is used again before its copies elsewhere, and the catalogue that names them, are
+   * synced.
+   */
   'recycle-before-synced-index': {
     in: 'disk',
     make: () => ({ load: (random, base) => new HastyMachine(random, base) }),
@@ -295,7 +307,10 @@ function accountOf(key: string): string {
   return key.slice(key.lastIndexOf('/') + 1)
 }
 
-/** Requests on their way through a host; a refusal among the decisions is sent before the host would. */
+/**
+ * Requests on their way through a host; a refusal among the decisions is sent before the host
+ * would.
+ */
 class EarlyRefusals {
   readonly #answers = new Map<string, (bytes: Uint8Array) => void>()
 

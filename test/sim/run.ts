@@ -4,11 +4,12 @@
  *     npm run sim -- --seeds 500            seeds 1 … 500
  *     npm run sim -- --from 501 --seeds 500
  *     npm run sim -- --seed 17              one seed, with everything that happens in it
- *     npm run sim -- --again --seeds 20     each seed twice: both runs have to be the same, event by event
- *     npm run sim -- --break fence          with a planted fault, up to the first seed that finds it
+ *     npm run sim -- --again --seeds 20     each seed twice: both runs have to be the same
+ *     npm run sim -- --break fence          with a planted fault, up to the first seed to find it
  *     npm run sim -- --planted              each planted fault and the first seed that finds it
  *
- * Ends with 1 when something was violated, so a planted fault that is found makes it fail; `--planted` when one was not found.
+ * Ends with 1 when something was violated, so a planted fault that is found makes it fail;
+ * `--planted` when one was not found.
  */
 import { commandLine, headOf } from '../../infra/command-line.ts'
 import { planted } from './planted.ts'

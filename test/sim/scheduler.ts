@@ -1,7 +1,8 @@
 /**
- * Virtual time: a heap of things to happen, run one after the other, each with everything that follows from it without time
- * passing. Nothing in a run waits for a socket, a thread or a real timer, so a turn of the loop between two events lets all
- * promises settle, and the order of everything is a function of the seed.
+ * Virtual time: a heap of things to happen, run one after the other, each with everything that
+ * follows from it without time passing. Nothing in a run waits for a socket, a thread or a real
+ * timer, so a turn of the loop between two events lets all promises settle, and the order of
+ * everything is a function of the seed.
  */
 import { createHash } from 'node:crypto'
 
@@ -40,7 +41,10 @@ export class Scheduler {
     return this.#nowMs
   }
 
-  /** Notes what happened, for the digest and the trace. @returns its place in the order of all that was noted. */
+  /**
+   * Notes what happened, for the digest and the trace. @returns its place in the order of all that
+   * was noted.
+   */
   note(line: string): number {
     const text = `${this.#nowMs.toFixed(3)} ${line}\n`
     this.#digest.update(text)
@@ -61,7 +65,10 @@ export class Scheduler {
     return new Promise((resolve) => void this.after(ms, resolve))
   }
 
-  /** Runs until the promise settles. @throws what it rejects with, or when nothing is left to happen before it does. */
+  /**
+   * Runs until the promise settles. @throws what it rejects with, or when nothing is left to happen
+   * before it does.
+   */
   async until<T>(goal: Promise<T>): Promise<T> {
     let over = false
     const ended = () => {

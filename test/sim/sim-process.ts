@@ -1,6 +1,7 @@
 /**
- * One life of one process: its clock, its timers, and the gate that everything from outside passes. A killed process hears
- * nothing more and does nothing more: every promise it waits for stays open for ever. A paused one hears all of it late.
+ * One life of one process: its clock, its timers, and the gate that everything from outside passes.
+ * A killed process hears nothing more and does nothing more: every promise it waits for stays open
+ * for ever. A paused one hears all of it late.
  */
 import type { Timers } from '@holdfast/actor-runtime'
 import type { Clock } from '@holdfast/kernel'
@@ -70,7 +71,10 @@ export class SimProcess implements Clock, Timers {
     return new Promise((resolve) => void this.deliver(ms, resolve))
   }
 
-  /** Something reaches this life of the process after so long, unless it is over by then. @returns cancels it. */
+  /**
+   * Something reaches this life of the process after so long, unless it is over by then. @returns
+   * cancels it.
+   */
   deliver(ms: number, run: () => void): () => void {
     let cancelled = false
     const arrive = () => {

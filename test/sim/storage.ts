@@ -1,9 +1,10 @@
 /**
- * Storage nodes under the scheduler: three in the home region, one elsewhere, each a memory store behind the real rules of its
- * groups, with the real pulling and collecting; frontends upload through the real replicated store. Between any two stands the network.
+ * Storage nodes under the scheduler: three in the home region, one elsewhere, each a memory store
+ * behind the real rules of its groups, with the real pulling and collecting; frontends upload
+ * through the real replicated store. Between any two stands the network.
  *
- * A node that crashes loses stages and pins and begins a new life of its log; its copies were synced. Times are scaled down, in
- * their order: request < pin and grace.
+ * A node that crashes loses stages and pins and begins a new life of its log; its copies were
+ * synced. Times are scaled down, in their order: request < pin and grace.
  */
 import {
   type BlobFacts,
@@ -240,8 +241,9 @@ export class Storage implements Uploads {
   }
 
   /**
-   * What is wrong with a copy in the end. A node may lack it for one reason alone: its own collector deleted it when nobody referred to it,
-   * and it was taken into use again at as many others as an upload needs.
+   * What is wrong with a copy in the end. A node may lack it for one reason alone: its own
+   * collector deleted it when nobody referred to it, and it was taken into use again at as many
+   * others as an upload needs.
    */
   async faultsOf(blob: Blob): Promise<string[]> {
     const faults: string[] = []

@@ -1,9 +1,9 @@
 /**
- * Journals and lookups as a process reaches them: over a line that is late or cut, in a cluster that refuses, forgets to answer,
- * or carries out a write long after its caller gave up.
+ * Journals and lookups as a process reaches them: over a line that is late or cut, in a cluster
+ * that refuses, forgets to answer, or carries out a write long after its caller gave up.
  *
- * The stores behind are the memory adapters, unordered and not exclusive, as Cassandra is. Lookup rows keep the latest write by the
- * writer's own clock, as Cassandra's cells do.
+ * The stores behind are the memory adapters, unordered and not exclusive, as Cassandra is. Lookup
+ * rows keep the latest write by the writer's own clock, as Cassandra's cells do.
  */
 import {
   JournalFault,

@@ -1,4 +1,7 @@
-/** Clients at work: a few users over a few accounts, who tell each other what they learnt, repeat what got no answer, and race for the same things. */
+/**
+ * Clients at work: a few users over a few accounts, who tell each other what they learnt, repeat
+ * what got no answer, and race for the same things.
+ */
 import type { AccountReply, AccountRequest, Blob, Item } from '@holdfast/wire'
 import { AccountReply as Reply } from '@holdfast/wire'
 import { type Cluster, type Frontend, keyring } from './cluster.ts'

@@ -31,7 +31,9 @@ const states = createAccountStates({
 
 type Operation = NonNullable<AccountRequest['operation']>
 
-/** No row but those of the test, no checkpoint, and no long wait for an account that is left alone. */
+/**
+ * No row but those of the test, no checkpoint, and no long wait for an account that is left alone.
+ */
 const rowsAlone: Partial<RuntimeLimits> = { effectsIdleMs: 3_600_000, quarantineFirstMs: 3_600_000 }
 const checkpointed: Partial<RuntimeLimits> = { ...rowsAlone, checkpointBytesMin: 1 }
 

@@ -1,6 +1,7 @@
 /**
- * A file system of a few MiB, to be filled to its last byte: a tmpfs in a mount namespace of its own, so that it is gone with the process
- * that used it, however that ends. A test file calls `onSmallDisk` and is run once more in there.
+ * A file system of a few MiB, to be filled to its last byte: a tmpfs in a mount namespace of its
+ * own, so that it is gone with the process that used it, however that ends. A test file calls
+ * `onSmallDisk` and is run once more in there.
  */
 
 import { spawnSync } from 'node:child_process'
@@ -16,7 +17,8 @@ const MiB = 1024 * 1024
 const pageBytes = 4096
 
 /**
- * The directory of the small disk, or undefined in the first run of the file, which then does nothing but wait for the second.
+ * The directory of the small disk, or undefined in the first run of the file, which then does
+ * nothing but wait for the second.
  * @param file the test's `import.meta.url`
  */
 export async function onSmallDisk(

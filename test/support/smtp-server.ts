@@ -1,4 +1,7 @@
-/** A mail server that takes every mail and keeps it: enough of RFC 5321 for a client that sends plainly. */
+/**
+ * A mail server that takes every mail and keeps it: enough of RFC 5321 for a client that sends
+ * plainly.
+ */
 import { createServer, type Server, type Socket } from 'node:net'
 
 export class SmtpServer {

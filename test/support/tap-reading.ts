@@ -1,4 +1,7 @@
-/** Reads TAP as it passes: the counts, and which assertions failed, wherever in a tree of tests they stand. */
+/**
+ * Reads TAP as it passes: the counts, and which assertions failed, wherever in a tree of tests they
+ * stand.
+ */
 
 export interface Failure {
   /** The test file, the tests in it, the assertion. */

@@ -126,8 +126,8 @@ export async function startActorHost({ config, secrets, settings, log }: StartOp
 }
 
 /**
- * A region that was given up does not know it by itself. So a host that comes waits for the word of another region, or joins hosts of its
- * own that serve already.
+ * A region that was given up does not know it by itself. So a host that comes waits for the word of
+ * another region, or joins hosts of its own that serve already.
  */
 async function untilHeard({ regions, membership, config, log }: ClusterPart): Promise<void> {
   const colleague = () =>

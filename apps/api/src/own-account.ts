@@ -6,7 +6,10 @@ export const accountPath = {
   accountId: Type.String({ format: 'uuid', description: 'The account of the token' }),
 }
 
-/** @throws Refusal error-accountId when the path names another account than the token, once the token was heard */
+/**
+ * @throws Refusal error-accountId when the path names another account than the token, once the
+ * token was heard
+ */
 export async function refuseOtherAccount(call: Call, accountId: string): Promise<void> {
   if (accountId.toLowerCase() === call.caller.accountId) return
   await call.authenticate()

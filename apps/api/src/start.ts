@@ -1,4 +1,7 @@
-/** An API frontend of a cluster: the JSON interface, the pages, and the operator's calls. It holds nothing. */
+/**
+ * An API frontend of a cluster: the JSON interface, the pages, and the operator's calls. It holds
+ * nothing.
+ */
 import { ShareCodeRoutes } from '@holdfast/actor-runtime'
 import { type ClusterPart, joinCluster, startAdmin, tokenKeyId } from '@holdfast/cluster'
 import { drainOnClose, ItemPresenter } from '@holdfast/http-kit'

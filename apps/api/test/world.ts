@@ -15,7 +15,7 @@ import { type ApiSettings, createApi } from '../src/index.ts'
 export interface Answer {
   code: number
   status: string
-  // biome-ignore lint/suspicious/noExplicitAny: what a test expects of an answer is said by the test
+  // biome-ignore lint/suspicious/noExplicitAny: each test says what it expects
   data: any
   // biome-ignore lint/suspicious/noExplicitAny: likewise
   metadata: any

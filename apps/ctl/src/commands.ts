@@ -1,4 +1,7 @@
-/** What the operator can say. Each command knows its words, its options and its calls; help is made of the same table. */
+/**
+ * What the operator can say. Each command knows its words, its options and its calls; help is made
+ * of the same table.
+ */
 import { AdminRefusal, type Call } from './admin-client.ts'
 
 export interface Command {
@@ -8,7 +11,10 @@ export interface Command {
   usage: string
   meaning: string
   options?: Record<string, 'string' | 'boolean'>
-  /** @throws UsageFault when the words make no sense. @returns steps, run in order; one failing step does not keep the others from running. */
+  /**
+   * @throws UsageFault when the words make no sense. @returns steps, run in order; one failing step
+   * does not keep the others from running.
+   */
   plan(words: string[], options: Options): Step[]
 }
 

@@ -71,8 +71,8 @@ const grantsMax = 4_096
 /**
  * The host of downloads, direct links and archives; the caller listens.
  *
- * `close` stops listening, lets what runs end within `drainMs`, cuts the rest, and reports the counts that are left. The ports stay open: they
- * belong to the caller.
+ * `close` stops listening, lets what runs end within `drainMs`, cuts the rest, and reports the
+ * counts that are left. The ports stay open: they belong to the caller.
  */
 export function createDownloads(deps: DownloadsDeps): FastifyInstance {
   const { accounts, blobs, keyring, clock, log, limits } = deps

@@ -44,7 +44,10 @@ export function rangeHolds(headers: ConditionHeaders, validators: Validators): b
   return validators.modifiedSeconds !== undefined && secondsOf(condition) === validators.modifiedSeconds
 }
 
-/** Undefined when the header is absent, no date, or there is nothing to compare it with: it is then ignored. */
+/**
+ * Undefined when the header is absent, no date, or there is nothing to compare it with: it is then
+ * ignored.
+ */
 function modifiedAfter(header: string | undefined, { modifiedSeconds }: Validators): boolean | undefined {
   const since = header === undefined ? undefined : secondsOf(header)
   return since === undefined || modifiedSeconds === undefined ? undefined : modifiedSeconds > since

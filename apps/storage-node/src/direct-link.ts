@@ -1,5 +1,6 @@
 /**
- * `GET /direct/<content id>/<link id>/<name>`: a file, or a folder as a ZIP archive, for whoever the link's restrictions let pass.
+ * `GET /direct/<content id>/<link id>/<name>`: a file, or a folder as a ZIP archive, for whoever
+ * the link's restrictions let pass.
  *
  * The account is asked for every request, and no answer is remembered: a changed link holds for
  * every request that starts after the answer.

@@ -1,9 +1,11 @@
 /**
  * Counts of downloads and traffic on their way to the accounts they belong to.
  *
- * Deltas gather per account and leave every two seconds at most, so that they show within five. A report carries this process' incarnation and a rising
- * sequence; an account ignores what is not newer than the last it saw. So a report whose fate is unknown is sent again unchanged, and the
- * next one of that account waits for it. What has not left when the process dies is lost: counts are no promise of durability.
+ * Deltas gather per account and leave every two seconds at most, so that they show within five. A
+ * report carries this process' incarnation and a rising sequence; an account ignores what is not
+ * newer than the last it saw. So a report whose fate is unknown is sent again unchanged, and the
+ * next one of that account waits for it. What has not left when the process dies is lost: counts
+ * are no promise of durability.
  */
 import { randomBytes } from 'node:crypto'
 import type { AccountClient } from '@holdfast/actor-runtime'

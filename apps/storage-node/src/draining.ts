@@ -1,4 +1,7 @@
-/** Empties this node while the operator wants it empty: it leaves one group after the other, each as soon as others hold what it holds. */
+/**
+ * Empties this node while the operator wants it empty: it leaves one group after the other, each as
+ * soon as others hold what it holds.
+ */
 import type { ClusterPart } from '@holdfast/cluster'
 import type { RegionCode } from '@holdfast/kernel'
 import { type LocalNode, leaveGroup, nodesOf, type PlacementGroup } from '@holdfast/replication'

@@ -1,6 +1,7 @@
 /**
- * Archives of folders as they are now. A layout is made in slices, once for all who ask at one time, and used again until the folder
- * changes: its account says the version for every request, and the manifest only for a version that is not laid out here.
+ * Archives of folders as they are now. A layout is made in slices, once for all who ask at one
+ * time, and used again until the folder changes: its account says the version for every request,
+ * and the manifest only for a version that is not laid out here.
  */
 import { setImmediate as immediate } from 'node:timers/promises'
 import { Refusal } from '@holdfast/http-kit'

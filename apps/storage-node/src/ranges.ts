@@ -11,9 +11,9 @@ export const rangesMax = 64
 
 /**
  * @returns undefined when the header means nothing to us (another unit, bad syntax, too many, an
- * empty representation: some clients
- *   send one always) and everything is to be sent; an empty list when no range can be satisfied (416); else the ranges in the order asked for.
- *   Overlapping or touching ranges are merged, so that no header makes us send more than the whole.
+ *   empty representation: some clients send one always) and everything is to be sent; an empty list
+ *   when no range can be satisfied (416); else the ranges in the order asked for. Overlapping or
+ *   touching ranges are merged, so that no header makes us send more than the whole.
  */
 export function parseRanges(header: string | undefined, size: number): ByteRange[] | undefined {
   if (header === undefined || size === 0) return undefined

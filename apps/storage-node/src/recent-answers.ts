@@ -1,9 +1,12 @@
 /**
- * What somebody may read, remembered for moments, so that a file that many fetch does not ask its account every time.
+ * What somebody may read, remembered for moments, so that a file that many fetch does not ask its
+ * account every time.
  *
- * For visitors the lifetime is the guarantee that a change of access holds after three seconds: it counts from when the question was sent, as the
- * answer may have been true only then. An expiry is no change, it was known: an answer is not used from that second on, by this host's clock. An owner's answer holds no longer than the account is unchanged (his token dies at once), so it is kept only
- * where the account is in this process. Refusals are never kept.
+ * For visitors the lifetime is the guarantee that a change of access holds after three seconds: it
+ * counts from when the question was sent, as the answer may have been true only then. An expiry is
+ * no change, it was known: an answer is not used from that second on, by this host's clock. An
+ * owner's answer holds no longer than the account is unchanged (his token dies at once), so it is
+ * kept only where the account is in this process. Refusals are never kept.
  */
 import { isOver } from '@holdfast/access'
 import type { Clock } from '@holdfast/kernel'
@@ -29,7 +32,10 @@ export class RecentAnswers {
     this.#clock = clock
   }
 
-  /** The recent answer to this question, or that of `ask`. Questions asked at one time share it, faults and refusals too. */
+  /**
+   * The recent answer to this question, or that of `ask`. Questions asked at one time share it,
+   * faults and refusals too.
+   */
   async ofVisitor(question: string, ask: () => Promise<FileView>): Promise<FileView> {
     const known = this.#known(question)
     if (known !== undefined) {

@@ -11,7 +11,10 @@ import type { ByteRange } from './ranges.ts'
 /** Goes out with the head of the answer. */
 const firstBytes = 64 * 1024
 
-/** The bytes of a blob, nobody's to change, and a fault instead of too few or too many: what was announced is what is sent. */
+/**
+ * The bytes of a blob, nobody's to change, and a fault instead of too few or too many: what was
+ * announced is what is sent.
+ */
 export async function* storedBytes(
   blobs: BlobStore,
   blob: BlobName,

@@ -1,4 +1,7 @@
-/** Bodies that go from a real store to real clients without passing through this process, where the system has such a way; the same bytes where not. */
+/**
+ * Bodies that go from a real store to real clients without passing through this process, where the
+ * system has such a way; the same bytes where not.
+ */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'

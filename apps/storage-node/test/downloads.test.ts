@@ -482,7 +482,8 @@ t.test('the last small segment of a body does not wait for an acknowledgement', 
     t.equal(bytes, 5_010)
     times.push(performance.now() - begunMs)
   }
-  // A client acknowledges late once a connection is some packets old: each answer would then take 40 ms.
+  // A client acknowledges late once a connection is some packets old: each answer would then take
+  // 40 ms.
   t.ok(Math.min(...times.slice(20)) < 30, `${times.slice(20).map(Math.round)} ms`)
 })
 

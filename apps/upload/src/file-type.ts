@@ -2,7 +2,10 @@ import { lookup } from 'mime-types'
 
 const unknownType = 'application/octet-stream'
 
-/** The type a part states, without parameters; judged from the file name when it states none, a bad one, or just bytes. */
+/**
+ * The type a part states, without parameters; judged from the file name when it states none, a bad
+ * one, or just bytes.
+ */
 export function fileType(stated: string | undefined, fileName: string): string {
   // As most tools state it.
   if (stated === unknownType) return byName(fileName)

@@ -1,5 +1,6 @@
 /**
- * `multipart/form-data` (RFC 7578 over RFC 2046) as it arrives: chunks go in, parts come out, nothing is gathered but headers.
+ * `multipart/form-data` (RFC 7578 over RFC 2046) as it arrives: chunks go in, parts come out,
+ * nothing is gathered but headers.
  *
  * Parsers built on events report a truncated body and its end, skip parts they dislike, and know
  * one of two file names; an upload must be exactly what was sent or an error. So this one is a

@@ -1,8 +1,9 @@
 /**
  * `Idempotency-Key`: an upload that is sent again has one effect.
  *
- * Without a token the key also decides which guest account is made, and the answer to a repeat holds that account's token. Keys are chosen by
- * clients, badly at times; so the account depends on what was uploaded too, and with a key that could be guessed, on where it came from.
+ * Without a token the key also decides which guest account is made, and the answer to a repeat
+ * holds that account's token. Keys are chosen by clients, badly at times; so the account depends on
+ * what was uploaded too, and with a key that could be guessed, on where it came from.
  */
 import { createHmac } from 'node:crypto'
 import { networkOf, Refusal } from '@holdfast/http-kit'

@@ -1,8 +1,10 @@
 /**
- * Who may upload where, remembered for a moment, so that a client who sends many small files is not asked about twice for each.
+ * Who may upload where, remembered for a moment, so that a client who sends many small files is not
+ * asked about twice for each.
  *
- * It only spares the look before the bytes are read. Whether the file is added is decided by its account all the same, so a token that was
- * reset or a folder that is gone is noticed there at once; what such an upload has stored by then is collected like any other that was refused.
+ * It only spares the look before the bytes are read. Whether the file is added is decided by its
+ * account all the same, so a token that was reset or a folder that is gone is noticed there at
+ * once; what such an upload has stored by then is collected like any other that was refused.
  */
 import type { Clock } from '@holdfast/kernel'
 

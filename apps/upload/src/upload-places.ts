@@ -1,6 +1,6 @@
 /**
- * Where an upload goes: to the region that its host's name pins, else to the healthy one nearest to the client. Without a country the
- * own region counts as the nearest.
+ * Where an upload goes: to the region that its host's name pins, else to the healthy one nearest to
+ * the client. Without a country the own region counts as the nearest.
  */
 import type { BlobStore } from '@holdfast/blob-store'
 import { clientAddress } from '@holdfast/http-kit'

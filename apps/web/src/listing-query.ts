@@ -1,4 +1,7 @@
-/** How a listing page is asked for: anything odd is the default, because people edit addresses by hand. */
+/**
+ * How a listing page is asked for: anything odd is the default, because people edit addresses by
+ * hand.
+ */
 import { SortField } from '@holdfast/wire'
 
 export interface ListingQuery {

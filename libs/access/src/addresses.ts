@@ -1,4 +1,7 @@
-/** Internet addresses and ranges as owners write them in direct links: `192.0.2.7`, `192.0.2.0/24`, `2001:db8::/32`. */
+/**
+ * Internet addresses and ranges as owners write them in direct links: `192.0.2.7`, `192.0.2.0/24`,
+ * `2001:db8::/32`.
+ */
 
 export interface AddressRange {
   /** 4 or 6: v4-mapped v6 addresses count as v4. */
@@ -9,7 +12,10 @@ export interface AddressRange {
   prefix: number
 }
 
-/** The range, or undefined when the text is neither an address nor a CIDR range. Bits behind the prefix are ignored. */
+/**
+ * The range, or undefined when the text is neither an address nor a CIDR range. Bits behind the
+ * prefix are ignored.
+ */
 export function parseRange(text: string): AddressRange | undefined {
   const [address = '', prefixText, ...rest] = text.split('/')
   if (rest.length > 0) return undefined
@@ -70,7 +76,10 @@ function parseV6(text: string): bigint | undefined {
   return join([...head, ...new Array<number>(8 - head.length - tail.length).fill(0), ...tail])
 }
 
-/** Groups of 16 bits; at the very end a part in dotted form makes two. Undefined when one is malformed. */
+/**
+ * Groups of 16 bits; at the very end a part in dotted form makes two. Undefined when one is
+ * malformed.
+ */
 function groupsOf(text: string, isEnd: boolean): number[] | undefined {
   const groups: number[] = []
   const parts = text.split(':')

@@ -1,5 +1,6 @@
 /**
- * The capability in a download link: who was given the link, under which password or token, until when.
+ * The capability in a download link: who was given the link, under which password or token, until
+ * when.
  *
  * | offset | bytes | what |
  * |---|---|---|
@@ -11,8 +12,8 @@
  * | 26 | 16 | visitor: salt of the password that was satisfied; zero: none was set |
  * | 42 | 16 | HMAC-SHA-256 of all that, cut |
  *
- * One capability serves every file directly in the folder. It proves only what was true when it was given: the owner's
- * actor still decides each download.
+ * One capability serves every file directly in the folder. It proves only what was true when it was
+ * given: the owner's actor still decides each download.
  */
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto'
 import { bytesOfUuid, uuidOfBytes } from '@holdfast/kernel'

@@ -1,6 +1,7 @@
 /**
- * Who may use a direct link. It is an access path of its own: whether the folder is public or has a password does not matter;
- * its own restrictions do. Addresses and basic auth are the hard ones, domains rest on what a browser says of itself.
+ * Who may use a direct link. It is an access path of its own: whether the folder is public or has a
+ * password does not matter; its own restrictions do. Addresses and basic auth are the hard ones,
+ * domains rest on what a browser says of itself.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { domainToASCII } from 'node:url'
@@ -27,7 +28,10 @@ export interface DirectLinkUse {
   password: string | undefined
 }
 
-/** `forbidden`: 403 by address or domain. `passwordRequired` and `passwordWrong`: 401, basic credentials missing or wrong. */
+/**
+ * `forbidden`: 403 by address or domain. `passwordRequired` and `passwordWrong`: 401, basic
+ * credentials missing or wrong.
+ */
 export type DirectLinkAccess = 'open' | 'notFound' | 'forbidden' | 'passwordRequired' | 'passwordWrong'
 
 export function directLinkAccess(link: DirectLinkFacts, use: DirectLinkUse): DirectLinkAccess {
@@ -47,7 +51,10 @@ function addressAllowed(allowed: readonly string[], address: string): boolean {
   })
 }
 
-/** With allowed domains a request has to name one; with blocked ones alone a request without any passes. */
+/**
+ * With allowed domains a request has to name one; with blocked ones alone a request without any
+ * passes.
+ */
 function domainAllowed(
   link: Pick<DirectLinkFacts, 'domainsAllowed' | 'domainsBlocked'>,
   domain: string | undefined,
@@ -67,8 +74,9 @@ function covers(pattern: string, domain: string): boolean {
 }
 
 /**
- * Lower case, punycode, without port, closing dot, a leading `*.` or `.`, or scheme and path around it; undefined when nothing is left,
- * and for more characters than a name has. Owners paste addresses as well as names.
+ * Lower case, punycode, without port, closing dot, a leading `*.` or `.`, or scheme and path around
+ * it; undefined when nothing is left, and for more characters than a name has. Owners paste
+ * addresses as well as names.
  */
 export function normalDomain(text: string): string | undefined {
   const host = text

@@ -1,10 +1,12 @@
 /**
  * The one rule for reading, for the whole system.
  *
- * Its owner reads a folder until it is deleted. Others read it when it is public, neither it nor any folder above it is expired,
- * it is not in the bin, and its password, if it has one, matches. A file follows its parent folder.
+ * Its owner reads a folder until it is deleted. Others read it when it is public, neither it nor
+ * any folder above it is expired, it is not in the bin, and its password, if it has one, matches. A
+ * file follows its parent folder.
  *
- * Whoever asks (API, page, link, search, import, copy) brings the facts and acts on the answer; nothing else may open content.
+ * Whoever asks (API, page, link, search, import, copy) brings the facts and acts on the answer;
+ * nothing else may open content.
  */
 
 /** What the rule needs to know of a folder. `Password` is whatever stands for its password. */
@@ -12,7 +14,10 @@ export interface FolderFacts<Password> {
   isPublic: boolean
   /** It lies in the bin, or is the bin. */
   recycled: boolean
-  /** The earliest expiry of it and of all folders above, Unix seconds; undefined: none of them has one. */
+  /**
+   * The earliest expiry of it and of all folders above, Unix seconds; undefined: none of them has
+   * one.
+   */
   ends: number | undefined
   /** Undefined: none is set. */
   password: Password | undefined
@@ -60,7 +65,10 @@ export function isOver(ends: number | undefined, now: number): boolean {
   return ends !== undefined && now >= ends
 }
 
-/** Whether a folder is listed at all for a visitor who may read its parent: locked ones show themselves, others do not exist. */
+/**
+ * Whether a folder is listed at all for a visitor who may read its parent: locked ones show
+ * themselves, others do not exist.
+ */
 export function isShown(access: FolderAccess): boolean {
   return access === 'open' || access === 'passwordRequired' || access === 'passwordWrong'
 }

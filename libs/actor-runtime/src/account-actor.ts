@@ -107,7 +107,10 @@ export class AccountActor {
     while (this.#underWay !== undefined) await this.#underWay
   }
 
-  /** Brings the account into memory, and removes an active row of it. Never rejects. @returns false: it may be there still. */
+  /**
+   * Brings the account into memory, and removes an active row of it. Never rejects. @returns false:
+   * it may be there still.
+   */
   async clear(row: string): Promise<boolean> {
     if (this.#activation === undefined) await this.wake()
     return (await this.#activation?.clear(row)) ?? false
@@ -127,8 +130,8 @@ export class AccountActor {
   }
 
   /**
-   * Runs work while the account is not in memory here; requests wait. What is not at rest is left as
-   * a crash would leave it.
+   * Runs work while the account is not in memory here; requests wait. What is not at rest is left
+   * as a crash would leave it.
    */
   async whileAway<Result>(work: () => Promise<Result>): Promise<Result> {
     while (this.#underWay !== undefined) await this.#underWay
@@ -292,8 +295,9 @@ function asTold(reply: AccountReply): AccountReply {
 }
 
 /**
- * Requests that may make the account: asking for its head first would only cost them. References of an account that was never
- * made go as all others do: by an owner, whose epoch fences the one that put them.
+ * Requests that may make the account: asking for its head first would only cost them. References of
+ * an account that was never made go as all others do: by an owner, whose epoch fences the one that
+ * put them.
  */
 function creates({ request: { operation } }: Ask): boolean {
   if (operation?.$case === 'createAccount') return true

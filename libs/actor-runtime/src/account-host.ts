@@ -111,7 +111,10 @@ const tickRetrySeconds = 5
 const quarantinedToldMax = 100
 /** Timers are read so far ahead: until they are read next, and as long again. */
 const lookAheadSeconds = 180
-/** A row that is there so long after it was due is not its account's any more, or the account could not be woken. */
+/**
+ * A row that is there so long after it was due is not its account's any more, or the account could
+ * not be woken.
+ */
 const straySeconds = 180
 /** Such rows in one look. */
 const straysAtOnceMax = 1_000
@@ -135,7 +138,10 @@ export class AccountHost implements AccountMoments {
   /** Least recently used first. */
   readonly #actors = new Map<string, AccountActor>()
   readonly #due: DueAccounts
-  /** Active rows that stayed when their accounts left, by when these are woken for them (monotonic ms). */
+  /**
+   * Active rows that stayed when their accounts left, by when these are woken for them (monotonic
+   * ms).
+   */
   readonly #keptRows = new Map<string, { atMs: number; owed: boolean }>()
   /** There were more of them than are remembered: they are read. */
   #rowsForgotten = false
@@ -419,8 +425,8 @@ export class AccountHost implements AccountMoments {
   }
 
   /**
-   * Wakes the accounts that hosts which are gone may have left with pending effects, and those of an earlier life of this
-   * one; a few at one time.
+   * Wakes the accounts that hosts which are gone may have left with pending effects, and those of
+   * an earlier life of this one; a few at one time.
    */
   async wakeListed(): Promise<void> {
     const { activeSlots, homes } = this.#services
@@ -455,7 +461,9 @@ export class AccountHost implements AccountMoments {
     return all
   }
 
-  /** A host that does not answer is only doubted: looking after what it may have left harms nobody. */
+  /**
+   * A host that does not answer is only doubted: looking after what it may have left harms nobody.
+   */
   async #isGone(host: string): Promise<boolean> {
     const { journal, limits } = this.#services
     if (journal.capabilities.exclusive) return true
@@ -470,7 +478,7 @@ export class AccountHost implements AccountMoments {
   /** The owner removes the row, here or elsewhere. @returns false: it is to be tried again */
   async #clear(key: string): Promise<boolean> {
     if (this.#closing !== undefined) return false
-    const { hostId, limits, activeSlots } = this.#services
+    const { hostId, limits, activeSlots, log } = this.#services
     const { home, host, slot } = activePlaceOf(key)
     const account = accountOfRow(key)
     const elsewhere = this.#elsewhere(account)
@@ -478,8 +486,13 @@ export class AccountHost implements AccountMoments {
       // The host that has the account finds the rows of those that are gone itself.
       if (host !== hostId) return true
       const timeoutMs = limits.releaseWaitMs
-      const answer = this.#bus.request(clearSubjectOf(elsewhere), Buffer.from(key), { timeoutMs })
-      if ((await answer.catch(() => undefined))?.length !== clearedAnswer.length) return false
+      try {
+        const answer = await this.#bus.request(clearSubjectOf(elsewhere), Buffer.from(key), { timeoutMs })
+        if (answer.length !== clearedAnswer.length) return false
+      } catch (err) {
+        log.warn({ account, err }, 'an active row is not cleared by its host yet')
+        return false
+      }
     } else if (!(await this.#actorOf(account, { uses: false }).clear(key))) return false
     if (host === hostId) activeSlots.left(home, slot)
     return true
@@ -503,7 +516,10 @@ export class AccountHost implements AccountMoments {
     })
   }
 
-  /** Brings to the second region what did not get there by itself. Accounts that wait for it with their end are woken, and leave cleanly. */
+  /**
+   * Brings to the second region what did not get there by itself. Accounts that wait for it with
+   * their end are woken, and leave cleanly.
+   */
   bringArrivals(): Promise<void> {
     return this.#services.arrivals.pass({
       isOurs: (account) => this.#closing === undefined && this.#elsewhere(account) === undefined,
@@ -587,7 +603,8 @@ export class AccountHost implements AccountMoments {
    * Makes an account whose journal is damaged readable again, and says what was lost. Its requests
    * wait meanwhile. A dry run looks and changes nothing.
    *
-   * @throws JournalFault `UNAVAILABLE`, `FENCED`: nothing, or not all, was done; it may be repeated.
+   * @throws JournalFault `UNAVAILABLE`, `FENCED`: nothing, or not all, was done; it may be
+   *   repeated.
    */
   async repair(account: string, { dryRun }: { dryRun: boolean }): Promise<RepairReport> {
     const journal = this.#journalRepair

@@ -1,7 +1,8 @@
 /**
- * Downloads of accounts whose home is out of reach, answered from the journal as it arrived here: who may read what is decided by the
- * same rules on a state that may be old. Nothing is changed, nothing else is answered, and no promise about the newest change is made: whoever
- * asks knows that the home cannot be asked.
+ * Downloads of accounts whose home is out of reach, answered from the journal as it arrived here:
+ * who may read what is decided by the same rules on a state that may be old. Nothing is changed,
+ * nothing else is answered, and no promise about the newest change is made: whoever asks knows that
+ * the home cannot be asked.
  */
 import type { AccountState } from '@holdfast/content-tree'
 import { firstChain, type JournalHold, type JournalReplica, type JournalStore } from '@holdfast/journal'
@@ -40,7 +41,10 @@ export class AccountReplicas {
     })
   }
 
-  /** @param message an encoded request. Resolves with the encoded reply: `unavailable` for whatever cannot be answered here. */
+  /**
+   * @param message an encoded request. Resolves with the encoded reply: `unavailable` for whatever
+   * cannot be answered here.
+   */
   async ask(message: Uint8Array): Promise<Uint8Array> {
     const request = AccountRequest.decode(message)
     let overloaded = false

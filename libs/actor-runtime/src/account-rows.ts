@@ -1,6 +1,7 @@
 /**
- * The lookup rows that an account keeps beside its journal while it is active, and what of them is there already: `active` as long as effects
- * may be left, `wake` for its next timer, references of blobs it uses, routes of its share codes.
+ * The lookup rows that an account keeps beside its journal while it is active, and what of them is
+ * there already: `active` as long as effects may be left, `wake` for its next timer, references of
+ * blobs it uses, routes of its share codes.
  */
 import {
   epochsPerTerm,
@@ -21,7 +22,8 @@ export class WriteTimes {
   #writes = 0
 
   /**
-   * @param options.onSpent told when there is none left: the activation has to end, the next one has times of its own.
+   * @param options.onSpent told when there is none left: the activation has to end, the next one
+   *   has times of its own.
    * @throws JournalFault `UNAVAILABLE` when this epoch has none.
    */
   constructor(hold: JournalHold, options: { writesMax: number; onSpent: () => void }) {
@@ -48,7 +50,10 @@ export class AccountRows {
   #nextActive: number | undefined
   #taking: Promise<number> | undefined
   #wake: { due: number; key: string } | undefined
-  /** The wake row is this activation's: an earlier owner's delete that is under way cannot remove it. */
+  /**
+   * The wake row is this activation's: an earlier owner's delete that is under way cannot remove
+   * it.
+   */
   #ownWake = false
   /** Wake rows that are to go. */
   readonly #spentWakes = new Set<string>()
@@ -112,8 +117,11 @@ export class AccountRows {
     const before = this.#active
     this.#active = this.#nextActive
     this.#nextActive = undefined
-    // What fails stays as a stray row, which is cleared when this host is gone.
-    if (before !== undefined) this.#removeActive(before).catch(() => {})
+    if (before === undefined) return
+    this.#removeActive(before).catch((err: unknown) => {
+      const { log } = this.#services
+      log.warn({ account: this.#hold.account, err }, 'an active row stays until this host is gone')
+    })
   }
 
   /** There is an active row without an append. */
@@ -124,8 +132,8 @@ export class AccountRows {
   }
 
   /**
-   * Removes an active or wake row that another owner has left, or that outlived what it is for. What is pending or due has a
-   * row of this activation before.
+   * Removes an active or wake row that another owner has left, or that outlived what it is for.
+   * What is pending or due has a row of this activation before.
    */
   async clear(row: string, { pending, due }: { pending: boolean; due: number | undefined }): Promise<void> {
     if (row.startsWith('wake/')) {

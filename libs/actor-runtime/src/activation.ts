@@ -14,9 +14,9 @@
  * before the last one.
  *
  * Around an append, in this order: pages of large changes, reference rows of blobs taken into use
- * routes of share codes and the `active` row before it; an earlier wake row beside it, due before the
- * answers; references of released blobs and mails after it. Stores that keep the order of what is
- * issued get the rows before without a wait.
+ * routes of share codes and the `active` row before it; an earlier wake row beside it, due before
+ * the answers; references of released blobs and mails after it. Stores that keep the order of what
+ * is issued get the rows before without a wait.
  *
  * Unknown outcomes are settled by the serial head, never guessed. Until then new requests are
  * turned away and those who wait keep their place until their deadlines.
@@ -250,8 +250,8 @@ export class Activation {
    * Leaves cleanly: finished effects journaled, a checkpoint if reading the tail would cost more,
    * timers' row put right, the `active` row removed when nothing is pending, the hold released. To
    * be called when quiet, with no requests coming. When the stores refuse, it simply leaves; the
-   * next activation mends the rest. So it does while something of it is not in the second region, or
-   * pages that nothing names could not be deleted: it is found by its `active` row.
+   * next activation mends the rest. So it does while something of it is not in the second region,
+   * or pages that nothing names could not be deleted: it is found by its `active` row.
    *
    * @returns whether effects stay undone.
    */
@@ -405,7 +405,10 @@ export class Activation {
     return this.#state.decide(ask.request, this.#contextOf(ask, codes))
   }
 
-  /** The state is asked in this turn; the rest waits until what it said is durable, and happens outside of the turn. */
+  /**
+   * The state is asked in this turn; the rest waits until what it said is durable, and happens
+   * outside of the turn.
+   */
   #compareReferences(ask: Ask): void {
     const { epoch } = this.#hold
     const { operation } = ask.request
@@ -439,7 +442,10 @@ export class Activation {
     }
   }
 
-  /** @param seen.answer other than the one of the state when the activation ended before that was durable. */
+  /**
+   * @param seen.answer other than the one of the state when the activation ended before that was
+   * durable.
+   */
   async #mendReferences(
     ask: Ask,
     seen: { durable: boolean; answer: Answer; view: ReconcileView; look: Look; dryRun: boolean },

@@ -1,13 +1,16 @@
 /**
- * Where the active rows of a host are: `active/<home>/<host>/<slot>/<account>`. An account has one as long as effects of its
- * changes may be left. Nobody reads them while their host lives; when it is gone, the others find in them what it left undone.
+ * Where the active rows of a host are: `active/<home>/<host>/<slot>/<account>`. An account has one
+ * as long as effects of its changes may be left. Nobody reads them while their host lives; when it
+ * is gone, the others find in them what it left undone.
  *
- * Each activation that changes something puts a row and deletes it again, so a place that all of them share fills up with
- * what was deleted, until it cannot be read any more. Therefore a host goes on to the next slot after some hundred rows,
- * and rows that stay longer than some slots move along. What a reader meets is bounded, however many activations there were.
+ * Each activation that changes something puts a row and deletes it again, so a place that all of
+ * them share fills up with what was deleted, until it cannot be read any more. Therefore a host
+ * goes on to the next slot after some hundred rows, and rows that stay longer than some slots move
+ * along. What a reader meets is bounded, however many activations there were.
  *
- * The row `hosts/<home>/<host>` has the slots that may hold rows. It is durable before the first row of a slot is put. A host
- * that starts again finds its own row and goes on behind its last slot.
+ * The row `hosts/<home>/<host>` has the slots that may hold rows. It is durable before the first
+ * row of a slot is put. A host that starts again finds its own row and goes on behind its last
+ * slot.
  */
 import type { LookupStore } from '@holdfast/journal'
 import { activeSlotPrefix, hostKey, hostsPrefix } from './lookup-rows.ts'

@@ -1,4 +1,7 @@
-/** What a host remembers of accounts that gave trouble: how long to leave them alone, so that one of them costs the others nothing. */
+/**
+ * What a host remembers of accounts that gave trouble: how long to leave them alone, so that one of
+ * them costs the others nothing.
+ */
 import type { Clock } from '@holdfast/kernel'
 import { LRUCache } from 'lru-cache'
 import type { RuntimeLimits } from './limits.ts'
@@ -73,7 +76,10 @@ export class Ailments {
     ailment.fencedAtMs = []
   }
 
-  /** A decision failed by a bug: a few are forgiven, others' requests to the account must not suffer from one. */
+  /**
+   * A decision failed by a bug: a few are forgiven, others' requests to the account must not suffer
+   * from one.
+   */
   bug(account: string): void {
     const ailment = this.#of(account)
     if (++ailment.bugs < this.#limits.bugsBeforeQuarantine) return
@@ -81,7 +87,10 @@ export class Ailments {
     this.#quarantine(account, ailment, { reason, unreadable: false })
   }
 
-  /** The account could not be read: damage, or a bug while reading. @returns for how long it is left alone, ms. */
+  /**
+   * The account could not be read: damage, or a bug while reading. @returns for how long it is left
+   * alone, ms.
+   */
   damaged(account: string, reason: string): number {
     return this.#quarantine(account, this.#of(account), { reason, unreadable: true })
   }

@@ -1,15 +1,18 @@
 /**
  * Whether what accounts acknowledged is in the second region, too.
  *
- * The stores carry everything there by themselves, within moments, but not after a long cut. So whoever serves an account remembers
- * since when something of it may be here alone, and asks the store again and again to compare both places and to bring what is missing, the
- * account that waits longest first. An account leaves memory cleanly only when that is done: else its hold stays unreleased and its `active`
- * row stays, so that it is found again after a crash, and its next activation does not take it for whole.
+ * The stores carry everything there by themselves, within moments, but not after a long cut. So
+ * whoever serves an account remembers since when something of it may be here alone, and asks the
+ * store again and again to compare both places and to bring what is missing, the account that waits
+ * longest first. An account leaves memory cleanly only when that is done: else its hold stays
+ * unreleased and its `active` row stays, so that it is found again after a crash, and its next
+ * activation does not take it for whole.
  *
- * While the second region is out of reach nobody waits for it: after a few failures in a row it is left alone for a while. An account that
- * alone fails holds nobody up.
+ * While the second region is out of reach nobody waits for it: after a few failures in a row it is
+ * left alone for a while. An account that alone fails holds nobody up.
  *
- * Cost: a question for each changed account in `freshMs`, and one when it leaves; five small reads side by side.
+ * Cost: a question for each changed account in `freshMs`, and one when it leaves; five small reads
+ * side by side.
  */
 import type { JournalBackup } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
@@ -35,7 +38,10 @@ export interface Lag {
 
 /** What changed lately is on its way, and is not asked for yet. */
 const freshMs = 30_000
-/** Accounts compared at one time: between regions a question is some 100 ms of waiting and little work. */
+/**
+ * Accounts compared at one time: between regions a question is some 100 ms of waiting and little
+ * work.
+ */
 const atOnce = 64
 /** After so many failures in a row the second region is left alone for so long. */
 const failuresMax = 3
@@ -89,7 +95,8 @@ export class Arrivals {
 
   /**
    * Compares, and brings what is missing. Never rejects.
-   * @returns whether everything that was durable before the call is in both places. False at once while that cannot be found out.
+   * @returns whether everything that was durable before the call is in both places. False at once
+   *   while that cannot be found out.
    */
   async confirm(account: string): Promise<boolean> {
     const { backup, clock, log } = this.#options
@@ -119,7 +126,8 @@ export class Arrivals {
   }
 
   /**
-   * Goes once through those that wait, the longest first, until the second region is to be left alone.
+   * Goes once through those that wait, the longest first, until the second region is to be left
+   * alone.
    * @param arrived told of those that are in both places now. @param isOurs others are forgotten.
    */
   async pass({

@@ -1,4 +1,7 @@
-/** What one flush carries: the changes gathered while the one before it was in flight, and all who wait for it. */
+/**
+ * What one flush carries: the changes gathered while the one before it was in flight, and all who
+ * wait for it.
+ */
 import { type LookupChange, maxEventBytes, maxFlushBytes } from '@holdfast/journal'
 import { type Answer, type Ask, bytesOfAnswer } from './ask.ts'
 import { entryOverheadBytes, type Page, type RowEntry } from './flush-row.ts'
@@ -15,7 +18,10 @@ export class Batch {
   /** Routes of share codes, likewise. */
   readonly routes: LookupChange[] = []
   readonly waiting: { ask: Ask; answer: Answer }[] = []
-  /** Whoever waits came after the epoch was raised: without changes, a look at the head has to prove it. */
+  /**
+   * Whoever waits came after the epoch was raised: without changes, a look at the head has to prove
+   * it.
+   */
   toConfirm = false
   rowBytes = 0
   replyBytes = 0

@@ -1,10 +1,12 @@
 /**
  * Checkpoints of one activation: when one is due, its pages, its root, and what may go afterwards.
  *
- * A checkpoint is cut at one row, in slices in which the account decides nothing, so all its pages show the same state. Its
- * pages are written while the account goes on; their names (`<epoch>-<n>-<page>`) are used once. It takes effect when its root is set, fenced, which
- * the flush pipeline does between two appends. Only then rows and pages behind it are removed, by exact name. A root whose
- * setting failed or is unknown is set again with the same content; until it holds, nothing is removed.
+ * A checkpoint is cut at one row, in slices in which the account decides nothing, so all its pages
+ * show the same state. Its pages are written while the account goes on; their names
+ * (`<epoch>-<n>-<page>`) are used once. It takes effect when its root is set, fenced, which the
+ * flush pipeline does between two appends. Only then rows and pages behind it are removed, by exact
+ * name. A root whose setting failed or is unknown is set again with the same content; until it
+ * holds, nothing is removed.
  */
 import type { AccountState } from '@holdfast/content-tree'
 import type { JournalHold } from '@holdfast/journal'
@@ -33,12 +35,19 @@ interface Cut {
 
 /** Tails that force a checkpoint: at so many of them the account waits for it. */
 const fullTails = 2
-/** And so many while checkpoints fail, for what makes the account smaller: a start still reads them. */
+/**
+ * And so many while checkpoints fail, for what makes the account smaller: a start still reads them.
+ */
 const crammedTails = 4
-/** A state too large for a root is cut again after this time: it takes CPU, and only deletions help. */
+/**
+ * A state too large for a root is cut again after this time: it takes CPU, and only deletions help.
+ */
 const tooLargeRetryMs = 60_000
 
-/** A tail that changed the state's weight by this part of it is slower to read than the state itself, however short its rows are. */
+/**
+ * A tail that changed the state's weight by this part of it is slower to read than the state
+ * itself, however short its rows are.
+ */
 const weightPart = 16
 
 export class Checkpoints {
@@ -99,7 +108,9 @@ export class Checkpoints {
     return this.#tailIsBeyond(fullTails)
   }
 
-  /** Checkpoints fail, and the tail is full: the account is read and made smaller, and nothing else. */
+  /**
+   * Checkpoints fail, and the tail is full: the account is read and made smaller, and nothing else.
+   */
   get stuck(): boolean {
     return this.#failures > 0 && this.full
   }
@@ -141,7 +152,8 @@ export class Checkpoints {
   }
 
   /**
-   * Cuts the state, which must be what the rows up to `through` make, and stay so until this resolves; that row may still be on its way.
+   * Cuts the state, which must be what the rows up to `through` make, and stay so until this
+   * resolves; that row may still be on its way.
    */
   async cut(through: number): Promise<void> {
     const { clock, timers, limits } = this.#services
@@ -154,7 +166,10 @@ export class Checkpoints {
     this.#cut = { through, pages, bytes, weight: this.#state.bytes, startedMs, written: false }
   }
 
-  /** Writes the pages of the cut; to be called once its row is durable. @returns whether they are durable. */
+  /**
+   * Writes the pages of the cut; to be called once its row is durable. @returns whether they are
+   * durable.
+   */
   async writePages(): Promise<boolean> {
     const cut = this.#cut
     if (cut === undefined || cut.written) return false
@@ -210,8 +225,8 @@ export class Checkpoints {
       log.warn({ account: this.#hold.account, err: error }, 'the root of a checkpoint could not be set')
       return
     }
-    // A passivation and a retry may set it at the same time. For the second one to end, the pages of
-    // the cut are those of the root, which must not be taken for obsolete.
+    // A passivation and a retry may set it at the same time. For the second one to end, the pages
+    // of the cut are those of the root, which must not be taken for obsolete.
     if (this.#cut === cut) this.#holds(cut)
   }
 
@@ -236,7 +251,10 @@ export class Checkpoints {
     this.#removePages(obsolete, 'pages behind a checkpoint stay')
   }
 
-  /** Pages that nothing names could not be deleted: the next activation sweeps them, if this one does not end cleanly. */
+  /**
+   * Pages that nothing names could not be deleted: the next activation sweeps them, if this one
+   * does not end cleanly.
+   */
   get leftPages(): boolean {
     return this.#leftPages
   }

@@ -1,19 +1,24 @@
 /**
- * The share codes that one active account may give: the rest of its last block, then blocks that its host leases to it.
+ * The share codes that one active account may give: the rest of its last block, then blocks that
+ * its host leases to it.
  *
- * A block has one route to the account, which is durable before the first change that uses a code of it. So a code needs no
- * row, and a crash leaves nothing to be made up for: the account says whether one of its codes exists. What a refused change
- * would have used is used by the next one, because nobody was told of it.
+ * A block has one route to the account, which is durable before the first change that uses a code
+ * of it. So a code needs no row, and a crash leaves nothing to be made up for: the account says
+ * whether one of its codes exists. What a refused change would have used is used by the next one,
+ * because nobody was told of it.
  *
- * The rest of a block is the account's in the next activation too. Not in another home term: changes that did not
- * arrive when the home moved may have used it.
+ * The rest of a block is the account's in the next activation too. Not in another home term:
+ * changes that did not arrive when the home moved may have used it.
  */
 import type { LookupChange } from '@holdfast/journal'
 import { codesPerBlock } from '@holdfast/kernel'
 import { type CodeLeases, type CodeRange, widthOf } from './code-leases.ts'
 import { routeRow } from './lookup-rows.ts'
 
-/** Blocks of one lease, unless a request needs more: what an account that grows gets at most ahead of its needs. */
+/**
+ * Blocks of one lease, unless a request needs more: what an account that grows gets at most ahead
+ * of its needs.
+ */
 const blocksAheadMax = 64
 
 /** A range in hand. */
@@ -31,7 +36,9 @@ export class CodeBlocks {
   /** Blocks of the next lease: twice the last one's. */
   #blocks = 1
 
-  /** @param options.last behind the last code of the account. @param options.term its home term now. */
+  /**
+   * @param options.last behind the last code of the account. @param options.term its home term now.
+   */
   constructor(
     leases: CodeLeases,
     account: string,
@@ -50,7 +57,10 @@ export class CodeBlocks {
     return this.#held
   }
 
-  /** Leases what is missing for so many codes, if the host has it. @returns whether they can be shown now */
+  /**
+   * Leases what is missing for so many codes, if the host has it. @returns whether they can be
+   * shown now
+   */
   leaseNow(count: number): boolean {
     if (widthOf(this.#held) >= count) return true
     const needed = Math.ceil(count / codesPerBlock)

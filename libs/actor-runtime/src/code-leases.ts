@@ -1,6 +1,6 @@
 /**
- * Counters of share codes, drawn ahead by a host and leased to its accounts in whole blocks that nobody else gets. What a
- * host does not lease before it ends is lost.
+ * Counters of share codes, drawn ahead by a host and leased to its accounts in whole blocks that
+ * nobody else gets. What a host does not lease before it ends is lost.
  */
 import type { LookupStore } from '@holdfast/journal'
 import { codesPerBlock } from '@holdfast/kernel'
@@ -28,7 +28,10 @@ export class CodeLeases {
     this.#drawn = drawn
   }
 
-  /** Draws the first counters; whoever needs some before waits for them. Failure shows at the first use. */
+  /**
+   * Draws the first counters; whoever needs some before waits for them. Failure shows at the first
+   * use.
+   */
   prepare(): void {
     this.#drawAhead()
   }
@@ -53,7 +56,7 @@ export class CodeLeases {
     if (count <= this.#drawn) {
       const range = this.takeNow(blocks)
       if (range !== undefined) return range
-      await this.#drawing?.catch(() => {})
+      await this.#drawing?.catch(() => {}) // the draw below tells what fails
       const drawn = this.takeNow(blocks)
       if (drawn !== undefined) return drawn
     }

@@ -1,8 +1,10 @@
 /**
- * Which accounts have a timer next, earliest first: a binary heap over (due, account) whose outdated entries are skipped.
+ * Which accounts have a timer next, earliest first: a binary heap over (due, account) whose
+ * outdated entries are skipped.
  *
- * Bounded: when more accounts come than it may hold, the later half is forgotten and `horizon` says from when on it does
- * not know all. Their rows are durable; whoever sweeps reads them again when the horizon comes near.
+ * Bounded: when more accounts come than it may hold, the later half is forgotten and `horizon` says
+ * from when on it does not know all. Their rows are durable; whoever sweeps reads them again when
+ * the horizon comes near.
  */
 interface Entry {
   account: string

@@ -1,6 +1,7 @@
 /**
- * The rows of an account's journal, and those that go around them, brought to the stores: what may be repeated is repeated, and what
- * nobody knows the outcome of is settled by the serial head, never guessed.
+ * The rows of an account's journal, and those that go around them, brought to the stores: what may
+ * be repeated is repeated, and what nobody knows the outcome of is settled by the serial head,
+ * never guessed.
  */
 import { JournalFault, type JournalHold } from '@holdfast/journal'
 import type { Services } from './services.ts'
@@ -23,7 +24,10 @@ export class DurableLog {
   readonly #pauses: Pauses
   #ended = false
 
-  /** @param onStall the stores refuse, or do not say what became of a row: told each time before they are tried again. */
+  /**
+   * @param onStall the stores refuse, or do not say what became of a row: told each time before
+   * they are tried again.
+   */
   constructor(services: Services, hold: JournalHold, onStall: () => void) {
     this.#services = services
     this.#hold = hold
@@ -38,8 +42,8 @@ export class DurableLog {
   }
 
   /**
-   * Resolves when the row and all rows around it are durable. An append that certainly was not written is issued again, with
-   * its rows before it, a bounded number of times.
+   * Resolves when the row and all rows around it are durable. An append that certainly was not
+   * written is issued again, with its rows before it, a bounded number of times.
    * @throws JournalFault: the activation is over.
    */
   async append(row: Uint8Array, { before, beside }: RowsAround): Promise<void> {
@@ -66,7 +70,10 @@ export class DurableLog {
     for (const rows of missing) await this.until(rows)
   }
 
-  /** We still were the owner when this resolves: what was read before it was the truth. @throws JournalFault. */
+  /**
+   * We still were the owner when this resolves: what was read before it was the truth. @throws
+   * JournalFault.
+   */
   async confirm(): Promise<void> {
     const { account, epoch } = this.#hold
     const now = await this.until(() => this.#services.journal.head(account))

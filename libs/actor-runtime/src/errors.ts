@@ -1,6 +1,9 @@
 import { Fault } from '@holdfast/kernel'
 
-/** No answer from an account: what was asked may or may not have happened; a repeat with the same request id has one effect. */
+/**
+ * No answer from an account: what was asked may or may not have happened; a repeat with the same
+ * request id has one effect.
+ */
 export class AccountsUnavailable extends Fault {
   override readonly name = 'AccountsUnavailable'
   readonly code = 'ACCOUNTS_UNAVAILABLE'

@@ -1,8 +1,9 @@
 /**
  * Rows of the journal: the encoded changes of one flush, in the order they were decided.
  *
- * Changes arrive encoded, so a row is put together without encoding anything twice. A change beyond `maxEventBytes` is cut
- * into pages first and the row names them with their digests; whoever reads the row gets the change back whole.
+ * Changes arrive encoded, so a row is put together without encoding anything twice. A change beyond
+ * `maxEventBytes` is cut into pages first and the row names them with their digests; whoever reads
+ * the row gets the change back whole.
  */
 import { createHash } from 'node:crypto'
 import { maxEventBytes } from '@holdfast/journal'

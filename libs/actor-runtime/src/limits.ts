@@ -34,7 +34,10 @@ export interface RuntimeLimits {
   memoryBytesMax: number
   /** An account nobody asked for so long leaves. */
   idleMs: number
-  /** The same for an account that came to have its references compared: until the next question for it, and no longer. */
+  /**
+   * The same for an account that came to have its references compared: until the next question for
+   * it, and no longer.
+   */
   lookedAfterMs: number
   /** Passivations at one time. */
   passivationsAtOnceMax: number
@@ -71,8 +74,8 @@ export interface RuntimeLimits {
   /** Rows in one write to the lookups. */
   lookupRowsMax: number
   /**
-   * Writes of rows beside the journal that one activation makes: what its write times can order. Past
-   * it the activation ends and the next one goes on.
+   * Writes of rows beside the journal that one activation makes: what its write times can order.
+   * Past it the activation ends and the next one goes on.
    */
   rowWritesMax: number
   /** Attempts at a mail per activation; then it waits for the account's next one. */
@@ -85,7 +88,9 @@ export interface RuntimeLimits {
   effectsWakeMs: number
   /** Places of wake rows in each hour. Every host of an installation has to know the same. */
   wakeBuckets: number
-  /** Active rows in one slot of a host, far below the deleted rows that Cassandra reads at one time. */
+  /**
+   * Active rows in one slot of a host, far below the deleted rows that Cassandra reads at one time.
+   */
   activeRowsPerSlot: number
   /** An active row that stays longer than this many slots moves along. */
   activeSlotsBack: number

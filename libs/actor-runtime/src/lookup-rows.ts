@@ -28,7 +28,8 @@ export function dueOf(value: Uint8Array): number {
 const routesTogether = 64
 
 /**
- * The route of a block of share codes: `code/<length>-<group>/<place>` → account. It is written once.
+ * The route of a block of share codes: `code/<length>-<group>/<place>` → account. It is written
+ * once.
  *
  * @param length of the codes. @param block the counters of its codes, divided by their number.
  */
@@ -42,7 +43,8 @@ export function routeRow(length: 6 | 8, block: number, account: string): LookupC
 }
 
 /**
- * Issues rows in writes of bounded size, all at once, ahead of whatever is issued next; resolves when all are durable.
+ * Issues rows in writes of bounded size, all at once, ahead of whatever is issued next; resolves
+ * when all are durable.
  * @param options.writeTime of rows that one account owns.
  */
 export async function writeRows(

@@ -7,9 +7,10 @@
  * use again withdraws its release. A delete that is under way then, or that an owner of before
  * sends yet, never hits the reference that came after it: its write time is lower.
  *
- * A reference that no change owes anything for is looked at by its owner alone, and in two steps: what it looks at is named in the turn that
- * read the state (`look`), and no reference is deleted until that look is over. So a reference that is put back is put before its delete, and one
- * that is taken for a stranger's is deleted only if the account did not take its blob into use since.
+ * A reference that no change owes anything for is looked at by its owner alone, and in two steps:
+ * what it looks at is named in the turn that read the state (`look`), and no reference is deleted
+ * until that look is over. So a reference that is put back is put before its delete, and one that
+ * is taken for a stranger's is deleted only if the account did not take its blob into use since.
  */
 import { type LookupChange, referenceKey } from '@holdfast/journal'
 import type { Fault } from '@holdfast/kernel'
@@ -33,7 +34,8 @@ type BlobName = Pick<Blob, 'id' | 'incarnation'>
 /** References that are being looked at. */
 export interface Look {
   /**
-   * Deletes the references of those strangers that are still none of the account's; resolves with how many are gone. The look is over.
+   * Deletes the references of those strangers that are still none of the account's; resolves with
+   * how many are gone. The look is over.
    * @param keys of those that are there
    */
   remove(keys: readonly string[]): Promise<number>
@@ -49,7 +51,10 @@ export class PendingEffects {
   /** By reference key; in the order they were released. */
   readonly #releases = new Map<string, Release>()
   #releasing = false
-  /** Strangers of the looks under way, by reference key; without those that were taken into use since. */
+  /**
+   * Strangers of the looks under way, by reference key; without those that were taken into use
+   * since.
+   */
   readonly #looks = new Set<{ strangers: Map<string, BlobName>; over: Promise<void> }>()
   #mails = 0
   /** Mails given up for this activation. */
@@ -121,7 +126,10 @@ export class PendingEffects {
     if (withdrawn.length > 0) this.#finished(withdrawn)
   }
 
-  /** To be called in the turn that read the state. @param strangers blobs that the account does not know */
+  /**
+   * To be called in the turn that read the state. @param strangers blobs that the account does not
+   * know
+   */
   look(strangers: readonly BlobName[]): Look {
     const over = Promise.withResolvers<void>()
     const byKey = new Map(strangers.map((blob) => [referenceKey(blob, this.#account), blob]))

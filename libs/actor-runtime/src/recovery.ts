@@ -1,8 +1,9 @@
 /**
  * Reading an account back: the root's pages, then every row behind it.
  *
- * The hold was acquired before, so nobody else can change what is read here any more. Something missing means that
- * somebody newer fenced us meanwhile, which the serial head tells, or damage. Never a start from what was found.
+ * The hold was acquired before, so nobody else can change what is read here any more. Something
+ * missing means that somebody newer fenced us meanwhile, which the serial head tells, or damage.
+ * Never a start from what was found.
  */
 import type { AccountState } from '@holdfast/content-tree'
 import { JournalFault, type JournalHold } from '@holdfast/journal'
@@ -21,7 +22,10 @@ export interface Recovered {
   tail: TailRow[]
 }
 
-/** @throws JournalFault `FENCED`, `CORRUPT`, `UNAVAILABLE`; whatever the core throws on a change it does not take. */
+/**
+ * @throws JournalFault `FENCED`, `CORRUPT`, `UNAVAILABLE`; whatever the core throws on a change it
+ * does not take.
+ */
 export async function recover(services: Services, hold: JournalHold): Promise<Recovered> {
   const root = hold.root && CheckpointRoot.decode(hold.root)
   const pages = root === undefined ? [] : await readPages(services, hold, root)

@@ -27,8 +27,9 @@ export interface RepairReport {
   account: string
   dryRun: boolean
   /**
-   * `whole`: nothing is damaged, nothing was done. `repaired`, `repairable`: the latter by a dry run.
-   * `lost`: no checkpoint and not every row is left; nothing was done. `absent`: nothing is stored.
+   * `whole`: nothing is damaged, nothing was done. `repaired`, `repairable`: the latter by a dry
+   * run. `lost`: no checkpoint and not every row is left; nothing was done. `absent`: nothing is
+   * stored.
    */
   outcome: 'whole' | 'repaired' | 'repairable' | 'lost' | 'absent'
   /** What is wrong with what is stored, in words. */
@@ -297,7 +298,10 @@ function rowDamage(
   return seq === 1 && !same(predecessor, firstChain) ? 'it is not the first' : undefined
 }
 
-/** @returns undefined when a change was found that cannot be applied: it is marked, and the state is spoilt. */
+/**
+ * @returns undefined when a change was found that cannot be applied: it is marked, and the state is
+ * spoilt.
+ */
 async function applied(
   services: Services,
   state: AccountState,

@@ -1,8 +1,9 @@
 /**
- * Requests beyond the bus' bound (manifests of large imports) travel in parts: transfer id (16 bytes), index and count
- * (4 bytes each, big-endian), then the bytes. Sent one after the other; all but the last are answered by nothing, the last
- * by the reply. A host that does not have the parts before (another one took over, or it forgot them) answers
- * `unavailable`, and the sender begins anew.
+ * Requests beyond the bus' bound (manifests of large imports) travel in parts: transfer id (16
+ * bytes), index and count (4 bytes each, big-endian), then the bytes. Sent one after the other; all
+ * but the last are answered by nothing, the last by the reply. A host that does not have the parts
+ * before (another one took over, or it forgot them) answers `unavailable`, and the sender begins
+ * anew.
  */
 import { maxMessageBytes } from '@holdfast/bus'
 import type { Clock } from '@holdfast/kernel'
@@ -51,7 +52,10 @@ export class RequestJoiner {
     })
   }
 
-  /** @returns the whole request with its last part; `unknown` when parts before are missing or the bounds are passed. */
+  /**
+   * @returns the whole request with its last part; `unknown` when parts before are missing or the
+   * bounds are passed.
+   */
   add(message: Uint8Array): JoinedPart {
     if (message.length <= headBytes) return 'unknown'
     const head = Buffer.from(message.buffer, message.byteOffset, headBytes)

@@ -16,9 +16,11 @@ import type { WakeHours } from './wake-hours.ts'
 
 export interface SignInMailer {
   /**
-   * Takes a sign-in mail; resolves when it is accepted. Called again with the same id after an unknown outcome.
+   * Takes a sign-in mail; resolves when it is accepted. Called again with the same id after an
+   * unknown outcome.
    *
-   * @throws a Fault of category `invalid`: it will never be accepted, the effect ends; anything else is tried again.
+   * @throws a Fault of category `invalid`: it will never be accepted, the effect ends; anything
+   *   else is tried again.
    */
   send(mail: {
     id: string
@@ -35,7 +37,10 @@ export interface ReleasedBlob {
   account: string
 }
 
-/** Accounts whose rows are kept together: in a cluster those born in one region. A home is one segment of a key. */
+/**
+ * Accounts whose rows are kept together: in a cluster those born in one region. A home is one
+ * segment of a key.
+ */
 export interface Homes {
   of(account: string): string
   /** Those whose accounts are served here now. */
@@ -61,7 +66,10 @@ export interface Services {
   readonly mailer: SignInMailer
   readonly mailSlots: Slots
   readonly arrivals: Arrivals
-  /** Asks the host that probably has the account in memory to let it go. A courtesy: resolves whatever comes of it. */
+  /**
+   * Asks the host that probably has the account in memory to let it go. A courtesy: resolves
+   * whatever comes of it.
+   */
   readonly askRelease: (account: string) => Promise<void>
   /** The reference row of a blob is gone: the collector may look at it. */
   readonly onBlobReleased: (released: ReleasedBlob) => void

@@ -1,6 +1,7 @@
 /**
- * Share code → content id. The code leads to its block, the block's route to an account, and the account says which of its
- * contents has it. A code is never given twice, so a hit is kept for long; a miss is asked again each time.
+ * Share code → content id. The code leads to its block, the block's route to an account, and the
+ * account says which of its contents has it. A code is never given twice, so a hit is kept for
+ * long; a miss is asked again each time.
  */
 import type { LookupStore } from '@holdfast/journal'
 import { type Clock, mintRequestId, type ShareCodes, systemClock } from '@holdfast/kernel'
@@ -35,7 +36,8 @@ export class ShareCodeRoutes {
   }
 
   /**
-   * @param code of the form of share codes. @param options.clientNetwork whose turn it takes at the account.
+   * @param code of the form of share codes. @param options.clientNetwork whose turn it takes at the
+   *   account.
    * @returns undefined: no content has it. @throws AccountsUnavailable, and what the lookups throw
    */
   async contentOf(

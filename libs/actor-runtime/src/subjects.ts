@@ -1,9 +1,14 @@
-/** Where a host listens. Requests go to hosts, not to accounts: placement is a hint of the sender. */
+/**
+ * Where a host listens. Requests go to hosts, not to accounts: placement is a hint of the sender.
+ */
 export function subjectOf(hostId: string): string {
   return `accounts.${hostId}`
 }
 
-/** Where a host is asked to let go of an account: its id as text, answered when it is not in memory there any more, or kept. */
+/**
+ * Where a host is asked to let go of an account: its id as text, answered when it is not in memory
+ * there any more, or kept.
+ */
 export function releaseSubjectOf(hostId: string): string {
   return `accounts.${hostId}.release`
 }
@@ -33,7 +38,10 @@ export function partSubjectOf(hostId: string): string {
   return `accounts.${hostId}.parts`
 }
 
-/** Where a host is asked to wake an account and to remove an active row of it: the row's key as text, answered with `cleared` or nothing. */
+/**
+ * Where a host is asked to wake an account and to remove an active row of it: the row's key as
+ * text, answered with `cleared` or nothing.
+ */
 export function clearSubjectOf(hostId: string): string {
   return `accounts.${hostId}.clear`
 }

@@ -1,4 +1,6 @@
-/** Waiting as a parameter, beside kernel's `Clock`: tests and the simulation decide when it ends. */
+/**
+ * Waiting as a parameter, beside kernel's `Clock`: tests and the simulation decide when it ends.
+ */
 import type { Clock } from '@holdfast/kernel'
 
 export interface Timers {
@@ -8,7 +10,9 @@ export interface Timers {
   turn(): Promise<void>
 }
 
-/** Real timers. They keep a process alive: whoever starts one cancels it when it is of no more use. */
+/**
+ * Real timers. They keep a process alive: whoever starts one cancels it when it is of no more use.
+ */
 export const systemTimers: Timers = {
   after(ms, run) {
     const timer = setTimeout(run, ms)
@@ -65,7 +69,10 @@ export class Pauses {
   }
 }
 
-/** Doubling delays between two bounds, spread by ± half, so that many waiters do not come back together. */
+/**
+ * Doubling delays between two bounds, spread by ± half, so that many waiters do not come back
+ * together.
+ */
 export function backoffMs(
   attempt: number,
   { firstMs, maxMs, fraction }: { firstMs: number; maxMs: number; fraction: number },

@@ -1,20 +1,22 @@
 /**
- * When sleeping accounts have to be woken: rows `wake/<home>/<bucket>/<hour>/<origin>/<account>` → Unix seconds.
+ * When sleeping accounts have to be woken: rows `wake/<home>/<bucket>/<hour>/<origin>/<account>` →
+ * Unix seconds.
  *
- * Rows of one bucket and hour are kept together. Whoever looks for what is due reads the hours that are not done, and never one
- * that is: what was deleted in them costs nobody anything. A due time may lie centuries ahead, nothing is read before
- * its hour.
+ * Rows of one bucket and hour are kept together. Whoever looks for what is due reads the hours that
+ * are not done, and never one that is: what was deleted in them costs nobody anything. A due time
+ * may lie centuries ahead, nothing is read before its hour.
  *
- * Two rows of each bucket only rise, whoever writes them: `hours/<home>/<bucket>/open`, the first hour that takes rows, and
- * `…/done`, the first one that is not done.
+ * Two rows of each bucket only rise, whoever writes them: `hours/<home>/<bucket>/open`, the first
+ * hour that takes rows, and `…/done`, the first one that is not done.
  *
- * - An owner puts its row into the hour that is due, or into the first open one if that is later. Then it reads `open`: if the
- *   hour was closed meanwhile it puts the row again, into an open one.
- * - To close hours, `open` goes behind them first. Then they are read a last time. Rows that are left, of accounts that could not be
- *   woken, are put once more into an open hour (`origin` keeps their keys apart from those of their owners). Then `done` follows.
+ * - An owner puts its row into the hour that is due, or into the first open one if that is later.
+ *   Then it reads `open`: if the hour was closed meanwhile it puts the row again, into an open one.
+ * - To close hours, `open` goes behind them first. Then they are read a last time. Rows that are
+ *   left, of accounts that could not be woken, are put once more into an open hour (`origin` keeps
+ *   their keys apart from those of their owners). Then `done` follows.
  *
- * So a row is in an hour that is not done, or was there when the hour was read last, whatever clocks say and whoever is paused
- * where: a wrong clock makes timers late, and loses none.
+ * So a row is in an hour that is not done, or was there when the hour was read last, whatever
+ * clocks say and whoever is paused where: a wrong clock makes timers late, and loses none.
  */
 import { crc32 } from 'node:zlib'
 import type { LookupRow, LookupStore } from '@holdfast/journal'
@@ -26,7 +28,10 @@ const hourSeconds = 3600
 const placesPerRead = 1_000
 /** Rows put once more at one time. */
 const movesAtOnce = 64
-/** Hours before a bucket's first row that count as not done: those that put the first rows may have different clocks. */
+/**
+ * Hours before a bucket's first row that count as not done: those that put the first rows may have
+ * different clocks.
+ */
 const firstHours = 48
 /** An hour is closed so long after its end: what was due in it has been done by then. */
 const closeAfterSeconds = 15 * 60
@@ -73,7 +78,10 @@ export class WakeHours {
     return `${placeOf({ home, bucket: this.#bucketOf(account), hour })}${hour}/${account}`
   }
 
-  /** To be called when the row is durable. @returns false: its hour was closed, it has to be put again. */
+  /**
+   * To be called when the row is durable. @returns false: its hour was closed, it has to be put
+   * again.
+   */
   async holds(key: string): Promise<boolean> {
     const [, home = '', bucket = '', hour = ''] = key.split('/')
     const value = await this.#lookups.get(cursorKey(home, bucket, 'open'))
@@ -124,7 +132,10 @@ export class WakeHours {
     )
   }
 
-  /** The old row stays where nobody looks any more. Its owner's deletes of other keys do not meet the new one. */
+  /**
+   * The old row stays where nobody looks any more. Its owner's deletes of other keys do not meet
+   * the new one.
+   */
   async #putOn({ key, due }: WakeRow, end: number): Promise<void> {
     const [, home = '', bucket = '', , origin = '', account = ''] = key.split('/')
     let hour = end

@@ -1,4 +1,7 @@
-/** What was acknowledged reaches the second region, however long that was out of reach and however quiet the account is. */
+/**
+ * What was acknowledged reaches the second region, however long that was out of reach and however
+ * quiet the account is.
+ */
 import t from 'tap'
 import { Arrivals } from '../src/arrivals.ts'
 import { blob } from './tiny-core.ts'

@@ -1,5 +1,7 @@
-/** Random faults of the stores under random load on two hosts that both may serve; a seed gives the faults and the
- * requests again. `HOLDFAST_CHAOS_SEEDS=1-500` looks longer. */
+/**
+ * Random faults of the stores under random load on two hosts that both may serve. A seed repeats
+ * the faults and the requests. `HOLDFAST_CHAOS_SEEDS=1-500` looks longer.
+ */
 
 import type { MemoryOperation } from '@holdfast/journal/testing'
 import { mintRequestId } from '@holdfast/kernel'

@@ -196,7 +196,10 @@ function expiry(name: string, due: number): Operation {
   return { $case: 'updateContent', value: { contentId: name, attribute } }
 }
 
-/** Plays the story on a host that dies, goes on with another one, and looks at everything. @returns whether it died. */
+/**
+ * Plays the story on a host that dies, goes on with another one, and looks at everything. @returns
+ * whether it died.
+ */
 async function playWithDeath(
   t: Test,
   capabilities: { ordered: boolean; exclusive: boolean },
@@ -272,7 +275,8 @@ for (const capabilities of [
 ]) {
   for (const when of ['before', 'after'] as const) {
     t.test(`a host may die ${when} any of its operations, ${JSON.stringify(capabilities)}`, async (t) => {
-      // Unordered stores take more operations: every other one before, the rest after, is all of them.
+      // Unordered stores take more operations: every other one before, the rest after, is all of
+      // them.
       const step = capabilities.ordered ? 1 : 2
       let at = when === 'before' ? 1 : 2
       while (await playWithDeath(t, capabilities, { at, when })) at += step

@@ -1,4 +1,7 @@
-/** Stores as one process sees them until it dies: at its n-th operation, before it is issued or before its answer arrives. */
+/**
+ * Stores as one process sees them until it dies: at its n-th operation, before it is issued or
+ * before its answer arrives.
+ */
 import type { JournalStore, LookupStore } from '@holdfast/journal'
 
 export interface Mortal<T> {

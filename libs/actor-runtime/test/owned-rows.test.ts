@@ -1,4 +1,7 @@
-/** Rows beside the journal while two hosts believe that they own an account, and after owners that died. */
+/**
+ * Rows beside the journal while two hosts believe that they own an account, and after owners that
+ * died.
+ */
 import t from 'tap'
 import { type HostMetrics, noMetrics } from '../src/observer.ts'
 import { blob } from './tiny-core.ts'

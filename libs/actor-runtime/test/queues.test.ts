@@ -1,6 +1,7 @@
 /**
- * On a real Cassandra: what is due, and what a host that is gone has left, is found as quickly after very many activations and deletions as at
- * first. Rows that are put and deleted again would otherwise fill the places that are scanned, until these cannot be read.
+ * On a real Cassandra: what is due, and what a host that is gone has left, is found as quickly
+ * after very many activations and deletions as at first. Rows that are put and deleted again would
+ * otherwise fill the places that are scanned, until these cannot be read.
  *
  *     HOLDFAST_ACTIVATIONS=1000000 npm test -- -t 3600 libs/actor-runtime/test/queues.test.ts
  */
@@ -15,7 +16,9 @@ import { hourOf, WakeHours } from '../src/wake-hours.ts'
 const activations = Number(process.env.HOLDFAST_ACTIVATIONS ?? 20_000)
 const deletions = activations / 5
 const hours = 50
-/** From the first look at full places to the last one, the number of what was deleted grows by this. */
+/**
+ * From the first look at full places to the last one, the number of what was deleted grows by this.
+ */
 const growth = 8
 const atOnce = 256
 const home = 'eu-par'

@@ -1,4 +1,6 @@
-/** How a caller comes from a host that fell silent, or is gone, to the one that has the account now. */
+/**
+ * How a caller comes from a host that fell silent, or is gone, to the one that has the account now.
+ */
 import { MemoryBus } from '@holdfast/bus'
 import { mintRequestId } from '@holdfast/kernel'
 import { AccountReply, AccountRequest } from '@holdfast/wire'

@@ -1,4 +1,7 @@
-/** A core small enough to see through: folders and files by name, codes, passwords, timers, mails, and bugs on demand. */
+/**
+ * A core small enough to see through: folders and files by name, codes, passwords, timers, mails,
+ * and bugs on demand.
+ */
 import type { AccountState, AccountStates, DecideContext, Outcome } from '@holdfast/content-tree'
 import {
   AccountReply,

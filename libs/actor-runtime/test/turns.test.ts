@@ -1,4 +1,7 @@
-/** What one account promises its callers: order, durability before answers, one effect per request id. */
+/**
+ * What one account promises its callers: order, durability before answers, one effect per request
+ * id.
+ */
 import { mintRequestId } from '@holdfast/kernel'
 import { AccountReply, AccountRequest, type PasswordVerifier } from '@holdfast/wire'
 import t from 'tap'

@@ -1,4 +1,7 @@
-/** Wake rows by hour: none is lost, whoever closes which hour when, and none is read before its time or after it. */
+/**
+ * Wake rows by hour: none is lost, whoever closes which hour when, and none is read before its time
+ * or after it.
+ */
 import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import t from 'tap'
 import { hourOf, WakeHours } from '../src/wake-hours.ts'

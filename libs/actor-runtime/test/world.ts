@@ -1,4 +1,7 @@
-/** A cluster in one process: hosts on one bus over one pair of memory stores, with faults and order in the test's hands. */
+/**
+ * A cluster in one process: hosts on one bus over one pair of memory stores, with faults and order
+ * in the test's hands.
+ */
 import { MemoryBus } from '@holdfast/bus'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { type Clock, codesPerBlock, IdCodec, mintRequestId, systemClock } from '@holdfast/kernel'
@@ -110,7 +113,10 @@ export class World {
     return (await this.journal.head(this.account)).head
   }
 
-  /** As `kill -9` does: the process is gone from the bus and does nothing more; what it issued may still happen. */
+  /**
+   * As `kill -9` does: the process is gone from the bus and does nothing more; what it issued may
+   * still happen.
+   */
   kill(host: AccountHost): void {
     void host.close({ drainMs: 0 })
   }

@@ -1,4 +1,6 @@
-/** What a host of accounts tells about itself, as Prometheus figures. No account is ever a label. */
+/**
+ * What a host of accounts tells about itself, as Prometheus figures. No account is ever a label.
+ */
 import type { HostMetrics } from '@holdfast/actor-runtime'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 
@@ -11,7 +13,10 @@ export interface AccountFigures {
   effectsPending: number
   /** Accounts left alone because of damage or a bug. */
   quarantined: number
-  /** Accounts of which something may not be in the second region, and since when for the one that waits longest. */
+  /**
+   * Accounts of which something may not be in the second region, and since when for the one that
+   * waits longest.
+   */
   backupAccounts: number
   backupLagMs: number
 }

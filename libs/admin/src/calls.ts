@@ -1,4 +1,7 @@
-/** What the operator asks of an account: one call as the operator, its refusals as refusals of the contract. */
+/**
+ * What the operator asks of an account: one call as the operator, its refusals as refusals of the
+ * contract.
+ */
 import type { AccountClient } from '@holdfast/actor-runtime'
 import { Refusal } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
@@ -16,7 +19,10 @@ export interface OperatorParts {
 
 type Result = Exclude<NonNullable<AccountReply['result']>, { $case: 'refusal' }>
 
-/** @throws Refusal with the account's own status; whatever the client throws when it is out of reach. */
+/**
+ * @throws Refusal with the account's own status; whatever the client throws when it is out of
+ * reach.
+ */
 export async function askAsOperator(
   parts: OperatorParts,
   accountId: AccountId,
@@ -40,7 +46,8 @@ export async function askAsOperator(
 
 /**
  * The account an operator names by id or e-mail address.
- * @throws Refusal error-notFound when no such address is known or no installation of this key made the id.
+ * @throws Refusal error-notFound when no such address is known or no installation of this key made
+ *   the id.
  */
 export async function accountNamed(parts: OperatorParts, name: string): Promise<AccountId> {
   const id = name.includes('@') ? await idOfEmail(parts, name) : parts.ids.parseAccount(name)

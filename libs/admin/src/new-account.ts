@@ -1,4 +1,7 @@
-/** An account made by the operator: as `POST /accounts`, without its budget of requests, and without a mail to an address that is known. */
+/**
+ * An account made by the operator: as `POST /accounts`, without its budget of requests, and without
+ * a mail to an address that is known.
+ */
 import { parseEmail, Refusal } from '@holdfast/http-kit'
 import type { AccountId, Keyring, RegionCode } from '@holdfast/kernel'
 import type { AccountView } from '@holdfast/wire'

@@ -26,7 +26,10 @@ export interface OperationParts {
 export interface ClusterOperations {
   /** Gives a region up. @param fenced the operator's word that it is off or isolated. */
   evacuate: (region: string, options: { fenced: boolean }) => Promise<object>
-  /** Serves a region's accounts at home again. @param fenced the operator's word that the region that serves them now is off or isolated. */
+  /**
+   * Serves a region's accounts at home again. @param fenced the operator's word that the region
+   * that serves them now is off or isolated.
+   */
   returnHome: (region: string, options: { fenced: boolean }) => Promise<object>
   drainNode: (node: string) => Promise<object>
   removeNode: (node: string) => Promise<object>

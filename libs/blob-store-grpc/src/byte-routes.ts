@@ -1,13 +1,19 @@
 /**
  * The bytes, by HTTP/1.1:
  *
- *   PUT /stages/<upload id>             body: the blob, proven in the trailer; answers `{id, size, crc32}` of what has come
- *   PUT /blobs/<id>/<upload id>?<terms> body: a small blob, which its name proves; answers the facts of the copy
- *   POST /blobs                         body: names of small copies; answers the bytes of those at hand (`batch.ts`)
- *   GET /blobs/<id>/<incarnation>       with `Range: bytes=a-b`; the trailers say how it ended, or the headers where all of it is at hand
+ *   PUT /stages/<upload id>             the body is the blob, the trailer proves it; answers
+ *                                       `{id, size, crc32}` of what has come
+ *   PUT /blobs/<id>/<upload id>?<terms> the body is a small blob, its name proves it; answers the
+ *                                       facts of the copy
+ *   POST /blobs                         the body names small copies; answers the bytes of those at
+ *                                       hand (`batch.ts`)
+ *   GET /blobs/<id>/<incarnation>       with `Range: bytes=a-b`; the trailers say how it ended, or
+ *                                       the headers where all of it is at hand
  *
- * A body that fails on its way ends with the trailer `holdfast-fault`, so that "corrupt" does not look like "gone"; the trailer
- * `holdfast-crc32` is over the bytes sent, and a header of a small answer that is sent in one piece. The reader counts and checks both: a short body never passes for a whole one.
+ * A body that fails on its way ends with the trailer `holdfast-fault`, so that "corrupt" does not
+ * look like "gone"; the trailer `holdfast-crc32` is over the bytes sent, and a header of a small
+ * answer that is sent in one piece. The reader counts and checks both: a short body never passes
+ * for a whole one.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
@@ -30,7 +36,9 @@ import type { ServedStore } from './serve-blob-store.ts'
 
 export const crcKey = 'holdfast-crc32'
 export const proofKey = 'holdfast-proof'
-/** A reader that takes nothing for so long is dropped: it holds buffers and, in the store, space. */
+/**
+ * A reader that takes nothing for so long is dropped: it holds buffers and, in the store, space.
+ */
 const readerIdleMs = 120_000
 /** How long the body of a refused upload is read and thrown away. */
 const refusedBodyMs = 1_000
@@ -260,7 +268,8 @@ function refuse(request: IncomingMessage, response: ServerResponse, error: unkno
     return
   }
   const fault = faultOf(error)
-  // The connection stays for a moment and what comes still is thrown away: closed with unread bytes it would take the answer along.
+  // The connection stays for a moment and what comes still is thrown away: closed with unread bytes
+  // it would take the answer along.
   response.writeHead(httpStatusOfFault(fault), { [faultKey]: fault.code })
   response.end(fault.message)
   if (request.complete) return
@@ -269,7 +278,10 @@ function refuse(request: IncomingMessage, response: ServerResponse, error: unkno
   request.once('close', () => clearTimeout(patience))
 }
 
-/** `bytes=a-b` as start and exclusive end; without a header all of it; undefined when it does not fit. */
+/**
+ * `bytes=a-b` as start and exclusive end; without a header all of it; undefined when it does not
+ * fit.
+ */
 function rangeOf(header: string | undefined, size: number): { start: number; end: number } | undefined {
   if (header === undefined) return { start: 0, end: size }
   const [, first, last] = /^bytes=(\d{1,15})-(\d{1,15})$/.exec(header) ?? []

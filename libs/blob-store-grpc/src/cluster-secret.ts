@@ -1,13 +1,16 @@
 /**
- * How the processes of a cluster know each other: HMAC-SHA-256 with the cluster's secret over all that is asked for, and when.
+ * How the processes of a cluster know each other: HMAC-SHA-256 with the cluster's secret over all
+ * that is asked for, and when.
  *
- * Against whom: somebody who overhears the cluster's network, or gets to its ports, and does not know the secret. He can ask for nothing of
- * his own, as a proof holds for one message, one range or one upload. What he overheard he can repeat for a minute: reads of what he
- * has heard already, and writes that are idempotent by name. An upload's bytes are proven at their end, by their
+ * Against whom: somebody who overhears the cluster's network, or gets to its ports, and does not
+ * know the secret. He can ask for nothing of his own, as a proof holds for one message, one range
+ * or one upload. What he overheard he can repeat for a minute: reads of what he has heard already,
+ * and writes that are idempotent by name. An upload's bytes are proven at their end, by their
  * number and CRC-32; a copy from node to node is proven by its name, which is its digest.
  *
- * Not against somebody who changes what is on its way, or answers in a node's place: answers are not proven, and nothing is hidden.
- * Where that is to be feared, these listeners belong on an encrypted network.
+ * Not against somebody who changes what is on its way, or answers in a node's place: answers are
+ * not proven, and nothing is hidden. Where that is to be feared, these listeners belong on an
+ * encrypted network.
  */
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
@@ -22,12 +25,18 @@ export interface CallProof {
   method: string
   /** Path of the URL, or the full name of the gRPC method. */
   path: string
-  /** What else says what is asked for: the message's digest, the range, or what has been sent. Default: nothing. */
+  /**
+   * What else says what is asked for: the message's digest, the range, or what has been sent.
+   * Default: nothing.
+   */
   content?: string
 }
 
 export class ClusterSecret {
-  /** Not its bytes: Node looks at those anew for each sum, which takes eight times as long as the sum. */
+  /**
+   * Not its bytes: Node looks at those anew for each sum, which takes eight times as long as the
+   * sum.
+   */
   readonly #key: KeyObject
   readonly #clock: Clock
 

@@ -1,4 +1,7 @@
-/** Faults on their way between processes: the code travels as text, so that its category is the same on the other side. */
+/**
+ * Faults on their way between processes: the code travels as text, so that its category is the same
+ * on the other side.
+ */
 import { type ServiceError, status } from '@grpc/grpc-js'
 import { BlobFault, type BlobFaultCode } from '@holdfast/blob-store'
 
@@ -54,7 +57,9 @@ export function httpStatusOfFault({ code }: BlobFault): number {
   return httpStatusOf[code]
 }
 
-/** A fault that a node named. Its own end is not ours: a closed node is one that cannot be reached. */
+/**
+ * A fault that a node named. Its own end is not ours: a closed node is one that cannot be reached.
+ */
 export function namedFault(code: unknown, message: string): BlobFault | undefined {
   if (!isFaultCode(code)) return undefined
   return new BlobFault(code === 'CLOSED' ? 'UNAVAILABLE' : code, message)
@@ -64,7 +69,8 @@ const neverSent =
   /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|No connection established|Name resolution failed/
 
 /**
- * @param changes the call may have changed something: without an answer its outcome is unknown, unless it surely was never sent.
+ * @param changes the call may have changed something: without an answer its outcome is unknown,
+ *   unless it surely was never sent.
  */
 export function faultOfCall(node: string, error: ServiceError, { changes }: { changes: boolean }): BlobFault {
   const text = `${node}: ${error.details || error.message}`

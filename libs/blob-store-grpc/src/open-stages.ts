@@ -40,7 +40,10 @@ export class OpenStages {
     })
   }
 
-  /** The stage, for the one request that brings its bytes. `touch` on every piece keeps the sweep away. */
+  /**
+   * The stage, for the one request that brings its bytes. `touch` on every piece keeps the sweep
+   * away.
+   */
   receive(uploadId: Uint8Array): { stage: PlacedStage; touch: () => void; signal: AbortSignal } {
     const open = this.#byId.get(hex(uploadId))
     if (open === undefined) throw new BlobFault('NOT_FOUND', `no upload ${hex(uploadId)} is open here`)

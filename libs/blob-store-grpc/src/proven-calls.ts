@@ -1,7 +1,7 @@
 /**
- * Who calls is known by his headers, before a byte of his message is taken: a message that is read first lets anybody fill memory with
- * halves of messages. The proof covers the message's digest, which stands in the headers beside it; the message is held to it when it
- * is there.
+ * Who calls is known by his headers, before a byte of his message is taken: a message that is read
+ * first lets anybody fill memory with halves of messages. The proof covers the message's digest,
+ * which stands in the headers beside it; the message is held to it when it is there.
  */
 import { createHash } from 'node:crypto'
 import {

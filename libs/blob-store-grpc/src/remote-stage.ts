@@ -1,4 +1,6 @@
-/** An upload to a node: one PUT whose body grows as bytes are written, then a commit by its name. */
+/**
+ * An upload to a node: one PUT whose body grows as bytes are written, then a commit by its name.
+ */
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import {
   type BlobFacts,
@@ -21,7 +23,10 @@ export interface RemoteStageParts extends ByteLine {
   ended(stage: RemoteStage): void
 }
 
-/** Bytes that may wait for the socket before `write` asks for patience: about what a fast line takes in a millisecond. */
+/**
+ * Bytes that may wait for the socket before `write` asks for patience: about what a fast line takes
+ * in a millisecond.
+ */
 const bufferedBytesMax = 1024 * 1024
 
 export class RemoteStage implements PlacedStage {

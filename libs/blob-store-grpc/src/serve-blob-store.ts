@@ -1,6 +1,7 @@
 /**
- * A store on the network: control by gRPC, bytes by HTTP/1.1 beside it. What is served is this node's own store and nothing behind it: an
- * internal read is never passed on to another node, so reads cannot run in circles.
+ * A store on the network: control by gRPC, bytes by HTTP/1.1 beside it. What is served is this
+ * node's own store and nothing behind it: an internal read is never passed on to another node, so
+ * reads cannot run in circles.
  */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -27,7 +28,9 @@ export interface ServeBlobStoreOptions {
   /** 0 (the default) takes a free one. */
   controlPort?: number
   bytesPort?: number
-  /** A stage that nobody wrote to for so long is given up. Default 1 h, as the store's own sweep. */
+  /**
+   * A stage that nobody wrote to for so long is given up. Default 1 h, as the store's own sweep.
+   */
   stageIdleMs?: number
   /** What all peers together have under way. */
   bounds?: NodeBounds
@@ -41,7 +44,10 @@ export interface BlobStoreServer {
   readonly bytes: string
   /** What is under way, and what was refused. */
   figures(): NodeFigures
-  /** Stops listening, waits up to `drainMs` (default 5,000) for what runs, cuts the rest and aborts open stages. The store stays open. */
+  /**
+   * Stops listening, waits up to `drainMs` (default 5,000) for what runs, cuts the rest and aborts
+   * open stages. The store stays open.
+   */
   close(options?: { drainMs?: number }): Promise<void>
 }
 
@@ -54,7 +60,10 @@ const controlStrangersMax = 64
 const bytesStrangersShare = 1 / 2
 /** As many as a peer has under way by default (`inFlightMax`). */
 const callsMax = 1024
-/** What is asked is short: the longest names the placement groups of two nodes, some bytes each. Answers are longer. */
+/**
+ * What is asked is short: the longest names the placement groups of two nodes, some bytes each.
+ * Answers are longer.
+ */
 const requestBytesMax = 64 * 1024
 /**
  * Of one connection, MiB: its calls with requests of the largest size, and answers on their way.
@@ -119,7 +128,8 @@ export async function serveBlobStore(
     ],
   })
   control.addService(provenDefinition, controlService({ store, stages }))
-  // Its connections are ours: the library bounds neither how many there are, nor how long one may be silent.
+  // Its connections are ours: the library bounds neither how many there are, nor how long one may
+  // be silent.
   const injector = control.createConnectionInjector(ServerCredentials.createInsecure())
   const calls = createListener({ noDelay: true }, (socket) => {
     if (callers.add(socket)) injector.injectConnection(socket)

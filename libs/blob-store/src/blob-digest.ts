@@ -1,6 +1,7 @@
 /**
  * What identifies a blob: md5 ‖ BLAKE3-256 over its bytes, and the CRC-32 that ZIP archives need.
- * The md5 is what clients see; the pair is compared whole, so two contents that share an md5 are two blobs.
+ * The md5 is what clients see; the pair is compared whole, so two contents that share an md5 are
+ * two blobs.
  */
 import { createHash, hash } from 'node:crypto'
 import { Blake3Hasher, blake3 } from '@napi-rs/blake-hash'

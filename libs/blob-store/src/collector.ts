@@ -45,13 +45,16 @@ export interface CollectorOptions {
     /** Copies wait for a round that begins from now on. */
     wanted: () => void
   }
-  /** How long a copy stays after it was first seen without reference, ms. Longer than any request takes. */
+  /**
+   * How long a copy stays after it was first seen without reference, ms. Longer than any request
+   * takes.
+   */
   graceMs: number
   /** Between passes, ms. */
   everyMs: number
   /**
-   * Each pass looks at every copy. For nodes of a cluster: copies come there from others with the time they were made at, and references are
-   * removed elsewhere.
+   * Each pass looks at every copy. For nodes of a cluster: copies come there from others with the
+   * time they were made at, and references are removed elsewhere.
    */
   everything?: boolean
   clock: Clock
@@ -76,7 +79,10 @@ export interface Collected {
   held?: string
 }
 
-/** Nothing without reference goes until a pass comes to its end again. It costs space and nothing else. */
+/**
+ * Nothing without reference goes until a pass comes to its end again. It costs space and nothing
+ * else.
+ */
 export interface Standstill {
   reason: string
   /** When the first of the passes in a row that did not end began, Unix ms. */
@@ -144,7 +150,8 @@ export class Collector {
   }
 
   /**
-   * One pass over everything, after those under way. Resolves when what could be deleted is deleted, durably.
+   * One pass over everything, after those under way. Resolves when what could be deleted is
+   * deleted, durably.
    * @param graceMs instead of the configured grace; accounts are not waited for then
    */
   collect({ graceMs }: { graceMs?: number } = {}): Promise<Collected> {
@@ -301,12 +308,15 @@ export class Collector {
 }
 
 /**
- * A copy is deleted within this time of the first of the two questions. A process that stood still in between may have slept through a pin, the
- * reference that it was for, and the pin's end.
+ * A copy is deleted within this time of the first of the two questions. A process that stood still
+ * in between may have slept through a pin, the reference that it was for, and the pin's end.
  */
 const answerAgeMaxMs = 60_000
 
-/** Longer than an upload keeps its pin: until then it may still be refused, and leave a copy without reference. */
+/**
+ * Longer than an upload keeps its pin: until then it may still be refused, and leave a copy without
+ * reference.
+ */
 const marginMs = 60 * 60_000
 
 function nameOf({ id, incarnation }: BlobName): string {

@@ -1,8 +1,9 @@
 import { Fault, type FaultCategory } from '@holdfast/kernel'
 
 /**
- * `UNKNOWN`: no answer came in time, what was asked for may have happened. `STALE_PLACEMENT`: the placement group has changed, ask for its
- * newer version. `UNVERIFIED`: the node was away for too long to be a source. `INVALID`: the request itself was refused.
+ * `UNKNOWN`: no answer came in time, what was asked for may have happened. `STALE_PLACEMENT`: the
+ * placement group has changed, ask for its newer version. `UNVERIFIED`: the node was away for too
+ * long to be a source. `INVALID`: the request itself was refused.
  */
 export type BlobFaultCode =
   | 'NOT_FOUND'

@@ -8,9 +8,15 @@ import type { LogEntry, LogPosition, Pulled } from './placed-blob-store.ts'
 export interface MemoryLogOptions {
   /** Of upload ids and lives; the simulation seeds it. */
   random?: (bytes: number) => Uint8Array
-  /** How long entries and tombstones are kept. Default 7 days: longer than nodes are away before they are checked. */
+  /**
+   * How long entries and tombstones are kept. Default 7 days: longer than nodes are away before
+   * they are checked.
+   */
   tombstoneRetentionMs?: number
-  /** Planted faults of tests: positions go on counting in the old life after a crash that took back `lost` of them. */
+  /**
+   * Planted faults of tests: positions go on counting in the old life after a crash that took back
+   * `lost` of them.
+   */
   plant?: { reusePositions?: { lost: number } }
 }
 

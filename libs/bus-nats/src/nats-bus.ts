@@ -1,14 +1,16 @@
 /**
  * The bus over NATS core: at most once, one cluster a region, gateways between.
  *
- * A request carries the caller's own inbox as reply subject; the answer comes in numbered parts, so that a long listing
- * needs no large message. What is served stands under `ask.`, apart from what is published: then a subject nobody serves is
- * answered by the server at once (status 503), also when somebody listens to it. A paused responder is never failed over by NATS: the
- * timeout is ours.
+ * A request carries the caller's own inbox as reply subject; the answer comes in numbered parts, so
+ * that a long listing needs no large message. What is served stands under `ask.`, apart from what
+ * is published: then a subject nobody serves is answered by the server at once (status 503), also
+ * when somebody listens to it. A paused responder is never failed over by NATS: the timeout is
+ * ours.
  *
- * The defaults of nats.js give up after ten reconnects and notice a dead link after minutes; here it reconnects for
- * ever and notices within `pingIntervalMs` × 2. While the link is down requests fail at once with `NO_RESPONDERS`-like
- * unavailability instead of being buffered: a buffered command would run after its caller has gone.
+ * The defaults of nats.js give up after ten reconnects and notice a dead link after minutes; here
+ * it reconnects for ever and notices within `pingIntervalMs` × 2. While the link is down requests
+ * fail at once with `NO_RESPONDERS`-like unavailability instead of being buffered: a buffered
+ * command would run after its caller has gone.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { checkServerIdentity, type PeerCertificate } from 'node:tls'
@@ -48,7 +50,10 @@ export interface NatsBusOptions {
   /** Told at the start why no server can be used yet, when that is another reason than the last. */
   onWaiting?: (error: unknown) => void
   credentials?: { user: string; password: string } | undefined
-  /** PEM of the authority whose certificates the servers must have. Default: their word is taken, without encryption where they offer none. */
+  /**
+   * PEM of the authority whose certificates the servers must have. Default: their word is taken,
+   * without encryption where they offer none.
+   */
   tlsCa?: string | undefined
 }
 
@@ -105,7 +110,8 @@ export class NatsBus implements Bus {
       pingInterval: options.pingIntervalMs ?? 5_000,
       maxPingOut: 2,
       waitOnFirstConnect: true,
-      // Whoever was taken once is told by its readiness when it is no more; a server that is set right takes it again.
+      // Whoever was taken once is told by its readiness when it is no more; a server that is set
+      // right takes it again.
       ignoreAuthErrorAbort: true,
     })
     const bus = new NatsBus(connection, options)
@@ -200,7 +206,10 @@ export class NatsBus implements Bus {
     }
   }
 
-  /** Resolves when the server has processed everything sent so far: what was subscribed before is subscribed now. */
+  /**
+   * Resolves when the server has processed everything sent so far: what was subscribed before is
+   * subscribed now.
+   */
   async flush(): Promise<void> {
     await this.#connection.flush()
   }
@@ -242,7 +251,8 @@ export class NatsBus implements Bus {
     try {
       parts = splitReply(await handler(Buffer.from(message.data)))
     } catch (error) {
-      // By contract whoever serves answers errors itself; the caller's own deadline speaks for this one.
+      // By contract whoever serves answers errors itself; the caller's own deadline speaks for this
+      // one.
       this.#onHandlerError({ subject, error })
       return
     }
@@ -258,7 +268,8 @@ export class NatsBus implements Bus {
       waiting.reject(new BusFault('NO_RESPONDERS', 'nobody serves this subject'))
       return
     }
-    // The bytes stay behind in a buffer of the client's: the joiner keeps views, so it gets its own copy.
+    // The bytes stay behind in a buffer of the client's: the joiner keeps views, so it gets its own
+    // copy.
     const whole = waiting.joiner.add(Buffer.from(message.data))
     if (whole) waiting.resolve(whole)
   }
@@ -280,7 +291,10 @@ export class NatsBus implements Bus {
   }
 }
 
-/** The client forgets the address it asked where that is no name: a certificate of any of the servers is right. */
+/**
+ * The client forgets the address it asked where that is no name: a certificate of any of the
+ * servers is right.
+ */
 function tlsOf(ca: string, servers: readonly string[]): TlsOptions {
   const hosts = servers.map((server) => server.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1'))
   const isOfServer = (name: string, certificate: PeerCertificate) => {

@@ -22,7 +22,8 @@ t.test('the bus over a nats-server', async (t) => {
   busContract<Test>({
     test: t.test,
     open: async (t) => ({ server: await connect(t, 'server'), client: await connect(t, 'client') }),
-    // What the server has flushed is subscribed there; what the client asks for goes to that same server.
+    // What the server has flushed is subscribed there; what the client asks for goes to that same
+    // server.
     settled: async (buses) => {
       for (const bus of Object.values(buses) as Bus[]) await (bus as NatsBus).flush()
     },

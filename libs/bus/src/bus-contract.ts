@@ -5,11 +5,20 @@ import type { BusFaultCode } from './errors.ts'
 
 export interface BusContract<T> {
   test: (name: string, body: (t: T) => Promise<void>) => unknown
-  /** Participants of one bus, as of different processes; closed by the test's own teardown if they still are open. */
+  /**
+   * Participants of one bus, as of different processes; closed by the test's own teardown if they
+   * still are open.
+   */
   open: (t: T) => Promise<{ server: Bus; client: Bus }>
-  /** Resolves when what `server` serves and subscribes to so far is known to `client`; by default it is at once. */
+  /**
+   * Resolves when what `server` serves and subscribes to so far is known to `client`; by default it
+   * is at once.
+   */
   settled?: (buses: { server: Bus; client: Bus }) => Promise<void>
-  /** Time-out of requests that are answered; long enough that only a broken bus reaches it. Default 10 s. */
+  /**
+   * Time-out of requests that are answered; long enough that only a broken bus reaches it. Default
+   * 10 s.
+   */
   patientMs?: number
 }
 

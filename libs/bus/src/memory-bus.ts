@@ -1,15 +1,18 @@
 /**
  * The bus within one process: what the embedded mode runs on, and what tests run clusters on.
  *
- * It keeps to everything a bus between machines does: messages are copied in both directions, replies travel in numbered
- * parts of bounded size, handlers never run on the caller's stack, a handler that fails is a request without an answer.
- * Nothing is lost, repeated or delayed here.
+ * It keeps to everything a bus between machines does: messages are copied in both directions,
+ * replies travel in numbered parts of bounded size, handlers never run on the caller's stack, a
+ * handler that fails is a request without an answer. Nothing is lost, repeated or delayed here.
  */
 import { type Bus, maxMessageBytes, type Subscription } from './bus.ts'
 import { BusFault } from './errors.ts'
 import { ReplyJoiner, splitReply } from './parts.ts'
 
-/** Requests being served at one time over all participants; well above what all mailboxes of a process admit. */
+/**
+ * Requests being served at one time over all participants; well above what all mailboxes of a
+ * process admit.
+ */
 export const requestsInFlightMax = 16_384
 
 /** The longest delay a timer takes; longer time-outs are cut to it (24 days). */
@@ -37,7 +40,9 @@ export class MemoryBus implements Bus {
     this.#onHandlerError = options.onHandlerError ?? (() => {})
   }
 
-  /** Another participant on the same exchange, as another process would be; it closes on its own. */
+  /**
+   * Another participant on the same exchange, as another process would be; it closes on its own.
+   */
   connect(options: MemoryBusOptions = {}): MemoryBus {
     return new MemoryBus(options, this.#exchange)
   }
@@ -177,7 +182,9 @@ class Exchange {
   }
 }
 
-/** The joined answer, unless time or the signal ends the wait first; the handler runs on either way. */
+/**
+ * The joined answer, unless time or the signal ends the wait first; the handler runs on either way.
+ */
 function answerInTime(
   parts: Promise<Uint8Array[] | undefined>,
   wait: { subject: string; timeoutMs: number; signal: AbortSignal | undefined },

@@ -1,8 +1,8 @@
 /**
  * Replies in numbered parts.
  *
- * One message carries at most `maxMessageBytes`, a listing or a manifest is longer. A reply therefore travels as parts,
- * each a message of its own, in any order and possibly twice:
+ * One message carries at most `maxMessageBytes`, a listing or a manifest is longer. A reply
+ * therefore travels as parts, each a message of its own, in any order and possibly twice:
  *
  * | offset | bytes | field |
  * |---|---|---|
@@ -16,7 +16,10 @@ import { BusFault } from './errors.ts'
 const headerBytes = 4
 const partPayloadBytes = maxMessageBytes - headerBytes
 
-/** Bound of a whole reply: four times the longest listing (10,000 items of 1.5 KiB), so that no caller collects without end. */
+/**
+ * Bound of a whole reply: four times the longest listing (10,000 items of 1.5 KiB), so that no
+ * caller collects without end.
+ */
 export const maxReplyBytes = 64 * 1024 * 1024
 
 /**
@@ -38,7 +41,10 @@ export function splitReply(reply: Uint8Array): Uint8Array[] {
   })
 }
 
-/** Collects the parts of one reply. A part that contradicts the others is dropped: the request then runs into its time. */
+/**
+ * Collects the parts of one reply. A part that contradicts the others is dropped: the request then
+ * runs into its time.
+ */
 export class ReplyJoiner {
   readonly #payloads = new Map<number, Uint8Array>()
   #count: number | undefined

@@ -213,7 +213,10 @@ function renamed(from: BusFault['code'], to: BusFault['code']) {
   }
 }
 
-/** Names of the suite's tests that fail when both participants have this fault. A test that hangs has failed. */
+/**
+ * Names of the suite's tests that fail when both participants have this fault. A test that hangs
+ * has failed.
+ */
 async function failures(broken: (sound: Bus) => Partial<Bus>): Promise<string[]> {
   const cases: { name: string; body: (t: undefined) => Promise<void> }[] = []
   busContract<undefined>({

@@ -1,6 +1,6 @@
 /**
- * Some space that is taken now, so that it can be given back when somebody else fills the disk to the last byte: a deletion must be
- * written before it frees anything, and so must the catalogue.
+ * Some space that is taken now, so that it can be given back when somebody else fills the disk to
+ * the last byte: a deletion must be written before it frees anything, and so must the catalogue.
  */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -84,7 +84,10 @@ export class Ballast {
   }
 }
 
-/** For others on the disk who need it before the store is opened. @param directory of the store. @returns whether there was one. */
+/**
+ * For others on the disk who need it before the store is opened. @param directory of the store.
+ * @returns whether there was one.
+ */
 export async function giveBackBallast(directory: string): Promise<boolean> {
   try {
     await rm(ballastPath(directory))

@@ -1,9 +1,10 @@
 /**
- * Blocks that a file takes before anything is written to them, and gives back: `fallocate`, as Node has no call for it. Not `posix_fallocate`,
- * which writes zeros where the file system cannot take blocks otherwise: everything would be written twice.
+ * Blocks that a file takes before anything is written to them, and gives back: `fallocate`, as Node
+ * has no call for it. Not `posix_fallocate`, which writes zeros where the file system cannot take
+ * blocks otherwise: everything would be written twice.
  *
- * It runs in the thread pool. errno belongs to the thread there; koffi sets it again for the callback of that call, and for nothing that
- * comes later.
+ * It runs in the thread pool. errno belongs to the thread there; koffi sets it again for the
+ * callback of that call, and for nothing that comes later.
  */
 import { createRequire } from 'node:module'
 import { constants } from 'node:os'
@@ -52,7 +53,8 @@ export class Blocks {
   }
 
   /**
-   * Takes what the range lacks; the file reaches at least to its end, and reads as zeros where nothing was written.
+   * Takes what the range lacks; the file reaches at least to its end, and reads as zeros where
+   * nothing was written.
    * @returns false where the file system cannot; nothing is changed then.
    * @throws ENOSPC: then some of it may have been taken.
    */
@@ -60,7 +62,10 @@ export class Blocks {
     return this.#change(fd, 0, range)
   }
 
-  /** Gives back what the range has; the file stays as long, and reads as zeros there. @returns false where the file system cannot. */
+  /**
+   * Gives back what the range has; the file stays as long, and reads as zeros there. @returns false
+   * where the file system cannot.
+   */
   giveBack(fd: number, range: Range): Promise<boolean> {
     return this.#change(fd, keepSize | punchHole, range)
   }

@@ -2,7 +2,8 @@
  * Gives space back. An extent in which nothing is live is freed; of one in which less than half is
  * live the rest moves on:
  *
- *   copies written → synced with their new commit entries → catalogue batch synced → holders gone → free
+ *   copies written → synced with their new commit entries → catalogue batch synced → holders gone →
+ *   free
  *
  * The holders are readers and uploads, however long they take. Nothing is overwritten before a
  * synced batch says that it is free. Deletion and void entries move too, for as long as what they

@@ -1,9 +1,10 @@
 /**
  * CRC-32 of a whole out of the CRC-32s of its parts, so that the bytes are summed once only.
  *
- * Appending n zero bytes to a message is a linear map of its checksum, a 32 × 32 bit matrix; the checksum of A ‖ B is
- * that map for |B| applied to crc(A), xor crc(B). Matrices are squared to get powers of two (Mark Adler's method in
- * zlib). The map for the length used nearly always, a full chunk, is made once.
+ * Appending n zero bytes to a message is a linear map of its checksum, a 32 × 32 bit matrix; the
+ * checksum of A ‖ B is that map for |B| applied to crc(A), xor crc(B). Matrices are squared to get
+ * powers of two (Mark Adler's method in zlib). The map for the length used nearly always, a full
+ * chunk, is made once.
  */
 const polynomial = 0xedb88320
 

@@ -1,9 +1,10 @@
 /**
- * Blob ids of several streams in one thread: md5 of up to four at a time side by side (md5-module.ts), BLAKE3 of each while its bytes
- * are in the cache.
+ * Blob ids of several streams in one thread: md5 of up to four at a time side by side
+ * (md5-module.ts), BLAKE3 of each while its bytes are in the cache.
  *
- * Requests of a stream are taken in order, streams in turn. All lanes go on by the same number of blocks, as far as the shortest
- * has bytes; a stream's last bytes wait for more, or for its end, in a block of its own.
+ * Requests of a stream are taken in order, streams in turn. All lanes go on by the same number of
+ * blocks, as far as the shortest has bytes; a stream's last bytes wait for more, or for its end, in
+ * a block of its own.
  */
 import { blobIdBytes } from '@holdfast/blob-store'
 import { Blake3Hasher } from '@napi-rs/blake-hash'

@@ -4,8 +4,8 @@ import { HashLanes } from './hash-lanes.ts'
 import { type HashRequest, type HashWorkerData, laneCount } from './hashing.ts'
 
 /**
- * How long bytes wait for those of other uploads: a lane that is left empty costs as much as a full one. An upload waits so long once, at its
- * end; until then others of its slots are filled.
+ * How long bytes wait for those of other uploads: a lane that is left empty costs as much as a full
+ * one. An upload waits so long once, at its end; until then others of its slots are filled.
  */
 const patienceMs = 8
 

@@ -1,7 +1,7 @@
 /**
- * Digests of uploads while they stream. md5 is the slowest thing on the path, so it runs in worker threads, which read the
- * very slots that the device reads. One upload stays with one worker; four share one, which costs little more than one alone; more use
- * several.
+ * Digests of uploads while they stream. md5 is the slowest thing on the path, so it runs in worker
+ * threads, which read the very slots that the device reads. One upload stays with one worker; four
+ * share one, which costs little more than one alone; more use several.
  */
 import { createHash } from 'node:crypto'
 import { availableParallelism } from 'node:os'
@@ -17,8 +17,8 @@ export interface Hashing {
 
 export interface HashStream {
   /**
-   * Takes the bytes at this place of the shared memory, after those before. `done` is called once they are no longer needed;
-   * with an error when the digest is lost.
+   * Takes the bytes at this place of the shared memory, after those before. `done` is called once
+   * they are no longer needed; with an error when the digest is lost.
    */
   update(start: number, bytes: number, done: (error?: Error) => void): void
   /** The blob id: md5 ‖ BLAKE3 of all. */
@@ -27,16 +27,23 @@ export interface HashStream {
   drop(): void
 }
 
-/** A message to a hash worker: stream, start and length in the shared memory; -1 asks for the digest, -2 drops it. */
+/**
+ * A message to a hash worker: stream, start and length in the shared memory; -1 asks for the
+ * digest, -2 drops it.
+ */
 export type HashRequest = [stream: number, start: number, bytes: number]
 export const digestRequest = -1
 export const dropRequest = -2
-/** One for each request, in order within the stream: the digest, or 0. They come several at a time. */
+/**
+ * One for each request, in order within the stream: the digest, or 0. They come several at a time.
+ */
 export type HashAnswer = [stream: number, digest: Uint8Array | 0]
 
 export interface HashWorkerData {
   memory: WebAssembly.Memory
-  /** One number: streams that this worker has now, also those whose first bytes are still to come. */
+  /**
+   * One number: streams that this worker has now, also those whose first bytes are still to come.
+   */
   streams: Int32Array
 }
 
@@ -101,7 +108,10 @@ export class WorkerHashing implements Hashing {
     await Promise.all(this.#workers.map((worker) => worker.close()))
   }
 
-  /** The fullest worker with a free lane, or a new one as long as more are allowed, or the one with the fewest uploads. */
+  /**
+   * The fullest worker with a free lane, or a new one as long as more are allowed, or the one with
+   * the fewest uploads.
+   */
   #worker(): HashWorker {
     const working = this.#workers
       .filter(({ failure }) => failure === undefined)

@@ -1,16 +1,19 @@
 /**
  * md5 (RFC 1321) as WebAssembly, put together here: one stream, or four side by side.
  *
- * A block is a chain of 64 steps, each waiting for the one before, so that a core idles through most of an md5 and cannot be given more
- * of the same stream. Four streams in the four lanes of a vector register go through the same chain in little more time than one:
- * 0.5 instead of 1.5 CPU-s/GiB. For one stream the result is as fast as OpenSSL's assembly, or a little faster: in the second round
- * `(b ∧ d) + (c ∧ ¬d)` stands for `∨`, so that only one half waits for the step before.
+ * A block is a chain of 64 steps, each waiting for the one before, so that a core idles through
+ * most of an md5 and cannot be given more of the same stream. Four streams in the four lanes of a
+ * vector register go through the same chain in little more time than one: 0.5 instead of 1.5
+ * CPU-s/GiB. For one stream the result is as fast as OpenSSL's assembly, or a little faster: in the
+ * second round `(b ∧ d) + (c ∧ ¬d)` stands for `∨`, so that only one half waits for the step
+ * before.
  *
  * ```
  * one (data, blocks, state)                          state: a b c d, 32 bits each
  * four(data0, data1, data2, data3, blocks, state)    state: a b c d, each for four lanes
  * ```
- * Pointers are byte offsets; `blocks` of 64 bytes, at least 1. Data is read from one memory, the state lies in another.
+ * Pointers are byte offsets; `blocks` of 64 bytes, at least 1. Data is read from one memory, the
+ * state lies in another.
  */
 
 export interface Md5Kernel {
@@ -185,7 +188,10 @@ function loadBlock(words: number[]): Code {
   return words.flatMap((word, n) => [...get(0), ...single.load(0, 4 * n), ...set(word)])
 }
 
-/** Words n to n + 3 of each stream become, for each of the four words, a vector over the streams: a transposition. */
+/**
+ * Words n to n + 3 of each stream become, for each of the four words, a vector over the streams: a
+ * transposition.
+ */
 function loadFourBlocks(pointers: number[], words: number[], spares: number[]): Code {
   const code: Code = []
   const [w, x, y, z] = spares as [number, number, number, number]

@@ -7,8 +7,9 @@ import type { Log } from './log.ts'
 import { isMarkedDamaged, RocksCatalogue } from './rocks-catalogue.ts'
 
 /**
- * Opens the newest catalogue of the store, whose lock is the lock of the store. One that cannot be read, or whose first
- * batch was never finished, is given up for an empty one with the next number, to be filled from the extents.
+ * Opens the newest catalogue of the store, whose lock is the lock of the store. One that cannot be
+ * read, or whose first batch was never finished, is given up for an empty one with the next number,
+ * to be filled from the extents.
  *
  * @param anew gives up also one that could be opened: something in it turned out to be damaged.
  * @throws BlobFault `UNAVAILABLE` when it is in use.

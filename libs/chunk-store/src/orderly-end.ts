@@ -1,9 +1,10 @@
 /**
- * How a start knows that the catalogue is the one of the last orderly end, whole. RocksDB drops what follows a damaged entry of its
- * own log without a word: the catalogue is then that of an earlier moment, perhaps of an earlier end, which calls the open extent
- * `paused` although a later run wrote on in it. So each end draws a mark, writes it to the catalogue with its last batch, and then
- * to a file beside it; a start removes the file before anything else is written. Only where both are there and the same
- * was the end in order and is what it tells still true.
+ * How a start knows that the catalogue is the one of the last orderly end, whole. RocksDB drops
+ * what follows a damaged entry of its own log without a word: the catalogue is then that of an
+ * earlier moment, perhaps of an earlier end, which calls the open extent `paused` although a later
+ * run wrote on in it. So each end draws a mark, writes it to the catalogue with its last batch, and
+ * then to a file beside it; a start removes the file before anything else is written. Only where
+ * both are there and the same was the end in order and is what it tells still true.
  */
 import { join } from 'node:path'
 import type { Disk } from './disk.ts'

@@ -1,10 +1,13 @@
 /**
- * From the page cache to a socket: checked, and not copied. `splice` puts the pages of a file into a pipe, which holds them; `tee` puts the same
- * pages into a second one, out of which they are read for their checksums; and what is right `splice` hangs onto the socket. So what is
- * checked are the very pages that are sent, whatever becomes of the file's cache meanwhile. What the socket does not take is read out of the pipe.
+ * From the page cache to a socket: checked, and not copied. `splice` puts the pages of a file into
+ * a pipe, which holds them; `tee` puts the same pages into a second one, out of which they are read
+ * for their checksums; and what is right `splice` hangs onto the socket. So what is checked are the
+ * very pages that are sent, whatever becomes of the file's cache meanwhile. What the socket does
+ * not take is read out of the pipe.
  *
- * Of pages on their way, those in the queue of a slow client, nobody has a copy. Files that are written past the page cache
- * lose their old pages from it by that and the pages stay what they were; `keeps` tries it. A write through the page cache by another process would change them.
+ * Of pages on their way, those in the queue of a slow client, nobody has a copy. Files that are
+ * written past the page cache lose their old pages from it by that and the pages stay what they
+ * were; `keeps` tries it. A write through the page cache by another process would change them.
  */
 import { closeSync, readSync, writeSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -97,7 +100,10 @@ export class PagePipe {
     this.#calls = calls
   }
 
-  /** All of it happens before this returns. @returns undefined when the device would have to be waited for, or the bytes are wrong. */
+  /**
+   * All of it happens before this returns. @returns undefined when the device would have to be
+   * waited for, or the bytes are wrong.
+   */
   pass({ file, position, length, skipped, wanted, socket, check, into }: PassRequest): Passed | undefined {
     const pipes = this.#isCached(file, position, length) ? this.#open() : undefined
     if (pipes === undefined) return undefined
@@ -119,7 +125,10 @@ export class PagePipe {
     }
   }
 
-  /** Whether pages that are held stay what they were when other bytes are written to their place. @param file and @param direct are the same, empty one. */
+  /**
+   * Whether pages that are held stay what they were when other bytes are written to their place.
+   * @param file and @param direct are the same, empty one.
+   */
   keeps({ file, direct, block }: { file: number; direct: number; block: Uint8Array }): boolean {
     const found = new Uint8Array(block.length)
     const length = block.length

@@ -1,4 +1,7 @@
-/** The little of the binding that is called here. Every write runs, and blocks, on the calling thread. */
+/**
+ * The little of the binding that is called here. Every write runs, and blocks, on the calling
+ * thread.
+ */
 declare module '@nxtedition/rocksdb' {
   export interface RocksOptions {
     createIfMissing?: boolean

@@ -1,6 +1,7 @@
 /**
- * Short buffers that live long, apart from those that live for a moment: a Buffer of Node's own pool keeps 8 KiB of it alive, and with it
- * whatever short-lived neighbours it had. Here neighbours come and go together.
+ * Short buffers that live long, apart from those that live for a moment: a Buffer of Node's own
+ * pool keeps 8 KiB of it alive, and with it whatever short-lived neighbours it had. Here neighbours
+ * come and go together.
  */
 export class Slab {
   readonly #bytes: number

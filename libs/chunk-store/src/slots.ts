@@ -1,15 +1,18 @@
 /**
- * Memory that the bytes of an upload are copied into once: a hash worker reads it, the device reads it. Pages of a shared
- * `WebAssembly.Memory` are the only page-aligned and shareable memory that Node has, which O_DIRECT needs.
+ * Memory that the bytes of an upload are copied into once: a hash worker reads it, the device reads
+ * it. Pages of a shared `WebAssembly.Memory` are the only page-aligned and shareable memory that
+ * Node has, which O_DIRECT needs.
  *
- * A slot is a block for a record's header and 1 MiB for its payload. All uploads share the slots; whoever finds none free
- * waits, and asks the owner of a partly filled one to give it up.
+ * A slot is a block for a record's header and 1 MiB for its payload. All uploads share the slots;
+ * whoever finds none free waits, and asks the owner of a partly filled one to give it up.
  */
 import { blockBytes, recordBytesMax } from './format.ts'
 
 export const slotBytes = blockBytes + recordBytesMax
 const pageBytes = 64 * 1024
-/** A partly filled slot that others wait for is given up after one to two of these without a byte. */
+/**
+ * A partly filled slot that others wait for is given up after one to two of these without a byte.
+ */
 const lookMs = 10
 
 /** Runs once after so many milliseconds; what it returns is of no interest. */
@@ -36,7 +39,10 @@ export class SlotPool {
   readonly #free: Slot[] = []
   /** In line; a slot given back goes to the first. */
   readonly #waiting: ((slot: Slot | undefined) => void)[] = []
-  /** Holders of partly filled slots, the longest holder first, and their progress when looked at last. */
+  /**
+   * Holders of partly filled slots, the longest holder first, and their progress when looked at
+   * last.
+   */
   readonly #partial = new Map<SlotHolder, number>()
   #looking = false
   readonly #after: After
@@ -115,8 +121,9 @@ export class SlotPool {
       all: Buffer.from(this.memory.buffer, start, slotBytes),
       payload,
       put(bytes, at) {
-        // All but the first byte by memmove. A copy of the whole would be `set`, which goes into shared memory byte by byte
-        // unless both sides are aligned alike: 0.26 instead of 0.04 CPU-s/GiB.
+        // All but the first byte by memmove. A copy of the whole would be `set`, which goes into
+        // shared memory byte by byte unless both sides are aligned alike: 0.26 instead of 0.04
+        // CPU-s/GiB.
         payload[at] = bytes[0] as number
         bytes.copy(payload, at + 1, 1)
       },
@@ -127,6 +134,9 @@ export class SlotPool {
 export interface SlotHolder {
   /** Bytes so far. */
   readonly progress: number
-  /** Writes out or copies away what the slot holds, and gives it back soon. False when it cannot now. */
+  /**
+   * Writes out or copies away what the slot holds, and gives it back soon. False when it cannot
+   * now.
+   */
   giveUpSlot(): boolean
 }

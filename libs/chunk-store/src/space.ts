@@ -1,6 +1,7 @@
 /**
- * How much can still be written. The disk is asked at most twice a second; in between, what extents take of it is taken off. Uploads end at a
- * low-water mark, so that deletions, compaction, the catalogue and whatever else lives on the disk have room; the ballast is for when somebody else
+ * How much can still be written. The disk is asked at most twice a second; in between, what extents
+ * take of it is taken off. Uploads end at a low-water mark, so that deletions, compaction, the
+ * catalogue and whatever else lives on the disk have room; the ballast is for when somebody else
  * takes the last byte.
  */
 import { join } from 'node:path'
@@ -60,7 +61,10 @@ export class Space {
     return Math.max(0, this.#roomBut(this.#options.lowWaterBytes))
   }
 
-  /** What compaction may take for moving; what is kept for deletions and the catalogue is not for that. */
+  /**
+   * What compaction may take for moving; what is kept for deletions and the catalogue is not for
+   * that.
+   */
   get movableBytes(): number {
     return Math.max(0, this.room - 2 * this.#options.ballastBytes)
   }
@@ -133,7 +137,10 @@ export class Space {
     return this.#options.clock.monotonic() - this.#measured.at > freshMs
   }
 
-  /** What extents have already is of no use once others have taken what is kept back: the catalogue has nothing then. */
+  /**
+   * What extents have already is of no use once others have taken what is kept back: the catalogue
+   * has nothing then.
+   */
   #roomBut(keptBytes: number): number {
     return this.#diskBytes < keptBytes / 2 ? 0 : this.room - keptBytes
   }

@@ -1,4 +1,7 @@
-/** A real file system that runs full: by uploads, and by others to the last byte while everything is under way. */
+/**
+ * A real file system that runs full: by uploads, and by others to the last byte while everything is
+ * under way.
+ */
 import { randomBytes } from 'node:crypto'
 import { readFile, rm, stat, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

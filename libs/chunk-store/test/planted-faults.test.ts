@@ -1,4 +1,7 @@
-/** The search of crash states bites: it finds faults that are planted. HOLDFAST_SEED=… repeats a run. */
+/**
+ * The search of crash states bites: it finds faults that are planted. HOLDFAST_SEED=… repeats a
+ * run.
+ */
 import t from 'tap'
 import { statesUntilFound } from './support/crash-search.ts'
 import { plantedFaults } from './support/planted-faults.ts'

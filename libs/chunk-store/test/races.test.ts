@@ -1,4 +1,7 @@
-/** Pins, deletions, uploads of the same content, and compaction: each race in its order, as the disk is told when to go on. */
+/**
+ * Pins, deletions, uploads of the same content, and compaction: each race in its order, as the disk
+ * is told when to go on.
+ */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -163,7 +166,8 @@ t.test('a copy that is deleted while compaction moves it goes, at its new place 
   for (let n = 0; n < 4; n++) dead.push(await put(store, randomBytes(1.2 * MiB), { pinMs: 0 })) // fills the first extent
   for (const facts of dead) await store.delete(facts)
   let deleting: Promise<unknown> | undefined
-  // The move is written and not yet synced: the deletion has to wait for the place that it speaks of.
+  // The move is written and not yet synced: the deletion has to wait for the place that it speaks
+  // of.
   machine.hold = (operation, path) => {
     if (operation !== 'sync' || path === firstExtent || deleting !== undefined) return undefined
     deleting = store.delete(small)

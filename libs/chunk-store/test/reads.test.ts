@@ -120,7 +120,10 @@ t.test('readers that go free their claim at once and their buffers for the next'
   t.ok(bytes.equals(await get(store, facts)))
 })
 
-/** A disk of which `view` shows what is in memory: undefined where the device would have to be asked. */
+/**
+ * A disk of which `view` shows what is in memory: undefined where the device would have to be
+ * asked.
+ */
 async function openCached(view: (bytes: Buffer, position: number) => Buffer | undefined) {
   const machine = new CrashMachine(seeded(7))
   const reads: number[] = []

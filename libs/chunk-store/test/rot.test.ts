@@ -1,7 +1,7 @@
 /**
- * One flipped bit in each kind of file of a store, met by the next start: what is read is right or refused, and nothing is missing
- * without a word. Of a store that was closed, catalogue and extents tell the same; of one that was killed, the newest commits
- * may stand in their extent alone.
+ * One flipped bit in each kind of file of a store, met by the next start: what is read is right or
+ * refused, and nothing is missing without a word. Of a store that was closed, catalogue and extents
+ * tell the same; of one that was killed, the newest commits may stand in their extent alone.
  */
 import { randomBytes } from 'node:crypto'
 import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'

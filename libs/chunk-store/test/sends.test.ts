@@ -1,4 +1,7 @@
-/** The way from the page cache to a socket without a copy; where a system or file system has none, all is read instead. */
+/**
+ * The way from the page cache to a socket without a copy; where a system or file system has none,
+ * all is read instead.
+ */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { closeSync, constants, openSync, readdirSync, readFileSync, writeSync } from 'node:fs'
@@ -14,7 +17,10 @@ import { alignedBytes } from '../src/slots.ts'
 
 const MiB = 1024 * 1024
 
-/** Whether pages that are held stay what they were when their place is written past the page cache, and through it. */
+/**
+ * Whether pages that are held stay what they were when their place is written past the page cache,
+ * and through it.
+ */
 function keeps(directory: string): { direct: boolean; buffered: boolean } | undefined {
   const pipe = PagePipe.create()
   if (pipe === undefined) return undefined
@@ -61,7 +67,10 @@ async function stored(t: Test, bytes: Buffer) {
   return { path, store, facts, sender }
 }
 
-/** The system may take the pages out of memory at any time: then they are read once more, a few times. */
+/**
+ * The system may take the pages out of memory at any time: then they are read once more, a few
+ * times.
+ */
 async function send(sender: BlobSender, range: { start: number; end: number }, descriptor: number) {
   for (let left = 10; ; left--) {
     const sent = sender.send(range, descriptor)

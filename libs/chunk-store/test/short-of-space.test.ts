@@ -142,7 +142,10 @@ t.test('a catalogue that fails while an extent is looked through costs a line in
   await store.close()
 })
 
-/** An extent of three blobs of which the first is deleted; the row that says what the upload of the second became is missing: it looks dead. */
+/**
+ * An extent of three blobs of which the first is deleted; the row that says what the upload of the
+ * second became is missing: it looks dead.
+ */
 async function misleading() {
   const machine = machineOn()
   const first = await openWith(machine)

@@ -1,4 +1,7 @@
-/** Which host an account is to be asked at: rendezvous over the ready actor hosts of the region that serves it. */
+/**
+ * Which host an account is to be asked at: rendezvous over the ready actor hosts of the region that
+ * serves it.
+ */
 import type { AccountId, Clock, IdCodec, RegionCode } from '@holdfast/kernel'
 import type { Subscription } from '@holdfast/membership'
 import type { NatsMembership } from '@holdfast/membership-nats'
@@ -10,7 +13,10 @@ export interface AccountRoutesOptions {
   regions: Pick<RegionMap, 'homeOf' | 'keepersOf'>
   ids: Pick<IdCodec, 'birthRegion'>
   clock: Clock
-  /** How long copies answer for a region that was lost: they do not hear what is changed there meanwhile. 0: never. */
+  /**
+   * How long copies answer for a region that was lost: they do not hear what is changed there
+   * meanwhile. 0: never.
+   */
   replicaReadsMs: number
 }
 
@@ -48,7 +54,10 @@ export class AccountRoutes {
     return this.#placementOf(serving).hostOf(account)
   }
 
-  /** The host that had the account before this one came, if it was placed elsewhere: the second in its order. */
+  /**
+   * The host that had the account before this one came, if it was placed elsewhere: the second in
+   * its order.
+   */
   readonly predecessorOf = (account: string): string | undefined => {
     const { serving } = this.#regions.homeOf(this.#ids.birthRegion(account as AccountId))
     const { id } = this.#membership.self()
@@ -58,8 +67,8 @@ export class AccountRoutes {
   }
 
   /**
-   * A host that has a copy of the account's journal, when no ready host is known in the region that serves it; undefined while one is,
-   * nobody has, or that region was lost too long ago.
+   * A host that has a copy of the account's journal, when no ready host is known in the region that
+   * serves it; undefined while one is, nobody has, or that region was lost too long ago.
    */
   readonly replicaHostOf = (account: string): string | undefined => {
     const birth = this.#ids.birthRegion(account as AccountId)

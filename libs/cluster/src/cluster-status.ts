@@ -140,7 +140,10 @@ export async function backupStatus({
   return { accounts, lagSeconds, says: `${says}${unknown}` }
 }
 
-/** What hosts of accounts leave alone because of damage or a bug. A host that does not answer is missing. */
+/**
+ * What hosts of accounts leave alone because of damage or a bug. A host that does not answer is
+ * missing.
+ */
 async function quarantinedAccounts({
   bus,
   membership,

@@ -1,4 +1,7 @@
-/** Collecting on all storage nodes, as the operator sees it: each is asked on the bus for a pass, and whether its own come to their ends. */
+/**
+ * Collecting on all storage nodes, as the operator sees it: each is asked on the bus for a pass,
+ * and whether its own come to their ends.
+ */
 import type { Standstill } from '@holdfast/blob-store'
 import type { Bus, Subscription } from '@holdfast/bus'
 import { Fault } from '@holdfast/kernel'
@@ -54,7 +57,10 @@ export function serveCollecting(
   }
 }
 
-/** Of the nodes that answer: whether what nobody refers to is freed, and if not, where, since when and why. */
+/**
+ * Of the nodes that answer: whether what nobody refers to is freed, and if not, where, since when
+ * and why.
+ */
 export async function collectingStatus({
   bus,
   peers,

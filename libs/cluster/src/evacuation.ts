@@ -1,15 +1,19 @@
 /**
  * Moves the homes of a region's accounts.
  *
- * Gives a region up: the homes of its accounts move to the region that keeps their journals too, under the next term.
+ * Gives a region up: the homes of its accounts move to the region that keeps their journals too,
+ * under the next term.
  *
- * The old region cannot be stopped from here. What fences it is the term: the successor writes to other partitions, the old hosts refuse as
- * soon as they hear of the term from any region, and one that starts hears it before it serves. Whatever they acknowledge until then,
- * and what they acknowledged before without its reaching the successor, is lost; so it takes the operator's word that the region is off or
- * isolated, unless more than half of all regions, without it, can be told.
+ * The old region cannot be stopped from here. What fences it is the term: the successor writes to
+ * other partitions, the old hosts refuse as soon as they hear of the term from any region, and one
+ * that starts hears it before it serves. Whatever they acknowledge until then, and what they
+ * acknowledged before without its reaching the successor, is lost; so it takes the operator's word
+ * that the region is off or isolated, unless more than half of all regions, without it, can be
+ * told.
  *
- * And back, while the one that serves them lives: then nothing is lost. Each account is closed there before it is opened here, by whoever
- * asks for it first, and in the end by a pass over all of them; until then what was not opened yet is asked of both.
+ * And back, while the one that serves them lives: then nothing is lost. Each account is closed
+ * there before it is opened here, by whoever asks for it first, and in the end by a pass over all
+ * of them; until then what was not opened yet is asked of both.
  */
 import type { Subscription } from '@holdfast/bus'
 import { Refusal } from '@holdfast/http-kit'
@@ -28,14 +32,17 @@ export interface TakenOver {
   cutShort: { account: string; cut: number; known: number }[]
   /** Accounts that could not be opened: they answer unavailable. */
   failures: { account: string; fault: string }[]
-  /** When the newest change was made that is known here; later ones did not arrive, if there were any. */
+  /**
+   * When the newest change was made that is known here; later ones did not arrive, if there were
+   * any.
+   */
   newestChange: string | null
 }
 
 const namedMax = 100
 /**
- * Nobody makes an account any more where homes were, when this has passed: a host reads the region map again after 15 s at most, and whoever
- * asked it has given up after as much.
+ * Nobody makes an account any more where homes were, when this has passed: a host reads the region
+ * map again after 15 s at most, and whoever asked it has given up after as much.
  */
 const settleMsDefault = 30_000
 /** A host looks at accounts for so long, and says how far it came. */
@@ -68,10 +75,12 @@ export function serveTakeover(cluster: ClusterPart): Subscription {
 }
 
 /**
- * @returns what moved, and what may have been lost. Safe to repeat: it then tells what is known by now. When it is not `complete` there are more
- *   accounts than one call looks at: the next call goes on, and sums up.
- * @throws Refusal `error-region` no such region, or nobody keeps its journals; `error-regionAlive` while its actor hosts are heard;
- *   `error-notFenced` when too few regions can be told and the operator did not give his word.
+ * @returns what moved, and what may have been lost. Safe to repeat: it then tells what is known by
+ *   now. When it is not `complete` there are more accounts than one call looks at: the next call
+ *   goes on, and sums up.
+ * @throws Refusal `error-region` no such region, or nobody keeps its journals; `error-regionAlive`
+ *   while its actor hosts are heard; `error-notFenced` when too few regions can be told and the
+ *   operator did not give his word.
  */
 export async function evacuate(cluster: ClusterPart, code: string, { fenced }: { fenced: boolean }) {
   const { config, regions, bus } = cluster
@@ -100,10 +109,13 @@ export async function evacuate(cluster: ClusterPart, code: string, { fenced }: {
 
 /**
  * Serves the accounts of a region at home again.
- * @param options.fenced the operator's word that the region that serves them now is off or isolated: what has arrived counts then.
+ * @param options.fenced the operator's word that the region that serves them now is off or
+ *   isolated: what has arrived counts then.
  * @returns what moved. Safe to repeat: it goes on with what could not be taken over.
- * @throws Refusal `error-region` no such region, or nobody else keeps its journals; `error-regionHome` when its accounts were never
- *   served elsewhere; `error-regionAway` while it has no actor hosts, or the one that serves its accounts cannot be asked for them; `error-regionAlive` with `fenced`, while that one's actor hosts are heard.
+ * @throws Refusal `error-region` no such region, or nobody else keeps its journals;
+ *   `error-regionHome` when its accounts were never served elsewhere; `error-regionAway` while it
+ *   has no actor hosts, or the one that serves its accounts cannot be asked for them;
+ *   `error-regionAlive` with `fenced`, while that one's actor hosts are heard.
  */
 export async function returnHome(
   cluster: ClusterPart,
@@ -156,8 +168,8 @@ function hostsOf({ membership }: ClusterPart, code: RegionCode) {
 }
 
 /**
- * Looks at all accounts, in portions. How far it came is a row `takeover/<birth>/<term>` until it is over, so that a call that broke off is gone
- * on with by the next one.
+ * Looks at all accounts, in portions. How far it came is a row `takeover/<birth>/<term>` until it
+ * is over, so that a call that broke off is gone on with by the next one.
  */
 export async function takenOver(
   { bus, clock, lookups }: Pick<ClusterPart, 'bus' | 'clock' | 'lookups'>,
@@ -188,7 +200,10 @@ export async function takenOver(
   return { ...sum, complete: next === undefined }
 }
 
-/** How far the copies elsewhere go: a file of the region that was uploaded later may be on its own nodes alone. */
+/**
+ * How far the copies elsewhere go: a file of the region that was uploaded later may be on its own
+ * nodes alone.
+ */
 function filesOf({ groups, peers }: ClusterPart, birth: RegionCode) {
   const beats = new Map(peers.beats().map((beat) => [beat.id, beat]))
   return groups.map

@@ -1,9 +1,11 @@
 /**
- * Placement groups as rows: `pg/<region>/<number>/<version>`, each version claimed once in its region and never changed. Of
- * several that plan the same change one wins, and the others read what it wrote.
+ * Placement groups as rows: `pg/<region>/<number>/<version>`, each version claimed once in its
+ * region and never changed. Of several that plan the same change one wins, and the others read what
+ * it wrote.
  *
- * Everybody reads the rows again every two seconds and at once when somebody says that there are new ones. The lowest ready
- * storage node of a region plans; that two believe to be it does no harm.
+ * Everybody reads the rows again every two seconds and at once when somebody says that there are
+ * new ones. The lowest ready storage node of a region plans; that two believe to be it does no
+ * harm.
  */
 import type { Bus, Subscription } from '@holdfast/bus'
 import type { LookupStore } from '@holdfast/journal'
@@ -92,7 +94,9 @@ export interface GroupLeaderOptions {
   peers: StoragePeers
   orders: NodeOrders
   clock: Clock
-  /** A node that was silent for so long is taken for lost: its copies are made anew elsewhere, ms. */
+  /**
+   * A node that was silent for so long is taken for lost: its copies are made anew elsewhere, ms.
+   */
   lostMs: number
   onFault: (error: unknown) => void
 }

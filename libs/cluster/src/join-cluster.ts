@@ -108,7 +108,10 @@ export interface ClusterPart {
     birth: RegionCode,
     after: string | undefined,
   ): AsyncIterable<(Taken | { account: string; fault: unknown }) & { place: string }>
-  /** The accounts that this region serves, for actor hosts; and the keys of all references. Each from a place on. */
+  /**
+   * The accounts that this region serves, for actor hosts; and the keys of all references. Each
+   * from a place on.
+   */
   listAccounts(after: string | undefined): AsyncIterable<{ account: string; place: string }>
   listReferences(after: string | undefined): AsyncIterable<{ key: string; place: string }>
   /** When every account of every region was asked for its references last. */

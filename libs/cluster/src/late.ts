@@ -1,4 +1,7 @@
-/** The lookups of a region that may be out of reach when this process starts: unavailable until a connection was made, which is tried again and again. */
+/**
+ * The lookups of a region that may be out of reach when this process starts: unavailable until a
+ * connection was made, which is tried again and again.
+ */
 import { JournalFault, type LookupChange, type LookupRow, type LookupStore } from '@holdfast/journal'
 
 const retryMs = 2_000

@@ -1,4 +1,7 @@
-/** The connections to Cassandra: the lookups of every region, and the journals that this process works on. */
+/**
+ * The connections to Cassandra: the lookups of every region, and the journals that this process
+ * works on.
+ */
 import type { LookupStore, LookupWalk } from '@holdfast/journal'
 import { CassandraMetadataStore, isRefused } from '@holdfast/journal-cassandra'
 import type { RegionCode } from '@holdfast/kernel'
@@ -6,7 +9,10 @@ import { type ClusterConfig, type Credentials, SettingsFault } from '@holdfast/p
 import { Late, LateLookups } from './late.ts'
 
 export interface MetadataConnections {
-  /** By region, as its data centre answers. Those of another region are unavailable while it cannot be reached. */
+  /**
+   * By region, as its data centre answers. Those of another region are unavailable while it cannot
+   * be reached.
+   */
   lookups: ReadonlyMap<RegionCode, LookupStore>
   /** All references as this region's data centre has them. */
   references: LookupWalk
@@ -19,9 +25,11 @@ export interface MetadataConnections {
 const claimed = ['email', 'setting', 'pg', 'region']
 
 /**
- * @param options.journals whether journals are needed. @param options.termOf the home term of an account.
+ * @param options.journals whether journals are needed. @param options.termOf the home term of an
+ *   account.
  * @param options.handedOver whether the region that served it in the term before is asked for it.
- * @throws JournalFault when this region's own data centre cannot be reached. @throws SettingsFault when it does not take the credentials.
+ * @throws JournalFault when this region's own data centre cannot be reached. @throws SettingsFault
+ *   when it does not take the credentials.
  */
 export async function openMetadata(
   config: Pick<ClusterConfig, 'region' | 'regions' | 'cassandra'>,
@@ -88,7 +96,10 @@ export async function openMetadata(
   }
 }
 
-/** Credentials that are not taken are a wrong setting: a process that is started again with them fails again. */
+/**
+ * Credentials that are not taken are a wrong setting: a process that is started again with them
+ * fails again.
+ */
 export function refusal({
   what,
   servers,

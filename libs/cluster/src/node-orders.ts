@@ -1,7 +1,8 @@
 /**
- * What the operator has decided about storage nodes: rows `nodes/all/<name>`. A node that is `draining` hands its groups over and may be stopped for
- * good when it has none left; one that is `removed` is gone for good: its copies are made anew elsewhere at once, and it takes no part even if it
- * comes back. Without a row a node is an ordinary one.
+ * What the operator has decided about storage nodes: rows `nodes/all/<name>`. A node that is
+ * `draining` hands its groups over and may be stopped for good when it has none left; one that is
+ * `removed` is gone for good: its copies are made anew elsewhere at once, and it takes no part even
+ * if it comes back. Without a row a node is an ordinary one.
  */
 import type { Bus, Subscription } from '@holdfast/bus'
 import type { LookupStore } from '@holdfast/journal'
@@ -47,7 +48,10 @@ export class NodeOrders {
     this.#orders = orders
   }
 
-  /** @param order undefined: an ordinary node again. Durable in this region when it resolves; others follow. */
+  /**
+   * @param order undefined: an ordinary node again. Durable in this region when it resolves; others
+   * follow.
+   */
   async set(node: string, order: NodeOrder | undefined): Promise<void> {
     const key = prefix + node
     await this.#lookups.write([

@@ -1,11 +1,13 @@
 /**
- * Who serves the accounts born in a region, and how often their home has moved: rows `region/<code>/<term>`, each claimed once and never
- * changed. Without a row a region serves its own, in term 1. For routing the map is a hint; in the partition key of journals the term is a
+ * Who serves the accounts born in a region, and how often their home has moved: rows
+ * `region/<code>/<term>`, each claimed once and never changed. Without a row a region serves its
+ * own, in term 1. For routing the map is a hint; in the partition key of journals the term is a
  * fact, and only ever rises.
  *
- * Every region keeps all rows, and they are read from all that answer: a region that was given up learns it from any other. The region and the
- * one that keeps its journals too take turns, so who serves a term follows from its number; the row is claimed there first, so
- * no two rows of one term ever differ.
+ * Every region keeps all rows, and they are read from all that answer: a region that was given up
+ * learns it from any other. The region and the one that keeps its journals too take turns, so who
+ * serves a term follows from its number; the row is claimed there first, so no two rows of one term
+ * ever differ.
  */
 import { JournalFault, type LookupStore } from '@holdfast/journal'
 import type { Clock, RegionCode } from '@holdfast/kernel'
@@ -15,7 +17,9 @@ import { backupOf, homeRegions } from './metadata.ts'
 export interface Home {
   serving: RegionCode
   term: number
-  /** The region of the term before lives, and is asked for every account that was not opened yet. */
+  /**
+   * The region of the term before lives, and is asked for every account that was not opened yet.
+   */
   handedOver?: true
 }
 
@@ -36,7 +40,10 @@ interface MoveOptions {
 }
 
 const rereadMs = 5_000
-/** A look that is older, for instance because the process was paused, is taken again before anything is built on it. */
+/**
+ * A look that is older, for instance because the process was paused, is taken again before anything
+ * is built on it.
+ */
 const freshMs = 15_000
 
 export class RegionMap {
@@ -68,7 +75,8 @@ export class RegionMap {
     const known = this.#homes.get(birth)
     if (known !== undefined) return known
     const { regions } = this.#options
-    // No account was ever born in a region that the installation lacks: whoever asks for one is told so by the first.
+    // No account was ever born in a region that the installation lacks: whoever asks for one is
+    // told so by the first.
     return { serving: regions.includes(birth) ? birth : (regions[0] as RegionCode), term: 1 }
   }
 
@@ -83,8 +91,8 @@ export class RegionMap {
   }
 
   /**
-   * Whether this region may take itself for what it was: another one was heard lately, or none is left to hear. Until then nothing may be
-   * acknowledged by a host that comes alone.
+   * Whether this region may take itself for what it was: another one was heard lately, or none is
+   * left to hear. Until then nothing may be acknowledged by a host that comes alone.
    */
   get heardElsewhere(): boolean {
     const { region, regions } = this.#options
@@ -98,15 +106,18 @@ export class RegionMap {
   }
 
   /**
-   * Resolves when the map was read lately: nothing may be acknowledged under one that is older. What does not answer is left out, so a
-   * region that is cut off goes on.
+   * Resolves when the map was read lately: nothing may be acknowledged under one that is older.
+   * What does not answer is left out, so a region that is cut off goes on.
    */
   async fresh(): Promise<void> {
     if (this.#options.clock.monotonic() - this.#lookedMs > freshMs)
       await this.refresh().catch(this.#options.onFault)
   }
 
-  /** Reads the rows of every region that answers; a call while one runs shares it. @throws what this region's lookups throw */
+  /**
+   * Reads the rows of every region that answers; a call while one runs shares it. @throws what this
+   * region's lookups throw
+   */
   refresh(): Promise<void> {
     this.#looking ??= this.#look().finally(() => {
       this.#looking = undefined
@@ -133,9 +144,11 @@ export class RegionMap {
 
   /**
    * Moves the homes of a region to the one that keeps its journals too, or back. Safe to repeat.
-   * @param options.to default: the one that keeps its journals too. @param options.handedOver the region that serves them lives.
+   * @param options.to default: the one that keeps its journals too. @param options.handedOver the
+   *   region that serves them lives.
    * @returns the home that holds now, and the regions that have the row.
-   * @throws JournalFault `UNAVAILABLE` when the successor cannot take it; RangeError when there is none.
+   * @throws JournalFault `UNAVAILABLE` when the successor cannot take it; RangeError when there is
+   *   none.
    */
   async moveHome(
     birth: RegionCode,

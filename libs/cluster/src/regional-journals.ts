@@ -1,4 +1,7 @@
-/** The journals of several birth regions as one store: each account's are in the keyspace of the region it was born in. */
+/**
+ * The journals of several birth regions as one store: each account's are in the keyspace of the
+ * region it was born in.
+ */
 import {
   type Brought,
   firstChain,
@@ -24,8 +27,10 @@ export class RegionalJournals implements KeptJournals {
 
   /**
    * @param options.regions all that the installation has: in no other was an account ever born.
-   * @param options.isServed whether this region serves the accounts born there: everything is fenced otherwise. Default: it does.
-   * @param options.fresh waited for before anything is decided by that. Default: it is always known.
+   * @param options.isServed whether this region serves the accounts born there: everything is
+   *   fenced otherwise. Default: it does.
+   * @param options.fresh waited for before anything is decided by that. Default: it is always
+   *   known.
    */
   constructor(
     stores: ReadonlyMap<RegionCode, KeptJournals>,

@@ -1,14 +1,18 @@
 /**
  * The lookup rows of all regions as one store, seen from one region.
  *
- * Lightweight transactions of two data centres do not exclude each other, so whatever is claimed or taken has one region that decides:
- * settings the first one, e-mail addresses the one that their hash names, placement groups their own. Share codes never
- * meet: each region takes its numbers from a range of its own. All other rows are written where the writer is and reach
- * the other regions by replication; a route that is missed here is asked for elsewhere before it is denied, references are read from
- * all regions but those that were given up and whose accounts have said since, elsewhere, what they use. What the accounts of a region have to do next (`wake/`, `hours/`, `active/`, `hosts/`) stays with their journals: these keys name the region.
+ * Lightweight transactions of two data centres do not exclude each other, so whatever is claimed or
+ * taken has one region that decides: settings the first one, e-mail addresses the one that their
+ * hash names, placement groups their own. Share codes never meet: each region takes its numbers
+ * from a range of its own. All other rows are written where the writer is and reach the other
+ * regions by replication; a route that is missed here is asked for elsewhere before it is denied,
+ * references are read from all regions but those that were given up and whose accounts have said
+ * since, elsewhere, what they use. What the accounts of a region have to do next (`wake/`,
+ * `hours/`, `active/`, `hosts/`) stays with their journals: these keys name the region.
  *
- * A region that cannot be reached is a fault, never an absence. What a region decided whose homes have moved is decided by its successor, and
- * by itself again when they are back: then the other is asked first, whose rows may not all have arrived.
+ * A region that cannot be reached is a fault, never an absence. What a region decided whose homes
+ * have moved is decided by its successor, and by itself again when they are back: then the other is
+ * asked first, whose rows may not all have arrived.
  */
 import { createHash } from 'node:crypto'
 import { JournalFault, type LookupChange, type LookupRow, type LookupStore } from '@holdfast/journal'
@@ -28,7 +32,10 @@ export interface RegionalLookupsOptions {
 /** Whole blocks of them. */
 const codesOfRegion = Math.floor(62 ** 8 / regionCodes.length / codesPerBlock) * codesPerBlock
 
-/** Numbers of codes that each of the eight regions has; region 0 begins at 0, as an embedded installation does. */
+/**
+ * Numbers of codes that each of the eight regions has; region 0 begins at 0, as an embedded
+ * installation does.
+ */
 const rangeOf = {
   codes: codesOfRegion,
   'legacy-codes': Math.floor(62 ** 6 / regionCodes.length),
@@ -55,7 +62,10 @@ export class RegionalLookups implements LookupStore {
     this.#homes = homes
   }
 
-  /** Where homes have moved: what a region decided is decided by its successor, and its routes are as known as they will be. */
+  /**
+   * Where homes have moved: what a region decided is decided by its successor, and its routes are
+   * as known as they will be.
+   */
   useHomes(map: Pick<RegionMap, 'homeOf' | 'keepersOf'>): void {
     this.#map = map
   }
@@ -104,7 +114,10 @@ export class RegionalLookups implements LookupStore {
     else yield* this.#storeOf(prefix).scan(prefix, options)
   }
 
-  /** Rows of all regions, each once. A reader that only wants to know whether there is one gets it from the nearest. */
+  /**
+   * Rows of all regions, each once. A reader that only wants to know whether there is one gets it
+   * from the nearest.
+   */
   async *#scanAll(prefix: string, options: { after?: string; limit?: number }): AsyncIterable<LookupRow> {
     const seen = new Set<string>()
     for (const region of this.#referring())

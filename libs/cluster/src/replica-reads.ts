@@ -1,6 +1,6 @@
 /**
- * Downloads go on while the home of an account is out of reach: they are answered from a copy of its journal, which may be old. Everything else
- * waits for the home.
+ * Downloads go on while the home of an account is out of reach: they are answered from a copy of
+ * its journal, which may be old. Everything else waits for the home.
  */
 import {
   type AccountClient,

@@ -1,6 +1,7 @@
 /**
- * Bans of one frontend hold at all of a region and elsewhere within a second: each tells its new ones twice a second, all of
- * them every ten seconds, and what an operator lifts at once. No request waits for any of it.
+ * Bans of one frontend hold at all of a region and elsewhere within a second: each tells its new
+ * ones twice a second, all of them every ten seconds, and what an operator lifts at once. No
+ * request waits for any of it.
  */
 import type { Bus, Subscription } from '@holdfast/bus'
 import type { Ban, CountingRateLimits } from '@holdfast/http-kit'

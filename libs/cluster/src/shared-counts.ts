@@ -1,6 +1,7 @@
 /**
- * What frontends count is added up: each tells the others four times a second what it has counted of whoever comes near a limit. No request
- * waits for any of it; what is lost is told again with the next count.
+ * What frontends count is added up: each tells the others four times a second what it has counted
+ * of whoever comes near a limit. No request waits for any of it; what is lost is told again with
+ * the next count.
  */
 import type { Bus, Subscription } from '@holdfast/bus'
 import type { CountingRateLimits, ToldCounts } from '@holdfast/http-kit'

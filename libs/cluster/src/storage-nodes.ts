@@ -4,7 +4,8 @@ import { nodesOf } from '@holdfast/replication'
 import type { ClusterPart } from './join-cluster.ts'
 
 /**
- * Hands over what the node holds, then it may be stopped for good; `ctl status` tells how many groups it is in still.
+ * Hands over what the node holds, then it may be stopped for good; `ctl status` tells how many
+ * groups it is in still.
  * @throws Refusal `error-node` when no such node is alive.
  */
 export async function drainNode(cluster: ClusterPart, node: string) {
@@ -14,8 +15,10 @@ export async function drainNode(cluster: ClusterPart, node: string) {
 }
 
 /**
- * The node is gone for good: others take its place at once, instead of after HOLDFAST_NODE_LOST_SECONDS.
- * @throws Refusal `error-node` when nobody knows it; `error-nodeAlive` when it lives and still is in groups: it is to be drained.
+ * The node is gone for good: others take its place at once, instead of after
+ * HOLDFAST_NODE_LOST_SECONDS.
+ * @throws Refusal `error-node` when nobody knows it; `error-nodeAlive` when it lives and still is
+ *   in groups: it is to be drained.
  */
 export async function removeNode(cluster: ClusterPart, node: string) {
   const groups = groupsOf(cluster, node)
@@ -28,7 +31,10 @@ export async function removeNode(cluster: ClusterPart, node: string) {
   return { node, order: 'removed', groups }
 }
 
-/** An ordinary node again, that gets groups as a new one would. Nothing changes for one that is. @throws Refusal `error-node` when nobody knows it. */
+/**
+ * An ordinary node again, that gets groups as a new one would. Nothing changes for one that is.
+ * @throws Refusal `error-node` when nobody knows it.
+ */
 export async function returnNode(cluster: ClusterPart, node: string) {
   const isOrdinary = isAlive(cluster, node) || groupsOf(cluster, node).length > 0
   if (cluster.nodes.of(node) === undefined && !isOrdinary) throw new Refusal('error-node')

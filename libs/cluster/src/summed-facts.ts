@@ -9,7 +9,10 @@ export class SummedFacts<Fact> {
   #last: Fact | undefined
   #count = 0
 
-  /** @param tell is called for the first fact at once, then with the last one and how many there were since. */
+  /**
+   * @param tell is called for the first fact at once, then with the last one and how many there
+   * were since.
+   */
   constructor(tell: (last: Fact, count: number) => void) {
     this.#tell = tell
   }

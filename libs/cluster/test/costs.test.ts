@@ -1,6 +1,7 @@
 /**
- * What an operation costs a cluster's database, counted at the driver. Each test names the most that its operation may
- * take; a statement more is a regression. Counters of share codes are drawn thousands at a time and are not counted.
+ * What an operation costs a cluster's database, counted at the driver. Each test names the most
+ * that its operation may take; a statement more is a regression. Counters of share codes are drawn
+ * thousands at a time and are not counted.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { AccountHost, RoutedAccountClient } from '@holdfast/actor-runtime'

@@ -6,7 +6,10 @@ import { portionOf, takenOver } from '../src/index.ts'
 
 const changedMs = Date.UTC(2030, 0, 1)
 
-/** Accounts 1 … count behind a place; each takes a second, every tenth lost a row, the 15th cannot be opened. */
+/**
+ * Accounts 1 … count behind a place; each takes a second, every tenth lost a row, the 15th cannot
+ * be opened.
+ */
 function region(count: number) {
   const time = { ms: 0 }
   const clock = { now: () => time.ms, monotonic: () => time.ms }

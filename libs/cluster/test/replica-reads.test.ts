@@ -1,4 +1,7 @@
-/** Downloads go on from a copy when the home is out of reach, also when it gets lost while it is asked. */
+/**
+ * Downloads go on from a copy when the home is out of reach, also when it gets lost while it is
+ * asked.
+ */
 import { type AccountClient, AccountsUnavailable, replicaSubjectOf } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
 import { mintRequestId, systemClock } from '@holdfast/kernel'

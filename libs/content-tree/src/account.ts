@@ -1,4 +1,7 @@
-/** Everything one account is: its facts, its tree, what it owes, what it answered, who reported to it. */
+/**
+ * Everything one account is: its facts, its tree, what it owes, what it answered, who reported to
+ * it.
+ */
 import { Effects } from './effects.ts'
 import type { AccountFacts } from './facts.ts'
 import { reportSourcesMax } from './limits.ts'
@@ -18,7 +21,10 @@ export class Account {
   readonly sources = new Map<string, number>()
   /** Behind the last share code that was used: the rest of its block is the account's. */
   nextCode: { readonly next: number; readonly term: number } = noCode
-  /** Tells this state in memory from every other of the account: 16 bytes, the seed of the first decision that asked. */
+  /**
+   * Tells this state in memory from every other of the account: 16 bytes, the seed of the first
+   * decision that asked.
+   */
   #instance: Buffer | undefined
 
   constructor(id: string) {

@@ -1,5 +1,6 @@
 /**
- * `evolve`: what each event does to the state. Deterministic; the meaning of a published event never changes.
+ * `evolve`: what each event does to the state. Deterministic; the meaning of a published event
+ * never changes.
  *
  * An event that does not fit the state is damage or a fault of ours, never something to be smoothed
  * over: it throws.

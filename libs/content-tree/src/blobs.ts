@@ -1,8 +1,8 @@
 /**
  * The physical contents an account uses, each with the count of its uses, and the releases it owes.
  *
- * When the last use goes a release becomes pending; a use that comes before it is done takes it back, so that the reference is not
- * removed under the new use.
+ * When the last use goes a release becomes pending; a use that comes before it is done takes it
+ * back, so that the reference is not removed under the new use.
  */
 import type { Blob, BlobColumns as SavedBlobs } from '@holdfast/wire'
 import { assertRows, BlobColumns, setColumn, wordsOf } from './columns.ts'
@@ -136,7 +136,10 @@ export class BlobTable {
     this.#index.reserve(rows)
   }
 
-  /** Adds rows of a checkpoint; uses are counted as the contents come. Releases are restored in the order of their numbers. */
+  /**
+   * Adds rows of a checkpoint; uses are counted as the contents come. Releases are restored in the
+   * order of their numbers.
+   */
   load(saved: SavedBlobs): void {
     const { columns } = this
     const count = saved.releases.length / 8
@@ -154,7 +157,8 @@ export class BlobTable {
     setColumn(columns.crc32, first, saved.crc32s)
     setColumn(columns.placementGroup, first, saved.placementGroups)
     setColumn(columns.release, first, saved.releases)
-    // Plain loops over words: most accounts are loaded by code that was never compiled, where each call costs more than what it does.
+    // Plain loops over words: most accounts are loaded by code that was never compiled, where each
+    // call costs more than what it does.
     const { keys, release } = columns
     for (let place = 0, at = first * 16; place < count; place++, at += 16) {
       for (let word = 0; word < 12; word++) keys[at + word] = ids[place * 12 + word] as number

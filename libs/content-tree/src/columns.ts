@@ -17,13 +17,18 @@ function columnOf(type: 'u8' | 'u32' | 'f64', length: number): Column {
   return new Float64Array(length)
 }
 
-/** Sets rows from `row` on to the bytes of a saved column. @throws RangeError when they do not fit. */
+/**
+ * Sets rows from `row` on to the bytes of a saved column. @throws RangeError when they do not fit.
+ */
 export function setColumn(column: Column | Uint16Array, row: number, saved: Uint8Array, width = 1): void {
   const { buffer, byteOffset, byteLength, BYTES_PER_ELEMENT } = column
   new Uint8Array(buffer, byteOffset, byteLength).set(saved, row * width * BYTES_PER_ELEMENT)
 }
 
-/** Saved columns of so many rows, each of so many bytes a row: a shorter one would leave rows at zero. @throws Error. */
+/**
+ * Saved columns of so many rows, each of so many bytes a row: a shorter one would leave rows at
+ * zero. @throws Error.
+ */
 export function assertRows(count: number, columns: readonly [Uint8Array, number][]): void {
   if (columns.some(([{ length }, bytes]) => length !== bytes * count))
     throw new Error('checkpoint columns of different lengths')

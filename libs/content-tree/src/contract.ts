@@ -122,11 +122,13 @@ export interface AccountState {
   /** When something is due next (an expiry, the bin), Unix seconds; undefined: nothing. */
   nextDue(): number | undefined
   /**
-   * The counter behind the last share code that was used, with the home term in which it was leased:
-   * the rest of its block is the account's. 0: there is none.
+   * The counter behind the last share code that was used, with the home term in which it was
+   * leased: the rest of its block is the account's. 0: there is none.
    */
   readonly nextCode: { next: number; term: number }
-  /** The rest of the block is given up: changes that are lost may have used it. For repairs alone. */
+  /**
+   * The rest of the block is given up: changes that are lost may have used it. For repairs alone.
+   */
   forgetCodes(): void
   /** Estimated bytes in memory, for passivation. */
   readonly bytes: number

@@ -1,8 +1,10 @@
 /**
- * The orders of large folders: the children's rows, sorted, kept per (folder, field) from the first listing on.
+ * The orders of large folders: the children's rows, sorted, kept per (folder, field) from the first
+ * listing on.
  *
- * A page of a listing then costs what the page costs. A child that comes, goes or changes is put into place by binary search. An
- * order is only a memory of the tree: it is dropped at will and built anew on demand.
+ * A page of a listing then costs what the page costs. A child that comes, goes or changes is put
+ * into place by binary search. An order is only a memory of the tree: it is dropped at will and
+ * built anew on demand.
  */
 import { SortField } from '@holdfast/wire'
 import type { ContentTable } from './columns.ts'

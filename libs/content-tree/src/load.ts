@@ -39,7 +39,10 @@ function reserve(tree: Tree, pages: readonly CheckpointPage[]): void {
   tree.reserve(rows)
 }
 
-/** Sets whole columns; what is left to do for a row is its name, its place in the index and its neighbours. */
+/**
+ * Sets whole columns; what is left to do for a row is its name, its place in the index and its
+ * neighbours.
+ */
 class Loader {
   readonly #tree: Tree
   readonly #passwords: CheckpointPage['passwords']
@@ -100,7 +103,10 @@ class Loader {
   }
 }
 
-/** In ASCII they are cut out of one string, which lives as long as one of them; anything else is decoded name by name. */
+/**
+ * In ASCII they are cut out of one string, which lives as long as one of them; anything else is
+ * decoded name by name.
+ */
 function namesOf(names: Buffer, nameLengths: Uint8Array): string[] {
   const found: string[] = []
   const text = isAscii(names) ? names.toString('latin1') : undefined

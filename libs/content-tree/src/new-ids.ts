@@ -1,4 +1,7 @@
-/** Ids and share codes of new content: derived from a change's seed and code counter, so that replay makes the same ones. */
+/**
+ * Ids and share codes of new content: derived from a change's seed and code counter, so that replay
+ * makes the same ones.
+ */
 import { hash } from 'node:crypto'
 import type { AccountId } from '@holdfast/kernel'
 import type { TreeSettings } from './contract.ts'

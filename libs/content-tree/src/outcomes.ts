@@ -113,7 +113,10 @@ class Window {
   }
 }
 
-/** Its bytes in memory of their own: as they come they are short views that keep a pool, or the whole message, alive. */
+/**
+ * Its bytes in memory of their own: as they come they are short views that keep a pool, or the
+ * whole message, alive.
+ */
 function withOwnMemory({ requestId, reply, ids, ...rest }: KeptOutcome): KeptOutcome {
   const memory = Buffer.allocUnsafeSlow(requestId.length + reply.length + ids.length)
   memory.set(requestId)

@@ -1,6 +1,7 @@
 /**
- * When folders expire: a heap of (time, row). Changes only add entries; an entry counts while the folder still says the same,
- * and what no longer counts is dropped when it comes to the top, or all at once when it outnumbers the rest.
+ * When folders expire: a heap of (time, row). Changes only add entries; an entry counts while the
+ * folder still says the same, and what no longer counts is dropped when it comes to the top, or all
+ * at once when it outnumbers the rest.
  */
 
 export class Timers {

@@ -1,11 +1,14 @@
 /**
- * The tree of an account's content: rows in packed columns, children in linked lists, totals kept on every folder.
+ * The tree of an account's content: rows in packed columns, children in linked lists, totals kept
+ * on every folder.
  *
- * Everything hangs below one of two tops, the root and the recycle bin. A deleted folder is cut off at once, whatever it holds, and
- * becomes garbage: nothing in it is found any more, and its rows are swept a bounded number at a time. The order in which children
- * were put into a folder is part of the state (copies and archives follow it); row numbers are not.
+ * Everything hangs below one of two tops, the root and the recycle bin. A deleted folder is cut off
+ * at once, whatever it holds, and becomes garbage: nothing in it is found any more, and its rows
+ * are swept a bounded number at a time. The order in which children were put into a folder is part
+ * of the state (copies and archives follow it); row numbers are not.
  *
- * Memory: about 80 bytes of columns a content, 50 more for a folder, 90 for each distinct blob, and the name.
+ * Memory: about 80 bytes of columns a content, 50 more for a folder, 90 for each distinct blob, and
+ * the name.
  */
 import { type DirectLink, type PasswordVerifier, SortField } from '@holdfast/wire'
 import { BlobTable } from './blobs.ts'
@@ -148,7 +151,10 @@ export class Tree {
     return uuidOfWords(this.contents.ids, row * 4)
   }
 
-  /** All rows are looked through: whoever asks remembers the answer, and a million take a millisecond. */
+  /**
+   * All rows are looked through: whoever asks remembers the answer, and a million take a
+   * millisecond.
+   */
   idOfCode(code: string): string | undefined {
     if (code.length === 0 || code.length > 8) return undefined
     const [low, high] = new Uint32Array(Uint8Array.from(Buffer.from(code.padEnd(8, '\0'), 'latin1')).buffer)
@@ -189,7 +195,10 @@ export class Tree {
     return depth
   }
 
-  /** Levels of folders it brings with it: 0 for a file, 1 for a folder without folders. Looks no further than `max`. */
+  /**
+   * Levels of folders it brings with it: 0 for a file, 1 for a folder without folders. Looks no
+   * further than `max`.
+   */
   heightOf(row: number, max = Number.POSITIVE_INFINITY): number {
     if (!this.isFolder(row)) return 0
     let level = [row]
@@ -292,8 +301,9 @@ export class Tree {
   }
 
   /**
-   * Another number after each change of what lies in the folder, at any depth, and of names, times and expiries there and of its own.
-   * It means nothing to another tree, also not to one made of this one's checkpoint.
+   * Another number after each change of what lies in the folder, at any depth, and of names, times
+   * and expiries there and of its own. It means nothing to another tree, also not to one made of
+   * this one's checkpoint.
    */
   changeOf(folder: number): number {
     return this.folders.changed[this.#folder(folder)] as number
@@ -436,7 +446,10 @@ export class Tree {
     else this.directLinks.set(row, links)
   }
 
-  /** Deletes for good. A folder with all that is in it is cut off; `sweep` frees the rows. @param unused see `sweep`. */
+  /**
+   * Deletes for good. A folder with all that is in it is cut off; `sweep` frees the rows. @param
+   * unused see `sweep`.
+   */
   discard(row: number, unused: (blobRow: number) => void): void {
     this.#detach(row)
     if (this.isFolder(row)) this.garbage.push(row)
@@ -444,8 +457,8 @@ export class Tree {
   }
 
   /**
-   * Frees rows of deleted folders, at most about `max`, always in the same order: how far it gets is part of the state.
-   * Yields in between.
+   * Frees rows of deleted folders, at most about `max`, always in the same order: how far it gets
+   * is part of the state. Yields in between.
    *
    * @param unused is told of each blob whose last use went.
    */

@@ -1,8 +1,10 @@
 /**
- * A hash index from keys of several 32-bit words to rows. The keys themselves stay in their column; the index holds row numbers
- * alone, four bytes a slot. Linear probing; deletion shifts back, so there are no tombstones.
+ * A hash index from keys of several 32-bit words to rows. The keys themselves stay in their column;
+ * the index holds row numbers alone, four bytes a slot. Linear probing; deletion shifts back, so
+ * there are no tombstones.
  *
- * Keys are random by construction (ids are keyed permutations, incarnations random numbers), so their words serve as the hash.
+ * Keys are random by construction (ids are keyed permutations, incarnations random numbers), so
+ * their words serve as the hash.
  */
 
 const empty = 0xffffffff

@@ -1,8 +1,9 @@
 /**
- * Random commands against the tree and its model: the same answers, the same content, the same view for strangers; and the state is the same
- * live, replayed and loaded from a checkpoint.
+ * Random commands against the tree and its model: the same answers, the same content, the same view
+ * for strangers; and the state is the same live, replayed and loaded from a checkpoint.
  *
- * HOLDFAST_TEST_RUNS sets how many sequences are tried; fast-check prints the seed of one that fails.
+ * HOLDFAST_TEST_RUNS sets how many sequences are tried; fast-check prints the seed of one that
+ * fails.
  */
 import type { Item, UpdateContent } from '@holdfast/wire'
 import fc from 'fast-check'
@@ -30,7 +31,10 @@ const storageMax = 2_000
 
 type Attribute = NonNullable<UpdateContent['attribute']>
 
-/** A content by its place among all that ever were; the model decides what becomes of one that is gone. */
+/**
+ * A content by its place among all that ever were; the model decides what becomes of one that is
+ * gone.
+ */
 const pick = fc.nat(10_000)
 const picks = fc.array(pick, { minLength: 1, maxLength: 3 })
 const text = fc.constantFrom('', 'a', 'b,c', 'é')

@@ -1,6 +1,6 @@
 /**
- * The tree as anybody would write it down: objects, sets and recursion, without a thought for speed. It says what each command must
- * answer and what the account must look like afterwards.
+ * The tree as anybody would write it down: objects, sets and recursion, without a thought for
+ * speed. It says what each command must answer and what the account must look like afterwards.
  */
 import { createHash } from 'node:crypto'
 

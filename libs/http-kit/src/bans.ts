@@ -1,8 +1,9 @@
 /**
- * Networks that are refused for a while after repeated excess. Each ban of the same network lasts twice as long as the one before.
+ * Networks that are refused for a while after repeated excess. Each ban of the same network lasts
+ * twice as long as the one before.
  *
- * The list is data (`active`, `take`), so that frontends can tell each other theirs. Bounded: when it is full, the ban that ends
- * first makes room.
+ * The list is data (`active`, `take`), so that frontends can tell each other theirs. Bounded: when
+ * it is full, the ban that ends first makes room.
  */
 export interface Ban {
   /** As `networkOf` writes it. */

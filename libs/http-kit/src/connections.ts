@@ -64,7 +64,9 @@ const youngMs = 2_000
  * network has no other.
  */
 const slowBytesPerSecond = 4 * 1024
-/** Of one client's network, however many others there are: a browser asks for six things at a time. */
+/**
+ * Of one client's network, however many others there are: a browser asks for six things at a time.
+ */
 const fairShareMin = 6
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void

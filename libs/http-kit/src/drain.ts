@@ -3,8 +3,9 @@ import type { ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 
 /**
- * After `app.close()` begins, each connection ends with the answer it is busy with; what is not done after `drainMs` is cut. Without this a connection
- * whose answer ends during the close would idle until its keep-alive time is over, and a slow download would hold up the close for ever.
+ * After `app.close()` begins, each connection ends with the answer it is busy with; what is not
+ * done after `drainMs` is cut. Without this a connection whose answer ends during the close would
+ * idle until its keep-alive time is over, and a slow download would hold up the close for ever.
  */
 export function drainOnClose(app: FastifyInstance, { drainMs }: { drainMs: number }): void {
   const running = new Set<ServerResponse>()

@@ -1,6 +1,7 @@
 /**
- * Files of a listing as JSON, straight from the columns in which an account sends them: no object and no string a file is made, in
- * the account's answer or here. What a file's members are and in which order is `ItemPresenter`'s to say; a test holds both together.
+ * Files of a listing as JSON, straight from the columns in which an account sends them: no object
+ * and no string a file is made, in the account's answer or here. What a file's members are and in
+ * which order is `ItemPresenter`'s to say; a test holds both together.
  */
 import type { FileColumns } from '@holdfast/wire'
 import { type JsonWriter, nameBytesMax, numberBytesMax, uuidBytes } from './json-writer.ts'
@@ -17,7 +18,10 @@ export interface RowFacts {
   nowSeconds: number
 }
 
-/** The nodes that hold files older than this are asked for once a page and group, of younger ones once a second of their making: copies take seconds. */
+/**
+ * The nodes that hold files older than this are asked for once a page and group, of younger ones
+ * once a second of their making: copies take seconds.
+ */
 const settledSeconds = 60
 
 const codeBytes = 8
@@ -120,7 +124,10 @@ export class FileRows {
     json.raw(this.#end)
   }
 
-  /** Share codes have 8 characters, 6 on legacy folders, none on what predates them; the rest is zeros. */
+  /**
+   * Share codes have 8 characters, 6 on legacy folders, none on what predates them; the rest is
+   * zeros.
+   */
   #writeCode(json: JsonWriter, at: number): void {
     const { codes } = this.#files
     if (codes[at] === 0) return
@@ -147,7 +154,10 @@ export class FileRows {
 /** Of a mimetype and a few servers. */
 const usualBytes = 150
 
-/** Of a row's members that have a longest length: ids, code, numbers, md5, and the names between them. */
+/**
+ * Of a row's members that have a longest length: ids, code, numbers, md5, and the names between
+ * them.
+ */
 const plainBytes = 3 * uuidBytes + 4 * numberBytesMax + 2 * md5Bytes + codeBytes + 100
 
 /** A file's copies are there before the file is: by the end of its second, Unix ms. */

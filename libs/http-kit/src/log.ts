@@ -20,8 +20,8 @@ export function createLog(options: { level: string; destination?: DestinationStr
 }
 
 /**
- * Standard error, line by line. Where it goes may be a file on the very disk that is full: then lines are lost (the last MiB is kept and written later),
- * and nothing else.
+ * Standard error, line by line. Where it goes may be a file on the very disk that is full: then
+ * lines are lost (the last MiB is kept and written later), and nothing else.
  */
 export function standardError(): DestinationStream {
   const destination = pino.destination({ dest: 2, sync: true, maxLength: 1024 * 1024 })

@@ -1,4 +1,7 @@
-/** The contract's statuses and their HTTP codes, in one table. A status that is not in it names a parameter: 400. */
+/**
+ * The contract's statuses and their HTTP codes, in one table. A status that is not in it names a
+ * parameter: 400.
+ */
 const httpCodes = {
   'error-body': 400,
   'error-host': 400,
@@ -61,8 +64,8 @@ export class Refusal extends Error {
 export const unavailableRetrySeconds = 2
 
 /**
- * What an exception is to the client. Refusals stay, faults go by their category, what fastify found in the request by its code;
- * all else is ours: `error-internal`.
+ * What an exception is to the client. Refusals stay, faults go by their category, what fastify
+ * found in the request by its code; all else is ours: `error-internal`.
  */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error

@@ -2,7 +2,10 @@ import { Histogram, type Registry } from 'prom-client'
 
 const name = 'holdfast_http_request_seconds'
 
-/** One histogram a registry, shared by the hosts of a process. Labels are few: the route is its pattern, never the path. */
+/**
+ * One histogram a registry, shared by the hosts of a process. Labels are few: the route is its
+ * pattern, never the path.
+ */
 export function requestHistogram(registry: Registry) {
   const known = registry.getSingleMetric(name) as Histogram<'host' | 'method' | 'route' | 'code'> | undefined
   return (

@@ -1,13 +1,16 @@
 /**
  * Brings the backup what it lacks of an account.
  *
- * Cassandra carries every write to the other data centre by itself, within moments, and keeps what it could not deliver as hints, for the
- * hint window. What is written after a cut has lasted that long never arrives. So the account is compared here and there, and what is
- * missing there is written again, each cell with the time of its first write: repeating it changes nothing, and a later write or a deletion wins
- * wherever the two meet. A row or a page is one mutation, there as a whole or not at all. Of the statics the write times are
- * compared. Rows and pages are written before the head and the root that name them.
+ * Cassandra carries every write to the other data centre by itself, within moments, and keeps what
+ * it could not deliver as hints, for the hint window. What is written after a cut has lasted that
+ * long never arrives. So the account is compared here and there, and what is missing there is
+ * written again, each cell with the time of its first write: repeating it changes nothing, and a
+ * later write or a deletion wins wherever the two meet. A row or a page is one mutation, there as a
+ * whole or not at all. Of the statics the write times are compared. Rows and pages are written
+ * before the head and the root that name them.
  *
- * The owner is not brought: of a clean release nothing is left that could be. Nobody who takes over asks for it.
+ * The owner is not brought: of a clean release nothing is left that could be. Nobody who takes over
+ * asks for it.
  *
  * Cost when nothing is missing: five small reads, side by side, one round trip between the regions.
  */
@@ -95,7 +98,8 @@ async function lacking(
   return {
     seqs: lacks.seqs.filter((seq) => among.seqs.includes(seq)),
     names: lacks.names.filter((name) => among.names.includes(name)),
-    // Written again since, perhaps: then what was brought is older, and the newer one is on its way.
+    // Written again since, perhaps: then what was brought is older, and the newer one is on its
+    // way.
     statics: olderThan(among.statics, others),
   }
 }

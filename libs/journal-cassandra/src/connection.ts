@@ -1,4 +1,7 @@
-/** One region's connection: local quorum for data, local serial for fences, everything prepared, idempotence said truly. */
+/**
+ * One region's connection: local quorum for data, local serial for fences, everything prepared,
+ * idempotence said truly.
+ */
 import cassandra from 'cassandra-driver'
 import { faultOf } from './driver-faults.ts'
 import { migrations } from './migrations.ts'
@@ -106,7 +109,10 @@ export class Connection {
     return row === undefined || row['[applied]'] === true ? undefined : row
   }
 
-  /** Writes that may be repeated, in one round trip: not atomic, and a batch is best of one partition. */
+  /**
+   * Writes that may be repeated, in one round trip: not atomic, and a batch is best of one
+   * partition.
+   */
   async batch(statements: Statement[]): Promise<void> {
     const [only] = statements
     if (statements.length === 1 && only !== undefined) await this.run(only.query, only.params)
@@ -163,7 +169,10 @@ function plain({ user, password }: { user: string; password: string }) {
   return { username: user, password }
 }
 
-/** Where everything is made already nothing is changed, so a start needs nobody outside of its own data centre. */
+/**
+ * Where everything is made already nothing is changed, so a start needs nobody outside of its own
+ * data centre.
+ */
 async function openCurrent(options: CassandraOptions & SchemaOptions): Promise<cassandra.Client | undefined> {
   const client = newClient(options, options.keyspace)
   try {

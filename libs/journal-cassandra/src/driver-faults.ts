@@ -3,8 +3,8 @@ import { JournalFault } from '@holdfast/journal'
 import cassandra from 'cassandra-driver'
 
 /**
- * What a driver error leaves open. A coordinator that had too few replicas wrote nothing; everything after a request was sent — a
- * time-out, a broken connection — may have happened.
+ * What a driver error leaves open. A coordinator that had too few replicas wrote nothing;
+ * everything after a request was sent — a time-out, a broken connection — may have happened.
  */
 export function faultOf(error: unknown): Error {
   if (error instanceof JournalFault || error instanceof RangeError) return error

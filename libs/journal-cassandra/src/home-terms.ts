@@ -1,18 +1,22 @@
 /**
  * What a home that moved begins with.
  *
- * Lightweight transactions of two data centres do not exclude each other: a successor can neither stop whoever still has an account in
- * the region that was given up, nor tell what that one acknowledged last. So it writes to a partition of its own, of the next term. What it
- * begins with is the newest earlier term as this data centre has it: the root with its pages, and the rows behind it up to the
- * first gap, for batches arrive in any order. That cut is noted. What reaches the older partition later stays there.
+ * Lightweight transactions of two data centres do not exclude each other: a successor can neither
+ * stop whoever still has an account in the region that was given up, nor tell what that one
+ * acknowledged last. So it writes to a partition of its own, of the next term. What it begins with
+ * is the newest earlier term as this data centre has it: the root with its pages, and the rows
+ * behind it up to the first gap, for batches arrive in any order. That cut is noted. What reaches
+ * the older partition later stays there.
  *
- * Where the region that served the account before lives, it is asked instead: its data centre closes the partition of the term before, by
- * raising the epoch to the last one of that term, above which nobody opens it. What it holds then is all that was ever acknowledged, and
- * is taken over whole. What was not opened in that term is looked for in the one before, where it was served, and so on;
- * keepers take turns, so every other term was served here.
+ * Where the region that served the account before lives, it is asked instead: its data centre
+ * closes the partition of the term before, by raising the epoch to the last one of that term, above
+ * which nobody opens it. What it holds then is all that was ever acknowledged, and is taken over
+ * whole. What was not opened in that term is looked for in the one before, where it was served, and
+ * so on; keepers take turns, so every other term was served here.
  *
- * Every write is conditional on the epoch of the opener, and the partition counts as open only with its cut, the last thing that is
- * written: one that broke off, or was overtaken, is begun again by the next.
+ * Every write is conditional on the epoch of the opener, and the partition counts as open only with
+ * its cut, the last thing that is written: one that broke off, or was overtaken, is begun again by
+ * the next.
  */
 import { epochsPerTerm, firstChain, JournalFault, rowChecksum } from '@holdfast/journal'
 import type { Connection, Row, Statement } from './connection.ts'
@@ -74,7 +78,8 @@ export interface Earlier {
 
 /**
  * The newest term before this one that the account was opened in, each asked where it was served.
- * @param keepers.other the region that served the term before. @param keepers.close nothing is written to what was looked at any more.
+ * @param keepers.other the region that served the term before. @param keepers.close nothing is
+ *   written to what was looked at any more.
  */
 export async function servedBefore(
   keepers: { own: Connection; other: Connection; close: boolean },
@@ -109,8 +114,10 @@ async function closed(connection: Connection, { account, term }: Partition): Pro
 
 /**
  * Opens a partition that was begun.
- * @param other the data centre that served the term before, when it hands the account over. Without it what has arrived here counts.
- * @returns false when a newer epoch does it. @throws JournalFault `CORRUPT` when what is handed over has a gap.
+ * @param other the data centre that served the term before, when it hands the account over. Without
+ *   it what has arrived here counts.
+ * @returns false when a newer epoch does it. @throws JournalFault `CORRUPT` when what is handed
+ *   over has a gap.
  */
 export async function takeOver(
   connection: Connection,
@@ -188,7 +195,9 @@ export function insertRow({ account, term }: Partition, row: StoredRow): Stateme
   }
 }
 
-/** Rows in order, as they are stored. A partition with statics and no rows in the range has none. */
+/**
+ * Rows in order, as they are stored. A partition with statics and no rows in the range has none.
+ */
 export async function* storedRows(
   connection: Connection,
   { account, term }: Partition,
@@ -269,8 +278,8 @@ async function copyPages(from: Earlier, connection: Connection, to: Partition): 
 }
 
 /**
- * What accounts have to do next goes with them: rows with write times, as the other data centre has them. Those that are here
- * already and younger stay.
+ * What accounts have to do next goes with them: rows with write times, as the other data centre has
+ * them. Those that are here already and younger stay.
  */
 export async function copyNotes(from: Connection, to: Connection): Promise<void> {
   const found = from.pages('SELECT part, key, value, WRITETIME(value) AS at FROM lookups', [], namesPerPage)

@@ -13,13 +13,14 @@ export interface MetadataStoreOptions {
   /** First segments of lookup keys that are ever claimed. */
   claimed?: readonly string[]
   /**
-   * The same keyspace in the data centre that would take over, undefined while it cannot be reached: what it needs is not deleted
-   * before it has what takes its place. Default: there is none.
+   * The same keyspace in the data centre that would take over, undefined while it cannot be
+   * reached: what it needs is not deleted before it has what takes its place. Default: there is
+   * none.
    */
   backup?: () => CassandraMetadataStore | undefined
   /**
-   * Whether the backup served the account in the term before and lives: everything is asked of it then, and it acknowledges nothing
-   * more. Default: it does not, and what has arrived here counts.
+   * Whether the backup served the account in the term before and lives: everything is asked of it
+   * then, and it acknowledges nothing more. Default: it does not, and what has arrived here counts.
    */
   handedOver?: (account: string) => boolean
 }

@@ -1,11 +1,14 @@
 /**
- * Journals in Cassandra: one partition per (account, home term), fenced by `IF epoch = ? AND head = ?`.
+ * Journals in Cassandra: one partition per (account, home term), fenced by `IF epoch = ? AND head =
+ * ?`.
  *
- * A lightweight transaction conditions one partition of one table, so epoch, head, root and owner are statics of the
- * partition that holds the rows. Serial consistency is the home data centre's; reads of rows follow the epoch's raise, which finishes
- * whatever an earlier owner left half done. In a term above 1 the first who acquires an account opens it (`home-terms.ts`).
+ * A lightweight transaction conditions one partition of one table, so epoch, head, root and owner
+ * are statics of the partition that holds the rows. Serial consistency is the home data centre's;
+ * reads of rows follow the epoch's raise, which finishes whatever an earlier owner left half done.
+ * In a term above 1 the first who acquires an account opens it (`home-terms.ts`).
  *
- * Where another data centre would take over, nothing is deleted before that one has what takes its place.
+ * Where another data centre would take over, nothing is deleted before that one has what takes its
+ * place.
  */
 import { randomInt } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -56,15 +59,24 @@ import {
 } from './home-terms.ts'
 import { wholeRing } from './ring.ts'
 
-/** Raises whose outcome stayed unknown, under contention or a failing node, before the store counts as unavailable. */
+/**
+ * Raises whose outcome stayed unknown, under contention or a failing node, before the store counts
+ * as unavailable.
+ */
 const acquireAttemptsMax = 4
-/** An opener that was overtaken waits up to so long, twice as long each time, until somebody has opened the account. */
+/**
+ * An opener that was overtaken waits up to so long, twice as long each time, until somebody has
+ * opened the account.
+ */
 const overtakenWaitMs = 100
 const overtakenDoublingsMax = 5
 const accountsPerPage = 1_000
 /** Accounts that an evacuation opens at one time. */
 const takenAtOnce = 16
-/** How often the backup is asked whether it has what a deletion needs, and the first pause; each one is twice the last. */
+/**
+ * How often the backup is asked whether it has what a deletion needs, and the first pause; each one
+ * is twice the last.
+ */
 const backupAttempts = 6
 const backupFirstMs = 50
 
@@ -73,7 +85,10 @@ export interface Taken {
   account: string
   /** Rows up to here were taken over. */
   cut: number
-  /** The last row that the term before is known to have had: rows behind the cut are no part of the account any more. */
+  /**
+   * The last row that the term before is known to have had: rows behind the cut are no part of the
+   * account any more.
+   */
   known: number
   /** When that row was written, Unix milliseconds. */
   changedMs: number
@@ -90,7 +105,8 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
 
   /**
    * @param termOf the home term of an account: how often its home has moved, from 1.
-   * @param backup the data centre that would take over; throws while it is out of reach. Without it there is none.
+   * @param backup the data centre that would take over; throws while it is out of reach. Without it
+   *   there is none.
    * @param handedOver whether that one served the account in the term before, and is asked for it.
    */
   constructor(
@@ -129,7 +145,8 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     const term = this.#termOf(account)
     const partition = [account, term]
     for (let attempt = 0, overtaken = 0; ; attempt++) {
-      // What is acknowledged is seen without a serial read, and the raise is refused when there is more.
+      // What is acknowledged is seen without a serial read, and the raise is refused when there is
+      // more.
       const [before] =
         attempt === 0
           ? await this.#connection.run(statics, partition)
@@ -159,7 +176,10 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     }
   }
 
-  /** @param facts.before what stood before the raise. @param facts.row what holds; undefined: the account is new. */
+  /**
+   * @param facts.before what stood before the raise. @param facts.row what holds; undefined: the
+   * account is new.
+   */
   #holdOf(
     { account, term }: Partition,
     { before, row, epoch }: { before: Row | undefined; row: Row | undefined; epoch: number },
@@ -176,7 +196,10 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     return hold
   }
 
-  /** Raises the epoch if nothing was appended and no root was set since the row was read: then the row is what holds. */
+  /**
+   * Raises the epoch if nothing was appended and no root was set since the row was read: then the
+   * row is what holds.
+   */
   async #seizeOpen(
     partition: unknown[],
     { epoch, head, root_through, root }: Row,
@@ -290,8 +313,8 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   /**
-   * The account as far as it has arrived in this data centre, whoever serves it: for reading alone, and it may be old. Rows end at the first
-   * gap. Undefined when nothing has arrived.
+   * The account as far as it has arrived in this data centre, whoever serves it: for reading alone,
+   * and it may be old. Rows end at the first gap. Undefined when nothing has arrived.
    */
   async replica(account: string): Promise<JournalReplica | undefined> {
     const found = await termBefore(this.#connection, { account, term: this.#termOf(account) + 1 })
@@ -395,8 +418,11 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   /**
-   * Opens every account of earlier terms that nobody opened since its home moved, a few at one time, and tells what was taken over.
-   * @param term the one that holds now. @param handedOver by the region that served the term before. Accounts that cannot be opened, or lack a page that their root names, come with the fault.
+   * Opens every account of earlier terms that nobody opened since its home moved, a few at one
+   * time, and tells what was taken over.
+   * @param term the one that holds now. @param handedOver by the region that served the term
+   *   before. Accounts that cannot be opened, or lack a page that their root names, come with the
+   *   fault.
    * @param after a `place` of an earlier pass, which goes on behind it.
    */
   async *takeAll(
@@ -442,7 +468,10 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     for await (const { row, place } of rows) yield { account: row.account as string, place }
   }
 
-  /** Accounts and the earlier terms they are known in. @param other knows more of them, and is asked first */
+  /**
+   * Accounts and the earlier terms they are known in. @param other knows more of them, and is asked
+   * first
+   */
   async *#known(
     term: number,
     { other, after }: { other: Connection | undefined; after: string | undefined },
@@ -508,7 +537,10 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     return false
   }
 
-  /** Rows in order; what is damaged or missing here behind the root comes from the backup, if it is whole there. */
+  /**
+   * Rows in order; what is damaged or missing here behind the root comes from the backup, if it is
+   * whole there.
+   */
   async *#storedOrBackedUp(
     { account, term }: Partition,
     { through, head }: { through: number; head: number },

@@ -1,12 +1,12 @@
 /**
  * Lookups in Cassandra.
  *
- * A row's partition is what is scanned together: rows of three segments and more stand with those that share the first
- * two (references of one copy: the first three; active rows of one slot and wake rows of one hour: the
- * first four), everything else alone.
+ * A row's partition is what is scanned together: rows of three segments and more stand with those
+ * that share the first two (references of one copy: the first three; active rows of one slot and
+ * wake rows of one hour: the first four), everything else alone.
  *
- * Kinds that are claimed are written by lightweight transactions throughout: mixed with plain writes they would run on two
- * clocks and lose updates.
+ * Kinds that are claimed are written by lightweight transactions throughout: mixed with plain
+ * writes they would run on two clocks and lose updates.
  */
 import {
   assertChange,
@@ -25,7 +25,9 @@ import { wholeRing } from './ring.ts'
 
 /** Segments of the key that name the partition. */
 const segmentsByKind: Readonly<Record<string, number>> = { ref: 3, active: 4, wake: 4 }
-/** Times a counter or a claimed row is tried against others before the store counts as unavailable. */
+/**
+ * Times a counter or a claimed row is tried against others before the store counts as unavailable.
+ */
 const attemptsMax = 64
 /** Statements under way at once for one call. */
 const writesAtOnce = 64
@@ -33,7 +35,10 @@ const writesAtOnce = 64
 const batchBytesMax = 4_000
 const batchPartsMax = 10
 const rowsPerPage = 500
-/** Partitions that one statement reads the first row of. Its coordinator asks for all of them at once. */
+/**
+ * Partitions that one statement reads the first row of. Its coordinator asks for all of them at
+ * once.
+ */
 const partsPerRead = 100
 /** Such statements under way at once for one call. */
 const readsAtOnce = 4
@@ -68,7 +73,10 @@ export class CassandraLookupStore implements LookupStore, LookupWalk {
     return 'put' in change ? this.#replace(change.put, change.value) : this.#remove(change.delete)
   }
 
-  /** The write time goes where Cassandra keeps the time of a write, in place of the clock of whoever writes. */
+  /**
+   * The write time goes where Cassandra keeps the time of a write, in place of the clock of whoever
+   * writes.
+   */
   #writeBatch(changes: readonly LookupChange[], writeTime: bigint | undefined): Promise<void> {
     const at = writeTime === undefined ? [] : [writeTime]
     const using = writeTime === undefined ? '' : ' USING TIMESTAMP ?'
@@ -215,7 +223,10 @@ function keyOf(change: LookupChange): string {
   return 'put' in change ? change.put : change.delete
 }
 
-/** Rows of one partition go together, as many as fit; what is left are rows of a few partitions each. */
+/**
+ * Rows of one partition go together, as many as fit; what is left are rows of a few partitions
+ * each.
+ */
 function batchesOf(changes: readonly LookupChange[]): LookupChange[][] {
   const batches: LookupChange[][] = []
   let batch: LookupChange[] = []

@@ -1,4 +1,7 @@
-/** The schema, by numbered migrations. A statement once released is never changed; a new need is a new migration. `schema.ts` runs them. */
+/**
+ * The schema, by numbered migrations. A statement once released is never changed; a new need is a
+ * new migration. `schema.ts` runs them.
+ */
 export const migrations: readonly (readonly string[])[] = [
   [
     // One partition an account and home term. The statics are the fence; rows are flushes.
@@ -14,7 +17,8 @@ export const migrations: readonly (readonly string[])[] = [
     `CREATE TABLE IF NOT EXISTS counters (name text PRIMARY KEY, next bigint)`,
   ],
   [
-    // The last row that was taken over from the term before; what makes a partition of a later term open.
+    // The last row that was taken over from the term before; what makes a partition of a later term
+    // open.
     `ALTER TABLE journal ADD IF NOT EXISTS cut bigint static`,
   ],
 ]

@@ -1,18 +1,22 @@
 /**
- * Makes the schema of a keyspace and changes it by the numbered migrations: one leader among the processes of all data centres.
+ * Makes the schema of a keyspace and changes it by the numbered migrations: one leader among the
+ * processes of all data centres.
  *
- * Cassandra spreads its schema by gossip. A table that two coordinators make at once has two ids, and the rows of one of them are lost. So
- * one leader makes the tables, and he holds the row `migration-leader` of `schema_state`, taken by a transaction over the replicas of all
- * data centres (`SERIAL`): with one that is local there would be a leader in each.
+ * Cassandra spreads its schema by gossip. A table that two coordinators make at once has two ids,
+ * and the rows of one of them are lost. So one leader makes the tables, and he holds the row
+ * `migration-leader` of `schema_state`, taken by a transaction over the replicas of all data
+ * centres (`SERIAL`): with one that is local there would be a leader in each.
  *
- * - The row is gone after a minute. It is renewed before each statement, which may take half of that: whoever comes after a leader
- *   that died, was paused, or cannot tell whether a statement happened, finds none of his statements under way.
- * - The version is raised by a transaction too, from the one before: a leader of the past raises nothing.
- * - The table of these rows is made by everybody. Its id follows from its name, so it is the same whoever makes it;
- *   keyspaces have no ids.
+ * - The row is gone after a minute. It is renewed before each statement, which may take half of
+ *   that: whoever comes after a leader that died, was paused, or cannot tell whether a statement
+ *   happened, finds none of his statements under way.
+ * - The version is raised by a transaction too, from the one before: a leader of the past raises
+ *   nothing.
+ * - The table of these rows is made by everybody. Its id follows from its name, so it is the same
+ *   whoever makes it; keyspaces have no ids.
  *
- * The price: a start that has to change the schema needs more than half of the keyspace's replicas, wherever they are. One that finds
- * it made asks its own data centre alone.
+ * The price: a start that has to change the schema needs more than half of the keyspace's replicas,
+ * wherever they are. One that finds it made asks its own data centre alone.
  */
 import { createHash } from 'node:crypto'
 import cassandra from 'cassandra-driver'
@@ -30,14 +34,20 @@ export interface SchemaOptions {
 
 const leaderSeconds = 60
 const statementMs = 30_000
-/** Data centres that start together come up one after the other, and each hears of tables after a while. */
+/**
+ * Data centres that start together come up one after the other, and each hears of tables after a
+ * while.
+ */
 const patienceMs = 60_000
 const waitMs = { least: 200, most: 600 }
 
 const versionRow = 'version'
 const leaderRow = 'migration-leader'
 
-/** Whether every migration was made, as the own data centre knows. @throws what the driver throws, also where there is no such keyspace */
+/**
+ * Whether every migration was made, as the own data centre knows. @throws what the driver throws,
+ * also where there is no such keyspace
+ */
 export async function isCurrent(client: cassandra.Client, { migrations }: SchemaOptions): Promise<boolean> {
   return Number((await stateOf(client, versionRow)) ?? 0) >= migrations.length
 }
@@ -84,7 +94,8 @@ class Leader {
 
   /**
    * Makes what is missing, for as long as it leads.
-   * @throws what the driver throws. Whether the statement happened is open then: it does not resign, so that nobody follows at once.
+   * @throws what the driver throws. Whether the statement happened is open then: it does not
+   *   resign, so that nobody follows at once.
    */
   async run(migrations: SchemaOptions['migrations']): Promise<void> {
     const made = await patiently(() => stateOf(this.#client, versionRow, consistencies.serial))
@@ -114,7 +125,10 @@ class Leader {
     return this.#holds(next, raise, [next, versionRow, version === 0 ? null : String(version)])
   }
 
-  /** Repeated until it is known how it ended. @returns whether the row holds the value then, by this attempt or one before. */
+  /**
+   * Repeated until it is known how it ended. @returns whether the row holds the value then, by this
+   * attempt or one before.
+   */
   #holds(value: string | undefined, query: string, params: (string | null)[]): Promise<boolean> {
     return patiently(async () => {
       const answer = await this.#client.execute(query, params, {
@@ -137,8 +151,8 @@ async function stateOf(
 }
 
 /**
- * Changes the schema, and waits until all nodes know it; for ten seconds at most, for one that is down never does. A node that did not
- * hear of a table by then refuses its rows until it does.
+ * Changes the schema, and waits until all nodes know it; for ten seconds at most, for one that is
+ * down never does. A node that did not hear of a table by then refuses its rows until it does.
  */
 async function define(client: cassandra.Client, statement: string): Promise<void> {
   await client.execute(statement, [], { prepare: false, isIdempotent: false, readTimeout: statementMs })

@@ -1,10 +1,11 @@
 /**
  * The driver's control connection, kept from ending the process.
  *
- * Each event of a lost host or socket makes driver 4.10 acquire its control connection anew, also while it is doing that already; the
- * second round takes host and connection away under the first, which then fails in a promise that nobody waits for (NODEJS-681). A paused
- * Cassandra ended three processes of ten so. Here one round runs at a time, an event meanwhile makes one more afterwards, and one that
- * fails is tried again.
+ * Each event of a lost host or socket makes driver 4.10 acquire its control connection anew, also
+ * while it is doing that already; the second round takes host and connection away under the first,
+ * which then fails in a promise that nobody waits for (NODEJS-681). A paused Cassandra ended three
+ * processes of ten so. Here one round runs at a time, an event meanwhile makes one more afterwards,
+ * and one that fails is tried again.
  */
 import type { Client } from 'cassandra-driver'
 
@@ -16,7 +17,10 @@ interface ControlConnection {
 
 const retryMs = 1_000
 
-/** @returns the client @throws Error when the driver has no such control connection any more: then this is to be looked at again. */
+/**
+ * @returns the client @throws Error when the driver has no such control connection any more: then
+ * this is to be looked at again.
+ */
 export function withSteadyControl(client: Client): Client {
   const { controlConnection } = client as unknown as { controlConnection?: ControlConnection }
   if (typeof controlConnection?._refresh !== 'function')

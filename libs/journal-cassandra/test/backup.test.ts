@@ -1,4 +1,7 @@
-/** Two data centres, the line between them cut for longer than Cassandra keeps what it could not deliver. */
+/**
+ * Two data centres, the line between them cut for longer than Cassandra keeps what it could not
+ * deliver.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -40,7 +43,10 @@ const opened: { close(): Promise<unknown> }[] = []
 t.teardown(() => Promise.all(opened.map((one) => one.close())))
 let backup: CassandraMetadataStore | undefined
 
-/** Data centres that just started hear of each other a moment later: until then no keyspace can be in both. */
+/**
+ * Data centres that just started hear of each other a moment later: until then no keyspace can be
+ * in both.
+ */
 async function opening<Store>(open: () => Promise<Store>): Promise<Store> {
   for (let attempt = 1; ; attempt++) {
     try {

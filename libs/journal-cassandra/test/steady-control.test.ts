@@ -1,4 +1,7 @@
-/** The driver's own control connection, with its ways to the network replaced: rounds that overlap, and one that fails. */
+/**
+ * The driver's own control connection, with its ways to the network replaced: rounds that overlap,
+ * and one that fails.
+ */
 import { EventEmitter, once } from 'node:events'
 import cassandra from 'cassandra-driver'
 import t from 'tap'

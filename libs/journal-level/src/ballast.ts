@@ -1,6 +1,7 @@
 /**
- * Some space that is taken now, so that it can be given back when somebody else fills the disk to the last byte: opening LevelDB anew
- * writes its log into tables, and a deletion is a write before it frees anything.
+ * Some space that is taken now, so that it can be given back when somebody else fills the disk to
+ * the last byte: opening LevelDB anew writes its log into tables, and a deletion is a write before
+ * it frees anything.
  */
 import { open, rm } from 'node:fs/promises'
 

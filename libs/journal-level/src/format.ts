@@ -1,8 +1,10 @@
 /**
- * Keys and rows as they lie in LevelDB. Bound by DESIGN.md and golden tests: change only by a new version.
+ * Keys and rows as they lie in LevelDB. Bound by DESIGN.md and golden tests: change only by a new
+ * version.
  *
- * Every row proves itself: its checksum covers its place (account, number, name, key) as well as its content, so that a row
- * which turns up elsewhere, or an older one which turns up again, is noticed as well as a flipped bit.
+ * Every row proves itself: its checksum covers its place (account, number, name, key) as well as
+ * its content, so that a row which turns up elsewhere, or an older one which turns up again, is
+ * noticed as well as a flipped bit.
  */
 import { createHash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
@@ -12,7 +14,10 @@ import { chainBytes, firstChain, JournalFault, rowChecksum } from '@holdfast/jou
 export const formatVersion = 1
 const rowVersion = 1
 
-/** Slots in which the last batches leave their numbers: more batches than one write-ahead log of 4 MiB holds. */
+/**
+ * Slots in which the last batches leave their numbers: more batches than one write-ahead log of 4
+ * MiB holds.
+ */
 export const markerSlots = 32_768
 
 const kinds = { marker: 'b', counter: 'c', suspect: 'd', journal: 'j', lookup: 'l', meta: 'm' } as const

@@ -1,4 +1,7 @@
-/** The accounts' journals in LevelDB: fenced by cells, written by the group writer, proven by the chain when read. */
+/**
+ * The accounts' journals in LevelDB: fenced by cells, written by the group writer, proven by the
+ * chain when read.
+ */
 import {
   assertAccount,
   assertPage,
@@ -343,7 +346,10 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     return { ...fixed, epoch: Math.max(fixed.epoch, epoch), head, chain: chain ?? fixed.chain }
   }
 
-  /** Decides at the next place in the order of all writes, and waits until what was decided is durable. */
+  /**
+   * Decides at the next place in the order of all writes, and waits until what was decided is
+   * durable.
+   */
   #decide<R>(account: string, decision: (cell: Cell<Fixed>, place: Place) => Decided<R>): Promise<R> {
     return this.#writer.inOrder(async (place) => {
       const { result, written } = await this.#cells.decide(account, (cell) => decision(cell, place))

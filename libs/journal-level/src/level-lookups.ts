@@ -1,4 +1,7 @@
-/** The lookups in LevelDB: on the same writer as the journals, so that they keep the order in which they were issued. */
+/**
+ * The lookups in LevelDB: on the same writer as the journals, so that they keep the order in which
+ * they were issued.
+ */
 import {
   assertChange,
   assertCount,
@@ -20,7 +23,10 @@ import type { Suspicions } from './witness.ts'
 const cachedCounters = 100
 /** Rows whose write times are kept in memory, some 300 bytes each. */
 const writeTimesKept = 20_000
-/** Changes of one write that go into a batch together: about half of its bytes with the largest rows. */
+/**
+ * Changes of one write that go into a batch together: about half of its bytes with the largest
+ * rows.
+ */
 const sliceChanges = Math.floor(batchBytesMax / 2 / 4_608)
 
 export class LevelLookups implements LookupStore, LookupWalk {

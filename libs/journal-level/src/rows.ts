@@ -1,4 +1,6 @@
-/** LevelDB as the stores see it: bytes in, bytes out, and faults of ours instead of the driver's. */
+/**
+ * LevelDB as the stores see it: bytes in, bytes out, and faults of ours instead of the driver's.
+ */
 import { JournalFault } from '@holdfast/journal'
 import { Level } from 'level'
 import type { RowChange } from './group-writer.ts'
@@ -32,14 +34,17 @@ export class Rows {
     this.#level = level
   }
 
-  /** @throws JournalFault `UNAVAILABLE` when somebody holds it, `CORRUPT` when it cannot be read. */
+  /**
+   * @throws JournalFault `UNAVAILABLE` when somebody holds it, `CORRUPT` when it cannot be read.
+   */
   static async open(path: string): Promise<Rows> {
     return new Rows(path, await openLevel(path))
   }
 
   /**
-   * Closes it and opens it again, after a write failed: LevelDB takes no other until then. Reads wait; an iteration under way ends with
-   * `UNAVAILABLE`, and so do reads after a try that failed, until the next one.
+   * Closes it and opens it again, after a write failed: LevelDB takes no other until then. Reads
+   * wait; an iteration under way ends with `UNAVAILABLE`, and so do reads after a try that failed,
+   * until the next one.
    *
    * @throws JournalFault as `open` does.
    */
@@ -88,7 +93,9 @@ export class Rows {
     }
   }
 
-  /** All or none, on disk when it resolves. Without `sync` LevelDB would answer from the page cache. */
+  /**
+   * All or none, on disk when it resolves. Without `sync` LevelDB would answer from the page cache.
+   */
   async commit(changes: RowChange[]): Promise<void> {
     await this.#level.batch(changes, { sync: true })
   }

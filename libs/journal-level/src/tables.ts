@@ -1,18 +1,23 @@
 /**
  * Checks LevelDB's tables before anything is read from them.
  *
- * LevelDB has a CRC-32C for every block, but the binding does not ask it to compare them: a flipped bit in a value comes through (our
- * rows notice), one in a key makes the row unfindable, one in the structure of a block fails an assertion and takes the process
- * down. So the blocks are compared here, at opening. Layout (LevelDB's doc/table_format.md):
+ * LevelDB has a CRC-32C for every block, but the binding does not ask it to compare them: a flipped
+ * bit in a value comes through (our rows notice), one in a key makes the row unfindable, one in the
+ * structure of a block fails an assertion and takes the process down. So the blocks are compared
+ * here, at opening. Layout (LevelDB's doc/table_format.md):
  *
- *     data blocks … | meta index block | index block | footer: two handles, padding, magic (48 bytes)
- *     block on disk: contents | type (1 byte, 0 = not compressed) | masked CRC-32C of both (4 bytes, little-endian)
- *     handle: offset and size as varints; the index block's values are the handles of the data blocks
+ *     data blocks … | meta index block | index block | footer: two handles, padding, magic (48)
+ *     block on disk: contents | type (1 byte, 0 = not compressed) | masked CRC-32C of both (4,
+ *                    little-endian)
+ *     handle: offset and size as varints; values of the index block are handles of data blocks
  */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** Bytes of tables compared at each opening, newest first: about a second. What is beyond is left to the rows' own checksums. */
+/**
+ * Bytes of tables compared at each opening, newest first: about a second. What is beyond is left to
+ * the rows' own checksums.
+ */
 export const checkedBytesMax = 256 * 1024 * 1024
 
 const footerBytes = 48
@@ -35,7 +40,8 @@ export function liveTables(property: string): Table[] {
 /**
  * Names of damaged tables, with what is wrong, among as many as are compared at an opening.
  *
- * LevelDB compacts meanwhile: a table that has gone is damage only if it is still in use afterwards.
+ * LevelDB compacts meanwhile: a table that has gone is damage only if it is still in use
+ * afterwards.
  * @param live the tables in use at the moment of the call.
  */
 export async function damagedTables(directory: string, live: () => Table[]): Promise<string[]> {

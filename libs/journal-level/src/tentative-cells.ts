@@ -1,9 +1,10 @@
 /**
  * Rows as they will be when all that is queued is written.
  *
- * A check ("is this still the newest epoch?") and the write that relies on it must see one value, though the write becomes
- * durable much later. So the decision is made against a cell in memory, changed in the same step in which the write is queued. A cell
- * with queued writes is never dropped; one without any equals its row and may be. After a failed write the cells are ahead of
+ * A check ("is this still the newest epoch?") and the write that relies on it must see one value,
+ * though the write becomes durable much later. So the decision is made against a cell in memory,
+ * changed in the same step in which the write is queued. A cell with queued writes is never
+ * dropped; one without any equals its row and may be. After a failed write the cells are ahead of
  * the rows; the store then takes no decision any more until they are forgotten.
  */
 export class TentativeCells<T> {
@@ -20,8 +21,8 @@ export class TentativeCells<T> {
   }
 
   /**
-   * Runs the decision in one step on the cell: at once when it is in memory. Decisions on one key run in the order they were asked for.
-   * What a decision throws changes nothing.
+   * Runs the decision in one step on the cell: at once when it is in memory. Decisions on one key
+   * run in the order they were asked for. What a decision throws changes nothing.
    */
   async decide<R>(key: string, decision: (cell: Cell<T>) => R): Promise<R> {
     const cell = this.#cells.get(key)
@@ -41,7 +42,10 @@ export class TentativeCells<T> {
     return decision(this.#cells.get(key) ?? this.#keep(key, value))
   }
 
-  /** All are read again. To be called when no write is queued any more, and none of those that were can still be. */
+  /**
+   * All are read again. To be called when no write is queued any more, and none of those that were
+   * can still be.
+   */
   forget(): void {
     this.#cells.clear()
   }

@@ -141,7 +141,10 @@ async function judge(path: string, { rows, lookups, numbers }: Acknowledged): Pr
   return verdict
 }
 
-/** Flips one bit at evenly spread places of a kind of file, each time in a fresh copy of the image, and judges each copy. */
+/**
+ * Flips one bit at evenly spread places of a kind of file, each time in a fresh copy of the image,
+ * and judges each copy.
+ */
 async function judgeFlips(
   t: Test,
   image: string,
@@ -205,7 +208,8 @@ t.test('a flipped bit in a table is noticed before anything is read from it', as
   const image = await crashImage(t, path)
   const verdict = await judgeFlips(t, image, { acknowledged, ending: '.ldb', places: 32 })
   t.same(verdict.silent, [])
-  // A footer has padding that means nothing: a flip there leaves everything whole, any other is noticed at opening.
+  // A footer has padding that means nothing: a flip there leaves everything whole, any other is
+  // noticed at opening.
   t.equal(verdict.noticed + verdict.sound / accounts.length, 32)
   t.ok(verdict.noticed >= 30, `${verdict.noticed} are noticed`)
   const named = await crashImage(t, path)

@@ -10,7 +10,10 @@ export async function directory(t: Test): Promise<string> {
   return path
 }
 
-/** What a crash at this moment would leave behind: the files as they are, while their process still has them open. */
+/**
+ * What a crash at this moment would leave behind: the files as they are, while their process still
+ * has them open.
+ */
 export async function crashImage(t: Test, path: string): Promise<string> {
   const image = await directory(t)
   await cp(path, image, { recursive: true })

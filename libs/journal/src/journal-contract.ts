@@ -1,7 +1,10 @@
 /**
  * What every journal store must do, as a suite that depends on no test runner.
  *
- *     journalStoreContract({ test: t.test, open: async (t) => ({ journals: new MemoryJournalStore() }) })
+ *     journalStoreContract({
+ *       test: t.test,
+ *       open: async (t) => ({ journals: new MemoryJournalStore() }),
+ *     })
  */
 import assert from 'node:assert/strict'
 import type { JournalFaultCode } from './errors.ts'
@@ -11,7 +14,9 @@ import { maxFlushBytes, maxPageBytes, maxRootBytes } from './limits.ts'
 
 export interface OpenedJournals {
   journals: JournalStore
-  /** Closes and opens again on the same data, as after a restart; left out by stores that cannot. */
+  /**
+   * Closes and opens again on the same data, as after a restart; left out by stores that cannot.
+   */
   reopen?: () => Promise<JournalStore>
 }
 
@@ -21,7 +26,10 @@ export interface JournalContract<T> {
   open: (t: T) => Promise<OpenedJournals>
 }
 
-/** Account ids of the suite are fresh for each test, so that it also runs against a store that is shared. */
+/**
+ * Account ids of the suite are fresh for each test, so that it also runs against a store that is
+ * shared.
+ */
 const account = () => crypto.randomUUID()
 const owner = 'host-1'
 

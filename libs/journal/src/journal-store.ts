@@ -1,14 +1,16 @@
 /**
  * The journals of accounts: one partition each, fenced by epoch and head.
  *
- * A partition has static facts (epoch, head, root, owner) and rows, one a flush, numbered 1, 2, 3 … without gaps.
- * The only safety is here: `append`, `setRoot` and `release` succeed for the holder of the newest epoch alone.
+ * A partition has static facts (epoch, head, root, owner) and rows, one a flush, numbered 1, 2, 3 …
+ * without gaps. The only safety is here: `append`, `setRoot` and `release` succeed for the holder
+ * of the newest epoch alone.
  */
 export interface JournalStore {
   readonly capabilities: {
     /**
-     * Everything issued to the journal and the lookups of this store becomes durable in the order it was issued, so a
-     * caller may send lookup rows and the append that needs them without waiting in between.
+     * Everything issued to the journal and the lookups of this store becomes durable in the order
+     * it was issued, so a caller may send lookup rows and the append that needs them without
+     * waiting in between.
      */
     readonly ordered: boolean
     /** Holding the store proves every earlier owner dead: no lease has to be waited out. */
@@ -25,32 +27,36 @@ export interface JournalStore {
 
   /**
    * Rows with `after` < seq ≤ head as `acquire` saw it, in order.
-   * @throws JournalFault `CORRUPT` on a gap, a bad checksum or a wrong predecessor; `FENCED` when the rows are gone because
-   *   somebody newer trimmed them.
+   * @throws JournalFault `CORRUPT` on a gap, a bad checksum or a wrong predecessor; `FENCED` when
+   *   the rows are gone because somebody newer trimmed them.
    */
   rows(hold: JournalHold, after: number): AsyncIterable<JournalRow>
 
   /**
-   * Appends the row head+1 if epoch and head still are what the hold says. Durable when it resolves.
-   * On success the hold's head (and chain) has moved. Never more than one append of a hold at a time.
+   * Appends the row head+1 if epoch and head still are what the hold says. Durable when it
+   * resolves. On success the hold's head (and chain) has moved. Never more than one append of a
+   * hold at a time.
    *
    * @param row at most `maxFlushBytes`.
-   * @throws JournalFault `FENCED`: nothing was written, the activation is dead. `UNKNOWN`: settle with `head` before anything
-   *   else. `UNAVAILABLE`: certainly nothing was written. `TOO_LARGE`.
+   * @throws JournalFault `FENCED`: nothing was written, the activation is dead. `UNKNOWN`: settle
+   *   with `head` before anything else. `UNAVAILABLE`: certainly nothing was written. `TOO_LARGE`.
    */
   append(hold: JournalHold, row: Uint8Array): Promise<void>
 
   /**
-   * The newest epoch, head and its chain, read serially: settles an unknown append. With the hold's epoch, the hold's head means it is certain that
-   * nothing was written, head+1 that it was: the caller then moves the hold's head and chain to these. Any other epoch means fenced.
+   * The newest epoch, head and its chain, read serially: settles an unknown append. With the hold's
+   * epoch, the hold's head means it is certain that nothing was written, head+1 that it was: the
+   * caller then moves the hold's head and chain to these. Any other epoch means fenced.
    *
    * @throws JournalFault `UNAVAILABLE`, `CORRUPT`.
    */
   head(account: string): Promise<{ epoch: number; head: number; chain: Uint8Array }>
 
   /**
-   * Immutable pages. A name is used once; writing it again with equal bytes is fine. Durable when it resolves.
-   * @throws JournalFault `TOO_LARGE` beyond `maxPageBytes`; `CORRUPT` when the name is there with other bytes.
+   * Immutable pages. A name is used once; writing it again with equal bytes is fine. Durable when
+   * it resolves.
+   * @throws JournalFault `TOO_LARGE` beyond `maxPageBytes`; `CORRUPT` when the name is there with
+   *   other bytes.
    */
   putPage(account: string, name: string, bytes: Uint8Array): Promise<void>
   page(account: string, name: string): Promise<Uint8Array | undefined>
@@ -65,20 +71,24 @@ export interface JournalStore {
   /**
    * Names a checkpoint, fenced; rows up to `through` may go after it. Durable when it resolves.
    *
-   * @param options.root at most `maxRootBytes`. @param options.through from the last root's up to the head, else a RangeError.
+   * @param options.root at most `maxRootBytes`. @param options.through from the last root's up to
+   *   the head, else a RangeError.
    * @throws JournalFault as `append` does.
    */
   setRoot(hold: JournalHold, options: { root: Uint8Array; through: number }): Promise<void>
   /** Removes rows at or behind the root's `through`; beyond it is a RangeError. */
   trim(hold: JournalHold, through: number): Promise<void>
 
-  /** Clean release: owner = none, fenced. A hold that was released or fenced is of no further use. */
+  /**
+   * Clean release: owner = none, fenced. A hold that was released or fenced is of no further use.
+   */
   release(hold: JournalHold): Promise<void>
 }
 
 /**
- * Who has a journal, for those who look at every account: what a store may offer besides. In an order of the store's own, which goes on behind
- * any `place` after a restart too. An account that is made meanwhile may be seen or not; every other one is seen at least once.
+ * Who has a journal, for those who look at every account: what a store may offer besides. In an
+ * order of the store's own, which goes on behind any `place` after a restart too. An account that
+ * is made meanwhile may be seen or not; every other one is seen at least once.
  */
 export interface JournalAccounts {
   /** @param options.after a `place` of an earlier listing. */
@@ -86,15 +96,17 @@ export interface JournalAccounts {
 }
 
 /**
- * What a store may offer besides where a second place keeps the journals too: that place gets everything later, by itself, and
- * after a long cut not everything.
+ * What a store may offer besides where a second place keeps the journals too: that place gets
+ * everything later, by itself, and after a long cut not everything.
  */
 export interface JournalBackup {
   /**
-   * Resolves when everything of the account that was durable before the call is in the second place too; what was not is brought
-   * there. Whoever serves the account calls it; several at one time do the same work twice, and no harm.
+   * Resolves when everything of the account that was durable before the call is in the second place
+   * too; what was not is brought there. Whoever serves the account calls it; several at one time do
+   * the same work twice, and no harm.
    *
-   * @throws JournalFault `UNAVAILABLE` while that place cannot be reached; some of it may have been brought.
+   * @throws JournalFault `UNAVAILABLE` while that place cannot be reached; some of it may have been
+   *   brought.
    */
   backUp(account: string): Promise<Brought>
 }

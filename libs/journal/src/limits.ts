@@ -6,7 +6,10 @@ import type { LookupChange } from './lookup-store.ts'
 export const maxFlushBytes = 1024 * 1024
 /** One event within a flush; what is larger is written as a page first. */
 export const maxEventBytes = 256 * 1024
-/** One page: what one mutation of the cluster's database takes comfortably. Larger states are several pages. */
+/**
+ * One page: what one mutation of the cluster's database takes comfortably. Larger states are
+ * several pages.
+ */
 export const maxPageBytes = 1024 * 1024
 /** A checkpoint's root: it names pages, 40 bytes each, of the largest account. */
 export const maxRootBytes = 256 * 1024

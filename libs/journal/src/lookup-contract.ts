@@ -6,7 +6,9 @@ import { epochsPerTerm, writeTimeOf } from './write-time.ts'
 
 export interface OpenedLookups {
   lookups: LookupStore
-  /** Closes and opens again on the same data, as after a restart; left out by stores that cannot. */
+  /**
+   * Closes and opens again on the same data, as after a restart; left out by stores that cannot.
+   */
   reopen?: () => Promise<LookupStore>
 }
 
@@ -15,7 +17,8 @@ export interface LookupContract<T> {
   /** A store that may be shared: the suite keeps to keys of its own. */
   open: (t: T) => Promise<OpenedLookups>
   /**
-   * Whether claims are linearizable with writes of the same key, too, which is more than the port promises. Default: among claimants alone.
+   * Whether claims are linearizable with writes of the same key, too, which is more than the port
+   * promises. Default: among claimants alone.
    */
   linearizableWrites?: boolean
 }

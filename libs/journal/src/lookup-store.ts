@@ -1,8 +1,9 @@
 /**
- * Small rows beside the journals: routes (share code → content, e-mail → account), references of blobs, wake and active
- * rows, settings. A route is a hint, never proof: its target confirms.
+ * Small rows beside the journals: routes (share code → content, e-mail → account), references of
+ * blobs, wake and active rows, settings. A route is a hint, never proof: its target confirms.
  *
- * Keys are texts of printable ASCII, their parts joined by `/`, at most 512 bytes; values at most 4 KiB.
+ * Keys are texts of printable ASCII, their parts joined by `/`, at most 512 bytes; values at most 4
+ * KiB.
  */
 export interface LookupStore {
   /**
@@ -37,7 +38,8 @@ export interface LookupStore {
   claim(key: string, value: Uint8Array): Promise<Uint8Array>
 
   /**
-   * Takes `count` numbers nobody else gets: the first of `count` consecutive ones, durable before it resolves. What is taken and not used is lost.
+   * Takes `count` numbers nobody else gets: the first of `count` consecutive ones, durable before
+   * it resolves. What is taken and not used is lost.
    */
   take(counter: string, count: number): Promise<number>
 }

@@ -1,4 +1,6 @@
-/** Journals in memory: what tests of everything above the port run on. Bytes are copied in and out. */
+/**
+ * Journals in memory: what tests of everything above the port run on. Bytes are copied in and out.
+ */
 import { JournalFault } from './errors.ts'
 import type { JournalRemain, JournalRepair } from './journal-repair.ts'
 import type {

@@ -1,7 +1,8 @@
 /**
- * What a memory journal and a memory lookup store stand on together: the order of their operations, and the faults a test
- * plants in them. Every operation asks the medium before its effect and once more before its answer, so that a test can
- * stop it at either point, let others overtake, or take its answer away.
+ * What a memory journal and a memory lookup store stand on together: the order of their operations,
+ * and the faults a test plants in them. Every operation asks the medium before its effect and once
+ * more before its answer, so that a test can stop it at either point, let others overtake, or take
+ * its answer away.
  */
 import { JournalFault, type JournalFaultCode } from './errors.ts'
 
@@ -27,8 +28,8 @@ export type MemoryOperation =
 export interface PlantedFault {
   code: JournalFaultCode
   /**
-   * Whether the operation has its effect before its answer is lost. A number is how many changes of a `lookup.write` come
-   * through. Default: false, nothing happened.
+   * Whether the operation has its effect before its answer is lost. A number is how many changes of
+   * a `lookup.write` come through. Default: false, nothing happened.
    */
   applied?: boolean | number
   /** How many operations it strikes; default 1, Infinity until removed. */
@@ -41,7 +42,10 @@ export interface PlantedFault {
 export interface Hold {
   /** Resolves when an operation stands at the point. */
   readonly reached: Promise<void>
-  /** Lets it go on; with a fault it fails there instead. Calling it before the point was reached lets it pass unstopped. */
+  /**
+   * Lets it go on; with a fault it fails there instead. Calling it before the point was reached
+   * lets it pass unstopped.
+   */
   release(fault?: JournalFaultCode): void
 }
 
@@ -59,11 +63,17 @@ export class MemoryMedium {
   readonly #plans: Plan[] = []
   /** With `ordered`: resolves when everything issued so far has had its effect. */
   #tail: Promise<unknown> = Promise.resolve()
-  /** With `ordered`: counts lost effects; what was issued before one and comes after it must not have its own. */
+  /**
+   * With `ordered`: counts lost effects; what was issued before one and comes after it must not
+   * have its own.
+   */
   #breaks = 0
   #operations = 0
 
-  /** @param capabilities default: exclusive and ordered, as the embedded store is. Unordered stores let writes overtake each other when held. */
+  /**
+   * @param capabilities default: exclusive and ordered, as the embedded store is. Unordered stores
+   * let writes overtake each other when held.
+   */
   constructor(capabilities: { ordered?: boolean; exclusive?: boolean } = {}) {
     this.capabilities = { ordered: true, exclusive: true, ...capabilities }
   }
@@ -78,7 +88,10 @@ export class MemoryMedium {
     return this.#plant({ operation, matches: matcher(target), left: times, fault: { code, applied } })
   }
 
-  /** Stops the next such operation: `before` its effect (default), or `after` it and before the answer. */
+  /**
+   * Stops the next such operation: `before` its effect (default), or `after` it and before the
+   * answer.
+   */
   hold(
     operation: MemoryOperation,
     { at = 'before', target }: { at?: 'before' | 'after'; target?: PlantedFault['target'] } = {},
@@ -98,7 +111,10 @@ export class MemoryMedium {
     }
   }
 
-  /** Runs one operation of a store. @param effect synchronous; `changes` bounds how much of it happens. */
+  /**
+   * Runs one operation of a store. @param effect synchronous; `changes` bounds how much of it
+   * happens.
+   */
   async run<T>(
     operation: MemoryOperation,
     target: string,

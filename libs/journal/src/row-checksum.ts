@@ -1,9 +1,10 @@
 /**
  * The chain of an account's rows.
  *
- * Each row names its predecessor's checksum, and its own covers account, number, epoch, predecessor and bytes. A lost, moved,
- * exchanged or changed row therefore shows wherever it is read. SHA-256 cut to 16 bytes: Node has it natively at 2 GB/s,
- * chance finds no second row with the same 128 bits, and it is not linear as a CRC is. It proves integrity, not authorship.
+ * Each row names its predecessor's checksum, and its own covers account, number, epoch, predecessor
+ * and bytes. A lost, moved, exchanged or changed row therefore shows wherever it is read. SHA-256
+ * cut to 16 bytes: Node has it natively at 2 GB/s, chance finds no second row with the same 128
+ * bits, and it is not linear as a CRC is. It proves integrity, not authorship.
  */
 import { createHash } from 'node:crypto'
 

@@ -1,9 +1,10 @@
 /**
  * The logical write time of a row that one account owns: references, wake and active rows.
  *
- * Two hosts may both believe that they own an account, and their clocks may differ. So these rows are not ordered by
- * clocks: each write carries (term, epoch, counter) of the activation that issues it, and of two writes of one row the
- * higher one holds, in whatever order they arrive. A delete of an earlier owner never removes what a later owner has put.
+ * Two hosts may both believe that they own an account, and their clocks may differ. So these rows
+ * are not ordered by clocks: each write carries (term, epoch, counter) of the activation that
+ * issues it, and of two writes of one row the higher one holds, in whatever order they arrive. A
+ * delete of an earlier owner never removes what a later owner has put.
  *
  * A write time is one number of 63 bits, so that Cassandra takes it as a timestamp:
  *
@@ -13,16 +14,22 @@
  * | 27–54  | epoch within its term        | 1 … 268,435,455 | `UNAVAILABLE`, until the home moves and its next term begins |
  * | 0–26   | writes of one activation     | 1 … 134,217,727 | the activation ends; the next one has the next epoch |
  *
- * The smallest write time is above every wall clock in microseconds until the year 3111, so a row that was written without
- * one never holds against its owner.
+ * The smallest write time is above every wall clock in microseconds until the year 3111, so a row
+ * that was written without one never holds against its owner.
  */
 import { JournalFault } from './errors.ts'
 import type { JournalHold } from './journal-store.ts'
 
-/** Epochs of a term are below those of the next, so that neither a hold nor the name of a page is good in two terms. */
+/**
+ * Epochs of a term are below those of the next, so that neither a hold nor the name of a page is
+ * good in two terms.
+ */
 export const epochsPerTerm = 2 ** 32
 
-/** How often the home of the account had moved, from 1. With a move, rows that were acknowledged may have been lost. */
+/**
+ * How often the home of the account had moved, from 1. With a move, rows that were acknowledged may
+ * have been lost.
+ */
 export function termOfEpoch(epoch: number): number {
   return Math.floor(epoch / epochsPerTerm) + 1
 }

@@ -1,4 +1,7 @@
-/** The contract suites are worth what they catch: each of these stores has one fault, and the suite must see it. */
+/**
+ * The contract suites are worth what they catch: each of these stores has one fault, and the suite
+ * must see it.
+ */
 import t from 'tap'
 import type { JournalHold, JournalStore, LookupChange, LookupStore } from '../src/index.ts'
 import {

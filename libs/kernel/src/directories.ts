@@ -2,8 +2,9 @@ import { mkdir, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
 /**
- * Makes a directory, readable by its owner alone, and whatever is missing above it. Step by step: the recursive `mkdir` of Node 24
- * never returns where the kernel answers ENOENT below an existing directory, as in /proc.
+ * Makes a directory, readable by its owner alone, and whatever is missing above it. Step by step:
+ * the recursive `mkdir` of Node 24 never returns where the kernel answers ENOENT below an existing
+ * directory, as in /proc.
  * @returns the outermost directory that was made; undefined: all were there.
  * @throws the error of the file system.
  */

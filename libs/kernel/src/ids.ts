@@ -2,9 +2,10 @@
  * Account and content ids.
  *
  * Both are UUIDs (version 4 in form). The 122 free bits of a content id are a keyed permutation of
- * (account locator: 62, random: 60); those of an account id, under another key, of (locator: 62, zero: 60).
- * A locator is (region number: 4, random: 58). So a content id leads to its account and an account id to its
- * birth region without any lookup, forged ids are noticed, and nothing shows from outside.
+ * (account locator: 62, random: 60); those of an account id, under another key, of (locator: 62,
+ * zero: 60). A locator is (region number: 4, random: 58). So a content id leads to its account and
+ * an account id to its birth region without any lookup, forged ids are noticed, and nothing shows
+ * from outside.
  */
 import { randomBytes } from 'node:crypto'
 import { Permutation } from './permutation.ts'
@@ -35,7 +36,10 @@ export const regionCodes = [
 ] as const
 export type RegionCode = (typeof regionCodes)[number]
 
-/** Ids whose reading is remembered: some 200 bytes each. A request names the same account and folder several times, and the next one again. */
+/**
+ * Ids whose reading is remembered: some 200 bytes each. A request names the same account and folder
+ * several times, and the next one again.
+ */
 const rememberedAccountsMax = 4_096
 const rememberedContentsMax = 16_384
 
@@ -90,7 +94,10 @@ export class IdCodec {
     return regionCodes[Number(this.#locatorOf(account) >> 58n)] as RegionCode
   }
 
-  /** The account a content id belongs to; undefined when the text is no id that an installation with this key makes. */
+  /**
+   * The account a content id belongs to; undefined when the text is no id that an installation with
+   * this key makes.
+   */
   accountOf(contentId: string): AccountId | undefined {
     if (!uuidForm.test(contentId)) return undefined
     const id = contentId.toLowerCase()

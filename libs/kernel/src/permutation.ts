@@ -1,7 +1,7 @@
 /**
- * Keyed permutations of 2·w-bit numbers (w ≤ 61): a balanced Feistel network whose round function is
- * AES-256 of (round, half). Ids and share codes are such permutations of counters and locators: unique by
- * construction, and without the key nothing can be read from them or guessed.
+ * Keyed permutations of 2·w-bit numbers (w ≤ 61): a balanced Feistel network whose round function
+ * is AES-256 of (round, half). Ids and share codes are such permutations of counters and locators:
+ * unique by construction, and without the key nothing can be read from them or guessed.
  *
  * The parameters here can never change: every id ever handed out depends on them.
  */
@@ -17,7 +17,10 @@ export class Permutation {
   readonly #maskHigh: number
   readonly #maskLow: number
 
-  /** @param key 32 bytes. @param halfBits 1..61. @param rounds even, 6 for wide halves, 10 for narrow ones. */
+  /**
+   * @param key 32 bytes. @param halfBits 1..61. @param rounds even, 6 for wide halves, 10 for
+   * narrow ones.
+   */
   constructor(key: Uint8Array, { halfBits, rounds }: { halfBits: number; rounds: number }) {
     this.#aes = createCipheriv('aes-256-ecb', key, null).setAutoPadding(false)
     this.#halfBits = BigInt(halfBits)
@@ -38,7 +41,10 @@ export class Permutation {
     return (left << this.#halfBits) | right
   }
 
-  /** The same for many values at a tenth of the cost: one call of the cipher a round, and numbers instead of bigints. */
+  /**
+   * The same for many values at a tenth of the cost: one call of the cipher a round, and numbers
+   * instead of bigints.
+   */
   forwardAll(values: readonly bigint[]): bigint[] {
     const results: bigint[] = []
     for (let at = 0; at < values.length; at += valuesAtOnce)

@@ -1,6 +1,7 @@
 /**
- * A cache of what is costly to derive and never changes: two generations, of which the older one is dropped whole when the younger one is
- * full. What is used stays; a flood of keys that are used once costs no more than the bound.
+ * A cache of what is costly to derive and never changes: two generations, of which the older one is
+ * dropped whole when the younger one is full. What is used stays; a flood of keys that are used
+ * once costs no more than the bound.
  */
 export class RecentMap<K, V> {
   readonly #generationMax: number

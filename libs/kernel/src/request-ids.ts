@@ -1,8 +1,9 @@
 /**
- * Request ids: 16 bytes, one effect each. Minted ones begin with the time (6 bytes, big-endian milliseconds), so that
- * an account can refuse what is older than the outcomes it still remembers. Those a client chose (Idempotency-Key)
- * begin with six 0xff bytes, followed by 10 bytes of the key's SHA-256, and may bring 8 bytes more: a digest of what was asked for, by
- * which a key that is used for something else is noticed.
+ * Request ids: 16 bytes, one effect each. Minted ones begin with the time (6 bytes, big-endian
+ * milliseconds), so that an account can refuse what is older than the outcomes it still remembers.
+ * Those a client chose (Idempotency-Key) begin with six 0xff bytes, followed by 10 bytes of the
+ * key's SHA-256, and may bring 8 bytes more: a digest of what was asked for, by which a key that is
+ * used for something else is noticed.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { bytesOfUuid } from './ids.ts'
@@ -17,7 +18,10 @@ export function mintRequestId(nowMs: number): Buffer {
 const idBytes = 16
 const askedBytes = 8
 
-/** @param asked a digest of what is asked for, keyed where that is secret; 8 bytes of it are used. Absent: it is not compared. */
+/**
+ * @param asked a digest of what is asked for, keyed where that is secret; 8 bytes of it are used.
+ * Absent: it is not compared.
+ */
 export function requestIdOfKey(idempotencyKey: string, asked?: Uint8Array): Buffer {
   const id = createHash('sha256').update(idempotencyKey).digest().subarray(0, idBytes)
   id.fill(0xff, 0, 6)

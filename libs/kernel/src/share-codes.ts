@@ -1,6 +1,7 @@
 /**
- * Share codes: a keyed permutation of a counter, cycle-walking into 62^8 (or, for legacy folders, 62^6).
- * A counter handed out once makes a code that never existed before; nothing can be guessed without the key.
+ * Share codes: a keyed permutation of a counter, cycle-walking into 62^8 (or, for legacy folders,
+ * 62^6). A counter handed out once makes a code that never existed before; nothing can be guessed
+ * without the key.
  */
 import { Permutation } from './permutation.ts'
 
@@ -80,7 +81,10 @@ export class ShareCodes {
     }
   }
 
-  /** The counter that makes this code, handed out or not. @throws RangeError for what is no code of this length */
+  /**
+   * The counter that makes this code, handed out or not. @throws RangeError for what is no code of
+   * this length
+   */
   counterOf(code: string): number {
     if (code.length !== this.#length || reserved.has(code.toLowerCase()))
       throw new RangeError(`${code} is no share code of ${this.#length} characters`)

@@ -1,7 +1,8 @@
 /**
- * Account tokens: base64url(account id: 16 bytes ‖ HMAC-SHA-256(key, account id ‖ counter): 32 bytes).
- * They lead to their account without a lookup, are verified by it in the turn that uses them, can be derived again
- * for a repeated answer, and die the moment the counter moves. Nothing but key id and counter is stored.
+ * Account tokens: base64url(account id: 16 bytes ‖ HMAC-SHA-256(key, account id ‖ counter): 32
+ * bytes). They lead to their account without a lookup, are verified by it in the turn that uses
+ * them, can be derived again for a repeated answer, and die the moment the counter moves. Nothing
+ * but key id and counter is stored.
  */
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto'
 import { type AccountId, bytesOfUuid, uuidOfBytes } from './ids.ts'
@@ -15,7 +16,9 @@ export class TokenCodec {
   readonly #keyOf: (keyId: number) => KeyObject
   readonly #tokens = new RecentMap<string, Buffer>({ max: rememberedTokensMax })
 
-  /** @param keyOf the 32-byte key of an id; ids rotate, old keys stay until no account uses them. */
+  /**
+   * @param keyOf the 32-byte key of an id; ids rotate, old keys stay until no account uses them.
+   */
   constructor(keyOf: (keyId: number) => Uint8Array) {
     const keys = new Map<number, KeyObject>()
     this.#keyOf = (keyId) => {
@@ -29,7 +32,9 @@ export class TokenCodec {
     return this.#bytes(account, keyId, counter).toString('base64url')
   }
 
-  /** True when these 48 bytes are the account's token for that counter; compares in constant time. */
+  /**
+   * True when these 48 bytes are the account's token for that counter; compares in constant time.
+   */
   verify(
     token: Uint8Array,
     account: AccountId,

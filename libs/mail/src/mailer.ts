@@ -1,12 +1,14 @@
 /** The mails of the service: one kind, the sign-in link. */
 export interface Mailer {
   /**
-   * Sends a sign-in link, at least once: a repeat after a lost answer carries the same id, so that one mail counts.
+   * Sends a sign-in link, at least once: a repeat after a lost answer carries the same id, so that
+   * one mail counts.
    *
-   * Resolves when the relay took the mail, or its file is durable. Addresses that reach no inbox (guests') are
-   * passed over in silence.
+   * Resolves when the relay took the mail, or its file is durable. Addresses that reach no inbox
+   * (guests') are passed over in silence.
    *
-   * @throws MailFault `REFUSED`: this mail will never be taken, do not repeat. `UNAVAILABLE`: repeat later.
+   * @throws MailFault `REFUSED`: this mail will never be taken, do not repeat. `UNAVAILABLE`:
+   *   repeat later.
    */
   sendSignIn(mail: SignInMail): Promise<void>
   close(): Promise<void>

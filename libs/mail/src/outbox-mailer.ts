@@ -1,4 +1,7 @@
-/** Mails as files, for installations without a relay, and for tests: `<folder>/<time>-<id>.eml`, in order of name, whole or not there. */
+/**
+ * Mails as files, for installations without a relay, and for tests: `<folder>/<time>-<id>.eml`, in
+ * order of name, whole or not there.
+ */
 import { open, rename, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Clock, makeDirectories } from '@holdfast/kernel'
@@ -18,7 +21,10 @@ export class OutboxMailer implements Mailer {
   readonly #folder: string
   readonly #from: string
   readonly #clock: Clock
-  /** One after the other: who has two mails finds the newer token in the later one. Senders bound how many wait. */
+  /**
+   * One after the other: who has two mails finds the newer token in the later one. Senders bound
+   * how many wait.
+   */
   #last: Promise<void> = Promise.resolve()
   #lastMs = 0
   readonly #composer = nodemailer.createTransport({ streamTransport: true, buffer: true, newline: 'windows' })

@@ -14,7 +14,10 @@ export class SmtpMailer implements Mailer {
   readonly #transport: Transporter
   readonly #from: string
 
-  /** @param url `smtp://` or `smtps://`, with credentials if the relay wants them. Connects when the first mail goes. */
+  /**
+   * @param url `smtp://` or `smtps://`, with credentials if the relay wants them. Connects when the
+   * first mail goes.
+   */
   constructor({ url, from }: { url: string; from: string }) {
     this.#from = from
     this.#transport = nodemailer.createTransport({
@@ -48,7 +51,10 @@ interface SmtpError extends Error {
   responseCode?: number
 }
 
-/** Only what the relay said of this recipient or message is final; a bad login or a dead relay is repaired by the operator. */
+/**
+ * Only what the relay said of this recipient or message is final; a bad login or a dead relay is
+ * repaired by the operator.
+ */
 function faultOf(error: SmtpError): MailFault {
   const final =
     (error.code === 'EENVELOPE' || error.code === 'EMESSAGE') &&

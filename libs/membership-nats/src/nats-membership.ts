@@ -1,18 +1,22 @@
 /**
- * Membership by heartbeats: every member publishes one a second and hears those of all others, regions included.
+ * Membership by heartbeats: every member publishes one a second and hears those of all others,
+ * regions included.
  *
- * Who was silent for `deadMs` is dead to this view. Time is our own monotonic clock at the arrival, so no clock of another machine is
- * trusted. A view also hears itself; when it does not, its own link is what broke (or the process was paused), and nobody is
- * buried until it hears itself again. A newcomer is greeted by everybody's next heartbeat at once, so its view is whole
- * after a round trip.
+ * Who was silent for `deadMs` is dead to this view. Time is our own monotonic clock at the arrival,
+ * so no clock of another machine is trusted. A view also hears itself; when it does not, its own
+ * link is what broke (or the process was paused), and nobody is buried until it hears itself again.
+ * A newcomer is greeted by everybody's next heartbeat at once, so its view is whole after a round
+ * trip.
  *
- * A process that died has nobody left who serves what it served, which the server says at once; one that is paused has not. So whoever asked a
- * member in vain may doubt it (`doubt`): it is asked for a sign of life, buried when nobody serves that, and the others are told to ask for
- * themselves.
+ * A process that died has nobody left who serves what it served, which the server says at once; one
+ * that is paused has not. So whoever asked a member in vain may doubt it (`doubt`): it is asked for
+ * a sign of life, buried when nobody serves that, and the others are told to ask for themselves.
  *
- * Wall clocks are compared by their distance from our monotonic clock: that of a member is what its word says less the moment it
- * arrived at, ours is read when somebody asks. So a step of our own clock shows at once. A word that came late makes its sender look
- * behind by as much, so the greatest distance of its last few words counts: the one that was on its way for the shortest time.
+ * Wall clocks are compared by their distance from our monotonic clock: that of a member is what its
+ * word says less the moment it arrived at, ours is read when somebody asks. So a step of our own
+ * clock shows at once. A word that came late makes its sender look behind by as much, so the
+ * greatest distance of its last few words counts: the one that was on its way for the shortest
+ * time.
  */
 import { randomBytes } from 'node:crypto'
 import type { Bus } from '@holdfast/bus'
@@ -32,7 +36,9 @@ import { Heartbeat } from '@holdfast/wire/cluster'
 
 /** What a member tells besides its facts. */
 export interface Report {
-  /** False while it starts, drains, or cannot do its work: it is alive, and nothing new is for it. */
+  /**
+   * False while it starts, drains, or cannot do its work: it is alive, and nothing new is for it.
+   */
   ready: boolean
   freeBytes?: number
   accounts?: number
@@ -77,7 +83,10 @@ const doubtsSubject = 'doubts'
 const doubtMs = 1_000
 /** Greetings for newcomers are told together. */
 const greetMs = 20
-/** Words by which a clock is judged: one that came late does not count, and a clock that was set back shows after as many. */
+/**
+ * Words by which a clock is judged: one that came late does not count, and a clock that was set
+ * back shows after as many.
+ */
 const clockWords = 4
 
 export class NatsMembership implements Membership {
@@ -174,8 +183,8 @@ export class NatsMembership implements Membership {
   }
 
   /**
-   * Somebody asked this member in vain, or wants to know. It is buried at once when its process is gone; silence alone proves nothing.
-   * Resolves when that is known; never rejects.
+   * Somebody asked this member in vain, or wants to know. It is buried at once when its process is
+   * gone; silence alone proves nothing. Resolves when that is known; never rejects.
    */
   async doubt(id: string): Promise<void> {
     const known = this.#heard.get(id)

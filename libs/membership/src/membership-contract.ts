@@ -5,7 +5,10 @@ import { isClockOff } from './clocks.ts'
 import type { Member, MemberFacts, Membership } from './membership.ts'
 
 export interface Joining {
-  /** Adds a member to the gathering of this test; it may still be unknown to the others when this resolves. */
+  /**
+   * Adds a member to the gathering of this test; it may still be unknown to the others when this
+   * resolves.
+   */
   join(facts: MemberFacts, options: { load: () => number; clock?: Clock }): Promise<Membership>
   /** Ends a member as a crash would, without a word; left out where that cannot be done. */
   kill?(member: Membership): Promise<void>

@@ -1,21 +1,27 @@
 /**
- * Who is alive, with what load. A view, different at every member at every moment: it may name the dead for a while and lack
- * the living. Nothing may be correct because of it; it says where to send things first.
+ * Who is alive, with what load. A view, different at every member at every moment: it may name the
+ * dead for a while and lack the living. Nothing may be correct because of it; it says where to send
+ * things first.
  */
 export interface Membership {
   /** Oneself as the others are told: `seenMs` is now. */
   self(): Member
 
-  /** All that are believed alive, oneself included, in the order of their ids. At most `maxMembers`. */
+  /**
+   * All that are believed alive, oneself included, in the order of their ids. At most `maxMembers`.
+   */
   members(): readonly Member[]
 
   /**
-   * Calls back after a member came, went or changed its facts, not for load alone. Several changes may be told as one; what is told is what
-   * `members()` says then. Never within the call that changed it.
+   * Calls back after a member came, went or changed its facts, not for load alone. Several changes
+   * may be told as one; what is told is what `members()` says then. Never within the call that
+   * changed it.
    */
   onChange(listener: (members: readonly Member[]) => void): Subscription
 
-  /** Leaves, so that the others need not wait to notice. Afterwards one's own view is oneself alone. */
+  /**
+   * Leaves, so that the others need not wait to notice. Afterwards one's own view is oneself alone.
+   */
   close(): Promise<void>
 }
 
@@ -25,12 +31,18 @@ export interface Subscription {
 
 /** What a member says of itself. */
 export interface MemberFacts {
-  /** Unique among the living; a process that starts again may come back under it. At most 128 bytes of printable ASCII. */
+  /**
+   * Unique among the living; a process that starts again may come back under it. At most 128 bytes
+   * of printable ASCII.
+   */
   id: string
   role: MemberRole
   /** Code of its region. */
   region: string
-  /** Where and how it is reached, by name, such as `{"download": "http://…"}`; at most 4 KiB as JSON. */
+  /**
+   * Where and how it is reached, by name, such as `{"download": "http://…"}`; at most 4 KiB as
+   * JSON.
+   */
   addresses: Readonly<Record<string, string>>
 }
 

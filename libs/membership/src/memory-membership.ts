@@ -1,6 +1,7 @@
 /**
- * Membership within one process: the embedded mode, whose only member is itself, and the members of a cluster in one test.
- * Nobody is lost by accident here; a test takes members out of a view (`hide`) as a cut network would.
+ * Membership within one process: the embedded mode, whose only member is itself, and the members of
+ * a cluster in one test. Nobody is lost by accident here; a test takes members out of a view
+ * (`hide`) as a cut network would.
  */
 import { type Clock, systemClock } from '@holdfast/kernel'
 import { clockOffsets } from './clocks.ts'

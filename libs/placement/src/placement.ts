@@ -1,12 +1,15 @@
 /**
  * Which host an account belongs to: rendezvous hashing (Thaler and Ravishankar, 1996).
  *
- * Every (account, host) pair has a score that everybody computes alike; the host with the highest one has the account. When a
- * host comes, it takes from all others evenly what it now wins; when it goes, only what was its own moves. No ring, no table, nothing to agree on but the
- * list of hosts, and views of that list that differ for a while disagree only about the accounts of the hosts that differ.
+ * Every (account, host) pair has a score that everybody computes alike; the host with the highest
+ * one has the account. When a host comes, it takes from all others evenly what it now wins; when it
+ * goes, only what was its own moves. No ring, no table, nothing to agree on but the list of hosts,
+ * and views of that list that differ for a while disagree only about the accounts of the hosts that
+ * differ.
  *
- * The answer is a hint. That two hosts never both change an account is the journal's doing, so a change of this
- * function costs each account one move and nothing else; a golden test makes that visible.
+ * The answer is a hint. That two hosts never both change an account is the journal's doing, so a
+ * change of this function costs each account one move and nothing else; a golden test makes that
+ * visible.
  *
  * Cost: one hash of the account, some 20 ns a host. No I/O, no clock, no randomness.
  */
@@ -34,7 +37,9 @@ export class Placement {
     return best
   }
 
-  /** The hosts as this account prefers them: the second is the one that has it when the first goes. */
+  /**
+   * The hosts as this account prefers them: the second is the one that has it when the first goes.
+   */
   ranked(account: string, { limit = this.hosts.length }: { limit?: number } = {}): string[] {
     const hash = hashOf(account)
     return this.hosts
@@ -62,7 +67,9 @@ function hashOf(text: string): Hash {
   return { high: mixed(high), low: mixed(low) }
 }
 
-/** 53 bits, so that a number compares them exactly; equal scores go to the host that sorts first. */
+/**
+ * 53 bits, so that a number compares them exactly; equal scores go to the host that sorts first.
+ */
 function scoreOf(account: Hash, host: Hash): number {
   const high = mixed(account.high ^ host.high ^ mixed(account.low + host.low))
   const low = mixed(account.low ^ mixed(host.low ^ high))

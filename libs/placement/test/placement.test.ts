@@ -76,7 +76,8 @@ t.test('accounts spread evenly, also over hosts whose names differ in one charac
       const host = placement.hostOf(randomUUID()) ?? ''
       counts.set(host, (counts.get(host) ?? 0) + 1)
     }
-    // Binomial: the standard deviation is below √1000 = 32; six of them are passed once in 500 million counts.
+    // Binomial: the standard deviation is below √1000 = 32; six of them are passed once in 500
+    // million counts.
     const spread = Math.max(...[...counts.values()].map((count) => Math.abs(count - each)))
     t.ok(spread < 190, `${hosts.length} hosts: ${spread} from ${each} at most`)
   }

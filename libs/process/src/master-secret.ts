@@ -2,7 +2,10 @@ import { randomBytes } from 'node:crypto'
 import type { LookupStore } from '@holdfast/journal'
 import { Keyring } from '@holdfast/kernel'
 
-/** Every id, token and code depends on it: made at the first start, never changed, part of every backup. */
+/**
+ * Every id, token and code depends on it: made at the first start, never changed, part of every
+ * backup.
+ */
 const masterRow = 'setting/master'
 const masterBytes = 32
 

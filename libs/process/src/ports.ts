@@ -1,4 +1,6 @@
-/** Ports before anything listens: links name them, so they must be known when the hosts are made. */
+/**
+ * Ports before anything listens: links name them, so they must be known when the hosts are made.
+ */
 import { createServer, type Server } from 'node:net'
 
 /** Takes the place of every 0 by a port that is free now, all different. */

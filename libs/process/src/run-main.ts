@@ -3,7 +3,10 @@ import { SettingsFault } from './settings.ts'
 import { stopAtSignals } from './signals.ts'
 import { exitCodes, StartFault } from './start-fault.ts'
 
-/** Starts a process and stops it at a signal. Why it does not start is said in words and by the exit code. */
+/**
+ * Starts a process and stops it at a signal. Why it does not start is said in words and by the exit
+ * code.
+ */
 export async function runMain(start: () => Promise<{ close(): Promise<void> }>): Promise<void> {
   losePrints()
   try {

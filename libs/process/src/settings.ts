@@ -1,6 +1,7 @@
 /**
- * Settings as data: what a setting is called, what it means, what it is without being set, and how its text becomes a
- * value. Reading them is pure and reports every fault at once, so that nobody fixes a configuration line by line.
+ * Settings as data: what a setting is called, what it means, what it is without being set, and how
+ * its text becomes a value. Reading them is pure and reports every fault at once, so that nobody
+ * fixes a configuration line by line.
  */
 
 export interface Setting<T> {
@@ -35,9 +36,11 @@ export class SettingsFault extends Error {
 /**
  * Every setting's value. An empty variable counts as unset.
  *
- * @param prefix variables that start so and are no setting are faults: a mistyped name must not be silently ignored.
+ * @param prefix variables that start so and are no setting are faults: a mistyped name must not be
+ *   silently ignored.
  * @param readSecret reads the file that a `<NAME>_FILE` variable names.
- * @param check what several settings together must satisfy; sees those that are right by themselves.
+ * @param check what several settings together must satisfy; sees those that are right by
+ *   themselves.
  * @throws SettingsFault naming every fault.
  */
 export function readSettings<S extends Settings>(

@@ -1,4 +1,7 @@
-/** Which country an address is registered in, by open data (CC0) that comes as a package: updating the package updates the answers. */
+/**
+ * Which country an address is registered in, by open data (CC0) that comes as a package: updating
+ * the package updates the answers.
+ */
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { Reader, type Response } from 'mmdb-lib'

@@ -1,6 +1,6 @@
 /**
- * Where countries are: latitude and longitude of where their people live, in whole degrees, by ISO 3166 code (XK: Kosovo, as in most
- * tables of addresses).
+ * Where countries are: latitude and longitude of where their people live, in whole degrees, by ISO
+ * 3166 code (XK: Kosovo, as in most tables of addresses).
  */
 // biome-ignore format: a table
 export const countries: Readonly<Record<string, readonly [latitude: number, longitude: number]>> = {

@@ -1,6 +1,6 @@
 /**
- * Regions by their distance from a country: from its middle, over the globe. Where lines take detours this is wrong by a region at
- * times; it decides only where bytes go first.
+ * Regions by their distance from a country: from its middle, over the globe. Where lines take
+ * detours this is wrong by a region at times; it decides only where bytes go first.
  */
 import { type RegionCode, regionCodes } from '@holdfast/kernel'
 import { countries } from './countries.ts'
@@ -21,7 +21,10 @@ const places: Record<RegionCode, Place> = {
   'sa-sao': { latitude: -23.5, longitude: -46.6 },
 }
 
-/** Nearest first; undefined when nothing is known of the country. @param country ISO 3166, two letters. */
+/**
+ * Nearest first; undefined when nothing is known of the country. @param country ISO 3166, two
+ * letters.
+ */
 export function regionsByNearness(country: string | undefined): RegionCode[] | undefined {
   const [latitude, longitude] = countries[country?.toUpperCase() ?? ''] ?? []
   if (latitude === undefined || longitude === undefined) return undefined

@@ -1,6 +1,7 @@
 /**
- * A node that comes back after tombstones were forgotten may hold what was deleted everywhere else. It takes part as before, but is no source
- * for others until its copies were checked against the references.
+ * A node that comes back after tombstones were forgotten may hold what was deleted everywhere else.
+ * It takes part as before, but is no source for others until its copies were checked against the
+ * references.
  */
 import { BlobFault, type BlobName } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
@@ -12,7 +13,10 @@ export interface AbsenceOptions {
   node: LocalNode
   /** Read at quorum. */
   referenced: (blob: BlobName) => Promise<boolean>
-  /** Shorter than tombstones are kept anywhere, so that clocks and slow starts have room. Default 5 days. */
+  /**
+   * Shorter than tombstones are kept anywhere, so that clocks and slow starts have room. Default 5
+   * days.
+   */
   awayMsMax?: number
   clock: Clock
 }
@@ -33,7 +37,10 @@ export class Absence {
     else await this.noteAlive()
   }
 
-  /** Every few minutes; does nothing while the node is unverified, so that a second start sees the absence too. */
+  /**
+   * Every few minutes; does nothing while the node is unverified, so that a second start sees the
+   * absence too.
+   */
   async noteAlive(): Promise<void> {
     const { node, clock } = this.#options
     if (node.unverified === undefined)
@@ -41,8 +48,8 @@ export class Absence {
   }
 
   /**
-   * Removes what nobody refers to, then lets others pull from here. Uploads of the last day are left to the collector: their references may
-   * be on their way.
+   * Removes what nobody refers to, then lets others pull from here. Uploads of the last day are
+   * left to the collector: their references may be on their way.
    * @throws BlobFault when references cannot be read: the node stays unverified.
    */
   async verify(): Promise<{ checked: number; removed: number }> {

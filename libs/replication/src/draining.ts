@@ -1,10 +1,11 @@
 /**
- * Takes a node out of a group without losing a copy: close the group, wait for the uploads that are open, see to it that others hold
- * everything that this node holds, and only then leave. Where the node is no member of the home region only this node is closed: the others go
- * on taking uploads.
+ * Takes a node out of a group without losing a copy: close the group, wait for the uploads that are
+ * open, see to it that others hold everything that this node holds, and only then leave. Where the
+ * node is no member of the home region only this node is closed: the others go on taking uploads.
  *
- * Every step can be repeated after a crash: the rows and the node's own note say how far it came. Replacing a lost node needs nothing of
- * this: the group's next version names another member, which compares inventories with the remaining ones (`Replicator`).
+ * Every step can be repeated after a crash: the rows and the node's own note say how far it came.
+ * Replacing a lost node needs nothing of this: the group's next version names another member, which
+ * compares inventories with the remaining ones (`Replicator`).
  */
 import { BlobFault } from '@holdfast/blob-store'
 import type { LocalNode } from './local-node.ts'
@@ -17,7 +18,10 @@ export interface DrainOptions {
   node: LocalNode
   peers: Peers
   region: string
-  /** Writes the row of a new version, unless another writer was first. @returns the version that holds now, one's own or the other's. */
+  /**
+   * Writes the row of a new version, unless another writer was first. @returns the version that
+   * holds now, one's own or the other's.
+   */
   publish: (group: PlacementGroup) => Promise<PlacementGroup>
   /** A node to take this one's place; undefined: the group goes on with fewer. */
   replacement: (group: PlacementGroup) => string | undefined
@@ -35,8 +39,10 @@ export interface Drained {
 const pinMs = 10 * 60_000
 
 /**
- * Leaves the group. Resolves when this node is no member any more; what it holds of the group is of no use to anybody then, and may be removed.
- * @throws BlobFault `UNAVAILABLE` when copies cannot be brought to others: the node stays a member, and the call can be repeated.
+ * Leaves the group. Resolves when this node is no member any more; what it holds of the group is of
+ * no use to anybody then, and may be removed.
+ * @throws BlobFault `UNAVAILABLE` when copies cannot be brought to others: the node stays a member,
+ *   and the call can be repeated.
  */
 export async function leaveGroup(number: number, options: DrainOptions): Promise<Drained> {
   const { node, publish } = options

@@ -1,4 +1,6 @@
-/** Bytes of a blob from whoever has it: when one holder fails, the next goes on at the very byte. */
+/**
+ * Bytes of a blob from whoever has it: when one holder fails, the next goes on at the very byte.
+ */
 import {
   type BlobFacts,
   BlobFault,
@@ -29,7 +31,8 @@ export interface FailoverOptions {
 
 /**
  * Each holder is tried once, in the order given. What was given out is never given again.
- * @throws BlobFault of the one that says most: unreachable before corrupt before not found, as only that means that nobody has it.
+ * @throws BlobFault of the one that says most: unreachable before corrupt before not found, as only
+ *   that means that nobody has it.
  */
 export async function* readFromAny(
   holders: Iterable<Holder> | AsyncIterable<Holder>,
@@ -59,8 +62,8 @@ export async function* readFromAny(
 }
 
 /**
- * Bytes in one piece from the first of these that has them at hand. Undefined where it has not, or fails: `read` goes on elsewhere, and says
- * what is wrong.
+ * Bytes in one piece from the first of these that has them at hand. Undefined where it has not, or
+ * fails: `read` goes on elsewhere, and says what is wrong.
  */
 export async function readWholeFrom(
   node: Readable | undefined,
@@ -76,7 +79,10 @@ export async function readWholeFrom(
   }
 }
 
-/** Another holder may do better. Whoever ended the reading, and who asked wrongly, is answered as he is. */
+/**
+ * Another holder may do better. Whoever ended the reading, and who asked wrongly, is answered as he
+ * is.
+ */
 function retryable(error: unknown): BlobFault | undefined {
   if (!(error instanceof BlobFault)) return undefined
   return error.code === 'CANCELLED' || error.code === 'INVALID' ? undefined : error

@@ -1,9 +1,11 @@
 /**
- * Which nodes hold a file, asked synchronously by frontends for `servers`, `serverSelected` and links.
+ * Which nodes hold a file, asked synchronously by frontends for `servers`, `serverSelected` and
+ * links.
  *
- * A node is named when it is one of the members that acknowledged the upload, as far as this process made it, or when it says that it has
- * followed every other member of the group up to a moment behind the upload. Suspect and silent nodes come last or not at all. It is a
- * view: a node that lost a copy a second ago may be named still, and reads through.
+ * A node is named when it is one of the members that acknowledged the upload, as far as this
+ * process made it, or when it says that it has followed every other member of the group up to a
+ * moment behind the upload. Suspect and silent nodes come last or not at all. It is a view: a node
+ * that lost a copy a second ago may be named still, and reads through.
  */
 import type { Clock } from '@holdfast/kernel'
 import { nearestFirst, type Peers } from './peers.ts'
@@ -47,9 +49,10 @@ export class Holders {
   }
 
   /**
-   * Nodes that hold the group's copies, nearest healthy first; at least one as long as the group is known.
-   * @param createdMs the copies were made by then, Unix ms. When no mark covers that yet: the members of the home region that are alive,
-   *   which are those that take uploads.
+   * Nodes that hold the group's copies, nearest healthy first; at least one as long as the group is
+   * known.
+   * @param createdMs the copies were made by then, Unix ms. When no mark covers that yet: the
+   *   members of the home region that are alive, which are those that take uploads.
    */
   serversOf(placementGroup: number, createdMs: number): string[] {
     const { groups, peers, region, localNode } = this.#options
@@ -73,7 +76,10 @@ export class Holders {
     return others.every((other) => (report.coveredMs.get(other) ?? 0) - this.#options.skewMs >= createdMs)
   }
 
-  /** Follows the others closely, so it takes part in new uploads. A node that never reported is believed. */
+  /**
+   * Follows the others closely, so it takes part in new uploads. A node that never reported is
+   * believed.
+   */
   #isCurrent(id: string, group: PlacementGroup): boolean {
     const report = this.#reports.get(id)
     if (report === undefined) return true

@@ -96,7 +96,9 @@ export class LocalNode implements StorageNode, WholeReads {
     }
   }
 
-  /** Single-flight by upload id: one whose sender asks again, as no answer came, is under way still. */
+  /**
+   * Single-flight by upload id: one whose sender asks again, as no answer came, is under way still.
+   */
   put(blob: SmallBlob, options: PutOptions): Promise<BlobFacts> {
     const key = hex(options.uploadId)
     let put = this.#puts.get(key)

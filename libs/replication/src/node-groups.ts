@@ -1,6 +1,7 @@
 /**
- * The groups as a storage node sees them, and what it lets in. A node refuses whoever knows an older version than it does, and every
- * upload to a group that it has closed or left: what is acknowledged for a group is held by the group's nodes.
+ * The groups as a storage node sees them, and what it lets in. A node refuses whoever knows an
+ * older version than it does, and every upload to a group that it has closed or left: what is
+ * acknowledged for a group is held by the group's nodes.
  */
 import { BlobFault, type Placement, type StoreNotes } from '@holdfast/blob-store'
 import { GroupMap, type GroupView, nodesOf, type PlacementGroup } from './placement-groups.ts'
@@ -59,7 +60,10 @@ export class NodeGroups implements GroupView {
     return this.#map.all().filter((group) => nodesOf(group).includes(this.nodeId))
   }
 
-  /** Takes note of a version. Durable when it resolves: from then on older ones are refused, also after a restart. */
+  /**
+   * Takes note of a version. Durable when it resolves: from then on older ones are refused, also
+   * after a restart.
+   */
   async learn(group: PlacementGroup): Promise<void> {
     if (!this.#map.learn(group)) return
     if (nodesOf(group).includes(this.nodeId)) this.#concerning.add(group.number)
@@ -72,8 +76,8 @@ export class NodeGroups implements GroupView {
 
   /**
    * Lets an upload in. @returns says that it is over.
-   * @throws BlobFault `STALE_PLACEMENT` for an older version, a closed group, or one that this node is no member of; `UNAVAILABLE` when the caller
-   *   knows a version that the node cannot read yet.
+   * @throws BlobFault `STALE_PLACEMENT` for an older version, a closed group, or one that this node
+   *   is no member of; `UNAVAILABLE` when the caller knows a version that the node cannot read yet.
    */
   async admitStage(placement: Placement): Promise<() => void> {
     await this.admit(placement)
@@ -83,7 +87,10 @@ export class NodeGroups implements GroupView {
     return this.#countStage(placement.group)
   }
 
-  /** As `admitStage`, for what goes on in a group that is being closed: pins, and copies between its nodes. */
+  /**
+   * As `admitStage`, for what goes on in a group that is being closed: pins, and copies between its
+   * nodes.
+   */
   async admit(placement: Placement): Promise<void> {
     if (placement.group === 0) return // a store that stands alone has no map
     if ((this.#map.get(placement.group)?.version ?? 0) < placement.version) {
@@ -112,7 +119,9 @@ export class NodeGroups implements GroupView {
       throw new BlobFault('STALE_PLACEMENT', `${this.nodeId} is no member of group ${number}`)
   }
 
-  /** Lets no more uploads in; for this life of the node, or until it is a new member of the group. */
+  /**
+   * Lets no more uploads in; for this life of the node, or until it is a new member of the group.
+   */
   close(number: number): void {
     this.#closing.add(number)
   }
@@ -121,7 +130,10 @@ export class NodeGroups implements GroupView {
     return this.#stages.get(number) ?? 0
   }
 
-  /** Resolves when no upload to the group is open here. The group, or this node of it, has to be closed before, or it may never come. */
+  /**
+   * Resolves when no upload to the group is open here. The group, or this node of it, has to be
+   * closed before, or it may never come.
+   */
   async quiet(number: number): Promise<void> {
     while (this.openStages(number) > 0)
       await new Promise<void>((resolve) => {

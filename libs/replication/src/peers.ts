@@ -1,8 +1,13 @@
-/** The other nodes, as far as this process knows them. Hints: nothing is correct because of them. */
+/**
+ * The other nodes, as far as this process knows them. Hints: nothing is correct because of them.
+ */
 import type { StorageNode } from '@holdfast/blob-store'
 
 export interface Peers {
-  /** How to reach the node; undefined when nothing is known of it. The same object each time, as long as its address is the same. */
+  /**
+   * How to reach the node; undefined when nothing is known of it. The same object each time, as
+   * long as its address is the same.
+   */
   node(id: string): StorageNode | undefined
   /** Heard of lately, and ready. */
   isAlive(id: string): boolean
@@ -11,8 +16,8 @@ export interface Peers {
 }
 
 /**
- * The nodes in the order in which to ask them: alive before silent, then this very node, then its region, then others; within those as given.
- * Repeated ones once.
+ * The nodes in the order in which to ask them: alive before silent, then this very node, then its
+ * region, then others; within those as given. Repeated ones once.
  */
 export function nearestFirst(
   ids: Iterable<string>,

@@ -1,11 +1,12 @@
 /**
- * Placement groups: which nodes hold what was uploaded together. Pure: what there is comes in, what should change goes out; whoever
- * writes the rows sees to it that a version is written once.
+ * Placement groups: which nodes hold what was uploaded together. Pure: what there is comes in, what
+ * should change goes out; whoever writes the rows sees to it that a version is written once.
  *
- * A group has up to two members in its home region, which take the uploads, and one in the next region that has nodes, which pulls.
- * Numbers are never used twice, and nothing moves when nodes are added: new nodes get new groups. A group changes in three cases alone: a node
- * was lost for good (another takes its place and pulls what is missing), a node is drained (first no new uploads, then it leaves), or it has fewer
- * members than there could be (another joins it).
+ * A group has up to two members in its home region, which take the uploads, and one in the next
+ * region that has nodes, which pulls. Numbers are never used twice, and nothing moves when nodes
+ * are added: new nodes get new groups. A group changes in three cases alone: a node was lost for
+ * good (another takes its place and pulls what is missing), a node is drained (first no new
+ * uploads, then it leaves), or it has fewer members than there could be (another joins it).
  */
 export interface PlacementGroup {
   number: number
@@ -59,7 +60,10 @@ export function quorumOf(group: PlacementGroup): number {
   return Math.max(1, Math.min(writeQuorum, group.members.length))
 }
 
-/** So many of the group's nodes have to say "not here" before a copy that was acknowledged can be called absent. */
+/**
+ * So many of the group's nodes have to say "not here" before a copy that was acknowledged can be
+ * called absent.
+ */
 export function absenceQuorumOf(group: PlacementGroup): number {
   return nodesOf(group).length - quorumOf(group) + 1
 }
@@ -69,16 +73,20 @@ export interface GroupNode {
   region: string
   /** Takes uploads: alive, not draining, not full. */
   ready: boolean
-  /** Silent for so long that its copies have to be made anew elsewhere, or removed by the operator. */
+  /**
+   * Silent for so long that its copies have to be made anew elsewhere, or removed by the operator.
+   */
   lost?: boolean
   draining?: boolean
   freeBytes: number
 }
 
 /**
- * The changes that a region's groups need now; empty when all is well. Groups without a number are new. Deterministic.
+ * The changes that a region's groups need now; empty when all is well. Groups without a number are
+ * new. Deterministic.
  *
- * @param regions in an order that all agree on; the next one behind `region` with nodes holds the remote copies.
+ * @param regions in an order that all agree on; the next one behind `region` with nodes holds the
+ *   remote copies.
  */
 export function planGroups({
   region,
@@ -114,7 +122,10 @@ class GroupPlan {
     this.#byId = new Map(nodes.map((node) => [node.id, node]))
   }
 
-  /** The group as it should be: lost nodes replaced, closed where a member drains, a remote member where one can be had. */
+  /**
+   * The group as it should be: lost nodes replaced, closed where a member drains, a remote member
+   * where one can be had.
+   */
   mended(group: PlacementGroup): PlacementGroup {
     const isLost = (id: string) => this.#byId.get(id)?.lost === true
     const isDraining = (id: string) => this.#byId.get(id)?.draining === true

@@ -1,13 +1,16 @@
 /**
- * Follows one other node: asks its log what came since the last time, fetches what is missing here, and notes how far it got.
+ * Follows one other node: asks its log what came since the last time, fetches what is missing here,
+ * and notes how far it got.
  *
- * The mark is saved after the copies it covers are synced. A position that the source does not know (it began a new life, or the log was
- * trimmed), and a group that is newly shared, lead to a comparison with the source's inventory; the inventory is begun after the position
- * from which the log goes on, so nothing falls between.
+ * The mark is saved after the copies it covers are synced. A position that the source does not know
+ * (it began a new life, or the log was trimmed), and a group that is newly shared, lead to a
+ * comparison with the source's inventory; the inventory is begun after the position from which the
+ * log goes on, so nothing falls between.
  *
- * A deletion that is heard of never deletes: between it and this moment the copy may have got a pin and a reference here. It tells this
- * node's collector to look at the copy, which reads the references itself; and it keeps the copy from being fetched again from a node that
- * lags, as a copy that was deleted here is fetched only when it is referenced.
+ * A deletion that is heard of never deletes: between it and this moment the copy may have got a pin
+ * and a reference here. It tells this node's collector to look at the copy, which reads the
+ * references itself; and it keeps the copy from being fetched again from a node that lags, as a
+ * copy that was deleted here is fetched only when it is referenced.
  */
 import {
   type BlobFacts,
@@ -39,8 +42,9 @@ export interface PullerOptions {
   condemned?: (blob: BlobName) => void
   clock: Clock
   /**
-   * Inventories are compared at least this often, ms. Default 24 h. The log does not bring back a copy that this node's collector
-   * removed just before an upload elsewhere found the others' and referred to it.
+   * Inventories are compared at least this often, ms. Default 24 h. The log does not bring back a
+   * copy that this node's collector removed just before an upload elsewhere found the others' and
+   * referred to it.
    */
   compareEveryMs?: number
   /** Entries looked at in one question. Default 1,000: what a slow line fetches in minutes. */
@@ -59,7 +63,10 @@ export interface PullRound {
 }
 
 const batchDefault = 1_000
-/** How long a fetched copy is kept from the collector: until the reference that the uploader writes can be seen. */
+/**
+ * How long a fetched copy is kept from the collector: until the reference that the uploader writes
+ * can be seen.
+ */
 const pinMs = 10 * 60_000
 
 export class Puller {
@@ -74,7 +81,8 @@ export class Puller {
   /**
    * One question, and everything it brings. Ask again at once while `behind` is above 0.
    * @param groups those that this node takes from the source.
-   * @throws BlobFault when the source does not answer, is not verified, or this store takes nothing more: nothing is lost, ask again later.
+   * @throws BlobFault when the source does not answer, is not verified, or this store takes nothing
+   *   more: nothing is lost, ask again later.
    */
   async round(groups: readonly number[], signal?: AbortSignal): Promise<PullRound> {
     const { peers, watermarks, batch, clock, compareEveryMs } = this.#options
@@ -117,7 +125,10 @@ export class Puller {
     return { fetched, behind: pulled.behind, owed: owed.length, compared: false }
   }
 
-  /** The position is of no use: everything the source holds is compared, then its log is followed from where it stood before. */
+  /**
+   * The position is of no use: everything the source holds is compared, then its log is followed
+   * from where it stood before.
+   */
   async #startOver(
     source: StorageNode,
     { now, nowMs }: Pulled & { kind: 'unknown position' },
@@ -130,7 +141,10 @@ export class Puller {
     return { fetched, behind: 0, owed: owed.length, compared: true }
   }
 
-  /** Groups that came anew, or all once more: what the source has of them up to now. The log is followed for all of them from the old position on. */
+  /**
+   * Groups that came anew, or all once more: what the source has of them up to now. The log is
+   * followed for all of them from the old position on.
+   */
   async #widen(
     source: StorageNode,
     mark: Watermark,
@@ -222,7 +236,10 @@ export class Puller {
     return bytes instanceof BlobFault ? [] : bytes
   }
 
-  /** From the source, else from the other members of the group. @param bytes of the source, when they have come */
+  /**
+   * From the source, else from the other members of the group. @param bytes of the source, when
+   * they have come
+   */
   async #fetch(copy: BlobFacts, bytes?: Uint8Array): Promise<'fetched' | 'gone' | 'owed'> {
     const { node } = this.#options
     const group = node.groups.get(copy.placementGroup ?? 0)

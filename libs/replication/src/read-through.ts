@@ -1,9 +1,11 @@
 /**
  * A storage node's bytes for the public: its own copy, else another holder's.
  *
- * A copy that belongs here and is missing or damaged is fetched, once for all who ask; small ones are waited for, so that a thousand
- * viewers cost one transfer, larger ones are passed on meanwhile. It is kept only when it is referenced. Others are asked for what their
- * own store holds: nodes answer each other from nothing else, so a question is never passed on and cannot run in circles.
+ * A copy that belongs here and is missing or damaged is fetched, once for all who ask; small ones
+ * are waited for, so that a thousand viewers cost one transfer, larger ones are passed on
+ * meanwhile. It is kept only when it is referenced. Others are asked for what their own store
+ * holds: nodes answer each other from nothing else, so a question is never passed on and cannot run
+ * in circles.
  */
 import {
   type BlobFacts,
@@ -34,7 +36,10 @@ export interface ReadThroughOptions {
   log?: { warn(facts: object, message: string): void }
 }
 
-/** Readers that are served from elsewhere at once; past it `UNAVAILABLE`: the client is sent to another holder. */
+/**
+ * Readers that are served from elsewhere at once; past it `UNAVAILABLE`: the client is sent to
+ * another holder.
+ */
 const passedOnMax = 256
 const pinMs = 10 * 60_000
 
@@ -52,7 +57,10 @@ export class ReadThroughStore implements BlobStore, WholeReads {
     return this.#options.node.stage(options)
   }
 
-  /** What this node holds, else what the nearest holder says. @throws BlobFault `UNAVAILABLE` when nobody has it and somebody did not answer. */
+  /**
+   * What this node holds, else what the nearest holder says. @throws BlobFault `UNAVAILABLE` when
+   * nobody has it and somebody did not answer.
+   */
   async stat(blob: BlobName): Promise<BlobFacts | undefined> {
     const here = await this.#options.node.stat(blob)
     return here?.damaged === undefined && here !== undefined
@@ -97,7 +105,10 @@ export class ReadThroughStore implements BlobStore, WholeReads {
   /** Closes nothing: the node is its maker's. */
   async close(): Promise<void> {}
 
-  /** This node; then, only when it is asked for, the others, and this node again when it has got a copy meanwhile. */
+  /**
+   * This node; then, only when it is asked for, the others, and this node again when it has got a
+   * copy meanwhile.
+   */
   async *#holders(blob: BlobName): AsyncIterable<Holder> {
     const { node } = this.#options
     const own = { id: node.id, node }

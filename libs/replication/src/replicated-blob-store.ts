@@ -79,7 +79,9 @@ const repairsMax = 64
  * while they were read.
  */
 const placementAttempts = 3
-/** What a form adds to the bytes of its file, at most in general: the announced length is of both. */
+/**
+ * What a form adds to the bytes of its file, at most in general: the announced length is of both.
+ */
 const formBytesMax = 16 * 1024
 /**
  * Bytes of small uploads that wait here, 128 of the largest. Their blocks may be twice as large.

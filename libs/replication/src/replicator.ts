@@ -1,9 +1,10 @@
 /**
  * All pulling of a node: which nodes it follows, for which groups, and when.
  *
- * Within a region everybody follows everybody of his groups. Between regions one member follows for its region, so that bytes cross the
- * WAN once; the others get what it fetched from its log. Who that is follows from the group and from who is alive: when two think it is
- * they, some bytes cross twice; when nobody does, the next heartbeat mends it.
+ * Within a region everybody follows everybody of his groups. Between regions one member follows for
+ * its region, so that bytes cross the WAN once; the others get what it fetched from its log. Who
+ * that is follows from the group and from who is alive: when two think it is they, some bytes cross
+ * twice; when nobody does, the next heartbeat mends it.
  */
 import type { BlobName } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
@@ -80,7 +81,10 @@ export class Replicator {
     return sources
   }
 
-  /** One question to one source; for tests, the simulation, and whoever cannot wait. @throws BlobFault as `Puller.round`. */
+  /**
+   * One question to one source; for tests, the simulation, and whoever cannot wait. @throws
+   * BlobFault as `Puller.round`.
+   */
   async round(source: string): Promise<PullRound> {
     const groups = this.sources().get(source) ?? []
     const round = await this.#puller(source).round(groups)

@@ -20,7 +20,9 @@ import {
 import { hex } from '@holdfast/kernel'
 import type { Timers } from './timers.ts'
 
-/** How long a member may be silent until another one is asked, ms: as for a call that opens a stage. */
+/**
+ * How long a member may be silent until another one is asked, ms: as for a call that opens a stage.
+ */
 const patienceMs = 3_000
 
 interface Member {

@@ -1,4 +1,6 @@
-/** Waiting as a parameter, beside kernel's `Clock`: tests and the simulation decide when it ends. */
+/**
+ * Waiting as a parameter, beside kernel's `Clock`: tests and the simulation decide when it ends.
+ */
 export interface Timers {
   /** Runs once after the delay. @returns cancels it. */
   after(ms: number, run: () => void): () => void

@@ -1,6 +1,7 @@
 /**
- * How far this node has followed each of the others: a vector over sources, kept in the notes of the store that holds the copies, so that
- * the two are lost or kept together. A mark is saved after everything it covers is synced: behind a crash it is too low at worst.
+ * How far this node has followed each of the others: a vector over sources, kept in the notes of
+ * the store that holds the copies, so that the two are lost or kept together. A mark is saved after
+ * everything it covers is synced: behind a crash it is too low at worst.
  */
 import type { BlobFacts, LogPosition, StoreNotes } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'

@@ -194,7 +194,8 @@ t.test('a deletion that is heard of late does not delete what got its reference 
   const bytes = upload()
   const facts = await put(region.frontend(), bytes, { pinMs: 0 })
   await replicator('c').round('a')
-  // One member's collector deletes it; an upload of the same content finds it at the two others and refers to it.
+  // One member's collector deletes it; an upload of the same content finds it at the two others and
+  // refers to it.
   t.equal(await region.stores.get('a')?.delete(facts), 'deleted')
   const again = await put(region.frontend(), bytes, { pinMs: 1_000 })
   await time.pass(3_600_000) // the pin has ended long ago

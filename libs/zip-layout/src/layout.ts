@@ -1,10 +1,12 @@
 /**
- * An archive of a tree as arithmetic. Names, sizes and CRC-32s are known before the first byte is sent, and stored entries
- * need nothing else: so the length is exact and any range can be produced alone, which is what resuming needs.
+ * An archive of a tree as arithmetic. Names, sizes and CRC-32s are known before the first byte is
+ * sent, and stored entries need nothing else: so the length is exact and any range can be produced
+ * alone, which is what resuming needs.
  *
- * Nothing of the archive is kept: the layout is a few columns (about 60 bytes an entry beside its name), paths are put together
- * from parents when a header is asked for, and the central directory is written in blocks as it is sent. Building takes one pass
- * over the tree, cut into slices; finding the place of an offset is a binary search.
+ * Nothing of the archive is kept: the layout is a few columns (about 60 bytes an entry beside its
+ * name), paths are put together from parents when a header is asked for, and the central directory
+ * is written in blocks as it is sent. Building takes one pass over the tree, cut into slices;
+ * finding the place of an offset is a binary search.
  *
  * ```
  * start[0]        start[1]                       start[n]             + central[n]
@@ -22,7 +24,10 @@ import {
   localHeaderBytes,
 } from './records.ts'
 
-/** One item of the tree, in pre-order: a parent comes before its children. Entry 0 is the folder that becomes the top one. */
+/**
+ * One item of the tree, in pre-order: a parent comes before its children. Entry 0 is the folder
+ * that becomes the top one.
+ */
 export interface TreeEntry {
   /** Index of the folder it lies in; for entry 0: 0. */
   parent: number
@@ -30,7 +35,10 @@ export interface TreeEntry {
   name: string
   /** Unix seconds. */
   modTime: number
-  /** Of files: the identity of the content (any bytes that differ when the content does), its size and CRC-32. */
+  /**
+   * Of files: the identity of the content (any bytes that differ when the content does), its size
+   * and CRC-32.
+   */
   blob?: { id: Uint8Array; size: number; crc32: number } | undefined
 }
 
@@ -59,11 +67,13 @@ export function layOut(tree: readonly TreeEntry[]): ZipLayout {
 }
 
 /**
- * The layout in slices of about a millisecond, so that a tree of a million items does not hold up its process.
- * The tree must not change meanwhile. Files are stored in the tree's order; folders have entries of their own only when
- * nothing is in them; a tree of one empty folder gives an archive without entries.
+ * The layout in slices of about a millisecond, so that a tree of a million items does not hold up
+ * its process. The tree must not change meanwhile. Files are stored in the tree's order; folders
+ * have entries of their own only when nothing is in them; a tree of one empty folder gives an
+ * archive without entries.
  *
- * @throws RangeError a parent that is no folder before its child, a file without blob, a path over 65,535 bytes.
+ * @throws RangeError a parent that is no folder before its child, a file without blob, a path over
+ *   65,535 bytes.
  */
 export function* layOutInSlices(tree: readonly TreeEntry[]): Generator<void, ZipLayout> {
   const names = yield* namesOf(tree)

@@ -1,15 +1,15 @@
 /**
  * Names inside an archive: what a tree calls its items, made safe to unpack anywhere.
  *
- * Windows refuses `<>:"/\|?*`, control characters, device names (also with an extension) and drops trailing dots and spaces;
- * Linux refuses names over 255 bytes; Windows and macOS do not tell `A` from `a`. Direction marks
- * make `exe.txt` of `txt.exe`.
+ * Windows refuses `<>:"/\|?*`, control characters, device names (also with an extension) and drops
+ * trailing dots and spaces; Linux refuses names over 255 bytes; Windows and macOS do not tell `A`
+ * from `a`. Direction marks make `exe.txt` of `txt.exe`.
  */
 
 /** The longest component that every common file system takes, bytes of UTF-8. */
 export const nameBytesMax = 255
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is removed here.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: it removes control characters
 const unsafe = /[\u0000-\u001f\u007f-\u009f<>:"/\\|?*]/g
 /** Marks, embeddings, overrides and isolates of direction. */
 const directions = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g

@@ -1,5 +1,6 @@
 /**
- * The records of a ZIP archive (APPNOTE 6.3.10) for stored entries whose size and CRC-32 are known beforehand.
+ * The records of a ZIP archive (APPNOTE 6.3.10) for stored entries whose size and CRC-32 are known
+ * beforehand.
  *
  * | record | bytes | ZIP64 |
  * |---|---|---|
@@ -7,8 +8,8 @@
  * | central header | 46 + path + 9 (time) | + 4 and 8 for each of size, size, offset that does not fit |
  * | end | 22 | + 56 + 20 when count, directory size or offset do not fit |
  *
- * Times are DOS times of UTC (a pure function knows no zone) plus the extended timestamp, which unpackers prefer; it is left out for
- * times that its signed 32 bits cannot say.
+ * Times are DOS times of UTC (a pure function knows no zone) plus the extended timestamp, which
+ * unpackers prefer; it is left out for times that its signed 32 bits cannot say.
  */
 
 /** Facts of one entry as its headers say them. */

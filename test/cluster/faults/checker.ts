@@ -1,9 +1,10 @@
 /**
- * Holds a history against what was promised: every acknowledged change is there, whole, once; one without an answer is there whole or not
- * at all; no value goes back; a look that began after an acknowledged change sees it, whoever made it.
+ * Holds a history against what was promised: every acknowledged change is there, whole, once; one
+ * without an answer is there whole or not at all; no value goes back; a look that began after an
+ * acknowledged change sees it, whoever made it.
  *
- * Each item lives once: it is not there yet, there, gone, and that is a register of three values. Each board is a register of
- * descriptions. See `register.ts`.
+ * Each item lives once: it is not there yet, there, gone, and that is a register of three values.
+ * Each board is a register of descriptions. See `register.ts`.
  */
 import type { Board, History, Look, MadeItem } from './history.ts'
 import { contradictionsOf, type Read, type Write } from './register.ts'
@@ -107,7 +108,8 @@ function checkItem(item: MadeItem, views: readonly View[], verdict: Verdict): vo
     if (removed === undefined || answered < removed.asked)
       return [{ value: 'not yet there', asked, answered }]
     if (asked > made.answered) return [{ value: 'gone', asked, answered }]
-    // It began before the making was answered and ended after the removal was asked for: either way of not being there.
+    // It began before the making was answered and ended after the removal was asked for: either way
+    // of not being there.
     return []
   })
   for (const { value, other } of contradictionsOf(writes, reads))

@@ -9,7 +9,10 @@ export interface Fault {
   touches: (person: Person, stage: Stage) => boolean
   /** What must work again; everything unless told. */
   kinds?: readonly Kind[]
-  /** Whether the cluster gets over it by itself, or when it is repaired: from then on recovery counts. */
+  /**
+   * Whether the cluster gets over it by itself, or when it is repaired: from then on recovery
+   * counts.
+   */
   recovers: 'itself' | 'repaired'
   /** Nobody is touched who asks in his own region; who asks in the other one has to recover. */
   touchesAbroad?: boolean

@@ -1,4 +1,7 @@
-/** What the clients of a run asked, what they were answered and what they saw, by one monotonic clock (ms). */
+/**
+ * What the clients of a run asked, what they were answered and what they saw, by one monotonic
+ * clock (ms).
+ */
 
 /** A change that somebody asked for. */
 export interface Change {

@@ -1,8 +1,10 @@
 /**
- * People who work on their accounts while something breaks: each has two clients that make, describe, remove, upload, list and download, one
- * call after the other, by the frontends of all regions. What they asked and were answered is the history.
+ * People who work on their accounts while something breaks: each has two clients that make,
+ * describe, remove, upload, list and download, one call after the other, by the frontends of all
+ * regions. What they asked and were answered is the history.
  *
- * A call without an answer is asked again with its Idempotency-Key, elsewhere, or left open: a coin decides.
+ * A call without an answer is asked again with its Idempotency-Key, elsewhere, or left open: a coin
+ * decides.
  */
 import { Answer, type Item } from '../../acceptance/answer.ts'
 import { send } from '../../acceptance/http.ts'
@@ -326,7 +328,8 @@ export class Load {
 
   async #download(place: Place, { at, random }: Call): Promise<void> {
     const by = this.#regionAt(at)
-    // What was uploaded in the other region a moment ago may not have come yet: who works at home does not depend on it.
+    // What was uploaded in the other region a moment ago may not have come yet: who works at home
+    // does not depend on it.
     const atHome = by.code === place.person.region
     const files = [...place.links]
       .filter(([{ removed }, link]) => removed === undefined && (!atHome || link.startsWith(by.download)))

@@ -28,7 +28,9 @@ export function filesOf(directory: string): Map<string, string[]> {
   return found
 }
 
-/** One bit, in the middle of what was written. @returns where, in bytes; undefined when nothing was */
+/**
+ * One bit, in the middle of what was written. @returns where, in bytes; undefined when nothing was
+ */
 export function flipBit(path: string): number | undefined {
   const file = openSync(path, 'r+')
   try {

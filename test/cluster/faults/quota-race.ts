@@ -8,7 +8,9 @@ import { arrive, fileCountOf, type Person, setAccount } from './people.ts'
 
 const retryForMs = 60_000
 
-/** @returns how many were told what, and how many files the account has then, as each region says. */
+/**
+ * @returns how many were told what, and how many files the account has then, as each region says.
+ */
 export async function raceForPlaces(
   regions: readonly ClusterRegion[],
   { uploads, places }: { uploads: number; places: number },

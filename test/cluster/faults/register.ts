@@ -1,11 +1,13 @@
 /**
- * Whether what was written to one place and read from it can have happened in one order, each operation at a moment between its asking
- * and its answer (linearizability), when every value is written once (Gibbons and Korach, 1997).
+ * Whether what was written to one place and read from it can have happened in one order, each
+ * operation at a moment between its asking and its answer (linearizability), when every value is
+ * written once (Gibbons and Korach, 1997).
  *
- * All operations on a value form a cluster. Its first answer says when the value had come at the latest, its last asking that it
- * was still there then. A value that had come before another was last seen must come before it in the order; two values that must both
- * come before each other contradict. That is all there is to check. A write without an answer may have happened whenever after its asking, or
- * never: it counts from when somebody reads it.
+ * All operations on a value form a cluster. Its first answer says when the value had come at the
+ * latest, its last asking that it was still there then. A value that had come before another was
+ * last seen must come before it in the order; two values that must both come before each other
+ * contradict. That is all there is to check. A write without an answer may have happened whenever
+ * after its asking, or never: it counts from when somebody reads it.
  */
 
 export interface Write {

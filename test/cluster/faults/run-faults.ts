@@ -1,4 +1,7 @@
-/** Each fault while people work, then the history held against the promises; and the table of what was found. */
+/**
+ * Each fault while people work, then the history held against the promises; and the table of what
+ * was found.
+ */
 import { LocalCluster } from '../local-cluster.ts'
 import { check, type Verdict } from './checker.ts'
 import type { Fault } from './fault.ts'
@@ -16,7 +19,9 @@ export interface FaultRow extends Omit<Verdict, 'unknown'> {
   fenced: number
   /** The longest that somebody whom the fault does not touch had no success, ms. */
   untouchedOutMs: number
-  /** Until the first change that the last one of those who were touched asked for was acknowledged. */
+  /**
+   * Until the first change that the last one of those who were touched asked for was acknowledged.
+   */
   recoveryMs: number | undefined
   tookMs: number
   /** It was not over in time, or could not be carried out. */

@@ -1,4 +1,7 @@
-/** Delivers every command to its actor host once more, right behind the first time: a bus may do that. */
+/**
+ * Delivers every command to its actor host once more, right behind the first time: a bus may do
+ * that.
+ */
 import { type ConnectionOptions, connect } from 'nats'
 
 /** Asked and answered as `NatsBus` does it. */

@@ -1,4 +1,7 @@
-/** A disk of its own for a storage node, small enough to be filled to the last byte. Needs the right to mount. */
+/**
+ * A disk of its own for a storage node, small enough to be filled to the last byte. Needs the right
+ * to mount.
+ */
 import { execFileSync } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'

@@ -66,7 +66,10 @@ export class Stage {
     return sleep(ms)
   }
 
-  /** Resolves when each of these people had a success of each kind with a call asked after this moment, in the other region if `abroad`. */
+  /**
+   * Resolves when each of these people had a success of each kind with a call asked after this
+   * moment, in the other region if `abroad`.
+   */
   async untilServed(
     people: readonly Person[],
     {
@@ -93,7 +96,10 @@ export class Stage {
     }
   }
 
-  /** When the first call asked since then was answered well; by a client that asks in the other region. */
+  /**
+   * When the first call asked since then was answered well; by a client that asks in the other
+   * region.
+   */
   firstSuccess(
     account: string,
     { kind, since, notBy }: { kind: Kind; since: number; notBy?: string | undefined },
@@ -124,7 +130,10 @@ export class Stage {
     return { servers, ...(nats === undefined ? {} : { user: nats.user, pass: nats.password }) }
   }
 
-  /** Another actor host beside this one that joins and leaves, again and again. @returns ends it and says how often it came */
+  /**
+   * Another actor host beside this one that joins and leaves, again and again. @returns ends it and
+   * says how often it came
+   */
   async comeAndGo(beside: string, name: string): Promise<{ end: () => Promise<number> }> {
     const { processes } = this.#plan()
     const settings = processes.find((process) => process.name === beside)?.settings

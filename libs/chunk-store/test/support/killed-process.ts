@@ -1,4 +1,7 @@
-/** Uploads and deletes without end, and says on stdout what was acknowledged. Started by the test, which kills it. */
+/**
+ * Uploads and deletes without end, and says on stdout what was acknowledged. Started by the test,
+ * which kills it.
+ */
 import { randomInt } from 'node:crypto'
 import { writeSync } from 'node:fs'
 import { ChunkStore } from '../../src/index.ts'
@@ -19,7 +22,8 @@ async function client(): Promise<void> {
     }
     const facts = await stage.commit({ pinMs: 0 })
     const name = `${Buffer.from(facts.id).toString('hex')} ${Buffer.from(facts.incarnation).toString('hex')}`
-    // One write a line, and a synchronous one: the parent knows of it before this process knows more.
+    // One write a line, and a synchronous one: the parent knows of it before this process knows
+    // more.
     if (number % 3 > 0) writeSync(1, `kept ${name} ${number}\n`)
     else if ((await store.delete(facts)) === 'deleted') writeSync(1, `deleted ${name} ${number}\n`)
   }

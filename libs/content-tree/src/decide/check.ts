@@ -1,4 +1,7 @@
-/** Assertions on what frontends have validated already: the state never takes what would break its own rules. */
+/**
+ * Assertions on what frontends have validated already: the state never takes what would break its
+ * own rules.
+ */
 
 import {
   descriptionCodePointsMax,
@@ -11,7 +14,7 @@ import {
 } from '../limits.ts'
 import { codePoints } from '../text.ts'
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for control characters
 const refusedInNames = /[/\u0000-\u001f\u007f-\u009f]/
 const tagForm = /^[\p{L}\p{N}_-]+$/u
 

@@ -22,7 +22,10 @@ import { type Deciding, Refused, refuse } from './deciding.ts'
 
 type Events = NonNullable<Event['event']>[]
 
-/** An upload. Without a folder a new public one is made at the root; without any token the account is made first. */
+/**
+ * An upload. Without a folder a new public one is made at the root; without any token the account
+ * is made first.
+ */
 export function addFile(deciding: Deciding, command: AddFile): Outcome {
   if (command.blob === undefined || !isName(command.name)) return refuse('error-file')
   if (command.modTime !== undefined && !isTime(command.modTime)) return refuse('error-modTime')

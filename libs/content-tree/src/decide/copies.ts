@@ -1,4 +1,7 @@
-/** Copy and import. Own contents are named; those of other accounts come as manifests, filtered by their owners' actors. */
+/**
+ * Copy and import. Own contents are named; those of other accounts come as manifests, filtered by
+ * their owners' actors.
+ */
 import type { Blob, ContentsCopied, CopyContents, CopySource, Manifest } from '@holdfast/wire'
 import type { Outcome } from '../contract.ts'
 import type { PreparedIds } from '../copy.ts'

@@ -15,8 +15,8 @@ export function tick(deciding: Deciding): Outcome {
 }
 
 /**
- * Folders whose expiry is over, as tier and consent are now: deleted with all that is in them at this moment, or closed for good.
- * At most a bounded number; the rest stays due.
+ * Folders whose expiry is over, as tier and consent are now: deleted with all that is in them at
+ * this moment, or closed for good. At most a bounded number; the rest stays due.
  */
 export function dueEvents(deciding: Deciding): NonNullable<Event['event']>[] {
   const { tree, now } = deciding
