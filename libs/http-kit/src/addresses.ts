@@ -3,15 +3,12 @@ import { BlockList, isIP } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 import ipaddr from 'ipaddr.js'
 
-/**
- * A v4 address as it is written canonically: nearly all that is asked about, and told by this
- * alone.
- */
+/** A v4 address in canonical form: the common case, recognised by this alone. */
 const plainV4 = /^(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/
 const mappedV4 = '::ffff:'
 
 /**
- * Canonical text; a v4 address mapped into v6 becomes the v4 address, a zone is dropped, and so is
+ * Canonical text. A v4 address mapped into v6 becomes the v4 address; a zone is dropped, and so is
  * a port as some proxies write it (`1.2.3.4:5555`, `[2001:db8::1]:80`). Undefined when it is no
  * address.
  */
@@ -20,7 +17,7 @@ export function normalAddress(address: string | undefined): string | undefined {
   const unmapped = address.startsWith(mappedV4) ? address.slice(mappedV4.length) : address
   if (plainV4.test(unmapped)) return unmapped
   const text = withoutPort(address.trim()).split('%', 1)[0] as string
-  // Short forms of v4 ("127.1", "0x7f.1") are no addresses to proxies.
+  // Proxies never send short forms of v4 ("127.1", "0x7f.1").
   if (isIP(text) === 0) return undefined
   return ipaddr.process(text).toString()
 }
@@ -33,9 +30,9 @@ function withoutPort(text: string): string {
 }
 
 /**
- * The client's address, as proxies that are trusted report it; v4-mapped v6 as v4. Where a proxy
- * passes on something that is no address, it is the address of the proxy that did: nonsense must
- * not become one client.
+ * The client's address as trusted proxies report it; v4-mapped v6 as v4. If a proxy passes on text
+ * that is no address, the result is that proxy's address: invalid values must not become one
+ * client.
  */
 export function clientAddress(request: FastifyRequest): string {
   const plain = normalAddress(request.ip)
@@ -53,10 +50,10 @@ const namedNetworks: Record<string, string[]> = {
 }
 
 /**
- * Which senders of X-Forwarded-For are believed: those named, or a number of nearest hops. Never
- * all of them.
+ * Which senders of X-Forwarded-For are trusted: the named ones, or a number of nearest hops. Never
+ * all.
  * @returns a function of an address, in any form that `normalAddress` reads, and its hop: 0 is the
- * peer of the connection
+ *   peer of the connection
  */
 export function proxyTrust(proxies: TrustProxy): (address: string, hop: number) => boolean {
   if (proxies === false) return () => false
@@ -73,15 +70,15 @@ export function proxyTrust(proxies: TrustProxy): (address: string, hop: number) 
   }
 }
 
-/** What shares a budget: a v4 address, or the /64 of a v6 address. */
+/** The unit of a budget: a v4 address, or the /64 of a v6 address. */
 export function networkOf(address: string): string {
   if (plainV4.test(address)) return address
   return prefixOf(address, { v4: 32, v6: 64 })
 }
 
-/** The larger network that newcomers share while a table is full: /16 of v4, /32 of v6. */
+/** The larger network that new keys share while a table is full: /16 of v4, /32 of v6. */
 export function outerNetworkOf(address: string): string {
-  // Asked for each request, and nearly always of one of these: a v4 address, or an account's id.
+  // Fast path: called for each request, nearly always with a v4 address or an account's id.
   if (plainV4.test(address)) return `${address.split('.', 2).join('.')}.0.0/16`
   if (!address.includes(':')) return address
   return prefixOf(address, { v4: 16, v6: 32 })

@@ -1,20 +1,20 @@
 /**
- * The bytes of answers that are made and not yet with their readers, of all hosts of a process.
+ * The bytes of answers that are made and not yet read, of all hosts of a process.
  *
- * A reader that does not read keeps what was made for it in memory, and costs its sender nothing.
- * So all such bytes draw on one budget:
+ * A reader that does not read keeps its answer in memory, at no cost to itself. So all such bytes
+ * draw on one budget:
  *
- * - Below half of it everybody takes at once: `take` returns undefined, and nobody waits.
- * - Above half it is scarce. A network (IPv6: a /64) takes as long as it stays within its fair
- *   share, which is the budget divided by the networks that hold or want some of it. Others wait;
- *   when bytes come back, the network that holds the least is served first.
+ * - Below half of it every request takes at once: `take` returns undefined, and no request waits.
+ * - Above half it is scarce. A network (IPv6: a /64) takes bytes while it stays within its fair
+ *   share: the budget divided by the networks that hold or want some of it. Others wait. When bytes
+ *   are returned, the network that holds the least is served first.
  * - While it is scarce, an answer whose reader takes less than 128 KiB in 10 s is dropped, those of
  *   the largest network first.
  * - A wait ends after 30 s as `error-unavailable`.
  *
- * Waiting is what makes a sender slow down: it takes before it makes the next piece. An answer
- * never waits for itself: it holds one piece at a time. All numbers are plain sums; a look at every
- * network or answer happens only while the budget is scarce.
+ * Waiting slows a sender down: it takes bytes before it makes the next piece. An answer never waits
+ * for itself: it holds one piece at a time. All numbers are plain sums. The budget examines every
+ * network or answer only while it is scarce.
  */
 import { type Clock, systemClock } from '@holdfast/kernel'
 import { Counter, Gauge, type Registry } from 'prom-client'
@@ -42,16 +42,16 @@ const retrySeconds = 5
 /** One answer's part of the budget. */
 export interface AnswerShare {
   /**
-   * From now on the answer holds `bytes` (and no longer what it held before). Undefined: it does
+   * From now on the answer holds `bytes` instead of what it held before. Undefined: it does
    * already. The promise rejects with a `Refusal` `error-unavailable` when there was no room within
    * the time, and when the share is closed.
    */
   take(bytes: number): Promise<void> | undefined
-  /** As `take`, without a wait and past every bound: for bytes that are there already. */
+  /** As `take`, without a wait and past every bound: for bytes that already exist. */
   keep(bytes: number): void
-  /** Makes a piece of it when it is the network's turn, see `Turns`. */
+  /** Makes a piece of the answer when it is the network's turn, see `Turns`. */
   make<T>(piece: () => T): Promise<T>
-  /** Gives everything back. A second call does nothing. */
+  /** Returns everything. A second call does nothing. */
   close(): void
 }
 
@@ -75,7 +75,7 @@ export class AnswerBudget {
   /** @internal */
   readonly turns: Turns
   readonly #networks = new Map<string, Network>()
-  /** Those of whom somebody waits. */
+  /** Networks with waiting answers. */
   readonly #waiting = new Set<Network>()
   #held = 0
   #sweeping: NodeJS.Timeout | undefined
@@ -99,11 +99,11 @@ export class AnswerBudget {
   }
 
   /**
-   * One answer that begins. Close it when the answer is over, however.
+   * Begins one answer. Close it when the answer ends, in any way.
    *
-   * @param network whom the answer is for, as `networkOf` names it
+   * @param network the reader's network, as `networkOf` names it
    * @param drop cuts the answer; called at most once, when its reader stalls while others want the
-   * bytes
+   *   bytes
    */
   open(network: string, drop: () => void): AnswerShare {
     let known = this.#networks.get(network)
@@ -116,12 +116,12 @@ export class AnswerBudget {
     return share
   }
 
-  /** Whether the network may hold so much more now. @internal */
+  /** Whether the network may hold this many more bytes now. @internal */
   fits(network: Network, more: number): boolean {
     const { bytesMax } = this.#options
     const after = this.#held + more
     if (after <= bytesMax / 2 || more <= 0) return true
-    // A piece larger than the whole budget would wait without an end.
+    // A piece larger than the whole budget would wait without end.
     if (after > bytesMax && this.#held > 0) return false
     return network.held === 0 || network.held + more <= bytesMax / this.#holders(network)
   }
@@ -138,7 +138,7 @@ export class AnswerBudget {
   wait(share: Share): void {
     share.network.waiting.add(share)
     this.#waiting.add(share.network)
-    // What it gave back before it began to wait may be enough for it, or for others.
+    // The bytes it returned before it began to wait may be enough for it, or for others.
     this.#serve()
     this.#sweepSoon()
   }
@@ -162,7 +162,7 @@ export class AnswerBudget {
     return this.#clock.monotonic()
   }
 
-  /** Networks that hold or want bytes, the asker among them. */
+  /** Networks that hold or want bytes, including the caller's. */
   #holders(asker: Network): number {
     let count = 0
     for (const network of this.#networks.values())
@@ -170,7 +170,7 @@ export class AnswerBudget {
     return count
   }
 
-  /** Those who hold the least first; in a network in their order. */
+  /** Networks that hold the least first; within a network in order of arrival. */
   #serve(): void {
     for (let served = true; served; ) {
       served = false
@@ -226,7 +226,7 @@ export class AnswerBudget {
     const budget = this
     new Gauge({
       name: 'holdfast_answer_bytes',
-      help: 'Bytes of answers that are made and not yet with their readers.',
+      help: 'Bytes of answers that are made and not yet read.',
       registers: [metrics],
       collect() {
         this.set(budget.#held)
@@ -273,7 +273,7 @@ class Share implements AnswerShare {
 
   take(bytes: number): Promise<void> | undefined {
     if (this.#closed) return undefined
-    // Behind others of its network it waits, too: a stream of small pieces must not pass by a large
+    // It waits behind others of its network: a stream of small pieces must not overtake a large
     // one.
     if (this.network.waiting.size === 0 && this.#budget.fits(this.network, bytes - this.held)) {
       this.keep(bytes)
@@ -306,7 +306,7 @@ class Share implements AnswerShare {
     this.#budget.leave(this)
   }
 
-  /** What it waits for. */
+  /** Bytes it waits for. */
   get missing(): number {
     return this.#wait?.bytes ?? 0
   }

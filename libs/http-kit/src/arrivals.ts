@@ -1,20 +1,20 @@
 /**
- * New connections are read one after the other, networks take turns, and together newcomers take
+ * New connections are read one at a time. Networks take turns, and together new connections take
  * half of the event loop's time at most.
  *
- * A connection costs its client nothing, and the first read of it takes up to 64 KiB, which Node
- * parses in one go: 25 ms where a body comes in pieces of one byte. A hundred such newcomers, one a
- * turn of the loop, make each turn so long, and what others ask for takes ten turns. So the loop is
- * free of newcomers for as long as the last ones took.
+ * A connection costs its client nothing. Its first read takes up to 64 KiB, which Node parses in
+ * one go: 25 ms where a body comes in pieces of one byte. A hundred such connections, one per turn
+ * of the loop, make each turn that long, and other requests take ten turns. So after each one the
+ * loop reads no new connection for as long as that one took.
  */
 import { type Clock, RoundRobin, systemClock } from '@holdfast/kernel'
 
-/** Has a connection read from now on. @returns false when it is gone. */
+/** Starts to read a connection. @returns false when it is closed. */
 export type ReadNewcomer = () => boolean
 
-/** Shorter rests are added up: a timer has whole milliseconds. */
+/** Shorter rests are added up: a timer has a resolution of a millisecond. */
 const restMsMin = 2
-/** However long a turn took, by what else happened in it. */
+/** Upper bound of a rest, whatever else happened in the turn. */
 const restMsMax = 100
 
 export class Arrivals {
@@ -28,7 +28,7 @@ export class Arrivals {
     this.#clock = clock
   }
 
-  /** Calls `read` when it is the network's turn: at once when no newcomer was read just now. */
+  /** Calls `read` when it is the network's turn: at once when no new connection was just read. */
   enter(network: string, read: ReadNewcomer): void {
     if (!this.#isBusy) {
       this.#read(read)
@@ -66,11 +66,11 @@ export class Arrivals {
   }
 }
 
-/** For hosts that take bodies of any length. */
+/** For hosts that accept bodies of any length. */
 export const arrivalsOfProcess = new Arrivals()
 
 /**
- * For all other hosts. Beside long work of the loop a rest costs newcomers more than it gives
+ * For all other hosts. Beside long work of the loop a rest costs new connections more than it gives
  * others: p99 beside 50 listings of a large folder was 940 ms with rests and 142 without.
  */
 export const arrivalsAtOnce: Pick<Arrivals, 'enter'> = {

@@ -2,15 +2,15 @@
  * Networks that are refused for a while after repeated excess. Each ban of the same network lasts
  * twice as long as the one before.
  *
- * The list is data (`active`, `take`), so that frontends can tell each other theirs. Bounded: when
- * it is full, the ban that ends first makes room.
+ * The list is data (`active`, `take`), so that frontends can exchange it. Bounded: when it is full,
+ * the ban that ends first is dropped.
  */
 export interface Ban {
   /** As `networkOf` writes it. */
   network: string
   /** Unix milliseconds. */
   untilMs: number
-  /** How many bans in a row, 1 for the first. */
+  /** Number of consecutive bans, 1 for the first. */
   times: number
 }
 
@@ -43,7 +43,7 @@ export class Bans {
     return [...this.#byNetwork.values()].filter(({ untilMs }) => untilMs > nowMs)
   }
 
-  /** Merges bans of another frontend: of two for one network the later end holds. */
+  /** Merges bans of another frontend: for one network the later end wins. */
   take(bans: readonly Ban[], nowMs: number) {
     for (const ban of bans) {
       const known = this.#byNetwork.get(ban.network)
@@ -53,7 +53,10 @@ export class Bans {
     }
   }
 
-  /** Forgets bans that ended more than the longest ban ago, else the one that ends first. */
+  /**
+   * Drops bans that ended more than the longest ban ago; if there are none, the one that ends
+   * first.
+   */
   #makeRoom(nowMs: number) {
     let first: Ban | undefined
     for (const ban of this.#byNetwork.values()) {

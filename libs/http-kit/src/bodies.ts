@@ -1,10 +1,10 @@
 /**
- * Request bodies as real clients send them: JSON, JSON announced as a form, flat forms, nothing at
+ * Request bodies as real clients send them: JSON, JSON declared as a form, flat forms, nothing at
  * all.
  *
- * A body becomes a flat object of own properties; only declared ones are ever read
- * (`Object.hasOwn`), so keys such as `__proto__` mean nothing. A key that came more than once is
- * kept as `Repeated`, which only an array parameter of a form accepts.
+ * A body becomes a flat object of own properties. Only declared ones are read (`Object.hasOwn`), so
+ * keys such as `__proto__` have no effect. A repeated key is kept as `Repeated`, which only an
+ * array parameter of a form accepts.
  */
 import { Refusal } from './refusals.ts'
 
@@ -27,7 +27,7 @@ export const bodyDepthMax = 32
 /**
  * Members, elements and form fields of a body. The longest lists have 100 entries. Each costs
  * `JSON.parse` up to a microsecond, so that a body of 256 KiB made of nothing else would take 50 ms
- * before any token is looked at.
+ * before any token is checked.
  */
 export const bodyValuesMax = 1_024
 
@@ -40,7 +40,7 @@ export function parseBody(contentType: string | undefined, bytes: Uint8Array): F
   if (media === 'application/x-www-form-urlencoded') {
     return text.trimStart().startsWith('{') ? parseJson(text) : parseFormBody(text)
   }
-  // fetch() and plain socket clients announce JSON as text or not at all.
+  // fetch() and plain socket clients declare JSON as text or send no type.
   if (
     media === '' ||
     media === 'application/json' ||
@@ -60,7 +60,7 @@ export function parseJson(text: string): Fields {
   let value: unknown
   let repeated: ReadonlySet<string>
   try {
-    // Before the parser makes a value of the text.
+    // Before the parser creates a value from the text.
     repeated = repeatedKeys(text)
     value = JSON.parse(text)
   } catch {
@@ -79,7 +79,7 @@ function parseFormBody(text: string): Fields {
   return parseForm(text)
 }
 
-/** Fields of a query or a form. Broken percent escapes stay as they are. */
+/** Fields of a query or a form. Malformed percent escapes stay unchanged. */
 export function parseForm(text: string): Fields {
   const fields: Fields = Object.create(null)
   for (const [name, value] of plainForm.test(text) ? plainPairs(text) : new URLSearchParams(text)) {
@@ -92,7 +92,7 @@ export function parseForm(text: string): Fields {
   return fields
 }
 
-/** Nothing in it stands for something else. */
+/** Without `%` and `+` nothing needs decoding. */
 const plainForm = /^[\w.~&=-]*$/
 
 function plainPairs(text: string): [string, string][] {
@@ -118,11 +118,11 @@ function decodeUtf8(bytes: Uint8Array): string {
 
 /**
  * Names that occur more than once among the members of the outermost object: `JSON.parse` silently
- * keeps the last of equal members. One pass, which also holds the text to the bounds of depth and
- * values. Text that is no JSON is left to the parser to refuse.
+ * keeps the last of equal members. One pass, which also enforces the bounds of depth and values.
+ * The parser refuses text that is no JSON.
  *
  * @throws Refusal error-body beyond the bounds. @throws SyntaxError for a name that is no JSON
- * string.
+ *   string.
  */
 function repeatedKeys(text: string): ReadonlySet<string> {
   const seen = new Set<string>()

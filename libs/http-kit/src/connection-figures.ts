@@ -2,7 +2,7 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 
 type Reason = 'host' | 'reason'
 
-/** One set a registry, shared by the hosts of a process. */
+/** One set per registry, shared by the hosts of a process. */
 export function connectionFigures(registry: Registry) {
   const gauge = (name: string, help: string) =>
     (registry.getSingleMetric(name) as Gauge<'host'> | undefined) ??
@@ -12,7 +12,7 @@ export function connectionFigures(registry: Registry) {
     new Counter({ name, help, labelNames: ['host', 'reason'], registers: [registry] })
   return {
     open: gauge('holdfast_connections', 'Connections open now.'),
-    max: gauge('holdfast_connections_max', 'Connections that the host takes; scarce above half of it.'),
+    max: gauge('holdfast_connections_max', 'Connections that the host accepts; scarce above half of it.'),
     refused: counter(
       'holdfast_connections_refused_total',
       'Refused: the host was full, the network had as many connections or requests as it may, or too many requests were sent ahead.',

@@ -2,31 +2,31 @@
  * The connections of one listener: how many there are, whose they are, and one request of each at a
  * time.
  *
- * A connection costs a descriptor and memory whether it asks for something or not, and nobody need
- * prove anything to open one. So:
+ * A connection costs a descriptor and memory whether it asks for something or not, and a client
+ * proves nothing to open one. So:
  *
  * - A listener has a maximum, and a network (IPv6: a /64) has a smaller one. At its own maximum a
- *   network loses its connection that idles longest; when none idles the new one is refused.
- * - Above half of the maximum the listener is scarce: with each newcomer, the longest idle
+ *   network loses its longest idle connection; when none idles the new one is refused.
+ * - Above half of the maximum the listener is scarce: with each new connection, the longest idle
  *   connection of the network that has the most is closed. All connections that have never sent a
- *   whole request head count as one network here, and at the maximum they go however young.
- * - At the maximum, when none of that network idles, its slowest connection is closed, as long as
- *   that network has more than the newcomer's. Where none is known to be slow, its youngest goes: a
- *   network that always reconnects keeps no place that way.
- * - When no network has more, the one that idles longest goes, then the slowest of all requests
- *   below 4 KiB/s. Only then is a newcomer refused. A connection that was just made or answered
- *   stays, unless the silent ones hold half of the listener.
+ *   whole request head count as one network here, and at the maximum they are closed at any age.
+ * - At the maximum, when none of that network idles, its slowest connection is closed, if that
+ *   network has more than the new connection's network. Where none is known to be slow, its
+ *   youngest is closed: a network gains nothing by reconnecting.
+ * - When no network has more, the longest idle connection is closed, then the slowest of all
+ *   requests below 4 KiB/s. Only then the new connection is refused. A connection that was just
+ *   made or answered stays, unless silent ones hold half of the listener.
  * - Idle is a connection without a whole request head: silent, kept alive, or in the middle of its
- *   headers. A request that waits for us is never closed.
+ *   headers. A request that waits for the service is never closed.
  *
  * Connections of trusted proxies carry many clients: they have no maximum of their own, and idle
- * ones go only when the listener is full. There the clients' requests under way are held instead,
- * by the networks of the addresses the proxy tells. On a full listener such a network loses its
- * slowest as any other does, and on a scarce one it gets no more than its fair share.
+ * ones are closed only when the listener is full. There the clients' running requests are counted
+ * instead, by the networks of the addresses the proxy reports. On a full listener such a network
+ * loses its slowest like any other, and on a scarce one it gets no more than its fair share.
  *
  * Requests that a client sends ahead of the answers (pipelining) wait for their turn here,
  * unhandled: their answers are not made before they can be sent. A client that sends more of them
- * ahead than any does in earnest loses its connection.
+ * ahead than real clients do loses its connection.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -37,36 +37,34 @@ import { clientAddress, networkOf, normalAddress } from './addresses.ts'
 import type { Arrivals } from './arrivals.ts'
 import { connectionFigures } from './connection-figures.ts'
 
-/** How many connections a listener takes. */
+/** How many connections a listener accepts. */
 export interface ConnectionLimits {
   max: number
-  /** Also: requests under way of one network behind trusted proxies. Infinity: no limit. */
+  /** Also: running requests of one network behind trusted proxies. Infinity: no limit. */
   perNetworkMax: number
 }
 
 /** Browsers send nothing ahead, libraries that do send a few dozen. */
 export const requestsAheadMax = 64
-/** Of all request lines and headers that wait: one read of a socket holds no more. */
+/** Of all waiting request lines and headers: one read of a socket holds no more. */
 const aheadBytesMax = 64 * 1024
 /**
- * A connection that was made, or answered, this long ago may be about to send: it goes only when
- * the listener is full.
+ * A connection that was made, or answered, within this time may be about to send: it is closed only
+ * when the listener is full.
  */
 const idleMs = 1_000
 /** On a full listener, too: a request head takes a round trip to arrive. */
 const graceMs = 250
-/** How often the pace of connections is looked at while the listener is scarce. */
+/** How often the pace of connections is measured while the listener is scarce. */
 const lookMs = 1_000
 /** The pace of a request is not known before. */
 const youngMs = 2_000
 /**
- * A tenth of a poor mobile connection: a slower request gives way on a full listener even if its
- * network has no other.
+ * A tenth of a poor mobile connection: a full listener closes a slower request even if its network
+ * has no other.
  */
 const slowBytesPerSecond = 4 * 1024
-/**
- * Of one client's network, however many others there are: a browser asks for six things at a time.
- */
+/** Per client network, however many others there are: a browser sends six requests at a time. */
 const fairShareMin = 6
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
@@ -76,9 +74,9 @@ export interface ConnectionsParts {
   /** Label of the metrics. */
   host: string
   limits: ConnectionLimits
-  /** Is this peer a proxy whose clients are told by X-Forwarded-For? */
+  /** Is this peer a proxy that reports its clients by X-Forwarded-For? */
   isProxy: (address: string) => boolean
-  /** Answers a connection that gets no more than this. */
+  /** Answers a connection that gets nothing else. */
   refuse: RefuseSocket
   handle: RequestHandler
   metrics: Registry
@@ -95,7 +93,7 @@ interface Holder {
 interface Network extends Holder {
   /** Those that have never sent a whole request head, the oldest first. */
   silent: Set<Connection>
-  /** Its connections are not its own. */
+  /** The peer is a proxy: its connections carry other clients. */
   isProxy: boolean
 }
 
@@ -110,7 +108,7 @@ export class Connections {
   /** Requests under way behind proxies, by the client's network. */
   readonly #clients = new Map<string, Holder>()
   readonly #figures: ReturnType<typeof connectionFigures>
-  /** Those of all networks but proxies. */
+  /** Connections of all networks except proxies. */
   readonly #silent = new Set<Connection>()
   #open = 0
   #looking: NodeJS.Timeout | undefined
@@ -126,7 +124,7 @@ export class Connections {
 
   /** Counts the server's connections from now on. */
   watch(server: Server): void {
-    // An option of servers in `node:net` that `node:http` has no way to pass on.
+    // An option of servers in `node:net` that `node:http` cannot pass on.
     Object.assign(server, { pauseOnConnect: true })
     server.on('connection', (socket) => this.#take(socket))
     server.on('close', () => clearTimeout(this.#looking))
@@ -150,8 +148,8 @@ export class Connections {
   }
 
   /**
-   * Counts a request under way behind a proxy for its client; over with its answer.
-   * @returns false when the client's network has as many under way as it may
+   * Counts a running request behind a proxy for its client, until its answer ends.
+   * @returns false when the client's network has its maximum under way
    */
   takeClient(request: FastifyRequest): boolean {
     const connection = (request.raw.socket as HeldSocket)[heldBy]
@@ -195,14 +193,14 @@ export class Connections {
     connection.socket.destroy()
   }
 
-  /** @internal the answer of what runs is over, whole or not */
+  /** @internal the answer of the running request has ended, whole or not */
   answered(connection: Connection): void {
     connection.running = undefined
     connection.sinceMs = this.#clock.monotonic()
     if (connection.client !== undefined) this.#leaveClient(connection)
     if (connection.ahead.length === 0) return
     const { socket } = connection
-    // Nobody would hear the answer.
+    // The client would not receive the answer.
     if (socket.destroyed || socket.writableEnded) connection.ahead.length = 0
     const next = connection.ahead.shift()
     if (next === undefined) return
@@ -218,15 +216,15 @@ export class Connections {
   }
 
   /**
-   * At a connection's end Node makes an error for each request of it that was not answered, with
-   * the same stack: 25 µs each, and one read of 64 KiB holds 1,500 of them. So there is no stack
-   * while Node's own listener runs, which stands before ours.
+   * At a connection's end Node makes an error for each unanswered request, with the same stack: 25
+   * µs each, and one read of 64 KiB holds 1,500 of them. So stacks are disabled while Node's own
+   * listener runs, which comes before ours.
    */
   #take(socket: HeldSocket): void {
     const { limits, refuse, isProxy } = this.#parts
     const address = normalAddress(socket.remoteAddress)
     if (address === undefined) {
-      socket.destroy() // it is gone already
+      socket.destroy() // already closed
       return
     }
     const proxied = isProxy(address)
@@ -278,7 +276,7 @@ export class Connections {
     if (connection.client !== undefined) this.#leaveClient(connection)
   }
 
-  /** Is silent no more. */
+  /** It is no longer silent. */
   #speaks(connection: Connection): void {
     connection.network.silent.delete(connection)
     this.#silent.delete(connection)
@@ -289,11 +287,11 @@ export class Connections {
     const { max } = this.#parts.limits
     if (this.#open + 1 <= max / 2) return true
     this.#lookSoon()
-    // Whose request comes from a proxy is not known yet.
+    // The client of a request from a proxy is not yet known.
     const size = newcomer.isProxy ? 0 : newcomer.open.size
     const largest = largestOf(this.#networks.values())
-    // Together they count as one network: many with one each must not make those the largest who
-    // use theirs.
+    // Together they count as one network: many networks with one silent connection each must not
+    // make active networks the largest.
     const silentFirst = this.#silent.size >= (largest?.open.size ?? 0)
     if (silentFirst) this.#closeSilent(newcomer, this.#silentMs())
     else if (largest !== undefined && largest.open.size > size) this.#closeIdle(largest, 'idle')
@@ -303,7 +301,7 @@ export class Connections {
     return this.#closeAnyIdle(idleMs) || this.#closeSlow(size) || this.#closeAnyIdle(graceMs, size)
   }
 
-  /** How long one may be silent. */
+  /** How long a connection may be silent. */
   #silentMs(): number {
     const { max } = this.#parts.limits
     if (this.#open < max) return idleMs
@@ -311,9 +309,9 @@ export class Connections {
   }
 
   /**
-   * The newcomer's own before others' when it has many: one network that comes again and again must
-   * not displace who is about to send. A few that come at once do not displace each other: they
-   * may wait for their first read.
+   * The new connection's own network before others when it has many: a network that keeps
+   * reconnecting must not displace connections that are about to send. A few that come at once do
+   * not displace each other: they may wait for their first read.
    */
   #closeSilent(newcomer: Network, afterMs: number): boolean {
     const [oldest] = newcomer.silent.size > fairShareMin ? newcomer.silent : this.#silent
@@ -322,7 +320,7 @@ export class Connections {
     return true
   }
 
-  /** The one that idles longest. */
+  /** The longest idle connection. */
   #closeIdle(network: Holder, reason: 'idle' | 'network', afterMs = idleMs): boolean {
     let longest: Connection | undefined
     for (const connection of network.open)
@@ -337,7 +335,7 @@ export class Connections {
   }
 
   /**
-   * The listener is full: the one that idles longest, of proxies and of networks with at least
+   * The listener is full: the longest idle connection, of proxies and of networks with at least
    * `leastOpen` connections.
    */
   #closeAnyIdle(afterMs: number, leastOpen = 0): boolean {
@@ -356,7 +354,7 @@ export class Connections {
     return true
   }
 
-  /** What idles longest of one network, else what is slowest, else what began last. */
+  /** The longest idle connection of one network, else the slowest, else the youngest. */
   #closeSlowest(holder: Holder): boolean {
     if (this.#closeIdle(holder, 'idle', 0)) return true
     const nowMs = this.#clock.monotonic()
@@ -373,7 +371,7 @@ export class Connections {
     return true
   }
 
-  /** The slowest of all networks that have at least as many as the newcomer's. */
+  /** The slowest of all networks that have at least as many as the new connection's. */
   #closeSlow(leastOpen: number): boolean {
     const nowMs = this.#clock.monotonic()
     let slowest: Connection | undefined
@@ -395,7 +393,7 @@ export class Connections {
   #evict(connection: Connection, reason: 'idle' | 'network' | 'silent' | 'slow' | 'young'): void {
     this.#figures.evicted.inc({ host: this.#parts.host, reason })
     connection.socket.destroy()
-    // Its close comes later; the place is free now.
+    // Its close event comes later; its place is free now.
     this.#leave(connection)
   }
 
@@ -403,7 +401,7 @@ export class Connections {
     this.#figures.refused.inc({ host: this.#parts.host, reason })
   }
 
-  /** While the listener is scarce, so that the slow are known when it is full. */
+  /** Measured while the listener is scarce, so that the slow ones are known when it is full. */
   #lookSoon(): void {
     this.#looking ??= setTimeout(() => {
       this.#looking = undefined
@@ -421,7 +419,7 @@ function largestOf(holders: Iterable<Holder & { isProxy?: boolean }>, than?: Hol
   return largest
 }
 
-/** Of the requests whose pace is known and less than this. */
+/** Of the requests whose known pace is below this. */
 function slowestOf(open: Set<Connection>, nowMs: number, below: number): Connection | undefined {
   let slowest: Connection | undefined
   let least = below
@@ -447,7 +445,7 @@ function answered(this: ServerResponse): void {
   if (connection?.running === this) connection.owner.answered(connection)
 }
 
-/** Pace is judged over this long, and up to twice as long. */
+/** Pace is measured over this long, and up to twice as long. */
 const windowMs = 5_000
 
 class Connection {
@@ -458,11 +456,11 @@ class Connection {
   aheadBytes = 0
   passedBytes = 0
   running: ServerResponse | undefined
-  /** Monotonic time at which it was opened, or what runs began, or was answered last. */
+  /** Monotonic time at which it was opened, its running request began, or its last answer ended. */
   sinceMs: number
   /** The network of the client behind a proxy whose request runs. */
   client: Holder | undefined
-  /** Of the window before the one that is under way: a window that has just begun says nothing. */
+  /** Of the previous window: a window that has just begun says nothing. */
   #earlierMs: number
   #earlierBytes = 0
   #windowMs: number
@@ -480,7 +478,7 @@ class Connection {
     this.#windowMs = nowMs
   }
 
-  /** What went before on a connection says nothing about the pace of this request. */
+  /** Earlier requests on a connection say nothing about the pace of this one. */
   begin(response: ServerResponse, nowMs: number): void {
     this.running = response
     this.sinceMs = nowMs
@@ -498,15 +496,15 @@ class Connection {
     this.#windowBytes = this.#bytes
   }
 
-  /** Bytes a millisecond, lately; infinite while it is not known. */
+  /** Recent bytes per millisecond; infinite while unknown. */
   pace(nowMs: number): number {
     if (nowMs - this.sinceMs < youngMs) return Number.POSITIVE_INFINITY
     return (this.#bytes - this.#earlierBytes) / Math.max(1, nowMs - this.#earlierMs)
   }
 
   /**
-   * It is we who are slow: we have not read what the client sent, or it has said all and can take
-   * more.
+   * The service is slow, not the client: it has not read what the client sent, or the client has
+   * sent everything and can receive more.
    */
   get waitsForUs(): boolean {
     const { running } = this

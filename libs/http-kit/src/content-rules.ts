@@ -1,6 +1,6 @@
 /**
  * What names, tags, descriptions, times, passwords and lists of ids may be. Pure; every function
- * gives undefined for what is refused.
+ * returns undefined for what is refused.
  */
 import { isUuid } from '@holdfast/kernel'
 
@@ -21,19 +21,18 @@ export const timeMin = -62_167_219_200
  */
 export function parseName(name: string): string | undefined {
   if (name === '' || name === '.' || name === '..' || !name.isWellFormed()) return undefined
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the rule looks for them
   if (/[/\u0000-\u001f\u007f-\u009f]/.test(name)) return undefined
   return codePoints(name) <= nameLengthMax ? name : undefined
 }
 
 /**
- * The name an upload gets, whatever was sent: the last path part, without control characters, cut
- * before its extension,
- * `file` if nothing is left. The result always passes `parseName`.
+ * The name an upload gets, whatever was sent: the last path part, without control characters,
+ * shortened before its extension, `file` if nothing is left. The result always passes `parseName`.
  */
 export function cleanUploadName(sent: string): string {
   const last = sent.toWellFormed().split(/[/\\]/).at(-1) ?? ''
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what is removed
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the rule removes them
   const clean = last.replace(/[\u0000-\u001f\u007f-\u009f]/g, '')
   if (clean.trim() === '' || clean === '.' || clean === '..') return 'file'
   return cutBeforeExtension(clean)
@@ -48,7 +47,7 @@ function cutBeforeExtension(name: string): string {
 }
 
 /**
- * Normalised: spaces around commas and empty tags dropped, duplicates merged, order kept. Empty
+ * Normalised: spaces around commas and empty tags are dropped, duplicates merged, order kept. Empty
  * when no tag is left.
  */
 export function parseTags(sent: string): string | undefined {
@@ -101,8 +100,8 @@ export function parseUuid(sent: string): string | undefined {
 }
 
 /**
- * An address as sent, when it is plain enough to be mailed to: one `@`, ASCII, a domain with a dot,
- * no route to a guest.
+ * An address as sent, if mail can be sent to it safely: one `@`, ASCII, a domain with a dot, not a
+ * guest's address.
  */
 export function parseEmail(sent: string): string | undefined {
   const email = sent.trim()
@@ -120,7 +119,7 @@ export function parseEmail(sent: string): string | undefined {
 /**
  * One name for the spellings of a mailbox, for budgets: without case and without `+tag`, which most
  * providers deliver alike. Dots are dropped where they are known to mean nothing; elsewhere they
- * tell mailboxes apart. Two mailboxes under one name share a budget, nothing else.
+ * distinguish mailboxes. Two mailboxes under one name share a budget, nothing else.
  *
  * @param email what `parseEmail` accepted.
  */

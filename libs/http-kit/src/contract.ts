@@ -1,6 +1,6 @@
 /**
- * What every HTTP host of ours has in common: envelope, bodies, request ids, CORS, client
- * addresses, limits, metrics, log.
+ * What all HTTP hosts have in common: envelope, bodies, request ids, CORS, client addresses,
+ * limits, metrics, log.
  */
 import type { Clock } from '@holdfast/kernel'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -24,7 +24,7 @@ export interface HttpHostOptions {
   connections?: ConnectionLimits
   /** Of its connections. */
   clock?: Clock
-  /** Default: newcomers are read at once. */
+  /** Default: new connections are read at once. */
   arrivals?: Pick<Arrivals, 'enter'>
   /** Longest JSON or form body, bytes. */
   bodyBytesMax?: number
@@ -33,7 +33,7 @@ export interface HttpHostOptions {
    * Default 60,000, 0 for `upload`.
    */
   requestTimeoutMs?: number
-  /** A connection on which nothing moves for so long is closed, ms. Default 120,000. */
+  /** A connection without any transfer for this long is closed, ms. Default 120,000. */
   idleTimeoutMs?: number
 }
 
@@ -46,7 +46,7 @@ export interface HostBudgets {
 }
 
 /**
- * Makes a fastify instance with all that; the caller adds routes and listens.
+ * Makes a fastify instance with all of these; the caller adds routes and listens.
  *
  * A route with `config: { endpoint }` draws on its address' budget before the body is read.
  * Handlers answer with `ok(data)` and throw `Refusal`; any other exception is `error-internal`, or
@@ -56,31 +56,31 @@ export type CreateHttpHost = (options: HttpHostOptions) => FastifyInstance
 
 export type GuessKind = 'token' | 'code' | 'password'
 
-/** A guess under way. It is ended once, by the part that began it. */
+/** A running guess. The part that began it ends it once. */
 export interface Guess {
-  /** @param outcome.wrong it counts; otherwise it is given back. */
+  /** @param outcome.wrong it counts; otherwise it is returned to the budget. */
   end(outcome: { wrong: boolean }): void
 }
 
 /**
  * Budgets per endpoint, per address (IPv6 by /64) and per account, bans, and budgets of guesses.
- * Off: every method lets pass.
+ * Off: every method accepts.
  */
 export interface RateLimits {
   /**
-   * Draws on the address' budget of the endpoint and sets the RateLimit headers. Undefined: it is
-   * there, nothing has to be waited for.
+   * Draws on the address' budget of the endpoint and sets the RateLimit headers. Undefined:
+   * accepted without a wait.
    * @throws Refusal error-rateLimit, by the promise
    */
   takeAddress(request: FastifyRequest, endpoint: string): Promise<void> | undefined
   /**
-   * One request more of the address' budget of the endpoint, for an answer larger than most.
-   * Refuses nothing now: the next request is.
+   * Draws one more request of the address' budget of the endpoint, for an answer larger than most.
+   * It refuses nothing now: the next request is refused.
    */
   charge(request: FastifyRequest, endpoint: string): void
   /**
-   * What was drawn on the address' budget of the endpoint at this time was not used. Windows that
-   * are over stay as they are.
+   * Returns what was drawn at this time on the address' budget of the endpoint and not used. Past
+   * windows do not change.
    */
   giveBackAddress(request: FastifyRequest, endpoint: string, drawnMs: number): void
   /**
@@ -89,24 +89,22 @@ export interface RateLimits {
    */
   takeAccount(request: FastifyRequest, endpoint: string, accountId: string): Promise<void>
   /**
-   * Before a token, a share code or a password is tried. Wrong guesses and guesses under way never
-   * exceed the address' budget: when only those under way stand in the way, it waits for one of
-   * them to end. `RequestGuesses` ends each.
+   * Called before a token, a share code or a password is checked. Wrong and running guesses
+   * together never exceed the address' budget: when only running ones are in the way, it waits for
+   * one of them to end. `RequestGuesses` ends each.
    * @throws Refusal error-rateLimit when that budget is spent, too many wait, or it waited for 10 s
    */
   beginGuess(request: FastifyRequest, kind: GuessKind): Promise<Guess>
   /**
    * Names the client's network to accounts, which take turns by it, with 16 characters. It is not a
-   * secret: who knows the address can compute it. Undefined: off.
+   * secret: anyone who knows the address can compute it. Undefined: off.
    */
   networkKey(request: FastifyRequest): string | undefined
-  /**
-   * Bytes and requests of a limiter kept for an address or account are bounded; this frees timers.
-   */
+  /** The state of a limiter is bounded; this frees its timers. */
   close(): void
 }
 
-/** What the RateLimit headers of an answer say. */
+/** What the RateLimit headers of an answer report. */
 export interface RateLimitShown {
   policy: string
   quota: number

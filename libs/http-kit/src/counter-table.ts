@@ -2,13 +2,12 @@
  * Counters of one window length, bounded in memory under any flood of keys.
  *
  * Windows are aligned to the clock, so that a whole window is dropped at once: no timers, no
- * sweeping. While a table is full, newcomers share the counter of a larger network, with a larger
- * quota; those already counted keep their own. So a flood of addresses neither grows memory nor
- * makes anybody's counter be forgotten.
+ * sweeping. While a table is full, new keys share the counter of a larger network, with a larger
+ * quota; known keys keep their own. So a flood of addresses neither grows memory nor evicts another
+ * client's counter.
  *
- * Other frontends tell what they counted (`take`), and are told what was counted here (`news`):
- * their counts are added for as long as the window lasts. Only counters near their quota are told,
- * for the others it makes no difference yet.
+ * Frontends exchange their counts (`take`, `news`): a remote count is added while the window lasts.
+ * Only counters near their quota are sent; for the others it makes no difference yet.
  */
 export interface Counted {
   /** The key of the counter that was used. */
@@ -20,24 +19,21 @@ export interface Counted {
   resetMs: number
 }
 
-/** Counts of one frontend in one window, as others hear of them. */
+/** Counts of one frontend in one window, as sent to others. */
 export interface ToldCounts {
   windowMs: number
-  /** Which one since 1970. */
+  /** Number of the window since 1970. */
   window: number
   counts: (readonly [key: string, count: number])[]
 }
 
 /**
- * A counter is told once it has reached this share of its quota: below it even eight frontends
- * together do not reach it.
+ * A counter is sent once it has reached this share of its quota: below it even eight frontends
+ * together do not reach the quota.
  */
 const nearShare = 1 / 8
 
-/**
- * How much larger the budget is that the newcomers of one outer network share while a table is
- * full.
- */
+/** How much larger the budget is that new keys of one outer network share while a table is full. */
 const outerFactor = 16
 
 export class CounterTable {
@@ -56,8 +52,8 @@ export class CounterTable {
   }
 
   /**
-   * Adds `points` (0: only looks).
-   * @param options.shared whether other frontends hear of it; default false.
+   * Adds `points` (0: only reads).
+   * @param options.shared whether it is sent to other frontends; default false.
    */
   add(
     key: string,
@@ -75,7 +71,7 @@ export class CounterTable {
       }
       return { counter: key, count: count + this.#countElsewhere(key), quota, resetMs }
     }
-    // The outer networks are fewer, but an attacker may have many of them as well: past the bound
+    // There are fewer outer networks, but an attacker may have many of them as well: past the bound
     // all share one counter.
     const outer = this.#outerCounts.has(outerKey) || this.#outerCounts.size < this.#keysMax ? outerKey : '*'
     const count = (this.#outerCounts.get(outer) ?? 0) + points
@@ -84,8 +80,8 @@ export class CounterTable {
   }
 
   /**
-   * Takes one point back that was added at `drawnMs`, unless its window is over. Other frontends do
-   * not hear of it.
+   * Takes back one point that was added at `drawnMs`, unless its window is over. It is not sent to
+   * other frontends.
    */
   giveBack(key: string, options: { outerKey: string; drawnMs: number; nowMs: number }): void {
     this.#turn(options.nowMs)
@@ -109,7 +105,7 @@ export class CounterTable {
   }
 
   /**
-   * What another frontend has counted. Words about another window, and keys past the bound, are
+   * Adds what another frontend has counted. Counts of another window, and keys past the bound, are
    * dropped.
    */
   take(from: string, { window, counts }: ToldCounts, nowMs: number): void {

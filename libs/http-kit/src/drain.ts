@@ -1,11 +1,11 @@
-/** How a host ends: what runs may finish, within a deadline. */
+/** How a host ends: running requests may finish, within a deadline. */
 import type { ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 
 /**
- * After `app.close()` begins, each connection ends with the answer it is busy with; what is not
- * done after `drainMs` is cut. Without this a connection whose answer ends during the close would
- * idle until its keep-alive time is over, and a slow download would hold up the close for ever.
+ * After `app.close()` begins, each connection ends after its current answer; what is not done after
+ * `drainMs` is cut. Without this a connection whose answer ends during the close would idle until
+ * its keep-alive time is over, and a slow download would block the close without end.
  */
 export function drainOnClose(app: FastifyInstance, { drainMs }: { drainMs: number }): void {
   const running = new Set<ServerResponse>()

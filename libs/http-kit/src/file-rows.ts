@@ -1,7 +1,7 @@
 /**
- * Files of a listing as JSON, straight from the columns in which an account sends them: no object
- * and no string a file is made, in the account's answer or here. What a file's members are and in
- * which order is `ItemPresenter`'s to say; a test holds both together.
+ * Writes files of a listing as JSON, straight from the columns in which an account sends them:
+ * neither the account nor the host makes an object or a string per file. `ItemPresenter` defines
+ * the members of a file and their order; a test compares both.
  */
 import type { FileColumns } from '@holdfast/wire'
 import { type JsonWriter, nameBytesMax, numberBytesMax, uuidBytes } from './json-writer.ts'
@@ -13,14 +13,14 @@ export interface RowFacts {
   downloadUrl: string
   /** `?c=…` or empty. */
   capability: string
-  /** @param createdMs no later than this the copies were made, Unix ms */
+  /** @param createdMs latest time at which the copies were made, Unix ms */
   serversOf: (placementGroup: number, createdMs: number) => readonly string[]
   nowSeconds: number
 }
 
 /**
- * The nodes that hold files older than this are asked for once a page and group, of younger ones
- * once a second of their making: copies take seconds.
+ * The nodes that hold files older than this are looked up once per page and group; of younger ones
+ * once per second of creation time: copying takes seconds.
  */
 const settledSeconds = 60
 
@@ -45,9 +45,9 @@ export class FileRows {
   readonly #viewer: Buffer
   readonly #mimetypes: Buffer[]
   readonly #end: Buffer
-  /** Of a row, but for its name, its mimetype and its servers. */
+  /** Of a row, without its name, its mimetype and its servers. */
   readonly #fixedBytes: number
-  /** By group, then moment: the servers, and the link up to the id. */
+  /** By group, then time: the servers, and the link up to the id. */
   readonly #servers = new Map<number, Map<number, Buffer>>()
   readonly #nameLengths: DataView
   readonly #groups: DataView
@@ -77,17 +77,17 @@ export class FileRows {
     this.#types = viewOf(files.mimetypeIndexes)
   }
 
-  /** Files not written yet. */
+  /** Files not yet written. */
   get left(): number {
     return this.#count - this.#row
   }
 
-  /** What all rows take, about. */
+  /** Approximate bytes of all rows. */
   get bytes(): number {
     return this.#count * (this.#fixedBytes + usualBytes) + this.#files.names.length * 2
   }
 
-  /** `"<id>":{…}` of the next file. */
+  /** Writes `"<id>":{…}` of the next file. */
   write(json: JsonWriter): void {
     const files = this.#files
     const row = this.#row++
@@ -124,10 +124,7 @@ export class FileRows {
     json.raw(this.#end)
   }
 
-  /**
-   * Share codes have 8 characters, 6 on legacy folders, none on what predates them; the rest is
-   * zeros.
-   */
+  /** Share codes have 8 characters, 6 on legacy folders, none on older files; the rest is zeros. */
   #writeCode(json: JsonWriter, at: number): void {
     const { codes } = this.#files
     if (codes[at] === 0) return
@@ -142,7 +139,7 @@ export class FileRows {
     const known = this.#servers.get(group)?.get(moment)
     if (known !== undefined) return known
     const servers = serversOf(group, copiesMadeBy(moment))
-    // `serverSelected` is missing where there is no server.
+    // `serverSelected` is omitted where there is no server.
     const held = JSON.stringify({ servers, serverSelected: servers[0] }).slice(1, -1)
     const link = JSON.stringify(`${downloadUrl}/download/`).slice(0, -1)
     const bytes = Buffer.from(`,${held},"link":${link}`)
@@ -155,12 +152,11 @@ export class FileRows {
 const usualBytes = 150
 
 /**
- * Of a row's members that have a longest length: ids, code, numbers, md5, and the names between
- * them.
+ * Of a row's members with a maximum length: ids, code, numbers, md5, and the names between them.
  */
 const plainBytes = 3 * uuidBytes + 4 * numberBytesMax + 2 * md5Bytes + codeBytes + 100
 
-/** A file's copies are there before the file is: by the end of its second, Unix ms. */
+/** The latest time at which a file's copies were made: the end of the file's second, Unix ms. */
 export function copiesMadeBy(createTime: number): number {
   return (createTime + 1) * 1_000
 }

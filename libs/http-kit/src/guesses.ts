@@ -1,39 +1,33 @@
 /**
  * Guesses at tokens, codes and passwords: each is drawn from its network's budget before it is
- * tried, and given back unless it was wrong.
+ * checked, and returned unless it was wrong.
  *
- * Whether a guess is wrong shows late, after a slow check or an account's turn. A budget that is
- * only looked at before and drawn on after lets through every guess of a burst. Here those under
- * way count as well: wrong ones and those under way together never exceed the budget. When only
- * guesses under way stand in the way, the next one waits for one of them to end, so that many right
- * ones at one time (the readers of one office) are late at most.
+ * Whether a guess is wrong is known late, after a slow check or an account's turn. A budget that is
+ * checked before and drawn on after would accept every guess of a burst. Here running guesses count
+ * as well: wrong and running ones together never exceed the budget. When only running guesses are
+ * in the way, the next one waits for one of them to end, so that many right guesses at one time
+ * (the readers of one office) are only delayed.
  *
  * A request may hold a guess of one kind while it waits for one of another, so two requests can
- * wait for each other. Therefore no wait is without an end.
+ * wait for each other. Therefore every wait has a limit.
  */
 import type { FastifyRequest } from 'fastify'
 import type { Guess, GuessKind, RateLimits } from './contract.ts'
 
-/**
- * Guesses of one network that wait: as many as the largest budget of requests of an endpoint lets
- * come.
- */
+/** Waiting guesses of one network: as many as the largest request budget of an endpoint admits. */
 const waitingPerCounterMax = 1_000
-/** Of all networks, each a closure and a request held. */
+/** Of all networks; each holds a closure and a request. */
 const waitingMax = 16_384
-/** A guess under way ends with its request, which takes a second or two on a busy system. */
+/** A running guess ends with its request, which takes a second or two on a busy system. */
 const waitMsDefault = 10_000
 
 interface Gate {
   underWay: number
-  /** In the order in which they came. */
+  /** In order of arrival. */
   readonly waiting: Set<(admitted: boolean) => void>
 }
 
-/**
- * Which guesses are under way, by the counter that they draw on. Counters without any take no
- * memory.
- */
+/** The running guesses of each counter. A counter without any takes no memory. */
 export class GuessGates {
   readonly #gates = new Map<string, Gate>()
   readonly #waitMs: number
@@ -44,9 +38,9 @@ export class GuessGates {
   }
 
   /**
-   * @param room wrong guesses that the counter still takes.
-   * @returns false: there is none, too many wait, or it waited too long. True: `end` must be called
-   * once.
+   * @param room wrong guesses that the counter still accepts.
+   * @returns false: there is no room, too many wait, or it waited too long. True: `end` must be
+   *   called once.
    */
   async begin(counter: string, room: () => number): Promise<boolean> {
     const gate = this.#gates.get(counter) ?? { underWay: 0, waiting: new Set() }
@@ -60,7 +54,7 @@ export class GuessGates {
     return await this.#wait(gate)
   }
 
-  /** To be called when the counter has the wrong guess, or the right one is known. */
+  /** Call it when the counter has recorded the wrong guess, or the guess is known to be right. */
   end(counter: string, room: () => number): void {
     const gate = this.#gates.get(counter)
     if (gate === undefined) return
@@ -88,7 +82,7 @@ export class GuessGates {
     return await promise
   }
 
-  /** Counters with guesses under way. */
+  /** Counters with running guesses. */
   get size(): number {
     return this.#gates.size
   }
@@ -107,7 +101,7 @@ export class RequestGuesses {
   }
 
   /**
-   * Before it is tried. Another try of the same kind is the same guess.
+   * Call it before the check. Another check of the same kind is the same guess.
    * @throws Refusal error-rateLimit
    */
   async begin(kind: GuessKind): Promise<void> {
@@ -118,7 +112,7 @@ export class RequestGuesses {
   }
 
   /**
-   * It was wrong, and counts; also one that nothing had made look like a guess.
+   * It was wrong, and counts, even if no `begin` announced it.
    * @throws Refusal error-rateLimit
    */
   async wrong(kind: GuessKind): Promise<void> {
@@ -135,7 +129,7 @@ export class RequestGuesses {
     this.#underWay?.delete(kind)
   }
 
-  /** To be called once the request has its answer, or none. */
+  /** Call it once the request has its answer, or has failed. */
   end(): void {
     for (const guess of this.#underWay?.values() ?? []) guess.end({ wrong: false })
     this.#underWay = undefined
@@ -156,5 +150,5 @@ export async function guessing<T>(
   }
 }
 
-/** Where nothing is counted. */
+/** For hosts without budgets. */
 export const freeGuess: Guess = { end() {} }

@@ -1,7 +1,6 @@
 /**
- * The fastify instance all hosts share. Every way out of it is the envelope: routes, unknown
- * routes, wrong methods, bodies that cannot be read, broken URLs, broken HTTP on the socket,
- * exceptions.
+ * The fastify instance of all hosts. Every response is the envelope: routes, unknown routes, wrong
+ * methods, unreadable bodies, malformed URLs, malformed HTTP on the socket, exceptions.
  */
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
@@ -29,7 +28,7 @@ const headersTimeoutMs = 20_000
 /** Longer than proxies keep theirs (60 s), so that they do not send into a closing connection. */
 const keepAliveTimeoutMs = 65_000
 const connectionsCheckMs = 5_000
-/** Where nobody divided the descriptors of the process. */
+/** Where the descriptors of the process were not divided. */
 const defaultConnections: ConnectionLimits = { max: 1_024, perNetworkMax: 1_024 }
 /** The longest path part: an encoded name of 255 code points. */
 const paramLengthMax = 4_096
@@ -45,7 +44,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   const app = fastify({
     loggerInstance: options.log.child({ host: options.name }) as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
-    // No logger of its own for each request: what is logged names the request's id itself.
+    // No logger per request: log lines name the request's id.
     childLoggerFactory: (logger) => logger,
     trustProxy: options.trustProxy === false ? false : isTrusted,
     bodyLimit: options.bodyBytesMax ?? bodyBytesMaxDefault,
@@ -70,8 +69,8 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     writeRaw(response, new Refusal('error-expect'), options, randomUUID()),
   )
 
-  // Parameters are checked by the operations, in the contract's order; schemas of routes serve the
-  // OpenAPI document.
+  // Operations check parameters in the contract's order; schemas of routes serve the OpenAPI
+  // document.
   app.setValidatorCompiler(() => () => true)
   app.setSerializerCompiler(() => (data) => JSON.stringify(data))
   app.removeAllContentTypeParsers()
@@ -90,7 +89,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   app.decorateRequest('rateLimit', null)
   const paths = new KnownPaths()
   app.addHook('onRoute', (route) => paths.add(route.method, route.url))
-  // No promise where nothing has to be waited for: that is nearly every request.
+  // No promise where nothing must be awaited, which is nearly every request.
   app.addHook('onRequest', (request, reply, done) => {
     reply.headers(commonHeaders(request.id, options.cors))
     if (options.cors && request.method === 'OPTIONS') {
@@ -98,7 +97,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
       return
     }
     const hosts = hostsOf(request.raw)
-    // Of two, a proxy may have gone by the other one.
+    // Of two Host headers, a proxy may have used the other one.
     if (hosts > 1 || (hosts === 0 && request.raw.httpVersion === '1.1')) throw new Refusal('error-host')
     if (connections?.takeClient(request) === false) throw new Refusal('error-rateLimit', { retryAfter: 1 })
     const { url, config } = request.routeOptions
@@ -175,8 +174,8 @@ export function ok(data: unknown, metadata?: unknown) {
 }
 
 /**
- * What is the service's own fault. A full disk, and what is out of reach for now, is one line
- * without a stack: there are many then, and all say the same.
+ * A fault of the service. A full disk, or a part out of reach, is one line without a stack: there
+ * are many then, and all say the same.
  */
 export function logFailure(error: unknown, request: FastifyRequest, { status }: Refusal): void {
   if (httpCodeOf(status) < 500) return
@@ -224,9 +223,9 @@ function commonHeaders(requestId: string, cors: boolean): Record<string, string>
 }
 
 /**
- * Takes the answer out of fastify's hands: for bodies with a pump of their own, which need no
- * stream around them. The head has all headers that were set; the caller writes the body to what is
- * returned, and ends it.
+ * Takes the answer out of fastify's hands: for bodies with their own pump, which need no stream
+ * around them. The head has all headers that were set. The caller writes the body to the result and
+ * ends it.
  */
 export function takeOver(
   request: FastifyRequest,
@@ -250,13 +249,13 @@ function showRateLimit(request: FastifyRequest, reply: FastifyReply) {
   reply.header('ratelimit', `"${shown.policy}";r=${shown.remaining};t=${shown.resetSeconds}`)
 }
 
-/** An incoming id when it can stand in a header and a log line; a new one otherwise. */
+/** An incoming id when it is safe in a header and a log line; otherwise a new one. */
 function requestIdOf(raw: IncomingMessage): string {
   const sent = raw.headers['x-request-id']
   return typeof sent === 'string' && /^[A-Za-z0-9._:/+=@-]{1,128}$/.test(sent) ? sent : randomUUID()
 }
 
-/** Host headers sent; Node shows the first one alone. */
+/** Host headers sent; Node exposes only the first one. */
 function hostsOf({ rawHeaders }: IncomingMessage): number {
   let count = 0
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -266,10 +265,7 @@ function hostsOf({ rawHeaders }: IncomingMessage): number {
   return count
 }
 
-/**
- * A Content-Type that fastify could not parse would be refused before an empty body is seen to be
- * empty.
- */
+/** Fastify would refuse a Content-Type it cannot parse before it sees that the body is empty. */
 function normaliseContentType(raw: IncomingMessage) {
   const sent = raw.headers['content-type']
   if (sent === undefined || /^\s*[\w!#$&^.+-]+\/[\w!#$&^.+-]+\s*(;|$)/.test(sent)) return
@@ -320,7 +316,7 @@ function writeRaw(response: ServerResponse, refusal: Refusal, options: HttpHostO
   response.end(body)
 }
 
-/** Broken HTTP: there is no request to answer, only a socket. */
+/** Malformed HTTP: there is no request to answer, only a socket. */
 function refuseSocket(error: Error & { code?: string }, socket: Socket) {
   if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
     socket.destroy()

@@ -1,10 +1,10 @@
 /**
  * JSON text written as UTF-8 bytes into one growing buffer.
  *
- * An answer of half a megabyte costs what its bytes cost: as a string it would be joined from
- * ropes, measured and encoded, each a walk over all of it. Constant parts are copied as wholes, and
- * loops over single bytes run over short ones only, so that also the first answers, made by code
- * that no compiler has seen yet, take a few milliseconds.
+ * The cost of an answer of half a megabyte is that of its bytes. A string would be joined from
+ * ropes, measured and encoded, each with a pass over all of it. Constant parts are copied whole,
+ * and loops over single bytes run over short ones only, so that the first answers, made by
+ * uncompiled code, also take a few milliseconds.
  */
 
 const comma = 0x2c
@@ -15,15 +15,15 @@ const dash = 0x2d
 /** Shorter copies are faster byte by byte. */
 const wholeCopyMin = 16
 const firstBytes = 1_024
-/** Shorter texts get room for what they take at most. */
+/** Shorter texts reserve their maximum size. */
 const measuredMin = 1_024
-/** What a number takes at most. */
+/** Maximum characters of a number. */
 export const numberBytesMax = 25
 export const uuidBytes = 36
 
 const highDigits = Buffer.from(Array.from({ length: 256 }, (_, byte) => digit(byte >> 4)))
 const lowDigits = Buffer.from(Array.from({ length: 256 }, (_, byte) => digit(byte & 15)))
-/** ASCII that stands for itself in a JSON string, and in a part of a URL's path. */
+/** ASCII that needs no escape in a JSON string or in a part of a URL's path. */
 const plainInJson = asciiTable((character) => JSON.stringify(character) === `"${character}"`)
 const plainInUrl = asciiTable((character) => encodeURIComponent(character) === character)
 
@@ -32,12 +32,12 @@ export class JsonWriter {
   #at = 0
   #sliceBytes: number
 
-  /** @param sliceBytes `full` from here on. Default: never. */
+  /** @param sliceBytes the writer is `full` from here on. Default: never. */
   constructor(sliceBytes = Number.POSITIVE_INFINITY) {
     this.#sliceBytes = sliceBytes
   }
 
-  /** As much was written as makes a slice: a writer that can stop here does. */
+  /** A slice is complete: a caller that can stop here stops. */
   get full(): boolean {
     return this.#at >= this.#sliceBytes
   }
@@ -51,12 +51,12 @@ export class JsonWriter {
     return written
   }
 
-  /** What was written; the writer is not to be used any more. */
+  /** What was written; do not use the writer afterwards. */
   done(): Buffer {
     return this.#bytes.subarray(0, this.#at)
   }
 
-  /** Makes room for so many further bytes. */
+  /** Reserves this many further bytes. */
   reserve(bytes: number): void {
     const least = this.#at + bytes
     if (least <= this.#bytes.length) return
@@ -65,12 +65,12 @@ export class JsonWriter {
     this.#bytes = grown
   }
 
-  /** The same for what will be written in slices: no more than one of them needs. */
+  /** The same for output in slices: reserves no more than one slice needs. */
   expect(bytes: number): void {
     this.reserve(Math.min(bytes, this.#sliceBytes))
   }
 
-  /** JSON as it is. */
+  /** Writes JSON unchanged. */
   text(json: string): void {
     this.reserve(json.length < measuredMin ? json.length * 3 : Buffer.byteLength(json))
     this.#at += this.#bytes.write(json, this.#at)
@@ -81,7 +81,7 @@ export class JsonWriter {
     this.#bytes[this.#at++] = comma
   }
 
-  // What follows writes into room that was reserved.
+  // The following methods write into reserved room.
 
   raw(bytes: Uint8Array): void {
     const at = this.#at
@@ -90,14 +90,14 @@ export class JsonWriter {
     this.#at = at + bytes.length
   }
 
-  /** A few bytes of these. */
+  /** Writes a few bytes. */
   part(bytes: Uint8Array, start: number, count: number): void {
     const at = this.#at
     for (let n = 0; n < count; n++) this.#bytes[at + n] = bytes[start + n] as number
     this.#at = at + count
   }
 
-  /** Lower-case hex digits of some bytes. */
+  /** Writes lower-case hex digits of some bytes. */
   hex(bytes: Uint8Array, start: number, count: number): void {
     const out = this.#bytes
     let at = this.#at
@@ -109,7 +109,7 @@ export class JsonWriter {
     this.#at = at
   }
 
-  /** The UUID of 16 bytes. @returns where it stands, for `uuidAgain`. */
+  /** Writes the UUID of 16 bytes. @returns its position, for `uuidAgain`. */
   uuid(bytes: Uint8Array, start: number): number {
     const at = this.#at
     this.hex(bytes, start, 4)
@@ -130,7 +130,7 @@ export class JsonWriter {
   }
 
   number(value: number): void {
-    // Times, sizes and counts: arithmetic of 32-bit integers alone.
+    // Writes times, sizes and counts with 32-bit integer arithmetic alone.
     if ((value | 0) !== value || value < 0) {
       this.#at += this.#bytes.write(String(value), this.#at, 'latin1')
       return
@@ -144,7 +144,7 @@ export class JsonWriter {
     }
   }
 
-  /** Quoted and escaped. */
+  /** Writes a quoted and escaped string. */
   string(text: string): void {
     const out = this.#bytes
     let at = this.#at
@@ -161,7 +161,7 @@ export class JsonWriter {
     this.#at = at
   }
 
-  /** Encoded as a part of a URL's path. */
+  /** Writes a part of a URL's path, encoded. */
   urlPart(text: string): void {
     const out = this.#bytes
     let at = this.#at
@@ -177,7 +177,7 @@ export class JsonWriter {
   }
 }
 
-/** What `string` and `urlPart` of so many UTF-16 units take at most: `\u0000`, `%E2%82%AC`. */
+/** Maximum bytes of `string` and `urlPart` for this many UTF-16 units: `\u0000`, `%E2%82%AC`. */
 export function nameBytesMax(units: number): number {
   return 2 + units * (6 + 9)
 }

@@ -1,6 +1,6 @@
 /**
- * Which methods a path has, so that a known path with a wrong method is told from an unknown one.
- * Paths have no case.
+ * Which methods a path has, to distinguish a known path with a wrong method from an unknown one.
+ * Paths ignore case.
  */
 import type { FastifyRequest } from 'fastify'
 import { pathOf } from './log.ts'
@@ -8,7 +8,7 @@ import { pathOf } from './log.ts'
 export class KnownPaths {
   readonly #methods = new Map<string, Set<string>>()
   readonly #patterns: { pattern: RegExp; methods: Set<string> }[] = []
-  /** Routes with parameters, and whether a path of its own could be taken for one of theirs. */
+  /** Routes with parameters, and whether a fixed path could match one of them. */
   readonly #shadowing = new Map<string, boolean>()
 
   add(method: string | string[], route: string) {
@@ -26,8 +26,8 @@ export class KnownPaths {
 
   /**
    * The methods of this request's path, when its own is not among them; undefined when the request
-   * may go on to its route. Empty for an unknown path.
-   * @param url of the route the request came to.
+   * may continue to its route. Empty for an unknown path.
+   * @param url of the route that matched the request.
    */
   allowed(request: FastifyRequest, url: string | undefined): string[] | undefined {
     const route = request.is404 ? undefined : url
@@ -35,8 +35,7 @@ export class KnownPaths {
     const path = pathOf(request.url)
       .toLowerCase()
       .replace(/(?<=.)\/$/, '')
-    // A path of its own (`/contents/copy`) is not the parameter of another
-    // (`/contents/:contentId`).
+    // A fixed path (`/contents/copy`) is not the parameter of another (`/contents/:contentId`).
     const own = this.#methods.get(path)
     if (own !== undefined && !isPattern(path) && !own.has(request.method)) return [...own].sort()
     if (route !== undefined) return undefined
@@ -47,7 +46,7 @@ export class KnownPaths {
     return [...methods].sort()
   }
 
-  /** Could a request for a path of its own have come to this route? */
+  /** Could a request for a fixed path have matched this route? */
   #shadows(route: string): boolean {
     let shadows = this.#shadowing.get(route)
     if (shadows === undefined) {

@@ -1,4 +1,4 @@
-/** The log of a process: what a request may carry in secret never gets into it. */
+/** The log of a process. Secrets of a request never reach it. */
 import { type DestinationStream, type Logger, pino } from 'pino'
 
 const secretNames = ['token', 'guestToken', 'authorization', 'Authorization', 'password', 'auth', 'cookie']
@@ -20,14 +20,14 @@ export function createLog(options: { level: string; destination?: DestinationStr
 }
 
 /**
- * Standard error, line by line. Where it goes may be a file on the very disk that is full: then
- * lines are lost (the last MiB is kept and written later), and nothing else.
+ * Standard error, line by line. It may be a file on the very disk that is full: then lines are lost
+ * (the last MiB is kept and written later), and nothing else.
  */
 export function standardError(): DestinationStream {
   const destination = pino.destination({ dest: 2, sync: true, maxLength: 1024 * 1024 })
   destination.on('error', () => {})
   const flush = destination.flushSync.bind(destination)
-  // Asked at the end of the process, whose exit code would tell of the log then.
+  // Checked at the end of the process, where a failed log would otherwise set the exit code.
   destination.flushSync = () => {
     try {
       flush()

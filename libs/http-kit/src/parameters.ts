@@ -2,9 +2,9 @@
  * Parameters by their schemas: one TypeBox object describes them for the types, the check and the
  * OpenAPI document.
  *
- * What is converted is decided, and nothing else: `"true"`/`"false"` to booleans, decimal strings
- * to integers, a repeated form field to an array of strings. `null` in an optional parameter means
- * that it was left out. The first bad one, in the schema's order, is refused by its name.
+ * Only these conversions happen: `"true"`/`"false"` to booleans, decimal strings to integers, a
+ * repeated form field to an array of strings. `null` in an optional parameter means that it was
+ * omitted. The first bad one, in the schema's order, is refused by its name.
  */
 import { Kind, type Static, type TObject, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
@@ -15,12 +15,11 @@ const refine = Symbol('holdfast.refine')
 const shown = Symbol('holdfast.shown')
 
 /**
- * A schema whose value passes through `parse` once its plain form was accepted; `undefined` refuses
- * it. The parameter has the type that `parse` gives.
+ * A schema whose value goes through `parse` after its plain form was accepted; `undefined` refuses
+ * it. The parameter has the type that `parse` returns.
  *
- * @param document what `parse` demands beyond the schema, as readers of the OpenAPI document are
- * told it; checked by `parse` alone. Its `decimals` is the pattern of an integer that comes as a
- * text.
+ * @param document what `parse` requires beyond the schema, for readers of the OpenAPI document;
+ *   only `parse` checks it. Its `decimals` is the pattern of an integer that comes as text.
  */
 export function refined<In, Out>(
   schema: TSchema & { static: In },
@@ -31,8 +30,8 @@ export function refined<In, Out>(
 }
 
 /**
- * The parameters as the OpenAPI document shows them: with what `refined` demands, those with a
- * default optional, and in a JSON body with what is converted on its way in.
+ * The parameters as the OpenAPI document shows them: with the requirements of `refined`, those with
+ * a default optional, and in a JSON body with the accepted conversions.
  */
 export function documented(schema: TObject, place: 'body' | 'query'): object {
   const required = schema.required?.filter((name) => schema.properties[name]?.default === undefined) ?? []
@@ -43,10 +42,7 @@ export function documented(schema: TObject, place: 'body' | 'query'): object {
   return { ...schema, required, properties: Object.fromEntries(properties) }
 }
 
-/**
- * Ten digits reach the year 2286; longer ones that still fit are not worth their place in the
- * document.
- */
+/** Ten digits reach the year 2286; the document omits longer ones that would still be valid. */
 function decimalText(minimum: unknown, decimals: unknown) {
   const plain = typeof minimum === 'number' && minimum >= 0 ? '^[0-9]{1,10}$' : '^-?[0-9]{1,10}$'
   return { type: 'string', pattern: decimals ?? plain }
@@ -86,9 +82,8 @@ export function parametersOf<S extends TObject>(schema: S): (fields: Fields) => 
 const bad = Symbol('bad')
 
 function readerOf(schema: TSchema, required: boolean): (raw: unknown) => unknown {
-  // Formats are for readers of the document: TypeBox refuses those it was not taught, `refined`
-  // does the checking. Lengths count characters, as JSON Schema has it; TypeBox counts UTF-16
-  // units.
+  // Formats are for readers of the document: TypeBox refuses unknown ones, and `refined` does the
+  // check. Lengths count characters, as in JSON Schema; TypeBox counts UTF-16 units.
   const { format: _, maxLength, ...checked } = schema
   const plain = TypeCompiler.Compile(checked as TSchema)
   const charactersMax = typeof maxLength === 'number' ? maxLength : Number.POSITIVE_INFINITY
@@ -128,8 +123,8 @@ export function booleanOf(value: unknown): boolean | undefined {
 }
 
 /**
- * An integer, written as such or as a decimal string; one beyond what a number holds exactly counts
- * as the last that fits.
+ * An integer, as a number or a decimal string; one beyond the exact range of a number counts as the
+ * largest in it.
  */
 export function integerOf(value: unknown): number | undefined {
   const number = typeof value === 'string' && /^-?\d{1,400}$/.test(value) ? Number(value) : value

@@ -1,7 +1,7 @@
 /**
  * Items as clients see them: one JSON shape for every answer that holds content.
  *
- * Cost: this builds plain objects in one pass and signs one capability a folder. A page of files
+ * Cost: this builds plain objects in one pass and signs one capability per folder. A page of files
  * comes as columns and is written as bytes at once (`file-rows.ts`): 1,000 of them in about a
  * millisecond.
  */
@@ -17,12 +17,12 @@ export interface PresentSettings {
   /** Origin of downloads, without a slash at the end. */
   downloadUrl: string
   /**
-   * Origin of a content's direct links, the same on every host; without it, or when none is
-   * known: `downloadUrl`.
+   * Origin of a content's direct links, the same on every host. Absent, or when it returns
+   * undefined: `downloadUrl`.
    */
   directUrlOf?: (contentId: string) => string | undefined
   /**
-   * Names of the nodes that hold a placement group's files now, nearest first; of files whose
+   * Names of the nodes that now hold a placement group's files, nearest first; of files whose
    * copies were made by `createdMs`, Unix ms.
    */
   serversOf: (placementGroup: number, createdMs: number) => readonly string[]
@@ -30,12 +30,12 @@ export interface PresentSettings {
   capabilityKey: Uint8Array
 }
 
-/** What one answer knows. */
+/** Context of one answer. */
 export interface PresentView {
   nowSeconds: number
   /**
-   * Of the reply; absent where a reply has none: then links carry no capability and need a Bearer
-   * or cookie.
+   * Of the reply. A reply without it gives links without a capability, which need a Bearer token or
+   * a cookie.
    */
   tokenCounter?: number
   /** An upload's answer: the nodes that acknowledged. */
@@ -76,8 +76,8 @@ export class ItemPresenter {
   }
 
   /**
-   * Writes the item with everything below it: what `item` gives, whether or not the files came as
-   * columns. Yields when the writer is full.
+   * Writes the item with everything below it: the same as `item`, also for files in columns. Yields
+   * when the writer is full.
    */
   *write(json: JsonWriter, listed: Listed, view: PresentView): Generator<void, void> {
     const { item } = listed
@@ -166,7 +166,7 @@ export class ItemPresenter {
     return children
   }
 
-  /** Its children in their order: rows of files, and the others at their places. */
+  /** Its children in their order: rows of files, and the others at their positions. */
   *#writeFolder(json: JsonWriter, { item, files, places }: Listed, view: PresentView): Generator<void, void> {
     const shape = this.#shape({ ...item, children: [] }, view, '')
     delete shape.children
@@ -228,7 +228,7 @@ export class ItemPresenter {
 const none = new Uint8Array(0)
 const noPlaces: readonly number[] = []
 
-/** A child that this viewer may see but not enter. */
+/** A child that this viewer may see but not open. */
 function lockedShape(item: Item): ItemShape {
   const shape: ItemShape = { id: item.id, type: item.isFolder ? 'folder' : 'file', name: item.name }
   if (item.code !== undefined) shape.code = item.code

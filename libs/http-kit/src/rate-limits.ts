@@ -1,6 +1,6 @@
 /**
  * Budgets of requests per endpoint and address, per endpoint and account, and of wrong guesses per
- * address; bans after repeated excess. See README for the numbers and why.
+ * address; bans after repeated excess. See README for the numbers and reasons.
  */
 import { hash } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
@@ -25,13 +25,14 @@ export interface RateLimitPolicies {
   /** Per account; endpoints not named have the budget of an address. */
   accounts: Record<string, Budget>
   guesses: Record<GuessKind, Budget>
-  /** So many refusals within the window earn an address a ban. */
+  /** This many refusals within the window cause a ban of the address. */
   excess: Budget
 }
 
 /**
- * A sync of thousands of files stays below 100 calls a second per endpoint; windows are short, so
- * that a client that hits one waits seconds. What costs much (search, accounts, mails) has less.
+ * A sync of thousands of files stays below 100 calls a second per endpoint. Windows are short, so
+ * that a client that reaches one waits seconds. Costly endpoints (search, accounts, mails) have
+ * less.
  */
 export const defaultPolicies: RateLimitPolicies = {
   standard: { quota: 1_000, windowSeconds: 10 },
@@ -51,7 +52,7 @@ export const defaultPolicies: RateLimitPolicies = {
   },
   accounts: {
     resetToken: { quota: 10, windowSeconds: 600 },
-    // By mailbox, however its address is spelled: a lost mail and two more tries.
+    // By mailbox, in any spelling of its address: a lost mail and two more attempts.
     sendSignIn: { quota: 3, windowSeconds: 600 },
   },
   guesses: {
@@ -161,18 +162,18 @@ export class CountingRateLimits implements RateLimits {
     return this.#off ? undefined : hash('sha256', networkOf(clientAddress(request)), 'base64url').slice(0, 16)
   }
 
-  /** Bans in force, to be told to other frontends. */
+  /** Active bans, to be sent to other frontends. */
   bans(): Ban[] {
     return this.#bans.active(this.#clock.now())
   }
 
-  /** Bans that other frontends made. */
+  /** Adds bans that other frontends made. */
   takeBans(bans: readonly Ban[]): void {
     if (!this.#off) this.#bans.take(bans, this.#clock.now())
   }
 
   /**
-   * What was counted since the last call of counters near their quota, to be told to other
+   * What was counted since the last call of counters near their quota, to be sent to other
    * frontends.
    */
   countNews(): ToldCounts[] {
@@ -181,9 +182,9 @@ export class CountingRateLimits implements RateLimits {
       .filter(({ counts }) => counts.length > 0)
   }
 
-  /** What another frontend has counted. */
+  /** Adds what another frontend has counted. */
   takeCounts(from: string, told: ToldCounts): void {
-    // Tables come with the first count here; windows that no budget has are nobody's word.
+    // Creates tables at the first count; ignores windows that no budget has.
     if (!this.#off && this.#windowsMs.has(told.windowMs))
       this.#table(told.windowMs).take(from, told, this.#clock.now())
   }
@@ -209,7 +210,7 @@ export class CountingRateLimits implements RateLimits {
       quota: budget.quota,
       points,
       nowMs: this.#clock.now(),
-      // Each frontend bans by what it refused itself, and tells the ban.
+      // Each frontend bans by its own refusals, and sends the ban to others.
       shared: budget !== this.#policies.excess,
     })
   }

@@ -4,13 +4,14 @@ import { GrowingBytes } from '@holdfast/kernel'
 import { Refusal } from './refusals.ts'
 
 /**
- * A client chooses how small its pieces are, and each costs a microsecond whatever its length. What
- * shorter ones lack counts against the longest body: a body byte by byte has 4 KiB at most.
+ * A client chooses the size of its pieces, and each piece costs a microsecond at any length. A
+ * shorter piece counts as this many bytes towards the longest body: a body sent byte by byte has 4
+ * KiB at most.
  */
 const pieceBytesMin = 64
 
 /**
- * Tells the body, or a Refusal: error-bodySize when it is longer than `bytesMax`, error-body when
+ * Gives the body, or a Refusal: error-bodySize when it is longer than `bytesMax`, error-body when
  * it is cut off. Unlike fastify's reader it keeps no list of the pieces.
  */
 export function readBody(
@@ -31,7 +32,7 @@ export function readBody(
   }
   const end = (error?: Error) => {
     payload.off('data', take).off('end', whole).off('error', cut).off('close', cut)
-    // One that nobody hears would end the process.
+    // An unhandled error would end the process.
     payload.on('error', () => {})
     told(error, error === undefined ? body.view() : undefined)
   }

@@ -1,5 +1,5 @@
 /**
- * The contract's statuses and their HTTP codes, in one table. A status that is not in it names a
+ * The contract's statuses and their HTTP codes, in one table. A status outside the table names a
  * parameter: 400.
  */
 const httpCodes = {
@@ -41,9 +41,7 @@ export function httpCodeOf(status: string): number {
   return Object.hasOwn(httpCodes, status) ? httpCodes[status as KnownStatus] : 400
 }
 
-/**
- * Seconds after which something that was too busy may be asked again, where nobody knows better.
- */
+/** Seconds after which a client may retry a busy part, where no better value is known. */
 const busyRetrySeconds = 1
 
 /** Thrown by handlers; the host's error handler writes it as the envelope. */
@@ -60,12 +58,12 @@ export class Refusal extends Error {
   }
 }
 
-/** Seconds after which a part that was out of reach may be back. */
+/** Seconds after which an unavailable part may be back. */
 export const unavailableRetrySeconds = 2
 
 /**
- * What an exception is to the client. Refusals stay, faults go by their category, what fastify
- * found in the request by its code; all else is ours: `error-internal`.
+ * How a client sees an exception. Refusals stay; faults map by their category, fastify's errors by
+ * their code; all else is `error-internal`.
  */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error

@@ -3,7 +3,7 @@ import { Histogram, type Registry } from 'prom-client'
 const name = 'holdfast_http_request_seconds'
 
 /**
- * One histogram a registry, shared by the hosts of a process. Labels are few: the route is its
+ * One histogram per registry, shared by the hosts of a process. Labels are few: the route is its
  * pattern, never the path.
  */
 export function requestHistogram(registry: Registry) {

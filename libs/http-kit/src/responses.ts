@@ -5,20 +5,20 @@
 import { STATUS_CODES } from 'node:http'
 import { httpCodeOf, type KnownStatus } from './refusals.ts'
 
-/** What an operation declares of its answers. */
+/** What an operation declares about its answers. */
 export interface OperationAnswers {
   method: string
   /** Its path has parameters. */
   hasPathParameters: boolean
-  /** `premium` where it demands that tier. */
+  /** `premium` where it requires that tier. */
   tier?: string | undefined
-  /** Tokens are read; with none, no status of theirs is there. */
+  /** Tokens are read; without any, their statuses are omitted. */
   readsToken: boolean
   /** An Idempotency-Key is read. */
   readsKey: boolean
   /** Schema of the whole answer of a success. */
   success: object
-  /** Names of its parameters, and of values inside of them: each is refused as `error-<name>`. */
+  /** Names of its parameters, and of values inside them: each is refused as `error-<name>`. */
   parameters: readonly string[]
   /** Statuses beside those that every operation has and those of token, tier and parameters. */
   refusals: readonly KnownStatus[]
@@ -29,7 +29,7 @@ export interface DocumentedResponse {
   content: { 'application/json': { schema: object } }
 }
 
-/** Connection, head, budgets, faults: before or beside what any operation does. */
+/** Connection, head, budgets, faults: before or beside the operation's own work. */
 const ofEvery: readonly KnownStatus[] = [
   'error-request',
   'error-host',
@@ -72,7 +72,7 @@ function statusesOf(answers: OperationAnswers): string[] {
     ...(answers.readsKey && changes ? ['error-alreadyDone'] : []),
     ...(answers.readsToken ? ['error-token'] : []),
     ...(answers.tier === 'premium' ? ['error-notPremium'] : []),
-    // A parameter that is no text in UTF-8, or far too long, leads to no operation.
+    // A parameter that is not UTF-8, or far too long, matches no operation.
     ...(answers.hasPathParameters ? ['error-notFound'] : []),
     ...answers.parameters.map((name) => `error-${name}`),
     ...answers.refusals,

@@ -1,7 +1,7 @@
 /**
  * Where a request carries its account token: the Authorization header, the query of a GET, the body
- * of anything else. In another place it is no token. Two places with different values are a
- * refusal, as is a token sent twice in one place.
+ * of any other method. Other places are ignored. Two places with different values are refused, and
+ * so is a token sent twice in one place.
  */
 import type { FastifyRequest } from 'fastify'
 import { Repeated } from './bodies.ts'
@@ -19,7 +19,7 @@ export function tokenOf(request: FastifyRequest): string | undefined {
 }
 
 /**
- * Of two places one value; empty ones count as none.
+ * The one value of two places; empty ones count as none.
  * @throws Refusal error-token when they differ
  */
 export function oneToken(first: string | undefined, second: string | undefined): string | undefined {
@@ -42,7 +42,7 @@ export function bearerOf(request: FastifyRequest): string | undefined {
 }
 
 /**
- * The token of a browser that is signed in at the pages. Only downloads take it: they change
+ * The token of a browser that is signed in at the pages. Only downloads accept it: they change
  * nothing.
  */
 export function accountCookieOf(request: FastifyRequest): string | undefined {

@@ -1,14 +1,17 @@
 /**
- * Long work in pieces: each turn of the loop takes a few milliseconds of it, and everything else
+ * Long work in pieces: each turn of the loop spends a few milliseconds on it, and everything else
  * gets the rest.
  *
- * It is not enough that each piece of an answer waits for the loop to turn: the pieces of a hundred
- * answers would still run one behind the other in every turn. So they queue here, and networks take
- * turns.
+ * It is not enough that each piece of an answer waits for the next turn of the loop: the pieces of
+ * a hundred answers would still run in sequence in every turn. So they queue here, and networks
+ * take turns.
  */
 import { type Clock, RoundRobin, systemClock } from '@holdfast/kernel'
 
-/** Of a turn of the loop. What is short and asks for ten turns is answered after 40 ms at most. */
+/**
+ * Milliseconds of one turn of the loop. A short request that needs ten turns is answered after 40
+ * ms at most.
+ */
 const turnMs = 2
 
 type Piece = () => void
@@ -25,7 +28,7 @@ export class Turns {
   }
 
   /**
-   * Runs the piece when it is the network's turn: at once when nothing has taken this turn's time.
+   * Runs the piece when it is the network's turn: at once when nothing has used this turn's time.
    */
   take<T>(network: string, piece: () => T): Promise<T> {
     return new Promise((resolve, reject) => {

@@ -1,12 +1,12 @@
 /**
- * Answers that are written as JSON when they are sent, piece by piece if they are large.
+ * Answers that are written as JSON when they are sent, in pieces if they are large.
  *
  * Up to 1 MiB, which is more than a page of 1,000 plain files, an answer is one buffer that fastify
- * sends. A larger one goes out in slices: one is made, written, and waited for until the socket has
- * taken it; then the answer queues for the next (`Turns`). So all answers together hold the loop
- * for a few milliseconds, and a reader that does not read keeps one slice in memory. What is made
- * and not yet with its reader draws on the process' `AnswerBudget`, room being taken before
- * anything is made.
+ * sends. A larger one is sent in slices: the code makes and writes one slice and waits until the
+ * socket has accepted it; then the answer queues for the next (`Turns`). So all answers together
+ * block the loop for a few milliseconds, and a reader that does not read keeps one slice in memory.
+ * Bytes made and not yet read draw on the process' `AnswerBudget`; room is taken before anything is
+ * made.
  */
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
@@ -17,17 +17,17 @@ import { logFailure, takeOver } from './host.ts'
 import { JsonWriter } from './json-writer.ts'
 import { refusalOf } from './refusals.ts'
 
-/** Sent as one buffer: half as much again as a page of 1,000 plain files. */
+/** Sent as one buffer: one and a half times a page of 1,000 plain files. */
 const wholeBytesMax = 1024 * 1024
 /** Of larger answers: a millisecond of work. */
 const sliceBytes = 256 * 1024
-/** Answers below it are not counted: sockets take as much at once. */
+/** Smaller answers are not counted: sockets accept as much at once. */
 const freeBytesMax = 64 * 1024
 const contentType = 'application/json; charset=utf-8'
 
 /** What an operation answers instead of an object. */
 export class WrittenAnswer {
-  /** What it takes, about. */
+  /** Approximate bytes. */
   readonly bytes: number
   readonly write: (json: JsonWriter) => Generator<void, void>
 
@@ -40,7 +40,7 @@ export class WrittenAnswer {
 /**
  * The body of a successful answer whose `data` is written as JSON.
  *
- * @param data.bytes what it takes, about
+ * @param data.bytes approximate size
  * @param data.write yields when the writer is full
  */
 export function okWritten(
@@ -67,7 +67,7 @@ export function* writeMembers<T>(
   json.text('{')
   for (const member of members) {
     const [name, value] = memberOf(member)
-    // As in an object, a name comes once.
+    // As in an object, a name occurs once.
     if (seen.has(name)) continue
     if (seen.size > 0) json.comma()
     seen.add(name)
@@ -80,11 +80,11 @@ export function* writeMembers<T>(
 export interface Sending {
   answer: WrittenAnswer
   budget: AnswerBudget
-  /** Told of each slice beyond what one answer usually takes. */
+  /** Called for each slice beyond what one answer usually takes. */
   charge: () => void
 }
 
-/** @returns what fastify is to be given as the handler's result. */
+/** @returns the handler's result for fastify. */
 export async function sendWritten(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -116,7 +116,7 @@ function whole(reply: FastifyReply, bytes: Buffer): Buffer {
   return bytes
 }
 
-/** Ends with the response, however that ends. */
+/** Ends with the response, in any way. */
 function shareOf(request: FastifyRequest, reply: FastifyReply, budget: AnswerBudget): AnswerShare {
   const response = reply.raw
   const share = budget.open(networkOf(clientAddress(request)), () => response.destroy())
@@ -147,7 +147,7 @@ async function sendSlices(
     await writeSlices(response, slices)
     response.end()
   } catch (error) {
-    // The head is out: the client sees an answer that does not end.
+    // The head is sent: the client sees an answer that does not end.
     if (!response.destroyed) logFailure(error, request, refusalOf(error))
     response.destroy()
   }
@@ -167,7 +167,7 @@ async function writeSlices(response: ServerResponse, { steps, json, share, charg
   }
 }
 
-/** Resolves when the socket has taken what was written, or is gone. */
+/** Resolves when the socket has accepted what was written, or is closed. */
 async function drained(response: ServerResponse): Promise<void> {
   const ended = new AbortController()
   const end = () => ended.abort()
