@@ -1,7 +1,7 @@
 /**
  * What identifies a blob: md5 ‖ BLAKE3-256 over its bytes, and the CRC-32 that ZIP archives need.
- * The md5 is what clients see; the pair is compared whole, so two contents that share an md5 are
- * two blobs.
+ * Clients see the md5. The pair is always compared whole, so two contents with one md5 are two
+ * blobs.
  */
 import { createHash, hash } from 'node:crypto'
 import { Blake3Hasher, blake3 } from '@napi-rs/blake-hash'
@@ -16,7 +16,7 @@ export interface BlobDigest {
   crc32: number
 }
 
-/** Digest of bytes that are all here; cheaper than the incremental form for small blobs. */
+/** Digest of bytes in memory; cheaper than the incremental form for small blobs. */
 export function digestOf(bytes: Uint8Array): BlobDigest {
   const id = Buffer.allocUnsafe(blobIdBytes)
   id.set(hash('md5', bytes, 'buffer'))

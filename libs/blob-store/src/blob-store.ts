@@ -1,26 +1,26 @@
 /**
- * Where bytes live. A physical copy is (blob id, incarnation): the id is md5 ‖ BLAKE3-256 (48
- * bytes, always compared whole), the incarnation the 16-byte id of the upload that made it. Blobs
- * are immutable.
+ * Where bytes are stored. A physical copy is (blob id, incarnation). The id is md5 ‖ BLAKE3-256 (48
+ * bytes, always compared whole). The incarnation is the 16-byte id of the upload that made the
+ * copy. Blobs are immutable.
  */
 export interface BlobStore {
   /**
-   * Begins an upload. The stage belongs to the caller until `commit` or `abort`; what is neither is
-   * swept by last activity.
+   * Begins an upload. The stage belongs to the caller until `commit` or `abort`. A stage without
+   * either is removed after a period without activity.
    * @throws BlobFault `FULL` below the low-water mark, `UNAVAILABLE` when too many stages are open.
    */
   stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage>
 
-  /** Facts of a copy; undefined when it is not here. */
+  /** Facts of a copy; undefined when the store does not have it. */
   stat(blob: BlobName): Promise<BlobFacts | undefined>
 
   /**
-   * The bytes `start` … `end` (end exclusive), every one of them checked against its checksum
-   * before it is given out. A chunk is the consumer's only until it asks for the next one. Ending
-   * the iteration early frees everything at once.
+   * The bytes `start` … `end` (end exclusive), each verified against its checksum before it is
+   * yielded. A chunk is valid only until the consumer asks for the next one. Ending the iteration
+   * early frees everything at once.
    *
-   * @throws BlobFault `NOT_FOUND` before the first chunk, `CORRUPT` or `IO` at any point: what came
-   * before it is right.
+   * @throws BlobFault `NOT_FOUND` before the first chunk, `CORRUPT` or `IO` at any point: the bytes
+   *   yielded before it are correct.
    */
   read(
     blob: BlobName,
@@ -29,15 +29,15 @@ export interface BlobStore {
   ): AsyncIterable<Uint8Array>
 
   /**
-   * Keeps this copy from deletion for `ttlMs` from now on, longest wins. False when it is not here
-   * (any more).
+   * Protects this copy from deletion for at least `ttlMs` from now; a longer pin wins. False when
+   * the store does not have the copy.
    */
   pin(blob: BlobName, options: { ttlMs: number }): Promise<boolean>
 
   /**
-   * Removes this copy unless it is pinned. Durable when it resolves; the space comes back when the
-   * last reader has gone.
-   * @returns `pinned` when nothing was done, `deleted` also when it was not there.
+   * Removes this copy unless it is pinned. Durable when it resolves. The space is freed when the
+   * last reader ends.
+   * @returns `pinned` when nothing was done, `deleted` also when the copy did not exist.
    */
   delete(blob: BlobName): Promise<'deleted' | 'pinned'>
 
@@ -50,34 +50,31 @@ export interface BlobStore {
   close(): Promise<void>
 }
 
-/** A speed-up that some stores have: what is small, or small and in memory, needs no iteration. */
+/** An optional speed-up: small blobs, or small blobs in memory, need no iteration. */
 export interface WholeReads {
   /**
-   * The bytes `start` … `end` in one piece, checked like those of `read`.
-   * @returns undefined when they are too many for that or are not at hand: `read` them.
+   * The bytes `start` … `end` in one piece, verified like those of `read`.
+   * @returns undefined when they are too many or not at hand: call `read`.
    * @throws BlobFault `NOT_FOUND`, `CORRUPT`, `IO`.
    */
   readWhole(blob: BlobName, range: { start: number; end: number }): Promise<WholeBytes | undefined>
 }
 
 export interface WholeBytes {
-  /** Maybe shared: nobody may change them. Good until the release. */
+  /** May be shared: do not modify. Valid until the release. */
   readonly bytes: Uint8Array
   /**
-   * They are needed no more: their memory may be used for others. Forgotten, it costs the store
-   * fresh memory; the second time does nothing.
+   * Releases the bytes; their memory may be reused. Without it the store allocates fresh memory. A
+   * second call does nothing.
    */
   release(): void
 }
 
-/**
- * A speed-up that some stores have: what the system holds in memory goes to a socket without being
- * copied.
- */
+/** An optional speed-up: bytes in the page cache go to a socket without being copied. */
 export interface DirectSends {
   /**
    * A reader of this copy, which stays readable until the release.
-   * @returns undefined when there is no such way for it: `read` it.
+   * @returns undefined when this way is not available: call `read`.
    * @throws BlobFault `NOT_FOUND`.
    */
   openSender(blob: BlobName): Promise<BlobSender | undefined>
@@ -85,23 +82,23 @@ export interface DirectSends {
 
 export interface BlobSender {
   /**
-   * Gives the socket the first of the bytes `start` … `end`, at once, every one of them checked
-   * like those of `read`.
-   * @param socket a descriptor that does not block, with nothing on its way to it.
-   * @returns undefined when they are not at hand, or not right: `read` them.
+   * Sends the socket the first of the bytes `start` … `end`, at once, each verified like those of
+   * `read`.
+   * @param socket a non-blocking descriptor without pending output.
+   * @returns undefined when the bytes are not at hand, or not correct: call `read`.
    * @throws BlobFault `CLOSED`.
    */
   send(range: { start: number; end: number }, socket: number): SentBytes | undefined
-  /** Like that of the store, of what this reader holds. */
+  /** As the store's method, for the copy that this reader holds. */
   read(range: { start: number; end: number }, options?: { signal?: AbortSignal }): AsyncIterable<Uint8Array>
-  /** The second time does nothing. */
+  /** A second call does nothing. */
   release(): void
 }
 
 export interface SentBytes {
-  /** The socket has. */
+  /** Bytes that the socket accepted. */
   count: number
-  /** Those that follow, which it did not take any more: checked, and to be sent next. */
+  /** The bytes after them, which the socket did not accept: verified, and to be sent next. */
   rest: WholeBytes | undefined
 }
 
@@ -123,11 +120,10 @@ export interface BlobStage {
    */
   write(bytes: Uint8Array): Promise<void> | undefined
   /**
-   * All bytes are in: hashes them to the end, syncs them, and makes them a blob. When a whole copy
-   * of the same blob is here already, that copy is pinned and the stage dropped; whole is what was
-   * verified on the disk not long ago. When the only copies here are damaged, the stage takes the
-   * place of one, under its name. The result is pinned for `pinMs`, durable, and readable when it
-   * resolves.
+   * All bytes are written: finishes the hashes, syncs the bytes, and makes them a blob. If the
+   * store already has a whole copy of the same blob, it pins that copy and drops the stage; whole
+   * means recently verified on disk. If all existing copies are damaged, the stage replaces one,
+   * under its name. The result is pinned for `pinMs`, durable, and readable when it resolves.
    */
   commit(options: { pinMs: number }): Promise<BlobFacts>
   /** Frees everything. Harmless after commit. */
@@ -140,8 +136,8 @@ export interface BlobName {
   /** 16 bytes. */
   incarnation: Uint8Array
   /**
-   * Which group of nodes holds it, where there are several: says where to look, and is no part of
-   * the name.
+   * Which group of nodes holds it, where there are several. It says where to look and is not part
+   * of the name.
    */
   placementGroup?: number
 }
@@ -151,7 +147,7 @@ export interface BlobFacts extends BlobName {
   crc32: number
   /** Unix milliseconds of the commit. */
   createdMs: number
-  /** Some of its bytes are known to be wrong: it waits for a replacement. */
+  /** Some of its bytes are known to be wrong; it waits for a replacement. */
   damaged?: true
 }
 
@@ -160,47 +156,46 @@ export interface BlobStoreUsage {
   liveBytes: number
   blobs: number
   /**
-   * Bytes the store occupies on disk, those of deleted blobs and of files kept for later ones
-   * included.
+   * Bytes the store occupies on disk, including those of deleted blobs and of files kept for reuse.
    */
   diskBytes: number
   /** Bytes that can still be written. */
   freeBytes: number
   writable: boolean
   openStages: number
-  /** Bytes held by stages that are not committed. */
+  /** Bytes held by uncommitted stages. */
   stagedBytes: number
 }
 
-/** What a store tells of itself beyond its figures, for probes, status and metrics. */
+/** What a store reports about itself besides its figures, for probes, status and metrics. */
 export interface StoreHealth {
   /**
-   * Why it does not work, and will not until it is started again. Undefined: it works, or is on the
-   * way to by itself.
+   * Why it does not work, and will not until it is restarted. Undefined: it works, or recovers
+   * without help.
    */
   failure: Error | undefined
-  /** It takes no changes now, or not all, and tries again by itself. */
+  /** It accepts no changes now, or not all, and retries without help. */
   recovering: boolean
   quarantined: readonly QuarantinedFile[]
   /**
-   * Why there may be blobs that the store does not know of. Undefined: whatever it misses it can
-   * name.
+   * Why there may be blobs that the store does not know of. Undefined: it can name everything it
+   * lost.
    */
   gap: string | undefined
-  /** What is in memory goes to sockets without being copied. */
+  /** Bytes in the page cache go to sockets without being copied. */
   sendsDirectly: boolean
 }
 
 export const quarantineReasons = ['foreign', 'damaged', 'unreadable', 'missing'] as const
 
 /**
- * `foreign`: of another store, or of another place. `damaged`: no whole header, or shorter than
- * what stands in it. `unreadable`: it cannot be opened, or the disk gives errors for parts of it.
- * `missing`: live blobs stand in it, and the file is gone.
+ * `foreign`: of another store, or of another place. `damaged`: no whole header, or shorter than its
+ * contents. `unreadable`: it cannot be opened, or the disk returns errors for parts of it.
+ * `missing`: it holds live blobs, and the file is gone.
  */
 export type QuarantineReason = (typeof quarantineReasons)[number]
 
-/** A file of the store that is served as far as it can be read, and never used again or removed. */
+/** A file of the store that is read as far as possible, and never reused or removed. */
 export interface QuarantinedFile {
   file: string
   reason: QuarantineReason
@@ -209,7 +204,7 @@ export interface QuarantinedFile {
   liveBytes: number
 }
 
-/** Some stores have it. */
+/** Not every store has it. */
 export interface TellsHealth {
   readonly health: StoreHealth
 }

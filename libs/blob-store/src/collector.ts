@@ -1,24 +1,25 @@
 /**
- * Removes the copies that nobody refers to.
+ * Removes copies without references.
  *
- * A copy without reference is condemned; when its grace is over the references are read once more,
- * and only then it is deleted. What makes this safe are two orders that others keep. Whoever wants
- * to refer to a copy pins it first and refers before the pin ends, and the store serialises pin and
- * delete: a copy that gets its reference between our look and our delete is pinned, and stays. And
- * a reference goes only after the change that no longer needs it is durable.
+ * A copy without a reference is marked for deletion. After a grace period its references are read
+ * once more, and only then it is deleted. Two rules that other parts keep make this safe. A writer
+ * that wants to refer to a copy pins it first and writes the reference before the pin ends, and the
+ * store serialises pin and delete: a copy that gets its reference between our check and our delete
+ * is pinned, and stays. And a reference is removed only after the change that no longer needs it is
+ * durable.
  *
- * The grace is there for what is not pinned: an account that copies another's content names a copy
- * whose last reference may go at that moment. It must outlast a request. A grace of 0 is for an
- * operator who knows that nothing is under way.
+ * The grace protects copies that are not pinned: an account that copies another's content names a
+ * copy whose last reference may be removed at that moment. The grace must outlast a request. A
+ * grace of 0 is for an operator who knows that nothing is under way.
  *
- * References are themselves made again from the accounts, should one be missing (see the runtime's
- * reconciler). So that this happens before the copy goes, a pass of the clock deletes only what it
- * saw without reference before a round of all accounts began that has ended since; its last look at
- * the references comes after it. An operator who names a grace does not wait for that.
+ * A missing reference is written again from the accounts (see the runtime's reconciler). So that
+ * this happens before the copy is deleted, a periodic pass deletes only copies that it saw without
+ * a reference before the start of a full round over all accounts; the final check comes after the
+ * end of that round. An operator who sets a grace does not wait for that.
  *
- * Cost: the first pass after a start reads the references of every copy, later ones only those of
- * copies made since then and of those that were released; walking the inventory costs about a
- * second per million copies. References are read for `atOnce` copies in one question.
+ * Cost: the first pass after a start reads the references of every copy. Later passes read only
+ * those of copies made since then and of those that were released. Walking the inventory costs
+ * about a second per million copies. One query reads the references of `atOnce` copies.
  */
 import type { Clock } from '@holdfast/kernel'
 import type { BlobFacts, BlobName, BlobStore } from './blob-store.ts'
@@ -26,78 +27,76 @@ import type { BlobFacts, BlobName, BlobStore } from './blob-store.ts'
 export interface CollectorOptions {
   blobs: BlobStore
   /**
-   * Does anybody refer to each of these copies? Read where references are written, never from a
-   * cache. At most 512 at one time.
+   * Whether each of these copies has a reference. Read where references are written, never from a
+   * cache. At most 512 per call.
    */
   referenced: (blobs: readonly BlobName[]) => Promise<boolean[]>
-  /** Why the references cannot be trusted now; nothing is deleted while there is a reason. */
+  /** Why the references cannot be trusted now. Nothing is deleted while there is a reason. */
   distrust: () => string | undefined
   /**
-   * The accounts are asked what they use. Absent: nobody asks them, and references are taken as
-   * they are.
+   * Asks the accounts which copies they use. Absent: accounts are not asked, and references are
+   * trusted as they are.
    */
   accounts?: {
     /**
-     * When the last round of all accounts began that has ended, Unix ms: each has its references
-     * since. Undefined: there was none.
+     * When the last complete round over all accounts began, Unix ms: each account has its
+     * references since then. Undefined: no round is complete.
      */
     confirmedMs: () => Promise<number | undefined>
-    /** Copies wait for a round that begins from now on. */
+    /** Copies wait for a round that begins after this call. */
     wanted: () => void
   }
   /**
-   * How long a copy stays after it was first seen without reference, ms. Longer than any request
+   * How long a copy stays after it was first seen without a reference, ms. Longer than any request
    * takes.
    */
   graceMs: number
   /** Between passes, ms. */
   everyMs: number
   /**
-   * Each pass looks at every copy. For nodes of a cluster: copies come there from others with the
-   * time they were made at, and references are removed elsewhere.
+   * Each pass checks every copy. For nodes of a cluster: replicated copies carry their original
+   * time, and references are removed elsewhere.
    */
   everything?: boolean
   clock: Clock
   log: { info(facts: object, message: string): void; warn(facts: object, message: string): void }
 }
 
-/** What a pass did. */
+/** Result of a pass. */
 export interface Collected {
-  /** Copies looked at closely: their references were read. */
+  /** Copies whose references were read. */
   examined: number
   deleted: number
   freedBytes: number
-  /** Without reference, and waiting for the end of their grace. */
+  /** Without a reference, in their grace period. */
   waiting: number
-  /** Without reference, and kept by a pin: an upload may be about to refer to them. */
+  /** Without a reference, and pinned: an upload may be about to refer to them. */
   pinned: number
   /**
-   * Their grace is over, and accounts were not asked since they were first seen without reference.
+   * Their grace is over, but no round over all accounts has ended since they were first seen
+   * without a reference.
    */
   unconfirmed: number
-  /** Why nothing was deleted; absent: nothing stood in the way. */
+  /** Why nothing was deleted; absent: nothing prevented it. */
   held?: string
 }
 
-/**
- * Nothing without reference goes until a pass comes to its end again. It costs space and nothing
- * else.
- */
+/** Nothing is deleted until a pass completes. This costs only space. */
 export interface Standstill {
   reason: string
-  /** When the first of the passes in a row that did not end began, Unix ms. */
+  /** When the first of the current run of incomplete passes began, Unix ms. */
   sinceMs: number
 }
 
-/** Condemned copies that are remembered; those past it are condemned by a later pass. */
+/** Marked copies that are remembered; a later pass marks the rest. */
 const condemnedMax = 1_000_000
 
-/** Copies that are looked at together: their answers are acted upon while they are young. */
+/** Copies per batch: their answers are used while they are fresh. */
 const atOnce = 512
 
 interface Pass {
   graceMs: number
-  /** Undefined: nobody is waited for. */
+  /** Undefined: no round is awaited. */
   confirmedMs: number | undefined
   collected: Collected
 }
@@ -105,19 +104,19 @@ interface Pass {
 interface Condemned {
   /** Monotonic, for the grace. */
   sinceMs: number
-  /** Unix, to be compared with the rounds of other processes. */
+  /** Unix, to compare with the rounds of other processes. */
   atMs: number
 }
 
 export class Collector {
   readonly #options: CollectorOptions
-  /** When a copy was first seen without reference, by its name. */
+  /** When a copy was first seen without a reference, by its name. */
   readonly #condemned = new Map<string, Condemned>()
-  /** Copies to be looked at in the next pass, by name. */
+  /** Copies to check in the next pass, by name. */
   readonly #released = new Set<string>()
-  /** Copies made before this moment (Unix ms) were all seen; undefined before the first pass. */
+  /** Copies made before this time (Unix ms) were all seen; undefined before the first pass. */
   #seenUntilMs: number | undefined
-  /** Something could not be remembered, or a pass broke off: the next one looks at everything. */
+  /** Something could not be remembered, or a pass failed: the next pass checks everything. */
   #forgot = false
   #timer: NodeJS.Timeout | undefined
   #running: Promise<unknown> = Promise.resolve()
@@ -128,12 +127,12 @@ export class Collector {
     this.#options = options
   }
 
-  /** Why the last pass did not come to its end; undefined: it did, or there was none yet. */
+  /** Why the last pass did not complete; undefined: it did, or none has run. */
   get standstill(): Standstill | undefined {
     return this.#standstill
   }
 
-  /** Passes from now on, the first after one period. */
+  /** Starts the passes, the first after one period. */
   start(): void {
     if (this.#closed || this.#timer !== undefined) return
     this.#timer = setTimeout(() => {
@@ -143,16 +142,16 @@ export class Collector {
     this.#timer.unref()
   }
 
-  /** A reference to this copy is gone: it is looked at in the next pass. */
+  /** A reference to this copy was removed: the next pass checks it. */
   released(blob: BlobName): void {
     if (this.#released.size < condemnedMax) this.#released.add(nameOf(blob))
     else this.#forgot = true
   }
 
   /**
-   * One pass over everything, after those under way. Resolves when what could be deleted is
-   * deleted, durably.
-   * @param graceMs instead of the configured grace; accounts are not waited for then
+   * One full pass, after those under way. Resolves when everything that may be deleted is durably
+   * deleted.
+   * @param graceMs replaces the configured grace; accounts are not awaited then
    */
   collect({ graceMs }: { graceMs?: number } = {}): Promise<Collected> {
     const pass = this.#running.then(() => this.#walk({ graceMs, all: true }))
@@ -230,7 +229,10 @@ export class Collector {
     this.#standstill = { reason, sinceMs: this.#standstill?.sinceMs ?? nowMs }
   }
 
-  /** Tells what need not be looked at: seen with a reference before, and not released since. */
+  /**
+   * Yields what must be checked: all but copies that were seen with a reference and not released
+   * since.
+   */
   #knownCopies(): (facts: BlobFacts) => boolean {
     const seenUntilMs = this.#seenUntilMs
     if (seenUntilMs === undefined || this.#forgot) return () => false
@@ -243,8 +245,8 @@ export class Collector {
   }
 
   /**
-   * Several copies: their references are asked for together, those that are to go once more, and
-   * deleted while the answers are young.
+   * A batch of copies: their references are read together, those to be deleted once more, and they
+   * are deleted while the answers are fresh.
    */
   async #examine(copies: readonly BlobFacts[], pass: Pass): Promise<void> {
     const { clock } = this.#options
@@ -255,13 +257,13 @@ export class Collector {
     for (const facts of await this.#unreferenced(due)) {
       if (this.#closed) return
       if (clock.monotonic() - askedMs > answerAgeMaxMs) {
-        pass.collected.waiting++ // the answers are too old to act upon: the next pass asks again
+        pass.collected.waiting++ // the answers are too old to use: the next pass reads them again
         this.#condemn(nameOf(facts))
       } else await this.#delete(facts, pass)
     }
   }
 
-  /** Those nobody refers to; the others are acquitted. */
+  /** The copies without a reference; the others are unmarked. */
   async #unreferenced(copies: readonly BlobFacts[]): Promise<BlobFacts[]> {
     if (copies.length === 0) return []
     const referenced = await this.#options.referenced(copies)
@@ -272,7 +274,7 @@ export class Collector {
     })
   }
 
-  /** Its grace is over, and the accounts were asked since. Else it is condemned, and waits. */
+  /** Whether its grace is over and the accounts were asked since. Otherwise it stays marked. */
   #isDue(facts: BlobFacts, { graceMs, confirmedMs, collected }: Pass): boolean {
     const { clock } = this.#options
     const name = nameOf(facts)
@@ -287,7 +289,7 @@ export class Collector {
   async #delete(facts: BlobFacts, { collected }: Pass): Promise<void> {
     const name = nameOf(facts)
     const result = await this.#options.blobs.delete(facts)
-    // What was pinned may have been referred to, and released again, since: its grace begins again.
+    // A pinned copy may have been referred to and released again since: its grace restarts.
     this.#condemned.delete(name)
     if (result === 'pinned') {
       collected.pinned++
@@ -308,14 +310,14 @@ export class Collector {
 }
 
 /**
- * A copy is deleted within this time of the first of the two questions. A process that stood still
- * in between may have slept through a pin, the reference that it was for, and the pin's end.
+ * A copy is deleted within this time of the first of the two queries. A process that was paused in
+ * between may have missed a pin, the reference it protected, and the end of the pin.
  */
 const answerAgeMaxMs = 60_000
 
 /**
- * Longer than an upload keeps its pin: until then it may still be refused, and leave a copy without
- * reference.
+ * Longer than an upload keeps its pin: until then the upload may still be refused, and leave a copy
+ * without a reference.
  */
 const marginMs = 60 * 60_000
 

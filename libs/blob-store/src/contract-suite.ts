@@ -1,7 +1,7 @@
 /**
  * What every blob store and every combinator over blob stores must pass. Each check takes a fresh
- * store and throws when the store breaks the contract, so the suite runs under any runner, and
- * against broken stores to show that it bites.
+ * store and throws when the store breaks the contract. So the suite runs under any runner, and also
+ * against broken stores to prove that it finds faults.
  */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
@@ -11,9 +11,9 @@ import { md5Collision } from './md5-collision.ts'
 
 export interface BlobStoreCheck {
   name: string
-  /** True for checks that mean nothing where nothing survives the process. */
+  /** True for checks that need a store that survives the process. */
   reopens?: true
-  /** True for checks that need bytes to rot. */
+  /** True for checks that need damaged bytes. */
   rots?: true
   run(store: BlobStore, tools?: BlobStoreTools): Promise<void>
 }
@@ -23,7 +23,7 @@ export interface BlobStoreTools {
   reopen?: (() => Promise<BlobStore>) | undefined
   /**
    * Flips a bit of every stored copy of this name, long after it was written.
-   * @returns the store to go on with, which has not noticed.
+   * @returns the store to continue with, which has not noticed.
    */
   rot?: ((blob: BlobFacts) => Promise<BlobStore>) | undefined
 }
@@ -46,7 +46,7 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
     },
   },
   {
-    name: 'blobs of every size around the borders come back exactly, with their digests',
+    name: 'blobs of every size around the limits come back exactly, with their digests',
     async run(store) {
       const sizes = [0, 1, 4095, 4096, 4097, 65_535, 65_536, 65_537, MiB - 1, MiB, MiB + 1, 3 * MiB + 777]
       const kept: { facts: BlobFacts; bytes: Buffer }[] = []
@@ -192,7 +192,7 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
     },
   },
   {
-    name: 'many uploads of the same and of other content at once all come back right',
+    name: 'many concurrent uploads of the same and of different content all come back right',
     async run(store) {
       const contents = Array.from({ length: 6 }, (_, n) =>
         randomBytes(n % 2 === 0 ? 900 + n : MiB + n * 77_777),
@@ -230,7 +230,7 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
     },
   },
   {
-    name: 'an abort leaves nothing, before and after commit, twice over',
+    name: 'an abort leaves nothing, before and after commit, also when repeated',
     async run(store) {
       for (const size of [0, 10, 100_000, 3 * MiB]) {
         const stage = await store.stage({ expectedBytes: size })
@@ -254,7 +254,7 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
     },
   },
   {
-    name: 'a commit asked for twice has one effect and one answer',
+    name: 'a repeated commit has one effect and one answer',
     async run(store) {
       const stage = await store.stage()
       await write(stage, randomBytes(200_000), 64 * 1024)
@@ -282,7 +282,7 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
     },
   },
   {
-    name: 'a pin keeps from deletion, the longest wins, and an unpinned copy goes for good',
+    name: 'a pin prevents deletion, the longest wins, and an unpinned copy is deleted permanently',
     async run(store) {
       for (const size of [500, MiB + 5]) {
         const bytes = randomBytes(size)
@@ -320,7 +320,7 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
     },
   },
   {
-    name: 'an upload of the same content races a deletion: whatever commit answered can be read',
+    name: 'an upload of the same content races a deletion: the copy that commit returned can be read',
     async run(store) {
       for (let round = 0; round < 25; round++) {
         const bytes = randomBytes(round % 2 === 0 ? 300 : 70_000)
@@ -422,7 +422,7 @@ export const blobStoreChecks: readonly BlobStoreCheck[] = [
     },
   },
   {
-    name: 'an upload of content whose copy is known to be damaged makes it whole',
+    name: 'an upload of content whose copy is known to be damaged repairs it',
     rots: true,
     async run(store, { rot } = {}) {
       assert.ok(rot)
@@ -444,11 +444,13 @@ export interface BlobStoreContract<T> {
   test(name: string, body: (t: T) => Promise<void>): unknown
   /** A fresh, empty store. */
   open(t: T): Promise<BlobStore>
-  /** Closes the store and opens its data again; leave out where nothing survives. */
+  /**
+   * Closes the store and opens its data again; omit it for stores that do not survive the process.
+   */
   reopen?(t: T, store: BlobStore): Promise<BlobStore>
-  /** As `BlobStoreTools.rot`; leave out where no bytes can be made to rot. */
+  /** As `BlobStoreTools.rot`; omit it where bytes cannot be damaged. */
   rot?(t: T, store: BlobStore, blob: BlobFacts): Promise<BlobStore>
-  /** Called once a check has passed, for runners that count assertions. */
+  /** Called after each check that passed, for runners that count assertions. */
   passed?(t: T, name: string): void
 }
 
@@ -482,7 +484,7 @@ export function blobStoreContract<T>({ test, open, reopen, rot, passed }: BlobSt
     })
 }
 
-/** Until it holds, at most 10 s: some stores do it beside the answer. */
+/** Waits until it holds, at most 10 s: some stores do it after the answer. */
 async function eventually(holds: () => Promise<void>): Promise<void> {
   for (const endMs = performance.now() + 10_000; ; ) {
     try {

@@ -1,8 +1,8 @@
 import { Fault, type FaultCategory } from '@holdfast/kernel'
 
 /**
- * `UNKNOWN`: no answer came in time, what was asked for may have happened. `STALE_PLACEMENT`: the
- * placement group has changed, ask for its newer version. `UNVERIFIED`: the node was away for too
+ * `UNKNOWN`: no answer came in time; the request may have taken effect. `STALE_PLACEMENT`: the
+ * placement group has changed; ask for its newer version. `UNVERIFIED`: the node was away for too
  * long to be a source. `INVALID`: the request itself was refused.
  */
 export type BlobFaultCode =

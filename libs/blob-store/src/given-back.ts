@@ -1,18 +1,16 @@
 /**
- * Memory of pieces of a stream, given back by hand. Left to the collector, every 64 MiB of pieces
- * cost a collection of the whole heap: more CPU, on all cores, than anything that is done with the
+ * Releases the memory of stream pieces by hand. With garbage collection alone, every 64 MiB of
+ * pieces cost a collection of the whole heap: more CPU, on all cores, than all other work on the
  * bytes.
  */
 
 /**
- * Pieces that have this memory to themselves; shorter ones cost the collector little, and may lie
- * in a pool.
+ * Smallest piece that owns its memory; shorter ones cost the collector little, and may be in a
+ * pool.
  */
 const ownMemoryBytesMin = 4 * 1024
 
-/**
- * The piece is empty then, for whoever looks at it still. Does nothing where it shares its memory.
- */
+/** The piece is empty afterwards for every holder. Does nothing where it shares its memory. */
 export function giveBack(piece: Uint8Array): void {
   if (piece.length >= ownMemoryBytesMin && piece.length === piece.buffer.byteLength)
     (piece.buffer as ArrayBuffer).transfer(0)

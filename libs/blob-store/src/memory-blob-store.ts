@@ -35,12 +35,12 @@ export interface MemoryBlobStoreOptions extends MemoryLogOptions {
 interface Copy {
   facts: BlobFacts
   bytes: Buffer
-  /** Some bytes are wrong, and nobody has noticed. */
+  /** Some bytes are wrong, and the store has not noticed. */
   rotten?: true
 }
 
 const chunkBytes = 64 * 1024
-/** Outcomes of uploads that made no copy of their own. */
+/** Results of uploads that made no copy of their own. */
 const outcomesMax = 10_000
 
 export class MemoryBlobStore implements NodeStore {
@@ -132,7 +132,7 @@ export class MemoryBlobStore implements NodeStore {
       this.#assertOpen()
       const count = copy.bytes.copy(scratch, 0, at, Math.min(end, at + chunkBytes))
       yield scratch.subarray(0, count)
-      scratch.fill(0xee) // who keeps a chunk longer than he may shall see it
+      scratch.fill(0xee) // exposes a consumer that keeps a chunk for too long
     }
   }
 
@@ -226,14 +226,14 @@ export class MemoryBlobStore implements NodeStore {
     this.#closed = true
   }
 
-  /** As if the power had gone: stages and pins are lost, copies stay, the log begins a new life. */
+  /** As after a power failure: stages and pins are lost, copies stay, the log begins a new life. */
   crash(): void {
     for (const stage of [...this.#stages.values()]) stage.lose()
     this.#pins.clear()
     this.#log.beginLife()
   }
 
-  /** Turns one bit of a copy; the next reader notices. */
+  /** Flips one bit of a copy; the next reader notices. */
   rot(blob: BlobName): void {
     const copy = this.#find(blob)
     if (copy === undefined || copy.bytes.length === 0) throw new RangeError('there are no bytes to rot')
@@ -316,13 +316,13 @@ export class MemoryBlobStore implements NodeStore {
   }
 }
 
-/** Notices rot. */
+/** Notices damaged bytes. */
 function isWhole(copy: Copy): boolean {
   if (copy.rotten) copy.facts.damaged = true
   return copy.facts.damaged === undefined
 }
 
-/** The copy of the group that an upload is dropped for, or takes the place of. */
+/** The copy of the group for which an upload is dropped, or which it replaces. */
 function knownOf(copies: Map<string, Copy>, group = 0): Copy | undefined {
   const known = [...copies]
     .filter(([, { facts }]) => (facts.placementGroup ?? 0) === group)
@@ -387,7 +387,7 @@ class MemoryStage implements PlacedStage {
 
   async #commitOnce(options: PlacedCommit): Promise<BlobFacts> {
     const content = await this.seal()
-    this.#assertAlive() // an abort may have come between
+    this.#assertAlive() // an abort may have happened meanwhile
     const [bytes] = this.#parts as [Buffer]
     this.#end('ended')
     return this.#owner.commit(content, bytes, options)

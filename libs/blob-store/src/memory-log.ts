@@ -6,16 +6,16 @@ import { BlobFault } from './errors.ts'
 import type { LogEntry, LogPosition, Pulled } from './placed-blob-store.ts'
 
 export interface MemoryLogOptions {
-  /** Of upload ids and lives; the simulation seeds it. */
+  /** Generates upload ids and lives; the simulation seeds it. */
   random?: (bytes: number) => Uint8Array
   /**
-   * How long entries and tombstones are kept. Default 7 days: longer than nodes are away before
-   * they are checked.
+   * How long entries and tombstones are kept. Default 7 days: longer than a node may be away before
+   * it must be verified.
    */
   tombstoneRetentionMs?: number
   /**
-   * Planted faults of tests: positions go on counting in the old life after a crash that took back
-   * `lost` of them.
+   * Planted faults for tests: after a crash that lost `lost` positions, counting continues in the
+   * old life.
    */
   plant?: { reusePositions?: { lost: number } }
 }
@@ -29,7 +29,7 @@ export class MemoryLog {
   readonly #plant: NonNullable<MemoryLogOptions['plant']>
   #life: Uint8Array
   #entries: { entry: LogEntry; atMs: number }[] = []
-  /** Of the last entry that was dropped for its age. */
+  /** Of the last entry that was dropped because of its age. */
   #droppedThrough = 0
   #head = 0
   readonly #tombstones = new Map<string, number>()
@@ -90,7 +90,7 @@ export class MemoryLog {
     }
   }
 
-  /** After a crash no position of before is handed out again. */
+  /** After a crash no earlier position is issued again. */
   beginLife(): void {
     const { reusePositions } = this.#plant
     if (reusePositions !== undefined) {

@@ -1,6 +1,7 @@
 /**
- * What a store must do beyond `BlobStore` to be one of many (`NodeStore`): uploads with a given id,
- * sealing, groups, the replication log, notes. Runs under any runner, as the blob store suite does.
+ * What a store must do beyond `BlobStore` to be a node's store (`NodeStore`): uploads with a given
+ * id, sealing, groups, the replication log, notes. Runs under any runner, as the blob store suite
+ * does.
  */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
@@ -20,9 +21,9 @@ import {
 
 export interface NodeStoreCheck {
   name: string
-  /** True for checks that mean nothing where nothing survives the process. */
+  /** True for checks that need a store that survives the process. */
   reopens?: true
-  /** True for checks that need bytes to rot. */
+  /** True for checks that need damaged bytes. */
   rots?: true
   run(
     store: NodeStore,
@@ -33,13 +34,13 @@ export interface NodeStoreCheck {
 }
 
 const MiB = 1024 * 1024
-/** Packed with others, and on its own. */
+/** Packed with others, and alone. */
 const sizes = [700, MiB + 13]
 const smallSizes = [0, 700, 70_000, smallBlobBytesMax]
 
 export const nodeStoreChecks: readonly NodeStoreCheck[] = [
   {
-    name: 'an upload has the id, the group and the time that it was given',
+    name: 'an upload has the id, the group and the time it was given',
     async run(store) {
       for (const size of sizes) {
         const uploadId = randomBytes(16)
@@ -60,7 +61,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'a sealed upload says what it holds, takes nothing more, and is nothing yet',
+    name: 'a sealed upload reports what it holds, accepts no more bytes, and is not yet a blob',
     async run(store) {
       for (const size of [0, ...sizes]) {
         const bytes = randomBytes(size)
@@ -79,7 +80,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'an upload that is to be a copy of its own is one, beside another of the same content',
+    name: 'an upload that must be its own copy is one, beside another copy of the same content',
     async run(store) {
       for (const size of sizes) {
         const bytes = randomBytes(size)
@@ -95,7 +96,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'an upload that was dropped for a known copy is answered with that one when it is asked for again',
+    name: 'an upload that was dropped for a known copy answers with that copy when it is asked for again',
     async run(store) {
       const bytes = randomBytes(700)
       const known = await place(store, bytes, {})
@@ -106,7 +107,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'a known copy of another group is no reason to drop an upload',
+    name: 'a known copy of another group does not cause an upload to be dropped',
     async run(store) {
       for (const size of sizes) {
         const bytes = randomBytes(size)
@@ -119,7 +120,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'of several known copies the one with the lowest incarnation is taken',
+    name: 'of several known copies the one with the lowest incarnation is used',
     async run(store) {
       for (const size of sizes) {
         const bytes = randomBytes(size)
@@ -154,7 +155,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'a small blob that is known is pinned in its place, unless it is to be a copy of its own',
+    name: 'a known small blob is pinned instead of stored, unless it must be its own copy',
     async run(store) {
       for (const size of smallSizes) {
         const bytes = randomBytes(size)
@@ -171,7 +172,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'small bytes that are not those of the name, and too many, leave nothing',
+    name: 'small bytes that do not match the name, and too many, leave nothing',
     async run(store) {
       const [bytes, others] = [randomBytes(700), randomBytes(700)]
       const { id } = digestOf(bytes)
@@ -185,7 +186,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'a rotten copy is replaced by a small blob of the same content, under its name',
+    name: 'a damaged copy is replaced by a small blob of the same content, under its name',
     rots: true,
     async run(store, _, rot) {
       assert.ok(rot)
@@ -201,7 +202,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'a copy that is brought a second time under its id stays as it is',
+    name: 'a copy that is sent a second time under its id stays unchanged',
     async run(store) {
       for (const size of sizes) {
         const bytes = randomBytes(size)
@@ -234,7 +235,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'a whole copy is verified, to its last byte, and can be pinned as whole',
+    name: 'a whole copy is verified to its last byte and can be pinned as whole',
     async run(store) {
       for (const size of [0, ...sizes]) {
         const facts = await place(store, randomBytes(size), { pinMs: 0 })
@@ -250,7 +251,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'a rotten copy is found by verifying, is not pinned as whole, and is kept',
+    name: 'verifying finds a damaged copy, which is not pinned as whole, and is kept',
     rots: true,
     async run(store, _, rot) {
       assert.ok(rot)
@@ -258,7 +259,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       for (const size of sizes) {
         const facts = await place(now, randomBytes(size), { pinMs: 0 })
         now = await rot(facts)
-        assert.equal((await now.stat(facts))?.damaged, undefined, 'nobody has noticed')
+        assert.equal((await now.stat(facts))?.damaged, undefined, 'not yet noticed')
         await assert.rejects(all(now.verify(facts)), { code: 'CORRUPT' })
         assert.equal((await now.stat(facts))?.damaged, true)
         assert.deepEqual(await now.find(facts.id), [])
@@ -271,7 +272,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'a rotten copy that is brought again under its id is whole again, in its group and of its time',
+    name: 'a damaged copy that is sent again under its id is whole again, in its group and with its time',
     rots: true,
     async run(store, _, rot) {
       assert.ok(rot)
@@ -290,7 +291,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'the log tells what came and went, in order, behind any of its positions and for any groups',
+    name: 'the log lists changes in order, from any of its positions and for any groups',
     async run(store) {
       const start = await begin(store)
       const one = await place(store, randomBytes(700), { group: 5, pinMs: 0 })
@@ -311,7 +312,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       assert.deepEqual((await follow(store, second)).entries.map(told), entries.slice(2).map(told))
       const six = await follow(store, start, { groups: [6] })
       assert.deepEqual(six.entries.map(told), [['committed', plain(two)]])
-      assert.deepEqual(six.through, through, 'what is left out is behind one, too')
+      assert.deepEqual(six.through, through, 'an omitted entry is behind one, too')
       const small = await follow(store, start, { limit: 1 })
       assert.deepEqual(small.entries.map(told), entries.map(told))
       assert.deepEqual((await follow(store, through)).entries, [])
@@ -338,7 +339,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
       assert.deepEqual(
         many.map((bytes) => bytes?.length),
         [...Array.from({ length: count }, () => smallBlobBytesMax), undefined],
-        'as many as there is room for',
+        'as many as fit',
       )
       const tooLarge = { ...first, size: smallBlobBytesMax + 1 }
       await assert.rejects(store.readBatch([tooLarge]), { code: 'INVALID' })
@@ -347,7 +348,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'a rotten copy is not in a batch',
+    name: 'a damaged copy is not in a batch',
     rots: true,
     async run(store, _, rot) {
       assert.ok(rot)
@@ -392,7 +393,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'what is acknowledged is in the log that is handed out next',
+    name: 'an acknowledged change is in the next page of the log',
     async run(store) {
       const start = await begin(store)
       const uploads = Array.from({ length: 40 }, (_, n) => randomBytes(n % 4 === 0 ? 70_000 : 300 + n))
@@ -405,7 +406,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'a deletion is remembered for its incarnation alone, until that is brought back',
+    name: 'a deletion is remembered for its incarnation alone, until that copy is sent again',
     async run(store) {
       for (const size of sizes) {
         const bytes = randomBytes(size)
@@ -435,7 +436,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'after an orderly end the log goes on where it stood, with notes, groups and tombstones',
+    name: 'after a clean shutdown the log continues where it was, with notes, groups and tombstones',
     reopens: true,
     async run(store, reopen) {
       assert.ok(reopen)
@@ -456,7 +457,7 @@ export const nodeStoreChecks: readonly NodeStoreCheck[] = [
     },
   },
   {
-    name: 'after an unclean end positions are of a new life, and everything acknowledged is there with its group',
+    name: 'after an unclean shutdown positions are of a new life, and everything acknowledged is there with its group',
     reopens: true,
     async run(store, reopen) {
       assert.ok(reopen)
@@ -485,13 +486,13 @@ export interface NodeStoreContract<T> {
   /** A fresh, empty store. */
   open(t: T): Promise<NodeStore>
   /**
-   * Closes the store, or lets go of it as a killed process would, and opens its data again; leave
-   * out where nothing survives.
+   * Closes the store, or drops it as a killed process would, and opens its data again; omit it for
+   * stores that do not survive the process.
    */
   reopen?(t: T, store: NodeStore, how: 'closed' | 'killed'): Promise<NodeStore>
-  /** As `BlobStoreTools.rot`; leave out where no bytes can be made to rot. */
+  /** As `BlobStoreTools.rot`; omit it where bytes cannot be damaged. */
   rot?(t: T, store: NodeStore, blob: BlobFacts): Promise<NodeStore>
-  /** Called once a check has passed, for runners that count assertions. */
+  /** Called after each check that passed, for runners that count assertions. */
   passed?(t: T, name: string): void
 }
 
@@ -519,7 +520,7 @@ export function nodeStoreContract<T>({ test, open, reopen, rot, passed }: NodeSt
     })
 }
 
-/** Uploads as replication does: a copy of its own unless the options say otherwise. */
+/** Uploads as replication does: as its own copy unless the options say otherwise. */
 async function place(
   store: NodeStore,
   bytes: Uint8Array,
@@ -546,7 +547,7 @@ function putOne(
 
 async function begin(store: NodeStore): Promise<LogPosition> {
   const pulled = await store.pull({ limit: 1 })
-  assert.ok(pulled.kind === 'unknown position', 'without a position none is known')
+  assert.ok(pulled.kind === 'unknown position', 'without a position the log answers as for an unknown one')
   return pulled.now
 }
 

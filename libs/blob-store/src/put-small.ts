@@ -7,7 +7,7 @@ import {
   smallBlobBytesMax,
 } from './placed-blob-store.ts'
 
-/** `put` of a store whose stages cost no calls. */
+/** `put` for a store whose stages cost no remote calls. */
 export async function putSmall(
   store: Pick<PlacedBlobStore, 'stage'>,
   blob: SmallBlob,
@@ -21,8 +21,7 @@ export async function putSmall(
     const room = stage.write(blob.bytes)
     if (room !== undefined) await room
     const { id } = await stage.seal()
-    if (Buffer.compare(id, blob.id) !== 0)
-      throw new BlobFault('CORRUPT', 'the bytes are not those that their name says')
+    if (Buffer.compare(id, blob.id) !== 0) throw new BlobFault('CORRUPT', 'the bytes do not match their name')
     return await stage.commit(commit)
   } finally {
     await stage.abort() // harmless after the commit

@@ -2,7 +2,7 @@ import { type BlobFacts, type BlobStore, readsWhole } from './blob-store.ts'
 import { BlobFault } from './errors.ts'
 import { batchBytesMax, batchCopiesMax, smallBlobBytesMax } from './placed-blob-store.ts'
 
-/** `readBatch` of a store whose reads cost no calls. */
+/** `readBatch` for a store whose reads cost no remote calls. */
 export async function readBatch(
   store: BlobStore,
   copies: readonly BlobFacts[],

@@ -4,14 +4,14 @@ import { BlobFault } from './errors.ts'
 import type { NodeStore, PlacedStage } from './placed-blob-store.ts'
 
 /**
- * Writes a copy under the name that it has elsewhere, or takes the place of a damaged one here.
- * Resolves when the copy is whole and durable; a damaged one goes in the same moment, and never
- * without a replacement.
+ * Writes a copy under the name it has elsewhere, or replaces a damaged copy. Resolves when the copy
+ * is whole and durable. A damaged copy is removed in the same step, and never without a
+ * replacement.
  *
  * @param bytes of the whole blob.
  * @param source for messages: where the bytes come from.
- * @throws BlobFault `CORRUPT` when they are other bytes than the name says, `FULL`, `IO`,
- * `UNAVAILABLE` while an upload of this name is open here: the copy can be had later.
+ * @throws BlobFault `CORRUPT` when the bytes do not match the name, `FULL`, `IO`, `UNAVAILABLE`
+ *   while an upload of this name is open here: retry later.
  */
 export async function restoreCopy(
   store: Pick<NodeStore, 'stage'>,
@@ -35,8 +35,8 @@ export async function restoreCopy(
 }
 
 /**
- * The upload itself may have a stage here still: on its way to its commit, or abandoned until it is
- * swept.
+ * The upload itself may still have a stage here: before its commit, or abandoned and not yet
+ * removed.
  */
 async function stageOf(store: Pick<NodeStore, 'stage'>, copy: BlobFacts): Promise<PlacedStage> {
   const options = {

@@ -1,19 +1,18 @@
 /**
- * Verifies every copy of a store on its disk once in a while, at a bounded rate, and replaces what
- * has rotted. The same for a process that stands alone and for a node of a cluster; they differ in
- * where whole bytes come from.
+ * Verifies every copy of a store on its disk periodically, at a bounded rate, and replaces damaged
+ * ones. A standalone process and a node of a cluster use the same code; they differ in the source
+ * of whole bytes.
  *
- * A damaged copy is marked by the store that notices it. It goes only in favour of a verified
- * replacement that is synced; without one it stays, as the last that is known of those bytes, and
- * is named in the log once. A later upload of the same content replaces it. A store in which too
- * much is found in an hour has a sick disk or controller, and what it says about copies means
- * little: scrubbing stops, and the store is suspect until an operator says otherwise.
+ * The store that notices damage marks the copy. The copy is removed only in favour of a verified,
+ * synced replacement. Without one it stays, as the last known copy of those bytes, and is logged
+ * once. A later upload of the same content replaces it. Too much damage within an hour means a
+ * broken disk or controller, whose statements about copies are unreliable: scrubbing stops, and the
+ * store is suspect until an operator clears it.
  *
- * A copy that cannot be read, one that is gone and one that is wrong are three things: only the
- * last is damage.
+ * An unreadable copy, a missing copy and a wrong copy are three things: only the last is damage.
  *
- * A pass goes through the copies in the order of their ids. Its place is noted in the store each
- * minute, so that a process which is restarted often comes to the end of a pass all the same.
+ * A pass visits the copies in the order of their ids. The store records its position each minute,
+ * so that a process that restarts often still completes a pass.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Clock, hex, isShortage } from '@holdfast/kernel'
@@ -25,19 +24,18 @@ import { restoreCopy } from './restore-copy.ts'
 export interface ScrubberOptions {
   store: NodeStore
   /**
-   * Replaces a damaged copy by a whole one from elsewhere; without it, by another copy of the same
+   * Replaces a damaged copy by a whole one from elsewhere. Absent: by another copy of the same
    * content in this store.
-   * @throws BlobFault when nobody gives a whole one.
+   * @throws BlobFault when no whole copy exists.
    */
   repair?: (copy: BlobFacts) => Promise<unknown>
   clock: Clock
   /**
-   * Waits, or ends early when the signal says so. Default: real time, which keeps no process alive.
+   * Waits, or ends early when the signal aborts. Default: a timer that does not keep the process
+   * alive.
    */
   pause?: (ms: number, signal: AbortSignal) => Promise<void>
-  /**
-   * Default 20 MiB/s: 10 TB in six days, a tenth of a disk that turns. 0: `start` starts nothing.
-   */
+  /** Default 20 MiB/s: 10 TB in six days, a tenth of a spinning disk. 0: `start` does nothing. */
   bytesPerSecond?: number
   /** Between the end of one pass and the next, ms. Default 24 h: sectors rot in months. */
   restMs?: number
@@ -50,29 +48,26 @@ export interface Scrubbed {
   copies: number
   bytes: number
   damaged: number
-  /** Damaged ones that a replacement was found for. */
+  /** Damaged copies that were replaced. */
   repaired: number
-  /** Could not be read; tried again by the next pass. */
+  /** Could not be read; the next pass retries them. */
   unreadable: number
 }
 
 /** For operators. Totals count since the start of the process. */
 export interface ScrubFigures {
-  /**
-   * Unix ms at which a pass over everything ended; undefined: none did yet. Remembered by the
-   * store.
-   */
+  /** Unix ms at which the last full pass ended; undefined: none has. Stored in the store. */
   lastPassMs: number | undefined
   /**
-   * How much of the pass under way is done, 0 … 1; undefined between passes. Copies lie evenly
-   * between the ids.
+   * Progress of the current pass, 0 … 1; undefined between passes. Copies are spread evenly over
+   * the ids.
    */
   progress: number | undefined
   verified: number
   verifiedBytes: number
   damaged: number
   repaired: number
-  /** Copies that could not be read, in the pass under way or the last one. */
+  /** Copies that could not be read, in the current pass or the last one. */
   unreadable: number
   suspect: string | undefined
 }
@@ -81,19 +76,19 @@ const hourMs = 3_600_000
 /** Shorter pauses are not worth a timer. */
 const pauseMsMin = 10
 /**
- * What a copy counts at least: a disk that turns reads about so much in the time that it takes to
- * find it. So small copies are read 80 a second.
+ * Minimum cost of a copy: a spinning disk reads about this much in the time of one seek. So it
+ * reads 80 small copies a second.
  */
 const copyBytesMin = 256 * 1024
-/** How often a pass notes its place. */
+/** How often a pass records its position. */
 const noteEveryMs = 60_000
 const noteName = 'scrubber'
-/** Damaged copies whose names were logged; more are counted without being named again and again. */
+/** Damaged copies that are logged by name; further ones are only counted. */
 const toldMax = 100_000
 
 interface Place {
   lastPassMs?: number
-  /** Id in hex up to which the pass under way has come. */
+  /** Id in hex up to which the current pass has come. */
   after?: string
 }
 
@@ -104,7 +99,7 @@ export class Scrubber {
   #damagedAt: number[] = []
   #suspect: string | undefined
   #loop: Promise<void> | undefined
-  /** Monotonic ms at which what was read is paid for. */
+  /** Monotonic ms at which the rate allows the next read. */
   #paidAt = Number.NEGATIVE_INFINITY
   readonly #told = new Set<string>()
   readonly #totals: Scrubbed = { copies: 0, bytes: 0, damaged: 0, repaired: 0, unreadable: 0 }
@@ -124,7 +119,7 @@ export class Scrubber {
   }
 
   /**
-   * Why this store is not to be trusted; for heartbeats, so that uploads and readers go elsewhere.
+   * Why this store is not trusted; sent in heartbeats, so that uploads and readers go elsewhere.
    */
   get suspect(): string | undefined {
     return this.#suspect
@@ -144,7 +139,7 @@ export class Scrubber {
     }
   }
 
-  /** An operator has looked at it. */
+  /** An operator has examined it. */
   trust(): void {
     this.#suspect = undefined
     this.#damagedAt = []
@@ -159,7 +154,7 @@ export class Scrubber {
     await this.#loop
   }
 
-  /** One pass over everything, or up to where the store became suspect. */
+  /** One full pass, or up to where the store became suspect. */
   async pass(): Promise<Scrubbed> {
     await this.#walk('')
     return { ...(this.#pass as Scrubbed) }
@@ -183,7 +178,7 @@ export class Scrubber {
       this.#told.add(blob)
       log.error(
         { blob, size: facts.size, code: error.code, error: error.message },
-        'a damaged copy is kept: nobody gives a whole one',
+        'a damaged copy is kept: no whole copy exists',
       )
       return false
     }
@@ -212,7 +207,7 @@ export class Scrubber {
         if (id <= after) continue
         this.#at ??= id
         await this.#examine(facts, done)
-        if (this.#stop.signal.aborted) return false // not to its end, maybe
+        if (this.#stop.signal.aborted) return false // perhaps not to its end
         this.#at = id
         if (this.#loop === undefined || clock.monotonic() - notedAt < noteEveryMs) continue
         notedAt = clock.monotonic()
@@ -274,7 +269,7 @@ export class Scrubber {
     this.#totals[what] += by
   }
 
-  /** Waits until the rate allows for what was read. What was not used of it is not saved up. */
+  /** Waits until the rate allows the next read. Unused rate is not saved up. */
   async #pay(bytes: number): Promise<void> {
     const { clock, bytesPerSecond, pause } = this.#options
     const now = clock.monotonic()
@@ -323,7 +318,7 @@ export class Scrubber {
       this.#lastPassMs = place.lastPassMs
       return place
     } catch (error) {
-      this.#options.log.warn({ error: (error as Error).message }, 'the place of the scrubber is not known')
+      this.#options.log.warn({ error: (error as Error).message }, "the scrubber's position is not known")
       return {}
     }
   }

@@ -37,7 +37,7 @@ function world({ distrust = () => undefined as string | undefined } = {}) {
   return { clock, blobs, references, asked, collector, store }
 }
 
-t.test('what is referred to stays, what is not goes when its grace is over, and not before', async (t) => {
+t.test('referenced copies stay, others are deleted when their grace is over, and not before', async (t) => {
   const { clock, blobs, references, collector, store } = world()
   const kept = await store('kept')
   const gone = await store('gone!')
@@ -53,17 +53,20 @@ t.test('what is referred to stays, what is not goes when its grace is over, and 
   t.match(await collector.collect(), { examined: 1, deleted: 0 })
 })
 
-t.test('a reference that comes during the grace acquits; a later release begins a new grace', async (t) => {
-  const { clock, references, collector, store } = world()
-  const blob = await store('x')
-  clock.ms += 1
-  await collector.collect()
-  references.add(hex(blob))
-  clock.ms += hour
-  t.match(await collector.collect(), { deleted: 0, waiting: 0 })
-  references.delete(hex(blob))
-  t.match(await collector.collect(), { deleted: 0, waiting: 1 })
-})
+t.test(
+  'a reference that appears during the grace keeps the copy; a later release begins a new grace',
+  async (t) => {
+    const { clock, references, collector, store } = world()
+    const blob = await store('x')
+    clock.ms += 1
+    await collector.collect()
+    references.add(hex(blob))
+    clock.ms += hour
+    t.match(await collector.collect(), { deleted: 0, waiting: 0 })
+    references.delete(hex(blob))
+    t.match(await collector.collect(), { deleted: 0, waiting: 1 })
+  },
+)
 
 t.test('a pinned copy outlives every grace, because an upload is about to refer to it', async (t) => {
   const { clock, references, collector, store } = world()
@@ -74,7 +77,7 @@ t.test('a pinned copy outlives every grace, because an upload is about to refer 
   t.match(await collector.collect({ graceMs: 0 }), { deleted: 0, pinned: 0 })
 })
 
-t.test('a copy that is pinned between the last look and the delete stays', async (t) => {
+t.test('a copy that is pinned between the last check and the delete stays', async (t) => {
   const { clock, blobs, collector, store } = world()
   const blob = await store('x')
   clock.ms += 1
@@ -87,7 +90,7 @@ t.test('a copy that is pinned between the last look and the delete stays', async
   t.ok(await blobs.stat(blob))
 })
 
-t.test('a reference that appears at the second look keeps the copy', async (t) => {
+t.test('a reference that appears at the second check keeps the copy', async (t) => {
   const { clock, blobs, store } = world()
   const blob = await store('x')
   clock.ms += 1
@@ -108,7 +111,7 @@ t.test('a reference that appears at the second look keeps the copy', async (t) =
   t.ok(await blobs.stat(blob))
 })
 
-t.test('nothing goes while the references cannot be trusted, and the answer says why', async (t) => {
+t.test('nothing is deleted while the references cannot be trusted, and the answer says why', async (t) => {
   let reason: string | undefined = 'acknowledged rows are missing'
   const { clock, blobs, collector, store } = world({ distrust: () => reason })
   const blob = await store('x')
@@ -125,43 +128,40 @@ t.test('nothing goes while the references cannot be trusted, and the answer says
   t.equal(collector.standstill, undefined)
 })
 
-t.test(
-  'passes by the clock look at new, released and condemned copies only, and find what is left',
-  async (t) => {
-    const { clock, blobs, references, asked, store } = world()
-    const old = await store('old')
-    const other = await store('other')
-    references.add(hex(old)).add(hex(other))
-    clock.ms += 10 * hour
-    const collector = new Collector({
-      blobs,
-      referenced: async (blobs) => {
-        asked.push(...blobs.map(hex))
-        return blobs.map((blob) => references.has(hex(blob)))
-      },
-      distrust: () => undefined,
-      graceMs: 0,
-      everyMs: 1,
-      clock,
-      log: silent,
-    })
-    t.teardown(() => collector.close())
-    collector.start()
-    await until(() => asked.length >= 2)
-    const orphan = await store('orphan')
-    references.delete(hex(old))
-    collector.released(old)
-    clock.ms += 1
-    asked.length = 0
-    await until(async () => (await blobs.usage()).blobs === 1)
-    t.notOk(asked.includes(hex(other)), 'what was referred to and not released is not asked about again')
-    t.equal(await blobs.stat(orphan), undefined)
-    t.equal(await blobs.stat(old), undefined)
-    await collector.close()
-  },
-)
+t.test('periodic passes check new, released and marked copies only, and find what is left', async (t) => {
+  const { clock, blobs, references, asked, store } = world()
+  const old = await store('old')
+  const other = await store('other')
+  references.add(hex(old)).add(hex(other))
+  clock.ms += 10 * hour
+  const collector = new Collector({
+    blobs,
+    referenced: async (blobs) => {
+      asked.push(...blobs.map(hex))
+      return blobs.map((blob) => references.has(hex(blob)))
+    },
+    distrust: () => undefined,
+    graceMs: 0,
+    everyMs: 1,
+    clock,
+    log: silent,
+  })
+  t.teardown(() => collector.close())
+  collector.start()
+  await until(() => asked.length >= 2)
+  const orphan = await store('orphan')
+  references.delete(hex(old))
+  collector.released(old)
+  clock.ms += 1
+  asked.length = 0
+  await until(async () => (await blobs.usage()).blobs === 1)
+  t.notOk(asked.includes(hex(other)), 'a referenced copy that was not released is not queried again')
+  t.equal(await blobs.stat(orphan), undefined)
+  t.equal(await blobs.stat(old), undefined)
+  await collector.close()
+})
 
-t.test('a pin that is met begins a new grace: what it was for may have come and gone', async (t) => {
+t.test('a pin begins a new grace: the reference it protected may have been removed since', async (t) => {
   const { clock, blobs, collector, store } = world()
   const blob = await store('x')
   await collector.collect()
@@ -174,7 +174,7 @@ t.test('a pin that is met begins a new grace: what it was for may have come and 
   t.match(await collector.collect(), { deleted: 1 })
 })
 
-t.test('references are asked for in batches, and each copy that goes twice', async (t) => {
+t.test('references are read in batches, and twice for each copy that is deleted', async (t) => {
   const { clock, references, store, blobs } = world()
   for (let count = 0; count < 1_200; count++) references.add(hex(await store(`kept ${count}`)))
   await store('gone')
@@ -199,7 +199,7 @@ t.test('references are asked for in batches, and each copy that goes twice', asy
   )
 })
 
-t.test('a copy goes when a round of all accounts began after it was condemned, and ended', async (t) => {
+t.test('a copy is deleted only after a round over all accounts that began after it was marked', async (t) => {
   const { clock, references, store, blobs } = world()
   let confirmedMs: number | undefined
   let wanted = 0
@@ -215,7 +215,7 @@ t.test('a copy goes when a round of all accounts began after it was condemned, a
   }
   const collector = new Collector(options)
   const lost = await store('its reference is lost')
-  const gone = await store('nobody uses it')
+  const gone = await store('not in use')
   confirmedMs = clock.ms
   clock.ms += 1
   t.match(await collector.collect(), { waiting: 2, unconfirmed: 0 })
@@ -229,7 +229,7 @@ t.test('a copy goes when a round of all accounts began after it was condemned, a
   t.ok(await blobs.stat(lost), 'the round brought the reference back')
   t.equal(await blobs.stat(gone), undefined)
 
-  const named = await store('an operator names the grace')
+  const named = await store('the operator sets the grace')
   clock.ms += 1
   t.match(await collector.collect({ graceMs: 0 }), { deleted: 1 })
   t.equal(await blobs.stat(named), undefined)

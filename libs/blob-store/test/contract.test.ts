@@ -21,7 +21,7 @@ const rot = async (_: unknown, store: BlobStore, blob: BlobFacts) => {
 
 blobStoreContract({ ...runner, open: async () => new MemoryBlobStore(), rot })
 
-/** A store with one thing wrong; all else goes to a right one. */
+/** A store with one fault; everything else goes to a correct one. */
 class Broken implements BlobStore {
   readonly right = new MemoryBlobStore()
   stage(options?: { expectedBytes?: number; signal?: AbortSignal }): Promise<BlobStage> {
@@ -220,7 +220,7 @@ const broken: Record<string, () => BlobStore> = {
     })(),
 }
 
-t.test('the suite bites: each deliberately broken store fails at least one check', async (t) => {
+t.test('the suite finds faults: each deliberately broken store fails at least one check', async (t) => {
   for (const [fault, make] of Object.entries(broken)) {
     const failed: string[] = []
     for (const check of blobStoreChecks.filter(({ reopens }) => !reopens)) {

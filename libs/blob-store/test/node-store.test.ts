@@ -1,4 +1,4 @@
-/** The memory store as one of many, and stores that are not fit for it. */
+/** The memory store as a node's store, and broken variants. */
 import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { type BlobFacts, type BlobName, MemoryBlobStore, type NodeStore, type Pulled } from '../src/index.ts'
@@ -94,7 +94,7 @@ const broken: [string, () => NodeStore][] = [
   ],
 ]
 
-t.test('the suite bites: each deliberately broken store fails at least one check', async (t) => {
+t.test('the suite finds faults: each deliberately broken store fails at least one check', async (t) => {
   for (const [name, make] of broken) {
     let failed: string | undefined
     for (const check of nodeStoreChecks.filter(({ reopens }) => !reopens)) {

@@ -1,4 +1,4 @@
-/** The scrubber of a store that stands alone: pace, place, findings, and what repairs. */
+/** The scrubber of a standalone store: pace, position, findings, and sources of repair. */
 import type { Clock } from '@holdfast/kernel'
 import t from 'tap'
 import { type BlobFacts, MemoryBlobStore, Scrubber, type ScrubberOptions } from '../src/index.ts'
@@ -35,14 +35,14 @@ function scrubberOf(
 
 const bytesOf = (n: number, size = 1000) => Buffer.alloc(size, n + 1)
 
-t.test('it keeps to its rate, within a large copy too, and what was not used is not saved up', async (t) => {
+t.test('it keeps to its rate, within a large copy too, and does not save up unused rate', async (t) => {
   const store = new MemoryBlobStore()
   const time = new Time()
   for (let n = 0; n < 4; n++) await put(store, bytesOf(n))
   const { scrubber } = scrubberOf(store, time, { bytesPerSecond: 256 * 1024 })
   const begun = time.ms
   await scrubber.pass()
-  t.equal(Math.round(time.ms - begun), 4_000, 'a small copy counts as 256 KiB: it must be found')
+  t.equal(Math.round(time.ms - begun), 4_000, 'a small copy counts as 256 KiB because of the seek')
   time.ms += hourMs
   const again = time.ms
   await scrubber.pass()
@@ -58,7 +58,7 @@ t.test('it keeps to its rate, within a large copy too, and what was not used is 
 })
 
 t.test(
-  'a damaged copy without another is kept, named once and counted, and an upload makes it whole',
+  'a damaged copy without another is kept, named once and counted, and an upload repairs it',
   async (t) => {
     const store = new MemoryBlobStore()
     const time = new Time()
@@ -94,7 +94,7 @@ t.test('another copy of the content in the store repairs it', async (t) => {
   for (const facts of [one, other]) t.ok(bytes.equals(await get(store, facts)))
 })
 
-t.test('passes go on by themselves, rest between, and the last one is remembered by the store', async (t) => {
+t.test('passes repeat with a rest between them, and the store remembers the last one', async (t) => {
   const store = new MemoryBlobStore()
   const time = new Time()
   await put(store, bytesOf(1))
@@ -125,12 +125,12 @@ t.test('passes go on by themselves, rest between, and the last one is remembered
   verified = 0
   time.ms = last + hourMs
   const second = await run(0)
-  t.equal(second.figures.lastPassMs, last, 'known after a start')
+  t.equal(second.figures.lastPassMs, last, 'known after a restart')
   t.equal(verified, 0)
   t.equal(time.pauses.at(-1), 23 * hourMs, 'the rest of the day')
 })
 
-t.test('a pass that was broken off goes on where it was', async (t) => {
+t.test('an interrupted pass continues from its position', async (t) => {
   const store = new MemoryBlobStore()
   const time = new Time()
   for (let n = 0; n < 10; n++) await put(store, bytesOf(n))
@@ -140,7 +140,7 @@ t.test('a pass that was broken off goes on where it was', async (t) => {
     seen.push(Buffer.from(blob.id).toString('hex'))
     return verify(blob)
   }
-  // A copy takes a minute, so each one is noted.
+  // A copy takes a minute, so each one is recorded.
   const options = { bytesPerSecond: (256 * 1024) / 60, restMs: 24 * hourMs }
   const { scrubber } = scrubberOf(store, time, options)
   let closing = false
@@ -179,7 +179,7 @@ t.test('a rate of 0 scrubs nothing', async (t) => {
   await scrubber.close()
 })
 
-t.test('a copy for which there is no memory now is no damage, and the pass goes on', async (t) => {
+t.test('a copy that cannot be read for lack of memory is not damage, and the pass continues', async (t) => {
   const store = new MemoryBlobStore()
   for (let n = 0; n < 3; n++) await put(store, bytesOf(n))
   const { verify } = store
