@@ -8,7 +8,7 @@ export interface AddressRange {
   version: 4 | 6
   /** The first address, as a number. */
   first: bigint
-  /** Bits that count. */
+  /** Number of significant bits. */
   prefix: number
 }
 
@@ -77,8 +77,7 @@ function parseV6(text: string): bigint | undefined {
 }
 
 /**
- * Groups of 16 bits; at the very end a part in dotted form makes two. Undefined when one is
- * malformed.
+ * Groups of 16 bits. A dotted part at the end makes two groups. Undefined when one is malformed.
  */
 function groupsOf(text: string, isEnd: boolean): number[] | undefined {
   const groups: number[] = []

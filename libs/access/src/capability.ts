@@ -1,19 +1,19 @@
 /**
- * The capability in a download link: who was given the link, under which password or token, until
- * when.
+ * The capability in a download link. It records who received the link, under which password or
+ * token, and when it expires.
  *
  * | offset | bytes | what |
  * |---|---|---|
  * | 0 | 1 | version 1 |
  * | 1 | 1 | flags: 1 = given to the owner |
  * | 2 | 16 | id of the folder whose file the link names |
- * | 18 | 4 | Unix seconds it ends, big-endian |
+ * | 18 | 4 | expiry, Unix seconds, big-endian |
  * | 22 | 4 | owner: token counter; visitor: 0 |
- * | 26 | 16 | visitor: salt of the password that was satisfied; zero: none was set |
- * | 42 | 16 | HMAC-SHA-256 of all that, cut |
+ * | 26 | 16 | visitor: salt of the password that was checked; zero: none was set |
+ * | 42 | 16 | HMAC-SHA-256 of the bytes before it, truncated |
  *
  * One capability serves every file directly in the folder. It proves only what was true when it was
- * given: the owner's actor still decides each download.
+ * issued. The owner's actor still decides each download.
  */
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto'
 import { bytesOfUuid, uuidOfBytes } from '@holdfast/kernel'
@@ -22,13 +22,13 @@ export interface Capability {
   folderId: string
   /** Unix seconds. */
   ends: number
-  /** Present when it was given to the owner. */
+  /** Present when it was issued to the owner. */
   ownerTokenCounter?: number
   /** 16 bytes, or empty when the folder had no password. */
   passwordVersion: Uint8Array
 }
 
-/** A KeyObject is made ready once, not for each signature. */
+/** A KeyObject is prepared once, not for each signature. */
 export type CapabilityKey = Uint8Array | KeyObject
 
 const signedBytes = 42
@@ -46,7 +46,7 @@ export function signCapability(key: CapabilityKey, capability: Capability): stri
   return bytes.toString('base64url')
 }
 
-/** The capability, or undefined when it is forged, damaged or over. */
+/** The capability, or undefined when it is forged, damaged or expired. */
 export function verifyCapability(
   key: CapabilityKey,
   text: string,

@@ -1,7 +1,7 @@
 /**
- * Who may use a direct link. It is an access path of its own: whether the folder is public or has a
- * password does not matter; its own restrictions do. Addresses and basic auth are the hard ones,
- * domains rest on what a browser says of itself.
+ * Who may use a direct link. A direct link is its own access path: it ignores the folder's public
+ * flag and password, and applies its own restrictions. Addresses and basic auth are reliable
+ * checks; domains depend on what the browser reports.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { domainToASCII } from 'node:url'
@@ -52,8 +52,8 @@ function addressAllowed(allowed: readonly string[], address: string): boolean {
 }
 
 /**
- * With allowed domains a request has to name one; with blocked ones alone a request without any
- * passes.
+ * With allowed domains a request must name one of them. With only blocked domains a request without
+ * a domain passes.
  */
 function domainAllowed(
   link: Pick<DirectLinkFacts, 'domainsAllowed' | 'domainsBlocked'>,
@@ -74,9 +74,9 @@ function covers(pattern: string, domain: string): boolean {
 }
 
 /**
- * Lower case, punycode, without port, closing dot, a leading `*.` or `.`, or scheme and path around
- * it; undefined when nothing is left, and for more characters than a name has. Owners paste
- * addresses as well as names.
+ * Lower case, punycode, without port, closing dot, leading `*.` or `.`, scheme and path. Undefined
+ * when nothing is left, or when the text is longer than a domain name. Owners paste addresses as
+ * well as names.
  */
 export function normalDomain(text: string): string | undefined {
   const host = text
@@ -86,13 +86,13 @@ export function normalDomain(text: string): string | undefined {
     .replace(/^\*?\./, '')
   const bare = host.startsWith('[') ? host.replace(/\](?::\d*)?$/, ']') : host.replace(/:\d*$/, '')
   const name = bare.replace(/\.$/, '')
-  // As written: of any number of zeros it would make an address.
+  // Compared as written: a URL parser would read a number of zeros as an address.
   if (name.length > nameLengthMax) return undefined
   const ascii = domainToASCII(name)
   return ascii === '' || ascii.length > nameLengthMax ? undefined : ascii
 }
 
-/** Looks at every entry, so that the time says nothing about which user names exist. */
+/** Compares every entry, so that the time does not reveal which user names exist. */
 function credentialsMatch(auth: DirectLinkFacts['auth'], user: string, password: string): boolean {
   let match = false
   for (const entry of auth) {

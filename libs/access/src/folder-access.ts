@@ -1,25 +1,27 @@
 /**
  * The one rule for reading, for the whole system.
  *
- * Its owner reads a folder until it is deleted. Others read it when it is public, neither it nor
- * any folder above it is expired, it is not in the bin, and its password, if it has one, matches. A
+ * The owner can read a folder until it is deleted. A visitor can read a folder when it is public,
+ * is not in the bin, has no expired folder at or above it, and its password, if any, matches. A
  * file follows its parent folder.
  *
- * Whoever asks (API, page, link, search, import, copy) brings the facts and acts on the answer;
- * nothing else may open content.
+ * Each caller (API, page, link, search, import, copy) supplies the facts and applies the answer.
+ * Nothing else may open content.
  */
 
-/** What the rule needs to know of a folder. `Password` is whatever stands for its password. */
+/**
+ * What the rule needs to know about a folder. `Password` is the type that represents its password.
+ */
 export interface FolderFacts<Password> {
   isPublic: boolean
-  /** It lies in the bin, or is the bin. */
+  /** It is in the bin, or is the bin. */
   recycled: boolean
   /**
-   * The earliest expiry of it and of all folders above, Unix seconds; undefined: none of them has
+   * The earliest expiry of this folder and all folders above it, Unix seconds. Undefined: none has
    * one.
    */
   ends: number | undefined
-  /** Undefined: none is set. */
+  /** Undefined: no password is set. */
   password: Password | undefined
 }
 
@@ -27,11 +29,11 @@ export interface Reader<Password> {
   isOwner: boolean
   /** Unix seconds. */
   now: number
-  /** What became of the password this reader sent, tried on this folder's. */
+  /** The result of checking this reader's password against this folder's. */
   tryPassword(password: Password): PasswordVerdict
 }
 
-/** `unknown`: the slow check has not been made yet. */
+/** `unknown`: the slow check has not run yet. */
 export type PasswordVerdict = 'right' | 'wrong' | 'missing' | 'unknown'
 
 export type FolderAccess =
@@ -40,7 +42,7 @@ export type FolderAccess =
   | 'notOwner'
   | 'passwordRequired'
   | 'passwordWrong'
-  /** Ask again when the password was checked. */
+  /** Check the password, then ask again. */
   | 'unknown'
 
 export function accessTo<Password>(folder: FolderFacts<Password>, reader: Reader<Password>): FolderAccess {
@@ -60,20 +62,20 @@ export function accessTo<Password>(folder: FolderFacts<Password>, reader: Reader
   }
 }
 
-/** From the second of its expiry on a folder is over. */
+/** A folder is expired from the second of its expiry. */
 export function isOver(ends: number | undefined, now: number): boolean {
   return ends !== undefined && now >= ends
 }
 
 /**
- * Whether a folder is listed at all for a visitor who may read its parent: locked ones show
- * themselves, others do not exist.
+ * Whether a folder is listed for a visitor who may read its parent. Password-protected folders are
+ * listed; other unreadable folders are not.
  */
 export function isShown(access: FolderAccess): boolean {
   return access === 'open' || access === 'passwordRequired' || access === 'passwordWrong'
 }
 
-/** The contract's status for a folder that does not open. */
+/** The contract's status for a folder that cannot be opened. */
 export function accessRefusal(access: Exclude<FolderAccess, 'open' | 'unknown'>): string {
   return `error-${access}`
 }

@@ -42,11 +42,11 @@ t.test('the one rule for reading', async (t) => {
   t.equal(
     accessTo({ ...open, isPublic: false, recycled: true }, visitor()),
     'notFound',
-    'what is gone comes first',
+    'a deleted folder is reported first',
   )
 })
 
-t.test('no password is asked for where it cannot decide', async (t) => {
+t.test('no password is requested where it cannot change the result', async (t) => {
   const never = { isOwner: false, now: 100, tryPassword: () => t.fail('asked') as never }
   accessTo({ ...open, isPublic: false, password: 'p' }, never)
   accessTo({ ...open, recycled: true, password: 'p' }, never)
@@ -54,7 +54,7 @@ t.test('no password is asked for where it cannot decide', async (t) => {
   accessTo({ ...open, password: 'p' }, { ...never, isOwner: true })
 })
 
-t.test('the owner reads everything, and nobody sees more than the owner', async () => {
+t.test('the owner reads everything, and no visitor sees more than the owner', async () => {
   const facts = fc.record({
     isPublic: fc.boolean(),
     recycled: fc.boolean(),
@@ -101,7 +101,11 @@ t.test('direct links: expiry, addresses, domains', async (t) => {
   t.equal(at({ sourceIpsAllowed: ['192.0.2.0/29', '2001:db8::/32'] }), 'open')
   t.equal(at({ sourceIpsAllowed: ['192.0.2.8/29'] }), 'forbidden')
   t.equal(at({ sourceIpsAllowed: ['2001:db8::/32'] }, { sourceIp: '2001:db8:1::5' }), 'open')
-  t.equal(at({ sourceIpsAllowed: ['nonsense'] }), 'forbidden', 'what cannot be read allows nobody')
+  t.equal(
+    at({ sourceIpsAllowed: ['nonsense'] }),
+    'forbidden',
+    'a folder that cannot be read allows no visitor',
+  )
   t.equal(at({ domainsAllowed: ['example.org'] }), 'forbidden', 'a request that names no domain')
   t.equal(at({ domainsAllowed: ['example.org'] }, { domain: 'example.org' }), 'open')
   t.equal(at({ domainsAllowed: ['Example.ORG:8080'] }, { domain: 'cdn.example.org' }), 'open')
@@ -236,14 +240,17 @@ t.test('a capability is good for what was signed, until it ends', async (t) => {
   t.match(verifyCapability(key, owners, 1), { ownerTokenCounter: 7 })
 })
 
-t.test('the time to read a domain, a range of addresses or a capability grows with its length', async (t) => {
-  for (const piece of ['a', '.', ':', '[', ']:', '/', '*.', '1', '%', 'ü', 'xn--', ' ']) {
-    for (const [what, parse] of [
-      ['domain', normalDomain],
-      ['range', parseRange],
-    ] as const) {
-      const { linear, growth } = growsLinearly((n) => `x${piece.repeat(n)}!`, parse)
-      t.ok(linear, `a ${what} of "${piece}": ${growth.toFixed(1)} times for 8 times the characters`)
+t.test(
+  'the time to parse a domain, a range of addresses or a capability grows with its length',
+  async (t) => {
+    for (const piece of ['a', '.', ':', '[', ']:', '/', '*.', '1', '%', 'ü', 'xn--', ' ']) {
+      for (const [what, parse] of [
+        ['domain', normalDomain],
+        ['range', parseRange],
+      ] as const) {
+        const { linear, growth } = growsLinearly((n) => `x${piece.repeat(n)}!`, parse)
+        t.ok(linear, `a ${what} of "${piece}": ${growth.toFixed(1)} times for 8 times the characters`)
+      }
     }
-  }
-})
+  },
+)

@@ -1,4 +1,4 @@
-/** Time as a parameter, so that tests and the simulation own it. */
+/** Time as a parameter, so that tests and the simulation control it. */
 export interface Clock {
   /** Wall clock, Unix milliseconds. */
   now(): number

@@ -2,10 +2,10 @@ import { mkdir, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
 /**
- * Makes a directory, readable by its owner alone, and whatever is missing above it. Step by step:
+ * Makes a directory, readable by its owner alone, and all missing parents. It works step by step:
  * the recursive `mkdir` of Node 24 never returns where the kernel answers ENOENT below an existing
  * directory, as in /proc.
- * @returns the outermost directory that was made; undefined: all were there.
+ * @returns the outermost directory that was made; undefined: all existed.
  * @throws the error of the file system.
  */
 export async function makeDirectories(path: string): Promise<string | undefined> {

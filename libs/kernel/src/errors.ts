@@ -1,4 +1,4 @@
-/** What a fault asks of whoever catches it. A timeout is `unknown`, never an absence. */
+/** What a fault requires of its catcher. A timeout is `unknown`, never an absence. */
 export type FaultCategory =
   | 'not-found'
   | 'unavailable'

@@ -1,9 +1,9 @@
 /**
- * A part that fails, tries to recover by itself, and has not done so yet. Parts tell it as a value;
- * undefined while all is well. What a restart cannot cure, such as a full disk, is not told so.
+ * A part that has failed and has not yet recovered. Parts report it as a value; undefined while all
+ * is well. A condition that a restart cannot cure, such as a full disk, is not reported this way.
  */
 export interface Failing {
-  /** In an operator's words. */
+  /** In an operator's terms. */
   reason: string
   /** Monotonic time of the first failure since all was well. */
   sinceMs: number

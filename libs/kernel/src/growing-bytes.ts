@@ -1,9 +1,9 @@
 /**
  * Bytes that come in pieces, gathered in one block. A list of the pieces would cost some 100 bytes
- * for each, and a client chooses how many it sends: 64 KiB in pieces of one byte would hold 7 MB.
+ * for each, and a client chooses how many it sends: 64 KiB in pieces of one byte would take 7 MB.
  *
- * The first piece gets a block of its own length, as most content comes in one. From the second on
- * the block doubles, so that appending costs constant time a byte.
+ * The first piece gets a block of its own length, because most content comes in one piece. From the
+ * second on the block doubles, so that appending costs constant time per byte.
  */
 export class GrowingBytes {
   #block: Buffer = empty
@@ -42,19 +42,19 @@ export class GrowingBytes {
     this.#end += bytes.length
   }
 
-  /** All of them; a view that is good until the next `append`. */
+  /** All of them; a view that is valid until the next `append`. */
   view(): Buffer {
     if (this.#start === 0 && this.#end === this.#block.length) return this.#block
     return this.#block.subarray(this.#start, this.#end)
   }
 
-  /** Forgets this number of the first ones. */
+  /** Drops this many of the first bytes. */
   drop(count: number): void {
     this.#start += count
     if (this.#start >= this.#end) this.clear()
   }
 
-  /** Forgets all. Views of them stay good. */
+  /** Drops all. Views stay valid. */
   clear(): void {
     this.#block = empty
     this.#start = 0
@@ -64,5 +64,5 @@ export class GrowingBytes {
 
 const empty: Buffer = Buffer.alloc(0)
 const growthBytesMin = 4 * 1024
-/** Beyond this much a block no longer doubles: what is gathered here is small. */
+/** Above this size a block no longer doubles: its contents are expected to be small. */
 const growthBytesMax = 1024 * 1024

@@ -3,9 +3,9 @@
  *
  * Both are UUIDs (version 4 in form). The 122 free bits of a content id are a keyed permutation of
  * (account locator: 62, random: 60); those of an account id, under another key, of (locator: 62,
- * zero: 60). A locator is (region number: 4, random: 58). So a content id leads to its account and
- * an account id to its birth region without any lookup, forged ids are noticed, and nothing shows
- * from outside.
+ * zero: 60). A locator is (region number: 4, random: 58). So a content id yields its account and an
+ * account id its birth region without any lookup, forged ids are detected, and the ids reveal
+ * nothing.
  */
 import { randomBytes } from 'node:crypto'
 import { Permutation } from './permutation.ts'
@@ -37,8 +37,8 @@ export const regionCodes = [
 export type RegionCode = (typeof regionCodes)[number]
 
 /**
- * Ids whose reading is remembered: some 200 bytes each. A request names the same account and folder
- * several times, and the next one again.
+ * Parsed ids in the cache: some 200 bytes each. A request names the same account and folder several
+ * times, and so does the next one.
  */
 const rememberedAccountsMax = 4_096
 const rememberedContentsMax = 16_384
@@ -46,7 +46,7 @@ const rememberedContentsMax = 16_384
 export class IdCodec {
   readonly #contents: Permutation
   readonly #accounts: Permutation
-  /** Account id → plain bits. Whatever text is no id of ours is not kept. */
+  /** Account id → plain bits. Text that is not one of our ids is not kept. */
   readonly #plainOf = new RecentMap<string, bigint>({ max: rememberedAccountsMax })
   /** Content id → its account. */
   readonly #accountOf = new RecentMap<string, AccountId>({ max: rememberedContentsMax })
@@ -57,7 +57,7 @@ export class IdCodec {
     this.#accounts = new Permutation(keys.accountKey, { halfBits: 61, rounds: 6 })
   }
 
-  /** @param random at least 8 bytes; equal bytes give the equal account. */
+  /** @param random at least 8 bytes; the same bytes give the same account. */
   account(region: RegionCode, random: Uint8Array = randomBytes(8)): AccountId {
     const number = BigInt(regionCodes.indexOf(region))
     const locator = (number << 58n) | (Buffer.from(random).readBigUInt64BE(0) >> 6n)
@@ -70,7 +70,7 @@ export class IdCodec {
     return uuidOfBits(this.#contents.forward(bits)) as ContentId
   }
 
-  /** The same for many, at a tenth of the cost. */
+  /** The same for many ids, at a tenth of the cost. */
   contents(account: AccountId, randoms: readonly Uint8Array[]): ContentId[] {
     const locator = this.#locatorOf(account) << 60n
     const bits = randoms.map((random) => locator | (Buffer.from(random).readBigUInt64BE(0) & mask60))

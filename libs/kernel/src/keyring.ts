@@ -27,7 +27,7 @@ export class Keyring {
     this.tokens = new TokenCodec((keyId) => this.derive(`token/${keyId}`))
   }
 
-  /** 32 bytes for one purpose; the same purpose gives the same bytes for ever. */
+  /** 32 bytes for one purpose; the same purpose always gives the same bytes. */
   derive(purpose: string): Uint8Array {
     return new Uint8Array(hkdfSync('sha256', this.#master, 'holdfast', purpose, 32))
   }

@@ -1,6 +1,7 @@
 /**
- * What a mailed link carries beside the token: who asked for an account knows its token, only who
- * reads the mail has the proof. It belongs to one token and ends with it; nothing is stored.
+ * What a mailed link carries beside the token. The creator of an account knows its token; only the
+ * reader of the mail has the proof. A proof belongs to one token and expires with it; nothing is
+ * stored.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
@@ -10,7 +11,7 @@ const proofBytes = 16
 export class MailProofs {
   readonly #key: Uint8Array
 
-  /** @param key 32 bytes, for nothing else. */
+  /** @param key 32 bytes, used for nothing else. */
   constructor(key: Uint8Array) {
     this.#key = key
   }

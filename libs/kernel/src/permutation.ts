@@ -1,9 +1,9 @@
 /**
  * Keyed permutations of 2·w-bit numbers (w ≤ 61): a balanced Feistel network whose round function
  * is AES-256 of (round, half). Ids and share codes are such permutations of counters and locators:
- * unique by construction, and without the key nothing can be read from them or guessed.
+ * unique by construction, and unreadable and unguessable without the key.
  *
- * The parameters here can never change: every id ever handed out depends on them.
+ * The parameters here can never change: every issued id depends on them.
  */
 import { type Cipheriv, createCipheriv } from 'node:crypto'
 
@@ -82,7 +82,7 @@ export class Permutation {
   }
 }
 
-/** A megabyte of blocks is nothing to gain from; this much stays in the processor's cache. */
+/** Larger blocks gain nothing; this much stays in the processor's cache. */
 const valuesAtOnce = 256
 
 /** One half of many values, in words of 32 bits. */
@@ -99,7 +99,7 @@ class Halves {
     return (BigInt(this.#high[index] as number) << 32n) | BigInt(this.#low[index] as number)
   }
 
-  /** As the round function's input: round and half, 8 bytes big-endian each. */
+  /** Input of the round function: round and half, 8 bytes big-endian each. */
   write(blocks: Buffer, round: number): void {
     for (let index = 0; index < this.#low.length; index++) {
       blocks.writeUInt32BE(round, index * 16 + 4)

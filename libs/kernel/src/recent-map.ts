@@ -1,14 +1,14 @@
 /**
- * A cache of what is costly to derive and never changes: two generations, of which the older one is
- * dropped whole when the younger one is full. What is used stays; a flood of keys that are used
- * once costs no more than the bound.
+ * A cache of values that are costly to derive and never change. It has two generations; the older
+ * one is dropped whole when the younger one is full. Used entries stay; a flood of keys that are
+ * used once costs no more than the bound.
  */
 export class RecentMap<K, V> {
   readonly #generationMax: number
   #young = new Map<K, V>()
   #old = new Map<K, V>()
 
-  /** @param max entries kept at most. At least half as many of the latest are there. */
+  /** @param max entries kept at most. It keeps at least the latest half of that. */
   constructor({ max }: { max: number }) {
     this.#generationMax = Math.max(1, Math.floor(max / 2))
   }

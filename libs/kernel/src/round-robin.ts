@@ -1,14 +1,14 @@
 /**
- * Things that wait, in lanes that take turns: the next one is the oldest of the lane that has been
- * served longest ago. A lane that has nothing waiting takes no memory, and comes last when it comes
- * again. Who adds keeps the bound.
+ * Waiting items in lanes that take turns: the next one is the oldest of the lane that was served
+ * longest ago. An empty lane takes no memory, and is last when it returns. The caller enforces a
+ * bound.
  */
 export class RoundRobin<K, V> {
   /** The first lane's turn is next. */
   readonly #lanes = new Map<K, V[]>()
   #size = 0
 
-  /** How many wait, in all lanes. */
+  /** Number of waiting items, in all lanes. */
   get size(): number {
     return this.#size
   }
@@ -20,7 +20,7 @@ export class RoundRobin<K, V> {
     this.#size++
   }
 
-  /** The next one, which waits no more. */
+  /** Removes and returns the next one. */
   shift(): V | undefined {
     for (const [lane, waiting] of this.#lanes) {
       const next = waiting.shift()
@@ -32,7 +32,7 @@ export class RoundRobin<K, V> {
     return undefined
   }
 
-  /** Everything that waits, lane by lane; nothing does any more. */
+  /** Removes and returns everything, lane by lane. */
   clear(): V[] {
     const all = [...this.#lanes.values()].flat()
     this.#lanes.clear()

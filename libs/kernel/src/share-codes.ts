@@ -1,13 +1,12 @@
 /**
  * Share codes: a keyed permutation of a counter, cycle-walking into 62^8 (or, for legacy folders,
- * 62^6). A counter handed out once makes a code that never existed before; nothing can be guessed
- * without the key.
+ * 62^6). Each counter is used once, so each code is new; nothing can be guessed without the key.
  */
 import { Permutation } from './permutation.ts'
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-/** Words a code may never be, because a path or a client gives them a meaning. Lower case. */
+/** Words that are never codes, because a path or a client gives them a meaning. Lower case. */
 const reserved = new Set([
   'contents',
   'accounts',
@@ -21,12 +20,12 @@ const reserved = new Set([
 ])
 
 /**
- * Codes of one account in a row: counters are handed to accounts in blocks of so many, and a block
- * has one route. Legacy codes are few, and each has its own.
+ * Consecutive codes of one account: counters are allocated to accounts in blocks of this size, and
+ * a block has one route. Legacy codes are few, and each has its own route.
  */
 export const codesPerBlock = 64
 
-/** Codes made ahead for whoever counts on, as the lease of counters lets it. */
+/** Codes made ahead for callers that count upwards, such as the lease of counters. */
 const codesAhead = 32
 
 export class ShareCodes {
@@ -36,7 +35,7 @@ export class ShareCodes {
   /** Codes of the counters from `#aheadFrom` on. */
   #ahead: string[] = []
   #aheadFrom = 0
-  /** Behind the counter that was asked for last. */
+  /** The counter after the one used last. */
   #next = -1
 
   /** @param key 32 bytes, another for each length. */
@@ -50,12 +49,12 @@ export class ShareCodes {
     return this.#length
   }
 
-  /** Counters that have one route. */
+  /** Counters that share one route. */
   get perBlock(): number {
     return this.#length === 8 ? codesPerBlock : 1
   }
 
-  /** How many counters there are: 0 .. size-1. */
+  /** Number of counters: 0 .. size-1. */
   get size(): number {
     return Number(this.#size)
   }
@@ -82,8 +81,8 @@ export class ShareCodes {
   }
 
   /**
-   * The counter that makes this code, handed out or not. @throws RangeError for what is no code of
-   * this length
+   * The counter that makes this code, issued or not. @throws RangeError for what is no code of this
+   * length
    */
   counterOf(code: string): number {
     if (code.length !== this.#length || reserved.has(code.toLowerCase()))
@@ -132,7 +131,7 @@ function read(code: string): bigint {
 
 const codeForm = /^(?:[A-Za-z0-9]{8}|[A-Za-z0-9]{6})$/
 
-/** True for anything written as a share code, handed out or not. */
+/** True for anything written as a share code, issued or not. */
 export function isShareCode(text: string): boolean {
   return codeForm.test(text)
 }

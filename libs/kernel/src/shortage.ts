@@ -1,8 +1,8 @@
 const codes = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ERR_MEMORY_ALLOCATION_FAILED'])
 
 /**
- * The process or the machine has no descriptor or no memory left. That says nothing of what was to
- * be read: it can be tried again.
+ * The process or the machine has no descriptors or no memory left. This says nothing about the
+ * data: retry.
  */
 export function isShortage(error: unknown): boolean {
   const { code, message } = (error ?? {}) as { code?: string; message?: string }

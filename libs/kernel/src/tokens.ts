@@ -1,15 +1,15 @@
 /**
  * Account tokens: base64url(account id: 16 bytes ‖ HMAC-SHA-256(key, account id ‖ counter): 32
- * bytes). They lead to their account without a lookup, are verified by it in the turn that uses
- * them, can be derived again for a repeated answer, and die the moment the counter moves. Nothing
- * but key id and counter is stored.
+ * bytes). A token yields its account without a lookup. The account verifies it in the turn that
+ * uses it, and can derive it again for a repeated answer. A token expires the moment the counter
+ * moves. Only key id and counter are stored.
  */
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto'
 import { type AccountId, bytesOfUuid, uuidOfBytes } from './ids.ts'
 import { RecentMap } from './recent-map.ts'
 
 export const tokenBytes = 48
-/** Tokens remembered, some 250 bytes each: a busy account shows its own with every request. */
+/** Tokens remembered, some 250 bytes each: a busy account sends its own with every request. */
 const rememberedTokensMax = 8_192
 
 export class TokenCodec {
@@ -58,7 +58,7 @@ export class TokenCodec {
   }
 }
 
-/** Splits a token as sent; undefined when it cannot be one. Says nothing about its validity. */
+/** Splits a token as sent; undefined when it cannot be one. Does not check its validity. */
 export function parseToken(text: string): { account: string; bytes: Buffer } | undefined {
   if (!/^[A-Za-z0-9_-]{64}$/.test(text)) return undefined
   const bytes = Buffer.from(text, 'base64url')

@@ -1,8 +1,8 @@
 import { statfs } from 'node:fs/promises'
 
 /**
- * Bytes that this process can still write on the file system that holds the path; what is reserved
- * for root counts for root.
+ * Bytes that this process can still write on the file system that holds the path; space reserved
+ * for root counts only for root.
  */
 export async function writableBytes(path: string): Promise<number> {
   const { bavail, bfree, bsize } = await statfs(path)

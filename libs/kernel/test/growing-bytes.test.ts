@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { GrowingBytes } from '../src/index.ts'
 
-t.test('what was appended and not dropped is there, in order', async () => {
+t.test('appended bytes that were not dropped are there, in order', async () => {
   const acts = fc.array(
     fc.oneof(
       fc.uint8Array({ maxLength: 3_000 }).map((bytes) => ({ append: Buffer.from(bytes) })),
@@ -43,7 +43,7 @@ t.test('single bytes take little more memory than one piece', async (t) => {
   t.equal(gathered.capacity, 0)
 })
 
-t.test('one piece has a block of its own length, a view of it outlives what comes later', async (t) => {
+t.test('one piece has a block of its own length, and its view stays valid later', async (t) => {
   const gathered = new GrowingBytes()
   gathered.append(Buffer.alloc(5_000, 1))
   t.equal(gathered.capacity, 5_000)

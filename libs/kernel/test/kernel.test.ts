@@ -21,7 +21,7 @@ const keyring = new Keyring(Buffer.alloc(32, 7))
 const eight = fc.uint8Array({ minLength: 8, maxLength: 8 })
 const region = fc.constantFrom(...regionCodes)
 
-t.test('ids, codes and tokens of a known master secret stay what they are for ever', async (t) => {
+t.test('ids, codes and tokens of a known master secret never change', async (t) => {
   const account = keyring.ids.account('na-nyc', Buffer.from('0123456789abcdef', 'hex'))
   t.matchOnly(
     {
@@ -43,7 +43,7 @@ t.test('ids, codes and tokens of a known master secret stay what they are for ev
   )
 })
 
-t.test('a content id leads to its account and an account id to its birth region', async () => {
+t.test('a content id yields its account and an account id its birth region', async () => {
   fc.assert(
     fc.property(region, eight, eight, (code, accountRandom, contentRandom) => {
       const account = keyring.ids.account(code, accountRandom)
@@ -63,7 +63,7 @@ t.test('a content id leads to its account and an account id to its birth region'
   )
 })
 
-t.test('ids made under another key, or by nobody, are no account ids', async (t) => {
+t.test('ids made under another key, or invented, are no account ids', async (t) => {
   const other = new Keyring(Buffer.alloc(32, 8))
   let believed = 0
   for (let n = 0; n < 2000; n++) {
@@ -83,7 +83,7 @@ t.test('ids made under another key, or by nobody, are no account ids', async (t)
 })
 
 t.test(
-  'share codes of different counters differ, have their form and are no words with a meaning',
+  'share codes of different counters differ, have the right form and are not reserved words',
   async (t) => {
     for (const codes of [keyring.codes, keyring.legacyCodes]) {
       const seen = new Set<string>()
@@ -114,7 +114,7 @@ t.test('a token opens its account until the counter moves, and nothing else', as
 })
 
 t.test(
-  'a minted request id tells its time, one chosen by a client tells none and is the same again',
+  'a minted request id contains its time; one chosen by a client does not, and is reproducible',
   async (t) => {
     t.equal(requestTime(mintRequestId(1_800_000_000_123)), 1_800_000_000_123)
     t.equal(requestTime(requestIdOfKey('k')), undefined)
@@ -123,7 +123,7 @@ t.test(
   },
 )
 
-t.test('many ids and codes at once are those made one by one', async (t) => {
+t.test('ids and codes made in bulk equal those made one by one', async (t) => {
   const account = keyring.ids.account('ap-tyo')
   const randoms = Array.from({ length: 700 }, (_, n) => Buffer.alloc(8, n & 0xff).fill(n >> 3, 0, 4))
   t.same(
@@ -139,7 +139,7 @@ t.test('many ids and codes at once are those made one by one', async (t) => {
   t.same(keyring.codes.codes(9, 0), [])
 })
 
-t.test('a code leads back to its counter, and what is no code to none', async (t) => {
+t.test('a code yields its counter, and other text yields none', async (t) => {
   for (const codes of [keyring.codes, keyring.legacyCodes]) {
     const counters = fc.integer({ min: 0, max: Math.min(codes.size, Number.MAX_SAFE_INTEGER) - 1 })
     fc.assert(fc.property(counters, (counter) => codes.counterOf(codes.code(counter)) === counter))
@@ -151,7 +151,7 @@ t.test('a code leads back to its counter, and what is no code to none', async (t
   t.throws(() => keyring.codes.counterOf('Contents'), RangeError)
 })
 
-t.test('codes made ahead are those that single counters have', async (t) => {
+t.test('codes made ahead equal those made singly', async (t) => {
   const fresh = () => new Keyring(Buffer.alloc(32, 7)).codes
   const counters = [
     ...Array.from({ length: 100 }, (_, n) => 5000 + n),
@@ -170,7 +170,7 @@ t.test('codes made ahead are those that single counters have', async (t) => {
   )
 })
 
-t.test('a recent map gives back what was put, and has at least the latest half of its bound', async () => {
+t.test('a recent map returns what was put, and keeps at least the latest half of its bound', async () => {
   fc.assert(
     fc.property(fc.integer({ min: 2, max: 20 }), fc.array(fc.nat(30)), (max, keys) => {
       const map = new RecentMap<number, number>({ max })
@@ -186,7 +186,7 @@ t.test('a recent map gives back what was put, and has at least the latest half o
   )
 })
 
-t.test('directories are made as far as they are missing, for their owner alone', async (t) => {
+t.test('missing directories are made, for their owner alone', async (t) => {
   const root = t.testdir({ file: 'not a directory', open: {} })
   const path = join(root, 'open', 'a', 'b')
   t.equal(await makeDirectories(path), join(root, 'open', 'a'))

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { RoundRobin } from '../src/index.ts'
 
-t.test('lanes take turns, and each is served in the order of its own', async (t) => {
+t.test('lanes take turns, and each is served in its own order', async (t) => {
   const waiting = new RoundRobin<string, string>()
   for (const name of ['a1', 'a2', 'a3', 'b1', 'c1', 'b2']) waiting.push(name.charAt(0), name)
   t.equal(waiting.size, 6)
@@ -13,7 +13,7 @@ t.test('lanes take turns, and each is served in the order of its own', async (t)
   t.equal(waiting.size, 0)
 })
 
-t.test('what is cleared is all that waited', async (t) => {
+t.test('clear returns everything that waits', async (t) => {
   const waiting = new RoundRobin<string, number>()
   for (const [lane, n] of [
     ['a', 1],
