@@ -1,16 +1,15 @@
 /**
- * The bus over NATS core: at most once, one cluster a region, gateways between.
+ * The bus over NATS core: at most once, one cluster per region, gateways between them.
  *
- * A request carries the caller's own inbox as reply subject; the answer comes in numbered parts, so
- * that a long listing needs no large message. What is served stands under `ask.`, apart from what
- * is published: then a subject nobody serves is answered by the server at once (status 503), also
- * when somebody listens to it. A paused responder is never failed over by NATS: the timeout is
- * ours.
+ * A request carries the caller's own inbox as reply subject. The answer comes in numbered parts, so
+ * that a long listing needs no large message. Served subjects have the prefix `ask.`, apart from
+ * published ones: so the server answers at once (status 503) for a subject without a responder,
+ * even when it has subscribers. NATS never fails over a paused responder: the timeout is ours.
  *
- * The defaults of nats.js give up after ten reconnects and notice a dead link after minutes; here
- * it reconnects for ever and notices within `pingIntervalMs` × 2. While the link is down requests
- * fail at once with `NO_RESPONDERS`-like unavailability instead of being buffered: a buffered
- * command would run after its caller has gone.
+ * The defaults of nats.js give up after ten reconnects and notice a dead link after minutes. This
+ * client reconnects without limit and notices within `pingIntervalMs` × 2. While the link is down
+ * requests fail at once as unavailable, like `NO_RESPONDERS`, instead of being buffered: a buffered
+ * command would run after its caller has given up.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { checkServerIdentity, type PeerCertificate } from 'node:tls'
@@ -39,29 +38,29 @@ import {
 export interface NatsBusOptions {
   /** `host:port` of the region's servers. */
   servers: string[]
-  /** Shown by the server. */
+  /** Shown by the server's monitoring. */
   name: string
-  /** Milliseconds between pings; a link is dead after two went unanswered. */
+  /** Milliseconds between pings; a link is dead after two unanswered pings. */
   pingIntervalMs?: number
-  /** Told when the link goes and comes. */
+  /** Called when the link goes down and comes up. */
   onLink?: (up: boolean) => void
-  /** Told what a handler threw, for the log. */
+  /** Called with what a handler threw, for the log. */
   onHandlerError?: (fact: { subject: string; error: unknown }) => void
-  /** Told at the start why no server can be used yet, when that is another reason than the last. */
+  /** Called at the start with the reason why no server can be used yet, when the reason changes. */
   onWaiting?: (error: unknown) => void
   credentials?: { user: string; password: string } | undefined
   /**
-   * PEM of the authority whose certificates the servers must have. Default: their word is taken,
-   * without encryption where they offer none.
+   * PEM of the authority that must have signed the servers' certificates. Absent: servers are not
+   * authenticated, and connections are unencrypted where the servers offer no encryption.
    */
   tlsCa?: string | undefined
 }
 
-/** Requests of one process that may wait at once; each holds its parts in memory. */
+/** Concurrent requests of one process; each holds its parts in memory. */
 const inFlightMax = 8192
-/** Between tries to reach a server at the start. */
+/** Between attempts to reach a server at the start. */
 const retryMs = 250
-/** Those who serve one subject share its requests; NATS prefers those of the own region. */
+/** Servers of one subject share its requests; NATS prefers those of the own region. */
 const queue = 'servers'
 
 interface Waiting {
@@ -90,8 +89,8 @@ export class NatsBus implements Bus {
   }
 
   /**
-   * Waits until a server can be reached.
-   * @throws BusFault REFUSED when one is reached and does not take the credentials.
+   * Waits until a server is reachable.
+   * @throws BusFault REFUSED when a server is reached and refuses the credentials.
    */
   static async connect(options: NatsBusOptions): Promise<NatsBus> {
     const { servers, name, credentials, tlsCa } = options
@@ -110,8 +109,8 @@ export class NatsBus implements Bus {
       pingInterval: options.pingIntervalMs ?? 5_000,
       maxPingOut: 2,
       waitOnFirstConnect: true,
-      // Whoever was taken once is told by its readiness when it is no more; a server that is set
-      // right takes it again.
+      // A process whose credentials are revoked later reports it by its readiness; it reconnects
+      // when the server accepts them again.
       ignoreAuthErrorAbort: true,
     })
     const bus = new NatsBus(connection, options)
@@ -153,7 +152,7 @@ export class NatsBus implements Bus {
     signal?.addEventListener('abort', cancel)
     this.#waiting.set(id, { joiner: new ReplyJoiner(), resolve: answer.resolve, reject: answer.reject })
     try {
-      // The client keeps what it is given until it sends it: it gets a copy.
+      // The client keeps its input until it sends it, so it gets a copy.
       this.#connection.publish(asked(subject), Buffer.from(message), { reply: `${this.#inbox}.${id}` })
       return await answer.promise
     } finally {
@@ -207,8 +206,8 @@ export class NatsBus implements Bus {
   }
 
   /**
-   * Resolves when the server has processed everything sent so far: what was subscribed before is
-   * subscribed now.
+   * Resolves when the server has processed everything sent before: earlier subscriptions are
+   * active.
    */
   async flush(): Promise<void> {
     await this.#connection.flush()
@@ -222,10 +221,11 @@ export class NatsBus implements Bus {
   async #close(): Promise<void> {
     for (const serving of this.#servings) serving.unsubscribe()
     this.#servings.clear()
-    // Requests end by their own time-outs at the latest.
+    // Requests end at their own timeouts at the latest.
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay)
     if (this.#up) await Promise.race([this.#connection.drain(), this.#linkLost.promise])
-    // A drain that loses its link ends without closing, and the client would reconnect for ever.
+    // A drain that loses its link ends without closing, and the client would then reconnect without
+    // end.
     await this.#connection.close()
   }
 
@@ -251,8 +251,7 @@ export class NatsBus implements Bus {
     try {
       parts = splitReply(await handler(Buffer.from(message.data)))
     } catch (error) {
-      // By contract whoever serves answers errors itself; the caller's own deadline speaks for this
-      // one.
+      // By contract handlers answer errors themselves; the caller's own deadline covers this case.
       this.#onHandlerError({ subject, error })
       return
     }
@@ -268,8 +267,7 @@ export class NatsBus implements Bus {
       waiting.reject(new BusFault('NO_RESPONDERS', 'nobody serves this subject'))
       return
     }
-    // The bytes stay behind in a buffer of the client's: the joiner keeps views, so it gets its own
-    // copy.
+    // The bytes are in a buffer of the client; the joiner keeps views, so it gets its own copy.
     const whole = waiting.joiner.add(Buffer.from(message.data))
     if (whole) waiting.resolve(whole)
   }
@@ -292,8 +290,8 @@ export class NatsBus implements Bus {
 }
 
 /**
- * The client forgets the address it asked where that is no name: a certificate of any of the
- * servers is right.
+ * Lets the client forget the address it asked for where it is no host name: a certificate of any of
+ * the servers is valid.
  */
 function tlsOf(ca: string, servers: readonly string[]): TlsOptions {
   const hosts = servers.map((server) => server.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1'))
@@ -304,7 +302,7 @@ function tlsOf(ca: string, servers: readonly string[]): TlsOptions {
   return { ca, checkServerIdentity: isOfServer } as TlsOptions
 }
 
-/** A link that is given up again: the client itself would try for ever, and not say why. */
+/** A single connection attempt: the client itself would retry without end and not say why. */
 async function admitted(link: ConnectionOptions, { onWaiting }: NatsBusOptions): Promise<void> {
   for (let told: string | undefined; ; ) {
     try {
@@ -323,7 +321,7 @@ async function admitted(link: ConnectionOptions, { onWaiting }: NatsBusOptions):
   }
 }
 
-/** The longest delay a timer takes; longer time-outs are cut to it (24 days). */
+/** The longest delay of a timer; longer timeouts are cut to it (24 days). */
 const timerMaxMs = 2 ** 31 - 1
 
 function asked(subject: string): string {

@@ -22,15 +22,14 @@ t.test('the bus over a nats-server', async (t) => {
   busContract<Test>({
     test: t.test,
     open: async (t) => ({ server: await connect(t, 'server'), client: await connect(t, 'client') }),
-    // What the server has flushed is subscribed there; what the client asks for goes to that same
-    // server.
+    // The server has processed everything that was flushed; the client uses that same server.
     settled: async (buses) => {
       for (const bus of Object.values(buses) as Bus[]) await (bus as NatsBus).flush()
     },
   })
 })
 
-t.test('a server that is away says so at once, and all goes on when it is back', async (t) => {
+t.test('requests fail at once while the server is away, and work again when it is back', async (t) => {
   const directory = t.testdir()
   const own = await freePort()
   let server = await startNats({ directory, port: own })
@@ -65,7 +64,7 @@ t.test('a server that is away says so at once, and all goes on when it is back',
   t.same(links, [false, true])
 })
 
-t.test('a bus is closed while its server goes away: nothing of it stays behind', async (t) => {
+t.test('a bus that is closed while its server stops leaves nothing behind', async (t) => {
   const own = await freePort()
   const server = await startNats({ directory: t.testdir(), port: own })
   const bus = await NatsBus.connect({ servers: [`127.0.0.1:${own}`], name: 'one' })
@@ -79,29 +78,26 @@ t.test('a bus is closed while its server goes away: nothing of it stays behind',
   const sockets = process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap')
   const others = await connect(t, 'another')
   t.ok(others.up)
-  t.equal(sockets.length, 0, 'no link is left, and none is tried again')
+  t.equal(sockets.length, 0, 'no link is left, and no attempt is running')
 })
 
-t.test(
-  'servers with credentials refuse who has none, or others, and that is said at the start',
-  async (t) => {
-    const credentials = { user: 'holdfast', password: 'right' }
-    const own = await freePort()
-    const server = await startNats({ directory: t.testdir(), port: own, credentials })
-    t.teardown(() => server.stop())
-    const open = (given?: { user: string; password: string }) =>
-      NatsBus.connect({ servers: [`127.0.0.1:${own}`], name: 'one', credentials: given })
-    await t.rejects(open(), { name: 'BusFault', code: 'REFUSED', message: `127.0.0.1:${own}` })
-    await t.rejects(open({ ...credentials, password: 'wrong' }), { code: 'REFUSED' })
-    const bus = await open(credentials)
-    t.teardown(() => bus.close())
-    bus.serve('asked', async (message) => message)
-    await bus.flush()
-    t.equal(Buffer.from(await bus.request('asked', Buffer.from('a'), { timeoutMs: 60_000 })).toString(), 'a')
-  },
-)
+t.test('a server refuses wrong and missing credentials, which is reported at the start', async (t) => {
+  const credentials = { user: 'holdfast', password: 'right' }
+  const own = await freePort()
+  const server = await startNats({ directory: t.testdir(), port: own, credentials })
+  t.teardown(() => server.stop())
+  const open = (given?: { user: string; password: string }) =>
+    NatsBus.connect({ servers: [`127.0.0.1:${own}`], name: 'one', credentials: given })
+  await t.rejects(open(), { name: 'BusFault', code: 'REFUSED', message: `127.0.0.1:${own}` })
+  await t.rejects(open({ ...credentials, password: 'wrong' }), { code: 'REFUSED' })
+  const bus = await open(credentials)
+  t.teardown(() => bus.close())
+  bus.serve('asked', async (message) => message)
+  await bus.flush()
+  t.equal(Buffer.from(await bus.request('asked', Buffer.from('a'), { timeoutMs: 60_000 })).toString(), 'a')
+})
 
-t.test('a server that has no certificate of the authority is waited for, and told nothing', async (t) => {
+t.test('a server without a certificate of the authority is awaited and receives no data', async (t) => {
   const own = await freePort()
   const made = (name: string) => {
     const [key, cert] = [join(t.testdirName, `${name}.key`), join(t.testdirName, `${name}.pem`)]
@@ -131,7 +127,7 @@ t.test('a server that has no certificate of the authority is waited for, and tol
     name: 'one',
     tlsCa: readFileSync(right.cert, 'utf8'),
     onWaiting: (error) => {
-      // While no server runs it is waited for, too.
+      // It also waits while no server runs.
       if ((error as { code: string }).code !== 'CONNECTION_REFUSED') waited.resolve(error)
     },
   })

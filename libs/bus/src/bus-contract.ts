@@ -6,26 +6,26 @@ import type { BusFaultCode } from './errors.ts'
 export interface BusContract<T> {
   test: (name: string, body: (t: T) => Promise<void>) => unknown
   /**
-   * Participants of one bus, as of different processes; closed by the test's own teardown if they
-   * still are open.
+   * Participants of one bus, as in different processes; the test's teardown closes those still
+   * open.
    */
   open: (t: T) => Promise<{ server: Bus; client: Bus }>
   /**
-   * Resolves when what `server` serves and subscribes to so far is known to `client`; by default it
-   * is at once.
+   * Resolves when everything that `server` serves and subscribes to is known to `client`. Default:
+   * at once.
    */
   settled?: (buses: { server: Bus; client: Bus }) => Promise<void>
   /**
-   * Time-out of requests that are answered; long enough that only a broken bus reaches it. Default
+   * Timeout of requests that are answered; long enough that only a broken bus reaches it. Default
    * 10 s.
    */
   patientMs?: number
 }
 
-/** Waited out by tests of the time-out itself. */
+/** The timeout that tests of timeouts wait for. */
 const shortMs = 50
 
-/** Subjects of the suite are fresh for each test, so that it also runs on a bus that is shared. */
+/** Each test uses fresh subjects, so that the suite also runs on a shared bus. */
 const fresh = () => `suite.${crypto.randomUUID()}`
 
 export function busContract<T>({
@@ -36,7 +36,7 @@ export function busContract<T>({
 }: BusContract<T>): void {
   const echo = async (message: Uint8Array) => message
 
-  test('a request is answered by who serves its subject, also within one participant', async (t) => {
+  test('a request is answered by the server of its subject, also within one participant', async (t) => {
     const { server, client } = await open(t)
     const [subject, other] = [fresh(), fresh()]
     server.serve(subject, async (message) => bytes(`one: ${text(message)}`))
@@ -47,7 +47,7 @@ export function busContract<T>({
     assert.equal(text(await client.request(subject, bytes(''), { timeoutMs: patientMs })), 'one: ')
   })
 
-  test('any bytes arrive, none included, and neither side can change what the other has', async (t) => {
+  test("any bytes arrive, including none, and neither side can change the other's copy", async (t) => {
     const { server, client } = await open(t)
     const subject = fresh()
     const answer = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte))
@@ -69,7 +69,7 @@ export function busContract<T>({
     assert.equal((await client.request(subject, Buffer.alloc(0), { timeoutMs: patientMs })).length, 0)
   })
 
-  test('many requests at once each get their own answer, in whatever order they come', async (t) => {
+  test('concurrent requests each get their own answer, in any order of arrival', async (t) => {
     const { server, client } = await open(t)
     const subject = fresh()
     const waiting: (() => void)[] = []
@@ -89,7 +89,7 @@ export function busContract<T>({
     )
   })
 
-  test('a handler never runs while its caller still does', async (t) => {
+  test('a handler never runs on the stack of its caller', async (t) => {
     const { server, client } = await open(t)
     const [asked, told] = [fresh(), fresh()]
     const seen: string[] = []
@@ -110,7 +110,7 @@ export function busContract<T>({
     assert.equal(seen[0], 'caller')
   })
 
-  test('a subject that nobody serves, or serves any more, says so at once', async (t) => {
+  test('a subject without a server, or whose server closed, fails at once', async (t) => {
     const { server, client } = await open(t)
     const subject = fresh()
     server.subscribe(subject, () => {})
@@ -125,7 +125,7 @@ export function busContract<T>({
     await refused(client.request(subject, bytes(''), { timeoutMs: patientMs }), 'NO_RESPONDERS')
   })
 
-  test('no answer in time is a time-out, and the late answer goes nowhere', async (t) => {
+  test('no answer in time is a timeout, and the late answer is dropped', async (t) => {
     const { server, client } = await open(t)
     const subject = fresh()
     const late = Promise.withResolvers<Uint8Array>()
@@ -137,7 +137,7 @@ export function busContract<T>({
     assert.equal(text(await client.request(subject, bytes('second'), { timeoutMs: patientMs })), 'second')
   })
 
-  test('a handler that fails is a request without an answer, and serves on', async (t) => {
+  test('a handler that fails leaves its request without an answer, and continues to serve', async (t) => {
     const { server, client } = await open(t)
     const subject = fresh()
     server.serve(subject, async (message) => {
@@ -227,7 +227,7 @@ export function busContract<T>({
     assert.equal(counts[1], before + 5)
   })
 
-  test('what is published reaches all who listen, in order, and nobody else', async (t) => {
+  test('published messages reach all subscribers in order, and nothing else', async (t) => {
     const { server, client } = await open(t)
     const [subject, other] = [fresh(), fresh()]
     const heard: string[][] = [[], [], []]
@@ -250,7 +250,7 @@ export function busContract<T>({
     assert.deepEqual(heard, [all, all, []])
   })
 
-  test('a subscriber that fails disturbs nobody, a closed one hears nothing more', async (t) => {
+  test('a failing subscriber does not affect others, a closed one receives nothing more', async (t) => {
     const { server, client } = await open(t)
     const subject = fresh()
     const heard: string[] = []
@@ -272,7 +272,7 @@ export function busContract<T>({
     assert.deepEqual(heard, ['first', 'second'])
   })
 
-  test('close stops serving, lets what is under way end, and refuses what comes after', async (t) => {
+  test('close stops serving, lets running requests end, and refuses later ones', async (t) => {
     const { server, client } = await open(t)
     const subject = fresh()
     const arrived = Promise.withResolvers<void>()
@@ -301,7 +301,7 @@ export function busContract<T>({
     server.publish(subject, bytes('dropped'))
   })
 
-  test('close waits for the requests one sent oneself', async (t) => {
+  test('close waits for the requests this participant sent', async (t) => {
     const { server, client } = await open(t)
     const subject = fresh()
     const answer = Promise.withResolvers<Uint8Array>()
@@ -316,7 +316,7 @@ export function busContract<T>({
   })
 }
 
-/** A request that is awaited later, or never when the test has failed by then. */
+/** A request that is awaited later, or never when the test has already failed. */
 function begun<T>(work: Promise<T>): Promise<T> {
   work.catch(() => {})
   return work
@@ -326,7 +326,7 @@ function answerAll(waiting: (() => void)[]): void {
   for (const resolve of waiting) resolve()
 }
 
-/** Bytes that differ by place, so that a part in the wrong place shows. */
+/** Bytes that differ by position, so that a misplaced part is visible. */
 function patterned(length: number): Buffer {
   const pattern = Buffer.alloc(length)
   for (let at = 0; at + 4 <= length; at += 4_093) pattern.writeUInt32BE(at, at)

@@ -7,7 +7,7 @@ export type BusFaultCode =
   | 'BUSY'
   | 'CLOSED'
   | 'CANCELLED'
-  /** The servers do not take the credentials. */
+  /** The servers refuse the credentials. */
   | 'REFUSED'
 
 const categories: Record<BusFaultCode, FaultCategory> = {

@@ -1,28 +1,29 @@
 /**
- * The bus within one process: what the embedded mode runs on, and what tests run clusters on.
+ * The bus within one process: embedded mode uses it, and tests run clusters on it.
  *
- * It keeps to everything a bus between machines does: messages are copied in both directions,
+ * It keeps every property of a bus between machines: messages are copied in both directions,
  * replies travel in numbered parts of bounded size, handlers never run on the caller's stack, a
- * handler that fails is a request without an answer. Nothing is lost, repeated or delayed here.
+ * handler that fails leaves its request without an answer. Nothing is lost, repeated or delayed
+ * here.
  */
 import { type Bus, maxMessageBytes, type Subscription } from './bus.ts'
 import { BusFault } from './errors.ts'
 import { ReplyJoiner, splitReply } from './parts.ts'
 
 /**
- * Requests being served at one time over all participants; well above what all mailboxes of a
- * process admit.
+ * Requests served at one time over all participants; well above what all mailboxes of a process
+ * admit.
  */
 export const requestsInFlightMax = 16_384
 
-/** The longest delay a timer takes; longer time-outs are cut to it (24 days). */
+/** The longest delay of a timer; longer timeouts are cut to it (24 days). */
 const timerMaxMs = 2 ** 31 - 1
 
 type RequestHandler = (message: Uint8Array) => Promise<Uint8Array>
 type MessageHandler = (message: Uint8Array) => void
 
 export interface MemoryBusOptions {
-  /** Told what a handler threw, for the log: its caller only sees a `TIMEOUT`. */
+  /** Called with what a handler threw, for the log: its caller only sees a `TIMEOUT`. */
   onHandlerError?: (fact: { subject: string; error: unknown }) => void
 }
 
@@ -34,15 +35,13 @@ export class MemoryBus implements Bus {
   readonly #underWay = new Set<Promise<unknown>>()
   #closing: Promise<void> | undefined
 
-  /** An exchange of its own, with this participant alone. */
+  /** A separate exchange with this participant alone. */
   constructor(options: MemoryBusOptions = {}, exchange: Exchange = new Exchange()) {
     this.#exchange = exchange
     this.#onHandlerError = options.onHandlerError ?? (() => {})
   }
 
-  /**
-   * Another participant on the same exchange, as another process would be; it closes on its own.
-   */
+  /** Another participant on the same exchange, like another process; it closes separately. */
   connect(options: MemoryBusOptions = {}): MemoryBus {
     return new MemoryBus(options, this.#exchange)
   }
@@ -144,7 +143,7 @@ interface Serving {
   take(message: Uint8Array): Promise<Uint8Array[] | undefined>
 }
 
-/** Who serves and who listens, shared by the participants of one bus. */
+/** The servers and subscribers of all participants of one bus. */
 class Exchange {
   readonly #servings = new Map<string, Serving[]>()
   readonly #listeners = new Map<string, Set<MessageHandler>>()
@@ -160,7 +159,7 @@ class Exchange {
     }
   }
 
-  /** One of those that serve the subject, in turn. */
+  /** One of the servers of the subject, in turn. */
   servingOf(subject: string): Serving | undefined {
     const servings = this.#servings.get(subject)
     const first = servings?.shift()
@@ -236,7 +235,7 @@ function assertFits(message: Uint8Array): void {
   throw new BusFault('TOO_LARGE', `a message of ${message.length} bytes is beyond ${maxMessageBytes}`)
 }
 
-/** A copy with memory of its own, as a socket would give it. */
+/** A copy with its own memory, as from a socket. */
 function copyOf(message: Uint8Array): Uint8Array {
   return Buffer.from(message)
 }

@@ -1,8 +1,8 @@
 /**
  * Replies in numbered parts.
  *
- * One message carries at most `maxMessageBytes`, a listing or a manifest is longer. A reply
- * therefore travels as parts, each a message of its own, in any order and possibly twice:
+ * One message carries at most `maxMessageBytes`, but a listing or a manifest may be longer. So a
+ * reply travels as parts, each in its own message, in any order and possibly twice:
  *
  * | offset | bytes | field |
  * |---|---|---|
@@ -43,7 +43,7 @@ export function splitReply(reply: Uint8Array): Uint8Array[] {
 
 /**
  * Collects the parts of one reply. A part that contradicts the others is dropped: the request then
- * runs into its time.
+ * times out.
  */
 export class ReplyJoiner {
   readonly #payloads = new Map<number, Uint8Array>()

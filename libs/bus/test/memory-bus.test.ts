@@ -22,7 +22,7 @@ t.test('the bus within a process', async (t) => {
   })
 })
 
-t.test('what a handler threw is told to its own participant alone', async (t) => {
+t.test("a handler's error is reported to its own participant alone", async (t) => {
   const told: unknown[] = []
   const server = new MemoryBus({
     onHandlerError: ({ subject, error }) => told.push([subject, String(error)]),
@@ -43,7 +43,7 @@ t.test('what a handler threw is told to its own participant alone', async (t) =>
   ])
 })
 
-t.test('requests under way are bounded, and places come back', async (t) => {
+t.test('concurrent requests are bounded, and capacity is returned', async (t) => {
   const bus = new MemoryBus()
   const answers: ((answer: Uint8Array) => void)[] = []
   bus.serve('slow', () => new Promise((resolve) => answers.push(resolve)))
@@ -58,38 +58,35 @@ t.test('requests under way are bounded, and places come back', async (t) => {
   await Promise.all(asked)
 })
 
-t.test(
-  'a reply is whole whatever the order of its parts, repeated ones and strange ones between',
-  async () => {
-    const lengths = fc.integer({ min: 0, max: 3 * maxMessageBytes })
-    const strange = [
-      Buffer.alloc(0),
-      Buffer.from([0, 0, 0]),
-      Buffer.from([0, 9, 0, 1]),
-      Buffer.from([0, 0, 0, 0]),
-    ]
-    fc.assert(
-      fc.property(lengths, fc.infiniteStream(fc.nat()), (length, random) => {
-        const reply = Buffer.alloc(length)
-        for (let at = 0; at < length; at += 977) reply[at] = at % 251
-        const parts = splitReply(reply)
-        if (parts.some((part) => part.length > maxMessageBytes)) return false
-        const joiner = new ReplyJoiner()
-        const shuffled = parts
-          .map((part) => ({ part, at: random.next().value ?? 0 }))
-          .sort((one, two) => one.at - two.at)
-          .map(({ part }) => part)
-        const last = shuffled.pop() as Uint8Array
-        const early = [...shuffled, ...shuffled, ...(shuffled.length > 0 ? strange : [])]
-        if (early.some((part) => joiner.add(part) !== undefined)) return false
-        return reply.equals(joiner.add(last) ?? Buffer.of(1))
-      }),
-      { numRuns: 40 },
-    )
-  },
-)
+t.test('a reply is whole in any order of its parts, with repeated and foreign ones between', async () => {
+  const lengths = fc.integer({ min: 0, max: 3 * maxMessageBytes })
+  const strange = [
+    Buffer.alloc(0),
+    Buffer.from([0, 0, 0]),
+    Buffer.from([0, 9, 0, 1]),
+    Buffer.from([0, 0, 0, 0]),
+  ]
+  fc.assert(
+    fc.property(lengths, fc.infiniteStream(fc.nat()), (length, random) => {
+      const reply = Buffer.alloc(length)
+      for (let at = 0; at < length; at += 977) reply[at] = at % 251
+      const parts = splitReply(reply)
+      if (parts.some((part) => part.length > maxMessageBytes)) return false
+      const joiner = new ReplyJoiner()
+      const shuffled = parts
+        .map((part) => ({ part, at: random.next().value ?? 0 }))
+        .sort((one, two) => one.at - two.at)
+        .map(({ part }) => part)
+      const last = shuffled.pop() as Uint8Array
+      const early = [...shuffled, ...shuffled, ...(shuffled.length > 0 ? strange : [])]
+      if (early.some((part) => joiner.add(part) !== undefined)) return false
+      return reply.equals(joiner.add(last) ?? Buffer.of(1))
+    }),
+    { numRuns: 40 },
+  )
+})
 
-t.test('the form of a part stays what it is', async (t) => {
+t.test('the format of a part does not change', async (t) => {
   t.same(splitReply(Buffer.from('ab')), [Buffer.from('000000016162', 'hex')])
   const [first, second] = splitReply(Buffer.alloc(maxMessageBytes, 0x61))
   t.equal(first?.length, maxMessageBytes)
@@ -97,7 +94,7 @@ t.test('the form of a part stays what it is', async (t) => {
   t.throws(() => splitReply(Buffer.alloc(maxReplyBytes + 1)), { code: 'TOO_LARGE' })
 })
 
-t.test('the suite sees every planted fault', async (t) => {
+t.test('the suite finds every planted fault', async (t) => {
   t.same(await failures(() => ({})), [])
   for (const [fault, broken] of Object.entries(brokenBuses)) {
     const failed = await failures(broken)

@@ -4,7 +4,7 @@ export type MailFaultCode = 'REFUSED' | 'UNAVAILABLE'
 
 const categories: Record<MailFaultCode, FaultCategory> = { REFUSED: 'invalid', UNAVAILABLE: 'unavailable' }
 
-/** A mail that was not taken. Its message never holds the mail's text. */
+/** A mail that was not accepted. Its message never holds the mail's text. */
 export class MailFault extends Fault {
   override readonly name = 'MailFault'
   readonly code: MailFaultCode

@@ -1,13 +1,13 @@
 /** The mails of the service: one kind, the sign-in link. */
 export interface Mailer {
   /**
-   * Sends a sign-in link, at least once: a repeat after a lost answer carries the same id, so that
-   * one mail counts.
+   * Sends a sign-in link, at least once. A repeat after a lost answer carries the same id, so that
+   * the recipient can merge them.
    *
-   * Resolves when the relay took the mail, or its file is durable. Addresses that reach no inbox
-   * (guests') are passed over in silence.
+   * Resolves when the relay accepted the mail, or its file is durable. Addresses that reach no
+   * inbox (guests') are skipped silently.
    *
-   * @throws MailFault `REFUSED`: this mail will never be taken, do not repeat. `UNAVAILABLE`:
+   * @throws MailFault `REFUSED`: this mail will never be accepted, do not repeat. `UNAVAILABLE`:
    *   repeat later.
    */
   sendSignIn(mail: SignInMail): Promise<void>
@@ -19,6 +19,6 @@ export interface SignInMail {
   id: string
   /** One address, without name. */
   to: string
-  /** Opens the account: belongs in no log. */
+  /** Opens the account: never log it. */
   link: string
 }

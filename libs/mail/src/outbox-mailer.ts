@@ -1,6 +1,6 @@
 /**
- * Mails as files, for installations without a relay, and for tests: `<folder>/<time>-<id>.eml`, in
- * order of name, whole or not there.
+ * Mails as files, for installations without a relay, and for tests: `<folder>/<time>-<id>.eml`,
+ * sorted by name, whole or absent.
  */
 import { open, rename, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -21,10 +21,7 @@ export class OutboxMailer implements Mailer {
   readonly #folder: string
   readonly #from: string
   readonly #clock: Clock
-  /**
-   * One after the other: who has two mails finds the newer token in the later one. Senders bound
-   * how many wait.
-   */
+  /** One at a time: of two mails the later one has the newer token. Senders bound how many wait. */
   #last: Promise<void> = Promise.resolve()
   #lastMs = 0
   readonly #composer = nodemailer.createTransport({ streamTransport: true, buffer: true, newline: 'windows' })
@@ -35,7 +32,7 @@ export class OutboxMailer implements Mailer {
     this.#clock = clock
   }
 
-  /** Makes the folder, readable by its owner alone: what lies in it opens accounts. */
+  /** Makes the folder, readable by its owner alone: its files open accounts. */
   static async open(options: OutboxOptions): Promise<OutboxMailer> {
     await makeDirectories(options.folder)
     return new OutboxMailer(options)
@@ -53,7 +50,7 @@ export class OutboxMailer implements Mailer {
     await written
   }
 
-  /** No two alike: the order of names is the order of sending, also within a millisecond. */
+  /** Unique and rising: the order of names is the order of sending, also within a millisecond. */
   #nameOf(mail: SignInMail): string {
     this.#lastMs = Math.max(this.#clock.now(), this.#lastMs + 1)
     return `${new Date(this.#lastMs).toISOString().replace(/[-:]/g, '')}-${mail.id}.eml`
@@ -63,7 +60,7 @@ export class OutboxMailer implements Mailer {
     this.#composer.close()
   }
 
-  /** A reader that lists `*.eml` never meets half a mail; what was answered is on the disk. */
+  /** A reader that lists `*.eml` never sees half a mail; an acknowledged mail is on disk. */
   async #write(name: string, bytes: Buffer): Promise<void> {
     const path = join(this.#folder, name)
     const unfinished = `${path}.tmp`

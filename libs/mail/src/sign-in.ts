@@ -27,9 +27,9 @@ export function signInMessage({ id, to, link }: SignInMail, { from }: { from: st
 }
 
 /**
- * The part as it is, with the link whole on its line, whoever reads the file. Composed by
- * nodemailer, a line over 76 characters would become quoted-printable, as the HTML part does. Its
- * types do not know `raw` here.
+ * The part unchanged, with the link whole on its line for readers of the file. Nodemailer would
+ * encode a line over 76 characters as quoted-printable, as it does with the HTML part. Its types do
+ * not know `raw` here.
  */
 function asIs(type: string, content: string): Readable {
   const part = `Content-Type: ${type}; charset=us-ascii\r\nContent-Transfer-Encoding: 7bit\r\n\r\n${content}`
@@ -42,14 +42,13 @@ export function reachesAnInbox(address: string): boolean {
 }
 
 /**
- * One plain address: no list, no group, no comment, no quoting, nothing that a header could be made
- * of.
+ * One plain address: no list, no group, no comment, no quoting, nothing that could inject a header.
  */
 export function isPlainAddress(address: string): boolean {
   return address.length <= 254 && /^[^\s"(),:;<>@[\\\]\p{Cc}]+@[^\s"(),:;<>@[\\\]\p{Cc}]+$/u.test(address)
 }
 
-/** Of the sender, for ids of messages: relays distrust those that name nobody. */
+/** Domain of the sender, for message ids: relays distrust ids without a domain. */
 function domainOf(from: string): string {
   return /@([A-Za-z0-9.-]+)>?\s*$/.exec(from)?.[1] ?? 'localhost'
 }

@@ -1,13 +1,13 @@
-/** Mails through a relay (nodemailer). Few connections, kept; every wait has an end. */
+/** Mails through a relay (nodemailer). It keeps few connections; every wait has a limit. */
 import nodemailer, { type Transporter } from 'nodemailer'
 import { MailFault } from './errors.ts'
 import type { Mailer, SignInMail } from './mailer.ts'
 import { isPlainAddress, reachesAnInbox, signInMessage } from './sign-in.ts'
 
 const connectionsMax = 2
-/** A relay that does not answer in this time is down for now. */
+/** A relay that does not answer in this time counts as down. */
 const connectTimeoutMs = 10_000
-/** RFC 5321 §4.5.3.2 grants minutes; a retry is cheaper than a mail stuck for so long. */
+/** RFC 5321 §4.5.3.2 allows minutes; a retry is cheaper than a mail that is stuck that long. */
 const silenceTimeoutMs = 60_000
 
 export class SmtpMailer implements Mailer {
@@ -15,8 +15,8 @@ export class SmtpMailer implements Mailer {
   readonly #from: string
 
   /**
-   * @param url `smtp://` or `smtps://`, with credentials if the relay wants them. Connects when the
-   * first mail goes.
+   * @param url `smtp://` or `smtps://`, with credentials if the relay needs them. Connects at the
+   *   first mail.
    */
   constructor({ url, from }: { url: string; from: string }) {
     this.#from = from
@@ -52,15 +52,15 @@ interface SmtpError extends Error {
 }
 
 /**
- * Only what the relay said of this recipient or message is final; a bad login or a dead relay is
- * repaired by the operator.
+ * Only the relay's answer about this recipient or message is final; an operator repairs a bad login
+ * or a dead relay.
  */
 function faultOf(error: SmtpError): MailFault {
   const final =
     (error.code === 'EENVELOPE' || error.code === 'EMESSAGE') &&
     error.responseCode !== undefined &&
     error.responseCode >= 500
-  // The relay's words may repeat the address, never the text.
+  // The relay's answer may repeat the address, never the text.
   return new MailFault(final ? 'REFUSED' : 'UNAVAILABLE', `the relay did not take a mail: ${error.message}`, {
     cause: error,
   })

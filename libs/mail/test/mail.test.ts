@@ -5,20 +5,20 @@ import t from 'tap'
 import { MailFault, OutboxMailer, SmtpMailer } from '../src/index.ts'
 
 const from = 'Holdfast <no-reply@files.example.org>'
-/** Stands still. */
+/** The clock does not advance. */
 const clock = { now: () => Date.UTC(2031, 0, 2, 3, 4, 5, 6), monotonic: () => 0 }
 const link = `https://files.example.org/profile#token=${'A_-b'.repeat(16)}`
 
 t.test(
-  'the outbox holds one whole file a mail, with the link on a line of its own, read by its owner alone',
+  'the outbox holds one whole file per mail, with the link on its own line, readable by its owner alone',
   async (t) => {
     const folder = join(t.testdir(), 'outbox')
     const mailer = await OutboxMailer.open({ folder, from, clock })
     await mailer.sendSignIn({ id: 'a-1', to: 'Ann@example.org', link })
-    t.same(readdirSync(folder), ['20310102T030405.006Z-a-1.eml'], 'nothing half-written stays')
+    t.same(readdirSync(folder), ['20310102T030405.006Z-a-1.eml'], 'no partial file is left')
     const text = readFileSync(join(folder, readdirSync(folder)[0] as string), 'utf8')
     t.match(text, /^To: Ann@example\.org$/m)
-    t.ok(text.split('\r\n').includes(link), 'the link is not cut, whoever reads the file')
+    t.ok(text.split('\r\n').includes(link), 'the link is not wrapped in the file')
     const html = text.slice(text.indexOf('text/html')).replaceAll('=\r\n', '')
     t.ok(html.includes(`href=3D"${link.replace('=', '=3D')}"`), 'the HTML part is quoted-printable')
     t.match(text, 'Message-ID: <a-1@files.example.org>')
@@ -28,7 +28,7 @@ t.test(
   },
 )
 
-t.test('mails stand in the order they were sent in, also those of one moment', async (t) => {
+t.test('mails are in the order of sending, also within one millisecond', async (t) => {
   const folder = t.testdir()
   const mailer = await OutboxMailer.open({ folder, from, clock })
   const ids = ['z', 'm', 'a', 'q', 'b']
@@ -41,7 +41,7 @@ t.test('mails stand in the order they were sent in, also those of one moment', a
   )
 })
 
-t.test('no address smuggles in a header, a second recipient or a path', async (t) => {
+t.test('no address can inject a header, a second recipient or a path', async (t) => {
   const folder = t.testdir()
   const mailer = await OutboxMailer.open({ folder, from, clock })
   const hostile = [
@@ -70,7 +70,7 @@ t.test('a guest is never mailed', async (t) => {
   t.same(readdirSync(folder), [])
 })
 
-t.test('an outbox that cannot be written is a fault to be repeated, not a lost mail', async (t) => {
+t.test('an outbox that cannot be written is a fault to retry, not a lost mail', async (t) => {
   const name = '20310102T030405.006Z-a.eml'
   const folder = join(t.testdir({ outbox: { [name]: {} } }), 'outbox')
   const mailer = await OutboxMailer.open({ folder, from, clock })
@@ -90,7 +90,7 @@ t.test('a relay gets the mail whole', async (t) => {
   t.ok(relay.said.includes(link))
 })
 
-t.test('what the relay will never take is told from what it may take later', async (t) => {
+t.test('permanent refusals of a relay are distinguished from temporary ones', async (t) => {
   const relay = await startRelay(t, { recipient: '550 no such mailbox' })
   const mailer = new SmtpMailer({ url: relay.url, from })
   await t.rejects(mailer.sendSignIn({ id: 'a', to: 'nobody@example.org', link }), { code: 'REFUSED' })
@@ -108,7 +108,7 @@ t.test('what the relay will never take is told from what it may take later', asy
   await gone.close()
 })
 
-/** The least of a relay: answers line by line and remembers them. */
+/** A minimal relay: answers line by line and remembers the lines. */
 async function startRelay(
   t: Tap,
   answers: { recipient?: string } = {},

@@ -1,22 +1,21 @@
 /**
- * Membership by heartbeats: every member publishes one a second and hears those of all others,
- * regions included.
+ * Membership by heartbeats: every member publishes one a second and receives those of all others,
+ * in all regions.
  *
- * Who was silent for `deadMs` is dead to this view. Time is our own monotonic clock at the arrival,
- * so no clock of another machine is trusted. A view also hears itself; when it does not, its own
- * link is what broke (or the process was paused), and nobody is buried until it hears itself again.
- * A newcomer is greeted by everybody's next heartbeat at once, so its view is whole after a round
- * trip.
+ * A member that was silent for `deadMs` is dead in this view. Time is the local monotonic clock at
+ * the arrival, so no clock of another machine is trusted. A view also receives its own heartbeats.
+ * When it does not, its own link is broken (or the process was paused), and it declares no member
+ * dead until it receives them again. Every member answers a new member with a heartbeat at once, so
+ * its view is complete after a round trip.
  *
- * A process that died has nobody left who serves what it served, which the server says at once; one
- * that is paused has not. So whoever asked a member in vain may doubt it (`doubt`): it is asked for
- * a sign of life, buried when nobody serves that, and the others are told to ask for themselves.
+ * NATS reports a dead process at once, a paused one never. A caller that got no answer can report a
+ * suspicion (`suspect`): the member is pinged, declared dead if the ping has no responder, and the
+ * others are asked to check for themselves.
  *
- * Wall clocks are compared by their distance from our monotonic clock: that of a member is what its
- * word says less the moment it arrived at, ours is read when somebody asks. So a step of our own
- * clock shows at once. A word that came late makes its sender look behind by as much, so the
- * greatest distance of its last few words counts: the one that was on its way for the shortest
- * time.
+ * Wall clocks are compared by their offset to the local monotonic clock. A member's offset is the
+ * time in its heartbeat less the time of arrival; the local one is read on demand. So a step of the
+ * local clock shows at once. A late heartbeat makes its sender look behind by its delay, so the
+ * greatest offset of the last few heartbeats counts: that of the fastest delivery.
  */
 import { randomBytes } from 'node:crypto'
 import type { Bus } from '@holdfast/bus'
@@ -34,10 +33,11 @@ import {
 } from '@holdfast/membership'
 import { Heartbeat } from '@holdfast/wire/cluster'
 
-/** What a member tells besides its facts. */
+/** What a heartbeat carries besides the member's facts. */
 export interface Report {
   /**
-   * False while it starts, drains, or cannot do its work: it is alive, and nothing new is for it.
+   * False while the member starts, drains, or cannot do its work: it is alive, and gets no new
+   * work.
    */
   ready: boolean
   freeBytes?: number
@@ -49,10 +49,10 @@ export interface Report {
 }
 
 export interface NatsMembershipOptions {
-  /** Takes NATS patterns. Stays open. */
+  /** Accepts NATS patterns. Not closed here. */
   bus: Bus
   facts: MemberFacts
-  /** What it is besides the role that its facts name. */
+  /** Its duties besides the role in its facts. */
   moreRoles?: readonly MemberRole[]
   load?: () => number
   report?: () => Report
@@ -61,7 +61,7 @@ export interface NatsMembershipOptions {
   /** Default 4,000. */
   deadMs?: number
   clock?: Clock
-  /** Told what a listener threw, for the log. */
+  /** Called with what a listener threw, for the log. */
   onListenerError?: (error: unknown) => void
 }
 
@@ -70,22 +70,22 @@ interface Heard {
   seenMs: number
   /** Monotonic. */
   heardMs: number
-  /** By its last words, of this life: its wall clock less our monotonic one, ms. */
+  /** Of its last heartbeats in this life: its wall clock less our monotonic one, ms. */
   clocksMs: readonly number[]
 }
 
 type Listener = (members: readonly Member[]) => void
 
 const roles: readonly MemberRole[] = ['standalone', 'api', 'upload', 'actor-host', 'storage-node', 'web']
-/** Members that somebody found gone; everybody asks for himself. */
+/** Members that another member found dead; each member checks for itself. */
 const doubtsSubject = 'doubts'
-/** Whoever is gone is answered for at once. */
+/** NATS answers at once for a dead process. */
 const doubtMs = 1_000
-/** Greetings for newcomers are told together. */
+/** Greetings for new members are sent together. */
 const greetMs = 20
 /**
- * Words by which a clock is judged: one that came late does not count, and a clock that was set
- * back shows after as many.
+ * Heartbeats by which a clock is judged: a late one does not count, and a clock that was set back
+ * shows after this many.
  */
 const clockWords = 4
 
@@ -113,7 +113,7 @@ export class NatsMembership implements Membership {
   #told = false
   #closed = false
 
-  /** Joins: says its first word at once. @throws RangeError on bad facts. */
+  /** Joins: sends its first heartbeat at once. @throws RangeError on bad facts. */
   constructor(options: NatsMembershipOptions) {
     assertFacts(options.facts)
     this.#bus = options.bus
@@ -137,7 +137,7 @@ export class NatsMembership implements Membership {
     this.announce()
   }
 
-  /** Says now what else would be said within a second. */
+  /** Sends a heartbeat now instead of within a second. */
   announce(): void {
     if (!this.#closed) this.#publish({ leaving: false })
   }
@@ -158,24 +158,24 @@ export class NatsMembership implements Membership {
     return [this.self(), ...others].sort((one, other) => (one.id < other.id ? -1 : 1))
   }
 
-  /** Its own first, then of those who were heard, in their order. */
+  /** The local member first, then others in the order they were heard. */
   #clockOffsets(): number[] {
     const own = this.#clock.now() - this.#clock.monotonic()
     return clockOffsets([own, ...[...this.#heard.values()].map(({ clocksMs }) => Math.max(...clocksMs))])
   }
 
-  /** The last word of every member, one's own as it would be now. */
+  /** The last heartbeat of every member, the local one as it would be now. */
   beats(): readonly Heartbeat[] {
     const others = [...this.#heard.values()].map(({ beat }) => beat)
     return [this.#word({ leaving: false }), ...others].sort((one, other) => (one.id < other.id ? -1 : 1))
   }
 
-  /** The last word of one member: what calls ask that many times in a request. */
+  /** The last heartbeat of one member: calls use it several times per request. */
   beatOf(id: string): Heartbeat | undefined {
     return id === this.#facts.id ? this.#word({ leaving: false }) : this.#heard.get(id)?.beat
   }
 
-  /** Also called when a member begins or ceases to be ready. */
+  /** Also called when a member becomes ready or stops being ready. */
   onChange(listener: Listener): Subscription {
     const own: Listener = (members) => listener(members)
     this.#listeners.add(own)
@@ -183,8 +183,9 @@ export class NatsMembership implements Membership {
   }
 
   /**
-   * Somebody asked this member in vain, or wants to know. It is buried at once when its process is
-   * gone; silence alone proves nothing. Resolves when that is known; never rejects.
+   * A caller got no answer from this member, or wants to know its state. The member is declared
+   * dead at once when its process is gone; silence alone proves nothing. Resolves when that is
+   * known; never rejects.
    */
   async doubt(id: string): Promise<void> {
     const known = this.#heard.get(id)
@@ -208,7 +209,7 @@ export class NatsMembership implements Membership {
     this.#publish({ leaving: true })
   }
 
-  /** Test seam: falls silent as a crash would make it. */
+  /** Test seam: stops sending as after a crash. */
   die(): void {
     this.#end()
   }
@@ -285,7 +286,7 @@ export class NatsMembership implements Membership {
     if (known === undefined || saysOf(known.beat) !== saysOf(beat)) this.#changed()
   }
 
-  /** A newcomer learns of us before our next heartbeat is due. */
+  /** A new member learns of us before our next heartbeat is due. */
   #greet(): void {
     this.#greeting ??= setTimeout(() => {
       this.#greeting = undefined
@@ -303,7 +304,7 @@ export class NatsMembership implements Membership {
     }
   }
 
-  /** Otherwise its own link is what broke. */
+  /** Otherwise the local link is broken. */
   #hearsItself(): boolean {
     return this.#clock.monotonic() - this.#ownHeardMs <= 2 * this.#intervalMs
   }
@@ -331,7 +332,7 @@ function memberOf({ beat, seenMs }: Heard, clockOffsetMs: number): Member {
   return { id, role, region, addresses: { ...addresses }, load, seenMs, clockOffsetMs }
 }
 
-/** What others say is not trusted to be well-formed. */
+/** Input from other members is not trusted to be well-formed. */
 function parse(message: Uint8Array): Heartbeat | undefined {
   try {
     const beat = Heartbeat.decode(message)
@@ -344,18 +345,18 @@ function parse(message: Uint8Array): Heartbeat | undefined {
   }
 }
 
-/** A later life, or a later word of the same one. */
+/** A later life, or a later heartbeat of the same one. */
 function isNewer(beat: Heartbeat, known: Heartbeat): boolean {
   const lives = Buffer.compare(beat.incarnation, known.incarnation)
   return lives === 0 ? beat.sequence > known.sequence : lives > 0
 }
 
-/** Everything whose change is told; load is not. */
+/** Everything whose change is reported; load is not. */
 function saysOf({ roles, region, addresses, ready, incarnation }: Heartbeat): string {
   return JSON.stringify([roles, region, addresses, ready, incarnation.toString('hex')])
 }
 
-/** 16 bytes that sort by when the life began. */
+/** 16 bytes that sort by the start of the life. */
 function incarnationAt(nowMs: number): Buffer {
   const bytes = randomBytes(16)
   bytes.writeUIntBE(nowMs, 0, 6)

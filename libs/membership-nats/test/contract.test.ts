@@ -16,7 +16,7 @@ async function connect(t: Test, name: string): Promise<NatsBus> {
   return bus
 }
 
-/** Gatherings share one server: each has its own region names in front. */
+/** Gatherings share one server: each prefixes its region names. */
 function gathered(bus: NatsBus, gathering: string): NatsBus {
   const inside = (subject: string) => `${gathering}.${subject}`
   return {
@@ -59,35 +59,38 @@ async function until(what: string, holds: () => boolean): Promise<void> {
   }
 }
 
-t.test('a member cut off from the bus buries nobody, and does so once it hears itself again', async (t) => {
-  const real = await connect(t, 'cut')
-  const gathering = crypto.randomUUID()
-  const inner = gathered(real, gathering)
-  let cut = false
-  let now = 0
-  const clock = { now: () => Date.now(), monotonic: () => now }
-  const bus = {
-    ...inner,
-    publish: (subject: string, message: Uint8Array) => void (cut || inner.publish(subject, message)),
-    subscribe: (subject: string, handler: (message: Uint8Array) => void) =>
-      inner.subscribe(subject, (message) => void (cut || handler(message))),
-  } as NatsMembershipOptions['bus']
-  const one = new NatsMembership({ bus, facts: facts('one'), ...quick, clock })
-  const two = new NatsMembership({ bus: inner, facts: facts('two'), ...quick })
-  t.teardown(() => one.close())
-  await until('both', () => one.members().length === 2)
-  cut = true
-  two.die()
-  now += 10_000
-  const end = performance.now() + 5 * quick.intervalMs
-  await until('some heartbeats were due', () => performance.now() > end)
-  t.equal(one.members().length, 2, 'it hears nothing at all, so it knows nothing')
-  cut = false
-  await until('alone', () => one.members().length === 1)
-})
+t.test(
+  'a member cut off from the bus declares no member dead until it receives its own heartbeats again',
+  async (t) => {
+    const real = await connect(t, 'cut')
+    const gathering = crypto.randomUUID()
+    const inner = gathered(real, gathering)
+    let cut = false
+    let now = 0
+    const clock = { now: () => Date.now(), monotonic: () => now }
+    const bus = {
+      ...inner,
+      publish: (subject: string, message: Uint8Array) => void (cut || inner.publish(subject, message)),
+      subscribe: (subject: string, handler: (message: Uint8Array) => void) =>
+        inner.subscribe(subject, (message) => void (cut || handler(message))),
+    } as NatsMembershipOptions['bus']
+    const one = new NatsMembership({ bus, facts: facts('one'), ...quick, clock })
+    const two = new NatsMembership({ bus: inner, facts: facts('two'), ...quick })
+    t.teardown(() => one.close())
+    await until('both', () => one.members().length === 2)
+    cut = true
+    two.die()
+    now += 10_000
+    const end = performance.now() + 5 * quick.intervalMs
+    await until('some heartbeats were due', () => performance.now() > end)
+    t.equal(one.members().length, 2, 'it receives nothing, so it knows nothing')
+    cut = false
+    await until('alone', () => one.members().length === 1)
+  },
+)
 
 t.test(
-  'a member whose process is gone is buried by all once one asked it in vain; a silent one is not',
+  'a member whose process is gone is declared dead by all after one failed call; a silent one is not',
   async (t) => {
     const gathering = crypto.randomUUID()
     const patient = { intervalMs: 40, deadMs: 60_000 }
@@ -110,57 +113,62 @@ t.test(
     await gone.real.close()
     void one.membership.doubt('gone')
     const startedMs = performance.now()
-    await until('it is buried', () => [one, two].every(({ membership }) => membership.members().length === 2))
+    await until('it is declared dead', () =>
+      [one, two].every(({ membership }) => membership.members().length === 2),
+    )
     t.ok(performance.now() - startedMs < 2_000)
   },
 )
 
-t.test('readiness is told as a change, words of an earlier life and rubbish are not heard', async (t) => {
-  const real = await connect(t, 'ready')
-  const gathering = crypto.randomUUID()
-  const bus = gathered(real, gathering)
-  let ready = false
-  const said: Uint8Array[] = []
-  const spy = bus.subscribe('members.>', (message) => said.push(message))
-  t.teardown(() => spy.close())
-  const one = new NatsMembership({ bus, facts: facts('one'), ...quick })
-  const early = new NatsMembership({
-    bus,
-    facts: facts('two'),
-    ...quick,
-    clock: { now: () => 5, monotonic: () => 0 },
-  })
-  await until('two came', () => one.members().length === 2)
-  early.die()
-  const later = new NatsMembership({
-    bus,
-    facts: facts('two'),
-    ...quick,
-    report: () => ({ ready, accounts: 7 }),
-  })
-  t.teardown(async () => {
-    await one.close()
-    await later.close()
-  })
-  const readyOf = () => one.beats().find(({ id }) => id === 'two')
-  await until('its second life', () => readyOf()?.accounts === 7)
-  for (const word of [...said]) bus.publish('members.eu-par.two', word)
-  bus.publish('members.eu-par.x', Buffer.from('rubbish'))
-  let told = 0
-  one.onChange(() => void told++)
-  ready = true
-  await until('ready', () => readyOf()?.ready === true)
-  t.ok(told > 0)
-  t.equal(readyOf()?.accounts, 7)
-  // Of the member itself the clock is read anew each time.
-  const withoutClock = (beat: object | undefined) => ({ ...beat, wallMs: 0 })
-  for (const beat of one.beats())
-    t.same(withoutClock(one.beatOf(beat.id)), withoutClock(beat), 'one at a time')
-  t.equal(one.beatOf('nobody'), undefined)
-  t.equal(one.members().length, 2)
-})
+t.test(
+  'readiness is reported as a change, heartbeats of an earlier life and garbage are ignored',
+  async (t) => {
+    const real = await connect(t, 'ready')
+    const gathering = crypto.randomUUID()
+    const bus = gathered(real, gathering)
+    let ready = false
+    const said: Uint8Array[] = []
+    const spy = bus.subscribe('members.>', (message) => said.push(message))
+    t.teardown(() => spy.close())
+    const one = new NatsMembership({ bus, facts: facts('one'), ...quick })
+    const early = new NatsMembership({
+      bus,
+      facts: facts('two'),
+      ...quick,
+      clock: { now: () => 5, monotonic: () => 0 },
+    })
+    await until('two came', () => one.members().length === 2)
+    early.die()
+    const later = new NatsMembership({
+      bus,
+      facts: facts('two'),
+      ...quick,
+      report: () => ({ ready, accounts: 7 }),
+    })
+    t.teardown(async () => {
+      await one.close()
+      await later.close()
+    })
+    const readyOf = () => one.beats().find(({ id }) => id === 'two')
+    await until('its second life', () => readyOf()?.accounts === 7)
+    for (const word of [...said]) bus.publish('members.eu-par.two', word)
+    bus.publish('members.eu-par.x', Buffer.from('rubbish'))
+    let told = 0
+    one.onChange(() => void told++)
+    ready = true
+    await until('ready', () => readyOf()?.ready === true)
+    t.ok(told > 0)
+    t.equal(readyOf()?.accounts, 7)
+    // The member's own clock is read each time.
+    const withoutClock = (beat: object | undefined) => ({ ...beat, wallMs: 0 })
+    for (const beat of one.beats())
+      t.same(withoutClock(one.beatOf(beat.id)), withoutClock(beat), 'one at a time')
+    t.equal(one.beatOf('nobody'), undefined)
+    t.equal(one.members().length, 2)
+  },
+)
 
-t.test('a word that came late does not make its sender look behind', async (t) => {
+t.test('a late heartbeat does not make its sender look behind', async (t) => {
   const real = await connect(t, 'late')
   const inner = gathered(real, crypto.randomUUID())
   let nowMs = 0
@@ -185,7 +193,7 @@ t.test('a word that came late does not make its sender look behind', async (t) =
   await until('both', () => one.members().length === 2)
   holds = true
   two.announce()
-  await until('its word is held', () => held.length > 0)
+  await until('its heartbeat is delayed', () => held.length > 0)
   nowMs += 5_000
   for (const deliver of held) deliver()
   t.equal(one.self().clockOffsetMs, 0)

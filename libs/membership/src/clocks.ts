@@ -1,17 +1,20 @@
 /**
- * Wall clocks compared. Time services keep them within milliseconds; one that stands hours off acts
- * on times that are not there yet, or are long over.
+ * Wall clocks compared. Time services keep them within milliseconds. A clock that is hours off acts
+ * on times in the future, or long past.
  */
 
-/** Past this a wall clock is off: far more than a time service leaves, or a message takes. */
+/**
+ * Beyond this a wall clock is off: far more than the error of a time service, or the delay of a
+ * message.
+ */
 export const clockToleranceMs = 2_000
 
 /**
  * How far each wall clock is ahead of the median of all, ms; behind it: negative.
  *
- * Of an even number two are in the middle, and each clock is held against the farther of them. So
- * while fewer than half are off, exactly those are off here; when half are, all are. Of two that
- * differ nobody can tell which is right: both are off.
+ * An even number of clocks has two in the middle, and each clock is compared with the farther of
+ * them. So while fewer than half are off, exactly those are reported; when half are, all are. Of
+ * two different clocks either may be right: both are reported.
  */
 export function clockOffsets(clocks: readonly number[]): number[] {
   const sorted = [...clocks].sort((one, other) => one - other)

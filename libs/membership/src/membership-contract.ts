@@ -6,23 +6,22 @@ import type { Member, MemberFacts, Membership } from './membership.ts'
 
 export interface Joining {
   /**
-   * Adds a member to the gathering of this test; it may still be unknown to the others when this
-   * resolves.
+   * Adds a member to the gathering of this test; the others may not know it yet when this resolves.
    */
   join(facts: MemberFacts, options: { load: () => number; clock?: Clock }): Promise<Membership>
-  /** Ends a member as a crash would, without a word; left out where that cannot be done. */
+  /** Ends a member as a crash would, without a message; omit it where that cannot be done. */
   kill?(member: Membership): Promise<void>
 }
 
 export interface MembershipContract<T> {
   test: (name: string, body: (t: T) => Promise<void>) => unknown
-  /** A gathering without members; those that joined are closed by the test's own teardown. */
+  /** A gathering without members; the test's own teardown closes those that joined. */
   open: (t: T) => Promise<Joining>
-  /** How long a view may take to follow. Default 10 s, only a broken one reaches it. */
+  /** How long a view may take to follow. Default 10 s, which only a broken one reaches. */
   patientMs?: number
 }
 
-/** Between two looks at a view that has to follow. */
+/** Between two checks of a view that must follow. */
 const lookMs = 5
 
 export function membershipContract<T>({ test, open, patientMs = 10_000 }: MembershipContract<T>): void {
@@ -44,7 +43,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     }
   }
 
-  test('one alone sees itself, as it said it is', async (t) => {
+  test('a lone member sees itself with its own facts', async (t) => {
     const { join } = await open(t)
     const before = Date.now() - 1
     const said = facts('alone', {
@@ -75,7 +74,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     }
   })
 
-  test('load comes along', async (t) => {
+  test('load is included', async (t) => {
     const { join } = await open(t)
     let load = 0
     const [one] = [await join(facts('one'), idle), await join(facts('two'), { load: () => load })]
@@ -86,7 +85,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     assert.equal(one.self().load, 0)
   })
 
-  test('one that closes is gone for the others, and alone for itself', async (t) => {
+  test('a member that closes is gone for the others, and alone for itself', async (t) => {
     const { join } = await open(t)
     const [one, two] = [await join(facts('one'), idle), await join(facts('two'), idle)]
     await eventually('both', () => ids(one).length === 2 && ids(two).length === 2)
@@ -97,7 +96,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     assert.equal(two.self().id, 'two')
   })
 
-  test('one that died is gone for the others after a while', async (t) => {
+  test('a member that died is gone for the others after a while', async (t) => {
     const { join, kill } = await open(t)
     if (kill === undefined) return
     const [one, two] = [await join(facts('one'), idle), await join(facts('two'), idle)]
@@ -106,7 +105,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     await eventually('one', () => ids(one).join() === 'one')
   })
 
-  test('one that comes back under its id is there again, with its new facts', async (t) => {
+  test('a member that returns under its id is there again, with its new facts', async (t) => {
     const { join } = await open(t)
     const [one, two] = [await join(facts('one'), idle), await join(facts('two'), idle)]
     await eventually('both', () => ids(one).length === 2)
@@ -116,7 +115,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     assert.deepEqual(ids(one), ['one', 'two'])
   })
 
-  test('whoever listens is told of those who come and go, and of what the view says then', async (t) => {
+  test('listeners are told of joins and leaves, and of the view at that time', async (t) => {
     const { join } = await open(t)
     const one = await join(facts('one'), idle)
     await eventually('itself', () => ids(one).length === 1)
@@ -135,7 +134,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     await eventually('two went', () => told.at(-1) === 'one')
   })
 
-  test('a closed subscription hears nothing more', async (t) => {
+  test('a closed subscription receives nothing more', async (t) => {
     const { join } = await open(t)
     const one = await join(facts('one'), idle)
     await eventually('itself', () => ids(one).length === 1)
@@ -151,7 +150,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
   })
 
   const hourMs = 60 * 60_000
-  /** A wall clock that stands elsewhere. */
+  /** A wall clock with an offset. */
   const shifted = () => {
     const clock = { aheadMs: 0, now: () => Date.now() + clock.aheadMs, monotonic: systemClock.monotonic }
     return clock
@@ -184,7 +183,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     }
   })
 
-  test('of two clocks that differ neither can be told right', async (t) => {
+  test('of two different clocks neither can be proved right', async (t) => {
     const { join } = await open(t)
     const clock = shifted()
     const [one, two] = [await join(facts('one'), idle), await join(facts('two'), { ...idle, clock })]
@@ -198,7 +197,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     assert.equal(one.self().clockOffsetMs, 0)
   })
 
-  test('nobody is told within the call that changes the view', async (t) => {
+  test('listeners are not called within the call that changes the view', async (t) => {
     const { join } = await open(t)
     const one = await join(facts('one'), idle)
     await eventually('itself', () => ids(one).length === 1)
@@ -212,7 +211,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     await eventually('told', () => told)
   })
 
-  test('what a view gave out can be changed without changing the view', async (t) => {
+  test('a caller can change a returned view without an effect', async (t) => {
     const { join } = await open(t)
     const said = facts('one')
     const one = await join(said, idle)
@@ -227,7 +226,7 @@ export function membershipContract<T>({ test, open, patientMs = 10_000 }: Member
     assert.equal(one.members()[0]?.addresses.bus, 'accounts.one')
   })
 
-  test('facts that no view takes are refused', async (t) => {
+  test('invalid facts are refused', async (t) => {
     const { join } = await open(t)
     for (const id of ['', 'a b', 'ü', 'x'.repeat(129)]) {
       await assert.rejects(async () => join(facts(id), idle), RangeError)

@@ -1,26 +1,27 @@
 /**
- * Who is alive, with what load. A view, different at every member at every moment: it may name the
- * dead for a while and lack the living. Nothing may be correct because of it; it says where to send
- * things first.
+ * Which members are alive, with what load. Each member has its own view, which changes all the
+ * time: it may contain dead members for a while and lack living ones. No correctness may depend on
+ * it; it says where to send things first.
  */
 export interface Membership {
-  /** Oneself as the others are told: `seenMs` is now. */
+  /** The local member as others see it: `seenMs` is now. */
   self(): Member
 
   /**
-   * All that are believed alive, oneself included, in the order of their ids. At most `maxMembers`.
+   * All members believed alive, including the local one, in the order of their ids. At most
+   * `maxMembers`.
    */
   members(): readonly Member[]
 
   /**
-   * Calls back after a member came, went or changed its facts, not for load alone. Several changes
-   * may be told as one; what is told is what `members()` says then. Never within the call that
+   * Called after a member came, went or changed its facts, not for load alone. Several changes may
+   * be reported as one; the report is what `members()` returns then. Never within the call that
    * changed it.
    */
   onChange(listener: (members: readonly Member[]) => void): Subscription
 
   /**
-   * Leaves, so that the others need not wait to notice. Afterwards one's own view is oneself alone.
+   * Leaves, so that the others need not wait to notice. Afterwards the own view holds only itself.
    */
   close(): Promise<void>
 }
@@ -29,44 +30,41 @@ export interface Subscription {
   close(): void
 }
 
-/** What a member says of itself. */
+/** What a member reports about itself. */
 export interface MemberFacts {
   /**
-   * Unique among the living; a process that starts again may come back under it. At most 128 bytes
-   * of printable ASCII.
+   * Unique among the living; a restarted process may use it again. At most 128 bytes of printable
+   * ASCII.
    */
   id: string
   role: MemberRole
   /** Code of its region. */
   region: string
-  /**
-   * Where and how it is reached, by name, such as `{"download": "http://…"}`; at most 4 KiB as
-   * JSON.
-   */
+  /** Where it is reached, by name, such as `{"download": "http://…"}`; at most 4 KiB as JSON. */
   addresses: Readonly<Record<string, string>>
 }
 
 export type MemberRole = 'standalone' | 'api' | 'upload' | 'actor-host' | 'storage-node' | 'web'
 
 export interface Member extends MemberFacts {
-  /** 0 is idle, 1 is all it can do; as it said when it was heard last. */
+  /** 0 is idle, 1 is fully loaded; the last reported value. */
   load: number
-  /** When it was heard last, Unix milliseconds of one's own clock. */
+  /** When it was last heard, Unix milliseconds of the local clock. */
   seenMs: number
   /**
    * How far its wall clock is ahead of the median of all members, ms; behind it: negative
-   * (`clockOffsets`). A step of one's own clock shows at once; one of another member within a few
-   * of its words. Messages on their way make it inexact by what they take.
+   * (`clockOffsets`). A step of the local clock shows at once; one of another member within a few
+   * of its heartbeats. The delay of messages makes it inexact.
    */
   clockOffsetMs: number
 }
 
-/** Members in one view: a region's processes, several times over. */
+/** Members in one view: several times the processes of a region. */
 export const maxMembers = 4_096
 const maxAddressBytes = 4 * 1024
 const maxIdBytes = 128
 
-/** @throws RangeError on facts that no view takes. */
+/** @throws RangeError on invalid facts. */
 export function assertFacts({ id, addresses }: MemberFacts): void {
   if (!/^[\x21-\x7e]+$/.test(id) || id.length > maxIdBytes) {
     throw new RangeError(

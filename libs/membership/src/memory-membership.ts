@@ -1,7 +1,7 @@
 /**
  * Membership within one process: the embedded mode, whose only member is itself, and the members of
- * a cluster in one test. Nobody is lost by accident here; a test takes members out of a view
- * (`hide`) as a cut network would.
+ * a cluster in one test. No member is lost by accident; a test removes members from a view (`hide`)
+ * as a network cut would.
  */
 import { type Clock, systemClock } from '@holdfast/kernel'
 import { clockOffsets } from './clocks.ts'
@@ -16,10 +16,12 @@ import {
 } from './membership.ts'
 
 export interface MemoryMembershipOptions {
-  /** Asked each time somebody looks; default always 0. */
+  /** Called at each look; default always 0. */
   load?: () => number
   clock?: Clock
-  /** Told what a listener threw, for the log; the others hear the change all the same. */
+  /**
+   * Called with what a listener threw, for the log; the other listeners are called all the same.
+   */
   onListenerError?: (error: unknown) => void
 }
 
@@ -35,7 +37,7 @@ export class MemoryMembership implements Membership {
   readonly #hidden = new Set<string>()
   #told = false
 
-  /** @throws RangeError on bad facts, an id that is alive already, or too many members. */
+  /** @throws RangeError on invalid facts, an id that is already alive, or too many members. */
   constructor(
     facts: MemberFacts,
     options: MemoryMembershipOptions = {},
@@ -93,7 +95,7 @@ export class MemoryMembership implements Membership {
     this.#gathering.leave(this.#facts.id, this)
   }
 
-  /** Test seam: this member no longer sees that one; the other way round nothing changes. */
+  /** Test seam: this member no longer sees that one; that one still sees this one. */
   hide(id: string): void {
     this.#hidden.add(id)
     this.changed()
@@ -105,7 +107,7 @@ export class MemoryMembership implements Membership {
     this.changed()
   }
 
-  /** Tells the listeners, soon and once for all changes until then. */
+  /** Calls the listeners, soon and once for all changes until then. */
   changed(): void {
     if (this.#told) return
     this.#told = true

@@ -114,7 +114,7 @@ const broken: { [fault: string]: (sound: MemoryMembership) => Partial<Membership
   },
 }
 
-t.test('the suite sees every planted fault', async (t) => {
+t.test('the suite finds every planted fault', async (t) => {
   t.same(await failures(() => ({})), [])
   for (const [fault, make] of Object.entries(broken)) {
     const failed = await failures(make)
