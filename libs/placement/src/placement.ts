@@ -1,15 +1,14 @@
 /**
  * Which host an account belongs to: rendezvous hashing (Thaler and Ravishankar, 1996).
  *
- * Every (account, host) pair has a score that everybody computes alike; the host with the highest
- * one has the account. When a host comes, it takes from all others evenly what it now wins; when it
- * goes, only what was its own moves. No ring, no table, nothing to agree on but the list of hosts,
- * and views of that list that differ for a while disagree only about the accounts of the hosts that
- * differ.
+ * Every (account, host) pair has a score that all processes compute alike; the host with the
+ * highest score has the account. A new host takes accounts evenly from all others. When a host
+ * goes, only its own accounts move. There is no ring, no table, and nothing to agree on except the
+ * list of hosts. Views of that list that differ for a while disagree only about the accounts of the
+ * hosts that differ.
  *
- * The answer is a hint. That two hosts never both change an account is the journal's doing, so a
- * change of this function costs each account one move and nothing else; a golden test makes that
- * visible.
+ * The answer is a hint. The journal prevents two hosts from both changing an account, so a change
+ * of this function costs each account one move and nothing else; a golden test makes that visible.
  *
  * Cost: one hash of the account, some 20 ns a host. No I/O, no clock, no randomness.
  */
@@ -23,7 +22,7 @@ export class Placement {
     this.#hashes = this.hosts.map(hashOf)
   }
 
-  /** The account's host; undefined when there is none at all. */
+  /** The account's host; undefined when there are no hosts. */
   hostOf(account: string): string | undefined {
     const hash = hashOf(account)
     let best: string | undefined
@@ -37,9 +36,7 @@ export class Placement {
     return best
   }
 
-  /**
-   * The hosts as this account prefers them: the second is the one that has it when the first goes.
-   */
+  /** The hosts in the account's order of preference: the second has it when the first goes. */
   ranked(account: string, { limit = this.hosts.length }: { limit?: number } = {}): string[] {
     const hash = hashOf(account)
     return this.hosts

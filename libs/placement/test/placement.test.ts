@@ -6,7 +6,7 @@ import { Placement } from '../src/index.ts'
 const accounts = fc.array(fc.uuid(), { minLength: 1, maxLength: 50 })
 const hosts = fc.uniqueArray(fc.string({ minLength: 1, maxLength: 12 }), { minLength: 1, maxLength: 12 })
 
-t.test('the order in which hosts are named, and naming one twice, changes nothing', async () => {
+t.test('the order of hosts, and naming one twice, changes nothing', async () => {
   fc.assert(
     fc.property(hosts, accounts, (hosts, accounts) => {
       const placement = new Placement(hosts)
@@ -34,7 +34,7 @@ t.test('when a host goes only its accounts move, each to its second choice', asy
   )
 })
 
-t.test('when a host comes accounts move to it alone', async () => {
+t.test('when a host comes accounts move only to it', async () => {
   fc.assert(
     fc.property(hosts, accounts, fc.string({ minLength: 13 }), (hosts, accounts, fresh) => {
       const before = new Placement(hosts)
@@ -47,7 +47,7 @@ t.test('when a host comes accounts move to it alone', async () => {
   )
 })
 
-t.test('the ranking holds every host once and begins with the one that has the account', async () => {
+t.test("the ranking holds every host once and begins with the account's host", async () => {
   fc.assert(
     fc.property(hosts, fc.uuid(), fc.nat({ max: 15 }), (hosts, account, limit) => {
       const placement = new Placement(hosts)
@@ -83,7 +83,7 @@ t.test('accounts spread evenly, also over hosts whose names differ in one charac
   }
 })
 
-t.test('what a lost host had is spread over all others', async (t) => {
+t.test('the accounts of a lost host are spread over all others', async (t) => {
   const hosts = Array.from({ length: 10 }, (_, at) => `host-${at}`)
   const before = new Placement(hosts)
   const after = new Placement(hosts.slice(1))
@@ -95,7 +95,7 @@ t.test('what a lost host had is spread over all others', async (t) => {
     heirs.set(heir, (heirs.get(heir) ?? 0) + 1)
   }
   t.equal(heirs.size, 9)
-  t.ok(Math.max(...heirs.values()) < 330, 'no heir gets half as much again as the 222 of its share')
+  t.ok(Math.max(...heirs.values()) < 330, 'no heir gets one and a half times the 222 of its share')
 })
 
 t.test('without hosts an account has none, with one it has that one', async (t) => {
@@ -104,7 +104,7 @@ t.test('without hosts an account has none, with one it has that one', async (t) 
   t.equal(new Placement(['only']).hostOf('account'), 'only')
 })
 
-t.test('the placement of today is that of tomorrow', async (t) => {
+t.test('the placement does not change between versions', async (t) => {
   const placement = new Placement(['host-a', 'host-b', 'host-c', 'host-d'])
   const accounts = ['9d70d692-95fd-4ce5-a2fb-a044868fa37a', '88e27116-eaf8-42ec-b4d0-a1ab75d18d85', '']
   t.same(

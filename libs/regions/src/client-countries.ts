@@ -1,6 +1,6 @@
 /**
- * Which country an address is registered in, by open data (CC0) that comes as a package: updating
- * the package updates the answers.
+ * Which country an address is registered in, by open data (CC0) from a package: updating the
+ * package updates the answers.
  */
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
@@ -20,7 +20,7 @@ export class ClientCountries {
     return new ClientCountries(new Reader(await readFile(createRequire(import.meta.url).resolve(table))))
   }
 
-  /** ISO 3166 code of two letters; undefined for private addresses and those that nobody has. */
+  /** ISO 3166 code of two letters; undefined for private and unassigned addresses. */
   countryOf(address: string): string | undefined {
     try {
       const row = this.#reader.get(address.replace(/^::ffff:(?=\d+\.)/i, '')) as {

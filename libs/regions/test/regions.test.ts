@@ -41,7 +41,7 @@ t.test('addresses have countries, in both families; private and malformed ones h
     t.equal(countries.countryOf(none), undefined, none)
 })
 
-t.test('every country of the table of addresses that is asked for is on the map', async (t) => {
+t.test('every country in the table of addresses that is queried is on the map', async (t) => {
   const countries = await ClientCountries.open()
   const strangers = new Set<string>()
   for (let first = 1; first < 224; first++)
