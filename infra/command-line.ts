@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs'
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
 
 /**
- * `--help` tells how it is used and ends the program; options that make no sense end it with 2.
+ * `--help` tells how it is used and ends the program. Options that it does not know end it with 2,
+ * also beside `--help`.
  * @param name of the `npm` script.
  * @returns the options' values, and how to end when they do not fit together.
  */
@@ -12,18 +13,20 @@ export function commandLine<T extends ParseArgsOptionsConfig>(name: string, usag
     console.error(`${name}: ${why}\n\n${usage}`)
     process.exit(2)
   }
-  if (process.argv.slice(2).some((word) => word === '--help' || word === '-h')) {
-    console.log(usage)
-    process.exit()
-  }
   const understand = () => {
     try {
-      return parseArgs({ options }).values
+      const { values } = parseArgs({ options: { ...options, help: { type: 'boolean', short: 'h' } } })
+      return values as ReturnType<typeof parseArgs<{ options: T }>>['values'] & { help?: boolean }
     } catch (error) {
       return refuse((error as Error).message)
     }
   }
-  return { values: understand(), refuse }
+  const values = understand()
+  if (values.help) {
+    console.log(usage)
+    process.exit()
+  }
+  return { values, refuse }
 }
 
 /** The comment at the top of a program's file. */

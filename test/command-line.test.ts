@@ -1,14 +1,18 @@
 /**
- * What people meet who start a program of ours by hand with options it does not know, or who ask
- * for them.
+ * Programs that people start by hand: how they answer `--help` and options that they do not know.
+ * And that every command in every document is one that its program takes.
  */
-import { spawnSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { ctl } from '../apps/ctl/src/ctl.ts'
 
 const root = join(import.meta.dirname, '..')
+const read = (path: string) => readFileSync(join(root, path), 'utf8')
 const programs = [
   'infra/print-config.ts',
+  'infra/documents/main.ts',
   'bench/run.ts',
   'infra/cluster/main.ts',
   'test/acceptance/run.ts',
@@ -31,4 +35,91 @@ for (const program of programs) {
     t.ok(wrong.stderr.includes(help.stdout.trim()), 'tells how it is used')
     t.notMatch(wrong.stderr, / at .*\.ts:\d/, 'without a stack')
   })
+}
+
+/** `bash` blocks are run as they stand by `apps/standalone/test/guides.test.ts`. */
+const languages = ['', 'bash', 'sh', 'ts']
+
+interface Printed {
+  document: string
+  command: string
+}
+
+/** Lines of `sh` blocks without their comments, and commands of npm within the text. */
+const printed: Printed[] = execFileSync('git', ['ls-files', '*.md'], { cwd: root, encoding: 'utf8' })
+  .split('\n')
+  .filter((path) => path !== '')
+  .flatMap((document) => {
+    const text = read(document)
+    const blocks = [...text.matchAll(/^```(\w*)\n(.*?)^```$/gms)]
+    t.same(
+      blocks.map(([, language = '']) => language).filter((language) => !languages.includes(language)),
+      [],
+      `${document}: blocks are ${languages.join(', ')}`,
+    )
+    const pictures = blocks.filter(([, language]) => language === '')
+    t.notMatch(pictures.join(''), /^(npm|curl|node) /m, `${document}: commands stand in sh or bash blocks`)
+    const lines = blocks.flatMap(([, language, body = '']) => (language === 'sh' ? body.split('\n') : []))
+    const spans = [...text.matchAll(/`(npm [^`]+)`/g)].map(([, command = '']) => command)
+    return [...lines, ...spans]
+      .map((command) => command.replace(/(^| )#.*/, '').trim())
+      .filter((command) => command !== '')
+      .map((command) => ({ document, command }))
+  })
+
+/** Programs of others that `test/clients` runs with these very words. */
+const foreign = ['rclone']
+
+t.test('each command of a document is one that its program takes', async (t) => {
+  const scripts = JSON.parse(read('package.json')).scripts as Record<string, string>
+  const asked = new Map<string, string[][]>()
+  for (const { document, command } of printed) {
+    const words = wordsOf(command)
+    const [program = '', verb = '', ...rest] = words.filter((word) => word !== '-s')
+    if (foreign.includes(program)) continue
+    if (program !== 'npm') {
+      t.fail(`${document}: ${command}: a document names commands of npm`)
+      continue
+    }
+    if (['install', 'ci', 'rebuild'].includes(verb)) continue
+    const script = verb === 'run' ? rest[0] : verb
+    const options = rest.includes('--') ? rest.slice(rest.indexOf('--') + 1) : []
+    if (script === undefined || scripts[script] === undefined)
+      t.fail(`${document}: ${command}: no such script`)
+    else if (script === 'test') checkFiles(`${document}: ${command}`, options)
+    else if (script === 'ctl') await checkCtl(`${document}: ${command}`, options)
+    else if (options.length > 0) asked.set(script, [...(asked.get(script) ?? []), options])
+  }
+  for (const [script, invocations] of asked) {
+    const program = /\S+\.ts/.exec(scripts[script] ?? '')?.[0] ?? ''
+    t.ok(programs.includes(program), `${script} runs ${program}`)
+    if (start(program, ...invocations.flat(), '--help').status === 0) continue
+    for (const options of invocations)
+      t.equal(start(program, ...options, '--help').status, 0, `npm run ${script} -- ${options.join(' ')}`)
+  }
+
+  function checkFiles(command: string, files: readonly string[]): void {
+    for (const file of files.filter((word) => !word.startsWith('-')))
+      t.not(globSync(file, { cwd: root }).length, 0, `${command}: ${file}`)
+  }
+
+  /** Nobody listens there: words that make sense end without an answer. */
+  async function checkCtl(command: string, words: readonly string[]): Promise<void> {
+    const env = { HOLDFAST_ADMIN_BIND: '127.0.0.1', HOLDFAST_ADMIN_PORT: '1' }
+    const toHost = words.filter((word, at) => word !== '--admin' && words[at - 1] !== '--admin')
+    const said: string[] = []
+    const code = await ctl(toHost, {
+      env,
+      readSecret: () => '',
+      print: () => {},
+      complain: (line) => said.push(line),
+    })
+    t.ok(code === 3 || toHost.includes('--help'), `${command}: ${said.join(' ')}`)
+  }
+})
+
+/** Brackets and dots of optional parts are left out; what is quoted is one word. */
+function wordsOf(command: string): string[] {
+  const words = command.replace(/[[\]…]/g, '').match(/'[^']*'|"[^"]*"|<[^>]*>|\S+/g) ?? []
+  return words.map((word) => word.replace(/^['"]|['"]$/g, ''))
 }

@@ -30,11 +30,11 @@ export const settings = {
   HOLDFAST_UPLOAD_PORT: port('8081', 'Port of the upload host.'),
   HOLDFAST_DOWNLOAD_PORT: port(
     '8082',
-    'Port of the downloads: an origin of their own, so that no upload can script the pages.',
+    'Port of the download host: its own origin, so that uploaded scripts cannot act on the pages.',
   ),
   HOLDFAST_ADMIN_PORT: port('8090', 'Port of metrics, health and operator calls.'),
   HOLDFAST_BIND: address('127.0.0.1', 'Address that every host listens on; `0.0.0.0` or `::` for all.'),
-  HOLDFAST_ADMIN_BIND: address('', 'Address of the admin host, when it is another than HOLDFAST_BIND.'),
+  HOLDFAST_ADMIN_BIND: address('', 'Address of the admin host, when it differs from HOLDFAST_BIND.'),
   HOLDFAST_DATA_DIR: text({
     fallback: './data',
     meaning: 'Directory that holds everything; relative to where the process starts. One process at a time.',
@@ -47,7 +47,8 @@ export const settings = {
   HOLDFAST_PUBLIC_WEB_URL: baseUrl({ meaning: 'What links to the pages say. Without it: the API’s.' }),
   HOLDFAST_REGION: choice(regionCodes, {
     fallback: 'eu-par',
-    meaning: 'Region that accounts made here are born in; part of their ids for ever.',
+    meaning:
+      'Home region of accounts that are made here. It is part of their ids, so it never changes for them.',
   }),
   HOLDFAST_SERVER_NAME: pattern(/^[a-z0-9][a-z0-9-]{0,62}$/, 'a name of letters, digits and -', {
     fallback: 'store1',
@@ -77,7 +78,7 @@ export const settings = {
     min: 0.05,
     max: 3600,
     meaning:
-      'How often due expiries are looked for, seconds. Visitors see an expiry at its second all the same.',
+      'How often the service looks for due expiries, seconds. For visitors an expiry always holds at its second.',
   }),
   HOLDFAST_GUEST_CONTENTS: contents('10000', 'guest'),
   HOLDFAST_STANDARD_CONTENTS: contents('10000', 'standard'),
@@ -107,47 +108,48 @@ export const settings = {
     min: 0,
     max: 30 * 86_400,
     meaning:
-      'How long bytes stay on disk after the last reference to them went, seconds. Must outlast any upload under way. What was uploaded within the last ten minutes stays, whatever this says.',
+      'How long bytes stay on disk after their last reference was removed, seconds. Must be longer than any upload takes. Bytes of the last ten minutes always stay.',
   }),
   HOLDFAST_COLLECT_SECONDS: integer({
     fallback: '600',
     min: 1,
     max: 7 * 86_400,
-    meaning: 'How often unreferenced bytes are looked for, seconds.',
+    meaning: 'How often the service looks for unreferenced bytes, seconds.',
   }),
   HOLDFAST_RECONCILE_SECONDS: integer({
     fallback: '86400',
     min: 1,
     max: 30 * 86_400,
     meaning:
-      'How often the references of files are compared with all accounts, seconds. While deleted bytes wait for it, it is done as often as they are looked for.',
+      'How often the references of files are compared with all accounts, seconds. While deleted bytes wait for it, the comparison runs every HOLDFAST_COLLECT_SECONDS.',
   }),
   HOLDFAST_RECONCILE_RATE: integer({
     fallback: '100',
     min: 1,
     max: 100_000,
     meaning:
-      'Questions a second that this comparison asks, in a cluster of each region: one an account, and one more for each thousand of its files.',
+      'Questions a second that this comparison asks, in a cluster per region: one per account, and one more per thousand of its files.',
   }),
   HOLDFAST_SCRUB_RATE: bytes({
     fallback: '20MiB',
     meaning:
-      'Bytes a second that are read from the disk to find files that have rotted; 0 turns it off. 20 MiB is a tenth of a disk that turns: 10 TB in six days.',
+      'Bytes a second that are read from the disk to find damaged files; 0 turns it off. 20 MiB is a tenth of what a hard disk reads: 10 TB in six days.',
   }),
   HOLDFAST_SCRUB_SECONDS: integer({
     fallback: '86400',
     min: 1,
     max: 90 * 86_400,
-    meaning: 'How long after one look at all files the next one begins, seconds. Sectors rot in months.',
+    meaning: 'Pause between two such passes over all files, seconds. Sectors decay within months.',
   }),
   HOLDFAST_ACCOUNT_MEMORY: bytes({
     fallback: '256MiB',
-    meaning: 'Memory for the accounts that are loaded; the longest idle ones leave above it.',
+    meaning: 'Memory for loaded accounts. Above it the accounts that were idle longest are unloaded.',
   }),
   HOLDFAST_UPLOAD_MEMORY: bytes({
     fallback: '32MiB',
     min: 8 * 1024 ** 2,
-    meaning: 'Memory that all uploads under way share; 8 MiB or more. More helps many large ones at a time.',
+    meaning:
+      'Memory that all running uploads share; 8 MiB or more. More helps when many large uploads run at a time.',
   }),
   HOLDFAST_CACHE_MEMORY: bytes({
     fallback: '32MiB',
@@ -177,7 +179,7 @@ export const settings = {
     min: 0,
     max: 3600,
     meaning:
-      'How long requests under way may take after SIGTERM; below the 30 s after which orchestrators kill.',
+      'How long running requests may take after SIGTERM; less than the 30 s after which orchestrators kill.',
   }),
   HOLDFAST_LOG_LEVEL: choice(['debug', 'info', 'warn', 'error', 'silent'], {
     fallback: 'warn',
@@ -194,7 +196,7 @@ export const clusterSettings = {
   HOLDFAST_REGIONS: {
     fallback: 'eu-par',
     meaning:
-      'Regions of this cluster, comma-separated and in the same order everywhere, for ever: the first keeps the settings.',
+      'Regions of this cluster, comma-separated. Their order never changes and is the same in every process: the first keeps the settings.',
     secret: false,
     parse: regionList,
   } as Setting<RegionCode[]>,
@@ -209,12 +211,12 @@ export const clusterSettings = {
   HOLDFAST_NATS_TLS_CA: text({
     fallback: '',
     meaning:
-      'PEM file of the authority that the NATS servers have certificates of; with it nothing goes to others, or unencrypted.',
+      'PEM file of the authority that the NATS servers have certificates of; with it connections are encrypted, and other servers are refused.',
   }),
   HOLDFAST_CASSANDRA: {
     fallback: 'eu-par=127.0.0.1:9042',
     meaning:
-      'Cassandra nodes of every region, whose data centres are called as the regions: `eu-par=host:port,host:port;na-nyc=…`.',
+      'Cassandra nodes of every region: `eu-par=host:port,host:port;na-nyc=…`. The data centres have the names of the regions.',
     secret: false,
     parse: endpointsByRegion,
   } as Setting<Partial<Record<RegionCode, Endpoint[]>>>,
@@ -226,7 +228,7 @@ export const clusterSettings = {
   HOLDFAST_CASSANDRA_TLS_CA: text({
     fallback: '',
     meaning:
-      'PEM file of the authority that the Cassandra nodes have certificates of; with it nothing goes to others, or unencrypted.',
+      'PEM file of the authority that the Cassandra nodes have certificates of; with it connections are encrypted, and other servers are refused.',
   }),
   HOLDFAST_CASSANDRA_REPLICAS: integer({
     fallback: '3',
@@ -235,27 +237,26 @@ export const clusterSettings = {
     meaning: 'Replicas of every row in each data centre that keeps it; counts when the tables are made.',
   }),
   HOLDFAST_CLUSTER_SECRET: secret({
-    meaning: 'What the processes of a cluster know each other by; 16 characters or more.',
+    meaning: 'Proves to the processes of a cluster that a caller is one of them; 16 characters or more.',
     check: adminToken,
   }),
   HOLDFAST_NODE_LOST_SECONDS: integer({
     fallback: '900',
     min: 5,
     max: 30 * 86_400,
-    meaning:
-      'A storage node that is silent for so long counts as lost, and its copies are made anew elsewhere, seconds.',
+    meaning: 'After this silence a storage node counts as lost, and other nodes copy what it held, seconds.',
   }),
   HOLDFAST_REPLICA_READS_SECONDS: integer({
     fallback: '86400',
     min: 0,
     max: 30 * 86_400,
     meaning:
-      'How long the second region answers downloads for a region that is lost, seconds; 0: never. It does not hear what is made private there meanwhile.',
+      'How long the second region answers downloads for a lost region, seconds; 0: never. It does not learn of content that becomes private in the lost region.',
   }),
   HOLDFAST_UPLOAD_STORES: onOff({
     fallback: 'off',
     meaning:
-      '`on` makes an upload frontend a storage node too: the first copy of what it takes is on its own disk, without a network between.',
+      '`on` makes an upload frontend a storage node too: the first copy of an upload is on its own disk.',
   }),
   HOLDFAST_INTERNAL_BIND: address(
     '127.0.0.1',

@@ -1,0 +1,15 @@
+/**
+ * `npm run documents`: writes the pages that follow from the code. A test fails while one of them
+ * is not what this program would write.
+ */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { commandLine, headOf } from '../command-line.ts'
+import { documents } from './documents.ts'
+
+commandLine('documents', headOf(import.meta.filename), {})
+
+for (const { path, text } of documents) {
+  writeFileSync(join(import.meta.dirname, '../..', path), await text())
+  console.log(path)
+}

@@ -1,0 +1,46 @@
+/** `infra/SETTINGS.md`, from the schema in `libs/process/src/config.ts`. */
+import { clusterSettings, settings } from '@holdfast/process'
+import { generatedMark, table } from './table.ts'
+
+type Schema = Readonly<Record<string, { fallback: string; meaning: string; secret: boolean }>>
+
+export function settingsPage(): string {
+  return `${generatedMark}
+
+# Settings
+
+Every setting is a variable of the environment. The process checks all of them at its start. It names every fault at once
+and ends with code 78. A variable that begins with \`HOLDFAST_\` and is not in these tables is a fault.
+
+- \`npm run -s config\` prints the settings in force. \`npm run -s config -- --cluster\` adds those of a cluster.
+- Sizes take units: \`10GB\`, \`2GiB\`.
+- A secret can come from a file: set the name of the file in the variable with \`_FILE\` behind its name. Secrets are
+  ${secretsOf({ ...settings, ...clusterSettings })}.
+
+## Every process
+
+${tableOf(settings)}
+
+## Processes of a cluster
+
+A process of a cluster takes all settings above, and these. \`npm run cluster\` sets them by itself.
+
+${tableOf(clusterSettings)}
+`
+}
+
+function tableOf(schema: Schema): string {
+  return table(
+    ['setting', 'default', 'meaning'],
+    Object.entries(schema).map(([name, { fallback, meaning }]) => [
+      `\`${name}\``,
+      fallback === '' ? '' : `\`${fallback}\``,
+      meaning,
+    ]),
+  )
+}
+
+function secretsOf(schema: Schema): string {
+  const names = Object.entries(schema).flatMap(([name, { secret }]) => (secret ? [`\`${name}\``] : []))
+  return `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
+}
