@@ -23,7 +23,10 @@ wireButtons()
 wireCopyButtons()
 void start()
 
-/** The fragment is taken out of the address at once, so that no history and no copied address holds the token. */
+/**
+ * The fragment is taken out of the address at once, so that no history and no copied address holds
+ * the token.
+ */
 function takeTokenFromAddress() {
   const sent = new URLSearchParams(location.hash.slice(1))
   const token = sent.get('token')
