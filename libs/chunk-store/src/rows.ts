@@ -2,8 +2,8 @@
  * The rows of the catalogue, and the rows in use in memory.
  *
  *   b ‖ blob id (48)      the copies of that blob: usually one
- *   u ‖ incarnation (16)  the blob id: data records carry the upload id alone, and a repeated commit
- *                         names it alone
+ *   u ‖ incarnation (16)  the blob id: data records carry the upload id alone, and so does a commit
+ *                         that is repeated
  *   e ‖ extent (4, BE)    an extent's generation, state, live bytes, where a recovery scan starts
  *   m ‖ name              facts of the store
  *   l ‖ life (16) ‖ sequence (8, BE)   replication log: copies that came and went in this life
