@@ -20,7 +20,8 @@ import type { HttpHostOptions } from './contract.ts'
 import { KnownPaths } from './known-paths.ts'
 import { pathOf } from './log.ts'
 import { readBody } from './read-body.ts'
-import { httpCodeOf, Refusal, refusalOf, unavailableRetrySeconds } from './refusals.ts'
+import { httpCodeOf, type KnownStatus, Refusal, refusalOf, unavailableRetrySeconds } from './refusals.ts'
+import { isFramed } from './request-heads.ts'
 import { requestHistogram } from './request-histogram.ts'
 
 /** Slow headers are cut off after this time. */
@@ -65,9 +66,10 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
       writeRaw(reply.raw, new Refusal('error-notFound'), options, request.id),
     clientErrorHandler: (error, socket) => refuseSocket(error, socket as Socket),
   })
-  app.server.on('checkExpectation', (_request: IncomingMessage, response: ServerResponse) =>
-    writeRaw(response, new Refusal('error-expect'), options, randomUUID()),
-  )
+  app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    if (isFramed(request)) writeRaw(response, new Refusal('error-expect'), options, randomUUID())
+    else refuseFraming(response)
+  })
 
   // Operations check parameters in the contract's order; schemas of routes serve the OpenAPI
   // document.
@@ -129,7 +131,10 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
       limits: options.connections ?? defaultConnections,
       isProxy: (address) => isTrusted(address, 0),
       refuse: endSocket,
-      handle,
+      handle: (request, response) => {
+        if (!isFramed(request)) return refuseFraming(response)
+        handle(request, response)
+      },
       metrics: options.metrics,
       ...(options.clock === undefined ? {} : { clock: options.clock }),
       arrivals: options.arrivals ?? arrivalsAtOnce,
@@ -145,6 +150,11 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     server.setTimeout(timeouts.connectionTimeout)
     held.watch(server)
     return server
+  }
+
+  function refuseFraming(response: ServerResponse) {
+    response.setHeader('connection', 'close')
+    writeRaw(response, new Refusal('error-request'), options, randomUUID())
   }
 
   async function enter(
@@ -332,13 +342,14 @@ function refuseSocket(error: Error & { code?: string }, socket: Socket) {
 }
 
 /** Answers a connection, not a request, and closes it. */
-function endSocket(socket: Socket, status: string) {
+function endSocket(socket: Socket, status: KnownStatus) {
   const code = httpCodeOf(status)
   const body = JSON.stringify({ status })
   socket.end(
     `HTTP/1.1 ${code} ${STATUS_CODES[code]}\r\nContent-Type: application/json; charset=utf-8\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n` +
-      `${code === 429 || code === 503 ? `Retry-After: ${unavailableRetrySeconds}\r\n` : ''}Connection: close\r\n\r\n${body}`,
+      `${code === 429 || code === 503 ? `Retry-After: ${unavailableRetrySeconds}\r\n` : ''}` +
+      `Connection: close\r\n\r\n${body}`,
     () => socket.destroy(),
   )
 }

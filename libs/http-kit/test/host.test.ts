@@ -270,6 +270,66 @@ t.test('broken HTTP on the socket is answered by the envelope', async (t) => {
   t.match(await say('FOO /list HTTP/1.1\r\nHost: a\r\n\r\n'), { body: '{"status":"error-request"}' })
 })
 
+/** Sends bytes on a connection of its own, and keeps it open on its side. */
+async function answers(port: number, bytes: string): Promise<{ text: string; closed: boolean }> {
+  const socket = connect(port, '127.0.0.1')
+  let text = ''
+  let closed = false
+  socket.on('data', (chunk) => {
+    text += chunk
+  })
+  socket.on('end', () => {
+    closed = true
+  })
+  socket.write(bytes)
+  // A second request shows whether the connection goes on.
+  await once(socket, 'data')
+  if (!closed) socket.write('GET /refused HTTP/1.1\r\nHost: a\r\n\r\n')
+  while (!closed && !text.includes('error-tags')) await new Promise((resolve) => setTimeout(resolve, 1))
+  socket.destroy()
+  return { text, closed }
+}
+
+t.test('a body whose end is not where everybody sees it is refused, and ends its connection', async (t) => {
+  const app = host(t)
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = app.server.address() as { port: number }
+  const post = (headers: string, version = '1.1') =>
+    `POST /echo HTTP/${version}\r\nHost: a\r\nContent-Type: application/json\r\n${headers}\r\n2\r\n{}\r\n0\r\n\r\n`
+  for (const headers of [
+    'Transfer-Encoding: gzip, chunked\r\n',
+    'Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n',
+    'Transfer-Encoding: identity, chunked\r\n',
+    'Transfer-Encoding: , chunked\r\n',
+    'Transfer-Encoding: gzip\r\n',
+    'Transfer-Encoding: identity\r\n',
+    'Transfer-Encoding: chunked, chunked\r\n',
+    'Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n',
+    'Transfer-Encoding: chunked;q=1\r\n',
+    'Transfer-Encoding: \r\n',
+    'Transfer-Encoding: chunked\r\nContent-Length: 2\r\n',
+    'Content-Length: 2\r\nTransfer-Encoding: chunked\r\n',
+    'Content-Length: 2\r\nContent-Length: 2\r\n',
+    'Content-Length: 2, 2\r\n',
+    'Expect: cake\r\nTransfer-Encoding: gzip, chunked\r\n',
+  ]) {
+    const { text, closed } = await answers(port, post(headers))
+    t.match(text, /^HTTP\/1\.1 400 .*\r\nConnection: close\r\n.*\{"status":"error-request"\}$/is, headers)
+    t.ok(closed, headers)
+  }
+  for (const version of ['1.0', '0.9', '2.0', '1.2'])
+    t.match(
+      (await answers(port, post('Transfer-Encoding: chunked\r\n', version))).text,
+      /"error-request"/,
+      version,
+    )
+  for (const headers of ['Transfer-Encoding: chunked\r\n', 'transfer-encoding:  CHUNKED \r\n']) {
+    const { text, closed } = await answers(port, post(headers))
+    t.match(text, /^HTTP\/1\.1 200 /, headers)
+    t.notOk(closed, headers)
+  }
+})
+
 t.test('metrics are labelled by route, never by path', async (t) => {
   const metrics = new Registry()
   const app = host(t, { metrics })
