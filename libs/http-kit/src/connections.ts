@@ -68,7 +68,10 @@ const slowBytesPerSecond = 4 * 1024
 const fairShareMin = 6
 
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void
-export type RefuseSocket = (socket: Socket, status: 'error-rateLimit' | 'error-unavailable') => void
+export type RefuseSocket = (
+  socket: Socket,
+  status: 'error-rateLimit' | 'error-unavailable' | 'error-method',
+) => void
 
 export interface ConnectionsParts {
   /** Label of the metrics. */
@@ -145,6 +148,21 @@ export class Connections {
     }
     if (connection.running === undefined) this.#begin(connection, response)
     else this.#sendAhead(connection, response)
+  }
+
+  /**
+   * Refuses a CONNECT. Node no longer reads the connection, and it would not send a running answer
+   * further.
+   */
+  refuseTunnel(socket: Socket): void {
+    const connection = (socket as HeldSocket)[heldBy]
+    socket.on('error', () => socket.destroy())
+    if (connection === undefined || connection.running !== undefined) {
+      socket.destroy()
+      return
+    }
+    socket.resume()
+    this.#parts.refuse(socket, 'error-method')
   }
 
   /**

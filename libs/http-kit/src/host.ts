@@ -21,7 +21,7 @@ import { KnownPaths } from './known-paths.ts'
 import { pathOf } from './log.ts'
 import { readBody } from './read-body.ts'
 import { httpCodeOf, type KnownStatus, Refusal, refusalOf, unavailableRetrySeconds } from './refusals.ts'
-import { isFramed } from './request-heads.ts'
+import { hasSoundHost, isFramed, originForm } from './request-heads.ts'
 import { requestHistogram } from './request-histogram.ts'
 
 /** Slow headers are cut off after this time. */
@@ -98,9 +98,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
       void reply.code(204).headers(preflightHeaders).send()
       return
     }
-    const hosts = hostsOf(request.raw)
-    // Of two Host headers, a proxy may have used the other one.
-    if (hosts > 1 || (hosts === 0 && request.raw.httpVersion === '1.1')) throw new Refusal('error-host')
+    if (!hasSoundHost(request.raw)) throw new Refusal('error-host')
     if (connections?.takeClient(request) === false) throw new Refusal('error-rateLimit', { retryAfter: 1 })
     const { url, config } = request.routeOptions
     const allowed = paths.allowed(request, url)
@@ -133,6 +131,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
       refuse: endSocket,
       handle: (request, response) => {
         if (!isFramed(request)) return refuseFraming(response)
+        request.url = originForm(request.url ?? '')
         handle(request, response)
       },
       metrics: options.metrics,
@@ -144,6 +143,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
       { connectionsCheckingInterval: connectionsCheckMs, requireHostHeader: false },
       (request, response) => held.handle(request, response),
     )
+    server.on('connect', (_request, socket) => held.refuseTunnel(socket as Socket))
     server.requestTimeout = timeouts.requestTimeout
     server.keepAliveTimeout = timeouts.keepAliveTimeout
     server.headersTimeout = headersTimeoutMs
@@ -216,8 +216,10 @@ const corsHeaders = {
   'access-control-expose-headers': 'Content-Range, ETag, Retry-After, RateLimit',
 }
 
+const methods = 'GET, HEAD, POST, PUT, DELETE, OPTIONS'
+
 const preflightHeaders = {
-  'access-control-allow-methods': 'GET, HEAD, POST, PUT, DELETE, OPTIONS',
+  'access-control-allow-methods': methods,
   'access-control-allow-headers':
     'Authorization, Content-Type, Idempotency-Key, Prefer, Range, X-BL, X-Request-Id, X-Website-Token',
   'access-control-max-age': '86400',
@@ -263,16 +265,6 @@ function showRateLimit(request: FastifyRequest, reply: FastifyReply) {
 function requestIdOf(raw: IncomingMessage): string {
   const sent = raw.headers['x-request-id']
   return typeof sent === 'string' && /^[A-Za-z0-9._:/+=@-]{1,128}$/.test(sent) ? sent : randomUUID()
-}
-
-/** Host headers sent; Node exposes only the first one. */
-function hostsOf({ rawHeaders }: IncomingMessage): number {
-  let count = 0
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at] as string
-    if (name.length === 4 && name.toLowerCase() === 'host') count++
-  }
-  return count
 }
 
 /** Fastify would refuse a Content-Type it cannot parse before it sees that the body is empty. */
@@ -349,7 +341,7 @@ function endSocket(socket: Socket, status: KnownStatus) {
     `HTTP/1.1 ${code} ${STATUS_CODES[code]}\r\nContent-Type: application/json; charset=utf-8\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n` +
       `${code === 429 || code === 503 ? `Retry-After: ${unavailableRetrySeconds}\r\n` : ''}` +
-      `Connection: close\r\n\r\n${body}`,
+      `${code === 405 ? `Allow: ${methods}\r\n` : ''}Connection: close\r\n\r\n${body}`,
     () => socket.destroy(),
   )
 }

@@ -330,6 +330,47 @@ t.test('a body whose end is not where everybody sees it is refused, and ends its
   }
 })
 
+t.test('a tunnel is refused by the envelope', async (t) => {
+  const app = host(t)
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = app.server.address() as { port: number }
+  for (const head of [
+    'CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\n\r\n',
+    'CONNECT /list HTTP/1.1\r\nHost: a\r\n\r\nbytes of the tunnel',
+    'CONNECT x:443 HTTP/1.0\r\n\r\n',
+  ]) {
+    const { text, closed } = await answers(port, head)
+    t.match(text, /^HTTP\/1\.1 405 .*\r\nAllow: GET, .*\r\n\r\n\{"status":"error-method"\}$/s, head)
+    t.ok(closed, head)
+  }
+  const after = await answers(port, 'GET /refused HTTP/1.1\r\nHost: a\r\n\r\n')
+  t.match(after.text, /error-tags/, 'the host goes on')
+})
+
+t.test('targets of every form lead to a route or to the envelope', async (t) => {
+  const app = host(t)
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = app.server.address() as { port: number }
+  const first = async (head: string) => {
+    const { text } = await answers(port, `${head}\r\n\r\n`)
+    return /^HTTP\/1\.1 (\d+) /.exec(text)?.[1]
+  }
+  t.equal(await first('GET http://a/list HTTP/1.1\r\nHost: a'), '200')
+  t.equal(await first('GET HTTPS://user:secret@other:81/list?x=1 HTTP/1.1\r\nHost: a'), '200')
+  t.equal(await first('POST http://a/list HTTP/1.1\r\nHost: a'), '405')
+  t.equal(await first('GET http://a HTTP/1.1\r\nHost: a'), '404')
+  t.equal(await first('GET http://a?x=1 HTTP/1.1\r\nHost: a'), '404')
+  t.equal(await first('GET http://a/list HTTP/1.1'), '400', 'no Host')
+  t.equal(await first('GET /list HTTP/1.1\r\nHost: a b/@'), '400')
+  t.equal(await first('GET /list HTTP/1.1\r\nHost: [2001:db8::1]:80'), '200')
+  t.equal(await first('GET /list HTTP/1.0'), '200', 'HTTP/1.0 knows no Host')
+  t.equal(await first('OPTIONS * HTTP/1.1\r\nHost: a'), '204')
+  t.equal(await first('GET * HTTP/1.1\r\nHost: a'), '404')
+  t.equal(await first('GET list HTTP/1.1\r\nHost: a'), '400')
+  t.equal(await first('GET /list HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket'), '200')
+  t.equal(await first('PRI * HTTP/2.0\r\n\r\nSM'), '400')
+})
+
 t.test('metrics are labelled by route, never by path', async (t) => {
   const metrics = new Registry()
   const app = host(t, { metrics })
