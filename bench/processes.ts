@@ -8,6 +8,9 @@ import { join } from 'node:path'
 import { freePorts } from '../infra/servers/ports.ts'
 
 const ticksPerSecond = 100
+const repository = join(import.meta.dirname, '..')
+/** What `npm start` and `npm run cluster` start with. */
+const launcher = join(repository, 'infra/launch.sh')
 
 /** CPU seconds of these processes and all they started. */
 export function cpuSeconds(pids: readonly number[]): number {
@@ -119,8 +122,8 @@ export async function startCluster(
   dataDirectory: string,
   env: Record<string, string> = {},
 ): Promise<Service> {
-  const child = spawn(process.execPath, ['infra/cluster/main.ts'], {
-    cwd: join(import.meta.dirname, '..'),
+  const child = spawn(launcher, ['infra/cluster/main.ts'], {
+    cwd: repository,
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {
       ...process.env,
@@ -156,33 +159,18 @@ export async function startCluster(
   }
 }
 
-const repository = join(import.meta.dirname, '..')
-
-/** What `npm start` runs: node's flags and the program, and the variables it sets. */
-function npmStarts(): { args: string[]; env: Record<string, string> } {
-  const { scripts } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8'))
-  const [, variables, args] = /^exec env ((?:\w+=\S+ )+)node (.*)$/.exec(scripts.start) ?? []
-  if (variables === undefined || args === undefined) throw new Error('the start script is not understood')
-  const env = Object.fromEntries(
-    [...variables.matchAll(/(\w+)=(\S+) /g)].map(([, name, value]) => [name, value]),
-  )
-  return { args: args.split(' '), env }
-}
-
 /** The embedded service in a process of its own, on fresh data. */
 export async function startEmbedded(
   dataDirectory: string,
   env: Record<string, string> = {},
 ): Promise<Service> {
   const [api, upload, download, admin] = await freePorts(4)
-  const program = npmStarts()
   const start = () =>
-    spawn(process.execPath, program.args, {
+    spawn(launcher, ['apps/standalone/src/main.ts'], {
       cwd: repository,
       stdio: ['ignore', 'ignore', 'inherit'],
       env: {
         ...process.env,
-        ...program.env,
         HOLDFAST_API_PORT: String(api),
         HOLDFAST_UPLOAD_PORT: String(upload),
         HOLDFAST_DOWNLOAD_PORT: String(download),

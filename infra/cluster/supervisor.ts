@@ -33,8 +33,7 @@ export interface SupervisorOptions {
 }
 
 const repository = fileURLToPath(new URL('../../', import.meta.url))
-/** What `npm start` uses, too: without it each process reads its modules as TypeScript anew. */
-const compileCache = join(repository, 'node_modules/.cache/holdfast')
+const launcher = join(repository, 'infra/launch.sh')
 const routes = fileURLToPath(new URL('routes.ts', import.meta.url))
 /** A busy machine starts ten processes slowly. */
 const readyMs = 120_000
@@ -208,7 +207,7 @@ export class Supervisor {
       })
     }
     const running = startProcess(
-      process.execPath,
+      launcher,
       [
         `--max-old-space-size=${heapMiB[role] ?? heapMiBDefault}`,
         '--import',
@@ -219,7 +218,6 @@ export class Supervisor {
         log: join(this.#logs, `${name}.log`),
         cwd: dataDir,
         env: {
-          NODE_COMPILE_CACHE: compileCache,
           ...inherited(),
           ...settingsOf(planned, env),
           CLUSTER_ROUTES: JSON.stringify(wan.routesOf(code)),

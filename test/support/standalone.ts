@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { freePorts } from '../../infra/servers/ports.ts'
 
 const repository = fileURLToPath(new URL('../../', import.meta.url))
+const launcher = join(repository, 'infra/launch.sh')
 export const standaloneMain = join(repository, 'apps/standalone/src/main.ts')
 
 /** Long enough for a start on a busy machine that recovers a crashed data directory. */
@@ -175,8 +176,8 @@ export class Standalone {
 }
 
 function withBounds(bounds: Bounds | undefined): [string, ...string[]] {
-  if (bounds === undefined) return [process.execPath, standaloneMain]
-  const node = [process.execPath, `--max-old-space-size=${bounds.heapMiB}`, standaloneMain]
+  if (bounds === undefined) return [launcher, standaloneMain]
+  const node = [launcher, `--max-old-space-size=${bounds.heapMiB}`, standaloneMain]
   return ['sh', '-c', 'ulimit -n "$0" && exec "$@"', String(bounds.openFilesMax), ...node]
 }
 

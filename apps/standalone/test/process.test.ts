@@ -6,7 +6,7 @@ import { json } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { freePorts } from '../../../infra/servers/ports.ts'
-import { call, dataDir, startProcess } from './run.ts'
+import { call, dataDir, launcher, main, startProcess } from './run.ts'
 
 const repository = fileURLToPath(new URL('../../../', import.meta.url))
 
@@ -99,7 +99,6 @@ t.test('a log that cannot be written costs its lines, and nothing else', async (
 t.test('what cannot be printed ends nothing', async (t) => {
   const full = openSync('/dev/full', 'w')
   t.teardown(() => closeSync(full))
-  const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
   const [api, admin] = await freePorts(2)
   const env = {
     PATH: process.env.PATH,
@@ -109,7 +108,7 @@ t.test('what cannot be printed ends nothing', async (t) => {
     HOLDFAST_DOWNLOAD_PORT: '0',
     HOLDFAST_ADMIN_PORT: `${admin}`,
   }
-  const service = spawn(process.execPath, [main], { env, stdio: ['ignore', full, full] })
+  const service = spawn(launcher, [main], { env, stdio: ['ignore', full, full] })
   t.teardown(() => service.kill('SIGKILL'))
   const ended = once(service, 'exit')
   const isReady = async () => (await fetch(`http://127.0.0.1:${admin}/readyz`).catch(() => undefined))?.ok

@@ -43,7 +43,8 @@ export interface Running {
   ended: Promise<number | NodeJS.Signals | null>
 }
 
-const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
+export const launcher = fileURLToPath(new URL('../../../infra/launch.sh', import.meta.url))
+export const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
 
 /** As `npm start` does, ready or ended. */
 export async function startProcess(
@@ -57,7 +58,7 @@ export async function startProcess(
 ): Promise<Running> {
   const env = { PATH: process.env.PATH, ...freePorts, HOLDFAST_DATA_DIR: dataDir, ...more }
   const limit = descriptors === undefined ? '' : `ulimit -n ${descriptors} && `
-  const child = spawn('sh', ['-c', `${limit}exec "$0" "$1"`, process.execPath, main], {
+  const child = spawn('sh', ['-c', `${limit}exec "$0" "$1"`, launcher, main], {
     env,
     stdio: ['ignore', 'pipe', errorsTo],
   })

@@ -1,0 +1,24 @@
+#!/bin/sh
+# Starts a program of ours: infra/launch.sh [flags of Node] <program> [its arguments].
+#
+# npm start, the processes of a cluster, the bench and the tests start through this file. An image
+# or a unit does the same. The program takes the place of this process: it has its process id and
+# gets its signals. `node infra/ready.mjs` installs the packages before a first start.
+set -eu
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+
+# The packages bring Node 24. Where their install script may not run, the machine has it.
+node=$root/node_modules/.bin/node
+[ -x "$node" ] || node=node
+
+# Node keeps the modules that it has read without their types. A start takes half the time
+# (apps/standalone/README.md). What cannot be written there is read as TypeScript again.
+export NODE_COMPILE_CACHE="$root/node_modules/.cache/holdfast"
+
+# glibc keeps 127 freed pieces of a size for each thread and has no fast bins: 0.95 of the CPU of
+# small uploads (apps/upload/README.md). Other C libraries ignore it.
+export GLIBC_TUNABLES=glibc.malloc.tcache_count=127:glibc.malloc.mxfast=0
+
+# Two halves of 16 MiB hold young objects. Node would let each grow to 64 MiB, which is no faster
+# and stays in the process.
+exec "$node" --max-semi-space-size=16 "$@"
