@@ -2,46 +2,51 @@
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import t from 'tap'
-import { TapReading } from './support/tap-reading.ts'
 
 const root = join(import.meta.dirname, '..')
+const { TAP_CHILD_ID: _, TAP: __, ...env } = process.env
 
-t.test('failures are told once more at the end, by file, test and assertion', async (t) => {
+function npmTest(files: string[]) {
+  return spawnSync(process.execPath, ['test/run.ts', ...files], {
+    cwd: root,
+    encoding: 'utf8',
+    env: { ...env, PATH: `${join(root, 'node_modules/.bin')}:${env.PATH}` },
+  })
+}
+
+t.test('failures are told with what was expected, then the dearest files and the counts', async (t) => {
+  const tap = `import t from '${import.meta.resolve('tap')}'`
   const folder = t.testdir({
-    'good.test.mjs': `import t from '${import.meta.resolve('tap')}'\nt.test('a', async (t) => { t.ok(true, 'b') })`,
-    'bad.test.mjs': `import t from '${import.meta.resolve('tap')}'
+    'good.test.mjs': `${tap}\nt.test('a', async (t) => { t.ok(true, 'b'); t.comment('nobody asks') })`,
+    'bad.test.mjs': `${tap}
       t.test('outer', async (t) => {
         t.ok(true, 'fine')
+        t.comment('seed 17')
         t.test('inner', async (t) => { t.equal(1, 2, 'one is two') })
       })
       t['skip']('not here')
       t.equal(3, 4)`,
     'breaks.test.mjs': `process.exit(3)`,
   })
-  const files = ['good', 'bad', 'breaks'].map((name) => join(folder, `${name}.test.mjs`))
-  const { TAP_CHILD_ID: _, TAP: __, ...env } = process.env
-  const run = spawnSync(process.execPath, ['test/run.ts', ...files], {
-    cwd: root,
-    encoding: 'utf8',
-    env: { ...env, PATH: `${join(root, 'node_modules/.bin')}:${env.PATH}` },
-  })
-  t.equal(run.status, 1)
-  const end = run.stdout.slice(run.stdout.lastIndexOf('# time='))
-  t.match(end, /FAILED: \S*bad\.test\.mjs > outer > inner > one is two/)
-  t.match(end, /FAILED: \S*breaks\.test\.mjs/)
-  t.notMatch(end, /good\.test/)
-  t.match(end.trim().split('\n').at(-1), /^\d+ passed, 3 failed, 1 skipped$/)
+  const { status, stdout } = npmTest(
+    ['good', 'bad', 'breaks'].map((name) => join(folder, `${name}.test.mjs`)),
+  )
+  t.equal(status, 1)
+  t.match(stdout, /outer > inner > one is two[\s\S]*-2\n\s*\+1/)
+  t.match(stdout, /FAILED: \S*bad\.test\.mjs\n {2}# seed 17\n/)
+  t.match(stdout, /FAILED: \S*breaks\.test\.mjs\n/)
+  t.notMatch(stdout, /FAILED: \S*good|nobody asks/)
+  t.match(stdout, /dearest files, in seconds:\n(?: +\d+\.\d {2}\S+\.test\.mjs\n){3}/)
+  t.match(stdout, '1 skipped, each with its reason above')
+  t.match(stdout.trim().split('\n').at(-1), /^\d+ passed, 3 failed$/)
 })
 
-t.test('a failure of which nothing more is said hides nothing behind it', async (t) => {
-  const reading = new TapReading()
-  reading.take('not ok 1 - a\nnot ok 2 - b\n  ---\n  why: because\n  ...\n# { total: 5, pass')
-  reading.take(': 3, fail: 2, skip: 0 }\n')
-  reading.end()
-  t.strictSame(
-    reading.failures.map(({ path }) => path),
-    [['a'], ['b']],
-  )
-  t.strictSame(reading.failures[1]?.details, ['why: because'])
-  t.match(reading, { passed: 3, failed: 2, skipped: 0 })
+t.test('what passes ends with its counts and 0', async (t) => {
+  const folder = t.testdir({
+    'good.test.mjs': `import t from '${import.meta.resolve('tap')}'\nt.equal(process.env.CI, undefined)\nt.ok(1)`,
+  })
+  const { status, stdout } = npmTest([join(folder, 'good.test.mjs')])
+  t.equal(status, 0)
+  t.notMatch(stdout, 'FAILED')
+  t.match(stdout.trim().split('\n').at(-1), /^2 passed, 0 failed$/)
 })

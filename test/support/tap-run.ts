@@ -1,0 +1,89 @@
+/**
+ * Runs test files with tap and its own reporter, and adds at the end what that leaves out: comments
+ * of the files that failed (seeds and tables are in them), the dearest files, and the counts.
+ */
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Form, formVariable, unsteady } from '../forms.ts'
+
+const dearestTold = 10
+/** Of a failed file, the last ones. */
+const commentsTold = 40
+
+interface TestFile {
+  path: string
+  failed: boolean
+  seconds: number
+  comments: string[]
+}
+
+export interface TapRun {
+  passed: number
+  failed: number
+  exitCode: number
+}
+
+/** @param args files and options of tap; without files it runs those that `.taprc` includes. */
+export async function runTap(args: readonly string[], form: Form): Promise<TapRun> {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-tests-'))
+  try {
+    const { exitCode, counts } = await spawnTap([`--output-dir=${folder}`, ...args], form)
+    const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((name) => /\.\w+\.tap$/.test(name))
+      .map((name) => readTestFile(folder, name))
+    for (const file of files) if (file.failed) tellFailed(file)
+    tellDearest(files)
+    const count = (word: string) => Number(new RegExp(`${word}: (\\d+)`).exec(counts)?.[1] ?? 0)
+    const [passed, failed, skipped] = [count('pass'), count('fail'), count('skip')]
+    if (skipped > 0) console.log(`\n${skipped} skipped, each with its reason above`)
+    return { passed, failed: Math.max(failed, exitCode === 0 ? 0 : 1), exitCode }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+async function spawnTap(args: readonly string[], form: Form): Promise<{ exitCode: number; counts: string }> {
+  // Without CI the reporter draws its whole screen again at each assertion. Test files do not get it.
+  const env = { ...process.env, CI: '1', [formVariable]: form }
+  const tap = spawn('tap', ['run', '--reporter=base', '--test-env=CI', ...args], {
+    stdio: ['inherit', 'pipe', 'inherit'],
+    env,
+  })
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => tap.kill(signal))
+  const ended = new Promise<number>((resolve, reject) => {
+    tap.on('error', reject)
+    tap.on('close', (code) => resolve(code ?? 1))
+  })
+  let end = ''
+  for await (const text of tap.stdout.setEncoding('utf8') as AsyncIterable<string>) {
+    process.stdout.write(text)
+    end = (end + text).slice(-1_000)
+  }
+  return { exitCode: await ended, counts: /^# \{ total: .*\}$/m.exec(end)?.[0] ?? '' }
+}
+
+/** Of the TAP that the file printed. A file that ended early has no closing time. */
+function readTestFile(folder: string, name: string): TestFile {
+  const text = readFileSync(join(folder, name), 'utf8')
+  const time = /^# time=([\d.]+)(ms|s)\n*$/m.exec(text.slice(-100))
+  return {
+    path: name.slice(0, -'.tap'.length),
+    failed: time === null || /^ *not ok (?!.* # (TODO|SKIP))/m.test(text),
+    seconds: time === null ? 0 : Number(time[1]) / (time[2] === 'ms' ? 1_000 : 1),
+    comments: [...text.matchAll(/^ *# (?!Subtest: |time=|\{ )(.*)$/gm)].map(([, comment = '']) => comment),
+  }
+}
+
+function tellFailed({ path, comments }: TestFile): void {
+  const cause = unsteady[path]
+  console.log(`\nFAILED: ${path}${cause === undefined ? '' : ` (known to be unsteady: ${cause})`}`)
+  for (const comment of comments.slice(-commentsTold)) console.log(`  # ${comment}`)
+}
+
+function tellDearest(files: readonly TestFile[]): void {
+  const dearest = files.toSorted((one, other) => other.seconds - one.seconds).slice(0, dearestTold)
+  console.log('\nThe dearest files, in seconds:')
+  for (const { path, seconds } of dearest) console.log(`${seconds.toFixed(1).padStart(8)}  ${path}`)
+}
