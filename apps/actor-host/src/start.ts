@@ -23,9 +23,9 @@ export interface StartOptions {
   log: Logger
 }
 
-/** By then every living member has said a word. */
+/** By then every living member has sent a heartbeat. */
 const settleMs = 1_300
-/** Between questions to other regions. */
+/** Between requests to other regions. */
 const hearMs = 1_000
 
 /** Serves when it resolves. @throws StartFault */
@@ -107,7 +107,7 @@ export async function startActorHost({ config, secrets, settings, log }: StartOp
   await untilHeard(cluster)
   const takeover = serveTakeover(cluster)
   opened.defer(() => takeover.close())
-  // Ready first: in its own view it then has its share, and wakes that alone.
+  // Ready first: then its own view includes it, and it wakes only its own share.
   cluster.setPhase('ready')
   host.start()
   opened.defer(() => host.close({ drainMs: config.drainMs }))
@@ -126,8 +126,8 @@ export async function startActorHost({ config, secrets, settings, log }: StartOp
 }
 
 /**
- * A region that was given up does not know it by itself. So a host that comes waits for the word of
- * another region, or joins hosts of its own that serve already.
+ * A region that was taken over does not know it by itself. So a new host waits for an answer of
+ * another region, or joins hosts of its own region that already serve.
  */
 async function untilHeard({ regions, membership, config, log }: ClusterPart): Promise<void> {
   const colleague = () =>
@@ -139,7 +139,7 @@ async function untilHeard({ regions, membership, config, log }: ClusterPart): Pr
       )
   if (regions.heardElsewhere) return
   log.warn(
-    'no other region answers: it may have taken over our accounts, so none is served before one is heard',
+    'no other region answers: it may have taken over our accounts, so none is served before another region answers',
   )
   while (!regions.heardElsewhere && !colleague()) {
     await new Promise((resolve) => setTimeout(resolve, hearMs))

@@ -1,7 +1,7 @@
 /**
- * Tokens that were accepted lately. A hint about whose budget a request may draw on, never proof:
- * the account checks the token in the turn that uses it. Without it anybody could spend an
- * account's budget with a forged token.
+ * Recently accepted tokens. A hint about whose budget a request may draw on, never proof: the
+ * account checks the token in the turn that uses it. Without it anyone could spend an account's
+ * budget with a forged token.
  */
 import { LRUCache } from 'lru-cache'
 

@@ -1,9 +1,9 @@
 /**
- * One API call: who asks, and how it asks accounts.
+ * One API call: the caller, and how it asks accounts.
  *
- * The account of a content follows from its id. Its owner is asked as the bearer, token and tier
- * being checked in the very turn that answers; anybody else is authenticated at the account of the
- * token first and asks as a visitor.
+ * The account of a content follows from its id. Its owner is asked as the bearer; token and tier
+ * are checked in the same turn that answers. Any other caller is first authenticated at the account
+ * of the token and then asks as a visitor.
  */
 import { Refusal, type RequestGuesses } from '@holdfast/http-kit'
 import { type AccountId, isShareCode, mintRequestId } from '@holdfast/kernel'
@@ -27,8 +27,8 @@ export interface SignedIn {
   token: string
   bytes: Buffer
   /**
-   * The token came by a cookie: a browser sends it whether it is still good or not, so a bad one is
-   * no guess.
+   * The token came in a cookie: a browser sends it whether or not it is still valid, so a bad one
+   * is no guess.
    */
   byCookie?: boolean
 }
@@ -42,7 +42,7 @@ export class Call {
   readonly signedIn: SignedIn | undefined
   /** Derived from the Idempotency-Key; undefined without one. */
   readonly keyRequestId: Buffer | undefined
-  /** What this request tries; the server of the operation ends them. */
+  /** The guesses of this request; the server of the operation ends them. */
   readonly guesses: RequestGuesses
 
   constructor(options: {
@@ -75,12 +75,12 @@ export class Call {
     return this.signedIn
   }
 
-  /** True when the client asks for what was made, RFC 7240. */
+  /** True when the client asks for a representation of the result, RFC 7240. */
   get wantsRepresentation(): boolean {
     return /(?:^|[,;\s])return\s*=\s*"?representation\b/i.test(String(this.request.headers.prefer ?? ''))
   }
 
-  /** Token and tier, nothing else. */
+  /** Checks token and tier, nothing else. */
   async authenticate(): Promise<void> {
     await this.askOwn({ $case: 'authenticate', value: {} })
   }
@@ -132,8 +132,8 @@ export class Call {
   }
 
   /**
-   * The content a UUID or share code names.
-   * @throws Refusal error-notFound when the code leads nowhere
+   * The content that a UUID or share code names.
+   * @throws Refusal error-notFound for an unknown code
    */
   async contentNamed(name: string): Promise<string> {
     if (!isShareCode(name)) return name
@@ -154,8 +154,7 @@ export class Call {
   }
 
   /**
-   * Refuses ids of other accounts before anything is changed: unknown content first, then content
-   * of others.
+   * Refuses ids of other accounts before any change: unknown content first, then content of others.
    * @throws Refusal error-notFound, or the given status
    */
   async refuseForeign(
@@ -171,7 +170,7 @@ export class Call {
     throw new Refusal(reply === 'error-notFound' ? 'error-notFound' : status)
   }
 
-  /** What a visitor without a password would be told. */
+  /** The status for a visitor without a password. */
   async #probe(accountId: AccountId, contentId: string): Promise<string | undefined> {
     const reply = await this.parts.accounts.call(
       {
@@ -187,14 +186,16 @@ export class Call {
     return reply.result?.$case === 'refusal' ? reply.result.value.status : undefined
   }
 
-  /** Names the client's network without telling it; undefined where networks have no limits. */
+  /**
+   * Identifies the client's network without revealing it; undefined where networks have no limits.
+   */
   get networkKey(): string | undefined {
     return this.parts.limits.networkKey(this.request)
   }
 
   /**
-   * A command has the id its client chose; everything else a new one, so that no answer is taken
-   * for another's.
+   * A command has the id its client chose; every other request has a new one, so that answers are
+   * never confused.
    */
   #requestIdOf(operation: AccountOperation): Buffer {
     return this.keyRequestId !== undefined && isCommand(operation)
@@ -212,7 +213,7 @@ export class Call {
   }
 }
 
-/** The content itself, with as little below it as can be asked for. */
+/** The content itself, with as few children as possible. */
 export function lookAt(contentId: string, password?: string): ReadContent {
   return {
     contentId,
@@ -227,7 +228,7 @@ export function lookAt(contentId: string, password?: string): ReadContent {
   }
 }
 
-/** The view of this kind; another kind is a fault of ours. */
+/** The view of this kind; another kind is an internal fault. */
 export function viewOf<Case extends Result['$case']>(result: Result, wanted: Case): ViewOf<Case> {
   if (result.$case !== wanted) throw new Error(`expected ${wanted}, the account answered ${result.$case}`)
   return result.value as ViewOf<Case>

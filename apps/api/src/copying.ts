@@ -1,7 +1,8 @@
 /**
  * Copy and import over several accounts: each source account answers with a manifest of what the
- * caller may read, then the caller's account makes all copies in one change. A blob may vanish
- * between the two (its owner deleted it and it was collected); then manifests are taken once more.
+ * caller may read, then the caller's account makes all copies in one change. A blob may disappear
+ * between the two (its owner deleted it and it was collected); then the manifests are requested
+ * once more.
  */
 import { Refusal } from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
@@ -16,7 +17,7 @@ export interface CopyOrder {
   /** Undefined: the root. */
   folderId: string | undefined
   password: string | undefined
-  /** Leave children out that the caller may not read, instead of failing. */
+  /** Omit children that the caller may not read, instead of failing. */
   skipUnreadable: boolean
 }
 
@@ -24,8 +25,8 @@ export async function copy(call: Call, order: CopyOrder): Promise<CopyView> {
   const foreign = order.contentIds.filter((id) => !call.owns(id))
   if (foreign.length === 0) return await commit(call, order, new Map())
   await call.authenticate()
-  // What was left out for a wrong password is not told apart from the rest, so each such call
-  // counts as a guess.
+  // Items omitted for a wrong password are not distinguished from others, so each such call counts
+  // as a guess.
   if (order.skipUnreadable && order.password !== undefined) {
     await call.guesses.wrong('password')
   }
@@ -77,7 +78,7 @@ async function manifestsOf(
   return manifests
 }
 
-/** @throws Refusal error-notFound for an id no account has */
+/** @throws Refusal error-notFound for an id without an account */
 function groupByAccount(
   call: Call,
   contentIds: readonly string[],

@@ -1,6 +1,5 @@
 /**
- * The API host: one fastify instance with all operations, to which pages may be added before it is
- * ready.
+ * The API host: one fastify instance with all operations. Pages may be added before it is ready.
  */
 import { createHttpHost } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'

@@ -5,21 +5,21 @@ import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 
-/** What the API host is made of. */
+/** What the API host is built from. */
 export interface ApiDeps {
   accounts: AccountClient
   keyring: Keyring
   /** Share codes and e-mail addresses: routes to accounts, never proof. */
   lookups: LookupStore
   limits: RateLimits
-  /** Default: a host of its own. */
+  /** Default: a new host. */
   budgets?: HostBudgets
   log: Logger
   metrics: Registry
   clock: Clock
-  /** Names of the nodes that hold a placement group's files now, nearest first. */
+  /** Names of the nodes that now hold a placement group's files, nearest first. */
   serversOf: (placementGroup: number, createdMs: number) => readonly string[]
-  /** Origin of a content's direct links; without it that of all downloads. */
+  /** Origin of a content's direct links; absent: that of all downloads. */
   directUrlOf?: (contentId: string) => string | undefined
   /**
    * Origin of a region's upload host where its name does not follow from our own; undefined when
@@ -31,16 +31,16 @@ export interface ApiDeps {
 
 export interface ApiSettings {
   trustProxy: HttpHostOptions['trustProxy']
-  /** What links say; no slash at the end. */
+  /** Used in links; no slash at the end. */
   urls: { api: string; upload: string; download: string; web: string }
-  /** Where new accounts are born. */
+  /** Where new accounts are created. */
   region: RegionCode
-  /** Regions whose upload hosts can be named; `region` among them. */
+  /** Regions whose upload hosts have names; includes `region`. */
   regions: readonly RegionCode[]
   /** `GET /contents/{id}` and search for every tier. */
   openListing: boolean
   /** Direct links need premium. */
   directLinksPremium: boolean
-  /** Key that tokens made from now on are derived with. */
+  /** Key from which new tokens are derived. */
   tokenKeyId: number
 }

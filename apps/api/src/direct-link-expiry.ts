@@ -2,7 +2,7 @@ import { parseExpiry, Refusal } from '@holdfast/http-kit'
 import type { Call } from './call.ts'
 
 /**
- * A link that is over before it begins is a mistake. 0 is none. @throws Refusal error-expireTime
+ * A link that expires before it begins is a mistake. 0 is none. @throws Refusal error-expireTime
  */
 export async function refusePastExpiry(call: Call, expireTime: number | undefined): Promise<void> {
   if (!expireTime || parseExpiry(expireTime, call.nowSeconds) !== undefined) return

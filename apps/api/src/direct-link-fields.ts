@@ -1,4 +1,4 @@
-/** What a direct link may be restricted to, as its owner sends it. */
+/** The restrictions of a direct link, as its owner sends them. */
 import { createHash, randomBytes } from 'node:crypto'
 import { normalDomain, parseRange } from '@holdfast/access'
 import { refined, timeMax } from '@holdfast/http-kit'
@@ -23,15 +23,14 @@ const list = (description: string, isEntry: (entry: string) => boolean, entry: o
 
 const byteForm = '(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])'
 /**
- * Of IPv6 the document shows the whole form and those with `::`; with an IPv4 tail they are taken
- * as well.
+ * For IPv6 the document shows the whole form and those with `::`; an IPv4 tail is accepted as well.
  */
 const groupForm = '[0-9A-Fa-f]{1,4}'
-/** So many groups before `::`, and as many behind it as leave one out. */
+/** This many groups before `::`, and at most as many after it as omit one. */
 const shortened = [1, 2, 3, 4, 5, 6].map((n) => `(${groupForm}:){${n}}(:${groupForm}){1,${7 - n}}`)
 const v6Form = `((${groupForm}:){7}${groupForm}|::(${groupForm}:){0,5}${groupForm}|(${groupForm}:){1,6}:|::|${shortened.join('|')})`
 const addressForm = `^((${byteForm}\\.){3}${byteForm}(/(3[0-2]|[12]?[0-9]))?|${v6Form}(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?)$`
-/** As owners paste them, with scheme, port and path, they are taken, too. */
+/** Pasted forms with scheme, port and path are accepted, too. */
 const domainForm = '^(\\*\\.)?([a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?\\.){1,5}[a-z]{2,24}$'
 /** Characters of an entry of `auth`. */
 const credentialLengthMax = 512
@@ -58,7 +57,7 @@ export const directLinkBody = Type.Object({
   }),
   auth: Type.Optional(
     refined(
-      // TypeBox counts UTF-16 units: up to two a character.
+      // TypeBox counts UTF-16 units: up to two per character.
       Type.Array(Type.String({ maxLength: 2 * credentialLengthMax }), {
         maxItems: entriesMax,
         description: '`<username>:<password>` for basic authentication',
@@ -86,9 +85,9 @@ function isDomain(text: string): boolean {
   return domain !== undefined && /^(?:[a-z0-9_.-]+|\[[0-9a-f:.]+\])$/.test(domain)
 }
 
-/** RFC 7617: a user name has no colon, neither part control characters. */
+/** RFC 7617: a user name has no colon, neither part has control characters. */
 function isCredential(text: string): boolean {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what is refused
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the rule refuses them
   if (!/^[^:\u0000-\u001f\u007f]+:[^\u0000-\u001f\u007f]+$/.test(text)) return false
   return text.isWellFormed() && [...text].length <= credentialLengthMax
 }

@@ -1,6 +1,6 @@
 /**
- * `/openapi.json`, made of the operations' own schemas, and `/docs`, a page of it without scripts
- * or outside resources.
+ * `/openapi.json`, made from the operations' own schemas, and `/docs`, a page of it without scripts
+ * or external resources.
  */
 import swagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
@@ -66,7 +66,7 @@ interface Endpoint {
   requestBody?: { required?: boolean; content?: Record<string, { schema?: { required?: string[] } }> }
 }
 
-/** No body counts as an empty object, which is enough where nothing in it is required. */
+/** No body counts as an empty object, which is enough where no field is required. */
 function documentOf(app: FastifyInstance): object {
   const document = app.swagger() as { paths?: Record<string, Record<string, Endpoint>> }
   for (const methods of Object.values(document.paths ?? {}))

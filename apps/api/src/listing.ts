@@ -7,8 +7,8 @@ import { readerPassword } from './schemas.ts'
 
 export const pageSizeMax = 1_000
 /**
- * The last page an account can be asked for; far behind the end of any folder, so that all later
- * ones are as empty.
+ * The last page that an account accepts; far behind the end of any folder, so that all later ones
+ * are empty too.
  */
 export const pageMax = 0xffffffff
 
@@ -45,7 +45,7 @@ export const listingQuery = Type.Object({
   maxdepth: Type.Integer({ minimum: 1, maximum: 16, default: 1, description: 'Depth of nested children' }),
 })
 
-/** What keeps a reader out. */
+/** Why a reader has no access. */
 export const refusalsOfReading = [
   'error-notFound',
   'error-notOwner',
@@ -70,11 +70,11 @@ export async function readListing(call: Call, name: string, query: Static<typeof
   const view = viewOf(await call.askOf(contentId, { $case: 'readContent', value: request }), 'content')
   const { item } = view
   if (item === undefined) throw new Error('the account answered without an item')
-  // What a password does not open shows in the listing of the folder above as well.
+  // The folder above also lists content that the password does not open.
   if (request.password !== undefined && isLocked(item) && !isOpened(item))
     await call.guesses.wrong('password')
   const { nowSeconds } = call
-  // Clients page through a file as through a folder: it is one page of one.
+  // Clients page through a file as through a folder with one page of one item.
   const page = view.page
     ? { ...view.page, page: query.page }
     : { page: 1, pageSize: request.pageSize, totalCount: 1 }
@@ -88,7 +88,7 @@ export async function readListing(call: Call, name: string, query: Static<typeof
   )
 }
 
-/** What an item takes in an answer, about. */
+/** Approximate bytes of an item in an answer. */
 export const itemBytes = 800
 
 function bytesOf({ children }: Item): number {
@@ -97,7 +97,7 @@ function bytesOf({ children }: Item): number {
   return bytes
 }
 
-/** Something here stayed closed to the password. */
+/** The password did not open some content here. */
 function isLocked(item: Item): boolean {
   return item.isFolder && ((item.password && !item.canAccess) || item.children.some(isLocked))
 }

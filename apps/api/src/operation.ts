@@ -1,10 +1,10 @@
 /**
  * How an operation is served, in the contract's order of checks: limits of the address and the body
- * (the host did both), token, limits of the account, tier, parameters; what comes after is the
- * operation's and the account's.
+ * (the host did both), token, limits of the account, tier, parameters. The operation and the
+ * account do the rest.
  *
- * Token and tier are checked by the account in the turn that answers. Only when a parameter is bad
- * they are asked for alone, so that their refusal comes first.
+ * The account checks token and tier in the turn that answers. Only when a parameter is bad they are
+ * checked separately, so that their refusal comes first.
  */
 import { createHmac } from 'node:crypto'
 import {
@@ -26,13 +26,13 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Call, type SignedIn } from './call.ts'
 import type { ApiParts } from './parts.ts'
 
-/** Who may call, and whose budgets it draws on. */
+/** The callers it accepts, and whose budgets it draws on. */
 interface Door {
   /** Its budget of requests. */
   name: string
-  /** `optional`: a token that is sent must be right. `none`: tokens are ignored. */
+  /** `optional`: a token that is sent must be valid. `none`: tokens are ignored. */
   token: 'needed' | 'optional' | 'none'
-  /** `premium` where the operation demands it. */
+  /** `premium` where the operation requires it. */
   tier?: string
 }
 
@@ -43,25 +43,25 @@ export interface Operation<P extends TObject, Q extends TObject, B extends TObje
   path: string
   summary: string
   group: string
-  /** Said in the OpenAPI document beside the summary. */
+  /** Shown in the OpenAPI document beside the summary. */
   description?: string
-  /** Another way in, for requests that ask for it; undefined: the operation's own. */
+  /** Another access for requests that ask for it; undefined: the operation's own. */
   otherDoor?: { isAskedFor(request: FastifyRequest): boolean; door: Door; headers: TObject }
   params?: P
   query?: Q
   body?: B
-  /** The body as the OpenAPI document shows it, where its parameters depend on each other. */
+  /** The body for the OpenAPI document, where its parameters depend on each other. */
   bodyDocument?: object
   /** Schema of `data`. */
   answer: TSchema
   /** Schema of `metadata`. */
   metadata?: TSchema
   /**
-   * Statuses it refuses with, beside those of every operation, of the token, the tier and the
+   * Statuses of its refusals, beside those of every operation, of the token, the tier and the
    * parameters.
    */
   refusals: readonly KnownStatus[]
-  /** Values inside of parameters that are refused by a name of their own. */
+  /** Values inside parameters that are refused under their own names. */
   innerNames?: readonly string[]
   handle(call: Call, input: Static<P> & Static<Q> & Static<B>): Promise<object>
 }
@@ -98,7 +98,7 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
 
   async function answer(request: FastifyRequest, guesses: RequestGuesses): Promise<object> {
     const door = doorOf(request)
-    // The host drew on the budget of the operation's own door.
+    // The host drew on the budget of the operation's own endpoint.
     if (door !== operation) await parts.limits.takeAddress(request, door.name)
     const tier = door.tier ?? ''
     const signedIn = await signIn(parts, { request, guesses }, door.token)
@@ -120,7 +120,7 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
 }
 
 /**
- * Who the token claims to be.
+ * The account that the token claims.
  * @throws Refusal error-token when it is missing or cannot be a token
  */
 async function signIn(
@@ -147,7 +147,7 @@ async function signIn(
 const endingTheToken: ReadonlySet<string> = new Set(['resetToken', 'confirmEmail'])
 
 /**
- * Draws on the account's budget once its token is known to be right: forged ones must not spend it.
+ * Draws on the account's budget once its token is known to be valid: forged ones must not spend it.
  */
 async function drawOnAccount(
   asking: { parts: ApiParts; request: FastifyRequest; guesses: RequestGuesses; signedIn: SignedIn },
@@ -155,7 +155,8 @@ async function drawOnAccount(
 ): Promise<void> {
   const { parts, request, guesses, signedIn } = asking
   if (!parts.tokens.has(signedIn.token)) {
-    // Repeated, it comes with the token that its first run has ended: the account alone knows.
+    // A repeat comes with the token that its first run has ended: only the account can recognise
+    // it.
     if (endingTheToken.has(operation) && request.headers['idempotency-key'] !== undefined) return
     await new Call({ ...asking, tier: '', keyRequestId: undefined }).authenticate()
     parts.tokens.add(signedIn.token)
@@ -164,7 +165,7 @@ async function drawOnAccount(
   await parts.limits.takeAccount(request, operation, signedIn.accountId)
 }
 
-/** What `read` gives; when it refuses a parameter, token and tier are heard first. */
+/** The result of `read`. When it refuses a parameter, token and tier are checked first. */
 async function refuseAfterToken<T>(call: Call, read: () => T): Promise<T> {
   try {
     return read()
@@ -179,7 +180,7 @@ function fieldsOf(value: unknown): Fields {
 }
 
 /**
- * A key counts for one operation: the same key sent with another is another request. With other
+ * A key is valid for one operation: the same key sent to another is another request. With other
  * parameters it is refused.
  */
 function requestIdOf(
@@ -189,7 +190,7 @@ function requestIdOf(
 ): Buffer | undefined {
   const key = idempotencyKeyOf(request)
   if (key === undefined) return undefined
-  // Keyed, as it is kept and a password may be among the parameters.
+  // Keyed, because it is stored and a password may be among the parameters.
   const asked = createHmac('sha256', idempotencySecret)
     .update(`asked\0${JSON.stringify(input)}`)
     .digest()

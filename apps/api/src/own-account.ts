@@ -7,8 +7,8 @@ export const accountPath = {
 }
 
 /**
- * @throws Refusal error-accountId when the path names another account than the token, once the
- * token was heard
+ * @throws Refusal error-accountId when the path names another account than the token, after the
+ *   token was checked
  */
 export async function refuseOtherAccount(call: Call, accountId: string): Promise<void> {
   if (accountId.toLowerCase() === call.caller.accountId) return

@@ -14,9 +14,9 @@ export interface ApiParts extends ApiDeps {
   tokens: AcceptedTokens
   passwords: PasswordHasher
   mailProofs: MailProofs
-  /** Bytes of answers that are made and not yet with their readers. */
+  /** Bytes of answers that are made and not yet read. */
   answers: AnswerBudget
-  /** 32 bytes: what a client's key becomes an account with. */
+  /** 32 bytes: derives an account from a client's key. */
   idempotencySecret: Uint8Array
 }
 

@@ -1,9 +1,9 @@
 /**
  * Verifiers of folder passwords: scrypt over the lower-case SHA-256 hex, which is what readers
- * send. An owner may give the plaintext or that hex; both then open.
+ * send. An owner may send the plaintext or that hex; both then open the folder.
  *
- * Few are made at one time. Networks and accounts take turns, as with checks of passwords: nobody
- * who sets many keeps others waiting.
+ * Few hashes run at one time. Networks and accounts take turns, as with checks of passwords, so
+ * that a client that sets many does not delay others.
  */
 import { createHash, randomBytes, scrypt } from 'node:crypto'
 import { FairSlots } from '@holdfast/actor-runtime'
@@ -13,7 +13,7 @@ import type { PasswordVerifier } from '@holdfast/wire'
 /** log2 of N: about 30 ms and 16 MiB a hash. */
 const cost = 14
 const blockSize = 8
-/** Two of the pool's threads, so that files and names are still served. */
+/** Two of the pool's threads, so that files and DNS names are still served. */
 const atOnceMax = 2
 const waitingMax = 200
 
@@ -28,7 +28,7 @@ export class PasswordHasher {
   }
 
   /**
-   * @param asker whose turn it is; an empty network is one that is not known
+   * @param asker whose turn it is; an empty network is unknown
    * @throws Refusal error-rateLimit when too many wait, and most of them are this network's
    */
   async verifier(password: string, asker: { network: string; account: string }): Promise<PasswordVerifier> {

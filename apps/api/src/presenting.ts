@@ -9,7 +9,7 @@ export function presentContent(call: Call, view: ContentView): ItemShape {
   return call.parts.present.item(view.item, { nowSeconds: call.nowSeconds, tokenCounter: view.tokenCounter })
 }
 
-/** `{<source id>: {status, data: <item>}}` of the items, one per id asked for. */
+/** `{<source id>: {status, data: <item>}}` of the items, one per requested id. */
 export function presentItems(call: Call, ids: readonly string[], { items }: ItemsView): WrittenAnswer {
   return okWritten({
     bytes: items.length * itemBytes,
@@ -21,7 +21,7 @@ export function presentItems(call: Call, ids: readonly string[], { items }: Item
   })
 }
 
-/** Likewise of copies; `data` says what of each. */
+/** The same for copies; `data` is chosen by the caller. */
 export function presentCopies(
   call: Call,
   { results }: CopyView,
@@ -44,7 +44,7 @@ export function presentDirectLink(call: Call, view: DirectLinkView): ItemShape {
   return { id: link.id, ...call.parts.present.directLink({ id: contentId, name, isFolder }, link) }
 }
 
-/** Account details with the token of the call and the names that clients in the wild read. */
+/** Account details with the token of the call and the names that existing clients read. */
 export function presentAccount(view: AccountView, token: string): ItemShape {
   const premium = view.tier === 'premium'
   const premiumType = premium ? (view.premiumType ?? 'subscription') : null

@@ -14,7 +14,7 @@ export const regionNames: Record<RegionCode, string> = {
 
 /**
  * `upload-<region>` under the domain of the upload host. Without a domain it is what `uploadUrlOf`
- * knows of the region, else the upload host, which serves all regions itself.
+ * knows of the region, else the upload host, which then serves all regions itself.
  */
 export function regionalUploadUrl(
   uploadUrl: string,

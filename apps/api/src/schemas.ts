@@ -37,14 +37,14 @@ export const contentsId = refined(
 export const contentName = (description: string) =>
   refined(Type.String({ description, maxLength: 1_024 }), parseName, nameDocument)
 
-/** What `parseName` takes. */
+/** What `parseName` accepts. */
 export const nameDocument = {
   pattern: '^(?!\\.\\.?$)[^/\\u0000-\\u001f\\u007f-\\u009f]*$',
   minLength: 1,
   maxLength: nameLengthMax,
 }
 
-/** Of a time in the future, for the document: the year 2100. */
+/** Example of a future time, for the document: the year 2100. */
 export const futureTime = 4_102_444_800
 
 export const modTimeRange = { minimum: timeMin, maximum: timeMax }
@@ -127,7 +127,7 @@ export const pageAnswer = Type.Object({
 
 export const emptyAnswer = Type.Object({}, { description: 'Empty' })
 
-/** `{}`, or with `Prefer: return=representation` what was made of each id. */
+/** `{}`, or with `Prefer: return=representation` the result of each id. */
 export const representationAnswer = Type.Object(
   {},
   {

@@ -1,5 +1,5 @@
 /**
- * An API frontend of a cluster: the JSON interface, the pages, and the operator's calls. It holds
+ * An API frontend of a cluster: the JSON interface, the pages, and the operator's calls. It stores
  * nothing.
  */
 import { ShareCodeRoutes } from '@holdfast/actor-runtime'
@@ -25,7 +25,7 @@ export interface StartOptions {
   log: Logger
 }
 
-/** Takes requests when it resolves. @throws StartFault */
+/** Accepts requests when it resolves. @throws StartFault */
 export async function startApi({ config, secrets, settings, log }: StartOptions) {
   await using opened = new AsyncDisposableStack()
   const { host, adminHost } = config.listen

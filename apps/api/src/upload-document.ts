@@ -2,9 +2,9 @@ import { responsesOf } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import { itemAnswer, modTimeRange } from './schemas.ts'
 
-/** The upload host's operation as the OpenAPI document shows it: it lives on another host. */
+/** The upload host's operation for the OpenAPI document: another host serves it. */
 export function uploadPaths(uploadUrl: string): Record<string, object> {
-  /** In a form a field that comes no more than once is a list of at most one. */
+  /** In a form a field that occurs at most once is a list of at most one. */
   const once = (schema: object, description: string) => ({
     description,
     anyOf: [schema, { type: 'array', items: schema, maxItems: 1 }],

@@ -1,7 +1,7 @@
 /**
- * The mark of the website's readers: clients of today send it with every listing, each made with a
- * salt of its own. So any value counts. It is no access control: it opens what the pages' own path
- * gives to everybody.
+ * The mark of the website's readers: clients of today send it with every listing, each with its own
+ * salt. So any value counts. It is no access control: it opens what the pages' own path gives to
+ * anyone.
  */
 import { Type } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'

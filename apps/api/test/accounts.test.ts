@@ -2,7 +2,7 @@ import { AccountsUnavailable } from '@holdfast/actor-runtime'
 import t from 'tap'
 import { sha256, world } from './world.ts'
 
-t.test('a guest account is made at once, whatever form an empty body has', async (t) => {
+t.test('a guest account is made at once, for any form of an empty body', async (t) => {
   const { ask } = world(t)
   for (const headers of [
     {},
@@ -56,7 +56,7 @@ t.test('an address makes a standard account, once', async (t) => {
   t.match(await ask('POST', '/accounts', { body: { email: null } }), { data: { tier: 'guest' } })
 })
 
-t.test('a claim whose account was never made is taken up', async (t) => {
+t.test('a claim whose account was never made is completed', async (t) => {
   const { ask, keyring, lookups } = world(t)
   const claimed = keyring.ids.account('eu-par')
   await lookups.claim('email/ann@example.org', Buffer.from(claimed))
@@ -81,7 +81,7 @@ t.test('with an Idempotency-Key a retry finds the same account', async (t) => {
   t.same((await ask('POST', '/accounts', withEmail)).data, made.data)
 })
 
-t.test('a reset token is dead at once, and only for its own account', async (t) => {
+t.test('a reset token is invalid at once, and only for its own account', async (t) => {
   const { ask, guest, mails } = world(t)
   const made = await ask('POST', '/accounts', { body: { email: 'ann@example.org' } })
   const { id, token } = made.data
@@ -99,7 +99,7 @@ t.test('a reset token is dead at once, and only for its own account', async (t) 
   t.equal(mails.length, 2)
 })
 
-t.test('a repeated reset with its key is answered as the first, and resets nothing more', async (t) => {
+t.test('a repeated reset with its key gets the answer of the first, and resets nothing more', async (t) => {
   const { ask, mails } = world(t)
   const { data } = await ask('POST', '/accounts', { body: { email: 'ann@example.org' } })
   const reset = () =>
@@ -115,7 +115,7 @@ t.test('a repeated reset with its key is answered as the first, and resets nothi
   )
 })
 
-t.test('wrong guesses are counted, right ones are not heard once they are spent', async (t) => {
+t.test('wrong guesses are counted, right ones are not checked once the budget is spent', async (t) => {
   const second = { quota: 5, windowSeconds: 600 }
   const many = { quota: 10_000, windowSeconds: 600 }
   const { ask, guest } = world(t, {
@@ -140,7 +140,7 @@ t.test('wrong guesses are counted, right ones are not heard once they are spent'
   t.match(
     await ask('GET', '/accounts/getid', { token: premium.token }),
     { code: 200 },
-    'a known token is heard',
+    'a known token is accepted',
   )
 })
 
@@ -215,7 +215,7 @@ t.test('a full account refuses what does not fit', async (t) => {
   )
 })
 
-t.test('accounts out of reach are 503, overloaded ones 429, and nothing is told of either', async (t) => {
+t.test('unavailable accounts are 503, overloaded ones 429, and neither reveals anything', async (t) => {
   for (const [overloaded, code, status] of [
     [false, 503, 'error-unavailable'],
     [true, 429, 'error-rateLimit'],
@@ -234,7 +234,7 @@ t.test('accounts out of reach are 503, overloaded ones 429, and nothing is told 
   }
 })
 
-t.test('what needs no token', async (t) => {
+t.test('operations that need no token', async (t) => {
   const { app, ask } = world(t)
   t.match((await ask('GET', '/status')).data, { region: 'eu-par' })
   t.same((await ask('GET', '/servers')).data, { servers: [{ name: 'upload-eu-par', zone: 'eu' }] })
@@ -290,7 +290,7 @@ t.test('methods and slashes of the real routes', async (t) => {
   t.equal((await app.inject({ method: 'HEAD', url: '/accounts/getid' })).statusCode, 401)
 })
 
-t.test('the OpenAPI document demands what the service demands', async (t) => {
+t.test('the OpenAPI document requires what the service requires', async (t) => {
   const { app } = world(t)
   const { paths } = (await app.inject('/openapi.json')).json()
   const bodyOf = (path: string, method: string) => paths[path][method].requestBody
@@ -305,7 +305,7 @@ t.test('the OpenAPI document demands what the service demands', async (t) => {
   for (const bad of ['', 'x', `${id},`, `${id};${id}`, 'Zz9Zz9Zz']) t.notMatch(bad, new RegExp(pattern))
   const [name, none] = property('/contents/createFolder', 'post', 'folderName').anyOf
   t.match(name, { minLength: 1, maxLength: 255 })
-  t.strictSame(none, { type: 'null' }, 'null is as good as nothing')
+  t.strictSame(none, { type: 'null' }, 'null counts as omitted')
   for (const bad of ['.', '..', 'a/b', 'a\u0000']) t.notMatch(bad, new RegExp(name.pattern))
   for (const good of ['...', '.a', 'ä b', '..a']) t.match(good, new RegExp(name.pattern))
   const [email] = property('/accounts', 'post', 'email').anyOf

@@ -141,7 +141,7 @@ t.test('a listing pages, sorts, filters and descends', async (t) => {
   t.match(one.data.link, `http://dl.example/download/${fileId}/a.txt?c=`)
 })
 
-t.test('visitors and owners of any tier read by the path of the pages', async (t) => {
+t.test('visitors and owners of any tier read through the path of the pages', async (t) => {
   const { ask, guest, file, folder } = world(t)
   const ann = await guest()
   const bob = await guest('premium')
@@ -324,7 +324,7 @@ t.test('copy and import take content from several accounts at once', async (t) =
   t.match(await copy([ann.rootFolder], box.id), { code: 403, status: 'error-rootFolder' })
 })
 
-t.test('a blob that vanished between manifest and copy is asked for once more', async (t) => {
+t.test('a blob that vanished between manifest and copy is requested once more', async (t) => {
   class BlobGone extends Fault {
     readonly code = 'BLOB_NOT_FOUND'
     readonly category = 'not-found'
@@ -545,7 +545,7 @@ class BetweenSlices extends AnswerBudget {
   }
 }
 
-t.test('a listing under way stays what it was when it began', async (t) => {
+t.test('a running listing stays what it was when it began', async (t) => {
   const answers = new BetweenSlices()
   const { ask, command, file, folder, guest } = world(t, { answers })
   const owner = await guest('premium')
@@ -582,7 +582,7 @@ t.test('a listing under way stays what it was when it began', async (t) => {
   }
   const during = await ask('GET', url, { token })
   t.equal(answers.changed, 1)
-  // But for the moment at which its links end.
+  // Except for the time at which its links end.
   const textOf = ({ data }: typeof before) => JSON.stringify(data).replace(/\?c=[\w-]+/g, '')
   t.equal(textOf(during), textOf(before))
   t.not(Object.keys((await ask('GET', url, { token })).data.children).length, 252)

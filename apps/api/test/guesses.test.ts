@@ -1,4 +1,4 @@
-/** Budgets of guesses hold however many arrive at one time. */
+/** Budgets of guesses hold for any number of concurrent requests. */
 import type { AccountId } from '@holdfast/kernel'
 import t from 'tap'
 import { sha256, world } from './world.ts'
@@ -17,7 +17,7 @@ const countOf = (answers: { status: string }[], status: string) =>
   answers.filter((answer) => answer.status === status).length
 
 t.test(
-  'of 60 wrong folder passwords at one time the budget is heard, and the right one behind them is not',
+  'of 60 concurrent wrong folder passwords only the budget is checked, and the right one behind them is not',
   async (t) => {
     const { ask, folder, guest } = world(t, { limits })
     const ann = await guest('premium')
@@ -36,7 +36,7 @@ t.test(
   },
 )
 
-t.test('right folder passwords of one network at one time all open', async (t) => {
+t.test('concurrent right folder passwords of one network all open', async (t) => {
   const { ask, folder, guest } = world(t, { limits })
   const ann = await guest('premium')
   const locked = await folder(ann, ann.rootFolder, { public: true })
@@ -65,7 +65,7 @@ t.test('likewise tokens', async (t) => {
   t.equal(answers.at(-1)?.status, 'error-rateLimit')
 })
 
-t.test('likewise share codes that lead nowhere', async (t) => {
+t.test('the same for unknown share codes', async (t) => {
   const { ask, folder, guest } = world(t, { limits })
   const ann = await guest()
   const open = await folder(ann, ann.rootFolder, { public: true })

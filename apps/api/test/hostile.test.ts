@@ -1,6 +1,6 @@
 /**
- * Whatever is sent, the answer is the envelope with a status of the contract, and nothing is a
- * fault of ours.
+ * For any input the answer is the envelope with a status of the contract, and never an internal
+ * fault.
  */
 import fc from 'fast-check'
 import t from 'tap'
@@ -47,7 +47,7 @@ const routes = [
   ['GET', '/servers', ['zone']],
 ] as const
 
-t.test('random input never is a fault', async (t) => {
+t.test('random input is never a fault', async (t) => {
   const { app, guest, folder } = world(t)
   const ann = await guest('premium')
   const bob = await guest()
@@ -137,7 +137,7 @@ t.test('random input never is a fault', async (t) => {
   t.equal((await app.inject('/status')).statusCode, 200)
 })
 
-t.test('broken bodies and odd queries', async (t) => {
+t.test('malformed bodies and odd queries', async (t) => {
   const { app, guest } = world(t)
   const ann = await guest('premium')
   const post = async (payload: string | Buffer, type = 'application/json') => {
@@ -174,7 +174,7 @@ t.test('broken bodies and odd queries', async (t) => {
   t.equal(await get(`token=${ann.token}&${'a=1&'.repeat(3000)}`), '200 ok')
 })
 
-t.test('what is a guess is not told apart by its text', async (t) => {
+t.test('the answer does not reveal whether the guess existed', async (t) => {
   const { ask, guest } = world(t)
   const premium = await guest('premium')
   const unknown = await Promise.all(

@@ -1,4 +1,4 @@
-/** Who sets many passwords keeps nobody else waiting. */
+/** A client that sets many passwords does not delay others. */
 import { Refusal } from '@holdfast/http-kit'
 import t from 'tap'
 import { PasswordHasher } from '../src/password-hasher.ts'
@@ -20,7 +20,7 @@ function heldHasher() {
   return { hasher, begun, ends, endOne }
 }
 
-t.test('another network has its turn at once, however many of one wait', async (t) => {
+t.test('another network has its turn at once, however many requests of one wait', async (t) => {
   const { hasher, begun, ends, endOne } = heldHasher()
   const many = Array.from({ length: 150 }, (_, n) =>
     hasher.verifier(`many ${n}`, { network: 'a', account: `a${n}` }),

@@ -1,4 +1,4 @@
-/** The API host over the real runtime and core, on memory stores. Time can be moved on. */
+/** The API host over the real runtime and core, on memory stores. Time can be advanced. */
 import { createHash } from 'node:crypto'
 import { type AccountClient, AccountHost, type LocalHost, RoutedAccountClient } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
@@ -15,9 +15,9 @@ import { type ApiSettings, createApi } from '../src/index.ts'
 export interface Answer {
   code: number
   status: string
-  // biome-ignore lint/suspicious/noExplicitAny: each test says what it expects
+  // biome-ignore lint/suspicious/noExplicitAny: each test states the type
   data: any
-  // biome-ignore lint/suspicious/noExplicitAny: likewise
+  // biome-ignore lint/suspicious/noExplicitAny: the same
   metadata: any
   headers: Record<string, unknown>
 }
@@ -35,9 +35,9 @@ export interface WorldOptions {
   contentsMax?: number
   /** Instead of the real runtime's. */
   accounts?: AccountClient
-  /** Of answers under way. */
+  /** Of running answers. */
   answers?: AnswerBudget
-  /** Before each call of the real one. */
+  /** Runs before each call of the real one. */
   beforeCall?: (request: { operation?: AccountRequest['operation'] }) => void
 }
 
@@ -145,7 +145,7 @@ export function world(t: Test, options: WorldOptions = {}) {
     return { code: answer.statusCode, status, data, metadata, headers: answer.headers }
   }
 
-  /** As the operator or a part of ours, past the API. */
+  /** As the operator or an internal part, past the API. */
   async function command(accountId: string, operation: AccountRequest['operation']) {
     const { result } = await accounts.call(
       {
@@ -169,7 +169,7 @@ export function world(t: Test, options: WorldOptions = {}) {
     return data
   }
 
-  /** A file put there as an upload would. */
+  /** A file added as by an upload. */
   async function file(account: Guest, folderId: string | undefined, name: string, size = 3) {
     const md5 = createHash('md5').update(name).digest()
     const blob = {

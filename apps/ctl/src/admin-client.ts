@@ -1,6 +1,6 @@
-/** The admin host as the operator's program sees it: JSON calls, and failures in words. */
+/** The admin host for the operator's program: JSON calls, and failures in words. */
 
-/** The host answered, and said no. */
+/** The host answered with a refusal. */
 export class AdminRefusal extends Error {
   override readonly name = 'AdminRefusal'
   readonly code = 'ADMIN_REFUSED'
@@ -12,7 +12,7 @@ export class AdminRefusal extends Error {
   }
 }
 
-/** Nobody, or nobody of ours, answered. */
+/** There was no answer, or none of ours. */
 export class AdminUnreachable extends Error {
   override readonly name = 'AdminUnreachable'
   readonly code = 'ADMIN_UNREACHABLE'
@@ -30,16 +30,16 @@ const reasons: Record<string, string> = {
   'error-regionAlive': 'actor hosts of the region are alive: stop them first',
   'error-regionHome': 'its accounts were never served elsewhere',
   'error-regionAway':
-    'the region has no actor hosts yet, or the one that serves its accounts cannot be asked for them: once both are there repeat it, or, when that one is off or cut off, with --fenced',
+    'the region has no actor hosts yet, or the one that serves its accounts does not answer: once both are there repeat it, or, when that one is off or cut off, with --fenced',
   'error-notFenced':
-    'too few other regions can be told: make sure that the region is off or cut off from its users, then repeat with --fenced',
+    'too few other regions answer: make sure that the region is off or cut off from its users, then repeat with --fenced',
   'error-noCluster': 'this service is no cluster',
-  'error-node': 'no storage node of this name lives or is known: ctl status names them',
+  'error-node': 'no storage node of this name is alive or known: ctl status names them',
   'error-nodeAlive': 'the node is alive and holds placement groups: drain it first',
-  'error-internal': 'the service failed at it: its log says why',
+  'error-internal': 'the service failed: its log says why',
 }
 
-/** Collecting a large store takes its time. */
+/** Collecting a large store takes minutes. */
 const answerTimeoutMs = 10 * 60_000
 
 export type Call = (
@@ -49,8 +49,8 @@ export type Call = (
 ) => Promise<Record<string, unknown>>
 
 /**
- * @throws AdminRefusal when the host says no.
- * @throws AdminUnreachable when it does not answer, or answers what is no envelope of ours.
+ * @throws AdminRefusal when the host refuses.
+ * @throws AdminUnreachable when it does not answer, or its answer is not our envelope.
  */
 export function adminClient({ url, token }: { url: string; token: string | undefined }): Call {
   const headers = {

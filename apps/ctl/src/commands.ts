@@ -1,33 +1,33 @@
 /**
- * What the operator can say. Each command knows its words, its options and its calls; help is made
- * of the same table.
+ * The operator's commands. Each one defines its name, its options and its calls; the help text is
+ * made from the same table.
  */
 import { AdminRefusal, type Call } from './admin-client.ts'
 
 export interface Command {
-  /** Words that name it. */
+  /** Its name. */
   words: string
-  /** What follows, as help shows it. */
+  /** Its arguments, as help shows them. */
   usage: string
   meaning: string
   options?: Record<string, 'string' | 'boolean'>
   /**
-   * @throws UsageFault when the words make no sense. @returns steps, run in order; one failing step
-   * does not keep the others from running.
+   * @throws UsageFault when the arguments are invalid.
+   * @returns steps, run in order; a failing step does not prevent the others.
    */
   plan(words: string[], options: Options): Step[]
 }
 
 export type Options = Record<string, string | boolean | undefined>
 
-/** One call, or a few that belong together, and the line that answers it. */
+/** One call, or a few that belong together, and the line that reports it. */
 export interface Step {
-  /** What it is about, for messages; empty: the service itself. */
+  /** Its subject, for messages; empty: the service itself. */
   about: string
   run(call: Call, tell: (line: string) => void): Promise<string>
 }
 
-/** The words make no sense: nothing was done. */
+/** The arguments are invalid: nothing was done. */
 export class UsageFault extends Error {
   override readonly name = 'UsageFault'
   readonly code = 'USAGE'
@@ -85,7 +85,7 @@ export const commands: readonly Command[] = [
   {
     words: 'account limits',
     usage: '<id or e-mail> … [--contents N|none] [--storage BYTES|none]',
-    meaning: 'Sets what accounts may hold; none goes back to what their tier allows.',
+    meaning: 'Sets what accounts may hold; none restores what their tier allows.',
     options: { contents: 'string', storage: 'string' },
     plan: (words, { contents, storage }) => {
       if (contents === undefined && storage === undefined)
@@ -108,7 +108,7 @@ export const commands: readonly Command[] = [
     words: 'account repair',
     usage: '<id or e-mail> … [--dry-run]',
     meaning:
-      'Makes accounts whose journal is damaged readable again, keeps what is damaged aside, and says what was lost. --dry-run looks and changes nothing.',
+      'Makes accounts whose journal is damaged readable again, keeps what is damaged aside, and reports what was lost. --dry-run only reports.',
     options: { 'dry-run': 'boolean' },
     plan: (words, { 'dry-run': dryRun }) =>
       namesOf(words).map((name) => ({
@@ -137,7 +137,7 @@ export const commands: readonly Command[] = [
     words: 'collect',
     usage: '[--grace SECONDS]',
     meaning:
-      'Frees bytes that nothing refers to any more, now; those of the last 10 minutes may be of an upload under way and stay.',
+      'Frees bytes that nothing refers to any more, now. Those of the last 10 minutes may belong to a running upload and stay.',
     options: { grace: 'string' },
     plan: (words, { grace }) => {
       const body = grace === undefined ? {} : { graceSeconds: numberOf('grace', grace) }
@@ -148,7 +148,7 @@ export const commands: readonly Command[] = [
     words: 'reconcile',
     usage: '[--dry-run]',
     meaning:
-      'Compares the references of all files with all accounts: puts back what is missing, removes what no account uses, and tells how many. --dry-run only tells.',
+      'Compares the references of all files with all accounts: restores missing ones, removes those that no account uses, and prints the counts. --dry-run only prints them.',
     options: { 'dry-run': 'boolean' },
     plan: (words, { 'dry-run': dryRun }) => [
       whole(words, async (call) => json(await call('POST', '/admin/reconcile', { dryRun: dryRun === true }))),
@@ -157,13 +157,13 @@ export const commands: readonly Command[] = [
   {
     words: 'bans',
     usage: '',
-    meaning: 'Networks that are shut out for repeated excess.',
+    meaning: 'Networks that are banned for repeated excess.',
     plan: (words) => [whole(words, async (call) => json((await call('GET', '/admin/bans')).bans))],
   },
   {
     words: 'unban',
     usage: '<address or network> …',
-    meaning: 'Lets them in again.',
+    meaning: 'Lifts their bans.',
     plan: (words) =>
       namesOf(words).map((network) => ({
         about: network,
@@ -177,7 +177,7 @@ export const commands: readonly Command[] = [
     words: 'region evacuate',
     usage: '<code> [--fenced]',
     meaning:
-      'Gives a lost region up: its accounts are served by the region that keeps their journals too, and what may have been lost is told. --fenced is your word that it is off or cut off, needed where most regions cannot be told.',
+      'Takes a lost region over: the region that also keeps its journals serves its accounts, and reports what may have been lost. --fenced is your assurance that the region is off or cut off, needed when most regions do not answer.',
     options: { fenced: 'boolean' },
     plan: (words, { fenced }) =>
       oneName(words, (region) =>
@@ -188,7 +188,7 @@ export const commands: readonly Command[] = [
     words: 'region return',
     usage: '<code> [--fenced]',
     meaning:
-      'Serves the accounts of a region that was given up at home again; nothing is lost while the region that serves them now lives. --fenced is your word that that one is off or cut off: what has arrived counts then.',
+      'Moves the accounts of a region that was taken over back home. Nothing is lost while the region that serves them now is alive. --fenced is your assurance that that one is off or cut off: then only data that has arrived counts.',
     options: { fenced: 'boolean' },
     plan: (words, { fenced }) =>
       oneName(words, (region) =>
@@ -199,13 +199,13 @@ export const commands: readonly Command[] = [
     words: 'node drain',
     usage: '<name>',
     meaning:
-      'Hands over what a storage node holds; it may be stopped for good when status shows it in no placement group.',
+      'Moves away what a storage node holds; it may be stopped permanently when status shows it in no placement group.',
     plan: (words) => oneName(words, (node) => post(`/admin/nodes/${encodeURIComponent(node)}/drain`)),
   },
   {
     words: 'node remove',
     usage: '<name>',
-    meaning: 'A storage node is gone for good: its copies are made anew at once.',
+    meaning: 'A storage node is permanently gone: its copies are made again at once.',
     plan: (words) => oneName(words, (node) => post(`/admin/nodes/${encodeURIComponent(node)}/remove`)),
   },
   {
@@ -217,7 +217,7 @@ export const commands: readonly Command[] = [
   {
     words: 'config',
     usage: '',
-    meaning: 'Settings in force at the running service; secrets masked.',
+    meaning: 'Active settings of the running service; secrets masked.',
     plan: (words) => [
       whole(words, async (call) => {
         const { settings } = await call('GET', '/admin/settings')
@@ -245,13 +245,13 @@ function whole(others: string[], run: Step['run']): Step {
   return { about: '', run }
 }
 
-/** A call that only a cluster takes. */
+/** A call that only a cluster accepts. */
 function post(path: string, body: object = {}): Step['run'] {
   return async (call) => {
     try {
       return json(await call('POST', path, body))
     } catch (error) {
-      // Such calls are known to the processes of a cluster alone.
+      // Only the processes of a cluster know such calls.
       if (error instanceof AdminRefusal && error.status === 'error-notFound')
         throw new AdminRefusal('error-noCluster')
       throw error
@@ -259,14 +259,14 @@ function post(path: string, body: object = {}): Step['run'] {
   }
 }
 
-/** Many accounts take several calls, each of which goes on where the one before ended. */
+/** Many accounts take several calls, each of which continues where the one before ended. */
 function moved(path: string, body: { fenced: boolean }): Step['run'] {
   return async (call, tell) => {
     for (let hasMoved = false; ; ) {
       const told = JSON.parse(await post(path, body)(call, tell)) as Record<string, unknown>
       hasMoved ||= told.moved === true
       if (told.complete !== false) return json({ ...told, moved: hasMoved })
-      tell(`${told.accounts} accounts were looked at, and there are more`)
+      tell(`${told.accounts} accounts were examined, and there are more`)
     }
   }
 }
@@ -278,7 +278,7 @@ function oneName(words: string[], run: (name: string) => Step['run']): Step[] {
   return [{ about: name, run: run(name) }]
 }
 
-/** Names stand apart or are joined by commas. */
+/** Names are separated by spaces or commas. */
 function namesOf(words: string[]): string[] {
   const names = words.flatMap((word) => word.split(',')).filter((name) => name !== '')
   if (names.length === 0) throw new UsageFault('name at least one')
@@ -287,7 +287,7 @@ function namesOf(words: string[]): string[] {
 
 function namesAndLast(words: string[], among: string[]): { names: string[]; last: string } {
   const last = words.at(-1) ?? ''
-  if (!among.includes(last)) throw new UsageFault(`the last word must be one of ${among.join(', ')}`)
+  if (!among.includes(last)) throw new UsageFault(`the last argument must be one of ${among.join(', ')}`)
   return { names: namesOf(words.slice(0, -1)), last }
 }
 

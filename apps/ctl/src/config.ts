@@ -1,10 +1,10 @@
 import { UsageFault } from './commands.ts'
 
-/** Where the admin host is: the same variables as the service reads, or `--admin`. */
+/** Where the admin host is: the variables that the service reads, or `--admin`. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /**
- * @param admin what `--admin` said: an address with or without `http://` before it.
+ * @param admin the value of `--admin`: an address with or without `http://`.
  * @throws UsageFault when that is no address, or the token's file cannot be read.
  */
 export function adminOf(

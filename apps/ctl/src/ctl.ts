@@ -1,5 +1,6 @@
 /**
- * One run of the program: words in, lines out, an exit code. Knows neither process nor terminal.
+ * One run of the program: arguments in, lines out, an exit code. Independent of process and
+ * terminal.
  */
 import { parseArgs } from 'node:util'
 import { AdminRefusal, AdminUnreachable, adminClient, type Call } from './admin-client.ts'
@@ -15,7 +16,7 @@ export interface Surroundings {
 }
 
 /**
- * 0: done. 1: the service refused at least one. 2: the words make no sense, nothing was done. 3: no
+ * 0: done. 1: the service refused at least one. 2: invalid arguments, nothing was done. 3: no
  * answer.
  */
 export type ExitCode = 0 | 1 | 2 | 3
@@ -91,14 +92,14 @@ function understand(words: readonly string[]): { command: Command; rest: string[
       options: parsed.values as Options,
     }
   } catch (error) {
-    // What the parser says behind its first sentence is advice for other programs.
+    // The parser's text after its first sentence is advice for other programs.
     const [said] = (error as Error).message.split('. ')
     const taken = Object.keys(options).map((name) => `--${name}`)
     throw new UsageFault(`${command.words}: ${said}; it takes ${taken.join(', ')}`)
   }
 }
 
-/** Which words are no options, whatever the command: enough to find its name. */
+/** The arguments that are no options, for any command: enough to find its name. */
 function parseLoosely(words: readonly string[]): { positionals: string[] } {
   const taking = commands.flatMap(({ options = {} }) => Object.entries(options))
   const options = Object.fromEntries(
@@ -121,6 +122,6 @@ function help(): string {
     '  --help        this page',
     '',
     'HOLDFAST_ADMIN_TOKEN (or …_FILE) is sent when it is set; on the machine itself none is needed.',
-    'Exit codes: 0 done, 1 the service refused at least one, 2 words without sense (nothing was done), 3 no answer.',
+    'Exit codes: 0 done, 1 the service refused at least one, 2 invalid arguments (nothing was done), 3 no answer.',
   ].join('\n')
 }

@@ -1,11 +1,11 @@
-/** What the operator may have meant by words that name no command. */
+/** Suggests commands for an unknown name. */
 import type { Command } from './commands.ts'
 
-/** More letters wrong than this are another word. */
+/** A name with more wrong letters is another name. */
 const lettersWrongMax = 2
 const helpHint = 'all commands: npm run -s ctl -- --help'
 
-/** One line: what is wrong, and what it could have been. */
+/** One line: the error, and the suggestions. */
 export function noCommand(words: readonly string[], commands: readonly Pick<Command, 'words'>[]): string {
   const names = commands.map(({ words: name }) => name)
   const [first = '', second] = words
@@ -14,14 +14,15 @@ export function noCommand(words: readonly string[], commands: readonly Pick<Comm
   const near = nearest(words, ofGroup.length > 0 ? ofGroup : names)
   const meant = near.map((name) => `"${name}"`).join(' or ')
   if (ofGroup.length > 0 && near.length === 0) {
-    const wrong = second === undefined ? `${first} is no whole command` : `there is no "${first} ${second}"`
+    const wrong =
+      second === undefined ? `${first} is not a complete command` : `there is no "${first} ${second}"`
     return `${wrong}: it could be ${ofGroup.map((name) => `"${name}"`).join(', ')}`
   }
   const said = ofGroup.length > 0 || near.some((name) => name.includes(' ')) ? words.slice(0, 2) : [first]
   return `there is no command "${said.join(' ')}"${meant === '' ? '' : `, did you mean ${meant}?`}; ${helpHint}`
 }
 
-/** The names that the first words are nearest to; none when all are far. */
+/** The names closest to the first words; none when all are far. */
 function nearest(words: readonly string[], names: readonly string[]): string[] {
   const far = names.map((name) => {
     const said = words.slice(0, name.split(' ').length).join(' ').toLowerCase()
@@ -31,7 +32,7 @@ function nearest(words: readonly string[], names: readonly string[]): string[] {
   return far.filter(({ wrong }) => wrong === least).map(({ name }) => name)
 }
 
-/** Letters to put in, take out or change (Levenshtein). */
+/** Number of letters to insert, delete or replace (Levenshtein). */
 function lettersWrong(said: string, name: string): number {
   let row = Array.from({ length: name.length + 1 }, (_, n) => n)
   for (const [n, letter] of [...said].entries()) {

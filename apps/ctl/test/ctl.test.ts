@@ -35,22 +35,19 @@ t.test('against a running service', async (t) => {
     t.equal((await run('account create not-an-address')).code, 1)
   })
 
-  t.test(
-    'several accounts change in one call, and a failing one does not keep the others from it',
-    async (t) => {
-      t.same(await run(`account tier ${id} ${guest.id} premium --type gift`), {
-        code: 0,
-        out: `${id} premium\n${guest.id} premium`,
-        err: '',
-      })
-      const mixed = await run(`account tier ${id} ${someone} ${guest.id} standard`)
-      t.equal(mixed.code, 1)
-      t.equal(mixed.out, `${id} standard\n${guest.id} standard`)
-      t.equal(mixed.err, `ctl: ${someone}: no such account`)
-    },
-  )
+  t.test('several accounts change in one call, and a failing one does not prevent the others', async (t) => {
+    t.same(await run(`account tier ${id} ${guest.id} premium --type gift`), {
+      code: 0,
+      out: `${id} premium\n${guest.id} premium`,
+      err: '',
+    })
+    const mixed = await run(`account tier ${id} ${someone} ${guest.id} standard`)
+    t.equal(mixed.code, 1)
+    t.equal(mixed.out, `${id} standard\n${guest.id} standard`)
+    t.equal(mixed.err, `ctl: ${someone}: no such account`)
+  })
 
-  t.test('what only a cluster can do is refused', async (t) => {
+  t.test('commands for a cluster are refused', async (t) => {
     for (const words of [
       'region evacuate eu-par',
       'region return eu-par',
@@ -63,7 +60,7 @@ t.test('against a running service', async (t) => {
     t.equal((await run('node drain one two')).code, 2)
   })
 
-  t.test('limits are set one by one, and go back to the tier’s', async (t) => {
+  t.test('limits are set one by one, and restored to the tier’s', async (t) => {
     await run(`account tier ${id} standard`)
     const limits = async (words: string) =>
       JSON.parse((await run(`account limits ${id} ${words}`)).out.slice(id.length))
@@ -90,7 +87,7 @@ t.test('against a running service', async (t) => {
     t.equal((await fetch(`${service.addresses.web}/d/${bare.out}`)).status, 401)
   })
 
-  t.test('the service tells what it is, is set to and has collected', async (t) => {
+  t.test('the service reports its state, its settings and what it has collected', async (t) => {
     t.match(JSON.parse((await run('status')).out), { ready: true, role: 'standalone', store: { blobs: 0 } })
     t.match((await run('config')).out, /^HOLDFAST_API_PORT=/)
     t.match(JSON.parse((await run('collect --grace 0')).out), {
@@ -104,7 +101,7 @@ t.test('against a running service', async (t) => {
   })
 })
 
-t.test('words without sense do nothing, and say what would have sense', async (t) => {
+t.test('invalid arguments do nothing, and the message says what is valid', async (t) => {
   const { run } = runner({})
   const senseless = [
     '',
@@ -129,7 +126,7 @@ t.test('words without sense do nothing, and say what would have sense', async (t
     ['', /^ctl: name a command; .*--help$/],
     ['acount show x', /no command "acount show", did you mean "account show"\?/],
     ['account shwo x', /no command "account shwo", did you mean "account show"\?/],
-    ['account', /account is no whole command: .*"account show".*"account repair"$/],
+    ['account', /account is not a complete command: .*"account show".*"account repair"$/],
     ['account frobnicate x', /no "account frobnicate": it could be "account show"/],
     ['stauts', /no command "stauts", did you mean "status"\?/],
     ['bans now', /bans: what is now\?; write it like: bans$/],
@@ -144,7 +141,7 @@ t.test('words without sense do nothing, and say what would have sense', async (t
   t.match(help.out, 'legacy-folder')
 })
 
-t.test('no answer, or one of something else, is told apart from a refusal', async (t) => {
+t.test('no answer, or a foreign one, is distinguished from a refusal', async (t) => {
   const { run } = runner({ HOLDFAST_ADMIN_PORT: '1' })
   const nobody = await run('status')
   t.equal(nobody.code, 3)
@@ -152,7 +149,7 @@ t.test('no answer, or one of something else, is told apart from a refusal', asyn
   t.equal((await run('status --admin http://127.0.0.1:2')).code, 3)
 })
 
-t.test('the admin host is named with or without a scheme, and what is no address is said', async (t) => {
+t.test('the admin host is named with or without a scheme, and an invalid address is reported', async (t) => {
   const { service, run } = await start(t)
   const { host, port } = new URL(service.addresses.admin)
   for (const admin of [host, `localhost:${port}`, `http://${host}/`, `HTTP://${host}`])
@@ -199,7 +196,7 @@ t.test('a reader that closes the pipe ends it quietly', async (t) => {
   t.equal(code, 0)
 })
 
-t.test('the token is sent, from the variable or the file, and a wrong one is told', async (t) => {
+t.test('the token is sent, from the variable or the file, and a wrong one is reported', async (t) => {
   const { service } = await start(t)
   const HOLDFAST_ADMIN_PORT = new URL(service.addresses.admin).port
   const right = runner({ HOLDFAST_ADMIN_PORT, HOLDFAST_ADMIN_TOKEN_FILE: '/run/token' })

@@ -27,7 +27,7 @@ function startHere() {
     HOLDFAST_ADMIN_PORT: '0',
     HOLDFAST_DATA_DIR: dataDir,
     HOLDFAST_RATE_LIMITS: 'off',
-    // Rounds behind the scenes would mend before anybody asks.
+    // Background rounds would repair it before the command runs.
     HOLDFAST_RECONCILE_SECONDS: '86400',
     HOLDFAST_COLLECT_SECONDS: '86400',
   }
@@ -67,7 +67,7 @@ async function upload(service: Service, { token, rootFolder }: Record<string, st
 }
 
 t.test(
-  'a thousand lost and a thousand stray references are found and mended, and no file is lost',
+  'a thousand lost and a thousand stray references are found and repaired, and no file is lost',
   async (t) => {
     const first = await startHere()
     const owners = await Promise.all(

@@ -1,4 +1,4 @@
-/** The accounts of this process: the pure core, its runtime, and the way to them. */
+/** The accounts of this process: the pure core, its runtime, and the routes to them. */
 import {
   type AccountClient,
   AccountHost,
@@ -24,12 +24,12 @@ export interface AccountsParts {
   lookups: LookupStore
   keyring: Keyring
   mailer: Mailer
-  /** Where sign-in links lead. */
+  /** Target of sign-in links. */
   webUrl: string
   clock: Clock
   log: Logger
   metrics: HostMetrics
-  /** Why the journals take no writes now. */
+  /** Why the journals accept no writes now. */
   standstill: () => Error | undefined
   onBlobReleased: (released: ReleasedBlob) => void
 }
@@ -38,17 +38,17 @@ export interface Accounts {
   client: AccountClient
   moments: AccountMoments
   active(): number
-  /** Those that are left alone because of damage or a bug. */
+  /** Accounts in quarantine because of damage or a bug. */
   quarantined(): QuarantinedAccount[]
   repair(question: { account: string; dryRun: boolean }): Promise<RepairReport>
   close(): Promise<void>
 }
 
-/** There is one host, so its name is of no importance; the journals show it as owner. */
+/** There is one host, so its name does not matter; the journals show it as owner. */
 const hostId = 'standalone'
 /**
- * After the HTTP hosts have drained little is under way; what is not at rest by then is recovered
- * at the next start.
+ * After the HTTP hosts have drained little is running; the next start recovers what has not ended
+ * by then.
  */
 const restMs = 5_000
 

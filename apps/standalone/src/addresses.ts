@@ -1,4 +1,4 @@
-/** Where the hosts listen, and what links say. */
+/** Where the hosts listen, and the origins that links use. */
 import { type Config, chosenPorts, urlOf } from '@holdfast/process'
 
 export interface Addresses {

@@ -1,11 +1,11 @@
 /**
- * The whole service in one process: every long-lived part is made here and wired to the others,
- * with the embedded adapters behind the four ports. Nothing lives outside of what `startStandalone`
- * returns, so several can run in one process on different directories.
+ * The whole service in one process: every long-lived part is made here and connected to the others,
+ * with the embedded adapters behind the four ports. All state is in the result of
+ * `startStandalone`, so several can run in one process on different directories.
  *
  * Order of the start: metadata store (its lock is the data directory's) → keys → bytes → accounts →
- * HTTP hosts → collector. The end is the reverse: unready, stop accepting, let what runs end, bring
- * the accounts out of memory, close the stores.
+ * HTTP hosts → collector. The end is the reverse: unready, stop accepting, let running requests
+ * end, passivate the accounts, close the stores.
  */
 
 import { roundInWords } from '@holdfast/actor-runtime'
@@ -47,23 +47,23 @@ export interface StandaloneOptions {
   config: Config
   secrets: Secrets
   log: Logger
-  /** What the operator is shown of the settings. */
+  /** The settings as shown to the operator. */
   settings?: readonly SettingDescription[]
 }
 
 export interface Standalone {
   readonly addresses: Addresses
   /**
-   * Drains and lets go of everything; at most about the drain time of the configuration. A second
+   * Drains and closes everything; takes at most about the drain time of the configuration. A second
    * call shares the first.
    */
   close(): Promise<void>
 }
 
 /**
- * Starts the service; when it resolves every host takes requests.
- * @throws StartFault when a port, the directory or the lock cannot be had; whatever was opened is
- * closed again.
+ * Starts the service; when it resolves every host accepts requests.
+ * @throws StartFault when a port, the directory or the lock is not available; everything opened is
+ *   closed again.
  */
 export async function startStandalone({
   config,
@@ -242,5 +242,5 @@ export async function startStandalone({
 }
 
 const version = '0.1.0'
-/** Nobody waits long for an operator's call. */
+/** An operator's call does not wait long. */
 const adminDrainMs = 2_000

@@ -1,4 +1,4 @@
-/** Which bytes may go: those that no reference row names, as long as the rows can be trusted. */
+/** Which bytes may be deleted: those without a reference row, while the rows can be trusted. */
 import { type AccountClient, Reconciler, roundInWords, systemTimers } from '@holdfast/actor-runtime'
 import { Collector } from '@holdfast/blob-store'
 import type { ChunkStore } from '@holdfast/chunk-store'
@@ -12,7 +12,7 @@ export interface CollectingParts {
   config: Config['collect']
   blobs: ChunkStore
   metadata: LevelMetadataStore
-  /** What no account claims in a round of all of them may go. */
+  /** Rows that no account claims in a full round may be deleted. */
   rounds: () => Pick<Reconciler, 'confirmedMs' | 'wanted'>
   clock: Clock
   log: Logger
@@ -61,7 +61,7 @@ export function createReconciler({
 }
 
 const roundsKey = 'reconcile/rounds'
-/** The answer of a pass that takes longer says so; it goes on behind the scenes. */
+/** A pass that takes longer answers so, and continues in the background. */
 const reconcileMs = 9 * 60_000
 
 /** The operator's round. */
@@ -70,8 +70,8 @@ export async function reconcileNow(reconciler: Reconciler, { dryRun }: { dryRun:
 }
 
 /**
- * The operator's pass: collects, gives the space back to the disk where that takes no longer than a
- * request, and tells what is left.
+ * The operator's pass: collects, returns the space to the disk if that takes no longer than a
+ * request, and reports what is left.
  */
 export async function collectNow(
   { collector, blobs }: { collector: Collector; blobs: ChunkStore },

@@ -1,4 +1,4 @@
-/** The data directory: made if need be, writable, and held by this process alone. */
+/** The data directory: created if needed, writable, and locked by this process. */
 import { access, constants, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { giveBackBallast } from '@holdfast/chunk-store'
@@ -9,8 +9,8 @@ import type { Logger } from 'pino'
 
 const MiB = 1024 * 1024
 /**
- * Opening the metadata store again takes some 6 MiB; the rest is for what is deleted on a full
- * disk. The smaller one is for disks on which the larger would not come back.
+ * Opening the metadata store again takes some 6 MiB; the rest is for deletions on a full disk. The
+ * smaller one is for disks on which the larger would not fit again.
  */
 const ballastBytes = { smallDisk: 8 * MiB, most: 16 * MiB }
 const smallDiskBytes = 1280 * MiB
@@ -27,7 +27,8 @@ export async function prepareDataDir(path: string, log: Logger): Promise<DataDir
     await makeDirectories(path)
     const left = await makePrivate(path)
     if (left.length > 0) log.warn({ paths: left }, 'files of the data directory belong to another user')
-    await access(path, constants.W_OK | constants.X_OK) // a file made to try it would need a block, which a full disk has not
+    // creating a test file would need a block, which a full disk does not have
+    await access(path, constants.W_OK | constants.X_OK)
   } catch (error) {
     const reason = (error as Error).message
     throw new StartFault(
@@ -42,8 +43,8 @@ export async function prepareDataDir(path: string, log: Logger): Promise<DataDir
 }
 
 /**
- * Opens the metadata store: holding it is holding the directory. Without a byte left, and its own
- * ballast spent, it gets that of the blobs.
+ * Opens the metadata store, whose lock is the directory's lock. On a full disk, with its own
+ * ballast spent, it uses that of the blobs.
  * @throws StartFault DATA_LOCKED, DATA_UNUSABLE
  */
 export async function openMetadata(dir: DataDir, log: Logger): Promise<LevelMetadataStore> {

@@ -29,10 +29,10 @@ export interface HostParts {
   metrics: Registry
 }
 
-/** New tokens are made with this key; those of older keys stay good. */
+/** New tokens are made with this key; tokens of older keys stay valid. */
 export const tokenKeyId = 1
 
-/** What users reach, not listening yet. */
+/** What users reach; not listening yet. */
 export function createPublicHosts(parts: HostParts): Record<'api' | 'upload' | 'download', FastifyInstance> {
   const { config, urls } = parts
   const serversOf = () => [config.serverName]

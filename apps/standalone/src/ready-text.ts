@@ -1,4 +1,4 @@
-/** What a person at the terminal reads once: where everything is, and what to try. */
+/** Shown once at the terminal: where everything is, and what to try. */
 import type { Addresses } from './addresses.ts'
 
 export function readyText(

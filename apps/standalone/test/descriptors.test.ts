@@ -9,7 +9,7 @@ import { call, dataDir, freePorts, startProcess } from './run.ts'
 const run = promisify(execFile)
 const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
 
-t.test('a start with 64 descriptors says how many it takes, and ends', async (t) => {
+t.test('a start with 64 descriptors says how many it needs, and ends', async (t) => {
   const env = { PATH: process.env.PATH, ...freePorts, HOLDFAST_DATA_DIR: dataDir(t) }
   const ended = await run('sh', ['-c', 'ulimit -n 64 && exec "$0" "$1"', process.execPath, main], {
     env,
@@ -31,7 +31,7 @@ t.test('with 256 it serves, and says that few connections are left', async (t) =
   t.match(service.stderr(), /may open 256 files, which leaves \d+ connections for each host: raise the limit/)
 })
 
-t.test('with 1,024 it serves, and idle connections shut out neither users nor the operator', async (t) => {
+t.test('with 1,024 it serves, and idle connections block neither users nor the operator', async (t) => {
   const service = await startProcess(dataDir(t), {}, { descriptors: 1_024 })
   t.teardown(async () => {
     service.process.kill('SIGKILL')

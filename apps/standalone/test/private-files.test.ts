@@ -4,7 +4,7 @@ import t from 'tap'
 import { dataDir, startProcess, uploadText } from './run.ts'
 
 t.test(
-  'what lies in the data directory is for its owner alone, also what an earlier release left',
+  'the data directory is readable only by its owner, including files of an earlier release',
   async (t) => {
     const path = dataDir(t)
     for (let round = 1; round <= 2; round++) {

@@ -10,11 +10,11 @@ import { call, dataDir, launcher, main, startProcess } from './run.ts'
 
 const repository = fileURLToPath(new URL('../../../', import.meta.url))
 
-t.test('SIGTERM lets an upload under way end, takes no new ones, and the process exits 0', async (t) => {
+t.test('SIGTERM lets a running upload end, accepts no new ones, and the process exits 0', async (t) => {
   const service = await startProcess(dataDir(t))
   const { client, answer } = startUpload(service.upload)
   client.write('first half, ')
-  // The service has it in hand once it counts it.
+  // The service has received it once it counts it.
   while (!/holdfast_uploads_in_flight 1\n/.test(await (await fetch(`${service.admin}/metrics`)).text()));
   service.process.kill('SIGTERM')
   while ((await fetch(`${service.admin}/readyz`)).status !== 503);
@@ -24,7 +24,7 @@ t.test('SIGTERM lets an upload under way end, takes no new ones, and the process
   t.equal(await service.ended, 0)
 })
 
-t.test('what hangs is cut off at the end of the drain time, and the exit is still 0', async (t) => {
+t.test('a stalled request is cut at the end of the drain time, and the exit is still 0', async (t) => {
   const service = await startProcess(dataDir(t), { HOLDFAST_DRAIN_SECONDS: '0.2' })
   const { client, answer } = startUpload(service.upload)
   client.write('and then nothing')
@@ -34,7 +34,7 @@ t.test('what hangs is cut off at the end of the drain time, and the exit is stil
   t.equal(await service.ended, 0)
 })
 
-t.test('a later second signal exits at once, one of the same gesture does not', async (t) => {
+t.test('a later second signal exits at once, a signal of the same key press does not', async (t) => {
   const service = await startProcess(dataDir(t))
   const { client, answer } = startUpload(service.upload)
   answer.catch(() => {})
@@ -48,7 +48,7 @@ t.test('a later second signal exits at once, one of the same gesture does not', 
   clearInterval(again)
 })
 
-t.test('what is printed at the start works as printed', async (t) => {
+t.test('the commands printed at the start work as printed', async (t) => {
   const service = await startProcess(dataDir(t))
   t.teardown(async () => {
     service.process.kill()
@@ -71,10 +71,10 @@ t.test('what is printed at the start works as printed', async (t) => {
   const { data: link } = run(commands[1] as string, { guestToken: file.guestToken, id: file.id })
   t.match(await (await fetch(link.directLink)).text(), 'npm start')
   t.equal((await fetch(file.downloadPage)).status, 200)
-  t.equal(service.stderr(), '', 'nothing else on the terminal')
+  t.equal(service.stderr(), '', 'no other output on the terminal')
 })
 
-t.test('a log that cannot be written costs its lines, and nothing else', async (t) => {
+t.test('a log that cannot be written loses its lines, and nothing else', async (t) => {
   const full = openSync('/dev/full', 'w')
   t.teardown(() => closeSync(full))
   const service = await startProcess(dataDir(t), {}, { errorsTo: full })
@@ -84,7 +84,7 @@ t.test('a log that cannot be written costs its lines, and nothing else', async (
     const headers = { 'content-type': 'multipart/form-data; boundary=b', 'content-length': '900000000000' }
     const upload = request(url, { method: 'POST', headers })
     upload.on('error', () => {})
-    // More than waits outside of a stage.
+    // More than waits outside a stage.
     const bytes = 'x'.repeat(32 * 1024)
     upload.write(`--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n${bytes}`)
     const [answer] = (await once(upload, 'response')) as [IncomingMessage]
@@ -96,7 +96,7 @@ t.test('a log that cannot be written costs its lines, and nothing else', async (
   t.equal(await service.ended, 0)
 })
 
-t.test('what cannot be printed ends nothing', async (t) => {
+t.test('a failing standard output ends nothing', async (t) => {
   const full = openSync('/dev/full', 'w')
   t.teardown(() => closeSync(full))
   const [api, admin] = await freePorts(2)
@@ -119,7 +119,7 @@ t.test('what cannot be printed ends nothing', async (t) => {
 })
 
 t.test(
-  'a faulty configuration ends the start with all its faults and code 78, before anything is made',
+  'an invalid configuration ends the start with all its faults and code 78, before anything is made',
   async (t) => {
     const service = await startProcess(dataDir(t), {
       HOLDFAST_RATE_LIMITS: 'maybe',
@@ -132,7 +132,7 @@ t.test(
   },
 )
 
-t.test('a directory in use, and a port in use, are told by message and exit code', async (t) => {
+t.test('a directory in use, and a port in use, are reported by message and exit code', async (t) => {
   const dir = dataDir(t)
   const first = await startProcess(dir)
   const locked = await startProcess(dir)
@@ -148,7 +148,7 @@ t.test('a directory in use, and a port in use, are told by message and exit code
 })
 
 t.test(
-  'a directory that nobody can make ends the start, by message and exit code',
+  'a directory that cannot be made ends the start, with message and exit code',
   {
     skip: process.platform === 'linux' ? false : 'there is no /proc',
   },
@@ -159,7 +159,7 @@ t.test(
   },
 )
 
-t.test('kill -9 loses nothing that was answered', async (t) => {
+t.test('kill -9 loses nothing that was acknowledged', async (t) => {
   const dir = dataDir(t)
   const first = await startProcess(dir)
   const body = new FormData()

@@ -1,6 +1,6 @@
 /**
- * Instances for the tests of this app: on free ports, in a directory of their own, in this process
- * or as one.
+ * Instances for the tests of this app: on free ports, in their own directory, in this process or as
+ * one.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -17,7 +17,7 @@ export const freePorts = {
   HOLDFAST_ADMIN_PORT: '0',
 }
 
-/** A directory that goes after everything that was registered behind it. */
+/** A directory that is removed after the later teardowns. */
 export function dataDir(t: { teardown(undo: () => unknown): void }): string {
   const path = mkdtempSync(join(tmpdir(), 'holdfast-standalone-'))
   t.teardown(() => rmSync(path, { recursive: true, force: true }))
@@ -90,7 +90,7 @@ export async function startProcess(
 
 export interface Answer {
   status: string
-  // biome-ignore lint/suspicious/noExplicitAny: answers of every kind, looked into by the tests
+  // biome-ignore lint/suspicious/noExplicitAny: answers of every kind, which the tests inspect
   data: any
 }
 

@@ -1,6 +1,6 @@
 /**
- * Rot on the disk of a service that stands alone: found by itself, told to the operator, and healed
- * by an upload of the same content.
+ * Damage on the disk of a standalone service: found by itself, reported to the operator, and
+ * repaired by an upload of the same content.
  */
 import { closeSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -24,7 +24,7 @@ function rot(dir: string): void {
   throw new Error('the text is not on the disk')
 }
 
-t.test('a rotten file is found, counted and kept, and an upload of its content heals it', async (t) => {
+t.test('a damaged file is found, counted and kept, and an upload of its content repairs it', async (t) => {
   const dir = dataDir(t)
   const first = await startHere(dir, { HOLDFAST_SCRUB_SECONDS: '1' })
   const { data: file } = await uploadText(first.addresses.upload, { name: 'rots.txt', text })

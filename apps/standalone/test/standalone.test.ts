@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { call, dataDir, startHere, uploadText } from './run.ts'
 
-t.test('two services run in one process and know nothing of each other', async (t) => {
+t.test('two services run in one process and are independent', async (t) => {
   const [one, two] = await Promise.all([
     startHere(dataDir(t)),
     startHere(join(dataDir(t), 'made', 'by', 'us')),
@@ -25,7 +25,7 @@ t.test('two services run in one process and know nothing of each other', async (
   t.match(metrics[1], /holdfast_store_blobs 0\n/)
 })
 
-t.test('what was answered is there after a stop and a start, ids, codes and tokens included', async (t) => {
+t.test('acknowledged content is there after a stop and a start, with ids, codes and tokens', async (t) => {
   const dir = dataDir(t)
   const first = await startHere(dir)
   const { data: file } = await uploadText(first.addresses.upload, { name: 'kept.txt', text: 'kept' })
@@ -44,7 +44,7 @@ t.test('what was answered is there after a stop and a start, ids, codes and toke
   t.match(page, 'kept.txt')
 })
 
-t.test('a data directory is one process’s alone, and said to be held', async (t) => {
+t.test('a data directory belongs to one process, and the message says that it is locked', async (t) => {
   const dir = dataDir(t)
   const holder = await startHere(dir)
   await t.rejects(startHere(dir), { code: 'DATA_LOCKED', message: new RegExp(`process ${process.pid} `) })
@@ -53,14 +53,14 @@ t.test('a data directory is one process’s alone, and said to be held', async (
   await next.close()
 })
 
-t.test('a directory that cannot be one is refused in words', async (t) => {
+t.test('an unusable directory is refused with a message', async (t) => {
   const files = t.testdir({ file: 'not a directory' })
   const refusal = { code: 'DATA_UNUSABLE', message: /HOLDFAST_DATA_DIR/ }
   await t.rejects(startHere(join(files, 'file')), refusal)
   await t.rejects(startHere(join(files, 'file', 'below')), refusal)
 })
 
-t.test('a taken port is named with its setting, and nothing stays open or locked', async (t) => {
+t.test('a taken port is reported with its setting, and nothing stays open or locked', async (t) => {
   const taken = createServer()
   const port = await new Promise<number>((resolve) => {
     taken.listen(0, '127.0.0.1', () => resolve((taken.address() as { port: number }).port))
@@ -73,7 +73,7 @@ t.test('a taken port is named with its setting, and nothing stays open or locked
   await next.close()
 })
 
-t.test('the admin host believes nobody without a token but this machine itself', async (t) => {
+t.test('the admin host accepts calls without a token from this machine alone', async (t) => {
   const service = await startHere(dataDir(t), { HOLDFAST_ADMIN_TOKEN: 'operator-secret-0123456789' })
   t.teardown(() => service.close())
   const { admin } = service.addresses
@@ -96,7 +96,7 @@ t.test('the admin host believes nobody without a token but this machine itself',
   })
 })
 
-t.test('an account’s recycle bin is its own to switch, and nothing else of it', async (t) => {
+t.test('an account can switch its recycle bin, and nothing else of itself', async (t) => {
   const service = await startHere(dataDir(t))
   t.teardown(() => service.close())
   const { api } = service.addresses
@@ -114,7 +114,7 @@ t.test('an account’s recycle bin is its own to switch, and nothing else of it'
   t.equal((await call(`${api}/accounts/getid`, { headers })).data.tier, 'guest')
 })
 
-t.test('bytes that nobody refers to are freed, and those that are referred to are not', async (t) => {
+t.test('unreferenced bytes are freed, and referenced ones are not', async (t) => {
   const dir = dataDir(t)
   const first = await startHere(dir)
   const upload = async (text: string) =>
@@ -124,12 +124,12 @@ t.test('bytes that nobody refers to are freed, and those that are referred to ar
   const body = JSON.stringify({ contentsId: gone.id })
   t.equal((await call(`${first.addresses.api}/contents`, { method: 'DELETE', headers, body })).status, 'ok')
   await first.close()
-  // A new process has no pins of uploads that its predecessor took.
+  // A new process does not have the pins of its predecessor's uploads.
   const second = await startHere(dir)
   t.teardown(() => second.close())
   const collect = () =>
     call(`${second.addresses.admin}/admin/collect`, { method: 'POST', body: '{"graceSeconds": 0}' })
-  // The reference goes behind the scenes, soon after the answer to the delete.
+  // The reference is removed in the background, soon after the answer to the delete.
   let collected = await collect()
   while (collected.data.deleted === 0) collected = await collect()
   t.match(collected.data, { deleted: 1, freedBytes: 10, liveBytes: 4, blobs: 1 })

@@ -26,7 +26,7 @@ import { trafficCounter } from './traffic-counter.ts'
 
 export interface DownloadsDeps {
   accounts: AccountClient
-  /** Where the accounts are in this process. */
+  /** The accounts in this process. */
   moments?: AccountMoments
   blobs: BlobStore
   keyring: Keyring
@@ -34,29 +34,29 @@ export interface DownloadsDeps {
   log: Logger
   metrics: Registry
   limits: RateLimits
-  /** Default: a host of its own. */
+  /** Default: a new host. */
   budgets?: HostBudgets
   trustProxy: string[] | number | false
   /** Origin of the pages, without a slash at the end. */
   webUrl: string
-  /** How long `close` lets running downloads go on before it cuts them, ms. Default 30,000. */
+  /** How long `close` lets running downloads continue before it cuts them, ms. Default 30,000. */
   drainMs?: number
 }
 
-/** What the handlers work with. */
+/** The parts that handlers use. */
 export interface DownloadParts {
   accounts: AccountClient
   moments: AccountMoments | undefined
   blobs: BlobStore
   keyring: Keyring
   capabilityKey: CapabilityKey
-  /** Capabilities that were verified lately, by their text. */
+  /** Recently verified capabilities, by their text. */
   grants: RecentMap<string, Grant>
   clock: Clock
   limits: RateLimits
   answers: AnswerBudget
   recent: RecentAnswers
-  /** What the accounts' answers led to. */
+  /** Results of the accounts' answers. */
   opened: WeakMap<FileView, Representation>
   reports: DownloadReports
   archives: Archives
@@ -65,14 +65,14 @@ export interface DownloadParts {
 }
 
 const drainMsDefault = 30_000
-/** Some 500 bytes each; one serves a folder, for whoever listed it. */
+/** Some 500 bytes each; one is valid for a folder and the reader that listed it. */
 const grantsMax = 4_096
 
 /**
  * The host of downloads, direct links and archives; the caller listens.
  *
- * `close` stops listening, lets what runs end within `drainMs`, cuts the rest, and reports the
- * counts that are left. The ports stay open: they belong to the caller.
+ * `close` stops listening, lets running requests end within `drainMs`, cuts the rest, and reports
+ * the remaining counts. The ports stay open: they belong to the caller.
  */
 export function createDownloads(deps: DownloadsDeps): FastifyInstance {
   const { accounts, blobs, keyring, clock, log, limits } = deps

@@ -1,11 +1,11 @@
 /**
  * Folders as ZIP archives that can be resumed.
  *
- * The account says what is in the folder now; the layout follows from it. A client that was cut
- * off continues the archive it began, although the folder changed meanwhile: layouts handed out are
- * kept for some hours, and one is used again as long as everything in it is still in the folder. If
- * something went, what is gone is not given out any more: the client gets the whole new archive
- * instead of a range, never a mixture.
+ * The account reports the folder's current content, and the layout follows from it. A client that
+ * was cut off continues the archive it began, even if the folder changed meanwhile: layouts in use
+ * are kept for some hours, and one is used again while everything in it is still in the folder. If
+ * content was removed, it is not sent any more: the client gets the whole new archive instead of a
+ * range, never a mixture.
  */
 
 import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises'
@@ -21,15 +21,15 @@ import { storedBytes } from './stored-bytes.ts'
 const keptMs = 6 * 60 * 60 * 1000
 /** A folder of a million items has a layout of about 150 MB. */
 const keptBytesMax = 256 * 1024 * 1024
-/** Layouts of running responses; past it new ones are refused. */
+/** Layouts of running responses; beyond it new ones are refused. */
 const runningBytesMax = 1024 * 1024 * 1024
-/** Who began which archive: some 200 bytes each. */
+/** Which client began which archive: some 200 bytes each. */
 const viewersMax = 10_000
-/** Blobs of a running response are kept from deletion so long, and again before it is over. */
+/** Blobs of a running response are pinned for this long, and again before the pin ends. */
 const pinMs = 10 * 60 * 1000
-/** A pin that failed is tried again so much later. */
+/** A failed pin is retried after this time. */
 const pinRetryMs = 500
-/** Entries looked at between two turns of the loop. */
+/** Entries examined between two turns of the loop. */
 const sliceEntries = 4_096
 /** Headers and small files are sent together in blocks. */
 const blockBytes = 128 * 1024
@@ -38,7 +38,7 @@ const smallBytes = 32 * 1024
 export interface ArchiveRequest {
   /** Names the link. */
   link: string
-  /** Who asks: his address. */
+  /** The client's address. */
   viewer: string
   range: string | undefined
   ifRange: string | string[] | undefined
@@ -51,7 +51,7 @@ export interface Archive extends Representation {
 
 interface Kept {
   laid: FolderLayout
-  /** Monotonic time at which it was begun last. */
+  /** Monotonic time of its last start. */
   keptMs: number
 }
 
@@ -61,7 +61,7 @@ export class Archives {
   readonly #layouts: FolderLayouts
   readonly #kept = new Map<string, Kept>()
   readonly #begunBy = new Map<string, string>()
-  /** Layouts that responses are being read from, and by how many. */
+  /** Layouts in use by responses, and by how many. */
   readonly #running = new Map<FolderLayout, number>()
   #keptBytes = 0
   #runningBytes = 0
@@ -73,8 +73,8 @@ export class Archives {
   }
 
   /**
-   * @throws Refusal error-unavailable while too much is being made or sent; what asking for the
-   * manifest throws.
+   * @throws Refusal error-unavailable while too much is being made or sent; and what the request
+   *   for the manifest throws.
    */
   async open(now: FolderNow, request: ArchiveRequest): Promise<Archive> {
     const current = this.#known(await this.#layouts.of(now), request)
@@ -86,7 +86,7 @@ export class Archives {
     return still ? this.#archive(begunBefore, request) : this.#archive(current, request, { whole: true })
   }
 
-  /** The layout this request means to continue, if it was kept. */
+  /** The layout that this request continues, if it was kept. */
   #continued({ link, viewer, range, ifRange }: ArchiveRequest): FolderLayout | undefined {
     if (range === undefined || isFromStart(range)) return undefined
     const named = typeof ifRange === 'string' ? /^"zip-([0-9a-f]+)"$/.exec(ifRange.trim())?.[1] : undefined
@@ -109,7 +109,7 @@ export class Archives {
     }
   }
 
-  /** The kept one when it is the same, so that a folder many fetch is held once. */
+  /** The kept one when it is equal, so that a folder with many readers is held once. */
   #known(current: FolderLayout, { link }: ArchiveRequest): FolderLayout {
     const kept = this.#kept.get(`${link} ${current.layout.digest}`)?.laid
     const known = kept?.blobNames.equals(current.blobNames) ? kept : current
@@ -151,7 +151,7 @@ export class Archives {
     const running = new AbortController()
     this.#hold(laid)
     const progress = { at: range.start }
-    // Ends by the abort alone: what cannot be pinned is tried again there.
+    // Ends only by the abort: a failed pin is retried there.
     void this.#keepPinned(laid, { progress, end: range.end, signal: running.signal }).catch(() => undefined)
     try {
       for await (const bytes of inBlocks(this.#pieces(laid, range, signal))) {
@@ -192,8 +192,8 @@ export class Archives {
   }
 
   /**
-   * Pins what is still to be sent, again and again while the response runs. A blob that is gone
-   * makes its read fail, which cuts the response.
+   * Pins what is still to be sent, repeatedly while the response runs. If a blob is gone its read
+   * fails, which cuts the response.
    */
   async #keepPinned(
     { layout, blobNames }: FolderLayout,
@@ -210,7 +210,7 @@ export class Archives {
     }
   }
 
-  /** @returns those whose pin failed; they end none of the others'. */
+  /** @returns those whose pin failed; they do not affect the others. */
   async #pin(files: Iterable<number>, blobNames: Buffer, signal: AbortSignal): Promise<number[]> {
     const failed: number[] = []
     for (const file of files) {
@@ -247,8 +247,8 @@ async function contains(current: Buffer, { layout, blobNames }: FolderLayout): P
 }
 
 /**
- * Small pieces copied together, so that thousands of small files are not thousands of writes; large
- * ones as they are.
+ * Small pieces are copied together, so that thousands of small files are not thousands of writes;
+ * large ones stay as they are.
  */
 async function* inBlocks(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const block = Buffer.allocUnsafeSlow(blockBytes)

@@ -7,8 +7,8 @@ import type { FastifyRequest } from 'fastify'
 type Result = NonNullable<AccountReply['result']>
 
 /**
- * One question; the answer must be of the kind the operation has.
- * @throws Refusal what the account says; the client's faults.
+ * One request; the answer must have the operation's kind.
+ * @throws Refusal with the account's status, and the faults of the client of accounts.
  */
 export async function askAccount<Kind extends Result['$case']>(
   { accounts, clock, limits }: { accounts: AccountClient; clock: Clock; limits: RateLimits },

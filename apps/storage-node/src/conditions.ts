@@ -1,10 +1,10 @@
 /** Conditional requests of RFC 9110 §13, in its order of precedence. Pure. */
 
-/** What a representation says of itself. */
+/** What a representation states about itself. */
 export interface Validators {
   /** Strong, with its quotes. */
   etag: string
-  /** Unix seconds; undefined: only the ETag tells. */
+  /** Unix seconds; undefined: only the ETag identifies it. */
   modifiedSeconds: number | undefined
 }
 
@@ -17,7 +17,7 @@ export interface ConditionHeaders {
   'if-range'?: string | string[] | undefined
 }
 
-/** 412, 304, or go on. */
+/** 412, 304, or continue. */
 export function evaluate(
   headers: ConditionHeaders,
   validators: Validators,
@@ -34,7 +34,9 @@ export function evaluate(
   return modifiedAfter(headers['if-modified-since'], validators) === false ? 'not modified' : 'go on'
 }
 
-/** May a range of this representation continue what the client has? True without `If-Range`. */
+/**
+ * Whether a range of this representation may continue the client's part. True without `If-Range`.
+ */
 export function rangeHolds(headers: ConditionHeaders, validators: Validators): boolean {
   const condition = headers['if-range']
   if (condition === undefined) return true

@@ -1,8 +1,8 @@
 /**
- * A body that goes from the system's memory to the socket by itself: the store hangs checked pages
- * onto the socket below Node, which therefore must have nothing on its way. What the socket does
- * not take of them, and the beginning with the head, is written as any body: that waits for the
- * client. Where the store has the bytes no more at hand the rest is read.
+ * A body that goes from the page cache to the socket directly: the store attaches verified pages to
+ * the socket below Node, so Node must have no pending output. The rest, and the beginning with the
+ * head, is written like any body: that waits for the client. Where the store has the bytes no more
+ * at hand they are read.
  */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -13,7 +13,7 @@ import { type Pace, pieceBytes, ResponseBody, SlowReader, slowest } from './resp
 
 export interface DirectBytes {
   range: ByteRange
-  /** Of the range, checked. */
+  /** Of the range, verified. */
   first: WholeBytes
   sender: BlobSender
   read(range: ByteRange, signal: AbortSignal): AsyncIterable<Uint8Array>
@@ -21,7 +21,7 @@ export interface DirectBytes {
 
 /**
  * Writes the body and ends the response; resolves then, or when the client is gone.
- * @param onBytes is told of what the socket took.
+ * @param onBytes called with the number of bytes that the socket accepted.
  * @param share of the bytes under way. The caller closes it.
  * @throws that the reader was too slow, or what the store threw: the connection is cut.
  */
@@ -57,7 +57,8 @@ export async function sendDirect(
     while (position < end) {
       const room = share.take(Math.min(end - position, pieceBytes))
       if (room !== undefined) await room
-      // A socket takes megabytes at once; those of a hundred readers who begin together are many.
+      // A socket accepts megabytes at once; those of a hundred readers that begin together are
+      // many.
       const sent = await share.make(pass)
       if (sent === undefined) break
       slow.expect(sent.count)
@@ -96,8 +97,8 @@ function isTaken(response: ServerResponse, bytes: Uint8Array): Promise<boolean> 
 }
 
 /**
- * The descriptor of a plain socket that has taken all that was written. Node gives it no name, but
- * has had it for long.
+ * The descriptor of a plain socket without pending output. Node has no public name for it, but has
+ * had it for years.
  */
 function idleSocketOf(response: ServerResponse): number | undefined {
   const socket = response.socket as (Socket & { _handle?: { fd?: number } | null }) | null

@@ -1,9 +1,9 @@
 /**
- * `GET /direct/<content id>/<link id>/<name>`: a file, or a folder as a ZIP archive, for whoever
- * the link's restrictions let pass.
+ * `GET /direct/<content id>/<link id>/<name>`: a file, or a folder as a ZIP archive, for clients
+ * that the link's restrictions admit.
  *
- * The account is asked for every request, and no answer is remembered: a changed link holds for
- * every request that starts after the answer.
+ * The account is asked for every request, and no answer is cached: a changed link applies to every
+ * request that starts after the answer.
  */
 import { clientAddress, guessing, httpCodeOf, Refusal } from '@holdfast/http-kit'
 import { type AccountId, isUuid } from '@holdfast/kernel'
@@ -79,7 +79,7 @@ async function open(
   })
 }
 
-/** @throws Refusal what the account says. */
+/** @throws Refusal with the account's status. */
 function ask(
   parts: DownloadParts,
   request: FastifyRequest,
@@ -124,7 +124,7 @@ function basicCredentials(header: string | undefined): { user: string; password:
   return colon < 0 ? undefined : { user: text.slice(0, colon), password: text.slice(colon + 1) }
 }
 
-/** The host of Origin, else of Referer; empty when neither says one. */
+/** The host of Origin, else of Referer; empty without either. */
 function embeddingDomain({ headers }: FastifyRequest): string {
   return hostOf(headers.origin) || hostOf(headers.referer)
 }

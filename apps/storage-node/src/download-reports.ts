@@ -1,11 +1,11 @@
 /**
- * Counts of downloads and traffic on their way to the accounts they belong to.
+ * Counts of downloads and traffic for the accounts they belong to.
  *
- * Deltas gather per account and leave every two seconds at most, so that they show within five. A
- * report carries this process' incarnation and a rising sequence; an account ignores what is not
- * newer than the last it saw. So a report whose fate is unknown is sent again unchanged, and the
- * next one of that account waits for it. What has not left when the process dies is lost: counts
- * are no promise of durability.
+ * Deltas gather per account and are sent every two seconds at most, so that they show within five.
+ * A report carries this process' incarnation and a rising sequence; an account ignores what is not
+ * newer than the last it saw. So a report with an unknown outcome is sent again unchanged, and the
+ * next one of that account waits for it. Unsent counts are lost when the process dies: counts have
+ * no promise of durability.
  */
 import { randomBytes } from 'node:crypto'
 import type { AccountClient } from '@holdfast/actor-runtime'
@@ -14,7 +14,7 @@ import type { ReportDownloads } from '@holdfast/wire'
 import type { Logger } from 'pino'
 
 const everyMs = 2_000
-/** Accounts with something to report; past it new ones are not counted, and the log says so. */
+/** Accounts with something to report; beyond it new ones are not counted, and the log says so. */
 const accountsMax = 100_000
 /** Contents of one account in one report; the rest follows in the next. */
 const contentsPerReport = 5_000
@@ -61,7 +61,7 @@ export class DownloadReports {
     else pending.trafficWeb += bytes
   }
 
-  /** Sends what has gathered; resolves when every account was tried once. */
+  /** Sends what has gathered; resolves after one attempt for every account. */
   flush(): Promise<void> {
     this.#flushing ??= this.#flush().finally(() => {
       this.#flushing = undefined
@@ -128,7 +128,7 @@ export class DownloadReports {
     }
   }
 
-  /** True when it need not be sent again: taken, or refused for good. */
+  /** True when it need not be sent again: accepted, or permanently refused. */
   async #send(accountId: string, report: ReportDownloads): Promise<boolean> {
     try {
       const { result } = await this.#accounts.call(

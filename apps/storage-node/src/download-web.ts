@@ -1,9 +1,9 @@
 /**
  * `GET /download/web/<content id>/<name>`: download links as clients and older pages make them.
  *
- * An account that may read the file gets its bytes, by bearer or by the cookie `accountToken`;
- * everybody else is led to the page of the content, which says the rest. The name in the path is
- * decoration.
+ * An account that may read the file gets its bytes, by bearer or by the cookie `accountToken`.
+ * Every other caller is redirected to the page of the content, which shows the reason. The name in
+ * the path has no effect.
  */
 import { accountCookieOf, guessing, Refusal, tokenOf } from '@holdfast/http-kit'
 import { isShareCode, parseToken } from '@holdfast/kernel'
@@ -32,7 +32,7 @@ export async function downloadWeb(
   return toPage(await pageOf(parts, request, content))
 }
 
-/** Undefined when the request names no account, or none that may read the file. */
+/** Undefined when the request has no account, or one that may not read the file. */
 async function openSignedIn(
   parts: DownloadParts,
   { request, guesses }: Guessing,
@@ -42,7 +42,7 @@ async function openSignedIn(
   if (sent !== undefined) await guesses.begin('token')
   const parsed = parseToken(sent ?? accountCookieOf(request) ?? '')
   const accountId = parsed && parts.keyring.ids.parseAccount(parsed.account)
-  // A browser sends its cookie whether it is still good or not: that is no guess.
+  // A browser sends its cookie whether or not it is still valid: that is no guess.
   const refuseToken = async () => {
     if (sent !== undefined) await guesses.wrong('token')
     return undefined

@@ -1,9 +1,9 @@
 /**
- * `GET /download/<content id>/<name>`: a file for whoever may read it now.
+ * `GET /download/<content id>/<name>`: a file for callers that may read it now.
  *
- * Access is asked for each download: by the capability of a listing's link, by the owner's token,
- * or as a visitor. The first that opens the file counts; what is refused to all is refused with the
- * last one's reason. The name in the path is decoration.
+ * Access is checked for each download: by the capability of a listing's link, by the owner's token,
+ * or as a visitor. The first that opens the file counts; when all fail, the last one's reason is
+ * returned. The name in the path has no effect.
  */
 import { verifyCapability } from '@holdfast/access'
 import { accountCookieOf, guessing, Refusal, type RequestGuesses, tokenOf } from '@holdfast/http-kit'
@@ -36,7 +36,7 @@ export interface Content {
   contentId: string
 }
 
-/** A request and what it tries. */
+/** A request and its guesses. */
 export interface Guessing {
   request: FastifyRequest
   guesses: RequestGuesses
@@ -51,7 +51,7 @@ export function sendFile(
   view: FileView,
 ): Promise<FastifyReply> {
   if (view.item === undefined) throw new Refusal('error-notFound')
-  // An answer that is remembered is made ready once.
+  // A cached answer is prepared once.
   const file = parts.opened.get(view) ?? openedFile(parts.blobs, view.item)
   parts.opened.set(view, file)
   return serve(request, reply, file, {
@@ -61,7 +61,7 @@ export function sendFile(
   })
 }
 
-/** Opens the file with the request's password for one caller after the other. */
+/** Opens the file with the request's password, for one caller after the other. */
 export async function opener(
   parts: DownloadParts,
   { request, guesses }: Guessing,
@@ -111,7 +111,8 @@ async function open(
     }
     if (opened !== undefined) return opened
   } else {
-    // A browser sends its cookie whether it is still good or not: then the visitor's answer counts.
+    // A browser sends its cookie whether or not it is still valid: otherwise the visitor's answer
+    // counts.
     const owner = ownerOf(accountCookieOf(request) ?? '', content.accountId)
     const opened = owner === undefined || owner === 'no token' ? undefined : await unlessRefused(ask(owner))
     if (opened !== undefined && !(opened instanceof Refusal)) return opened
@@ -140,17 +141,17 @@ export async function unlessRefused<T>(answer: Promise<T>): Promise<T | Refusal>
   }
 }
 
-/** What a verified capability gives. */
+/** What a verified capability permits. */
 export interface Grant {
   /** Unix seconds. */
   ends: number
   who: Who
   isOwners: boolean
-  /** Tells it from others in remembered questions. */
+  /** Its part of the key in the cache of answers. */
   question: string
 }
 
-/** The verified capability of the link, if it has one that still holds. */
+/** The verified capability of the link, if it has a valid one. */
 function grantOf(parts: DownloadParts, request: FastifyRequest): Grant | undefined {
   const { c } = request.query as Record<string, unknown>
   if (typeof c !== 'string') return undefined
@@ -172,8 +173,8 @@ function grantOf(parts: DownloadParts, request: FastifyRequest): Grant | undefin
 }
 
 /**
- * The bearer, when the token is one of this account; undefined when it is another's, which gives
- * nothing here.
+ * The bearer, when the token belongs to this account; undefined when it belongs to another, which
+ * permits nothing here.
  */
 function ownerOf(token: string, accountId: string): Who | undefined | 'no token' {
   const parsed = parseToken(token)

@@ -1,6 +1,6 @@
 /**
- * Empties this node while the operator wants it empty: it leaves one group after the other, each as
- * soon as others hold what it holds.
+ * Empties this node while its order is to drain: it leaves one group after the other, each once
+ * others hold what it holds.
  */
 import type { ClusterPart } from '@holdfast/cluster'
 import type { RegionCode } from '@holdfast/kernel'
@@ -28,7 +28,7 @@ export class Draining {
     }, lookMs)
   }
 
-  /** Ends after the group that is being left. */
+  /** Ends after the current group. */
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#timer)
@@ -49,12 +49,12 @@ export class Draining {
         })
         log.info({ group: number, copies, handedOver }, 'the group was left')
       } catch (error) {
-        log.warn({ group: number, err: error }, 'the group cannot be left yet; it is tried again')
+        log.warn({ group: number, err: error }, 'the group cannot be left yet; a retry follows')
       }
     }
   }
 
-  /** @returns the version that holds then, whoever wrote it. */
+  /** @returns the latest version, whichever node wrote it. */
   async #publish(group: PlacementGroup): Promise<PlacementGroup> {
     const { groups } = this.#cluster
     await groups.propose(group.region as RegionCode, group)

@@ -1,7 +1,7 @@
 /**
- * Archives of folders as they are now. A layout is made in slices, once for all who ask at one
- * time, and used again until the folder changes: its account says the version for every request,
- * and the manifest only for a version that is not laid out here.
+ * Current archives of folders. A layout is made in slices, once for all concurrent requests, and
+ * used again until the folder changes: the account reports the version for every request, and the
+ * manifest only for a version without a layout here.
  */
 import { setImmediate as immediate } from 'node:timers/promises'
 import { Refusal } from '@holdfast/http-kit'
@@ -13,7 +13,7 @@ import { layOutInSlices, type ZipLayout } from '@holdfast/zip-layout'
 const recentBytesMax = 256 * 1024 * 1024
 /** Layouts being made at a time: each has a slice in every turn of the loop … */
 const makingMax = 2
-/** … and entries of all manifests that are held for that, about 500 bytes each. */
+/** … and entries of all manifests held for that, about 500 bytes each. */
 const heldEntriesMax = 2_000_000
 /** md5, BLAKE3, incarnation, placement group. */
 export const blobNameBytes = 68
@@ -28,20 +28,20 @@ export interface FolderLayout {
 export interface FolderNow {
   folder: string
   version: Buffer
-  /** Asks the account for the manifest, as whoever wants the archive. */
+  /** Asks the account for the manifest, on behalf of the caller. */
   take(): Promise<ArchiveView>
 }
 
 interface Made {
   version: Buffer
-  /** Unix seconds, from which on it is not what the folder holds. */
+  /** Unix seconds at which it stops matching the folder. */
   ends: number | undefined
   laid: FolderLayout
 }
 
 export class FolderLayouts {
   readonly #clock: Clock
-  /** By folder, the one used last at the end. */
+  /** By folder, the most recently used last. */
   readonly #recent = new Map<string, Made>()
   /** By folder and version. */
   readonly #underWay = new Map<string, Promise<Made>>()
@@ -129,7 +129,7 @@ export class FolderLayouts {
     else await new Promise<void>((resolve) => this.#waiting.push(resolve))
   }
 
-  /** The place goes straight to who waits longest. */
+  /** The capacity goes directly to the longest waiting request. */
   #leave(): void {
     const next = this.#waiting.shift()
     if (next === undefined) this.#making -= 1
@@ -141,7 +141,7 @@ export function bytesOf({ layout, blobNames }: FolderLayout): number {
   return layout.bytes + blobNames.length
 }
 
-/** A link that is closed to one is not closed to all who wait with him. */
+/** A link that is closed to one caller may be open to others that wait with it. */
 function isPersonal(error: unknown): boolean {
   return error instanceof Refusal && error.status !== 'error-unavailable'
 }

@@ -6,8 +6,8 @@ import { type Config, StartFault } from '@holdfast/process'
 import type { Logger } from 'pino'
 
 /**
- * What frontends, and nodes that fetch copies, ask for: none pins for longer. Their pins are lost
- * when this process ends.
+ * For frontends and for nodes that fetch copies: none pins longer. Pins are lost when this process
+ * ends.
  */
 const longestPinMs = 10 * 60_000
 

@@ -1,6 +1,5 @@
 /**
- * The node behind the listeners: its store under the rules of its groups, and what goes on by
- * itself.
+ * The node behind the listeners: its store under the rules of its groups, and its background work.
  */
 import { Collector, type NodeStore, Scrubber, tellsHealth } from '@holdfast/blob-store'
 import { type ClusterPart, GroupLeader, serveCollecting, serveGroupWords, wantRound } from '@holdfast/cluster'
@@ -17,7 +16,7 @@ import {
 } from '@holdfast/replication'
 import { Draining } from './draining.ts'
 
-/** What heartbeats say of the node. */
+/** The node's part of heartbeats. */
 export interface NodeWord {
   freeBytes: number
   lagMs: number
@@ -28,20 +27,23 @@ export interface NodeWord {
 
 export interface RunningNode {
   readonly node: LocalNode
-  /** The node's bytes for the public; what it lacks comes from others. */
+  /** The node's bytes for public downloads; missing ones come from other nodes. */
   readonly blobs: ReadThroughStore
   readonly replicator: Replicator
   readonly collector: Collector
   readonly scrubber: Scrubber
-  /** Why it takes no uploads or is not to be trusted; undefined when all is well. */
+  /** Why it accepts no uploads or is not trusted; undefined when all is well. */
   ailment(): Promise<string | undefined>
   word(): Promise<NodeWord>
-  /** Begins to follow others, to scrub, to collect, to plan groups, to look whether it was away. */
+  /**
+   * Starts to follow other nodes, to scrub, to collect, to plan groups, and to check whether it was
+   * away.
+   */
   start(): void
   close(): Promise<void>
 }
 
-/** A lag that is not known yet is told as this: ten years. */
+/** Reported while the lag is unknown: ten years. */
 const lagMaxMs = 10 * 365 * 86_400_000
 const aliveMs = 5 * 60_000
 
@@ -146,12 +148,12 @@ export async function openNode(
       })
       timers.push(
         setInterval(
-          quietly('the sign of life was not noted', () => absence.noteAlive()),
+          quietly('the alive mark was not stored', () => absence.noteAlive()),
           aliveMs,
         ),
       )
       if (node.unverified !== undefined)
-        quietly('what was deleted meanwhile is not known', () => absence.verify())()
+        quietly('deletions of the meantime are not known', () => absence.verify())()
     },
     async close() {
       for (const timer of timers) clearInterval(timer)

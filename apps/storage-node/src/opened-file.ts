@@ -1,4 +1,4 @@
-/** A file that its account opened for somebody, as a representation. */
+/** A file that its account opened for a caller, as a representation. */
 import { type BlobName, type BlobStore, readsWhole } from '@holdfast/blob-store'
 import type { Item } from '@holdfast/wire'
 import { type Representation, validatorsOf } from './representation.ts'

@@ -1,4 +1,4 @@
-/** What other nodes have under way here, and what was refused them. */
+/** Requests of other nodes that run here, and those that were refused. */
 import { type BlobStoreServer, type RefusalReason, refusalReasons } from '@holdfast/blob-store-grpc'
 import { Counter, Gauge, type Registry } from 'prom-client'
 

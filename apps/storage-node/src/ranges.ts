@@ -6,14 +6,15 @@ export interface ByteRange {
   end: number
 }
 
-/** More than this in one header is no player's request: the header is ignored and all is sent. */
+/** No player sends more than this in one header: the header is ignored and everything is sent. */
 export const rangesMax = 64
 
 /**
- * @returns undefined when the header means nothing to us (another unit, bad syntax, too many, an
- *   empty representation: some clients send one always) and everything is to be sent; an empty list
- *   when no range can be satisfied (416); else the ranges in the order asked for. Overlapping or
- *   touching ranges are merged, so that no header makes us send more than the whole.
+ * @returns undefined when the header has no effect (another unit, bad syntax, too many ranges, an
+ *   empty representation, which some clients always send one for) and everything is to be sent; an
+ *   empty list when no range can be satisfied (416); else the ranges in the requested order.
+ *   Overlapping or touching ranges are merged, so that no header makes the response larger than the
+ *   whole.
  */
 export function parseRanges(header: string | undefined, size: number): ByteRange[] | undefined {
   if (header === undefined || size === 0) return undefined
@@ -32,7 +33,7 @@ export function parseRanges(header: string | undefined, size: number): ByteRange
   return specs.every((spec) => spec === '') ? undefined : merge(ranges)
 }
 
-/** A header that asks for everything: `bytes=0-`, and what some clients make of it. */
+/** A header that asks for everything: `bytes=0-`, and the variants that some clients send. */
 export function isFromStart(header: string): boolean {
   return /^bytes\s*=\s*0*-?$/.test(header.trim())
 }
@@ -49,7 +50,7 @@ function between(first: number, last: string, size: number): ByteRange | undefin
 }
 
 /**
- * Each range swallows the later ones that overlap or touch it; the order of the first of them is
+ * Each range absorbs the later ones that overlap or touch it; the order of the first of them is
  * kept.
  */
 function merge(ranges: ByteRange[]): ByteRange[] {

@@ -1,25 +1,25 @@
 /**
- * What somebody may read, remembered for moments, so that a file that many fetch does not ask its
- * account every time.
+ * Access answers, cached for moments, so that a file with many readers does not ask its account
+ * every time.
  *
- * For visitors the lifetime is the guarantee that a change of access holds after three seconds: it
- * counts from when the question was sent, as the answer may have been true only then. An expiry is
- * no change, it was known: an answer is not used from that second on, by this host's clock. An
- * owner's answer holds no longer than the account is unchanged (his token dies at once), so it is
- * kept only where the account is in this process. Refusals are never kept.
+ * Visitor answers live 2.5 s from when the question was sent, because the answer may have been true
+ * only then. So a change of access takes effect within three seconds. An expiry is known in
+ * advance: no answer is used from that second on, by this host's clock. An owner's answer is valid
+ * only while the account is unchanged (its token can end at once), so it is cached only in the
+ * account's own process. Refusals are never cached.
  */
 import { isOver } from '@holdfast/access'
 import type { Clock } from '@holdfast/kernel'
 import type { FileView } from '@holdfast/wire'
 
-/** Below the promised 3 s, as the answer is also used for a moment. */
+/** Below the promised 3 s, because using the answer takes a moment, too. */
 const lifetimeMs = 2_500
 /** About 1 KB each. */
 const answersMax = 10_000
 
 interface Answer {
   askedMs: number
-  /** Of the account, when it was asked for its owner. */
+  /** Of the account, when the question was sent for its owner. */
   moment: object | undefined
   view: Promise<FileView>
 }
@@ -33,8 +33,8 @@ export class RecentAnswers {
   }
 
   /**
-   * The recent answer to this question, or that of `ask`. Questions asked at one time share it,
-   * faults and refusals too.
+   * The recent answer to this question, or that of `ask`. Concurrent questions share it, including
+   * faults and refusals.
    */
   async ofVisitor(question: string, ask: () => Promise<FileView>): Promise<FileView> {
     const known = this.#known(question)
@@ -76,7 +76,7 @@ export class RecentAnswers {
     return answer
   }
 
-  /** Answers are in the order in which they were asked for. */
+  /** Answers are in the order of their questions. */
   #forgetOldest(now: number): void {
     for (const [question, { askedMs }] of this.#answers) {
       if (this.#answers.size <= answersMax && now - askedMs < lifetimeMs) return

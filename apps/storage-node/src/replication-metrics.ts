@@ -12,10 +12,10 @@ const shown: readonly [name: string, help: string, figure: (lag: SourceLag) => n
     "Entries of a source's log that were not looked at yet.",
     ({ entries }) => entries,
   ],
-  ['holdfast_replication_owed', 'Copies that a source has and nobody could give whole.', ({ owed }) => owed],
+  ['holdfast_replication_owed', 'Copies that a source has and no node could give whole.', ({ owed }) => owed],
 ]
 
-/** How far this node is behind each node that it follows, read when somebody asks. */
+/** How far this node is behind each node that it follows, read at each scrape. */
 export function replicationMetrics(registry: Registry, replicator: Replicator): void {
   for (const [name, help, figure] of shown)
     new Gauge({
@@ -24,7 +24,7 @@ export function replicationMetrics(registry: Registry, replicator: Replicator): 
       labelNames: ['source'],
       registers: [registry],
       async collect() {
-        // A source that is not followed any more has no lag.
+        // A source that is no longer followed has no lag.
         this.reset()
         for (const lag of await replicator.lag()) this.set({ source: lag.source }, figure(lag))
       },

@@ -25,35 +25,38 @@ export interface Representation {
   etag: string
   /** Unix seconds; undefined: no Last-Modified. */
   modifiedSeconds: number | undefined
-  /** What an answer without a body has, too: `validatorsOf`. */
+  /** Also sent with an answer without a body: `validatorsOf`. */
   validators: Record<string, string>
-  /** Content-Type, Content-Disposition and what else belongs to the bytes. */
+  /** Content-Type, Content-Disposition and other headers of the bytes. */
   headers: Record<string, string>
-  /** A range would continue something else: all is sent. */
+  /** A range would continue another body: everything is sent. */
   ignoresRange?: boolean
   /**
-   * The bytes start … end (exclusive); a piece is the consumer's only until it asks for the next
+   * The bytes start … end (exclusive); a piece is valid only until the consumer asks for the next
    * one.
    */
   read(range: ByteRange, signal: AbortSignal): AsyncIterable<Uint8Array>
-  /** The same bytes in one piece; undefined when they are too many for that or are not at hand. */
+  /** The same bytes in one piece; undefined when they are too many or not at hand. */
   readWhole?(range: ByteRange): Promise<WholeBytes | undefined>
   /**
-   * The same bytes, most of them without passing through here; undefined when there is no such way.
+   * The same bytes, most of them without passing through this process; undefined when that is not
+   * available.
    */
   openDirect?(range: ByteRange): Promise<DirectBytes | undefined>
 }
 
 export interface ServeObserver {
-  /** What bodies under way draw on. */
+  /** The budget of bodies under way. */
   readonly answers: AnswerBudget
-  /** Once, before the first byte, when the answer begins with byte 0 of the representation. */
+  /**
+   * Called once, before the first byte, when the answer begins with byte 0 of the representation.
+   */
   begun(): void
-  /** Bytes of body that the socket took. */
+  /** Bytes of body that the socket accepted. */
   sent(bytes: number): void
 }
 
-/** @throws Refusal error-precondition (412), error-range (416); whatever the first read throws. */
+/** @throws Refusal error-precondition (412), error-range (416); what the first read throws. */
 export async function serve(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -76,7 +79,8 @@ export async function serve(
   if (request.method === 'HEAD') return reply.code(plan.code).headers(plan.headers).send()
   const { answers } = observer
   const hold = () => answers.open(networkOf(clientAddress(request)), () => reply.raw.destroy())
-  // Most small bodies are with the socket at once. Only where bytes are scarce a share comes first.
+  // Most small bodies are with the socket at once. Only where bytes are scarce the answer takes its
+  // share first.
   let share = answers.scarce ? await admitted(hold(), plan, reply.raw) : undefined
   try {
     const whole = plan.single && (await representation.readWhole?.(plan.single))
@@ -109,7 +113,7 @@ export async function serve(
   }
 }
 
-/** @throws Refusal error-unavailable when there was no room for a first piece within the time */
+/** @throws Refusal error-unavailable when there was no room for a first piece in time */
 async function admitted(
   share: AnswerShare,
   { length }: Plan,
@@ -128,13 +132,13 @@ async function admitted(
   }
 }
 
-/** The answer's end, however it comes, gives back what it held. */
+/** The end of the answer, in any way, returns what it held. */
 function closeWith(response: ServerResponse, share: AnswerShare): void {
   if (response.destroyed) share.close()
   else response.once('close', () => share.close())
 }
 
-/** The headers by which a client tells later whether what it has is current. */
+/** The headers by which a client later checks whether its copy is current. */
 export function validatorsOf({
   etag,
   modifiedSeconds,

@@ -1,8 +1,9 @@
 /**
- * Bytes on their way to a client: pulled from their source piece by piece, each given to the socket
- * before the next is asked for, as a piece of the store is ours only up to that moment. No stream
- * around them: the pump writes to the response itself. When the client goes the source ends at
- * once; a source that fails cuts the connection: a body is whole or visibly broken.
+ * Bytes on their way to a client: pulled from their source piece by piece. Each piece is written to
+ * the socket before the next is requested, because a piece of the store is valid only up to that
+ * moment. There is no stream around them: the pump writes to the response itself. When the client
+ * is gone the source ends at once. A source that fails cuts the connection: a body is whole or
+ * visibly broken.
  */
 import type { ServerResponse } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
@@ -11,25 +12,19 @@ import type { AnswerShare } from '@holdfast/http-kit'
 
 /** What a reader must take. */
 export interface Pace {
-  /** So many bytes … */
+  /** This many bytes … */
   progressBytes: number
-  /** … within so long. */
+  /** … within this time. */
   progressMs: number
 }
 
-/**
- * 874 bytes a second is slower than any network that is of use, and each slow reader holds a
- * buffer.
- */
+/** 874 bytes a second is slower than any usable network, and each slow reader holds a buffer. */
 export const slowest: Pace = { progressBytes: 256 * 1024, progressMs: 300_000 }
 
-/** What a piece is taken for before it is there. */
+/** Assumed size of a piece that is not read yet. */
 export const pieceBytes = 64 * 1024
 
-/**
- * Where neither the source nor the socket makes it wait, a body lets others have their turn after
- * so many bytes.
- */
+/** Where neither the source nor the socket makes it wait, a body yields after this many bytes. */
 export const turnBytes = 1024 * 1024
 
 export class ResponseBody {
@@ -38,13 +33,13 @@ export class ResponseBody {
   readonly #onBytes: (count: number) => void
   readonly #pace: Pace
   #first: IteratorResult<Uint8Array> | undefined
-  /** The source has given all it had, or failed: nobody need be told to stop. */
+  /** The source has ended or failed: it need not be stopped. */
   #ended = false
   #reject: ((error: Error) => void) | undefined
 
   /**
-   * @param open makes the source; its signal says that nobody wants the bytes any more.
-   * @param onBytes is told of every piece that the socket took.
+   * @param open makes the source; its signal aborts when the bytes are no longer wanted.
+   * @param onBytes called for every piece that the socket accepted.
    */
   constructor(
     open: (signal: AbortSignal) => AsyncIterable<Uint8Array>,
@@ -57,27 +52,26 @@ export class ResponseBody {
   }
 
   /**
-   * Resolves when the first bytes are there: until then a fault can still be answered properly.
+   * Resolves when the first bytes are there: until then a fault can still get a proper answer.
    * Rejects with that fault.
    */
   async ready(): Promise<void> {
     this.#first = await this.#next()
   }
 
-  /** Nobody wants the bytes: frees the source. */
+  /** The bytes are no longer wanted: frees the source. */
   cancel(): void {
     if (this.#ended) return
     this.#ended = true
     this.#stop.abort()
-    // Not awaited: a source that waits for its disk must not hold up the end of a connection that
-    // is gone.
+    // Not awaited: a source that waits for its disk must not delay the end of a closed connection.
     Promise.resolve(this.#source.return?.()).catch(() => undefined)
   }
 
   /**
    * Writes the body and ends the response; resolves then, or when the client is gone.
    * @param share of the bytes under way: each piece waits for room before it is made. The caller
-   * closes it.
+   *   closes it.
    * @throws what the source threw, or that the reader was too slow: the connection is cut.
    */
   async sendTo(response: ServerResponse, share?: AnswerShare): Promise<void> {
@@ -131,7 +125,7 @@ export class ResponseBody {
     }
   }
 
-  /** False when the client did not take it. */
+  /** False when the client did not accept it. */
   #write(response: ServerResponse, piece: Uint8Array): Promise<boolean> {
     return new Promise((resolve, reject) => {
       this.#reject = reject
@@ -141,8 +135,8 @@ export class ResponseBody {
 }
 
 /**
- * Ends the response with a body of one piece, and lets go of it when it is with the socket or the
- * client is gone. Most are taken at once: only one that has to wait for its reader is watched, and
+ * Ends the response with a body of one piece, and releases it when the socket has accepted it or
+ * the client is gone. Most are accepted at once: only one that waits for its reader is watched, and
  * counted among the bytes under way.
  *
  * @param hold makes the body's share of these
@@ -166,8 +160,8 @@ export function sendWhole(
     whole.release()
   })
   const { length } = whole.bytes
-  // An answer is also `finished` when its client goes in the middle; first of all listeners, as the
-  // others take the socket away.
+  // An answer is also `finished` when its client closes in the middle. This listener comes first,
+  // because the others remove the socket.
   response.prependOnceListener('finish', () => {
     if (response.socket?.destroyed === false) onBytes(length)
   })
@@ -179,11 +173,11 @@ export function sendWhole(
   share?.keep(length)
 }
 
-/** Tells of a reader that took less than it must. One timer a body. */
+/** Detects a reader that is too slow. One timer per body. */
 export class SlowReader {
   readonly #pace: Pace
   readonly #timer: NodeJS.Timeout
-  /** Times that the piece under way may take in all. */
+  /** Total times that the current piece may take. */
   #left = 0
 
   constructor(pace: Pace, drop: () => void) {
@@ -195,7 +189,7 @@ export class SlowReader {
     this.#timer.unref()
   }
 
-  /** A piece of so many bytes is to be taken from now on. */
+  /** Starts a piece of this many bytes. */
   expect(bytes: number): void {
     this.#left = Math.ceil(bytes / this.#pace.progressBytes) - 1
     this.#timer.refresh()

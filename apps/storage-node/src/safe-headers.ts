@@ -1,16 +1,16 @@
 /**
  * Headers for bytes that strangers uploaded, under names that strangers chose.
  *
- * Nothing sent from here may run: types are taken as stored and never sniffed, only what a browser
- * shows without a document is shown inline, and a policy takes script, origin and every request
- * from whatever is opened all the same.
+ * Nothing sent from here may run. Types are used as stored and never sniffed. Only types that a
+ * browser shows without a document are shown inline. A policy denies scripts, the origin and all
+ * requests to anything that is opened nevertheless.
  */
 
 import { withoutDirections } from '@holdfast/zip-layout'
 
 /**
- * Shown in place when asked for; anything else is handed over as a file. HTML, SVG and XML must
- * never be here.
+ * Shown inline on request; other types are sent as a file. HTML, SVG and XML must never be in this
+ * list.
  */
 const inlineTypes = new Set([
   'image/png',
@@ -42,10 +42,10 @@ const inlineTypes = new Set([
   'text/plain',
 ])
 
-// Media documents fetch themselves and carry a style of the browser's own.
+// Media documents fetch themselves and contain a style of the browser.
 const policy = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'"
 
-/** Headers of a file, whatever its name and stored type. */
+/** Headers of a file with any name and stored type. */
 export function fileHeaders(name: string, mimetype: string): Record<string, string> {
   const type = safeType(mimetype)
   const inline = inlineTypes.has(type)
@@ -60,7 +60,7 @@ export function fileHeaders(name: string, mimetype: string): Record<string, stri
 }
 
 /**
- * The browsers' PDF viewers refuse to start in a sandbox and run no script of the document in the
+ * The browsers' PDF viewers do not start in a sandbox and run no script of the document in the
  * page's origin; all else is sandboxed.
  */
 function policyOf(type: string): string {
@@ -75,7 +75,7 @@ function safeType(mimetype: string): string {
     : 'application/octet-stream'
 }
 
-/** RFC 6266 with the encoding of RFC 8187; old clients get an ASCII likeness of the name. */
+/** RFC 6266 with the encoding of RFC 8187; old clients get an ASCII approximation of the name. */
 export function contentDisposition(name: string, { inline }: { inline: boolean }): string {
   const shown = withoutDirections(name.toWellFormed())
   const ascii = shown.replace(/[^\x20-\x7e]/g, '_').replace(/["\\%/]/g, '_')

@@ -1,6 +1,7 @@
 /**
  * A storage node of a cluster: its own store behind the rules of its placement groups, served to
- * frontends and other nodes, public downloads in front of it. What it lacks it reads from others.
+ * frontends and other nodes, with public downloads in front of it. Missing bytes come from other
+ * nodes.
  */
 import { clusterDescriptors, joinCluster, startAdmin } from '@holdfast/cluster'
 import {
@@ -74,7 +75,7 @@ export async function startStorageNode({ config, secrets, settings, log }: Start
 
   let draining = false
   await storage.start(() => {
-    // Ready is who can take uploads; a node that cannot still gives out what it has.
+    // Ready means that it can accept uploads; a node that cannot still serves what it has.
     const phase = storage.ailment === undefined ? 'ready' : 'starting'
     if (!draining && cluster.readiness.phase !== phase) cluster.setPhase(phase)
   })

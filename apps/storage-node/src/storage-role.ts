@@ -1,10 +1,10 @@
 /**
  * The storage role of a process: its own store behind the rules of its placement groups, served to
- * frontends and other nodes. A storage node does little else; an upload frontend may play it too,
- * and then writes the first replica without a network between.
+ * frontends and other nodes. A storage node does little else. An upload frontend may have the role
+ * too, and then writes the first replica without a network in between.
  *
- * It comes in two steps with the joining of the cluster between them: what is told there holds the
- * addresses and the node's word, and what the node does needs the cluster.
+ * It starts in two steps with the joining of the cluster between them: the join announces the
+ * addresses and the node's status, and the node's work needs the cluster.
  */
 import { join } from 'node:path'
 import { collectorMetrics, scrubMetrics, scrubStatus, storeMetrics, storeStatus } from '@holdfast/admin'
@@ -27,7 +27,7 @@ import { openNodeStore } from './node-store.ts'
 import { peerMetrics } from './peer-metrics.ts'
 import { replicationMetrics } from './replication-metrics.ts'
 
-/** How often heartbeats learn of space and lag, ms. */
+/** How often heartbeats update space and lag, ms. */
 const lookMs = 1_000
 
 export interface StorageRoleOptions {
@@ -80,14 +80,13 @@ export class StorageRole {
     this.addresses = { control: `${host}:${ports.control}`, bytes: urlOf(host, ports.bytes) }
   }
 
-  /** What heartbeats say. */
+  /** The content of heartbeats. */
   get word(): NodeWord {
     return this.#word
   }
 
   /**
-   * Why it takes no uploads or is not to be trusted, as of the last look; undefined when all is
-   * well.
+   * Why it accepts no uploads or is not trusted, as of the last check; undefined when all is well.
    */
   get ailment(): string | undefined {
     return this.#ailment
@@ -99,12 +98,14 @@ export class StorageRole {
     return this.#running
   }
 
-  /** Takes a version of a group that was heard of; those from before the joining are read there. */
+  /**
+   * Adopts a version of a group that another process announced; earlier ones are read at the join.
+   */
   async learn(group: PlacementGroup): Promise<void> {
     await this.#groups?.learn(group)
   }
 
-  /** Serves others when it resolves. @throws StartFault PORT_TAKEN */
+  /** Serves other processes when it resolves. @throws StartFault PORT_TAKEN */
   async join(cluster: ClusterPart): Promise<void> {
     const { config, secrets, descriptors } = this.#options
     const groups = await NodeGroups.open({
@@ -135,7 +136,7 @@ export class StorageRole {
 
   /**
    * Begins to follow others, to scrub, to collect.
-   * @param looked told after each look at its health; the first is over when it resolves
+   * @param looked called after each health check; the first has run when it resolves
    */
   async start(looked: () => void = () => {}): Promise<void> {
     const { log } = this.#options
@@ -178,8 +179,8 @@ export class StorageRole {
   }
 
   /**
-   * Ends what others ask of it, within the drain time; the store stays open. Before the cluster is
-   * left.
+   * Ends requests of others within the drain time; the store stays open. Called before the cluster
+   * is left.
    */
   async stop(): Promise<void> {
     clearInterval(this.#looking)
@@ -187,7 +188,7 @@ export class StorageRole {
     await this.#running?.close()
   }
 
-  /** Closes the store, as the last one. */
+  /** Closes the store. Called last. */
   async close(): Promise<void> {
     await this.#store.close()
   }

@@ -8,12 +8,12 @@ import {
 import type { DirectBytes } from './direct-body.ts'
 import type { ByteRange } from './ranges.ts'
 
-/** Goes out with the head of the answer. */
+/** Sent with the head of the answer. */
 const firstBytes = 64 * 1024
 
 /**
- * The bytes of a blob, nobody's to change, and a fault instead of too few or too many: what was
- * announced is what is sent.
+ * The bytes of a blob, read-only, and a fault when there are too few or too many: the announced
+ * length is what is sent.
  */
 export async function* storedBytes(
   blobs: BlobStore,
@@ -44,7 +44,7 @@ async function* exactly(
     if (missing < 0) break
     yield bytes
   }
-  if (missing !== 0) throw new Error(`a blob's bytes ${start} … ${end} came short or long by ${missing}`)
+  if (missing !== 0) throw new Error(`a blob's bytes ${start} … ${end} were short or long by ${missing}`)
 }
 
 /** The same for a socket, when the beginning is at hand; undefined: read them. */

@@ -1,6 +1,6 @@
 /**
  * Bodies that go from a real store to real clients without passing through this process, where the
- * system has such a way; the same bytes where not.
+ * system supports it; the same bytes where not.
  */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -22,14 +22,14 @@ const bytes = randomBytes(12 * MiB + 1000)
 interface Served {
   range: ByteRange
   pace?: Pace
-  /** Stands before the store's. */
+  /** In front of the store's. */
   send?(inner: BlobSender): BlobSender['send']
 }
 
 /** One store, its one blob, and a host that answers with ranges of it. */
 async function host(t: Test) {
   const bounds = { extentBytes: 64 * MiB, extentStepBytes: 32 * MiB, lowWaterBytes: MiB, ballastBytes: MiB }
-  t.teardown(() => store?.close()) // before the directory goes
+  t.teardown(() => store?.close()) // before the directory is removed
   const store = await ChunkStore.open({ path: t.testdir(), hashThreadsMax: 1, ...bounds })
   const blob = await put(store, bytes, { pinMs: 0 })
   const all = { start: 0, end: bytes.length }
@@ -60,7 +60,7 @@ async function host(t: Test) {
   return { store, blob, port, serve, sent: () => sent, ended: () => ended.shift() }
 }
 
-t.test('any range of a blob arrives, one after the other on a connection', async (t) => {
+t.test('any range of a blob arrives, several in sequence on a connection', async (t) => {
   const { store, port, serve, sent, ended } = await host(t)
   for (const [start, end] of [
     [0, bytes.length],
@@ -79,7 +79,7 @@ t.test('any range of a blob arrives, one after the other on a connection', async
   t.equal(store.counters().activeReaders, 0)
 })
 
-t.test('what is not at hand is read, of the copy that the reader began with', async (t) => {
+t.test('bytes not at hand are read from the copy that the reader began with', async (t) => {
   const { store, blob, port, serve, sent, ended } = await host(t)
   const all = { start: 0, end: bytes.length }
   let sends = 0
@@ -96,7 +96,7 @@ t.test('what is not at hand is read, of the copy that the reader began with', as
   t.equal(store.counters().activeReaders, 0)
 })
 
-t.test('a client that is slow gets all, one that goes or takes nothing frees all', async (t) => {
+t.test('a slow client gets everything, one that closes or reads nothing frees everything', async (t) => {
   const { store, port, serve, sent, ended } = await host(t)
   const range = { start: 0, end: bytes.length }
   for (const how of ['slow', 'gone', 'takes nothing']) {
@@ -105,7 +105,7 @@ t.test('a client that is slow gets all, one that goes or takes nothing frees all
     t.teardown(() => socket.destroy())
     socket.on('error', () => {})
     socket.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
-    await once(socket, 'readable') // and nothing is taken until now
+    await once(socket, 'readable') // and nothing is read until now
     if (how === 'gone') socket.destroy()
     if (how === 'slow') {
       const parts: Buffer[] = []
@@ -123,7 +123,7 @@ t.test('a client that is slow gets all, one that goes or takes nothing frees all
   }
 })
 
-t.test('a fault on the way cuts the connection', async (t) => {
+t.test('a fault in the middle cuts the connection', async (t) => {
   const { store, port, serve, ended } = await host(t)
   const send = () => () => {
     throw new Error('a fault')

@@ -101,7 +101,7 @@ const basic = (user: string, password: string) => ({
   authorization: `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
 })
 
-t.test('a direct link opens a private file, and what it restricts is refused', async (t) => {
+t.test('a direct link opens a private file, and its restrictions refuse requests', async (t) => {
   const { process, token, root } = await start(t)
   const folder = await addFolder(process, token, root, 'private')
   const { id } = await addFile(process, token, folder, 'a.txt', Buffer.from('content'))
@@ -136,7 +136,7 @@ t.test('a direct link opens a private file, and what it restricts is refused', a
   t.equal(await code({ origin: 'null', referer: 'https://example.com/' }), 200)
   t.equal(await code({ referer: 'https://notexample.com/' }), 403)
   await restrict({ domainsBlocked: ['example.com'] })
-  t.equal(await code(), 200, 'what was omitted is gone, and without a domain it passes')
+  t.equal(await code(), 200, 'the omitted restriction is gone, and a request without a domain passes')
   t.equal(await code({ referer: 'https://a.example.com./' }), 403)
 
   await restrict({ auth: [auth('ann', 'pa:ss'), auth('bób', 'ünï')] })
@@ -177,7 +177,7 @@ t.test('wrong credentials draw on a budget of guesses', async (t) => {
 })
 
 t.test(
-  'a burst of 300 wrong credentials is heard no more often than the budget says, and a right one behind it is not',
+  'of a burst of 300 wrong credentials no more than the budget is checked, and a right one behind it is not',
   async (t) => {
     const { process, token, root } = await start(t, { rateLimits: 'default' })
     const { id } = await addFile(process, token, root, 'a.txt', Buffer.from('content'))
@@ -190,7 +190,7 @@ t.test(
   },
 )
 
-/** A folder with files, empty folders, twins and hostile names. */
+/** A folder with files, empty folders, duplicates and hostile names. */
 async function someFolder(process: OneProcess, token: string, root: string) {
   const top = await addFolder(process, token, root, 'Top: “folder”')
   const sub = await addFolder(process, token, top, 'sub')
@@ -277,7 +277,7 @@ t.test('an archive is resumed as it was begun, and never mixed', async (t) => {
     $case: 'updateContent',
     value: UpdateContent.fromPartial({ contentId: sub, attribute: { $case: 'name', value: 'renamed' } }),
   })
-  t.ok(isOldRest(await get(process, path, { range })), 'the folder grew: who was cut off goes on')
+  t.ok(isOldRest(await get(process, path, { range })), 'the folder grew: an interrupted client continues')
   t.ok(isOldRest(await get(process, path, { range, 'if-range': oldTag })), 'also by ETag')
   t.ok(
     isOldRest(await get(process, path, { range, 'if-range': oldTag, 'x-forwarded-for': '9.9.9.9' })),
@@ -285,10 +285,10 @@ t.test('an archive is resumed as it was begun, and never mixed', async (t) => {
   )
   const stranger = await get(process, path, { range, 'x-forwarded-for': '9.9.9.9' })
   t.equal(stranger.code, 206)
-  t.not(stranger.headers.etag, oldTag, 'who began nothing gets a part of what is there now')
+  t.not(stranger.headers.etag, oldTag, 'a new client gets a part of the current archive')
   const other = await get(process, path, { range, 'if-range': '"zip-00"' })
   t.equal(other.code, 200)
-  t.not(other.headers.etag, oldTag, 'who has something else gets all of what is there now')
+  t.not(other.headers.etag, oldTag, 'a client with another archive gets the whole current one')
   t.ok(await unpacks(t, other.body))
 
   const again = await get(process, path)
@@ -298,7 +298,7 @@ t.test('an archive is resumed as it was begun, and never mixed', async (t) => {
     value: DeleteContents.fromPartial({ contentIds: [files[3]?.id ?? ''] }),
   })
   const after = await get(process, path, { range: againRest })
-  t.equal(after.code, 200, 'something went: all anew, not a mixture')
+  t.equal(after.code, 200, 'content was removed: the whole new archive, not a mixture')
   t.ok(after.body.length < again.body.length)
   t.ok(await unpacks(t, after.body))
   t.equal((await get(process, path, { range: againRest, 'if-range': again.headers.etag ?? '' })).code, 200)
@@ -310,11 +310,11 @@ async function unpacks(t: Test, archive: Buffer): Promise<boolean> {
   return /No errors detected/.test(execFileSync('unzip', ['-t', file], { encoding: 'utf8' }))
 }
 
-/** Tells which blobs were pinned; reads wait for `gate`. */
+/** Records which blobs were pinned; reads wait for `gate`. */
 class WatchedStore extends MemoryBlobStore {
   readonly pinned = new Set<string>()
   gate: Promise<void> | undefined
-  /** Pins of this blob that are still to fail. */
+  /** Pins of this blob that are to fail. */
   failing = { id: '', times: 0 }
   override pin(...[blob, options]: Parameters<BlobStore['pin']>): Promise<boolean> {
     const id = Buffer.from(blob.id).toString('hex')
@@ -353,7 +353,7 @@ for (const times of [0, 2]) {
   })
 }
 
-t.test('a folder is laid out once for all who ask for it, until it changes', async (t) => {
+t.test('concurrent requests share one layout of a folder, until it changes', async (t) => {
   let manifests = 0
   const accounts = (real: AccountClient): AccountClient => ({
     call(...[request, options]) {

@@ -1,5 +1,5 @@
 /**
- * Two nodes with their own disks, each reached over the network, and bits that flip on the disk of
+ * Two nodes with their own disks, each reached over the network, and flipped bits on the disk of
  * one of them.
  */
 import { randomBytes } from 'node:crypto'
@@ -58,7 +58,7 @@ class TwoNodes implements Peers {
       uploadMemoryBytes: 8 * MiB,
       lowWaterBytes: MiB,
       ballastBytes: MiB,
-      cacheBytes: 0, // what is scrubbed is what lies on the disk
+      cacheBytes: 0, // the scrubber reads what is on the disk
       hashThreadsMax: 1,
     })
     const groups = await NodeGroups.open({
@@ -90,7 +90,7 @@ class TwoNodes implements Peers {
     return this.#running.get(id) as Running
   }
 
-  /** Nobody hears of it, or does again. */
+  /** No other process notices it, or repeats it. */
   silence(id: string, silent: boolean): void {
     if (silent) this.#silent.add(id)
     else this.#silent.delete(id)
@@ -145,8 +145,8 @@ function flip(directory: string, kind: RegExp, placeIn: (bytes: Buffer) => numbe
   return files.length
 }
 
-t.test('what rots on the disk of a node is found, and whole again without a word to anybody', async (t) => {
-  t.teardown(() => nodes.close()) // before the directory goes
+t.test('damage on the disk of a node is found and repaired without help', async (t) => {
+  t.teardown(() => nodes.close()) // before the directory is removed
   const nodes = new TwoNodes(t.testdir())
   await nodes.start('a')
   await nodes.start('b')
@@ -164,11 +164,11 @@ t.test('what rots on the disk of a node is found, and whole again without a word
   }
   t.match(await nodes.scrub('a'), { copies: 3, damaged: 0 })
 
-  await t.test('bytes of blobs in an extent: the replica gives them', async (t) => {
+  await t.test('bytes of blobs in an extent: the replica has them', async (t) => {
     for (const bytes of blobs.values())
       flip(directory, /\.extent$/, (extent) => extent.indexOf(bytes.subarray(0, 64)))
     nodes.silence('b', true)
-    t.match(await nodes.scrub('a'), { copies: 3, damaged: 3, repaired: 0 }, 'nobody has them')
+    t.match(await nodes.scrub('a'), { copies: 3, damaged: 3, repaired: 0 }, 'no node has them')
     for (const facts of blobs.keys()) {
       t.match(await nodes.running('a').store.stat(facts), { damaged: true }, 'quarantined')
       await t.rejects(get(nodes.running('a').remote, facts, 0, facts.size), { code: 'CORRUPT' })
@@ -180,7 +180,7 @@ t.test('what rots on the disk of a node is found, and whole again without a word
     t.match(await nodes.scrub('a'), { copies: 3, damaged: 0 })
   })
 
-  await t.test('the log of the catalogue: the extents tell it all, and followers compare', async (t) => {
+  await t.test('the log of the catalogue: the extents have everything, and followers compare', async (t) => {
     const before = await positionOf(nodes.running('a').node)
     await nodes.stop('a')
     t.ok(flip(directory, /\.log$/, () => 0) > 0)
@@ -188,10 +188,10 @@ t.test('what rots on the disk of a node is found, and whole again without a word
     t.match(await nodes.scrub('a'), { copies: 3, damaged: 0, unreadable: 0 })
     t.ok(await isWhole('a'))
     const pulled = await nodes.running('a').remote.pull({ after: before, limit: 10 })
-    t.equal(pulled.kind, 'unknown position', 'what it told before may be of entries that it has lost')
+    t.equal(pulled.kind, 'unknown position', 'earlier entries may be among the lost ones')
   })
 
-  await t.test('a table of the catalogue: a start makes it anew from the extents', async (t) => {
+  await t.test('a table of the catalogue: a start rebuilds it from the extents', async (t) => {
     await nodes.stop('a')
     await nodes.start('a') // RocksDB's log becomes a table
     await nodes.stop('a')
@@ -199,12 +199,12 @@ t.test('what rots on the disk of a node is found, and whole again without a word
     await nodes.start('a')
     const scrubbed = await nodes.scrub('a').catch((error: unknown) => error)
     if (scrubbed instanceof BlobFault) {
-      // The start did not come upon it, the scrub did.
+      // The start did not find it, the scrub did.
       t.equal(scrubbed.code, 'CORRUPT')
       t.equal((await nodes.running('a').store.usage()).writable, false)
       await nodes
         .stop('a')
-        .catch((error: BlobFault) => t.equal(error.code, 'CORRUPT', 'it takes no last batch'))
+        .catch((error: BlobFault) => t.equal(error.code, 'CORRUPT', 'it has no last batch'))
       await nodes.start('a')
     }
     t.match(await nodes.scrub('a'), { copies: 3, damaged: 0, unreadable: 0 })
@@ -214,7 +214,7 @@ t.test('what rots on the disk of a node is found, and whole again without a word
 
   const bytes = randomBytes(100)
   const facts = await put(frontend, bytes)
-  t.ok(await nodes.running('a').store.stat(facts), 'and it takes uploads as before')
+  t.ok(await nodes.running('a').store.stat(facts), 'and it accepts uploads as before')
 })
 
 async function positionOf(node: StorageNode): Promise<LogPosition> {

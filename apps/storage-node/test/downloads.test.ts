@@ -78,7 +78,7 @@ function update(
 
 const modTime = 1_500_000_000
 
-t.test('a file is sent whole, with what a client needs to keep it', async (t) => {
+t.test('a file is sent whole, with the headers that a client needs to cache it', async (t) => {
   const process = await start(t)
   const { token } = await process.newAccount()
   const bytes = randomBytes(300_000)
@@ -204,7 +204,7 @@ t.test('any range is that part of the file', async (t) => {
   t.same((await codes({ 'if-match': '"other"' }))[0], 412)
 })
 
-t.test('whoever may read may download, at the time of the download', async (t) => {
+t.test('a caller with read access may download, at the time of the download', async (t) => {
   const process = await start(t)
   const { id, token, root } = await process.newAccount()
   const stranger = await process.newAccount()
@@ -285,7 +285,7 @@ t.test('whoever may read may download, at the time of the download', async (t) =
   t.equal(process.keyring.ids.accountOf(item.id), id)
 })
 
-t.test('visitors get nothing from the second of an expiry on, wherever above the file it is', async (t) => {
+t.test('visitors get nothing from the second of an expiry on, at any level above the file', async (t) => {
   const process = await start(t)
   const { token, root } = await process.newAccount()
   const add = async (parentFolderId: string) => {
@@ -346,7 +346,7 @@ t.test('downloads and traffic are counted once, and reports survive lost answers
   await process.close()
 })
 
-/** Behaves as the test says while it reads. */
+/** Behaves as the test says during reads. */
 class TestStore extends MemoryBlobStore {
   reading:
     | ((bytes: AsyncIterable<Uint8Array>, signal: AbortSignal | undefined) => AsyncIterable<Uint8Array>)
@@ -404,7 +404,7 @@ t.test('a fault before the first byte is an answer, one after it cuts the connec
   t.equal((await get(process, path)).body.length, 1_000_000)
 })
 
-t.test('pieces are the store’s again once the next is asked for', async (t) => {
+t.test('pieces belong to the store again once the next is requested', async (t) => {
   const blobs = new TestStore()
   const process = await start(t, { blobs })
   const { token } = await process.newAccount()
@@ -418,7 +418,7 @@ t.test('pieces are the store’s again once the next is asked for', async (t) =>
       shared.fill(0)
     }
   }
-  // A reader that is slow to begin, so that the socket is full.
+  // A reader that begins late, so that the socket is full.
   const outgoing = request({ port: process.downloadPort, path: `/download/${item.id}/a`, agent: false })
   outgoing.end()
   const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
@@ -428,7 +428,7 @@ t.test('pieces are the store’s again once the next is asked for', async (t) =>
   t.ok(Buffer.concat(chunks).equals(bytes))
 })
 
-t.test('a reader that is slow holds little, one that goes frees all at once', async (t) => {
+t.test('a slow reader holds little, one that closes frees everything at once', async (t) => {
   const blobs = new TestStore()
   const process = await start(t, { blobs })
   const { token } = await process.newAccount()
@@ -455,7 +455,7 @@ t.test('a reader that is slow holds little, one that goes frees all at once', as
   }
   t.ok(pulled < 16 * 1024 * 1024, `${pulled} bytes are on their way`)
   socket.destroy()
-  t.equal(await freed.promise, true, 'the signal says that nobody wants them')
+  t.equal(await freed.promise, true, 'the signal says that the bytes are no longer wanted')
 })
 
 t.test('the last small segment of a body does not wait for an acknowledgement', async (t) => {
@@ -487,7 +487,7 @@ t.test('the last small segment of a body does not wait for an acknowledgement', 
   t.ok(Math.min(...times.slice(20)) < 30, `${times.slice(20).map(Math.round)} ms`)
 })
 
-t.test('a close lets what runs end, within its time', async (t) => {
+t.test('a close lets running downloads end, within its time', async (t) => {
   const blobs = new TestStore()
   const process = await OneProcess.start({ blobs, drainMs: 300 })
   const { token } = await process.newAccount()
@@ -508,7 +508,7 @@ t.test('a close lets what runs end, within its time', async (t) => {
   await delay(50)
   const late = connect(port, '127.0.0.1')
   const [refused] = (await once(late, 'error')) as [Error & { code: string }]
-  t.equal(refused.code, 'ECONNREFUSED', 'nobody else is let in')
+  t.equal(refused.code, 'ECONNREFUSED', 'no new request is admitted')
   gate.resolve()
   t.equal((await running).body.length, 1_000_000)
   await closed

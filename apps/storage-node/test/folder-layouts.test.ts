@@ -18,7 +18,7 @@ class Clocked implements Clock {
   monotonic = () => this.nowMs
 }
 
-/** Asks whose answers the test gives, in the order in which they were asked for. */
+/** Requests that the test answers, in the order in which they were sent. */
 class Account {
   readonly asked: PromiseWithResolvers<ArchiveView>[] = []
   now(said: string, folder = 'folder'): FolderNow {
@@ -31,7 +31,7 @@ class Account {
   }
 }
 
-t.test('a manifest is asked for once by all who want one version', async (t) => {
+t.test('concurrent requests for one version share one manifest', async (t) => {
   const layouts = new FolderLayouts(new Clocked())
   const account = new Account()
   const all = [layouts.of(account.now('v1')), layouts.of(account.now('v1')), layouts.of(account.now('v1'))]
@@ -48,12 +48,12 @@ t.test('a manifest is asked for once by all who want one version', async (t) => 
   t.equal(account.asked.length, 3)
   account.asked[2]?.resolve(viewOf('v3'))
   t.equal((await changed).name, 'v3')
-  t.equal((await layouts.of(account.now('v3'))).name, 'v3', 'it was newer than asked for')
+  t.equal((await layouts.of(account.now('v3'))).name, 'v3', 'it was newer than requested')
   t.equal(account.asked.length, 3)
 })
 
 t.test(
-  'a link that closes to one does not close to those who wait with him; a fault is everybody’s',
+  'a link that closes to one caller does not close to others that wait; a fault is shared by all',
   async (t) => {
     const layouts = new FolderLayouts(new Clocked())
     const account = new Account()
@@ -72,7 +72,7 @@ t.test(
   },
 )
 
-t.test('a layout ends with the first folder in it that is over', async (t) => {
+t.test('a layout ends with the earliest expiry of a folder in it', async (t) => {
   const clock = new Clocked()
   const layouts = new FolderLayouts(clock)
   const account = new Account()

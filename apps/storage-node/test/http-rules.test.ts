@@ -82,7 +82,7 @@ t.test('ranges mean what RFC 9110 says', async (t) => {
   )
 })
 
-t.test('conditions are weighed in their order', async (t) => {
+t.test('conditions are evaluated in their order', async (t) => {
   const validators = { etag: '"e"', modifiedSeconds: 1_000_000_000 }
   const at = new Date(1_000_000_000_000).toUTCString()
   const before = new Date(999_999_999_000).toUTCString()
@@ -113,7 +113,7 @@ t.test('conditions are weighed in their order', async (t) => {
   t.equal(rangeHolds({ 'if-range': 'nonsense' }, validators), false)
 })
 
-t.test('only what cannot run is shown in place', async (t) => {
+t.test('only types that cannot run are shown inline', async (t) => {
   const shown = (type: string) => fileHeaders('x', type)
   for (const type of [
     'image/png',
@@ -150,7 +150,7 @@ t.test('only what cannot run is shown in place', async (t) => {
   t.equal(shown('Text/Plain; charset=koi8-r')['content-type'], 'text/plain; charset=utf-8')
 })
 
-t.test('any name goes through a header and comes out the same, but for marks of direction', async (t) => {
+t.test('any name survives a header unchanged, except for marks of direction', async (t) => {
   const server = createServer((asked, response) => {
     const name = JSON.parse(decodeURIComponent(asked.url?.slice(1) ?? ''))
     response.writeHead(200, fileHeaders(name, 'text/html')).end()
@@ -187,48 +187,45 @@ t.test('any name goes through a header and comes out the same, but for marks of 
   )
 })
 
-t.test(
-  "visitors' answers are shared for moments, refusals and what turns out to be an owner's never kept",
-  async (t) => {
-    let now = 0
-    const recent = new RecentAnswers({ now: () => now, monotonic: () => now })
-    let asked = 0
-    const answer =
-      (isOwner = false) =>
-      async (): Promise<FileView> => {
-        asked += 1
-        return { item: undefined, isOwner }
-      }
-    await Promise.all([recent.ofVisitor('a', answer()), recent.ofVisitor('a', answer())])
-    await recent.ofVisitor('a', answer())
-    t.equal(asked, 1)
-    now = 3_000
-    await recent.ofVisitor('a', answer())
-    t.equal(asked, 2, 'not longer than promised')
-    await recent.ofVisitor('b', answer(true))
-    await recent.ofVisitor('b', answer(true))
-    t.equal(asked, 4)
-    for (let at = 0; at < 2; at++) {
-      await t.rejects(
-        recent.ofVisitor('c', async () => {
-          asked += 1
-          throw new Error('refused')
-        }),
-      )
+t.test("visitors' answers are shared for moments; refusals and owners' answers are never kept", async (t) => {
+  let now = 0
+  const recent = new RecentAnswers({ now: () => now, monotonic: () => now })
+  let asked = 0
+  const answer =
+    (isOwner = false) =>
+    async (): Promise<FileView> => {
+      asked += 1
+      return { item: undefined, isOwner }
     }
-    t.equal(asked, 6)
-    // What is answered late was asked early.
-    const late = Promise.withResolvers<FileView>()
-    const waiting = recent.ofVisitor('d', () => late.promise)
-    now += 2_600
-    late.resolve({ item: undefined, isOwner: false })
-    await waiting
-    await recent.ofVisitor('d', answer())
-    t.equal(asked, 7)
-  },
-)
+  await Promise.all([recent.ofVisitor('a', answer()), recent.ofVisitor('a', answer())])
+  await recent.ofVisitor('a', answer())
+  t.equal(asked, 1)
+  now = 3_000
+  await recent.ofVisitor('a', answer())
+  t.equal(asked, 2, 'not longer than promised')
+  await recent.ofVisitor('b', answer(true))
+  await recent.ofVisitor('b', answer(true))
+  t.equal(asked, 4)
+  for (let at = 0; at < 2; at++) {
+    await t.rejects(
+      recent.ofVisitor('c', async () => {
+        asked += 1
+        throw new Error('refused')
+      }),
+    )
+  }
+  t.equal(asked, 6)
+  // A late answer belongs to an early question.
+  const late = Promise.withResolvers<FileView>()
+  const waiting = recent.ofVisitor('d', () => late.promise)
+  now += 2_600
+  late.resolve({ item: undefined, isOwner: false })
+  await waiting
+  await recent.ofVisitor('d', answer())
+  t.equal(asked, 7)
+})
 
-t.test("a visitor's answer ends at the second of the expiry, also for who waits for it", async (t) => {
+t.test("a visitor's answer ends at the second of the expiry, also for waiting callers", async (t) => {
   let now = 1_000_000
   const recent = new RecentAnswers({ now: () => now, monotonic: () => now })
   let asked = 0
@@ -260,7 +257,7 @@ t.test("a visitor's answer ends at the second of the expiry, also for who waits 
 })
 
 t.test(
-  "an owner's answer holds while his account is unchanged, and is asked for where that is not known",
+  "an owner's answer is valid while the account is unchanged, and is asked for where that is unknown",
   async (t) => {
     let now = 0
     const recent = new RecentAnswers({ now: () => now, monotonic: () => now })
@@ -286,7 +283,7 @@ t.test(
   },
 )
 
-t.test('a reader that takes nothing is dropped, one that takes a little is not', async (t) => {
+t.test('a reader that reads nothing is dropped, one that reads a little is not', async (t) => {
   const ended = Promise.withResolvers<Error | undefined>()
   async function* endless() {
     for (;;) yield Buffer.alloc(64 * 1024)
@@ -317,44 +314,41 @@ t.test('a reader that takes nothing is dropped, one that takes a little is not',
   socket.destroy()
 })
 
-t.test(
-  'a client that goes ends the source at once, whether it is being written to or waited for',
-  async (t) => {
-    for (const waits of [false, true]) {
-      const begun = Promise.withResolvers<void>()
-      const freed = Promise.withResolvers<void>()
-      const sent = Promise.withResolvers<void>()
-      async function* source(signal: AbortSignal) {
-        try {
-          for (let at = 0; ; at++) {
-            if (at === 1) begun.resolve()
-            if (at === 1 && waits) await once(signal, 'abort')
-            if (signal.aborted) return
-            yield Buffer.alloc(256 * 1024)
-          }
-        } finally {
-          freed.resolve()
+t.test('a client that closes ends the source at once, in a write or a wait', async (t) => {
+  for (const waits of [false, true]) {
+    const begun = Promise.withResolvers<void>()
+    const freed = Promise.withResolvers<void>()
+    const sent = Promise.withResolvers<void>()
+    async function* source(signal: AbortSignal) {
+      try {
+        for (let at = 0; ; at++) {
+          if (at === 1) begun.resolve()
+          if (at === 1 && waits) await once(signal, 'abort')
+          if (signal.aborted) return
+          yield Buffer.alloc(256 * 1024)
         }
+      } finally {
+        freed.resolve()
       }
-      const server = createServer((_, response) => {
-        new ResponseBody(source, () => {}).sendTo(response).then(sent.resolve, sent.reject)
-      })
-      server.listen(0, '127.0.0.1')
-      await once(server, 'listening')
-      const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
-      socket.on('error', () => {})
-      socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
-      await begun.promise
-      socket.destroy()
-      await Promise.all([freed.promise, sent.promise])
-      t.pass(waits ? 'while the source was waited for' : 'while the socket was full')
-      server.close()
     }
-  },
-)
+    const server = createServer((_, response) => {
+      new ResponseBody(source, () => {}).sendTo(response).then(sent.resolve, sent.reject)
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    socket.on('error', () => {})
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    await begun.promise
+    socket.destroy()
+    await Promise.all([freed.promise, sent.promise])
+    t.pass(waits ? 'while the source was waited for' : 'while the socket was full')
+    server.close()
+  }
+})
 
 t.test(
-  'a body of one piece is let go once: when it was taken, its reader goes or takes too little',
+  'a body of one piece is released once: when it was accepted, or its reader closes or is too slow',
   async (t) => {
     const pace = { progressBytes: 64 * MiB, progressMs: 200 }
     for (const how of ['taken', 'gone', 'slow']) {
@@ -414,7 +408,7 @@ t.test('a source that fails cuts the connection', async (t) => {
   t.match(await failed.promise, { message: 'damaged' })
 })
 
-t.test('the time to read a Range header grows with its length, whatever stands in it', async (t) => {
+t.test('the time to read a Range header grows with its length, for any content', async (t) => {
   const headers: Record<string, (n: number) => string> = {
     'blanks behind the equals sign': (n) => `bytes=${' '.repeat(n)}x`,
     'blanks around it': (n) => `bytes${' '.repeat(n / 2)}=${' '.repeat(n / 2)}x`,

@@ -62,11 +62,11 @@ t.test('readers that do not read hold no more than the budget, and others are se
   t.ok(bytes.equals(Buffer.from(await answer.arrayBuffer())), 'another network is served meanwhile')
   while (answers.scarce) await new Promise((resolve) => setTimeout(resolve, 20))
   clearInterval(watch)
-  // Bytes that were made when nobody knew how many pass the bound: one piece of each answer at
-  // most.
+  // Bytes that were made while networks were still unknown exceed the bound: one piece of each
+  // answer at most.
   t.ok(most <= 2 * MiB + MiB, `${most} bytes were held`)
   t.ok(most > MiB, 'the budget was scarce')
   for (const socket of sockets) socket.destroy()
   while (answers.held > 0) await new Promise((resolve) => setTimeout(resolve, 5))
-  t.pass('all is given back')
+  t.pass('everything is returned')
 })

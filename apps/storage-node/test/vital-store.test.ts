@@ -1,4 +1,4 @@
-/** A storage role whose catalogue takes no more writes, in a cluster without other processes. */
+/** A storage role whose catalogue accepts no more writes, in a cluster without other processes. */
 import { execFileSync } from 'node:child_process'
 import { Readiness } from '@holdfast/admin'
 import { MemoryBus } from '@holdfast/bus'
@@ -11,7 +11,7 @@ import t from 'tap'
 import { StorageRole } from '../src/index.ts'
 
 const log = pino({ level: 'silent' })
-process.on('SIGXFSZ', () => {}) // or a write past the limit would end the process
+process.on('SIGXFSZ', () => {}) // otherwise a write past the limit would end the process
 
 function limitFiles(bytes: number | 'unlimited'): void {
   execFileSync('prlimit', ['--pid', String(process.pid), `--fsize=${bytes}:`])
@@ -51,7 +51,7 @@ t.test('a storage node whose store does not recover within a minute is not alive
   })
   const cluster = { config, secrets, clock, log, metrics, bus, lookups, peers, groups, nodes, readiness }
   await role.join(cluster as unknown as ClusterPart)
-  await using opened = new AsyncDisposableStack() // closed before the directory goes
+  await using opened = new AsyncDisposableStack() // closed before the directory is removed
   opened.defer(async () => {
     limitFiles('unlimited')
     groups.close()

@@ -1,4 +1,4 @@
-/** What an upload asks of accounts. */
+/** An upload's requests to accounts. */
 import type { AccountClient } from '@holdfast/actor-runtime'
 import { guessing, type RateLimits, Refusal } from '@holdfast/http-kit'
 import { type AccountId, type Clock, type IdCodec, mintRequestId, parseToken } from '@holdfast/kernel'
@@ -33,7 +33,7 @@ export class AccountCalls {
     this.#request = request
   }
 
-  /** Who the token belongs to, on its face; rejects with Refusal error-token when it is none. */
+  /** The account that the token claims; rejects with Refusal error-token when it is no token. */
   signedIn(token: string): SignedIn | Promise<never> {
     const parsed = parseToken(token)
     const accountId = parsed === undefined ? undefined : this.#parts.ids.parseAccount(parsed.account)
@@ -48,7 +48,7 @@ export class AccountCalls {
 
   /**
    * May this caller upload into this folder, or into a new one?
-   * @throws Refusal with the reason why not
+   * @throws Refusal with the reason
    */
   async checkUpload(caller: SignedIn, folderId: string | undefined): Promise<void> {
     const owner = folderId === undefined ? caller.accountId : this.#parts.ids.accountOf(folderId)
@@ -76,7 +76,9 @@ export class AccountCalls {
     return result.value
   }
 
-  /** A folder of another account: whether it is there, then that it is not the caller's. */
+  /**
+   * For a folder of another account: first whether it exists, then that the caller does not own it.
+   */
   async #refuseForeign(caller: SignedIn, owner: AccountId | undefined, folderId: string): Promise<never> {
     await this.authenticate(caller)
     if (owner === undefined) throw new Refusal('error-notFound')
@@ -87,8 +89,8 @@ export class AccountCalls {
   }
 
   /**
-   * A large body is worth a question of its own: what changed since the last one is told before the
-   * bytes are sent.
+   * A large body justifies another check: changes since the last one are reported before the bytes
+   * are sent.
    */
   get #isSmall(): boolean {
     return Number(this.#request.headers['content-length']) <= rememberedBodyBytesMax
@@ -130,7 +132,7 @@ export class AccountCalls {
         clientNetwork: who?.$case === 'visitor' ? this.#parts.limits.networkKey(this.#request) : undefined,
         operation,
       },
-      // All of it was read from UTF-8 or checked, and is not touched any more.
+      // All of it was decoded from UTF-8 or checked, and does not change any more.
       { asIs: true },
     )
   }

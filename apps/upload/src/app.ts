@@ -1,4 +1,4 @@
-/** Builds the upload host out of its parts. */
+/** Builds the upload host from its parts. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AccountClient } from '@holdfast/actor-runtime'
 import type { BlobStore } from '@holdfast/blob-store'
@@ -30,13 +30,13 @@ export interface UploadDeps {
   log: Logger
   metrics: Registry
   limits: RateLimits
-  /** Default: a host of its own. */
+  /** Default: a new host. */
   budgets?: HostBudgets
-  /** Names of the nodes that hold a placement group's files now, nearest first. */
+  /** Names of the nodes that now hold a placement group's files, nearest first. */
   serversOf: (placementGroup: number, createdMs: number) => readonly string[]
   /**
-   * Where an upload goes and a guest of it is born, by the host it was sent to and whom it is from;
-   * default: `blobs` and the settings' region.
+   * Where an upload goes and where its guest account is created, by the requested host and the
+   * client's country; default: `blobs` and the settings' region.
    */
   placeOf?: (request: FastifyRequest) => { region: RegionCode; blobs: BlobStore }
   settings: UploadSettings
@@ -44,35 +44,35 @@ export interface UploadDeps {
 
 export interface UploadSettings {
   trustProxy: string[] | number | false
-  /** What links say; no slash at the end. */
+  /** Used in links; no slash at the end. */
   downloadUrl: string
   webUrl: string
-  /** Where guest accounts are born. */
+  /** Where guest accounts are created. */
   region: RegionCode
-  /** All regions, in one order everywhere; default: `region` alone. */
+  /** All regions, in one order everywhere; default: only `region`. */
   regions?: readonly RegionCode[]
-  /** Key that tokens made from now on are derived with. */
+  /** Key from which new tokens are derived. */
   tokenKeyId: number
   /**
-   * Uploads at a time from one address (IPv6: /64), past it `error-rateLimit`. Default 256;
-   * Infinity when rate limits are off: then networks are not told apart.
+   * Concurrent uploads of one address (IPv6: /64); beyond it `error-rateLimit`. Default 256;
+   * Infinity when rate limits are off: then networks are not distinguished.
    */
   uploadsPerNetworkMax?: number
   /**
-   * Uploads at a time in all. Default 2,048: each holds a socket, some 50 KiB and up to 16 KiB of a
-   * file.
+   * Concurrent uploads in all. Default 2,048: each holds a socket, some 50 KiB and up to 16 KiB of
+   * a file.
    */
   uploadsMax?: number
   /**
-   * Uploads at a time that hold a stage of the store. Default 896: an eighth of the store's 1,024
+   * Concurrent uploads that hold a stage of the store. Default 896: an eighth of the store's 1,024
    * is left to repair and replication.
    */
   stagesMax?: number
-  /** How long `close` lets running uploads go on before it cuts them, ms. Default 30,000. */
+  /** How long `close` lets running uploads continue before it cuts them, ms. Default 30,000. */
   drainMs?: number
 }
 
-/** What the handler works with. */
+/** The parts that the handler uses. */
 export interface UploadParts extends UploadDeps {
   present: ItemPresenter
   running: RunningUploads
@@ -80,7 +80,7 @@ export interface UploadParts extends UploadDeps {
   permits: RecentPermits
   forms: FormMemory
   smallPieces: SmallPiecesLane
-  /** 32 bytes: what a client's key becomes a guest account with. */
+  /** 32 bytes: derives a guest account from a client's key. */
   idempotencySecret: Uint8Array
 }
 
@@ -129,9 +129,9 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
     idempotencySecret: keyring.derive('idempotency'),
   }
 
-  // The bytes are read by the handler as they come.
+  // The handler reads the bytes as they come.
   app.addContentTypeParser(/^multipart\/form-data/i, (_request, _body, done) => done(null, undefined))
-  // A client that waits for our word before it sends gets it from the handler, or a refusal.
+  // A client that waits for 100 Continue gets it from the handler, or a refusal.
   app.server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) =>
     app.server.emit('request', request, response),
   )

@@ -1,7 +1,7 @@
 /** The `Content-Disposition` of a form's part. Pure. */
 
 export interface Disposition {
-  /** Undefined: no field of a form; to be ignored. */
+  /** Undefined: not a form field; ignored. */
   name: string | undefined
   /** Undefined: a plain field. With a path, if one was sent. */
   fileName: string | undefined
@@ -9,7 +9,7 @@ export interface Disposition {
 
 /**
  * Quoted values as browsers (RFC 7578: no escapes but percent), curl and Go (backslash before `"`
- * and `\`) and old Windows browsers (whole paths) send them; `filename*` of RFC 8187 counts before
+ * and `\`) and old Windows browsers (whole paths) send them; `filename*` of RFC 8187 wins over
  * `filename`.
  */
 export function parseDisposition(header: string | undefined): Disposition {
@@ -28,8 +28,8 @@ export function parseDisposition(header: string | undefined): Disposition {
 }
 
 /**
- * What browsers and curl make of a quote and of line ends in a form's file name. Every other
- * percent sign is part of the name.
+ * How browsers and curl encode a quote and line ends in a form's file name. Every other percent
+ * sign is part of the name.
  */
 export function decodedFileName(sent: string): string {
   if (!sent.includes('%')) return sent
@@ -39,8 +39,8 @@ export function decodedFileName(sent: string): string {
 }
 
 /**
- * `; name=value; name="quoted value"`, from `at` on up to what cannot be read. Of a name that comes
- * twice the first counts. Every character is looked at a fixed number of times.
+ * `; name=value; name="quoted value"`, from `at` on up to the first syntax error. The first of two
+ * equal names wins. Every character is examined a fixed number of times.
  */
 function parametersOf(text: string, at: number): Map<string, string> {
   const parameters = new Map<string, string>()
@@ -51,7 +51,7 @@ function parametersOf(text: string, at: number): Map<string, string> {
     if (name === '' || /[\s;"]/.test(name)) break
     const start = afterBlanks(text, equals + 1)
     const quoted = text[start] === '"'
-    // Without its closing quote the value is empty, and nothing behind it counts.
+    // Without its closing quote the value is empty, and the rest is ignored.
     const end = quoted ? (closingQuote(text, start) ?? start) : plainEnd(text, start)
     const key = name.toLowerCase()
     if (!parameters.has(key)) {

@@ -1,7 +1,7 @@
 /**
- * Refusing an upload whose bytes are still coming. Closing at once would reset the connection, and
- * the client would see that instead of the reason. So the whole answer is sent, what comes is read
- * away for a while, and then the connection closes.
+ * Refuses an upload whose bytes are still coming. Closing at once would reset the connection, and
+ * the client would see that instead of the reason. So the whole answer is sent, incoming bytes are
+ * discarded for a while, and then the connection closes.
  */
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
@@ -12,18 +12,18 @@ import { takePieces } from './pieces.ts'
 const lingerBytes = 8 * 1024 * 1024
 const lingerMs = 10_000
 /**
- * What a piece counts at least, as small ones cost no less time, and what one of a few bytes does:
- * 128 of those are enough.
+ * The minimum that a piece counts, because small ones cost as much time, and the minimum for one of
+ * a few bytes: 128 of those are enough.
  */
 const pieceBytesMin = 1024
 const tinyBytes = 64
 const tinyCountsAs = 64 * 1024
 
 /**
- * @throws the error itself when the body is here already: then it is answered like any other; a
- * refusal nobody hears when the client is gone.
+ * @throws the error itself when the whole body has arrived: then it is answered like any other; a
+ *   refusal that is not sent when the client is gone.
  *
- * @param isCostly reading what comes costs more than an answer that may be lost
+ * @param isCostly reading the rest costs more than an answer that may be lost
  */
 export function answerEarly(
   request: FastifyRequest,
@@ -49,10 +49,7 @@ export function answerEarly(
     .send(Readable.from(lingering(envelope, isCostly ? undefined : request.raw), { objectMode: false }))
 }
 
-/**
- * The length is announced, so the client has the answer whole before this ends and the connection
- * with it.
- */
+/** The length is announced, so the client has the whole answer before the connection ends. */
 async function* lingering(envelope: Buffer, body: IncomingMessage | undefined): AsyncGenerator<Buffer> {
   yield envelope
   if (body !== undefined) await readAway(body)
@@ -75,7 +72,7 @@ function readAway(body: IncomingMessage): Promise<void> {
     }
     const deadline = setTimeout(done, lingerMs)
     if (isDone) return done()
-    // What comes behind the last that counts is dropped, too, until the connection is closed.
+    // Bytes beyond the bound are dropped, too, until the connection is closed.
     takePieces(body, count)
     body.once('end', done).once('close', done).once('error', done)
     body.resume()

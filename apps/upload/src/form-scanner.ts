@@ -1,11 +1,11 @@
 /**
- * `multipart/form-data` (RFC 7578 over RFC 2046) as it arrives: chunks go in, parts come out,
- * nothing is gathered but headers.
+ * `multipart/form-data` (RFC 7578 over RFC 2046) as it arrives: chunks go in, parts come out, only
+ * headers are buffered.
  *
- * Parsers built on events report a truncated body and its end, skip parts they dislike, and know
- * one of two file names; an upload must be exactly what was sent or an error. So this one is a
- * state machine that its reader pulls: anything but a well-formed form throws, and the bytes of a
- * part are views into the chunk just given.
+ * Event-based parsers report a truncated body as ended, skip invalid parts, and know one of two
+ * file names. An upload must be exactly what was sent or an error. So this parser is a state
+ * machine that its reader pulls: anything but a well-formed form throws, and the bytes of a part
+ * are views into the current chunk.
  *
  * ```
  * start → preamble → after delimiter → headers → body ─┐
@@ -27,7 +27,7 @@ import {
 
 export type FormEvent =
   | { kind: 'part'; part: PartHead }
-  /** Bytes of the part that began last; valid until the next chunk is given. */
+  /** Bytes of the part that began last; valid until the next chunk is fed. */
   | { kind: 'data'; bytes: Buffer }
   | { kind: 'part end' }
 
@@ -46,15 +46,18 @@ export const formHeaderBytesMax = 64 * 1024
 const headsPerTurnMax = 16
 const headerLinesMax = 32
 const paddingBytesMax = 256
-/** Text before the first and after the last boundary means nothing; a little is allowed. */
+/** Text before the first and after the last boundary is ignored; a little is allowed. */
 const surroundBytesMax = 64 * 1024
 const cr = 0x0d
 
 type State = 'start' | 'preamble' | 'delimiter' | 'after delimiter' | 'headers' | 'body' | 'epilogue'
 
-/** Every delimiter begins so. */
+/** Every delimiter begins with this. */
 const delimiterStart = Buffer.from('\r\n--')
-/** So many of them in one look that are no delimiters, and the rest is searched for the whole. */
+/**
+ * After this many candidates in one search that are no delimiters, the rest is searched for the
+ * whole delimiter.
+ */
 const falseStartsMax = 16
 const lineBreak = Buffer.from('\r\n')
 const emptyLine = Buffer.from('\r\n\r\n')
@@ -63,13 +66,11 @@ const boundaryLengthMax = 200
 const nothing = Buffer.alloc(0)
 const partEnd: FormEvent = { kind: 'part end' }
 
-/** Delimiters that are remembered, of types of up to so many characters; 100 KiB in all. */
+/** Cached delimiters, for types of up to this many characters; 100 KiB in all. */
 const delimitersMax = 256
 const rememberedTypeLengthMax = 256
 
-/**
- * What the forms of one client have in common is read once: the delimiter by its request's type.
- */
+/** Common parts of a client's forms are parsed once: the delimiter by the type of the request. */
 export class FormMemory {
   readonly #delimiters = new RecentMap<string, Buffer>({ max: delimitersMax })
 
@@ -88,7 +89,7 @@ export class FormMemory {
 export class FormScanner {
   readonly #delimiter: Buffer
   #state: State = 'start'
-  /** The chunk, behind what of earlier ones was not decided, and how far it is read. */
+  /** The chunk, after the undecided rest of earlier ones, and how far it is read. */
   #bytes: Buffer = nothing
   #at = 0
   readonly #held = new GrowingBytes()
@@ -98,7 +99,7 @@ export class FormScanner {
   #headerBytes = 0
   /** Heads read since the last pause. */
   #headsThisTurn = 0
-  /** In these bytes, from `#at` on, the end of the headers was not found before this index. */
+  /** In these bytes, from `#at` on, the end of the headers does not begin before this index. */
   #searched = 0
   #surroundBytes = 0
 
@@ -111,8 +112,8 @@ export class FormScanner {
   }
 
   /**
-   * Gives a chunk; `next` says what it holds, and must have been asked for all of it before another
-   * one comes.
+   * Feeds a chunk. `next` returns its events; call it until it returns undefined before feeding
+   * another chunk.
    */
   feed(chunk: Buffer): void {
     this.#at = 0
@@ -127,8 +128,8 @@ export class FormScanner {
   }
 
   /**
-   * Many heads were read since the last pause: one form must not hold the loop. Asking begins the
-   * next turn.
+   * Many heads were read since the last pause: one form must not block the loop. Calling this
+   * begins the next turn.
    */
   get needsPause(): boolean {
     if (this.#headsThisTurn < headsPerTurnMax) return false
@@ -137,9 +138,9 @@ export class FormScanner {
   }
 
   /**
-   * @returns undefined when another chunk must tell.
+   * @returns undefined when it needs another chunk.
    * @throws Refusal error-body when the form is malformed or has too many parts, error-headerSize
-   * when their headers are too large.
+   *   when their headers are too large.
    */
   next(): FormEvent | undefined {
     for (;;) {
@@ -200,7 +201,9 @@ export class FormScanner {
     }
   }
 
-  /** The first delimiter lacks the line break of the others, as a rule nothing stands before it. */
+  /**
+   * The first delimiter lacks the line break of the others, because usually nothing precedes it.
+   */
   #begin(chunk: Buffer): void {
     const bytes = this.#delimiter.length - lineBreak.length
     const isThere = chunk.length >= bytes && this.#delimiter.compare(chunk, 0, bytes, lineBreak.length) === 0
@@ -210,8 +213,8 @@ export class FormScanner {
   }
 
   /**
-   * Index of the delimiter, -1 without one. Its first four bytes are found three times as fast as
-   * all of it.
+   * Index of the delimiter, -1 without one. A search for its first four bytes is three times as
+   * fast as for all of it.
    */
   #find(bytes: Buffer, at: number): number {
     const delimiter = this.#delimiter
@@ -232,8 +235,8 @@ export class FormScanner {
   }
 
   /**
-   * Behind a delimiter comes `--`, or padding and a line break.
-   * @returns where to go on; undefined when more bytes must tell.
+   * After a delimiter comes `--`, or padding and a line break.
+   * @returns where to continue; undefined when it needs more bytes.
    */
   #lineEnd(bytes: Buffer, at: number): number | undefined {
     if (bytes.length < at + 2) return undefined
@@ -250,12 +253,12 @@ export class FormScanner {
     return end + 2
   }
 
-  /** Where the bytes begin that may be the first part of a delimiter. */
+  /** Start of the bytes that may be the first part of a delimiter. */
   #undecided(bytes: Buffer, at: number): number {
     const delimiter = this.#delimiter
     const earliest = Math.max(at, bytes.length - delimiter.length + 1)
     if (bytes.indexOf(cr, earliest) < 0) return bytes.length
-    // A delimiter has one CR, its first byte: behind it there is no other.
+    // A delimiter has one CR, its first byte: no other follows.
     const start = bytes.lastIndexOf(cr)
     const isPart = delimiter.compare(bytes, start, bytes.length, 0, bytes.length - start) === 0
     return isPart ? start : bytes.length
@@ -267,8 +270,8 @@ export class FormScanner {
     this.#at = 0
     if (this.#fromHeld && from === 0) return // all of it is held already
     this.#held.clear()
-    // A copy: the chunk belongs to the socket again once it was read. What was held may be looked
-    // at until the next chunk.
+    // A copy: the socket reuses the chunk after it was read. The old bytes may be in use until the
+    // next chunk.
     if (from < rest.length) this.#held.append(rest.subarray(from))
   }
 
@@ -297,7 +300,9 @@ function boundaryOf(contentType: string): string {
   throw new Refusal('error-body')
 }
 
-/** The value of the parameter that begins here; undefined when it is another one, or empty. */
+/**
+ * The value of the parameter that begins here; undefined when it is another parameter, or empty.
+ */
 function boundaryAt(text: string, start: number): string | undefined {
   const name = 'boundary'
   if (text.slice(start, start + name.length).toLowerCase() !== name) return undefined
@@ -319,10 +324,7 @@ function headersEnd(bytes: Buffer, at: number, searched: number): number | undef
   return end < 0 ? undefined : end + emptyLine.length
 }
 
-/**
- * What nearly every client writes: names and a type that stand for themselves, without escapes, in
- * ASCII.
- */
+/** The form that nearly every client writes: plain names and a type, without escapes, in ASCII. */
 const plainHead =
   /^Content-Disposition: form-data; name="([\w.-]+)"(?:; filename="([ !#-[\]-~]*)")?\r\n(?:Content-Type: ([\w!#$&^.+/-]+)\r\n)?\r\n$/
 const plainHeadBytesMax = 512
@@ -334,7 +336,7 @@ export function partHead(block: Buffer): PartHead {
   return { name: plain[1], fileName: plain[2] && decodedFileName(plain[2]), type: plain[3] }
 }
 
-/** The same for heads of every form. */
+/** The same for all other heads. */
 export function anyPartHead(block: Buffer): PartHead {
   const text = textOf(block).replace(/\r\n[ \t]+/g, ' ')
   const lines = text.split('\r\n').filter((line) => line !== '')
@@ -353,7 +355,8 @@ export function anyPartHead(block: Buffer): PartHead {
 }
 
 /**
- * UTF-8, as every client of today sends it; what is not is read as Latin-1, which loses nothing.
+ * UTF-8, as every client of today sends it; invalid UTF-8 is decoded as Latin-1, which loses
+ * nothing.
  */
 function textOf(bytes: Buffer): string {
   return bytes.toString(isUtf8(bytes) ? 'utf8' : 'latin1')

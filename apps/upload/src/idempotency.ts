@@ -1,16 +1,16 @@
 /**
- * `Idempotency-Key`: an upload that is sent again has one effect.
+ * `Idempotency-Key`: a repeated upload has one effect.
  *
  * Without a token the key also decides which guest account is made, and the answer to a repeat
- * holds that account's token. Keys are chosen by clients, badly at times; so the account depends on
- * what was uploaded too, and with a key that could be guessed, on where it came from.
+ * holds that account's token. Clients choose keys, sometimes badly. So the account also depends on
+ * the uploaded bytes and, with a key that could be guessed, on the client's network.
  */
 import { createHmac } from 'node:crypto'
 import { networkOf, Refusal } from '@holdfast/http-kit'
 import { type AccountId, type IdCodec, type RegionCode, requestIdOfKey } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 
-/** Shorter ones may be somebody else's as well. */
+/** A shorter key may collide with another client's. */
 const strongKeyLength = 16
 const keyLengthMax = 255
 
@@ -29,8 +29,8 @@ export function uploadRequestId(key: string): Buffer {
 }
 
 /**
- * The guest account of this upload; the same one when it is sent again.
- * @param regions all that the installation has, in one order everywhere.
+ * The guest account of this upload; the same one for a repeat.
+ * @param regions all of the installation, in one order everywhere.
  */
 export function guestOf(
   upload: { key: string; blobId: Uint8Array; name: string; address: string },
@@ -41,7 +41,8 @@ export function guestOf(
     .update(upload.blobId)
   if (upload.key.length < strongKeyLength) hmac.update(networkOf(upload.address))
   const digest = hmac.digest()
-  // A repeat may come by another region's host: the key alone decides where the guest is born.
+  // A repeat may come through another region's host: only the key decides where the guest account
+  // is created.
   const region = regions[digest.readUInt32BE(28) % regions.length] as RegionCode
   return ids.account(region, digest)
 }

@@ -1,10 +1,10 @@
 /**
- * Who may upload where, remembered for a moment, so that a client who sends many small files is not
- * asked about twice for each.
+ * Recent upload permissions, so that a client that sends many small files causes one request per
+ * file instead of two.
  *
- * It only spares the look before the bytes are read. Whether the file is added is decided by its
- * account all the same, so a token that was reset or a folder that is gone is noticed there at
- * once; what such an upload has stored by then is collected like any other that was refused.
+ * It only saves the check before the bytes are read. The account still decides whether the file is
+ * added, so a token reset or a deleted folder takes effect at once; the bytes of such an upload are
+ * collected like any other refused one.
  */
 import type { Clock } from '@holdfast/kernel'
 
@@ -14,7 +14,7 @@ const permitsMax = 10_000
 
 export class RecentPermits {
   readonly #clock: Clock
-  /** When it was asked for, by token and folder; oldest first. */
+  /** Time of the request, by token and folder; oldest first. */
   readonly #permits = new Map<string, number>()
 
   constructor(clock: Clock) {

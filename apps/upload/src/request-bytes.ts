@@ -1,29 +1,32 @@
-/** The body of a request as it comes, from a client that must not be too slow. */
+/** The body of a request as it comes, with a minimum pace for the client. */
 import type { IncomingMessage } from 'node:http'
 import { giveBack } from '@holdfast/blob-store'
 import { Refusal, unavailableRetrySeconds } from '@holdfast/http-kit'
 import { GrowingBytes } from '@holdfast/kernel'
 import { takePieces } from './pieces.ts'
 
-/** What a client must send, and how often that is looked at. */
+/** What a client must send, and how often that is checked. */
 export interface Pace {
-  /** So many bytes … */
+  /** This many bytes … */
   progressBytes: number
-  /** … within so long. */
+  /** … within this time. */
   progressMs: number
   lookEveryMs: number
   /** Time for them while places are scarce. */
   scarceProgressMs: number
-  /** What a piece lacks of this number of bytes is owed, as every piece costs time … */
+  /**
+   * A piece below this number of bytes adds the difference to a debt, because every piece costs
+   * time …
+   */
   pieceBytes: number
-  /** … up to this number; … */
+  /** … up to this limit; … */
   owedBytesMax: number
-  /** … this much of it is forgotten at each look. */
+  /** … and each check forgives this much. */
   forgottenBytes: number
 }
 
 /**
- * About 1 KB/s. A modem does; holding a stage for a trickle is an attack. Pieces of one byte:
+ * About 1 KB/s. A modem reaches it; holding a stage for less is an attack. Pieces of one byte:
  * 65,000 at once and 2,000 a second, which is 0.1 s of the loop and 0.5 % of it.
  */
 export const slowest: Pace = {
@@ -38,10 +41,10 @@ export const slowest: Pace = {
 
 /** What the reader asks its host. */
 export interface PaceKeeper {
-  /** Others wait for the places that slow uploads hold. */
+  /** Others wait for the places of slow uploads. */
   isScarce(): boolean
   /**
-   * The number of pieces that were smaller than `pieceBytes`.
+   * The number of pieces smaller than `pieceBytes`.
    * @throws Refusal, by the promise, when the client's network has sent too many of them
    */
   tookSmallPieces?(count: number): Promise<void> | undefined
@@ -49,41 +52,44 @@ export interface PaceKeeper {
   lane?: Lane
 }
 
-/** Of one client. Both call back when the body may be read on, or when it waited too long. */
+/** Of one client. Both call back when reading may continue, or when it waited too long. */
 export interface Lane {
-  /** A body of unknown length begins. @returns whether it may be read now: then nobody is called */
+  /**
+   * A body of unknown length begins. @returns whether it may be read now: then there is no call
+   * back
+   */
   begin(readOn: () => void, refuse: (refusal: Refusal) => void): boolean
-  /** Small pieces were read for so long. */
+  /** Reports the time spent on reading small pieces. */
   took(ms: number): void
   wait(readOn: () => void, refuse: (refusal: Refusal) => void): void
 }
 
 const patient: PaceKeeper = { isScarce: () => false }
 
-/** Small pieces that are told of at once. */
+/** Small pieces that are reported at once. */
 const smallPiecesTold = 4_096
 /**
- * Pieces below this wait together in one block, of at most `gatheredBytesMax`, until the loop has
- * read what its sockets hold: between two pieces the parser lets every promise run.
+ * Pieces below this size gather in one block, of at most `gatheredBytesMax`, until the loop has
+ * read its sockets: between two pieces the parser lets every promise run.
  */
 const smallChunkBytes = 4 * 1024
 const gatheredBytesMax = 64 * 1024
 /**
- * After this number a body is read on in its turn. A read of 64 KiB holds 11,000 pieces of one
- * byte, which take 10 ms; a hundred such bodies would fill each turn of the loop with a second.
+ * After this number a body waits for its turn. A read of 64 KiB holds 11,000 pieces of one byte,
+ * which take 10 ms; a hundred such bodies would fill each turn of the loop with a second.
  */
 const smallChunksATurn = 512
 
-/** Chunks of 64 KiB that may wait for their reader before the socket is told to wait. */
+/** Chunks of 64 KiB that may wait for their reader before the socket is paused. */
 const chunksAheadMax = 2
 
 /**
- * The chunks of the body; a chunk is gone once the next one is asked for. Time in which we are not
- * waiting for the client does not count against it. Stopping early leaves the request paused, so
- * that an answer can still be given.
+ * The chunks of the body. A chunk is valid until the next is requested. Time spent on our side does
+ * not count towards the client's pace. Stopping early leaves the request paused, so that an answer
+ * can still be sent.
  *
- * Stands where `for await` over the request could: without a stream's own iterator, whose listeners
- * and promises cost a small upload more than its bytes do.
+ * Replaces `for await` over the request: a stream's own iterator has listeners and promises that
+ * cost a small upload more than its bytes do.
  *
  * @throws when the client is gone before the body's end, or was cut off for sending too slowly.
  */
@@ -111,21 +117,21 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
   #bytes = 0
   #waitedMs = 0
   #waitingSince: number | undefined
-  /** What the pieces lacked, in all and not forgotten. */
+  /** The current debt of small pieces. */
   #owedBytes = 0
   #smallPieces = 0
-  /** Chunks that gathered in this turn of the loop, since when, and who looks at its end. */
+  /** Chunks that gathered in this turn of the loop, since when, and the callback at its end. */
   #smallChunks = 0
   #gatheringSince = 0
   #gathering: NodeJS.Immediate | undefined
-  /** It was cut off because others like it wait. */
+  /** Cut off because similar uploads wait. */
   isCostly = false
   /** It waits for its turn in the lane. */
   #resting = false
   #left = false
-  /** The socket was told to wait. */
+  /** The socket is paused. */
   #stopped = false
-  /** What our reader has. */
+  /** The chunk that the reader holds. */
   #given: Buffer | undefined
 
   constructor(request: IncomingMessage, pace: Pace, keeper: PaceKeeper) {
@@ -146,7 +152,7 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
     return this
   }
 
-  /** Ends the reading: the reader gets this error, and what follows is not read. */
+  /** Ends the reading: the reader gets this error, and the rest is not read. */
   cutOff(error: Error): void {
     if (this.#left) return
     this.#chunks.length = 0
@@ -222,7 +228,7 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
   #begin(): void {
     if (this.#keeper.lane?.begin(this.#inTurn, this.#refuse) !== false) return
     this.#resting = true
-    // The stream lets the socket flow once it is asked for its first bytes.
+    // The stream starts the socket when its first bytes are requested.
     setImmediate(() => {
       if (this.#resting) this.#stop()
     })
@@ -238,7 +244,7 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
     this.cutOff(refusal)
   }
 
-  /** What is there goes to our reader, if it waits. */
+  /** Delivers what is there to the reader, if it waits. */
   #deliver(): void {
     if (this.#wanted === undefined) return
     const chunk = this.#chunks.shift() ?? this.#gatheredBytes()
@@ -261,13 +267,13 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
     this.#request.socket.resume()
   }
 
-  /** For good: `resume` of the request and of its socket is for whom comes after. */
+  /** Permanently: from now on others may resume the request and its socket. */
   #pause(): void {
     this.#stop()
     this.#request.pause()
   }
 
-  /** The client is told to wait. */
+  /** Pauses the client. */
   get #isFull(): boolean {
     return this.#chunks.length >= chunksAheadMax || this.#gathered.length >= gatheredBytesMax
   }
@@ -306,7 +312,7 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
 
   readonly #close = (): void => this.#fail(new Error('the client is gone'))
 
-  /** The reader that waits; its waiting ends. */
+  /** Ends the wait of the reader. */
   #arrived() {
     const wanted = this.#wanted
     this.#wanted = undefined
@@ -336,7 +342,7 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
     this.#resting = false
     this.#left = true
     this.#endPieces?.()
-    // The listener for errors stays: one that nobody hears would end the process.
+    // The error listener stays: an unhandled error would end the process.
     this.#request.off('end', this.#end).off('close', this.#close)
   }
 }

@@ -3,17 +3,17 @@
  *
  * Places are bounded in all and for each network. While more than half of them are taken, a network
  * gets no more than its fair share. When all are taken, a network with less than the largest one
- * still gets a place: the slowest upload of the largest network ends for it. So a few networks of
- * slow uploads cannot keep others out. When all networks have the same, the slowest upload ends
- * that is slower than `slowBytesPerSecond`; without one the newcomer is refused.
+ * still gets a place: the slowest upload of the largest network is ended for it. So a few networks
+ * of slow uploads cannot block others. When all networks have the same number, the slowest upload
+ * below `slowBytesPerSecond` is ended; without one the new upload is refused.
  *
- * Every place is drawn in the call that asks for it.
+ * Every place is taken synchronously in the call that asks for it.
  */
 import { Refusal, unavailableRetrySeconds } from '@holdfast/http-kit'
 import type { UploadMetrics } from './upload-metrics.ts'
 
 export interface PlacesOptions {
-  /** Of one network; Infinity: networks are not told apart, only the bounds in all count. */
+  /** Of one network; Infinity: networks are not distinguished, and only the total bounds apply. */
   perNetworkMax: number
   uploadsMax: number
   stagesMax: number
@@ -22,11 +22,11 @@ export interface PlacesOptions {
   metrics: UploadMetrics
 }
 
-/** Something that runs, as its place sees it. */
+/** A running upload, as its place sees it. */
 export interface Running {
-  /** All of its bytes are here: it is about to end by itself. */
+  /** All of its bytes have arrived: it is about to end. */
   readonly isComplete: boolean
-  /** Ends it, at once as far as its stage is concerned. */
+  /** Ends it; its stage is released at once. */
   cutOff(refusal: Refusal): void
 }
 
@@ -39,9 +39,9 @@ interface Network {
   readonly places: Set<UploadPlace>
 }
 
-/** Below this an upload is slow: a phone on a bad day does ten times as much. */
+/** Below this an upload is slow: a phone with a bad connection is ten times as fast. */
 const slowBytesPerSecond = 16 * 1024
-/** How long an upload has to get going. */
+/** How long a new upload is not measured. */
 const startMs = 2_000
 
 export class RunningUploads {
@@ -57,7 +57,7 @@ export class RunningUploads {
 
   /**
    * @throws Refusal error-rateLimit when this network has its share, error-unavailable when all
-   * places are taken by uploads that get on.
+   *   places belong to uploads that are fast enough.
    */
   begin(network: string, running: Running): UploadPlace {
     const found = this.#networks.get(network)
@@ -155,7 +155,7 @@ export class RunningUploads {
 /** The place of one upload. */
 export class UploadPlace {
   readonly beganMs: number
-  /** Received, counted by the upload. */
+  /** Received bytes; the upload updates it. */
   bytes = 0
   hasStage = false
   readonly #owner: RunningUploads
@@ -170,14 +170,14 @@ export class UploadPlace {
     this.beganMs = beganMs
   }
 
-  /** Before the upload's stage. @throws Refusal as `RunningUploads.begin` */
+  /** Called before the upload's stage. @throws Refusal as `RunningUploads.begin` */
   takeStage(): void {
     if (this.hasStage || this.#ended) return
     this.#owner.drawStage(this.#network)
     this.hasStage = true
   }
 
-  /** The second time does nothing. */
+  /** A second call does nothing. */
   end(): void {
     if (this.#ended) return
     this.#ended = true
@@ -188,7 +188,7 @@ export class UploadPlace {
     return this.#running.isComplete
   }
 
-  /** Bytes a second, since it began. */
+  /** Average bytes per second. */
   pace(now: number): number {
     return (this.bytes * 1000) / (now - this.beganMs + 1000)
   }

@@ -1,12 +1,12 @@
 /**
- * Bodies that come in very many small pieces are read one at a time, and together take a quarter of
- * the loop's time at most: a read of 64 KiB holds 11,000 pieces of one byte, which take 10 ms and
- * more, and costs its sender nothing.
+ * Bodies in very many small pieces are read one at a time, and together take a quarter of the
+ * loop's time at most: a read of 64 KiB holds 11,000 pieces of one byte, which take 10 ms and more,
+ * and costs its sender nothing.
  *
- * Whether pieces are small is seen after the first read. So bodies of unknown length begin here one
- * by one, too, which none of them notices while there are no such pieces. The first read of a
- * connection comes before all that, so networks that sent small pieces lately have their new
- * connections read here as well.
+ * The first read shows whether pieces are small. So bodies of unknown length also begin here one by
+ * one, which has no noticeable cost while there are no such pieces. The first read of a connection
+ * comes before that, so networks that recently sent small pieces have their new connections read
+ * here as well.
  */
 import { type Arrivals, type ReadNewcomer, Refusal, unavailableRetrySeconds } from '@holdfast/http-kit'
 import { type Clock, RoundRobin } from '@holdfast/kernel'
@@ -14,30 +14,27 @@ import type { Lane } from './request-bytes.ts'
 
 /** After a read the lane rests: this many times as long as the read took. */
 const restFactor = 3
-/** However long the clock says that a read took. */
+/** Upper bound of the measured time of a read. */
 const restMsMax = 250
-/** Until the first read of a body that begins is behind it. */
+/** Until the first read of a new body is done. */
 const beginMs = 2
-/**
- * A wait that takes longer is refused: nothing is read of a body that waits, so nobody sees that
- * its client is gone.
- */
+/** A longer wait is refused: a waiting body is not read, so a closed client goes unnoticed. */
 const waitMsMax = 2_000
-/** A network that sent small pieces is known for so long. */
+/** How long a network that sent small pieces is remembered. */
 const knownMs = 10_000
 const knownMax = 4_096
 
 interface Waiting {
-  /** It is refused after this moment. */
+  /** It is refused after this time. */
   latestMs: number
-  /** @returns false when there is nothing to read any more */
+  /** @returns false when there is nothing left to read */
   readOn: () => boolean
   refuse: (refusal: Refusal) => void
 }
 
 export interface SmallPiecesLaneParts {
   clock: Pick<Clock, 'monotonic'>
-  /** Reads the newcomers of all other networks. */
+  /** Reads the new connections of all other networks. */
   arrivals: Pick<Arrivals, 'enter'>
 }
 
@@ -46,7 +43,7 @@ export class SmallPiecesLane {
   readonly #arrivals: Pick<Arrivals, 'enter'>
   /** By network. */
   readonly #waiting = new RoundRobin<string, Waiting>()
-  /** Until when networks are known, the soonest first. */
+  /** When the memory of a network ends, the earliest first. */
   readonly #known = new Map<string, number>()
   #restingUntilMs = 0
   #timer: NodeJS.Timeout | undefined
@@ -65,7 +62,8 @@ export class SmallPiecesLane {
       if (isKnown) wait()
       return isKnown
     }
-    // Those that came together with the first of a network wait elsewhere when it becomes known.
+    // Connections that came together with the first of a network wait elsewhere when the network
+    // becomes known.
     if (!waitIfKnown()) this.#arrivals.enter(network, () => !waitIfKnown() && read())
   }
 

@@ -1,8 +1,8 @@
 /**
- * An upload frontend of a cluster. Beside the uploads it gives out its region's public downloads:
- * links lead here, and the bytes come from the nearest node that has them; when that one dies, the
- * next goes on at the very byte. It holds nothing, unless it is told to be a storage node too: then
- * the first copy of what it takes is on its own disk.
+ * An upload frontend of a cluster. It also serves its region's public downloads: links point here,
+ * and the bytes come from the nearest node that has them. When that node dies, another continues at
+ * the same byte. It stores nothing unless it is also configured as a storage node: then the first
+ * copy of its uploads is on its own disk.
  */
 import type { BlobStore } from '@holdfast/blob-store'
 import { clusterBlobs, clusterDescriptors, joinCluster, startAdmin, tokenKeyId } from '@holdfast/cluster'
@@ -29,10 +29,10 @@ export interface StartOptions {
   log: Logger
 }
 
-/** How often it is looked for storage nodes that take uploads, ms. */
+/** How often it checks for storage nodes that accept uploads, ms. */
 const awaitMs = 100
 
-/** Listens when it resolves; ready when storage nodes take uploads. @throws StartFault */
+/** Listens when it resolves; ready when storage nodes accept uploads. @throws StartFault */
 export async function startUpload({ config, secrets, settings, log }: StartOptions) {
   await using opened = new AsyncDisposableStack()
   const { host, adminHost, upload, download, admin: adminPort } = config.listen
@@ -65,8 +65,8 @@ export async function startUpload({ config, secrets, settings, log }: StartOptio
       : {
           addresses: { ...addresses, ...storage.addresses },
           moreRoles: ['storage-node'],
-          // As a node it is ready before there are groups for its uploads: they are made of nodes
-          // that are.
+          // As a storage node it is ready before there are groups for its uploads: groups consist
+          // of ready nodes.
           report: () => ({ ...storage.word, ready: storage.ailment === undefined && !draining }),
           onGroup: (group) => storage.learn(group),
         }),

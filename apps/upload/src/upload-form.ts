@@ -1,17 +1,15 @@
-/** The fields of an upload, wherever they stand in the form. */
+/** The fields of an upload, in any position of the form. */
 import { integerOf, oneToken, parseModTime, Refusal } from '@holdfast/http-kit'
 import { GrowingBytes, isUuid } from '@holdfast/kernel'
 import type { PartHead } from './form-scanner.ts'
 
-/** Longest value of a field we know; a token has 64 characters. */
+/** Longest value of a known field; a token has 64 characters. */
 const fieldBytesMax = 4 * 1024
 
 const known = ['token', 'folderId', 'modTime'] as const
 type FieldName = (typeof known)[number]
 
-/**
- * Gathers fields as their bytes come. Nothing is refused for its content before it is asked for.
- */
+/** Gathers fields as their bytes come. A field's content is checked only when it is asked for. */
 export class UploadForm {
   readonly #values = new Map<FieldName, string>()
   /** Fields that came twice or are too long. */
@@ -49,8 +47,8 @@ export class UploadForm {
   }
 
   /**
-   * Undefined when none was sent, up to now.
-   * @throws Refusal error-token when it came twice, or another than in the header
+   * Undefined when none was sent so far.
+   * @throws Refusal error-token when it came twice, or differs from the header's
    */
   get token(): string | undefined {
     if (this.#bad.has('token')) throw new Refusal('error-token')
@@ -67,7 +65,7 @@ export class UploadForm {
     return value === '' ? undefined : value.toLowerCase()
   }
 
-  /** Something was sent as folderId, good or not. */
+  /** Something was sent as folderId, valid or not. */
   get namesFolder(): boolean {
     return (this.#values.get('folderId') ?? '') !== ''
   }

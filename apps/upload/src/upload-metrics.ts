@@ -2,18 +2,15 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
 
 /**
- * Why an upload got no place or lost it: its network has as many as one may have, or its fair share
- * of scarce places; all places are taken; it was the slowest and made room for another network.
+ * Why an upload got no place or lost it: its network has its maximum, or its fair share of scarce
+ * places; all places are taken; it was the slowest and made room for another network.
  */
 export type PlaceRefusal = 'network' | 'share' | 'full' | 'made room'
 
 /** Stored; refused, by the service; aborted, by the client; failed, by a fault of the service. */
 export type UploadOutcome = 'stored' | 'refused' | 'aborted' | 'failed'
 
-/**
- * Counted in plain numbers, as every small upload counts: the registry reads them when somebody
- * asks.
- */
+/** Plain counters, because every small upload counts: the registry reads them at each scrape. */
 export class UploadMetrics {
   readonly #uploads: Record<UploadOutcome, number> = { stored: 0, refused: 0, aborted: 0, failed: 0 }
   readonly #bytes: Record<UploadOutcome, number> = { stored: 0, refused: 0, aborted: 0, failed: 0 }

@@ -12,7 +12,7 @@ export interface UploadPlacesOptions {
   own: RegionCode
   regions: readonly RegionCode[]
   countries: Pick<ClientCountries, 'countryOf'>
-  /** Takes uploads now. */
+  /** Whether it accepts uploads now. */
   isHealthy: (region: RegionCode) => boolean
   blobsOf: (region: RegionCode) => BlobStore
 }
@@ -32,7 +32,8 @@ export class UploadPlaces {
   regionFor({ host, address }: { host: string | undefined; address: string }): RegionCode {
     const { own, regions, countries, isHealthy } = this.#options
     const pinned = pinnedRegion(host)
-    // A pin holds also when its region is in trouble: it is refused rather than put elsewhere.
+    // A pin also applies when its region is unhealthy: the upload is refused rather than stored
+    // elsewhere.
     if (pinned !== undefined && regions.includes(pinned)) return pinned
     const nearness = regionsByNearness(countries.countryOf(address)) ?? [own]
     const known = nearness.filter((region) => regions.includes(region))

@@ -1,10 +1,10 @@
 /**
- * `POST /uploadfile`: bytes are staged as they come, the file is added once all of the form is
- * there.
+ * `POST /uploadfile`: bytes are staged as they come; the file is added once the whole form has
+ * arrived.
  *
- * Order of an upload: form read → is it allowed? → bytes durable → the account journals the file →
- * answer. Whatever ends it earlier leaves nothing: the stage is aborted, and a blob that no account
- * took up is collected.
+ * Order of an upload: form read → permission → bytes durable → the account journals the file →
+ * answer. An upload that ends earlier leaves nothing: the stage is aborted, and a blob that no
+ * account refers to is collected.
  */
 import { setImmediate as othersTurn } from 'node:timers/promises'
 import type { BlobFacts, BlobStage, BlobStore } from '@holdfast/blob-store'
@@ -32,7 +32,7 @@ import type { Running, UploadPlace } from './running-uploads.ts'
 import { UploadForm } from './upload-form.ts'
 import type { UploadOutcome } from './upload-metrics.ts'
 
-/** Longer than a request lives, shorter than unreferenced blobs are kept. */
+/** Longer than a request lives, shorter than the grace of unreferenced blobs. */
 const pinMs = 10 * 60 * 1000
 
 export async function upload(
@@ -45,7 +45,7 @@ export async function upload(
   try {
     return ok(await incoming.receive())
   } catch (error) {
-    // What failed because the upload was cut off is told as that.
+    // A failure caused by the cut-off is reported as the cut-off.
     const reason = incoming.cutOffBy ?? error
     outcome = outcomeOf(reason, request)
     return answerEarly(request, reply, reason, incoming.isCostly)
@@ -62,7 +62,7 @@ function outcomeOf(error: unknown, request: FastifyRequest): UploadOutcome {
 }
 
 /**
- * Bytes of a file that wait for the rest of it outside of a stage: more than most forms of slow
+ * Bytes of a file that wait for the rest of it outside a stage: more than most forms of slow
  * clients ever send.
  */
 const smallBytesMax = 16 * 1024
@@ -75,7 +75,7 @@ const smallPieceBytes = 1024
 interface IncomingFile {
   name: string
   type: string
-  /** Undefined until there are more bytes than wait here, or no more to come. */
+  /** Undefined until there are more bytes than wait here, or the file has ended. */
   stage: BlobStage | undefined
 }
 
@@ -88,7 +88,7 @@ class IncomingUpload implements Running {
   readonly #place: { region: RegionCode; blobs: BlobStore }
   #form = new UploadForm(undefined)
   #file: IncomingFile | undefined
-  /** Bytes of the file that the stage has not been given. */
+  /** Bytes of the file that the stage has not received. */
   #waiting: GrowingBytes | undefined
   #upload: UploadPlace | undefined
   #body: RequestBytes | undefined
@@ -96,7 +96,7 @@ class IncomingUpload implements Running {
   cutOffBy: Refusal | undefined
   #committed = false
   #caller: SignedIn | undefined
-  /** The folder that was found to be open to the caller; undefined: none was checked yet. */
+  /** The folder that the caller was permitted to upload to; undefined: none was checked yet. */
   #checkedFolder: string | undefined
 
   constructor(parts: UploadParts, request: FastifyRequest, reply: FastifyReply) {
@@ -140,7 +140,7 @@ class IncomingUpload implements Running {
     try {
       return await this.#add({ name: file.name, type: file.type, blob, folderId, modTime, key })
     } catch (error) {
-      // After a fault it is not known whether the account was made.
+      // After a fault it is unknown whether the account was made.
       if (error instanceof Refusal) this.#giveBackAccount(drawnMs)
       throw error
     }
@@ -165,12 +165,12 @@ class IncomingUpload implements Running {
     if (this.isStaged) void this.discard()
   }
 
-  /** Gives back its places. */
+  /** Releases its places. */
   leave(): void {
     this.#upload?.end()
   }
 
-  /** Of its body too many small pieces came. */
+  /** Its body came in too many small pieces. */
   get isCostly(): boolean {
     return this.#body?.isCostly ?? false
   }
@@ -184,7 +184,7 @@ class IncomingUpload implements Running {
     await this.#file?.stage?.abort()
   }
 
-  /** An upload without a token makes an account: it draws on the budget of those. @returns when */
+  /** An upload without a token makes an account: it draws on that budget. @returns when */
   async #drawAccount(): Promise<number> {
     const drawnMs = this.#parts.clock.now()
     await this.#parts.limits.takeAddress(this.#request, 'createAccount')
@@ -237,11 +237,11 @@ class IncomingUpload implements Running {
     await this.#checkEarly()
     const name = cleanUploadName(part.fileName)
     this.#file = { name, type: fileType(part.type, name), stage: undefined }
-    // All is here: there is nothing to wait for.
+    // Everything has arrived: the client is not waited for.
     if (this.isComplete) await this.#openStage(this.#file)
   }
 
-  /** Bytes of the file. @returns when there is room for more; undefined: now. */
+  /** Adds bytes of the file. @returns when there is room for more; undefined: now. */
   #take(bytes: Buffer): Promise<unknown> | undefined {
     const stage = this.#file?.stage
     const waits = stage === undefined || (bytes.length < smallPieceBytes && !this.isComplete)
@@ -252,7 +252,7 @@ class IncomingUpload implements Running {
     return undefined
   }
 
-  /** Gives the stage what waits for it, and these bytes. */
+  /** Gives the stage the waiting bytes, and these. */
   async #passOn(bytes?: Buffer): Promise<BlobStage> {
     const file = this.#file as IncomingFile
     const stage = file.stage ?? (await this.#openStage(file))
@@ -275,8 +275,8 @@ class IncomingUpload implements Running {
   }
 
   /**
-   * Refuses what is known to be refused before bytes are read. Fields that come later are checked
-   * at the end.
+   * Refuses early, before bytes are read, where possible. Fields that come later are checked at the
+   * end.
    */
   async #checkEarly(): Promise<void> {
     const { token } = this.#form
@@ -291,7 +291,7 @@ class IncomingUpload implements Running {
     await this.#checkFolder(token, folderId)
   }
 
-  /** Everything that can be said before the bytes are made durable, in the contract's order. */
+  /** All checks before the bytes are made durable, in the contract's order. */
   async #checkAll(): Promise<{
     file: IncomingFile
     folderId: string | undefined
@@ -312,7 +312,7 @@ class IncomingUpload implements Running {
     return { file, ...parameters }
   }
 
-  /** A bad parameter is told only to who has a good token, or none. */
+  /** A bad parameter is reported only to a caller with a valid token, or without one. */
   async #badParameter(error: unknown): Promise<unknown> {
     const { token } = this.#form
     if (token !== undefined) await this.#authenticate(token)
@@ -366,7 +366,7 @@ class IncomingUpload implements Running {
     const accountId = this.#caller?.accountId ?? this.#newGuest({ key, name, blob })
     const requestId = key === undefined ? undefined : uploadRequestId(key)
     const view = await this.#calls.addFile(accountId, this.#caller, file, requestId)
-    // The outcome of an earlier upload with this key, of other bytes.
+    // The outcome of an earlier upload with this key and other bytes.
     if (!view.item?.blob?.id.equals(blobId)) throw new Refusal('error-idempotencyKey')
     return this.#answer(accountId, view)
   }
@@ -398,10 +398,7 @@ class IncomingUpload implements Running {
   }
 }
 
-/**
- * @throws Refusal error-token: a header that was meant to carry a token and does not must not make
- * a guest account.
- */
+/** @throws Refusal error-token: a malformed Authorization header must not make a guest account. */
 function headerToken(request: FastifyRequest): string | undefined {
   const token = bearerOf(request)
   const header = request.headers.authorization

@@ -20,7 +20,9 @@ interface Part {
   body: Buffer
 }
 
-/** One for all, as a host has it: what one form taught must not change how another is read. */
+/**
+ * One for all, as in a host: what one form adds to the cache must not change how another is read.
+ */
 const memory = new FormMemory()
 
 /** All parts of a body that arrives in pieces of these sizes, taken in turn. */
@@ -54,7 +56,7 @@ function write(boundary: string, parts: { head: string; body: Buffer }[]): Buffe
   ])
 }
 
-/** What the parser of fastify makes of it. */
+/** The result of fastify's parser. */
 function busboy(
   boundary: string,
   body: Buffer,
@@ -84,7 +86,7 @@ function busboy(
 }
 
 const boundary = '----b0undary'
-/** Bytes that look like a boundary, nearly. */
+/** Bytes that almost look like a boundary. */
 const tricky = fc.constantFrom(
   '\r',
   '\n',
@@ -111,7 +113,7 @@ const bodies = fc
     (body) => !Buffer.concat([Buffer.from('\r\n'), body, Buffer.from('\r\n')]).includes(`\r\n--${boundary}`),
   )
 
-t.test('a form means the same however it is cut, and the same as to fastify', async (t) => {
+t.test('a form has one meaning in every division into chunks, and the same as in fastify', async (t) => {
   const parts = fc.array(
     fc.record({ name: fc.stringMatching(/^[a-z]{1,5}$/), isFile: fc.boolean(), body: bodies }),
     { minLength: 1, maxLength: 5 },
@@ -132,7 +134,7 @@ t.test('a form means the same however it is cut, and the same as to fastify', as
       t.same(cut, whole)
       t.same(
         whole.map(({ name, fileName, body }) => ({ name, fileName, body })).sort(byName),
-        // Busboy tells fields as they end and files as they begin.
+        // Busboy reports fields as they end and files as they begin.
         theirs.map(({ name, fileName, body }) => ({ name, fileName, body })).sort(byName),
       )
       t.same(
@@ -151,7 +153,7 @@ function byName(
   return `${a.name}`.localeCompare(`${b.name}`) || Buffer.compare(a.body, b.body)
 }
 
-t.test('a body full of what begins a delimiter is a body', async (t) => {
+t.test('a body full of delimiter prefixes is a body', async (t) => {
   for (const start of ['\r\n--', `\r\n--${boundary.slice(0, -1)}`]) {
     const body = Buffer.from(start.repeat(100))
     const head = 'Content-Disposition: form-data; name="file"; filename="a"'
@@ -168,7 +170,7 @@ t.test('a body full of what begins a delimiter is a body', async (t) => {
   }
 })
 
-t.test('any other bytes are a form or a refusal, nothing else, however they are cut', async () => {
+t.test('any other bytes are a form or a refusal, in any division into chunks', async () => {
   const noise = fc.array(
     fc.oneof(
       fc.constantFrom(
@@ -204,7 +206,7 @@ t.test('any other bytes are a form or a refusal, nothing else, however they are 
   )
 })
 
-t.test('what is no form is refused', async (t) => {
+t.test('a malformed form is refused', async (t) => {
   const field = 'Content-Disposition: form-data; name="a"'
   const refused = (body: string | Buffer, why: string) =>
     t.throws(() => scan(boundary, Buffer.from(body)), new Refusal('error-body'), why)
@@ -249,7 +251,7 @@ t.test('what is no form is refused', async (t) => {
       Buffer.from(`preamble\r\n--${boundary} \t\r\n${field}\r\n\r\n\r\n--${boundary}--\r\nepilogue`),
     ),
     [{ name: 'a', fileName: undefined, type: undefined, body: Buffer.alloc(0) }],
-    'preamble, padding and epilogue mean nothing',
+    'preamble, padding and epilogue are ignored',
   )
   const [folded] = scan(
     boundary,
@@ -295,7 +297,7 @@ t.test('file names arrive as their clients wrote them', async (t) => {
   t.equal(scan(boundary, latin)[0]?.fileName, 'größe', 'bytes that are no UTF-8')
 })
 
-t.test('the type is what the part says, or what the name says', async (t) => {
+t.test('the type is the stated one, or derived from the name', async (t) => {
   t.equal(fileType('image/PNG', 'x.txt'), 'image/png')
   t.equal(fileType('text/plain; charset=koi8-r', 'x'), 'text/plain')
   t.equal(fileType('application/octet-stream', 'x.mp4'), 'video/mp4')
@@ -306,7 +308,7 @@ t.test('the type is what the part says, or what the name says', async (t) => {
   t.equal(fileType(`a/${'b'.repeat(100)}`, 'x'), 'application/octet-stream')
 })
 
-t.test('a client that trickles is cut off, one that is held up by us is not', async (t) => {
+t.test('a client that trickles is cut off, one that waits for us is not', async (t) => {
   const outcomes: string[] = []
   const pace = { ...slowest, progressBytes: 100, progressMs: 150, lookEveryMs: 10 }
   const server = createServer((request, response) => void take(request, response))
@@ -338,7 +340,7 @@ t.test('a client that trickles is cut off, one that is held up by us is not', as
   t.same(outcomes, ['the client sends too slowly', 'whole'])
 })
 
-t.test('what was read of a large body takes no memory', async (t) => {
+t.test('processed parts of a large body take no memory', async (t) => {
   const body = randomBytes(4 * 1024 * 1024)
   const gone: boolean[] = []
   const server = createServer((request, response) => void take(request, response))
@@ -361,10 +363,10 @@ t.test('what was read of a large body takes no memory', async (t) => {
   const answer = await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body })
   t.equal(await answer.text(), createHash('md5').update(body).digest('hex'))
   t.ok(gone.length > 10, `${gone.length} large chunks`)
-  t.ok(gone.every(Boolean), 'each was given back when the next was asked for')
+  t.ok(gone.every(Boolean), 'each was released when the next was requested')
 })
 
-t.test('a plain head is read as one of any form, and what only looks like one too', async (t) => {
+t.test('a plain head is parsed like any other, and so is one that only looks plain', async (t) => {
   const characters = [
     'a',
     'file.bin',
@@ -416,7 +418,7 @@ t.test('a plain head is read as one of any form, and what only looks like one to
   )
 })
 
-t.test('the time to read a form grows with its length, whatever stands in it', async (t) => {
+t.test('the time to read a form grows with its length, for any content', async (t) => {
   const head = (text: string) => Buffer.from(`${text}\r\n\r\n`)
   const inDisposition = (text: string) => head(`Content-Disposition: form-data; name="file"${text}`)
   const heads: Record<string, (n: number) => Buffer> = {
@@ -488,7 +490,7 @@ t.test('a file of carriage returns costs the same with a boundary of any length'
     const long = '-'.repeat(length)
     return { long, body: write(long, [{ head, body: Buffer.alloc(32 * 1024, '\r') }]) }
   }
-  // Each of them at the end of a piece may begin the delimiter, as far as the length alone tells.
+  // Each of them at the end of a piece may begin the delimiter, judging by the length alone.
   const { growth } = growsLinearly(make, ({ long, body }) => scan(long, body, [256]), 24)
   t.ok(growth < 3, `${growth.toFixed(1)} times for a boundary of 8 times the length`)
 })

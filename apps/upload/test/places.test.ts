@@ -17,7 +17,7 @@ function places(options: { healthy?: RegionCode[]; country?: string } = {}): Upl
 
 const address = '192.0.2.1'
 
-t.test('a regional host pins, in trouble too; a region that is not there is no pin', async (t) => {
+t.test('a regional host pins its region, also an unhealthy one; an unknown region is no pin', async (t) => {
   const host = 'upload-eu-par.example.org'
   t.equal(places({ country: 'JP' }).regionFor({ host, address }), 'eu-par')
   t.equal(places({ healthy: ['ap-tyo'] }).regionFor({ host, address }), 'eu-par')

@@ -10,7 +10,7 @@ import t, { type Test } from 'tap'
 import { requestBytes, slowest } from '../src/request-bytes.ts'
 import { SmallPiecesLane } from '../src/small-pieces-lane.ts'
 
-/** Time stands still until it is set. */
+/** Time does not advance until it is set. */
 function lane() {
   let nowMs = 0
   const called: string[] = []
@@ -38,7 +38,7 @@ function lane() {
   })
   const readOn = (name: string) => () => void called.push(name)
   const refused = (name: string) => (refusal: Refusal) => void called.push(`${name}: ${refusal.status}`)
-  /** Goes on until this number were called. */
+  /** Continues until this number were called. */
   const until = async (ms: number, count: number) => {
     nowMs = ms
     while (called.length < count) await new Promise((resolve) => setTimeout(resolve, 1))
@@ -47,7 +47,7 @@ function lane() {
   return { of, called, arrived, until }
 }
 
-t.test('after a read that took long nobody follows for three times as long', async (t) => {
+t.test('after a long read the lane rests for three times as long', async (t) => {
   const { of, called, until } = lane()
   of('one').wait(10)
   of('two').wait(0)
@@ -59,7 +59,7 @@ t.test('after a read that took long nobody follows for three times as long', asy
   t.same(called, ['one', 'two'])
 })
 
-t.test('networks take turns, and who waits too long is refused', async (t) => {
+t.test('networks take turns, and a wait that is too long is refused', async (t) => {
   const { of, called, until } = lane()
   for (const name of ['one', 'one again', 'one once more']) of('one', name).wait(1)
   of('two').wait(0)
@@ -70,7 +70,7 @@ t.test('networks take turns, and who waits too long is refused', async (t) => {
   t.same(called.slice(2), ['one again: error-rateLimit', 'one once more: error-rateLimit'])
 })
 
-t.test('newcomers of a network that sent small pieces lately are read in turn', async (t) => {
+t.test('new connections of a network that recently sent small pieces are read in turn', async (t) => {
   const { of, called, until } = lane()
   of('one').enter()
   t.same(called, ['one arrives'])
@@ -82,13 +82,13 @@ t.test('newcomers of a network that sent small pieces lately are read in turn', 
   await until(30, 3)
   t.same(called.slice(2), ['one'])
   await until(32, 5)
-  t.same(called.slice(3), ['one is read', 'one again is read'], 'one that is gone takes no turn')
+  t.same(called.slice(3), ['one is read', 'one again is read'], 'a closed connection takes no turn')
   await until(20_000, 5)
   of('one').enter()
   t.same(called.slice(5), ['one arrives'], 'it is forgotten in time')
 })
 
-t.test('newcomers that wait already when their network is known are read in turn', async (t) => {
+t.test('new connections that already wait when their network becomes known are read in turn', async (t) => {
   const { of, called, arrived, until } = lane()
   of('one').enter()
   of('two').enter()
@@ -103,7 +103,7 @@ t.test('newcomers that wait already when their network is known are read in turn
   t.same(called.slice(3), ['one', 'one is read'])
 })
 
-t.test('bodies of unknown length begin one by one, at once where nothing goes on', async (t) => {
+t.test('bodies of unknown length begin one by one, at once when none is running', async (t) => {
   const { of, called, until } = lane()
   t.equal(of('one').begin(), true)
   t.equal(of('two').begin(), false, 'the first one may be of small pieces')
@@ -111,7 +111,7 @@ t.test('bodies of unknown length begin one by one, at once where nothing goes on
   t.same(called, ['two'])
 })
 
-/** Requests as a server gets them. */
+/** Requests as a server receives them. */
 async function served(t: Test, handle: (request: IncomingMessage) => Promise<void>) {
   const server = createServer((request: IncomingMessage, response: ServerResponse) => {
     void handle(request).finally(() => response.end('read'))
@@ -129,7 +129,7 @@ async function served(t: Test, handle: (request: IncomingMessage) => Promise<voi
 
 const pieces = (count: number) => '1\r\nx\r\n'.repeat(count)
 
-t.test('a body in small pieces rests until it is its turn, and is whole in the end', async (t) => {
+t.test('a body in small pieces waits for its turn, and is whole in the end', async (t) => {
   const turns: (() => void)[] = []
   let bytes = 0
   const done = Promise.withResolvers<void>()
@@ -144,13 +144,13 @@ t.test('a body in small pieces rests until it is its turn, and is whole in the e
     done.resolve()
   })
   const socket = dial()
-  // More than the socket is read for at a time.
+  // More than one read of the socket.
   socket.write(`${pieces(50_000)}0\r\n\r\n`)
   while (turns.length === 0) await new Promise((resolve) => setImmediate(resolve))
   for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve))
   t.ok(bytes > 500 && bytes < 25_000, `${bytes} bytes, and no more before its turn`)
   t.equal(turns.length, 1)
-  t.ok(took.length === 1 && (took[0] as number) > 0, 'what the read took is told')
+  t.ok(took.length === 1 && (took[0] as number) > 0, 'the duration of the read is reported')
   const answered = once(socket, 'data')
   const serving = setInterval(() => turns.shift()?.(), 1)
   t.teardown(() => clearInterval(serving))
@@ -159,5 +159,5 @@ t.test('a body in small pieces rests until it is its turn, and is whole in the e
   t.equal(bytes, 50_000)
   t.match(String((await answered)[0]), /^HTTP\/1\.1 200/)
   socket.write(`POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx`)
-  t.match(String((await once(socket, 'data'))[0]), /^HTTP\/1\.1 200/, 'the connection goes on')
+  t.match(String((await once(socket, 'data'))[0]), /^HTTP\/1\.1 200/, 'the connection continues')
 })

@@ -31,7 +31,7 @@ function form(...pieces: Piece[]): Buffer {
 interface Answer {
   code: number
   status: string
-  // biome-ignore lint/suspicious/noExplicitAny: answers are looked into
+  // biome-ignore lint/suspicious/noExplicitAny: the tests inspect answers
   data: any
   headers: IncomingMessage['headers']
 }
@@ -69,7 +69,7 @@ async function post(
   return { code: response.statusCode ?? 0, status: json.status, data: json.data, headers: response.headers }
 }
 
-/** Resolves with the first of these events; errors are none of its business. */
+/** Resolves with the first of these events; ignores errors. */
 function eitherOf(emitter: EventEmitter, ...names: string[]): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
@@ -96,7 +96,7 @@ async function bytesOf(process: OneProcess, token: string, id: string): Promise<
   return Buffer.concat(chunks)
 }
 
-/** Nothing is staged and this many blobs are there; waits for what is being cleaned up. */
+/** Nothing is staged and this many blobs exist; waits for cleanups. */
 async function holds(t: Test, process: OneProcess, blobs: number, why: string): Promise<void> {
   for (let turn = 0; turn < 200 && (await process.blobs.usage()).openStages > 0; turn++) await delay(10)
   const usage = await process.blobs.usage()
@@ -218,7 +218,7 @@ t.test('bytes arrive as they were sent, from none to many', async (t) => {
   t.match(data, { size, md5: hash.digest('hex'), mimetype: 'application/x-iso9660-image' })
 })
 
-t.test('what is refused leaves nothing and says why', async (t) => {
+t.test('a refused upload leaves nothing and gets the reason', async (t) => {
   const process = await start(t)
   const { token, root } = await process.newAccount()
   const other = await process.newAccount()
@@ -261,7 +261,7 @@ t.test('what is refused leaves nothing and says why', async (t) => {
       bearer,
     ],
     [
-      'a folder nobody can have',
+      'a folder that cannot be had',
       'error-notFound',
       404,
       form(['folderId', '00000000-0000-4000-8000-000000000000'], file),
@@ -326,17 +326,17 @@ t.test('a full account is refused before its bytes are read', async (t) => {
   t.equal((await post(process, form(...into, ['file', 'y', 'y']))).code, 200)
   const answer = await post(process, endless(...into))
   t.match(answer, { code: 403, status: 'error-limits', headers: { connection: 'close' } })
-  await holds(t, process, 2, 'nothing more, though the last upload was allowed there a moment ago')
+  await holds(t, process, 2, 'nothing more, although the last upload was allowed a moment ago')
 })
 
-/** A form with these fields and then a file that does not end while somebody listens. */
+/** A form with these fields and then a file that does not end while a reader listens. */
 async function* endless(...fields: Piece[]): AsyncGenerator<Buffer> {
   const whole = form(...fields, ['file', '@@', 'endless'])
   yield whole.subarray(0, whole.indexOf('@@'))
   for (let sent = 0; sent < 500; sent++) yield Buffer.alloc(64 * 1024, 1)
 }
 
-t.test('an early refusal is seen by a client that is still sending', async (t) => {
+t.test('a client that is still sending sees an early refusal', async (t) => {
   const process = await start(t)
   const { token } = await process.newAccount()
   const bad = `${token.slice(0, -4)}AAAA`
@@ -347,7 +347,7 @@ t.test('an early refusal is seen by a client that is still sending', async (t) =
   t.match(await post(process, endless(['token', bad])), { code: 401, status: 'error-token' })
   await holds(t, process, 0, 'nothing was staged')
 
-  // A client that looks for an answer only after it has sent everything.
+  // A client that reads an answer only after it has sent everything.
   const patient = await raw(
     process,
     head(7_000_000, `Authorization: Bearer ${bad}\r\n`),
@@ -357,13 +357,13 @@ t.test('an early refusal is seen by a client that is still sending', async (t) =
   for (let sent = 0; sent < 6_000_000; sent += 100_000) {
     if (!patient.socket.write(Buffer.alloc(100_000))) await eitherOf(patient.socket, 'drain', 'close')
   }
-  t.notOk(patient.socket.destroyed, 'nobody hung up on him')
+  t.notOk(patient.socket.destroyed, 'its connection was not closed')
   patient.socket.resume()
   while (!patient.text().includes('}')) await delay(5)
   t.match(patient.text(), /^HTTP\/1\.1 401 [\s\S]*\{"status":"error-token"\}$/)
   patient.socket.destroy()
 
-  // The connection ends although the client goes on sending: 8 MiB are read away at most.
+  // The connection ends although the client continues to send: 8 MiB are discarded at most.
   const socket = connect(process.uploadPort, '127.0.0.1')
   const errors: Error[] = []
   socket.on('error', (error) => errors.push(error))
@@ -387,7 +387,7 @@ t.test('an early refusal is seen by a client that is still sending', async (t) =
   t.ok(sent < 64 * 1024 * 1024, `closed after ${sent} bytes`)
 })
 
-t.test('a client that waits for our word is refused before it sends', async (t) => {
+t.test('a client that waits for 100 Continue is refused before it sends', async (t) => {
   const process = await start(t)
   const { token } = await process.newAccount()
   const ask = async (bearer: string) => {
@@ -435,7 +435,7 @@ function head(length: number, more = ''): string {
   return `POST /uploadfile HTTP/1.1\r\nHost: x\r\nContent-Type: ${formType}\r\nContent-Length: ${length}\r\n${more}\r\n`
 }
 
-t.test('a client that goes away leaves nothing', async (t) => {
+t.test('a client that closes leaves nothing', async (t) => {
   const process = await start(t)
   const body = form(['file', randomBytes(300_000), 'x'])
   for (const bytes of [10, 200, 100_000, body.length - 5, body.length - 1]) {
@@ -480,7 +480,7 @@ t.test('a form that comes byte by byte, and two on one connection', async (t) =>
   t.equal(text().match(/"status":"ok"/g)?.length, 3, 'keep-alive and pipelining')
 })
 
-t.test('a store that is slow holds up the client, not the memory', async (t) => {
+t.test('a slow store slows down the client, and takes no memory', async (t) => {
   const gate = Promise.withResolvers<void>()
   class SlowStore extends MemoryBlobStore {
     taken = 0
@@ -514,7 +514,7 @@ t.test('a store that is slow holds up the client, not the memory', async (t) => 
   socket.destroy()
 })
 
-t.test('an upload that is sent again under its key has one effect', async (t) => {
+t.test('an upload that is repeated with its key has one effect', async (t) => {
   const process = await start(t)
   const { token, id } = await process.newAccount()
   const body = form(['token', token], ['file', 'once', 'o'])
@@ -535,7 +535,7 @@ t.test('an upload that is sent again under its key has one effect', async (t) =>
   t.not(stranger.data.guestToken, made[0]?.data.guestToken, 'a key alone opens no account')
 })
 
-t.test('faults of what stands behind are said as such', async (t) => {
+t.test('faults of the parts behind are reported as such', async (t) => {
   let fail = true
   const process = await start(t, {
     accounts: (real) => ({
@@ -580,12 +580,12 @@ t.test('no network takes all places, and a close lets running uploads end', asyn
   const never = await raw(cut, head(body.length), body.subarray(0, -10))
   await received(cut, body.length - 10)
   await cut.uploads.close()
-  t.equal(never.text(), '', 'what does not end is cut')
+  t.equal(never.text(), '', 'an upload that does not end is cut')
   await holds(t, cut, 0, 'and leaves nothing')
   await cut.close()
 })
 
-/** Resolves when this number of bytes of uploads under way have arrived. */
+/** Resolves when this number of bytes of running uploads have arrived. */
 async function received(process: OneProcess, bytes: number): Promise<void> {
   while ((await process.metric('holdfast_uploads_in_flight_bytes')) < bytes) await delay(5)
 }
@@ -598,7 +598,7 @@ async function stuck(process: OneProcess, address: string, bytes: number) {
 
 const from = (address: string) => ({ headers: { 'x-forwarded-for': address } })
 
-t.test('slow uploads of a few networks do not keep others out', async (t) => {
+t.test('slow uploads of a few networks do not block others', async (t) => {
   const process = await start(t, {
     rateLimits: 'default',
     upload: { trustProxy: ['127.0.0.1'], uploadsPerNetworkMax: 3, uploadsMax: 12, stagesMax: 12 },
@@ -644,7 +644,7 @@ t.test('slow uploads of a few networks do not keep others out', async (t) => {
   t.ok((await process.metric('holdfast_uploads_total', { outcome: 'aborted' })) >= 11)
 })
 
-t.test('without rate limits no network is refused, and the bounds in all hold', async (t) => {
+t.test('without rate limits no network is refused, and the total bounds apply', async (t) => {
   const process = await start(t, {
     upload: { trustProxy: ['127.0.0.1'], uploadsPerNetworkMax: Number.POSITIVE_INFINITY, uploadsMax: 4 },
   })
@@ -681,11 +681,11 @@ t.test('uploads without a token draw on the budget of new accounts, unless they 
   t.equal(
     (await post(process, form(['token', token], file), from('192.0.2.1'))).code,
     200,
-    'with a token it goes on',
+    'with a token it continues',
   )
 })
 
-t.test('pieces of one byte hold no more memory than others, and are not read for ever', async (t) => {
+t.test('pieces of one byte hold no more memory than others, and have a limit', async (t) => {
   const process = await start(t)
   const body = form(['file', Buffer.alloc(60_000, 1), 'tiny'])
   const pieces = (bytes: Buffer) =>

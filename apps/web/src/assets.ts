@@ -19,7 +19,7 @@ export function assetRoutes(app: FastifyInstance): void {
       `/assets/${name}`,
       { config: { endpoint: 'asset' }, schema: { hide: true } as object },
       async (request, answer) => {
-        // Asked again each time, because a release may change what a page needs of them together.
+        // Revalidated each time, because a release may change several of a page's assets together.
         answer.headers({ etag, 'cache-control': 'no-cache' })
         if (request.headers['if-none-match'] === etag) return answer.code(304).send()
         return answer.type(types[extname(name)] ?? 'application/octet-stream').send(bytes)

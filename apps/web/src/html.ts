@@ -1,4 +1,4 @@
-/** HTML in template literals: whatever is put in is text, unless it was made by the same tag. */
+/** HTML in template literals: every inserted value is text, unless the same tag made it. */
 
 export class Html {
   readonly text: string

@@ -1,4 +1,4 @@
-/** What a visitor is shown of a folder or a file: useful without any script. */
+/** A folder or a file for visitors: works without any script. */
 import type { ItemPresenter } from '@holdfast/http-kit'
 import type { ContentView, Item } from '@holdfast/wire'
 import { type Html, html } from './html.ts'

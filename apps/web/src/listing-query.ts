@@ -1,5 +1,5 @@
 /**
- * How a listing page is asked for: anything odd is the default, because people edit addresses by
+ * The query of a listing page: invalid values become the default, because people edit addresses by
  * hand.
  */
 import { SortField } from '@holdfast/wire'

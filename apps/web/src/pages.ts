@@ -1,6 +1,6 @@
 /**
  * The interim pages, as a plugin of the API host: everything is rendered here, and works without a
- * script where it can.
+ * script where possible.
  */
 import {
   guessing,
@@ -27,7 +27,7 @@ import { websiteConfig } from './website-config.ts'
 export interface PageParts extends ReaderParts {
   limits: RateLimits
   presenter: ItemPresenter
-  /** What links say; no slash at the end. */
+  /** Used in links; no slash at the end. */
   urls: { upload: string; web: string }
 }
 
@@ -84,7 +84,8 @@ export function webPages(parts: PageParts): (app: FastifyInstance) => Promise<vo
     } catch (error) {
       const { status } = refusalOf(error)
       if (status !== 'error-passwordRequired' && status !== 'error-passwordWrong') throw error
-      // Counted like any guess, but not called wrong: it may have been kept for another folder.
+      // Counted like any guess, but not reported as wrong: it may have been kept for another
+      // folder.
       if (status === 'error-passwordWrong') await guesses.wrong('password')
       return sendPage(answer, passwordPage({ id: name, wrong: false }), { code: httpCodeOf(status), origins })
     }
@@ -124,8 +125,8 @@ export function webPages(parts: PageParts): (app: FastifyInstance) => Promise<vo
       const clientNetwork = parts.limits.networkKey(request)
       const contentId = await contentNamed(parts, name, { clientNetwork })
       const query = listingQueryOf(request.query)
-      // The kept password goes only where one is asked for: locked folders below would tell whether
-      // it opens them, uncounted.
+      // The kept password is sent only where one is required: locked folders below would reveal,
+      // uncounted, whether it opens them.
       const question = { contentId, query, clientNetwork }
       const open = await readAsVisitor(parts, { ...question, password: undefined }).catch(onlyLocked)
       return open ?? (await readAsVisitor(parts, { ...question, password }))

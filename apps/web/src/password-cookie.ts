@@ -1,7 +1,7 @@
 /**
  * A password typed on a page stays for that browser's session, so that paging and folders below
- * need it once. The cookie holds its SHA-256, which is what readers of the API send; scripts cannot
- * read it and only the pages under /d get it.
+ * need it once. The cookie holds its SHA-256, which is what readers of the API send. Scripts cannot
+ * read it, and only the pages under /d receive it.
  */
 import { createHash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'

@@ -13,12 +13,12 @@ const words: Record<string, { title: string; text: string }> = {
   'error-rateLimit': { title: 'Too many requests', text: 'Wait a minute, then try again.' },
   'error-blocked': { title: 'Not available', text: 'This content was blocked.' },
   'error-unavailable': {
-    title: 'Out of reach for now',
+    title: 'Temporarily unavailable',
     text: 'A part of the service does not answer. Try again in a moment.',
   },
 }
 
-const unknown = { title: 'That did not work', text: 'The service failed at it. Try again in a moment.' }
+const unknown = { title: 'That did not work', text: 'The service failed. Try again in a moment.' }
 
 /** A refusal in words. */
 export function problemPage(status: string): Page {
@@ -30,7 +30,7 @@ export function problemPage(status: string): Page {
   }
 }
 
-/** What a protected folder asks for. */
+/** The password form of a protected folder. */
 export function passwordPage({ id, wrong }: { id: string; wrong: boolean }): Page {
   return {
     title: 'Password · Holdfast',

@@ -2,8 +2,8 @@ import { html } from './html.ts'
 import type { Page } from './shell.ts'
 
 /**
- * A shell that the script fills: the token lives in the address' fragment and in this tab alone,
- * the server never sees this page's.
+ * A page that the script fills: the token is in the address' fragment and in this tab alone; the
+ * server never sees it through this page.
  */
 export function profilePage(): Page {
   return {

@@ -12,7 +12,7 @@ export interface ReaderParts {
   clock: Clock
 }
 
-/** @throws Refusal error-notFound for what is neither id nor code, or leads nowhere */
+/** @throws Refusal error-notFound for what is neither id nor code, or has no content */
 export async function contentNamed(
   parts: ReaderParts,
   name: string,

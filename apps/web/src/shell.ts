@@ -1,4 +1,4 @@
-/** What every page has around it, and the headers it is sent with. */
+/** The frame of every page, and its headers. */
 import type { FastifyReply } from 'fastify'
 import { type Html, html } from './html.ts'
 
@@ -7,16 +7,16 @@ export interface Page {
   body: Html
   /** Names of scripts under /assets. */
   scripts?: string[]
-  /** Pages that show what was shared, or are one person's, stay out of search engines. */
+  /** Pages that show shared or personal content stay out of search engines. */
   hidden?: boolean
 }
 
 export interface Origins {
-  /** Of the upload host: the one other place that a page may talk to. */
+  /** Of the upload host: the only other host that a page may contact. */
   upload: string
 }
 
-/** Sends a page. Nothing runs, loads or frames it but what comes from this origin. */
+/** Sends a page. Only content from this origin can run, load or frame it. */
 export function sendPage(
   answer: FastifyReply,
   page: Page,

@@ -2,8 +2,8 @@ import { html } from './html.ts'
 import type { Page } from './shell.ts'
 
 /**
- * What this is, and the one thing most people come for. Works as a plain form; the script adds
- * progress and the link.
+ * What this is, and its most frequent use. Works as a plain form; the script adds progress and the
+ * link.
  */
 export function startPage({ uploadUrl }: { uploadUrl: string }): Page {
   return {

@@ -82,7 +82,7 @@ export function webAccountRoute(app: FastifyInstance, parts: ReaderParts & { lim
         requestId: mintRequestId(parts.clock.now()),
         caller: { who: { $case: 'bearer', value: { token: bytes } } },
         tierNeeded: '',
-        // A bad value is refused only once the token was heard.
+        // A bad value is refused only after the token was checked.
         operation:
           recycleBin === undefined
             ? { $case: 'authenticate', value: {} }

@@ -1,10 +1,10 @@
 /**
- * `/dist/js/config.js`: older clients read the website token out of a script of the pages and send
- * it with their listings. The API takes any value, so this one is no secret and never changes.
+ * `/dist/js/config.js`: older clients read the website token from a script of the pages and send it
+ * with their listings. The API accepts any value, so this one is no secret and never changes.
  */
 import type { FastifyInstance } from 'fastify'
 
-/** Clients look for 12 characters between the quotes. */
+/** Clients expect 12 characters between the quotes. */
 const script = 'var appdata = {}\nappdata.wt = "websitereads"\n'
 
 export function websiteConfig(app: FastifyInstance): void {

@@ -13,34 +13,31 @@ const account = keyring.ids.account('eu-par')
 const shared = keyring.ids.content(account)
 const passwordHash = createHash('sha256').update('correct horse').digest('hex')
 
-t.test(
-  'hostile names and descriptions are text, and nothing on a page may run but our own files',
-  async (t) => {
-    const { host } = await start(t, () =>
-      view(folder('<script>alert(1)</script>', { description: '</p><img src=x onerror=alert(1)>' })),
+t.test('hostile names and descriptions are text, and only our own files may run on a page', async (t) => {
+  const { host } = await start(t, () =>
+    view(folder('<script>alert(1)</script>', { description: '</p><img src=x onerror=alert(1)>' })),
+  )
+  const answer = await host.inject('/d/CodeCode')
+  t.equal(answer.statusCode, 200)
+  t.match(answer.headers['content-type'], 'text/html')
+  t.notMatch(answer.body, /<script>|<img/)
+  t.match(answer.body, '&lt;script&gt;alert(1)&lt;/script&gt;')
+  const policy = String(answer.headers['content-security-policy'])
+  t.match(policy, "default-src 'none'")
+  t.notMatch(policy, /unsafe|\*/)
+  t.equal(answer.headers['referrer-policy'], 'no-referrer')
+  for (const path of ['/', '/profile', '/d/CodeCode']) {
+    const { body } = await host.inject(path)
+    t.notMatch(
+      body,
+      /<script(?![^>]*\ssrc=)|<[a-z][^>]*\s(on\w+|style)=|="javascript:/i,
+      `${path} has nothing inline`,
     )
-    const answer = await host.inject('/d/CodeCode')
-    t.equal(answer.statusCode, 200)
-    t.match(answer.headers['content-type'], 'text/html')
-    t.notMatch(answer.body, /<script>|<img/)
-    t.match(answer.body, '&lt;script&gt;alert(1)&lt;/script&gt;')
-    const policy = String(answer.headers['content-security-policy'])
-    t.match(policy, "default-src 'none'")
-    t.notMatch(policy, /unsafe|\*/)
-    t.equal(answer.headers['referrer-policy'], 'no-referrer')
-    for (const path of ['/', '/profile', '/d/CodeCode']) {
-      const { body } = await host.inject(path)
-      t.notMatch(
-        body,
-        /<script(?![^>]*\ssrc=)|<[a-z][^>]*\s(on\w+|style)=|="javascript:/i,
-        `${path} has nothing inline`,
-      )
-    }
-  },
-)
+  }
+})
 
 t.test(
-  'a listing shows files by signed links, folders by codes, locked folders without a hint of what is in them',
+  'a listing shows files by signed links, folders by codes, locked folders without any of their content',
   async (t) => {
     const children = [
       folder('sub', { code: 'SubCode1' }),
@@ -59,7 +56,7 @@ t.test(
   },
 )
 
-t.test('paging and sorting reach the account, odd values do not', async (t) => {
+t.test('paging and sorting reach the account, invalid values do not', async (t) => {
   const { host, asked } = await start(t, () => view(folder('shared'), { totalCount: 450, page: 2 }))
   const { body } = await host.inject('/d/CodeCode?page=2&sort=size&order=desc')
   t.match(asked.at(-1), { page: 2, pageSize: 200, ascending: false, sortField: 3 })
@@ -89,42 +86,45 @@ t.test('refusals are pages with the code of the API', async (t) => {
   )
 })
 
-t.test('a protected folder asks, remembers for this browser, and says when it was wrong', async (t) => {
-  const { host, asked } = await start(t, ({ password }) => {
-    if (password === passwordHash) return view(folder('secret plans'))
-    const status = password === undefined ? 'error-passwordRequired' : 'error-passwordWrong'
-    return { $case: 'refusal', value: { status } }
-  })
-  const before = await host.inject('/d/CodeCode')
-  t.equal(before.statusCode, 401)
-  t.match(before.body, /<form[^>]*method="post"[^>]*action="\/d\/CodeCode"/)
-  t.notMatch(before.body, 'secret plans')
+t.test(
+  'a protected folder requires its password, remembers it for this browser, and reports a wrong one',
+  async (t) => {
+    const { host, asked } = await start(t, ({ password }) => {
+      if (password === passwordHash) return view(folder('secret plans'))
+      const status = password === undefined ? 'error-passwordRequired' : 'error-passwordWrong'
+      return { $case: 'refusal', value: { status } }
+    })
+    const before = await host.inject('/d/CodeCode')
+    t.equal(before.statusCode, 401)
+    t.match(before.body, /<form[^>]*method="post"[^>]*action="\/d\/CodeCode"/)
+    t.notMatch(before.body, 'secret plans')
 
-  const type = 'application/x-www-form-urlencoded'
-  const post = (payload: string) =>
-    host.inject({ method: 'POST', url: '/d/CodeCode', payload, headers: { 'content-type': type } })
-  const wrong = await post('password=nope')
-  t.equal(wrong.statusCode, 401)
-  t.match(wrong.body, 'That is not it')
-  t.equal(wrong.headers['set-cookie'], undefined)
+    const type = 'application/x-www-form-urlencoded'
+    const post = (payload: string) =>
+      host.inject({ method: 'POST', url: '/d/CodeCode', payload, headers: { 'content-type': type } })
+    const wrong = await post('password=nope')
+    t.equal(wrong.statusCode, 401)
+    t.match(wrong.body, 'That is not it')
+    t.equal(wrong.headers['set-cookie'], undefined)
 
-  const right = await post('password=correct+horse')
-  t.equal(right.statusCode, 303)
-  t.equal(right.headers.location, '/d/CodeCode')
-  t.match(
-    String(right.headers['set-cookie']),
-    /^folderPassword=[0-9a-f]{64}; Path=\/d; HttpOnly; SameSite=Lax; Secure$/,
-  )
+    const right = await post('password=correct+horse')
+    t.equal(right.statusCode, 303)
+    t.equal(right.headers.location, '/d/CodeCode')
+    t.match(
+      String(right.headers['set-cookie']),
+      /^folderPassword=[0-9a-f]{64}; Path=\/d; HttpOnly; SameSite=Lax; Secure$/,
+    )
 
-  const cookie = String(right.headers['set-cookie']).split(';')[0] as string
-  const after = await host.inject({ url: '/d/CodeCode', headers: { cookie: `other=1; ${cookie}` } })
-  t.equal(after.statusCode, 200)
-  t.match(after.body, 'secret plans')
-  t.equal(asked.at(-1)?.password, passwordHash)
-  t.equal((await post('')).statusCode, 400)
-})
+    const cookie = String(right.headers['set-cookie']).split(';')[0] as string
+    const after = await host.inject({ url: '/d/CodeCode', headers: { cookie: `other=1; ${cookie}` } })
+    t.equal(after.statusCode, 200)
+    t.match(after.body, 'secret plans')
+    t.equal(asked.at(-1)?.password, passwordHash)
+    t.equal((await post('')).statusCode, 400)
+  },
+)
 
-t.test('guessing passwords and codes on the pages is bounded like on the API', async (t) => {
+t.test('guesses of passwords and codes on the pages are bounded as on the API', async (t) => {
   const refused = { $case: 'refusal', value: { status: 'error-passwordWrong' } } as const
   const { host } = await start(t, () => refused, 'default')
   const guess = (n: number) =>
@@ -136,7 +136,7 @@ t.test('guessing passwords and codes on the pages is bounded like on the API', a
   t.ok((await guess(99)).headers['retry-after'])
 })
 
-t.test('assets come with a type and an ETag, and only those there are', async (t) => {
+t.test('existing assets come with a type and an ETag', async (t) => {
   const { host } = await start(t, () => view(folder('x')))
   for (const [name, type] of [
     ['style.css', 'text/css'],

@@ -7,9 +7,9 @@ import { accountPath, refuseOtherAccount } from '../own-account.ts'
 import type { ApiParts } from '../parts.ts'
 
 /**
- * The first sign-in by a mailed link. Who asked for the account knows its token and may not own the
- * address: so the token alone confirms nothing, and it is replaced unless the owner says that a
- * program of theirs goes on with it.
+ * The first sign-in by a mailed link. The creator of the account knows its token but may not own
+ * the address. So the token alone confirms nothing, and it is replaced unless the owner says that a
+ * program continues to use it.
  */
 export function confirmEmail(app: FastifyInstance, parts: ApiParts) {
   serve(app, parts, {

@@ -1,8 +1,8 @@
 /**
- * Accounts are made without a token. A guest's id is new; with an address the lookups decide which
- * account it belongs to, first come first served, before the account is made. Whoever died between
- * the two left a claim whose account does not exist yet: the next attempt makes the account under
- * the claimed id.
+ * Accounts are made without a token. A guest's id is new. With an address the lookups decide which
+ * account it belongs to, first come first served, before the account is made. A crash between the
+ * two leaves a claim for an account that does not exist yet: the next attempt makes the account
+ * under the claimed id.
  */
 import { createHmac, randomBytes } from 'node:crypto'
 import { clientAddress, mailboxOf, networkOf, ok, parseEmail, Refusal, refined } from '@holdfast/http-kit'
@@ -14,12 +14,12 @@ import { idempotencyKeyOf, serve } from '../operation.ts'
 import type { ApiParts } from '../parts.ts'
 
 /**
- * Keys of this length cannot be somebody else's by chance; shorter ones count within one network
- * only.
+ * A key of this length cannot collide with another client's by chance; shorter ones are valid
+ * within one network only.
  */
 const unguessableKeyLength = 16
 
-/** What `parseEmail` takes: plain addresses, no route to a guest. */
+/** What `parseEmail` accepts: plain addresses, no route to a guest. */
 const emailDocument = {
   pattern:
     "^(?!\\.)(?!.*\\.\\.)(?!.*\\.@)(?!.*@[Gg][Uu][Ee][Ss][Tt]\\.[Ii][Nn][Vv][Aa][Ll][Ii][Dd]$)[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.){1,8}[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$",
@@ -60,7 +60,7 @@ export function createAccount(app: FastifyInstance, parts: ApiParts) {
 }
 
 /**
- * Born here; with an Idempotency-Key a retry finds the same account, also one that comes by another
+ * Created here. With an Idempotency-Key a retry finds the same account, also through another
  * region's host.
  */
 function proposedId({ parts, request }: Call): AccountId {
@@ -81,8 +81,8 @@ async function claim(parts: ApiParts, email: string, proposed: AccountId): Promi
 }
 
 /**
- * @throws Refusal error-email when the address has its account already, which then gets its sign-in
- * link
+ * @throws Refusal error-email when the address already has an account; that account is mailed its
+ *   sign-in link
  */
 async function create(call: Call, accountId: AccountId, email: string | undefined) {
   try {
@@ -113,8 +113,8 @@ async function exists(call: Call, accountId: AccountId): Promise<boolean> {
 }
 
 /**
- * Every address that is named here is mailed to, known or not: so both answer alike when a budget
- * is spent. Drawn before anything is asked, so that requests at one time cannot all pass.
+ * Every address in a request is mailed, known or not, so both answer alike when a budget is spent.
+ * Drawn before any other request, so that concurrent requests cannot all pass.
  *
  * @throws Refusal error-rateLimit
  */

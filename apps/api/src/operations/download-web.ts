@@ -14,9 +14,9 @@ import type { ApiParts } from '../parts.ts'
 import { presentContent } from '../presenting.ts'
 
 /**
- * Download links as clients and older pages make them. An account that may read the file is led to
- * its bytes on the download host, by a link that needs no token of its own; everybody else to the
- * page of the content. A name behind the id is only for people.
+ * Download links as clients and older pages make them. An account that may read the file is
+ * redirected to the download host, by a link that needs no token; every other caller to the page of
+ * the content. A name after the id is only for people.
  */
 export function downloadWeb(app: FastifyInstance, parts: ApiParts) {
   for (const url of ['/download/web/:id', '/download/web/:id/*']) {
@@ -47,8 +47,8 @@ async function placeOf(asking: Asking): Promise<string> {
 }
 
 /**
- * The file's link for the account of the token or cookie; undefined when there is none, or it may
- * not read the file.
+ * The file's link for the account of the token or cookie; undefined without an account, or when it
+ * may not read the file.
  */
 async function linkOf(asking: Asking, id: string): Promise<string | undefined> {
   const signedIn = await signedInBy(asking)
@@ -71,13 +71,13 @@ async function signedInBy({ parts, request, guesses }: Asking): Promise<SignedIn
   return undefined
 }
 
-/** The share code when a visitor may see it, else the id: the page says the rest. */
+/** The share code when a visitor may see it, else the id; the page shows the reason. */
 async function pageOf(asking: Asking, id: string): Promise<string> {
   const visitor = new Call({ ...asking, tier: '', signedIn: undefined, keyRequestId: undefined })
   return (await readBy(visitor, id))?.item?.code ?? id
 }
 
-/** Undefined where the caller may not read. @throws Refusal error-notFound */
+/** Undefined when the caller may not read it. @throws Refusal error-notFound */
 async function readBy(call: Call, id: string): Promise<ContentView | undefined> {
   try {
     return viewOf(await call.askOf(id, { $case: 'readContent', value: lookAt(id) }), 'content')

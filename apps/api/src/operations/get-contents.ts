@@ -17,7 +17,7 @@ export function getContents(app: FastifyInstance, parts: ApiParts) {
     token: 'needed',
     tier: parts.settings.openListing ? '' : 'premium',
     description:
-      'With a website token every tier reads as at `/web/contents/{contentId}`, and nobody needs an account token.',
+      'With a website token every tier reads as at `/web/contents/{contentId}`, and no account token is needed.',
     otherDoor: { isAskedFor: bearsWebsiteToken, door: pagesDoor, headers: websiteTokenHeaders },
     params: contentPath,
     query: Type.Object({ ...listingQuery.properties, ...websiteTokenQuery }),

@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import { serve } from '../operation.ts'
 import type { ApiParts } from '../parts.ts'
 
-/** Upload hosts as older clients look for them: `<name>.<domain>`, by zone. */
+/** Upload hosts in the form that older clients expect: `<name>.<domain>`, by zone. */
 export function getServers(app: FastifyInstance, parts: ApiParts) {
   serve(app, parts, {
     name: 'getServers',

@@ -9,7 +9,7 @@ import type { ApiParts } from '../parts.ts'
 import { mapAnswer, pageAnswer, readerPassword, uuidOrCode } from '../schemas.ts'
 
 const hitsMax = 10_000
-/** What a hit takes in an answer, about. */
+/** Approximate bytes of a hit in an answer. */
 const hitBytes = 250
 
 const time = (description: string) =>
@@ -43,8 +43,8 @@ export function searchContents(app: FastifyInstance, parts: ApiParts) {
     async handle(call, input) {
       const contentId = await call.contentNamed(input.contentId)
       const password = input.password || undefined
-      // What lies behind a password shows by its hits: every try on another's folder counts as a
-      // guess.
+      // Hits reveal content behind a password: every attempt on another account's folder counts as
+      // a guess.
       if (password !== undefined && !call.owns(contentId)) {
         await call.authenticate()
         await call.guesses.wrong('password')

@@ -37,7 +37,7 @@ const body = Type.Object({
   ),
 })
 
-/** An attribute and its values. `true`, decimals and an empty value come as texts, too. */
+/** An attribute and its values. `true`, decimals and an empty value may come as text. */
 const change = (attribute: Attribute, values: object[], more: object = {}) => ({
   type: 'object',
   title: attribute,
@@ -119,10 +119,10 @@ export function updateContents(app: FastifyInstance, parts: ApiParts) {
 }
 
 type Change = UpdateContent['attribute']
-/** A password is hashed only once all else was checked. */
+/** A password is hashed only after all other checks. */
 type Unhashed = Change | { $case: 'plainPassword'; value: string }
 
-/** @throws Refusal named after the attribute, once token and tier were heard */
+/** @throws Refusal named after the attribute, after token and tier were checked */
 async function attributeOf(call: Call, input: Static<typeof body>): Promise<Unhashed> {
   const attribute = readAttribute(input, call.nowSeconds)
   if (attribute !== undefined) return attribute
@@ -130,7 +130,7 @@ async function attributeOf(call: Call, input: Static<typeof body>): Promise<Unha
   throw new Refusal(`error-${input.attribute}`)
 }
 
-/** The attribute as accounts take it; undefined for a value it cannot have. */
+/** The attribute as accounts accept it; undefined for an invalid value. */
 function readAttribute(input: Static<typeof body>, nowSeconds: number): Unhashed | undefined {
   const sent = input.attributeValue instanceof Repeated ? undefined : input.attributeValue
   const text = typeof sent === 'string' ? sent : undefined

@@ -8,7 +8,7 @@ import { contentPath, itemAnswer, pageAnswer } from '../schemas.ts'
 export const pagesDoor = { name: 'webContents', token: 'optional' } as const
 
 /**
- * What the pages read: visitors, and owners of every tier. The answer is that of `GET
+ * What the pages read, for visitors and owners of every tier. The answer is that of `GET
  * /contents/{contentId}`.
  */
 export function webContents(app: FastifyInstance, parts: ApiParts) {

@@ -1,8 +1,8 @@
-/** What the scripts of several pages use. */
+/** Code that several pages share. */
 
 const tokenKey = 'holdfast.token'
 
-/** The token of this tab: it goes with the tab, and into no request but those that need it. */
+/** The token of this tab: it is lost with the tab, and sent only in requests that need it. */
 export function keptToken() {
   return sessionStorage.getItem(tokenKey) ?? undefined
 }

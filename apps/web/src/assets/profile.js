@@ -3,16 +3,16 @@ import { byId, bytesText, keepToken, keptToken, wireCopyButtons } from './page.j
 
 const pageSize = 100
 
-/** Folders from the root to the one that is shown. */
+/** Folders from the root to the current one. */
 let path = []
 let page = 1
 let account
 /**
- * What only the mail had: it confirms the address. Kept in the tab, so that the page can be loaded
- * again before that.
+ * The proof from the mail: it confirms the address. Kept in the tab, so that the page can be
+ * reloaded before that.
  */
 const proofKey = 'holdfast.mailed'
-/** A second try of one confirmation is the same request. */
+/** A second attempt of one confirmation is the same request. */
 const confirmationKey = Array.from(crypto.getRandomValues(new Uint32Array(4)), String).join('-')
 
 takeTokenFromAddress()
@@ -24,7 +24,7 @@ wireCopyButtons()
 void start()
 
 /**
- * The fragment is taken out of the address at once, so that no history and no copied address holds
+ * The fragment is removed from the address at once, so that no history and no copied address holds
  * the token.
  */
 function takeTokenFromAddress() {
@@ -183,7 +183,7 @@ async function mailLink(email) {
   try {
     await call('POST', '/accounts', { email }, { signedIn: false })
   } catch (error) {
-    // A known address answers so, and is mailed its link.
+    // A known address gets this answer, and a mail with its link.
     if (error.message !== 'error-email') throw error
   }
   byId('mailed').hidden = false

@@ -5,7 +5,7 @@ const form = byId('upload')
 const chooser = byId('file')
 const drop = form.querySelector('.drop')
 
-/** Where the next file goes; known after the first. */
+/** The folder of the next file; known after the first. */
 let folderId
 
 const reasons = {
@@ -68,7 +68,7 @@ function remember(uploaded) {
   byId('shared').hidden = false
 }
 
-/** XMLHttpRequest, because fetch tells no upload progress. */
+/** XMLHttpRequest, because fetch reports no upload progress. */
 function send(file, onProgress) {
   return new Promise((resolve, reject) => {
     const body = new FormData()
