@@ -1,7 +1,7 @@
 /**
- * A question for the bytes of many small copies, and its answer.
+ * A request for the bytes of many small copies, and its answer.
  *
- *   question: for each copy its id (48 bytes), incarnation (16) and size (u32); the header
+ *   request: for each copy its id (48 bytes), incarnation (16) and size (u32); the header
  *             `holdfast-names` has the digest of all
  *   answer:   for each copy the CRC-32 of its bytes (u32) and their number (u32; 2^32 - 1: not at
  *             hand), then its bytes
@@ -65,8 +65,8 @@ export function batchAnswer(all: readonly (Uint8Array | undefined)[]): Buffer {
 }
 
 /**
- * What changed on its way counts as not at hand. @throws BlobFault UNAVAILABLE when it is no answer
- * to this question
+ * What changed in transit counts as not at hand. @throws BlobFault UNAVAILABLE when it is no answer
+ * to this request
  */
 export function batchOf(answer: Buffer, copies: readonly BlobFacts[]): (Uint8Array | undefined)[] {
   let at = 0

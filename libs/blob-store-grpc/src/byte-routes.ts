@@ -10,10 +10,10 @@
  *   GET /blobs/<id>/<incarnation>       with `Range: bytes=a-b`; the trailers say how it ended, or
  *                                       the headers where all of it is at hand
  *
- * A body that fails on its way ends with the trailer `holdfast-fault`, so that "corrupt" does not
- * look like "gone"; the trailer `holdfast-crc32` is over the bytes sent, and a header of a small
- * answer that is sent in one piece. The reader counts and checks both: a short body never passes
- * for a whole one.
+ * A body that fails in the middle ends with the trailer `holdfast-fault`, so that "corrupt" does
+ * not look like "gone". The trailer `holdfast-crc32` covers the bytes sent; a small answer in one
+ * piece has it as a header. The reader checks length and sum: a short body never passes for a whole
+ * one.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import {
@@ -37,14 +37,14 @@ import type { ServedStore } from './serve-blob-store.ts'
 export const crcKey = 'holdfast-crc32'
 export const proofKey = 'holdfast-proof'
 /**
- * A reader that takes nothing for so long is dropped: it holds buffers and, in the store, space.
+ * A reader that reads nothing for this long is dropped: it holds buffers and, in the store, space.
  */
 const readerIdleMs = 120_000
-/** How long the body of a refused upload is read and thrown away. */
+/** How long the body of a refused upload is read and discarded. */
 const refusedBodyMs = 1_000
-/** The body of a small blob is with its sender: one that says nothing for so long is given up. */
+/** The sender has the whole body of a small blob: one that is silent for this long is dropped. */
 const smallBodyMs = 15_000
-/** What a stream holds of the body, at most: pieces of a read are larger while few read. */
+/** Maximum of the body that a stream holds: pieces of a read are larger while few read. */
 const heldBytes = { received: 64 * 1024, sent: 256 * 1024 }
 
 export class ByteRoutes {
@@ -53,7 +53,7 @@ export class ByteRoutes {
   readonly #secret: ClusterSecret
   readonly #callers: Callers
   readonly #load: NodeLoad
-  /** Connections with a request under way. Peers ask for one thing at a time on each. */
+  /** Connections with a running request. Peers send one request at a time on each. */
   readonly #answering = new WeakSet<object>()
 
   constructor(parts: {
@@ -121,7 +121,7 @@ export class ByteRoutes {
     const cut = () => request.destroy(new BlobFault('CLOSED', 'the upload was aborted'))
     signal.addEventListener('abort', cut, { once: true })
     try {
-      // Not destroyed by an early end: the refusal has to go back on the same connection.
+      // Not destroyed by an early end: the refusal is sent on the same connection.
       const pieces: AsyncIterable<Uint8Array> = request.iterator({ destroyOnReturn: false })
       for await (const bytes of pieces) {
         touch()
@@ -219,7 +219,7 @@ export class ByteRoutes {
     if (range === undefined || range.end - range.start > smallBlobBytesMax || !readsWhole(this.#store))
       return false
     const whole = await this.#store.readWhole(blob, range).catch((error: unknown) => {
-      if (error instanceof RangeError) return undefined // its answer says how large the blob is
+      if (error instanceof RangeError) return undefined // its answer reports the blob's size
       throw error
     })
     if (whole === undefined) return false
@@ -233,7 +233,7 @@ export class ByteRoutes {
   }
 }
 
-/** All of the body; the HTTP parser holds it to its length. */
+/** The whole body; the HTTP parser enforces its length. */
 async function bodyOf(request: IncomingMessage, length: number): Promise<Buffer> {
   request.setTimeout(smallBodyMs, () => request.destroy())
   const body = Buffer.allocUnsafeSlow(length)
@@ -243,12 +243,12 @@ async function bodyOf(request: IncomingMessage, length: number): Promise<Buffer>
     at += piece.copy(body, at)
     giveBack(piece)
   }
-  if (at !== length) throw new BlobFault('CANCELLED', `${at} of ${length} bytes of a small blob came`)
+  if (at !== length) throw new BlobFault('CANCELLED', `${at} of ${length} bytes of a small blob arrived`)
   request.setTimeout(0)
   return body
 }
 
-/** Resolves when the socket has the bytes: they are ours only until the next ones are asked for. */
+/** Resolves when the socket has the bytes: they are valid only until the next are requested. */
 function written(response: ServerResponse, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     if (response.destroyed) return reject(new BlobFault('CANCELLED', 'the reader has gone'))
@@ -268,8 +268,8 @@ function refuse(request: IncomingMessage, response: ServerResponse, error: unkno
     return
   }
   const fault = faultOf(error)
-  // The connection stays for a moment and what comes still is thrown away: closed with unread bytes
-  // it would take the answer along.
+  // The connection stays open briefly and further bytes are discarded: closing it with unread bytes
+  // would destroy the answer.
   response.writeHead(httpStatusOfFault(fault), { [faultKey]: fault.code })
   response.end(fault.message)
   if (request.complete) return

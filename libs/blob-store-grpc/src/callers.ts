@@ -1,11 +1,11 @@
 /**
- * Connections of a listener between nodes. Their number is bounded. Those on which nothing has
- * been proven are few and short, so that they hold no memory, and go when a peer needs the room.
+ * Connections of a listener between nodes. Their number is bounded. Unproven ones are few and
+ * short-lived, so that they hold no memory, and are closed when a peer needs the room.
  */
 import type { Socket } from 'node:net'
 
 const strangerMs = 10_000
-/** For the refusal to reach a peer that has the wrong secret. */
+/** Lets the refusal reach a peer with a wrong secret. */
 const refusedMs = 250
 
 interface Stranger {
@@ -16,12 +16,9 @@ interface Stranger {
 
 export interface CallersOptions {
   connectionsMax: number
-  /**
-   * Connections on which nothing has been proven; the oldest goes for the next. Peers prove
-   * themselves at once.
-   */
+  /** Unproven connections; the oldest is closed for the next. Peers prove themselves at once. */
   strangersMax: number
-  /** A connection was closed because of one of the two. */
+  /** A connection was closed for one of the two reasons. */
   onRefused: (reason: 'connections' | 'strangers') => void
 }
 
@@ -60,7 +57,7 @@ export class Callers {
     return true
   }
 
-  /** It is a stranger no more. */
+  /** It has proven itself. */
   proven(peer: string): void {
     clearTimeout(this.#strangers.get(peer)?.cut)
     this.#strangers.delete(peer)
@@ -75,7 +72,7 @@ export class Callers {
     stranger.cut = setTimeout(() => stranger.socket.destroy(), refusedMs)
   }
 
-  /** @returns false when there is no stranger */
+  /** @returns false when there is no unproven connection */
   #cutOldest(): boolean {
     const [oldest] = this.#strangers
     if (oldest === undefined) return false

@@ -1,21 +1,22 @@
 /**
- * How the processes of a cluster know each other: HMAC-SHA-256 with the cluster's secret over all
- * that is asked for, and when.
+ * How the processes of a cluster authenticate each other: HMAC-SHA-256 with the cluster's secret
+ * over the request and its time.
  *
- * Against whom: somebody who overhears the cluster's network, or gets to its ports, and does not
- * know the secret. He can ask for nothing of his own, as a proof holds for one message, one range
- * or one upload. What he overheard he can repeat for a minute: reads of what he has heard already,
- * and writes that are idempotent by name. An upload's bytes are proven at their end, by their
- * number and CRC-32; a copy from node to node is proven by its name, which is its digest.
+ * It protects against an attacker that reads the cluster's network, or reaches its ports, and does
+ * not know the secret. The attacker cannot make its own requests, because a proof is valid for one
+ * message, one range or one upload. It can repeat a recorded request for a minute: reads of what it
+ * has already seen, and writes that are idempotent by name. An upload's bytes are proven at their
+ * end, by their number and CRC-32; a copy from node to node is proven by its name, which is its
+ * digest.
  *
- * Not against somebody who changes what is on its way, or answers in a node's place: answers are
- * not proven, and nothing is hidden. Where that is to be feared, these listeners belong on an
- * encrypted network.
+ * It does not protect against an attacker that changes messages in transit, or answers in a node's
+ * place: answers are not proven, and nothing is encrypted. Where that matters, put these listeners
+ * on an encrypted network.
  */
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
 
-/** Wall clocks may differ by this much, and a proof is of use for as long, ms. */
+/** Wall clocks may differ by this much, and a proof is valid for this long, ms. */
 export const proofAgeMaxMs = 60_000
 const secretBytesMin = 16
 
@@ -26,16 +27,16 @@ export interface CallProof {
   /** Path of the URL, or the full name of the gRPC method. */
   path: string
   /**
-   * What else says what is asked for: the message's digest, the range, or what has been sent.
-   * Default: nothing.
+   * The rest of the request: the message's digest, the range, or what has been sent. Default:
+   * nothing.
    */
   content?: string
 }
 
 export class ClusterSecret {
   /**
-   * Not its bytes: Node looks at those anew for each sum, which takes eight times as long as the
-   * sum.
+   * Not its bytes: Node would prepare those again for each sum, which takes eight times as long as
+   * the sum.
    */
   readonly #key: KeyObject
   readonly #clock: Clock
@@ -44,7 +45,7 @@ export class ClusterSecret {
   constructor(secret: string | Uint8Array, clock: Clock) {
     const bytes = Buffer.from(secret as Uint8Array)
     if (bytes.length < secretBytesMin) throw new RangeError(`a cluster secret of ${bytes.length} bytes`)
-    // Its own key for this use: the secret may serve others too.
+    // A separate key for this use: the secret may have other uses.
     this.#key = createSecretKey(createHmac('sha256', bytes).update('holdfast storage v1').digest())
     this.#clock = clock
   }

@@ -1,4 +1,6 @@
-/** The gRPC side: every call asks the store; what the store throws is named in the trailer. */
+/**
+ * The gRPC side: every call goes to the store; the trailer names the fault that the store throws.
+ */
 import {
   Metadata,
   type ServerUnaryCall,
@@ -91,7 +93,7 @@ export function controlService({ store, stages }: ServiceParts): StorageServiceS
 
     copyFrom: unary(async (request, call) => {
       if (store.copyFrom === undefined || request.copy === undefined)
-        throw new BlobFault('INVALID', 'this node copies from nobody')
+        throw new BlobFault('INVALID', 'this node does not copy from others')
       const stop = new AbortController()
       call.once('cancelled', () => stop.abort())
       const facts = await store.copyFrom(request.source, factsOf(request.copy), {
@@ -140,7 +142,7 @@ function drained(call: ServerWritableStream<InventoryRequest, InventoryResponse>
   return new Promise((resolve, reject) => {
     const ended = () => {
       call.off('drain', room)
-      reject(new BlobFault('CANCELLED', 'the caller has gone'))
+      reject(new BlobFault('CANCELLED', 'the caller has cancelled'))
     }
     const room = () => {
       call.off('cancelled', ended)

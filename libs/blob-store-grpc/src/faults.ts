@@ -1,5 +1,5 @@
 /**
- * Faults on their way between processes: the code travels as text, so that its category is the same
+ * Faults in transit between processes: the code travels as text, so that its category is the same
  * on the other side.
  */
 import { type ServiceError, status } from '@grpc/grpc-js'
@@ -40,7 +40,7 @@ export function isFaultCode(text: unknown): text is BlobFaultCode {
   return typeof text === 'string' && Object.hasOwn(statusOf, text)
 }
 
-/** What a server says of an error of its store. */
+/** How a server reports an error of its store. */
 export function faultOf(error: unknown): BlobFault {
   if (error instanceof BlobFault) return error
   const { code, message } = error as { code?: unknown; message?: string }
@@ -57,9 +57,7 @@ export function httpStatusOfFault({ code }: BlobFault): number {
   return httpStatusOf[code]
 }
 
-/**
- * A fault that a node named. Its own end is not ours: a closed node is one that cannot be reached.
- */
+/** A fault reported by a node. The node's own closing is not ours: a closed node is unavailable. */
 export function namedFault(code: unknown, message: string): BlobFault | undefined {
   if (!isFaultCode(code)) return undefined
   return new BlobFault(code === 'CLOSED' ? 'UNAVAILABLE' : code, message)

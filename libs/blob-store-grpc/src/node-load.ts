@@ -1,6 +1,6 @@
 /**
- * What others have under way on a node, in all: calls, connections, and memory for bytes. Past a
- * bound the node refuses, says why, and counts it.
+ * The total load of other nodes on a node: calls, connections, and memory for bytes. Beyond a bound
+ * the node refuses with the reason, and counts it.
  */
 import { BlobFault } from '@holdfast/blob-store'
 
@@ -11,13 +11,13 @@ export type RefusalReason = (typeof refusalReasons)[number]
 export interface NodeBounds {
   /** Connections of the two listeners. Default 1,024 and 4,096. */
   connections?: { control: number; bytes: number }
-  /** Calls at once on all connections: each holds a request of at most 64 KiB. Default 2,048. */
+  /** Concurrent calls on all connections: each holds a request of at most 64 KiB. Default 2,048. */
   callsMax?: number
-  /** Memory for bytes on their way from and to others. Default 256 MiB: 1,024 large reads. */
+  /** Memory for bytes in transit from and to others. Default 256 MiB: 1,024 large reads. */
   bytesMax?: number
 }
 
-/** Figures of now, and refusals since the start. */
+/** Current figures, and refusals since the start. */
 export interface NodeFigures {
   connections: { control: number; bytes: number }
   calls: number
@@ -51,7 +51,7 @@ export class NodeLoad {
     return this.#bytes
   }
 
-  /** @returns ends the call; undefined when too many are under way */
+  /** @returns ends the call; undefined when too many are running */
   beginCall(): (() => void) | undefined {
     if (this.#calls >= this.bounds.callsMax) {
       this.refused.calls++
@@ -63,7 +63,7 @@ export class NodeLoad {
     })
   }
 
-  /** @returns gives the memory back. @throws BlobFault UNAVAILABLE when there is none */
+  /** @returns releases the memory. @throws BlobFault UNAVAILABLE when there is none */
   holdBytes(bytes: number): () => void {
     const { bytesMax } = this.bounds
     if (this.#bytes + bytes > bytesMax) {

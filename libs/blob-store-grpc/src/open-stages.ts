@@ -4,11 +4,11 @@ import { type Clock, hex } from '@holdfast/kernel'
 
 interface OpenStage {
   stage: PlacedStage
-  /** Monotonic milliseconds of the last sign of life. */
+  /** Monotonic milliseconds of its last activity. */
   activeAt: number
   /** Its bytes are coming, or have come. */
   receiving: boolean
-  /** Somebody waits for its hashes or its sync: never swept meanwhile. */
+  /** A request waits for its hashes or its sync: never removed meanwhile. */
   busy: number
   stop: AbortController
 }
@@ -41,8 +41,8 @@ export class OpenStages {
   }
 
   /**
-   * The stage, for the one request that brings its bytes. `touch` on every piece keeps the sweep
-   * away.
+   * The stage, for the one request that sends its bytes. `touch` on every piece prevents the
+   * removal.
    */
   receive(uploadId: Uint8Array): { stage: PlacedStage; touch: () => void; signal: AbortSignal } {
     const open = this.#byId.get(hex(uploadId))

@@ -1,7 +1,7 @@
 /**
- * Who calls is known by his headers, before a byte of his message is taken: a message that is read
- * first lets anybody fill memory with halves of messages. The proof covers the message's digest,
- * which stands in the headers beside it; the message is held to it when it is there.
+ * The headers authenticate the caller before a byte of its message is read: otherwise anyone could
+ * fill memory with partial messages. The proof covers the message's digest, which is in the headers
+ * beside it; the message is compared with the digest when it has arrived.
  */
 import { createHash } from 'node:crypto'
 import {
@@ -20,13 +20,13 @@ const digestKey = 'holdfast-content'
 const notTaken = { code: status.UNAVAILABLE, details: 'too many calls are under way, no more are taken' }
 const unproven = { code: status.UNAUTHENTICATED, details: 'the caller does not prove the cluster secret' }
 
-/** A message and the bytes it came as, which its proof is of. */
+/** A message and its bytes, which the proof covers. */
 interface Received {
   message: unknown
   bytes: Buffer
 }
 
-/** Sets what the interceptor asks for. */
+/** Sets the headers that the interceptor checks. */
 export function proveCall(
   metadata: Metadata,
   { secret, path, message }: { secret: ClusterSecret; path: string; message: Uint8Array },
@@ -36,7 +36,7 @@ export function proveCall(
   metadata.set('authorization', secret.prove({ method: 'grpc', path, content }))
 }
 
-/** The service as the interceptor wants it: what is read is the message with its bytes. */
+/** The service for the interceptor: a read message includes its bytes. */
 export const provenDefinition = Object.fromEntries(
   Object.entries(StorageServiceService).map(([name, method]) => [
     name,
@@ -48,8 +48,8 @@ export const provenDefinition = Object.fromEntries(
 ) as unknown as typeof StorageServiceService
 
 /**
- * Handlers behind it see proven calls alone, and as many at once as are begun. Peers are told as
- * `ServerInterceptingCall.getPeer` says them.
+ * Handlers behind it get only proven calls, and as many at a time as are begun. Peers are named as
+ * by `ServerInterceptingCall.getPeer`.
  */
 export function provenCalls({
   secret,
@@ -58,7 +58,9 @@ export function provenCalls({
   beginCall,
 }: {
   secret: ClusterSecret
-  /** Before the message is taken. @returns is called at the end; undefined refuses the call */
+  /**
+   * Called before the message is read. @returns is called at the end; undefined refuses the call
+   */
   beginCall: () => (() => void) | undefined
   onProven: (peer: string) => void
   onRefused: (peer: string) => void
@@ -86,7 +88,7 @@ export function provenCalls({
             }
             go(metadata)
           },
-          // The library says this at the end of every call, also of one that was answered.
+          // The library calls this at the end of every call, also of one that was answered.
           onCancel() {
             end?.()
           },

@@ -1,11 +1,10 @@
 /**
- * What a small blob's request and its answer say: the terms stand in the path, which its proof is
- * of.
+ * The terms in a small blob's request and its answer: they are in the path, which its proof covers.
  */
 import { type BlobFacts, BlobFault, type PutOptions } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 
-/** What the path says behind the name. */
+/** The path after the name. */
 type Terms = Omit<PutOptions, 'uploadId'>
 
 export function putPath(id: Uint8Array, { uploadId, ...terms }: PutOptions): string {
@@ -29,7 +28,7 @@ export function putTermsOf(text: string | undefined): Terms {
   }
 }
 
-/** The id is known to who asked. */
+/** The caller knows the id. */
 export function putAnswerOf({ incarnation, size, crc32, createdMs, placementGroup = 0 }: BlobFacts): string {
   return JSON.stringify({ incarnation: hex(incarnation), size, crc32, createdMs, placementGroup })
 }

@@ -1,4 +1,4 @@
-/** A blob store on another node, as if it were here. */
+/** A blob store on another node, with the interface of a local one. */
 import { Agent } from 'node:http'
 import { credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import {
@@ -44,9 +44,9 @@ export interface RemoteBlobStoreOptions {
   callTimeoutMs?: number
   /** For what waits for hashes and syncs: seal, commit, delete, copy. Default 60,000. */
   commitTimeoutMs?: number
-  /** Without a byte for so long a stream is given up, ms. Default 15,000. */
+  /** A stream without a byte for this long is dropped, ms. Default 15,000. */
   progressTimeoutMs?: number
-  /** Byte streams and calls at once, each; past it `UNAVAILABLE`. Default 1,024. */
+  /** Concurrent byte streams and calls, each; beyond it `UNAVAILABLE`. Default 1,024. */
   inFlightMax?: number
 }
 
@@ -67,7 +67,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
   #streams = 0
   #closed = false
 
-  /** Connects when it is first used. */
+  /** Connects at first use. */
   constructor(options: RemoteBlobStoreOptions) {
     this.#options = {
       clock: systemClock,
@@ -78,7 +78,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
       ...options,
     }
     this.#secret = new ClusterSecret(options.secret, this.#options.clock)
-    // Small writes go out at once: agents set TCP_NODELAY.
+    // Small writes are sent at once: agents set TCP_NODELAY.
     this.#agent = new Agent({
       keepAlive: true,
       keepAliveMsecs: 15_000,
@@ -93,7 +93,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
       'grpc.min_reconnect_backoff_ms': 100,
       'grpc.max_reconnect_backoff_ms': 2_000,
       'grpc.enable_retries': 0,
-      // A channel of its own: a second client of this process does not share this one's fate.
+      // A separate channel: a second client of this process does not share this one's connection.
       'grpc.use_local_subchannel_pool': 1,
     })
   }
@@ -131,7 +131,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
     return stage
   }
 
-  /** A put whose answer was lost is asked for again: it is idempotent by upload id. */
+  /** A put whose answer was lost is sent again: it is idempotent by upload id. */
   async put(blob: SmallBlob, options: PutOptions): Promise<BlobFacts> {
     this.#assertOpen()
     if (blob.bytes.length > smallBlobBytesMax)
@@ -208,8 +208,8 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
       placementVersion: options.placement?.version ?? 0,
       whole,
     }
-    // It may be read first, in turn with others: 8 MiB a second is slower than any disk that is of
-    // use.
+    // The node may read it first, in turn with others: 8 MiB a second is slower than any usable
+    // disk.
     const timeoutMs = whole ? commitTimeoutMs + (blob.size ?? 0) / 8_192 : callTimeoutMs
     return (await this.#call('pin', request, { timeoutMs })).pinned
   }
@@ -290,7 +290,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
         placementVersion: options.placement.version,
       },
       {
-        // As long as a slow line takes: half a MiB a second is slower than any that is of use.
+        // As long as a slow line takes: half a MiB a second is slower than any usable line.
         timeoutMs: this.#options.commitTimeoutMs + blob.size / 512,
         signal: options.signal,
         changes: true,
@@ -299,7 +299,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
     return factsOf(required(copy))
   }
 
-  /** Bytes that are on their way are counted as staged. */
+  /** Bytes in transit are counted as staged. */
   async usage(): Promise<BlobStoreUsage> {
     const usage = await this.#call('usage', {})
     let own = 0
@@ -307,7 +307,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
     return { ...usage, stagedBytes: Math.max(usage.stagedBytes, own) }
   }
 
-  /** Ends what runs; aborts open stages as far as the node can be reached. */
+  /** Ends running calls; aborts open stages where the node is reachable. */
   async close(): Promise<void> {
     if (this.#closed) return
     await Promise.all([...this.#stages].map((stage) => stage.abort()))
@@ -317,7 +317,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
     this.#control.close()
   }
 
-  /** A commit whose answer was lost is asked for again: it is idempotent by upload id. */
+  /** A commit whose answer was lost is sent again: it is idempotent by upload id. */
   async #commit(request: {
     uploadId: Buffer
     pinMs: number
@@ -327,7 +327,7 @@ export class RemoteBlobStore implements StorageNode, WholeReads {
     return this.#untilKnown((timeoutMs) => this.#call('commit', request, { timeoutMs, changes: true }))
   }
 
-  /** Tries again while the outcome is unknown. */
+  /** Retries while the outcome is unknown. */
   async #untilKnown<T>(attempt: (timeoutMs: number) => Promise<T>): Promise<T> {
     const until = this.#options.clock.monotonic() + this.#options.commitTimeoutMs
     for (let left = commitAttempts; ; left--) {

@@ -1,4 +1,6 @@
-/** Reading bytes from a node: counted, summed, and given up when nothing comes. */
+/**
+ * Reads bytes from a node: counted, checked against their sum, and cancelled when nothing arrives.
+ */
 import { type Agent, request as httpRequest, type IncomingMessage } from 'node:http'
 import { type BlobFacts, BlobFault, type BlobName, batchBytesMax, giveBack } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
@@ -15,13 +17,13 @@ export interface ByteLine {
   agent: Agent
   secret: ClusterSecret
   progressTimeoutMs: number
-  /** Counts the stream. @param end breaks it off. @returns says that it is over. */
+  /** Counts the stream. @param end cancels it. @returns ends the count. */
   beginStream(end: () => void): () => void
 }
 
 /**
- * The last piece is given out once the sum over all of them was compared, so whoever got everything
- * got what the node had checked.
+ * The last piece is yielded after the sum over all of them was compared, so a complete read is what
+ * the node had verified.
  */
 export async function* readBytes(
   blob: BlobName,
@@ -32,7 +34,7 @@ export async function* readBytes(
   const cancel = () => request.destroy(new BlobFault('CANCELLED', 'the reader gave up'))
   const release = line.beginStream(() => request.destroy(new BlobFault('CLOSED', 'the store is closed')))
   line.signal?.addEventListener('abort', cancel, { once: true })
-  // Also while the reader is busy with a piece: the socket is paused then, and says nothing.
+  // Also while the reader is busy with a piece: the socket is paused then, and sends nothing.
   request.setTimeout(line.progressTimeoutMs, () =>
     request.destroy(
       new BlobFault('UNAVAILABLE', `${line.node} sent nothing for ${line.progressTimeoutMs} ms`),
@@ -40,7 +42,7 @@ export async function* readBytes(
   )
   const memory = new SocketMemory()
   request.once('socket', (socket) => {
-    // Behind the parser's own listener.
+    // After the parser's own listener.
     const note = (chunk: Uint8Array) => memory.read(chunk)
     socket.on('data', note)
     request.once('close', () => socket.off('data', note))
@@ -63,7 +65,7 @@ export async function* readBytes(
       }
       held = bytes
     }
-    // A small answer in one piece says in its head what others say behind their bytes.
+    // A small answer in one piece has in its head what others have after their bytes.
     const trailers = crcKey in response.headers ? response.headers : response.trailers
     const fault = namedFault(trailers[faultKey], `${line.node} broke off, ${missing} bytes are missing`)
     if (fault !== undefined) throw fault
@@ -81,7 +83,7 @@ export async function* readBytes(
     throw new BlobFault('UNAVAILABLE', `${line.node}: ${(error as Error).message}`, { cause: error })
   } finally {
     line.signal?.removeEventListener('abort', cancel)
-    // Read to its end it is destroyed already, and its connection is free for the next one.
+    // A stream read to its end is already destroyed, and its connection is free for the next one.
     if (!request.destroyed) request.destroy()
     release()
   }
@@ -102,7 +104,7 @@ function requestFor(
 
 /**
  * A small range in one piece.
- * @returns undefined when the node sends it in several: `readBytes` takes those.
+ * @returns undefined when the node sends it in several: use `readBytes`.
  */
 export function readSmall(
   blob: BlobName,
@@ -203,7 +205,7 @@ export function responseTo(
   })
 }
 
-/** More than any answer in JSON has. */
+/** More than any JSON answer has. */
 const answerBytesMax = 4096
 
 export async function textOf(response: IncomingMessage): Promise<string> {
@@ -218,7 +220,7 @@ export async function textOf(response: IncomingMessage): Promise<string> {
 /** The longest explanation that is read. */
 const messageBytesMax = 4096
 
-/** What a status says; the connection ends. */
+/** Maps a status to a fault; the connection ends. */
 export async function refusalOf(
   node: string,
   response: IncomingMessage,
@@ -231,7 +233,7 @@ export async function refusalOf(
       if (text.length > messageBytesMax) break
     }
   } catch {
-    // What was said is told by the header already.
+    // The header already named the fault.
   }
   const { statusCode = 0, headers } = response
   if (statusCode === 416)

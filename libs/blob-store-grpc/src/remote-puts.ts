@@ -5,7 +5,7 @@ import { putFactsOf, putPath } from './put-terms.ts'
 import { type ByteLine, refusalOf, responseTo, textOf } from './remote-bytes.ts'
 
 /**
- * One try.
+ * One attempt.
  * @throws BlobFault `UNKNOWN` when the connection broke or the time was over before an answer.
  */
 export async function putBytes(

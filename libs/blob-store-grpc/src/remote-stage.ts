@@ -16,7 +16,7 @@ import { sentContent } from './cluster-secret.ts'
 import { type ByteLine, refusalOf, textOf } from './remote-bytes.ts'
 
 export interface RemoteStageParts extends ByteLine {
-  /** From the last byte to the answer of what has come, ms. */
+  /** From the last byte to the answer, ms. */
   sealTimeoutMs: number
   commit(options: PlacedCommit): Promise<BlobFacts>
   abort(): Promise<void>
@@ -24,8 +24,8 @@ export interface RemoteStageParts extends ByteLine {
 }
 
 /**
- * Bytes that may wait for the socket before `write` asks for patience: about what a fast line takes
- * in a millisecond.
+ * Bytes that may wait for the socket before `write` waits: about what a fast line takes in a
+ * millisecond.
  */
 const bufferedBytesMax = 1024 * 1024
 
@@ -33,7 +33,7 @@ export class RemoteStage implements PlacedStage {
   readonly uploadId: Uint8Array
   readonly #parts: RemoteStageParts
   #request: ClientRequest | undefined
-  /** What the node says of the bytes; a refusal may come before their end. */
+  /** The node's answer about the bytes; a refusal may come before their end. */
   #outcome: Promise<SealedContent> | undefined
   #release: () => void = () => {}
   #fault: BlobFault | undefined
@@ -42,7 +42,7 @@ export class RemoteStage implements PlacedStage {
   #committed: Promise<BlobFacts> | undefined
   #crc32 = 0
   #room: { promise: Promise<void>; resolve: () => void; reject: (error: Error) => void } | undefined
-  /** Taken from the caller; 0 once it has ended. */
+  /** Accepted from the caller; 0 once it has ended. */
   bytesWritten = 0
 
   constructor(uploadId: Uint8Array, parts: RemoteStageParts) {
@@ -76,7 +76,7 @@ export class RemoteStage implements PlacedStage {
     if (this.#state === 'ended' || this.#committed !== undefined) return
     const fault = new BlobFault('CLOSED', 'the upload was aborted')
     this.#lose(fault)
-    await this.#parts.abort().catch(() => {}) // the node sweeps it when it cannot be told
+    await this.#parts.abort().catch(() => {}) // an unreachable node removes it later
   }
 
   #connected(): ClientRequest {
@@ -106,7 +106,7 @@ export class RemoteStage implements PlacedStage {
     // Silence counts only while bytes wait: a client may take hours for its upload.
     request.setTimeout(progressTimeoutMs, () => {
       if (request.writableLength > 0)
-        this.#lose(new BlobFault('UNAVAILABLE', `${node} took nothing for ${progressTimeoutMs} ms`))
+        this.#lose(new BlobFault('UNAVAILABLE', `${node} accepted nothing for ${progressTimeoutMs} ms`))
     })
     return request
   }
@@ -135,7 +135,7 @@ export class RemoteStage implements PlacedStage {
     this.#state = 'sealed'
     const { node, secret, sealTimeoutMs } = this.#parts
     const patience = setTimeout(() => {
-      request.destroy(new BlobFault('UNAVAILABLE', `${node} did not take all bytes in ${sealTimeoutMs} ms`))
+      request.destroy(new BlobFault('UNAVAILABLE', `${node} did not accept all bytes in ${sealTimeoutMs} ms`))
     }, sealTimeoutMs)
     try {
       const content = sentContent({ size: this.bytesWritten, crc32: this.#crc32 })

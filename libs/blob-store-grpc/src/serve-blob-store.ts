@@ -1,7 +1,6 @@
 /**
- * A store on the network: control by gRPC, bytes by HTTP/1.1 beside it. What is served is this
- * node's own store and nothing behind it: an internal read is never passed on to another node, so
- * reads cannot run in circles.
+ * A store on the network: control by gRPC, bytes by HTTP/1.1 beside it. It serves only this node's
+ * own store: an internal read is never passed on to another node, so reads cannot loop.
  */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -25,14 +24,12 @@ export interface ServeBlobStoreOptions {
   secret: string | Uint8Array
   /** Default 127.0.0.1. */
   host?: string
-  /** 0 (the default) takes a free one. */
+  /** 0 (the default) uses a free one. */
   controlPort?: number
   bytesPort?: number
-  /**
-   * A stage that nobody wrote to for so long is given up. Default 1 h, as the store's own sweep.
-   */
+  /** A stage without activity for this long is aborted. Default 1 h, as in the store itself. */
   stageIdleMs?: number
-  /** What all peers together have under way. */
+  /** Running requests of all peers together. */
   bounds?: NodeBounds
   clock?: Clock
 }
@@ -42,11 +39,11 @@ export interface BlobStoreServer {
   readonly control: string
   /** http://host:port, no slash at the end. */
   readonly bytes: string
-  /** What is under way, and what was refused. */
+  /** Running and refused requests. */
   figures(): NodeFigures
   /**
-   * Stops listening, waits up to `drainMs` (default 5,000) for what runs, cuts the rest and aborts
-   * open stages. The store stays open.
+   * Stops listening, waits up to `drainMs` (default 5,000) for running requests, cuts the rest and
+   * aborts open stages. The store stays open.
    */
   close(options?: { drainMs?: number }): Promise<void>
 }
@@ -56,13 +53,13 @@ const headersTimeoutMs = 10_000
 const keepAliveMs = 75_000
 /** Of the control port, where each process of the cluster has one connection. */
 const controlStrangersMax = 64
-/** Of the byte port, where a peer opens many at once: the rest is left to those that are proven. */
+/** Of the byte port, where a peer opens many at once: proven peers get the rest. */
 const bytesStrangersShare = 1 / 2
-/** As many as a peer has under way by default (`inFlightMax`). */
+/** A peer's default maximum of concurrent requests (`inFlightMax`). */
 const callsMax = 1024
 /**
- * What is asked is short: the longest names the placement groups of two nodes, some bytes each.
- * Answers are longer.
+ * Requests are short: the longest names the placement groups of two nodes, some bytes each. Answers
+ * are longer.
  */
 const requestBytesMax = 64 * 1024
 /**
@@ -70,7 +67,7 @@ const requestBytesMax = 64 * 1024
  */
 const sessionMemoryMiB = 128
 
-/** Serves the store; resolves when both listeners take calls. */
+/** Serves the store; resolves when both listeners accept calls. */
 export async function serveBlobStore(
   store: ServedStore,
   options: ServeBlobStoreOptions,
@@ -128,8 +125,7 @@ export async function serveBlobStore(
     ],
   })
   control.addService(provenDefinition, controlService({ store, stages }))
-  // Its connections are ours: the library bounds neither how many there are, nor how long one may
-  // be silent.
+  // We manage its connections: the library limits neither their number nor their idle time.
   const injector = control.createConnectionInjector(ServerCredentials.createInsecure())
   const calls = createListener({ noDelay: true }, (socket) => {
     if (callers.add(socket)) injector.injectConnection(socket)

@@ -1,10 +1,10 @@
 import { giveBack } from '@holdfast/blob-store'
 
 /**
- * The memory that a socket has read into, given back by hand once the HTTP parser is done with it.
- * That may be done as the parser copies what it hands on, which Node promises nowhere. So the
- * chunks are kept until the first piece comes out of the parser: only where that has memory of its
- * own is any chunk given back, and else all of them are left to the collector.
+ * Releases by hand the memory that a socket has read into, once the HTTP parser has processed it.
+ * This is safe because the parser copies what it passes on, which Node documents nowhere. So the
+ * chunks are kept until the first piece comes out of the parser: chunks are released only if that
+ * piece has its own memory; otherwise the collector frees them.
  */
 export class SocketMemory {
   /**
@@ -13,7 +13,7 @@ export class SocketMemory {
   #kept: Uint8Array[] = []
   #parserCopies: boolean | undefined
 
-  /** After the parser has seen it. */
+  /** After the parser has processed it. */
   read(chunk: Uint8Array): void {
     if (this.#parserCopies === undefined) this.#kept.push(chunk)
     else if (this.#parserCopies) giveBack(chunk)

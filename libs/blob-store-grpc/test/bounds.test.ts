@@ -1,4 +1,4 @@
-/** What peers have under way on a node is bounded; what is past a bound is refused and counted. */
+/** Requests of peers on a node are bounded; those beyond a bound are refused and counted. */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -21,7 +21,7 @@ async function served(t: Test, store: ServedStore, bounds: NodeBounds) {
   return { server, remote }
 }
 
-/** Holds calls and reads until they are let go. */
+/** Holds calls and reads until they are released. */
 class Held extends MemoryBlobStore {
   readonly gate = Promise.withResolvers<void>()
   asked = 0
@@ -48,7 +48,7 @@ class Held extends MemoryBlobStore {
   }
 }
 
-t.test('calls past the bound are refused as unavailable, on whatever connection', async (t) => {
+t.test('calls past the bound are refused as unavailable, on any connection', async (t) => {
   const store = new Held()
   const { server, remote } = await served(t, store, { callsMax: 2 })
   const { control, bytes } = server
@@ -67,7 +67,7 @@ t.test('calls past the bound are refused as unavailable, on whatever connection'
   while (server.figures().calls > 0) await new Promise(setImmediate)
 })
 
-t.test('calls that are given up make room', async (t) => {
+t.test('cancelled calls make room', async (t) => {
   const store = new Held()
   const { server, remote } = await served(t, store, { callsMax: 2 })
   const gone = new RemoteBlobStore({ node: 'a', control: server.control, bytes: server.bytes, secret })
@@ -80,7 +80,7 @@ t.test('calls that are given up make room', async (t) => {
   t.same(await remote.find(randomBytes(48)), [])
 })
 
-t.test('bytes under way have a bound in all, and what ends gives its memory back', async (t) => {
+t.test('bytes in transit have a total bound, and their memory is released at the end', async (t) => {
   const store = new Held()
   const { server, remote } = await served(t, store, { bytesMax: 400 * KiB })
   const content = randomBytes(600 * KiB)
@@ -98,7 +98,7 @@ t.test('bytes under way have a bound in all, and what ends gives its memory back
   t.equal(server.figures().bytes, 0)
 })
 
-t.test('connections are bounded; those that prove nothing give way to peers', async (t) => {
+t.test('connections are bounded; unproven ones give way to peers', async (t) => {
   const store = new Held()
   const { server, remote } = await served(t, store, { connections: { control: 4, bytes: 8 } })
   const facts = await put(store, randomBytes(10))

@@ -1,4 +1,4 @@
-/** The blob store suites over loopback: what holds for a store holds for it on the network. */
+/** The blob store suites over loopback: a store behaves the same over the network. */
 import { type BlobFacts, type BlobName, MemoryBlobStore, type NodeStore } from '@holdfast/blob-store'
 import { blobStoreContract, nodeStoreContract } from '@holdfast/blob-store/testing'
 import { ChunkStore } from '@holdfast/chunk-store'
@@ -24,7 +24,7 @@ const stores: [string, (t: Test) => Promise<NodeStore>][] = [
   ],
 ]
 
-/** A client that takes its node along when it is closed. */
+/** A client that closes its node when it is closed. */
 async function remoteOf(store: NodeStore): Promise<RemoteBlobStore> {
   const server = await serveBlobStore(store, { secret })
   const { control, bytes } = server
@@ -66,7 +66,7 @@ for (const [name, open] of stores) {
       open: async (t) => {
         const store = await open(t)
         behind.set(t, store)
-        // Notes and verifying are a node's own business: they do not travel.
+        // Notes and verifying are local to a node: they are not served.
         return Object.assign(await remoteOf(store), {
           note: (name: string) => store.note(name),
           setNote: (name: string, value: Uint8Array | undefined) => store.setNote(name, value),

@@ -1,4 +1,4 @@
-/** What goes wrong between nodes, and what the caller is told. */
+/** Faults between nodes, and what the caller sees. */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer as createHttpServer, type IncomingMessage, request } from 'node:http'
@@ -51,7 +51,7 @@ async function served(
   return { server, remote }
 }
 
-t.test('who does not know the secret gets nothing, by neither way', async (t) => {
+t.test('a caller without the secret gets nothing, in neither way', async (t) => {
   const store = new MemoryBlobStore()
   const facts = await put(store, Buffer.from('private'))
   const { server } = await served(t, store)
@@ -70,7 +70,7 @@ t.test('who does not know the secret gets nothing, by neither way', async (t) =>
   )
 })
 
-t.test('a proof holds for one call and one minute', async (t) => {
+t.test('a proof is valid for one call and one minute', async (t) => {
   let now = 1_000_000
   const clock = { now: () => now, monotonic: () => now }
   const key = new ClusterSecret(secret, clock)
@@ -86,7 +86,7 @@ t.test('a proof holds for one call and one minute', async (t) => {
   t.throws(() => new ClusterSecret('short', clock), RangeError)
 })
 
-t.test('what was proven for one message, range or upload is good for no other', async (t) => {
+t.test('a proof of one message, range or upload is not valid for another', async (t) => {
   const store = new MemoryBlobStore()
   const [one, other] = [await put(store, Buffer.from('one')), await put(store, Buffer.from('another'))]
   const { server, remote } = await served(t, store)
@@ -140,7 +140,7 @@ t.test('what was proven for one message, range or upload is good for no other', 
   }
 })
 
-t.test('a stranger is refused before a byte of his message is taken, and is not kept', async (t) => {
+t.test('a stranger is refused before a byte of its message is read, and is not kept', async (t) => {
   const { server, remote } = await served(t, new MemoryBlobStore())
   const { path, requestSerialize } = StorageServiceService.find
   const open = () => {
@@ -173,14 +173,18 @@ t.test('a stranger is refused before a byte of his message is taken, and is not 
   const answers = await Promise.all(
     Array.from({ length: 300 }, () => begun(session, 4_000_000, new Metadata())),
   )
-  t.same(new Set(answers), new Set([status.UNAUTHENTICATED]), 'none had to end his message')
+  t.same(new Set(answers), new Set([status.UNAUTHENTICATED]), 'none had to end its message')
   await ended
-  t.pass('his connection ends')
+  t.pass('its connection ends')
 
   const proof = new Metadata()
   const message = requestSerialize({ id: Buffer.alloc(48) })
   proveCall(proof, { secret: new ClusterSecret(secret, systemClock), path, message })
-  t.equal(await begun(open(), 100_000, proof), status.RESOURCE_EXHAUSTED, 'nor is so much taken from a peer')
+  t.equal(
+    await begun(open(), 100_000, proof),
+    status.RESOURCE_EXHAUSTED,
+    'nor is that much accepted from a peer',
+  )
 
   await remote.find(Buffer.alloc(48))
   const sockets: Socket[] = []
@@ -192,7 +196,7 @@ t.test('a stranger is refused before a byte of his message is taken, and is not 
     await once(socket, 'connect')
   }
   await once(sockets[0] as Socket, 'close')
-  t.equal(sockets.at(-1)?.closed, false, 'of those who say nothing the oldest goes')
+  t.equal(sockets.at(-1)?.closed, false, 'of the silent connections the oldest is closed')
   t.same(await remote.find(Buffer.alloc(48)), [], 'and peers stay')
 })
 
@@ -228,7 +232,7 @@ t.test('a fault of the store keeps its code, before and in the middle of the byt
           got.push(Buffer.from(piece))
       })()
       await t.rejects(reading, { name: 'BlobFault', code, category: store.fault.category })
-      t.ok(bytes.subarray(0, afterBytes).indexOf(Buffer.concat(got)) === 0, 'what came is right')
+      t.ok(bytes.subarray(0, afterBytes).indexOf(Buffer.concat(got)) === 0, 'the bytes before it are correct')
     }
   store.fault = undefined
   t.ok(bytes.equals(await get(remote, facts)), 'and the next reader gets all of it')
@@ -249,7 +253,7 @@ t.test('a disk that fills up in the middle of an upload refuses it as FULL and k
 })
 
 t.test(
-  'a node that is gone is UNAVAILABLE; a call without an answer is UNKNOWN where it may have changed something',
+  'a dead node is UNAVAILABLE; a call without an answer is UNKNOWN where it may have changed something',
   async (t) => {
     const store = new MemoryBlobStore()
     const facts = await put(store, Buffer.from('x'))
@@ -285,7 +289,7 @@ t.test(
   },
 )
 
-t.test('a node that dies in the middle of an upload loses it, and says so at the next write', async (t) => {
+t.test('an upload is lost with a node that dies in the middle, and the next write reports it', async (t) => {
   const { server, remote } = await served(t, new MemoryBlobStore())
   const stage = await remote.stage()
   await stage.write(randomBytes(MiB))
@@ -297,7 +301,7 @@ t.test('a node that dies in the middle of an upload loses it, and says so at the
   await t.rejects(stage.commit(pinned), { code: 'UNAVAILABLE' })
 })
 
-t.test('a commit whose answer was lost is asked for again and has one effect', async (t) => {
+t.test('a commit whose answer was lost is sent again and has one effect', async (t) => {
   const store = new MemoryBlobStore()
   const { remote } = await served(t, store)
   const bytes = randomBytes(100_000)
@@ -350,28 +354,25 @@ t.test('a small blob whose answer was lost is sent again, and has one effect', a
   t.same([puts, (await store.usage()).blobs], [2, 1])
 })
 
-t.test(
-  'a small blob is good for the name and the terms that were proven, and for no more bytes',
-  async (t) => {
-    const store = new MemoryBlobStore()
-    const { server } = await served(t, store)
-    const key = new ClusterSecret(secret, systemClock)
-    const [blob, options] = [smallBlob(), terms()]
-    const path = putPath(blob.id, options)
-    const authorization = key.prove({ method: 'PUT', path })
-    const answerTo = async (path: string, body: Buffer) => {
-      const answer = await fetch(server.bytes + path, { method: 'PUT', headers: { authorization }, body })
-      return [answer.status, answer.headers.get('holdfast-fault')]
-    }
-    t.same(await answerTo(putPath(blob.id, { ...options, asNew: true }), blob.bytes), [401, null])
-    t.same(await answerTo(path, randomBytes(700)), [500, 'CORRUPT'])
-    t.same(await answerTo(path, randomBytes(smallBlobBytesMax + 1)), [400, 'INVALID'])
-    t.equal((await store.usage()).blobs, 0)
-    t.same(await answerTo(path, blob.bytes), [200, null])
-  },
-)
+t.test('a small blob is valid for the proven name and terms, and for no more bytes', async (t) => {
+  const store = new MemoryBlobStore()
+  const { server } = await served(t, store)
+  const key = new ClusterSecret(secret, systemClock)
+  const [blob, options] = [smallBlob(), terms()]
+  const path = putPath(blob.id, options)
+  const authorization = key.prove({ method: 'PUT', path })
+  const answerTo = async (path: string, body: Buffer) => {
+    const answer = await fetch(server.bytes + path, { method: 'PUT', headers: { authorization }, body })
+    return [answer.status, answer.headers.get('holdfast-fault')]
+  }
+  t.same(await answerTo(putPath(blob.id, { ...options, asNew: true }), blob.bytes), [401, null])
+  t.same(await answerTo(path, randomBytes(700)), [500, 'CORRUPT'])
+  t.same(await answerTo(path, randomBytes(smallBlobBytesMax + 1)), [400, 'INVALID'])
+  t.equal((await store.usage()).blobs, 0)
+  t.same(await answerTo(path, blob.bytes), [200, null])
+})
 
-t.test('a question for many copies is good for the names that were proven', async (t) => {
+t.test('a request for many copies is valid for the proven names', async (t) => {
   const store = new MemoryBlobStore()
   const { server } = await served(t, store)
   const key = new ClusterSecret(secret, systemClock)
@@ -398,13 +399,13 @@ t.test('a question for many copies is good for the names that were proven', asyn
   copies.reverse()
   const turned = Buffer.from(answer)
   turned[20] = (turned[20] as number) ^ 1
-  t.same(batchOf(turned, copies)[0], undefined, 'what changed on its way is not taken')
+  t.same(batchOf(turned, copies)[0], undefined, 'bytes that changed in transit are refused')
   t.equal(batchOf(turned, copies)[1]?.length, 10)
   for (const cut of [answer.subarray(0, 4), answer.subarray(0, 100), Buffer.concat([answer, names])])
     t.throws(() => batchOf(cut, copies), { code: 'UNAVAILABLE' })
 })
 
-t.test('small blobs on their way into a node hold so much memory and no more', async (t) => {
+t.test('small blobs in transit into a node are bounded in memory', async (t) => {
   const gate = Promise.withResolvers<void>()
   const store = new (class extends MemoryBlobStore {
     override async put(...args: Parameters<MemoryBlobStore['put']>) {
@@ -429,10 +430,10 @@ t.test('small blobs on their way into a node hold so much memory and no more', a
   t.equal(codes.filter((code) => code === 'UNAVAILABLE').length, 44)
 })
 
-t.test('a small range comes in one piece, right or not at all', async (t) => {
+t.test('a small range comes in one piece, correct or not at all', async (t) => {
   await using opened = new AsyncDisposableStack()
   const chunks = await ChunkStore.open({ path: t.testdir(), extentBytes: 16 * MiB, hashThreadsMax: 1 })
-  opened.defer(() => chunks.close()) // before its directory goes
+  opened.defer(() => chunks.close()) // before its directory is removed
   const { remote } = await served(t, chunks)
   const bytes = randomBytes(5_000)
   const facts = await put(chunks, bytes)
@@ -450,7 +451,7 @@ t.test('a small range comes in one piece, right or not at all', async (t) => {
   await t.rejects(remote.readWhole(facts, { start: 0, end: 5_001 }), RangeError)
   const stranger = { id: randomBytes(48), incarnation: randomBytes(16) }
   await t.rejects(remote.readWhole(stranger, { start: 0, end: 1 }), { code: 'NOT_FOUND' })
-  // A store that has no such way is read piece by piece.
+  // A store without this method is read piece by piece.
   const memory = new MemoryBlobStore()
   const plain = await served(t, memory)
   const other = await put(memory, bytes)

@@ -5,7 +5,7 @@ import { SocketMemory } from '../src/socket-memory.ts'
 
 const chunk = () => new Uint8Array(new ArrayBuffer(64 * 1024)).fill(7)
 
-t.test('chunks of which the parser hands on views are left to the collector', async (t) => {
+t.test('chunks of which the parser passes on views are left to the collector', async (t) => {
   const memory = new SocketMemory()
   const chunks = [chunk(), chunk(), chunk()] as const
   memory.read(chunks[0])
@@ -16,7 +16,7 @@ t.test('chunks of which the parser hands on views are left to the collector', as
   for (const { length } of chunks) t.equal(length, 64 * 1024)
 })
 
-t.test('chunks that the parser has copied are given back', async (t) => {
+t.test('chunks that the parser has copied are released', async (t) => {
   const memory = new SocketMemory()
   const chunks = [chunk(), chunk(), chunk()] as const
   memory.read(chunks[0])
@@ -28,7 +28,7 @@ t.test('chunks that the parser has copied are given back', async (t) => {
 })
 
 t.test(
-  "this Node's parser copies: what the socket has read can be given back before the body is read",
+  "this Node's parser copies: what the socket has read can be released before the body is read",
   async (t) => {
     const bytes = Buffer.alloc(3_000_000)
     for (let at = 0; at < bytes.length; at++) bytes[at] = (at * 31) & 0xff
@@ -53,6 +53,6 @@ t.test(
     }
     t.ok(Buffer.concat(pieces).equals(bytes))
     const large = chunks.filter(({ buffer }) => buffer.byteLength === 0).length
-    t.ok(large > chunks.length / 2, `${large} of ${chunks.length} were given back`)
+    t.ok(large > chunks.length / 2, `${large} of ${chunks.length} were released`)
   },
 )
