@@ -1,7 +1,7 @@
 /**
- * A node that comes back after tombstones were forgotten may hold what was deleted everywhere else.
- * It takes part as before, but is no source for others until its copies were checked against the
- * references.
+ * A node that returns after tombstones have expired may hold copies that were deleted everywhere
+ * else. It takes part as before, but is no source for others until its copies were checked against
+ * the references.
  */
 import { BlobFault, type BlobName } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
@@ -14,8 +14,8 @@ export interface AbsenceOptions {
   /** Read at quorum. */
   referenced: (blob: BlobName) => Promise<boolean>
   /**
-   * Shorter than tombstones are kept anywhere, so that clocks and slow starts have room. Default 5
-   * days.
+   * Shorter than tombstones are kept anywhere, which leaves room for clocks and slow starts.
+   * Default 5 days.
    */
   awayMsMax?: number
   clock: Clock
@@ -28,7 +28,7 @@ export class Absence {
     this.#options = { awayMsMax: 5 * 24 * 3_600_000, ...options }
   }
 
-  /** Before the node serves anybody. A store without a note is new, and has nothing to check. */
+  /** Call it before the node serves requests. A store without a note is new, and needs no check. */
   async begin(): Promise<void> {
     const { node, clock, awayMsMax } = this.#options
     const note = await node.store.note(noteName)
@@ -38,8 +38,8 @@ export class Absence {
   }
 
   /**
-   * Every few minutes; does nothing while the node is unverified, so that a second start sees the
-   * absence too.
+   * Called every few minutes. Does nothing while the node is unverified, so that a second start
+   * sees the absence too.
    */
   async noteAlive(): Promise<void> {
     const { node, clock } = this.#options
@@ -48,8 +48,8 @@ export class Absence {
   }
 
   /**
-   * Removes what nobody refers to, then lets others pull from here. Uploads of the last day are
-   * left to the collector: their references may be on their way.
+   * Removes unreferenced copies, then lets others pull from here. The collector handles uploads of
+   * the last day: their references may not be written yet.
    * @throws BlobFault when references cannot be read: the node stays unverified.
    */
   async verify(): Promise<{ checked: number; removed: number }> {

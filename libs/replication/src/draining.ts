@@ -1,10 +1,10 @@
 /**
- * Takes a node out of a group without losing a copy: close the group, wait for the uploads that are
- * open, see to it that others hold everything that this node holds, and only then leave. Where the
- * node is no member of the home region only this node is closed: the others go on taking uploads.
+ * Removes a node from a group without losing a copy: it closes the group, waits for open uploads,
+ * makes sure that others hold everything that this node holds, and only then leaves. A node outside
+ * the home region closes only itself: the others continue to accept uploads.
  *
- * Every step can be repeated after a crash: the rows and the node's own note say how far it came.
- * Replacing a lost node needs nothing of this: the group's next version names another member, which
+ * Every step can be repeated after a crash: the rows and the node's own note record the progress.
+ * Replacing a lost node needs none of this: the group's next version names another member, which
  * compares inventories with the remaining ones (`Replicator`).
  */
 import { BlobFault } from '@holdfast/blob-store'
@@ -19,36 +19,36 @@ export interface DrainOptions {
   peers: Peers
   region: string
   /**
-   * Writes the row of a new version, unless another writer was first. @returns the version that
-   * holds now, one's own or the other's.
+   * Writes the row of a new version, unless another writer was first. @returns the current version,
+   * this one or the other's.
    */
   publish: (group: PlacementGroup) => Promise<PlacementGroup>
-  /** A node to take this one's place; undefined: the group goes on with fewer. */
+  /** A node to replace this one; undefined: the group continues with fewer. */
   replacement: (group: PlacementGroup) => string | undefined
 }
 
 export interface Drained {
   /** Copies that this node held. */
   copies: number
-  /** Those that others lacked and were given. */
+  /** Copies that others lacked and received. */
   handedOver: number
   group: PlacementGroup
 }
 
-/** How long a copy that was handed over is kept from collectors. */
+/** How long a copy that was handed over is pinned. */
 const pinMs = 10 * 60_000
 
 /**
- * Leaves the group. Resolves when this node is no member any more; what it holds of the group is of
- * no use to anybody then, and may be removed.
- * @throws BlobFault `UNAVAILABLE` when copies cannot be brought to others: the node stays a member,
- *   and the call can be repeated.
+ * Leaves the group. Resolves when this node is no longer a member. What it still holds of the group
+ * is then unused and may be removed.
+ * @throws BlobFault `UNAVAILABLE` when copies cannot be sent to others: the node stays a member;
+ *   call it again.
  */
 export async function leaveGroup(number: number, options: DrainOptions): Promise<Drained> {
   const { node, publish } = options
   const self = node.id
   let group = known(node, number)
-  // Closed first, and in a version of its own: whoever knows an older one is refused from here on.
+  // Closed first, in its own version: requests with an older version are refused from here on.
   if (group.members.includes(self) && group.writable)
     group = await advance(group, { writable: false }, options)
   node.groups.close(number)
@@ -62,15 +62,12 @@ export async function leaveGroup(number: number, options: DrainOptions): Promise
   const without = (ids: string[]) => ids.filter((id) => id !== self)
   const members = without(group.members)
   if (group.members.includes(self) && members.length === 0)
-    throw new BlobFault(
-      'UNAVAILABLE',
-      `${self} is the last member of group ${number}: nobody takes its place`,
-    )
+    throw new BlobFault('UNAVAILABLE', `${self} is the last member of group ${number}: no node replaces it`)
   group = await advance(group, { members, remote: without(group.remote) }, { node, publish })
   return { copies, handedOver, group }
 }
 
-/** Everything this node holds of the group is, whole, at as many others as an upload needs. */
+/** Everything this node holds of the group is whole at as many others as an upload needs. */
 async function handOver(
   group: PlacementGroup,
   { node, peers, region }: DrainOptions,
@@ -82,7 +79,7 @@ async function handOver(
   let copies = 0
   let handedOver = 0
   for await (const facts of node.store.inventory({ groups: [group.number] })) {
-    if (facts.damaged) continue // others have it whole, or nobody has
+    if (facts.damaged) continue // others have it whole, or no node has
     copies++
     let holders = 0
     const lacking: string[] = []
@@ -116,7 +113,7 @@ async function advance(
   const holds = await publish(wanted)
   await node.groups.learn(holds)
   if (JSON.stringify(canonical(holds)) !== JSON.stringify(canonical(wanted)))
-    throw new BlobFault('UNAVAILABLE', `group ${group.number} was changed by somebody else meanwhile`)
+    throw new BlobFault('UNAVAILABLE', `group ${group.number} was changed meanwhile`)
   return holds
 }
 

@@ -1,6 +1,4 @@
-/**
- * Bytes of a blob from whoever has it: when one holder fails, the next goes on at the very byte.
- */
+/** Bytes of a blob from any holder: when one fails, the next continues at the same byte. */
 import {
   type BlobFacts,
   BlobFault,
@@ -25,14 +23,14 @@ export interface Holder {
 
 export interface FailoverOptions {
   signal?: AbortSignal | undefined
-  /** Told of each holder that failed. */
+  /** Called for each holder that failed. */
   failed?: (holder: string, fault: BlobFault) => void
 }
 
 /**
- * Each holder is tried once, in the order given. What was given out is never given again.
- * @throws BlobFault of the one that says most: unreachable before corrupt before not found, as only
- *   that means that nobody has it.
+ * Each holder is tried once, in the given order. No byte is yielded twice.
+ * @throws BlobFault the most significant one: unreachable before corrupt before not found, because
+ *   only the last means that no holder has it.
  */
 export async function* readFromAny(
   holders: Iterable<Holder> | AsyncIterable<Holder>,
@@ -62,8 +60,8 @@ export async function* readFromAny(
 }
 
 /**
- * Bytes in one piece from the first of these that has them at hand. Undefined where it has not, or
- * fails: `read` goes on elsewhere, and says what is wrong.
+ * Bytes in one piece from the first of these that has them at hand. Undefined when it has not, or
+ * fails: `read` then continues elsewhere and reports the fault.
  */
 export async function readWholeFrom(
   node: Readable | undefined,
@@ -79,16 +77,13 @@ export async function readWholeFrom(
   }
 }
 
-/**
- * Another holder may do better. Whoever ended the reading, and who asked wrongly, is answered as he
- * is.
- */
+/** Another holder may succeed. A cancelled or invalid request fails as it is. */
 function retryable(error: unknown): BlobFault | undefined {
   if (!(error instanceof BlobFault)) return undefined
   return error.code === 'CANCELLED' || error.code === 'INVALID' ? undefined : error
 }
 
-/** The fault that leaves the most open: a timeout is not an absence. */
+/** The fault that leaves most open: a timeout is not an absence. */
 export function worstOf(faults: readonly BlobFault[]): BlobFault | undefined {
   const rank = (fault: BlobFault) => {
     if (fault.code === 'NOT_FOUND') return 0

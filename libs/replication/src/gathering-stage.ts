@@ -1,14 +1,16 @@
 /**
- * An upload that is small as far as it has come. Its bytes are gathered here, and go to the nodes
- * with their name in one call each. One that grows beyond that, or finds no memory, is staged at
- * the nodes with what there is of it.
+ * An upload that is small so far. Its bytes are gathered here, and sent to the nodes with their
+ * name in one call each. If it grows too large, or finds no memory, it is staged at the nodes with
+ * the bytes it has.
  */
 import { type BlobFacts, BlobFault, type BlobStage, smallBlobBytesMax } from '@holdfast/blob-store'
 import { GrowingBytes } from '@holdfast/kernel'
 
 export interface GatheringStageParts {
   assertOpen(): void
-  /** Memory for so many more bytes of small uploads. @returns false when there is none. */
+  /**
+   * Reserves memory for this many more bytes of small uploads. @returns false when there is none.
+   */
   takeMemory(bytes: number): boolean
   giveMemory(bytes: number): void
   /** Opens a stage of this upload at nodes. */
@@ -32,7 +34,7 @@ export class GatheringStage implements BlobStage {
     this.#parts = parts
   }
 
-  /** Gathered here; those of a stage at nodes are counted there. */
+  /** Bytes gathered here; the nodes count those of their stages. */
   get bytesWritten(): number {
     return this.#memory
   }

@@ -1,14 +1,14 @@
-/** Whether this node has, of each of its groups, what the nodes that it follows have. */
+/** Whether this node has, for each of its groups, what the nodes it follows have. */
 import type { Clock } from '@holdfast/kernel'
 import type { LocalNode } from './local-node.ts'
 import type { Replicator } from './replicator.ts'
 
-/** A mark older than this is no word about now. */
+/** An older mark says nothing about now. */
 const currentMs = 15_000
 
 export interface GroupProgress {
   number: number
-  /** What is missing, in words; undefined: nothing. */
+  /** What is missing; undefined: nothing. */
   behind?: string
 }
 
@@ -30,7 +30,7 @@ export async function groupProgress({
         if (mark === undefined || !mark.groups.includes(number))
           return { number, behind: `has not followed ${source} yet` }
         const owed = mark.owed.filter((copy) => copy.placementGroup === number).length
-        if (owed > 0) return { number, behind: `lacks ${owed} copies that nobody gives whole` }
+        if (owed > 0) return { number, behind: `lacks ${owed} copies that no node gives whole` }
         const ageMs = clock.now() - mark.coveredMs
         if (ageMs > currentMs) return { number, behind: `is ${Math.round(ageMs / 1000)} s behind ${source}` }
       }

@@ -1,22 +1,21 @@
 /**
- * Which nodes hold a file, asked synchronously by frontends for `servers`, `serverSelected` and
- * links.
+ * Which nodes hold a file. Frontends ask synchronously for `servers`, `serverSelected` and links.
  *
- * A node is named when it is one of the members that acknowledged the upload, as far as this
- * process made it, or when it says that it has followed every other member of the group up to a
- * moment behind the upload. Suspect and silent nodes come last or not at all. It is a view: a node
- * that lost a copy a second ago may be named still, and reads through.
+ * A node is listed when it acknowledged the upload in this process, or when its heartbeat says that
+ * it has followed every other member of the group to a time after the upload. Suspect and silent
+ * nodes come last or are left out. This is a view: a node that lost a copy a second ago may still
+ * be listed, and then reads the copy from another node.
  */
 import type { Clock } from '@holdfast/kernel'
 import { nearestFirst, type Peers } from './peers.ts'
 import { type GroupView, nodesOf, type PlacementGroup } from './placement-groups.ts'
 
-/** What a node says of itself in its heartbeats. */
+/** What a node's heartbeat reports. */
 export interface NodeReport {
   id: string
-  /** Finds too much damage, or is not verified. */
+  /** It finds too much damage, or is not verified. */
   suspect: boolean
-  /** For each node it follows: everything that one held at this moment (Unix ms) is here too. */
+  /** For each node it follows: everything that node held at this time (Unix ms) is here too. */
   coveredMs: ReadonlyMap<string, number>
 }
 
@@ -38,21 +37,21 @@ export class Holders {
     this.#options = { skewMs: 2_000, ...options }
   }
 
-  /** Takes a node's newest word. */
+  /** Stores a node's newest report. */
   learn(report: NodeReport): void {
     this.#reports.set(report.id, report)
   }
 
-  /** The node is no member of the cluster any more. */
+  /** The node is no longer a member of the cluster. */
   forget(id: string): void {
     this.#reports.delete(id)
   }
 
   /**
-   * Nodes that hold the group's copies, nearest healthy first; at least one as long as the group is
+   * Nodes that hold the group's copies, nearest healthy first; at least one while the group is
    * known.
    * @param createdMs the copies were made by then, Unix ms. When no mark covers that yet: the
-   *   members of the home region that are alive, which are those that take uploads.
+   *   living members of the home region, which take the uploads.
    */
   serversOf(placementGroup: number, createdMs: number): string[] {
     const { groups, peers, region, localNode } = this.#options
@@ -68,7 +67,7 @@ export class Holders {
     return nearestFirst(named ?? group.members, { peers, region, self: localNode })
   }
 
-  /** Its marks cover the copy at every home member but itself: copies start there. */
+  /** Its marks cover the copy at every other home member: copies start there. */
   #holds(id: string, group: PlacementGroup, createdMs: number): boolean {
     const report = this.#reports.get(id)
     if (report === undefined) return false
@@ -77,8 +76,8 @@ export class Holders {
   }
 
   /**
-   * Follows the others closely, so it takes part in new uploads. A node that never reported is
-   * believed.
+   * It follows the others closely, so it takes part in new uploads. A node that has not reported
+   * yet counts as close.
    */
   #isCurrent(id: string, group: PlacementGroup): boolean {
     const report = this.#reports.get(id)
@@ -90,5 +89,5 @@ export class Holders {
   }
 }
 
-/** A member whose marks are older than this was away and is catching up. */
+/** A member with older marks was away and is catching up. */
 const currentMs = 30_000

@@ -1,7 +1,7 @@
 /**
- * A storage node: its own store behind the rules of its placement groups, and able to fetch copies
- * from others. What the network serves, what an upload host in the same process writes to, and what
- * pulling, scrubbing and read-through fetch into.
+ * A storage node: its own store behind the rules of its placement groups, with the ability to fetch
+ * copies from others. The network serves it, an upload host in the same process writes to it, and
+ * pulling, scrubbing and read-through fetch into it.
  */
 import {
   type BlobFacts,
@@ -35,13 +35,13 @@ export interface LocalNodeOptions {
   groups: NodeGroups
   peers: Peers
   /**
-   * Copies fetched at once; more wait, at most `fetchesWaitingMax`. Default 8: enough for a WAN
-   * line, little memory.
+   * Concurrent fetches; more wait, at most `fetchesWaitingMax`. Default 8: enough for a WAN line,
+   * little memory.
    */
   fetchesMax?: number
 }
 
-/** Past it a fetch is refused as unavailable. */
+/** Beyond it a fetch is refused as unavailable. */
 const fetchesWaitingMax = 10_000
 
 export class LocalNode implements StorageNode, WholeReads {
@@ -70,8 +70,8 @@ export class LocalNode implements StorageNode, WholeReads {
   }
 
   /**
-   * While there is a reason, nobody pulls from here: the node was away for longer than tombstones
-   * are kept, so what it holds may have been deleted everywhere else.
+   * While set, other nodes do not pull from here: the node was away for longer than tombstones are
+   * kept, so what it holds may have been deleted everywhere else.
    */
   set unverified(reason: string | undefined) {
     this.#unverified = reason
@@ -97,7 +97,8 @@ export class LocalNode implements StorageNode, WholeReads {
   }
 
   /**
-   * Single-flight by upload id: one whose sender asks again, as no answer came, is under way still.
+   * Single-flight by upload id: the sender repeats a request without an answer while the first one
+   * still runs.
    */
   put(blob: SmallBlob, options: PutOptions): Promise<BlobFacts> {
     const key = hex(options.uploadId)
@@ -124,20 +125,20 @@ export class LocalNode implements StorageNode, WholeReads {
   ): Promise<BlobFacts> {
     await this.groups.admit(options.placement)
     const facts = await this.fetch(blob, [from], options)
-    // Whoever shares another's fetch gets his own pin.
+    // A caller that shares another's fetch gets its own pin.
     if (await this.#store.pin(facts, { ttlMs: options.pinMs })) return facts
-    throw new BlobFault('UNAVAILABLE', `${copyKey(blob)} went again while it was copied`)
+    throw new BlobFault('UNAVAILABLE', `${copyKey(blob)} was deleted again while it was copied`)
   }
 
   /**
-   * Brings a copy here, checked whole and synced; at once when a whole one is here. A damaged one
-   * is replaced when the new one is synced. Single-flight: several who want one copy share its
-   * fetch, and its sources; so none of them can break it off.
+   * Fetches a copy, verified whole and synced; returns at once when a whole one is here. A damaged
+   * copy is replaced when the new one is synced. Single-flight: callers that want one copy share
+   * its fetch and its sources, so none of them can cancel it.
    *
-   * @param from nodes in the order in which to try them; one goes on where another broke off.
-   * @param options.bytes all of it, where they have come already.
-   * @throws BlobFault `NOT_FOUND` when none of them has it, `CORRUPT` when none has it whole,
-   * `FULL`, `UNAVAILABLE`.
+   * @param from nodes in the order in which to try them; the next continues where one failed.
+   * @param options.bytes the whole blob, when it has already arrived.
+   * @throws BlobFault `NOT_FOUND` when no node has it, `CORRUPT` when none has it whole, `FULL`,
+   *   `UNAVAILABLE`.
    */
   fetch(
     blob: BlobFacts,
@@ -148,7 +149,7 @@ export class LocalNode implements StorageNode, WholeReads {
     let fetch = this.#fetches.get(key)
     if (fetch === undefined) {
       const run = () => this.#fetch(blob, from, options)
-      // What has come already takes no line: many are committed, and synced, together.
+      // Bytes that have arrived use no line: many are committed, and synced, together.
       fetch = (options.bytes === undefined ? this.#inTurn(run) : run()).finally(() =>
         this.#fetches.delete(key),
       )
@@ -266,7 +267,7 @@ export class LocalNode implements StorageNode, WholeReads {
 }
 
 /**
- * Whole copies of the same content under other names, as holders of this one: the same id says the
+ * Whole copies of the same content under other names, as holders of this one: the same id means the
  * same bytes.
  */
 async function* otherCopies(
@@ -275,7 +276,8 @@ async function* otherCopies(
   blob: BlobFacts,
 ): AsyncIterable<Holder> {
   const copies = await answerOf(node.find(blob.id))
-  if (copies instanceof BlobFault) return // it is asked for the bytes all the same, and says there what is wrong
+  // its bytes are requested all the same, and that request reports the fault
+  if (copies instanceof BlobFault) return
   for (const copy of copies)
     if (Buffer.compare(copy.incarnation, blob.incarnation) !== 0)
       yield { id, node: { read: (_blob, range, options) => node.read(copy, range, options) } }
@@ -285,7 +287,7 @@ async function* inOnePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes
 }
 
-/** An upload that is counted in its group until it ends. */
+/** An upload that its group counts until it ends. */
 class AdmittedStage implements PlacedStage {
   readonly uploadId: Uint8Array
   readonly #stage: PlacedStage

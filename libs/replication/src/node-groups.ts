@@ -1,6 +1,6 @@
 /**
- * The groups as a storage node sees them, and what it lets in. A node refuses whoever knows an
- * older version than it does, and every upload to a group that it has closed or left: what is
+ * The groups from a storage node's view, and what it admits. A node refuses requests with a version
+ * older than its own, and every upload to a group that it has closed or left. So whatever is
  * acknowledged for a group is held by the group's nodes.
  */
 import { BlobFault, type Placement, type StoreNotes } from '@holdfast/blob-store'
@@ -8,7 +8,7 @@ import { GroupMap, type GroupView, nodesOf, type PlacementGroup } from './placem
 
 export interface NodeGroupsOptions {
   nodeId: string
-  /** Of this node's store: what the node has agreed to survives it. */
+  /** Of this node's store: what the node has agreed to survives a restart. */
   notes: StoreNotes
   /** Reads the group's row; undefined when there is none. */
   lookUp: (group: number) => Promise<PlacementGroup | undefined>
@@ -21,7 +21,7 @@ export class NodeGroups implements GroupView {
   readonly #notes: StoreNotes
   readonly #lookUp: NodeGroupsOptions['lookUp']
   readonly #map = new GroupMap()
-  /** Groups that this node is in, or was: those it left are remembered too. */
+  /** Groups that this node is in, or was in. */
   readonly #concerning = new Set<number>()
   /** Groups that this node is about to leave. */
   readonly #closing = new Set<number>()
@@ -61,8 +61,8 @@ export class NodeGroups implements GroupView {
   }
 
   /**
-   * Takes note of a version. Durable when it resolves: from then on older ones are refused, also
-   * after a restart.
+   * Stores a version. Durable when it resolves: from then on older ones are refused, also after a
+   * restart.
    */
   async learn(group: PlacementGroup): Promise<void> {
     if (!this.#map.learn(group)) return
@@ -75,7 +75,7 @@ export class NodeGroups implements GroupView {
   }
 
   /**
-   * Lets an upload in. @returns says that it is over.
+   * Admits an upload. @returns ends it.
    * @throws BlobFault `STALE_PLACEMENT` for an older version, a closed group, or one that this node
    *   is no member of; `UNAVAILABLE` when the caller knows a version that the node cannot read yet.
    */
@@ -83,16 +83,16 @@ export class NodeGroups implements GroupView {
     await this.admit(placement)
     const group = this.#map.get(placement.group)
     if (placement.group !== 0 && (group?.writable !== true || this.#closing.has(placement.group)))
-      throw new BlobFault('STALE_PLACEMENT', `group ${placement.group} takes no uploads any more`)
+      throw new BlobFault('STALE_PLACEMENT', `group ${placement.group} no longer accepts uploads`)
     return this.#countStage(placement.group)
   }
 
   /**
-   * As `admitStage`, for what goes on in a group that is being closed: pins, and copies between its
+   * As `admitStage`, for operations that continue in a closing group: pins, and copies between its
    * nodes.
    */
   async admit(placement: Placement): Promise<void> {
-    if (placement.group === 0) return // a store that stands alone has no map
+    if (placement.group === 0) return // a standalone store has no map
     if ((this.#map.get(placement.group)?.version ?? 0) < placement.version) {
       const group = await this.#lookUp(placement.group)
       if (group !== undefined) await this.learn(group)
@@ -119,9 +119,7 @@ export class NodeGroups implements GroupView {
       throw new BlobFault('STALE_PLACEMENT', `${this.nodeId} is no member of group ${number}`)
   }
 
-  /**
-   * Lets no more uploads in; for this life of the node, or until it is a new member of the group.
-   */
+  /** Admits no more uploads; for this life of the node, or until it joins the group again. */
   close(number: number): void {
     this.#closing.add(number)
   }
@@ -131,8 +129,8 @@ export class NodeGroups implements GroupView {
   }
 
   /**
-   * Resolves when no upload to the group is open here. The group, or this node of it, has to be
-   * closed before, or it may never come.
+   * Resolves when no upload to the group is open here. Close the group, or this node's part,
+   * before; otherwise it may never resolve.
    */
   async quiet(number: number): Promise<void> {
     while (this.openStages(number) > 0)

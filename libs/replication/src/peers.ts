@@ -1,23 +1,23 @@
 /**
- * The other nodes, as far as this process knows them. Hints: nothing is correct because of them.
+ * The other nodes, as far as this process knows them. Only hints: no correctness depends on them.
  */
 import type { StorageNode } from '@holdfast/blob-store'
 
 export interface Peers {
   /**
-   * How to reach the node; undefined when nothing is known of it. The same object each time, as
-   * long as its address is the same.
+   * How to reach the node; undefined for an unknown node. The same object while its address stays
+   * the same.
    */
   node(id: string): StorageNode | undefined
-  /** Heard of lately, and ready. */
+  /** Recently heard of, and ready. */
   isAlive(id: string): boolean
-  /** Undefined when nothing is known of it. */
+  /** Undefined for an unknown node. */
   regionOf(id: string): string | undefined
 }
 
 /**
- * The nodes in the order in which to ask them: alive before silent, then this very node, then its
- * region, then others; within those as given. Repeated ones once.
+ * The nodes in the order of preference: alive before silent, then this node, then its region, then
+ * others; otherwise the given order. Each once.
  */
 export function nearestFirst(
   ids: Iterable<string>,

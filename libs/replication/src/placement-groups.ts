@@ -1,12 +1,13 @@
 /**
- * Placement groups: which nodes hold what was uploaded together. Pure: what there is comes in, what
- * should change goes out; whoever writes the rows sees to it that a version is written once.
+ * Placement groups: which nodes hold what was uploaded together. Pure: the input is the current
+ * state, the output the changes. The caller that writes the rows makes sure that each version is
+ * written once.
  *
  * A group has up to two members in its home region, which take the uploads, and one in the next
- * region that has nodes, which pulls. Numbers are never used twice, and nothing moves when nodes
- * are added: new nodes get new groups. A group changes in three cases alone: a node was lost for
- * good (another takes its place and pulls what is missing), a node is drained (first no new
- * uploads, then it leaves), or it has fewer members than there could be (another joins it).
+ * region with nodes, which pulls. Numbers are never reused, and nothing moves when nodes are added:
+ * new nodes get new groups. A group changes in only three cases: a node is permanently lost
+ * (another replaces it and pulls what is missing), a node is drained (first no new uploads, then it
+ * leaves), or it has fewer members than possible (another joins it).
  */
 export interface PlacementGroup {
   number: number
@@ -17,11 +18,11 @@ export interface PlacementGroup {
   members: string[]
   /** Nodes elsewhere. */
   remote: string[]
-  /** Takes uploads. */
+  /** Accepts uploads. */
   writable: boolean
 }
 
-/** What is known of the groups; a version once seen is never exchanged for an older one. */
+/** The known groups; a version is never replaced by an older one. */
 export interface GroupView {
   get(number: number): PlacementGroup | undefined
   all(): readonly PlacementGroup[]
@@ -30,7 +31,7 @@ export interface GroupView {
 export class GroupMap implements GroupView {
   readonly #groups = new Map<number, PlacementGroup>()
 
-  /** @returns whether that was news. */
+  /** @returns whether it was new. */
   learn(group: PlacementGroup): boolean {
     const known = this.#groups.get(group.number)
     if (known !== undefined && known.version >= group.version) return false
@@ -55,14 +56,13 @@ export function nodesOf(group: PlacementGroup): string[] {
 /** Copies that an upload needs before it is acknowledged. */
 export const writeQuorum = 2
 
-/** What an upload to this group needs: fewer where the region has fewer nodes. */
+/** Copies that an upload to this group needs: fewer where the region has fewer nodes. */
 export function quorumOf(group: PlacementGroup): number {
   return Math.max(1, Math.min(writeQuorum, group.members.length))
 }
 
 /**
- * So many of the group's nodes have to say "not here" before a copy that was acknowledged can be
- * called absent.
+ * This many nodes of the group must answer "not here" before an acknowledged copy counts as absent.
  */
 export function absenceQuorumOf(group: PlacementGroup): number {
   return nodesOf(group).length - quorumOf(group) + 1
@@ -71,10 +71,10 @@ export function absenceQuorumOf(group: PlacementGroup): number {
 export interface GroupNode {
   id: string
   region: string
-  /** Takes uploads: alive, not draining, not full. */
+  /** Accepts uploads: alive, not draining, not full. */
   ready: boolean
   /**
-   * Silent for so long that its copies have to be made anew elsewhere, or removed by the operator.
+   * Silent for so long that its copies must be made again elsewhere, or removed by the operator.
    */
   lost?: boolean
   draining?: boolean
@@ -85,8 +85,8 @@ export interface GroupNode {
  * The changes that a region's groups need now; empty when all is well. Groups without a number are
  * new. Deterministic.
  *
- * @param regions in an order that all agree on; the next one behind `region` with nodes holds the
- *   remote copies.
+ * @param regions in one order everywhere; the next one after `region` with nodes holds the remote
+ *   copies.
  */
 export function planGroups({
   region,
@@ -123,8 +123,8 @@ class GroupPlan {
   }
 
   /**
-   * The group as it should be: lost nodes replaced, closed where a member drains, a remote member
-   * where one can be had.
+   * The target state of the group: lost nodes replaced, closed where a member drains, with a remote
+   * member where possible.
    */
   mended(group: PlacementGroup): PlacementGroup {
     const isLost = (id: string) => this.#byId.get(id)?.lost === true
@@ -136,7 +136,7 @@ class GroupPlan {
       if (node === undefined) break
       members.push(node)
     }
-    // A group that nobody holds any more is left as it is: its nodes may come back.
+    // A group without holders stays as it is: its nodes may return.
     if (members.length === 0) return { ...group, writable: false }
     const remote = group.remote.filter((id) => !isLost(id))
     const elsewhere = remote.length === 0 ? this.#bestElsewhere(group.number) : undefined
@@ -182,7 +182,7 @@ class GroupPlan {
       .sort((one, other) => other.freeBytes - one.freeBytes)[0]?.id
   }
 
-  /** A node of the next region that has any; another one for each group. */
+  /** A node of the next region that has any; a different one for each group. */
   #bestElsewhere(turn: number): string | undefined {
     const from = this.#regions.indexOf(this.#region)
     for (let step = 1; step < this.#regions.length; step++) {

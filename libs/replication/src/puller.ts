@@ -1,16 +1,16 @@
 /**
- * Follows one other node: asks its log what came since the last time, fetches what is missing here,
- * and notes how far it got.
+ * Follows one other node: asks its log for changes since the last time, fetches what is missing
+ * here, and records its position.
  *
- * The mark is saved after the copies it covers are synced. A position that the source does not know
- * (it began a new life, or the log was trimmed), and a group that is newly shared, lead to a
- * comparison with the source's inventory; the inventory is begun after the position from which the
- * log goes on, so nothing falls between.
+ * The mark is saved after the copies it covers are synced. An inventory comparison follows when the
+ * source does not know the position (it began a new life, or the log was trimmed), and for a newly
+ * shared group. The inventory begins after the position from which the log continues, so there is
+ * no gap.
  *
- * A deletion that is heard of never deletes: between it and this moment the copy may have got a pin
- * and a reference here. It tells this node's collector to look at the copy, which reads the
- * references itself; and it keeps the copy from being fetched again from a node that lags, as a
- * copy that was deleted here is fetched only when it is referenced.
+ * A deletion in the log never deletes here: the copy may have got a pin and a reference here
+ * meanwhile. It makes this node's collector check the copy, and the collector reads the references
+ * itself. It also prevents a new fetch from a node that lags: a copy that was deleted here is
+ * fetched only when it is referenced.
  */
 import {
   type BlobFacts,
@@ -36,27 +36,27 @@ export interface PullerOptions {
   node: LocalNode
   peers: Peers
   watermarks: Watermarks
-  /** Is this copy referenced, read at quorum? Asked for copies that were deleted here. */
+  /** Whether this copy is referenced, read at quorum. Called for copies that were deleted here. */
   referenced: (blob: BlobName) => Promise<boolean>
-  /** The source has deleted a copy that is here still: for the collector. */
+  /** The source has deleted a copy that is still here: for the collector. */
   condemned?: (blob: BlobName) => void
   clock: Clock
   /**
-   * Inventories are compared at least this often, ms. Default 24 h. The log does not bring back a
-   * copy that this node's collector removed just before an upload elsewhere found the others' and
-   * referred to it.
+   * Inventories are compared at least this often, ms. Default 24 h. One case needs this: this
+   * node's collector removed a copy just before an upload elsewhere found the other copies and
+   * referred to them. The log does not bring that copy back.
    */
   compareEveryMs?: number
-  /** Entries looked at in one question. Default 1,000: what a slow line fetches in minutes. */
+  /** Entries per request. Default 1,000: what a slow line fetches in minutes. */
   batch?: number
 }
 
-/** What a round did. */
+/** Result of a round. */
 export interface PullRound {
   fetched: number
   /** Entries behind the mark, durable at the source. */
   behind: number
-  /** Copies that nobody could give whole. */
+  /** Copies that no node could give whole. */
   owed: number
   /** An inventory was compared. */
   compared: boolean
@@ -64,8 +64,8 @@ export interface PullRound {
 
 const batchDefault = 1_000
 /**
- * How long a fetched copy is kept from the collector: until the reference that the uploader writes
- * can be seen.
+ * How long a fetched copy is protected from the collector: until the uploader's reference is
+ * visible.
  */
 const pinMs = 10 * 60_000
 
@@ -79,10 +79,10 @@ export class Puller {
   }
 
   /**
-   * One question, and everything it brings. Ask again at once while `behind` is above 0.
-   * @param groups those that this node takes from the source.
-   * @throws BlobFault when the source does not answer, is not verified, or this store takes nothing
-   *   more: nothing is lost, ask again later.
+   * One request, and all its fetches. Call again at once while `behind` is above 0.
+   * @param groups those that this node pulls from the source.
+   * @throws BlobFault when the source does not answer, is not verified, or this store accepts
+   *   nothing more: nothing is lost, retry later.
    */
   async round(groups: readonly number[], signal?: AbortSignal): Promise<PullRound> {
     const { peers, watermarks, batch, clock, compareEveryMs } = this.#options
@@ -126,8 +126,8 @@ export class Puller {
   }
 
   /**
-   * The position is of no use: everything the source holds is compared, then its log is followed
-   * from where it stood before.
+   * The position is unknown to the source: everything it holds is compared, then its log is
+   * followed from its position before the comparison.
    */
   async #startOver(
     source: StorageNode,
@@ -142,8 +142,8 @@ export class Puller {
   }
 
   /**
-   * Groups that came anew, or all once more: what the source has of them up to now. The log is
-   * followed for all of them from the old position on.
+   * New groups, or all again: the source's copies of them up to now. The log is followed for all of
+   * them from the old position.
    */
   async #widen(
     source: StorageNode,
@@ -176,7 +176,7 @@ export class Puller {
       this.#assertFew(owed)
     }
     for await (const facts of source.inventory({ groups })) {
-      // A damaged copy there is one that somebody should have whole.
+      // The source's copy is damaged; another node should have it whole.
       const { damaged: _, ...copy } = facts
       if ((await this.#isMissing(copy)) && missing.push(copy) >= this.#options.batch) await fetch()
     }
@@ -184,7 +184,7 @@ export class Puller {
     return { fetched, owed }
   }
 
-  /** What of these entries is missing here; and what is gone at the source. */
+  /** Which of these entries are missing here, and which are deleted at the source. */
   async #sort(entries: readonly LogEntry[]): Promise<{ missing: BlobFacts[]; gone: Set<string> }> {
     const missing = new Map<string, BlobFacts>()
     const gone = new Set<string>()
@@ -218,7 +218,7 @@ export class Puller {
       if (outcome === 'owed') owed.push(copy)
     }
     const isSmall = ({ size }: BlobFacts) => size <= smallBlobBytesMax
-    // One batch after the other holds the memory of one.
+    // Batches run in sequence, to hold the memory of one.
     for (const batch of batchesOf(copies.filter(isSmall))) {
       const bytes = await this.#bytesOf(batch)
       await Promise.all(batch.map((copy, n) => fetch(copy, bytes[n])))
@@ -229,7 +229,7 @@ export class Puller {
     return { fetched, owed }
   }
 
-  /** What the source has at hand; the rest is fetched one by one, from whoever has it. */
+  /** What the source has at hand; the rest is fetched one by one, from any holder. */
   async #bytesOf(batch: readonly BlobFacts[]): Promise<readonly (Uint8Array | undefined)[]> {
     const source = batch.length > 1 ? this.#options.peers.node(this.source) : undefined
     const bytes = source === undefined ? [] : await answerOf(source.readBatch(batch))
@@ -238,7 +238,7 @@ export class Puller {
 
   /**
    * From the source, else from the other members of the group. @param bytes of the source, when
-   * they have come
+   * they have arrived
    */
   async #fetch(copy: BlobFacts, bytes?: Uint8Array): Promise<'fetched' | 'gone' | 'owed'> {
     const { node } = this.#options
@@ -250,24 +250,24 @@ export class Puller {
     if (facts.code === 'CORRUPT' && bytes !== undefined) return this.#fetch(copy)
     switch (facts.code) {
       case 'NOT_FOUND':
-        return 'gone' // everybody says so; its deletion follows in the log
+        return 'gone' // all nodes agree; its deletion follows in the log
       case 'CORRUPT':
       case 'UNAVAILABLE':
       case 'UNKNOWN':
       case 'IO':
         return 'owed'
       default:
-        throw facts // this store's own: it is full, or closed
+        throw facts // this store is full or closed
     }
   }
 
   #assertFew(owed: readonly BlobFacts[]): void {
     if (owed.length > owedMax)
-      throw new BlobFault('UNAVAILABLE', `${owed.length} copies of ${this.source} cannot be had whole`)
+      throw new BlobFault('UNAVAILABLE', `${owed.length} copies of ${this.source} cannot be fetched whole`)
   }
 }
 
-/** As many as one question takes. */
+/** As many as one request takes. */
 function* batchesOf(copies: readonly BlobFacts[]): Generator<BlobFacts[]> {
   let batch: BlobFacts[] = []
   let bytes = 0

@@ -1,11 +1,10 @@
 /**
- * A storage node's bytes for the public: its own copy, else another holder's.
+ * A storage node's bytes for public downloads: its own copy, else another holder's.
  *
- * A copy that belongs here and is missing or damaged is fetched, once for all who ask; small ones
- * are waited for, so that a thousand viewers cost one transfer, larger ones are passed on
- * meanwhile. It is kept only when it is referenced. Others are asked for what their own store
- * holds: nodes answer each other from nothing else, so a question is never passed on and cannot run
- * in circles.
+ * A copy that belongs here and is missing or damaged is fetched once for all concurrent readers.
+ * Readers wait for small ones, so that a thousand viewers cost one transfer; larger ones are passed
+ * on meanwhile. The copy is kept only when it is referenced. Nodes answer each other only from
+ * their own store, so a request is never passed on and cannot loop.
  */
 import {
   type BlobFacts,
@@ -26,18 +25,18 @@ import { answerOf } from './replicated-blob-store.ts'
 export interface ReadThroughOptions {
   node: LocalNode
   region: string
-  /** Of all regions: a node is asked for copies of groups that it is not in, too. */
+  /** Of all regions: a node may be asked for copies of groups that it is not in. */
   groups: GroupView
   peers: Peers
-  /** Read at quorum; copies that nobody refers to are passed on and not kept. */
+  /** Read at quorum; unreferenced copies are passed on and not kept. */
   referenced: (blob: BlobName) => Promise<boolean>
-  /** Copies up to this size are waited for. Default 8 MiB: a second of a slow WAN line. */
+  /** Readers wait for copies up to this size. Default 8 MiB: a second of a slow WAN line. */
   waitBytesMax?: number
   log?: { warn(facts: object, message: string): void }
 }
 
 /**
- * Readers that are served from elsewhere at once; past it `UNAVAILABLE`: the client is sent to
+ * Concurrent readers served from other nodes; beyond it `UNAVAILABLE`: the client is redirected to
  * another holder.
  */
 const passedOnMax = 256
@@ -45,7 +44,7 @@ const pinMs = 10 * 60_000
 
 export class ReadThroughStore implements BlobStore, WholeReads {
   readonly #options: Required<ReadThroughOptions>
-  /** Whether a copy is kept is asked once for all who want it now. */
+  /** Concurrent readers share the check whether a copy is kept. */
   readonly #keeping = new Map<string, Promise<boolean>>()
   #passedOn = 0
 
@@ -58,8 +57,8 @@ export class ReadThroughStore implements BlobStore, WholeReads {
   }
 
   /**
-   * What this node holds, else what the nearest holder says. @throws BlobFault `UNAVAILABLE` when
-   * nobody has it and somebody did not answer.
+   * This node's facts of the copy, else the nearest holder's. @throws BlobFault `UNAVAILABLE` when
+   * no node has it and one did not answer.
    */
   async stat(blob: BlobName): Promise<BlobFacts | undefined> {
     const here = await this.#options.node.stat(blob)
@@ -76,7 +75,7 @@ export class ReadThroughStore implements BlobStore, WholeReads {
     const { log } = this.#options
     const failed = (holder: string, fault: BlobFault) => {
       if (fault.code !== 'NOT_FOUND')
-        log.warn({ holder, code: fault.code }, 'a holder failed; the next one goes on')
+        log.warn({ holder, code: fault.code }, 'a holder failed; the next one continues')
     }
     yield* readFromAny(this.#holders(blob), blob, range, { signal, failed })
   }
@@ -102,12 +101,12 @@ export class ReadThroughStore implements BlobStore, WholeReads {
     return this.#options.node.usage()
   }
 
-  /** Closes nothing: the node is its maker's. */
+  /** Does not close the node: its creator does. */
   async close(): Promise<void> {}
 
   /**
-   * This node; then, only when it is asked for, the others, and this node again when it has got a
-   * copy meanwhile.
+   * This node; then, on demand, the others, and this node again when it has fetched a copy
+   * meanwhile.
    */
   async *#holders(blob: BlobName): AsyncIterable<Holder> {
     const { node } = this.#options

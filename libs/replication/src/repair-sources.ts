@@ -2,12 +2,12 @@ import type { BlobFacts } from '@holdfast/blob-store'
 import { nearestFirst, type Peers } from './peers.ts'
 import { type GroupView, nodesOf } from './placement-groups.ts'
 
-/** Nodes outside of the copy's group that are asked for the same content under another name. */
+/** Nodes outside the copy's group that are asked for the same content under another name. */
 const strangersMax = 16
 
 /**
- * Who may have whole bytes for a damaged copy: its group's nodes, then others of the region, which
- * may have the content from another upload.
+ * Possible sources of whole bytes for a damaged copy: its group's nodes, then others of the region,
+ * which may have the content from another upload.
  */
 export function repairSources(
   copy: BlobFacts,

@@ -1,21 +1,21 @@
 /**
  * The storage nodes of a region as one blob store, for the frontends that take uploads.
  *
- * A small upload is gathered here and goes to W members in one call each. Its group is chosen by
- * its content (rendezvous hashing), so whoever uploads it again asks the members that have it.
+ * A small upload is gathered here and sent to W members in one call each. Its content chooses its
+ * group (rendezvous hashing), so a later upload of the same content asks the members that have it.
  *
  * A larger upload takes a writable placement group of its region. Its bytes go to W members as they
- * arrive, the one in this process first; a member that breaks is left out, the upload goes on, and
- * before the reply the finished copy is brought from node to node to another member: in the region,
- * or elsewhere when none is left. What is acknowledged has W synced copies, however they came.
+ * arrive, the one in this process first. A member that fails is left out, and the upload continues.
+ * Before the reply the finished copy is sent from node to node to another member: in the region, or
+ * elsewhere when none is left. An acknowledged upload has W synced copies in every case.
  *
- * Dedup looks only at groups of this region, and drops the stage only after W members of the known
- * copy's group answered a pin, which says that the copy is whole on their disks; each of them
+ * Dedup considers only groups of this region. It drops the stage only after W members of the known
+ * copy's group have answered a pin, which says that the copy is whole on their disks. Each of them
  * serialises pins and deletions. Otherwise the stage becomes a new incarnation. All bytes are
  * always read.
  *
- * Nothing in here is kept when the process ends: groups and peers are views of others, stages are
- * swept by their nodes.
+ * No state here outlives the process: groups and peers are views, and nodes remove abandoned
+ * stages.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -49,17 +49,17 @@ import { systemTimers, type Timers } from './timers.ts'
 
 export interface ReplicatedBlobStoreOptions {
   region: string
-  /** The node in this process, when it has the storage role: its id as the peers know it. */
+  /** The node in this process, when it has the storage role: its id in `peers`. */
   localNode?: string
   groups: GroupView
   peers: Peers
-  /** Reads the groups anew, after a node said that ours are old. */
+  /** Reads the groups again after a node reported that ours are old. */
   refreshGroups: () => Promise<void>
-  /** Bytes that a node can take still, for the choice of a group; undefined when unknown. */
+  /** Bytes that a node can still accept, for the choice of a group; undefined when unknown. */
   freeBytesOf?: (node: string) => number | undefined
   clock?: Clock
   timers?: Timers
-  /** Of upload ids, and the choice between equal groups. */
+  /** Generates upload ids, and decides between equal groups. */
   random?: (bytes: number) => Uint8Array
   log?: { warn(facts: object, message: string): void }
 }
@@ -70,22 +70,20 @@ export interface ReplicatedBlobStoreOptions {
  */
 const dedupNodesMax = 16
 /**
- * Damaged copies that nodes are asked to replace at a time. Each is one call that waits; more are
- * left to the nodes' scrubbers.
+ * Damaged copies that nodes are asked to replace at a time. Each is one waiting call; the nodes'
+ * scrubbers handle more.
  */
 const repairsMax = 64
 /**
  * Placements tried before an upload is refused: one for old groups, one for a node that failed
- * while they were read.
+ * meanwhile.
  */
 const placementAttempts = 3
-/**
- * What a form adds to the bytes of its file, at most in general: the announced length is of both.
- */
+/** Usual maximum of what a form adds to the bytes of its file: the announced length covers both. */
 const formBytesMax = 16 * 1024
 /**
  * Bytes of small uploads that wait here, 128 of the largest. Their blocks may be twice as large.
- * Past it they are staged at the nodes as they come.
+ * Beyond it uploads are staged at the nodes as they come.
  */
 const gatheredBytesMax = 32 * 1024 * 1024
 
@@ -94,7 +92,10 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
     Pick<ReplicatedBlobStoreOptions, 'localNode' | 'freeBytesOf'>
   readonly #stages = new Set<ReplicatedStage | GatheringStage>()
   #gatheredBytes = 0
-  /** Commits of one content take turns, so that this process never races itself into two copies. */
+  /**
+   * Commits of one content take turns, so that this process never makes two copies in a race with
+   * itself.
+   */
   readonly #turns = new Map<string, Promise<unknown>>()
   /** Under way. */
   #repairs = 0
@@ -111,8 +112,8 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
   }
 
   /**
-   * @throws BlobFault `UNAVAILABLE` when no member of any writable group takes uploads, `FULL` when
-   * all are full; of what may be small that is told by `write` or `commit`.
+   * @throws BlobFault `UNAVAILABLE` when no member of any writable group accepts uploads, `FULL`
+   *   when all are full. For a small upload `write` or `commit` throws these.
    */
   async stage(options: { expectedBytes?: number; signal?: AbortSignal } = {}): Promise<BlobStage> {
     this.#assertOpen()
@@ -162,14 +163,14 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
   #refusal(faults: readonly BlobFault[]): BlobFault {
     const [first] = faults
     if (first !== undefined && faults.every(({ code }) => code === 'FULL')) return first
-    return new BlobFault('UNAVAILABLE', `no storage node of ${this.#options.region} takes the upload`, {
+    return new BlobFault('UNAVAILABLE', `no storage node of ${this.#options.region} accepts the upload`, {
       cause: first,
     })
   }
 
   /**
-   * A small upload. What it left in a group where it found too few members is not acknowledged, and
-   * is collected; so in another group it has another id.
+   * A small upload. Copies in a group with too few members are not acknowledged, and are collected;
+   * so in another group it has another id.
    */
   async #put(firstId: Uint8Array, bytes: Uint8Array, pinMs: number): Promise<BlobFacts> {
     const blob = { id: digestOf(bytes).id, bytes }
@@ -203,7 +204,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
     })
   }
 
-  /** Members that are silent come last: each of them may cost its time-out. */
+  /** Silent members come last: each of them may cost its timeout. */
   #livingFirst(group: PlacementGroup): NodeHolder[] {
     const { localNode, peers } = this.#options
     const isUp = ({ id }: NodeHolder) => id === localNode || peers.isAlive(id)
@@ -211,7 +212,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
     return [...all.filter(isUp), ...all.filter((member) => !isUp(member))]
   }
 
-  /** Undefined once so many members said so that no acknowledged copy can be with the others. */
+  /** Undefined once so many members answered that no acknowledged copy can be at the others. */
   async stat(blob: BlobName): Promise<BlobFacts | undefined> {
     this.#assertOpen()
     for (const group of this.#groupsOf(blob)) {
@@ -236,7 +237,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
     return undefined
   }
 
-  /** From the nearest holder; when it fails, the next one goes on at the very byte. */
+  /** From the nearest holder; when it fails, the next one continues at the same byte. */
   async *read(
     blob: BlobName,
     range: { start: number; end: number },
@@ -245,7 +246,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
     this.#assertOpen()
     const failed = (holder: string, fault: BlobFault) => {
       if (fault.code !== 'NOT_FOUND')
-        this.#options.log.warn({ holder, code: fault.code }, 'a holder failed; the next one goes on')
+        this.#options.log.warn({ holder, code: fault.code }, 'a holder failed; the next one continues')
     }
     const holders = this.#nearest(this.#groupsOf(blob).flatMap(nodesOf))
     try {
@@ -257,7 +258,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
       if (error instanceof BlobFault && error.code === 'UNAVAILABLE' && !this.#closed) {
         const facts = await answerOf(this.stat(blob))
         if (facts === undefined)
-          throw new BlobFault('NOT_FOUND', `nobody holds ${hex(blob.id)}/${hex(blob.incarnation)}`)
+          throw new BlobFault('NOT_FOUND', `no node holds ${hex(blob.id)}/${hex(blob.incarnation)}`)
       }
       throw error
     }
@@ -271,7 +272,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
     return readWholeFrom(nearest?.node, blob, range)
   }
 
-  /** True once W members of its group keep it. */
+  /** True once W members of its group have pinned it. */
   async pin(blob: BlobName, { ttlMs }: { ttlMs: number }): Promise<boolean> {
     this.#assertOpen()
     let open: BlobFault | undefined
@@ -285,8 +286,8 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
   }
 
   /**
-   * Deletes at every member that can be reached and does not keep it by a pin; the others' own
-   * collectors come to it later.
+   * Deletes at every reachable member that does not pin it; the others' own collectors handle it
+   * later.
    * @throws BlobFault when no member answers.
    */
   async delete(blob: BlobName): Promise<'deleted' | 'pinned'> {
@@ -322,8 +323,8 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
   }
 
   /**
-   * Blobs and bytes are those of the fullest node, a lower bound for the region; stages are the
-   * ones of this process; writable when some group has W members that take uploads.
+   * Blobs and bytes are those of the fullest node, a lower bound for the region; stages are those
+   * of this process; writable when some group has W members that accept uploads.
    */
   async usage(): Promise<BlobStoreUsage> {
     this.#assertOpen()
@@ -357,7 +358,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
     }
   }
 
-  /** Aborts the open stages. The nodes stay open: they belong to whoever made them. */
+  /** Aborts the open stages. The nodes stay open: they belong to their creator. */
   async close(): Promise<void> {
     if (this.#closed) return
     await Promise.all([...this.#stages].map((stage) => stage.abort()))
@@ -367,7 +368,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
   // ---- uploads
 
   /**
-   * A writable group with as many living members as can be had; the one with this process's node,
+   * A writable group with as many living members as possible; the one with this process's node,
    * then the one with the most room.
    */
   #chooseGroup(tried: ReadonlySet<number>): PlacementGroup | undefined {
@@ -379,7 +380,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
     return equal[byte % Math.max(1, equal.length)]
   }
 
-  /** Likewise for this content: of groups that are equal, all frontends choose the same one. */
+  /** The same for this content: of equal groups, all frontends choose the same one. */
   #groupOf(id: Uint8Array, tried: ReadonlySet<number>): PlacementGroup | undefined {
     const equal = this.#bestGroups(tried, () => 0)
     const number = new Placement(equal.map((group) => String(group.number))).hostOf(hex(id))
@@ -423,7 +424,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
       else legs.push({ id, node, stage })
     }
     const members = this.#nearest(group.members)
-    // A silent member is left out: waiting for it would cost every upload its time-out.
+    // A silent member is left out: waiting for it would cost every upload its timeout.
     const { localNode, peers } = this.#options
     const queue = [
       ...members.filter(({ id }) => id === localNode || peers.isAlive(id)),
@@ -432,7 +433,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
     while (legs.length < quorumOf(group) && queue.length > 0) {
       const needed = quorumOf(group) - legs.length
       const inRegion = queue.filter(({ id }) => group.members.includes(id)).length
-      // Bytes cross to another region as they come only when nobody here takes them.
+      // Bytes are streamed to another region only when no member here accepts them.
       if (inRegion === 0 && legs.length > 0) break
       await Promise.all(queue.splice(0, inRegion === 0 ? 1 : Math.min(needed, inRegion)).map(open))
       if (faults.some(({ code }) => code === 'CANCELLED' || code === 'STALE_PLACEMENT')) break
@@ -488,8 +489,8 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
       const group = this.#options.groups.get(copy.placementGroup ?? 0)
       if (group?.region !== this.#options.region || tried.has(hex(copy.incarnation))) continue
       tried.add(hex(copy.incarnation))
-      // Such a pin may have to read, and is given the time: so a node that just did not answer is
-      // not asked.
+      // Such a pin may have to read the copy, which takes time; so a node that just did not answer
+      // is not asked.
       const members = group.members.filter((member) => !deaf.has(member))
       const pins = await this.#pinAt(group, members, copy, { ttlMs: pinMs, whole: true })
       if (pins.pinned.length >= quorumOf(group)) return { copy, refused }
@@ -499,8 +500,8 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
   }
 
   /**
-   * Has nodes replace the damaged copies that an upload came upon. Nobody waits for it, and what
-   * fails, or is too much at once, the nodes' scrubbers do later.
+   * Lets nodes replace the damaged copies that an upload found. It is not awaited. The nodes'
+   * scrubbers handle failures and what is too much at once.
    */
   #repair(refused: readonly RefusedCopy[], holders: readonly string[]): void {
     for (const { copy, by, whole } of refused)
@@ -562,14 +563,14 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
     }
   }
 
-  // ---- who has what
+  // ---- holders
 
   #regionGroups(): PlacementGroup[] {
     const { groups, region } = this.#options
     return groups.all().filter((group) => group.region === region)
   }
 
-  /** Where a copy may be: its group when it is named, all of the region's otherwise. */
+  /** Where a copy may be: its group when it is named, otherwise all of the region's. */
   #groupsOf({ placementGroup }: BlobName): PlacementGroup[] {
     const group = placementGroup === undefined ? undefined : this.#options.groups.get(placementGroup)
     return group === undefined ? this.#regionGroups() : [group]
@@ -613,8 +614,8 @@ function orderOf(holders: readonly NodeHolder[], id: string): number {
 }
 
 /**
- * The answer, or the fault in its place: one node's failure is a fact among others. Anything else
- * is a mistake of ours, and thrown.
+ * The answer, or the fault in its place: one node's failure is a result like others. Any other
+ * error is a bug, and is thrown.
  */
 export async function answerOf<T>(call: Promise<T>): Promise<T | BlobFault> {
   try {

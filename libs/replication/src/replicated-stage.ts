@@ -1,4 +1,4 @@
-/** One upload on its way to several nodes. */
+/** One upload in transit to several nodes. */
 import {
   type BlobFacts,
   BlobFault,
@@ -18,11 +18,11 @@ export interface Leg {
   stage: PlacedStage
 }
 
-/** A copy that some nodes would not pin as whole. */
+/** A copy that some nodes did not pin as whole. */
 export interface RefusedCopy {
   copy: BlobFacts
   by: { id: string; node: StorageNode }[]
-  /** Who has it whole. */
+  /** Nodes that have it whole. */
   whole: string[]
 }
 
@@ -41,7 +41,7 @@ export interface ReplicatedStageParts {
   known(id: Uint8Array, pinMs: number): Promise<Known>
   /** Copies of the same content are damaged somewhere, and these nodes have it whole now. */
   repair(refused: readonly RefusedCopy[], holders: readonly string[]): void
-  /** Members that have no part yet, nearest first. */
+  /** Members without a part yet, nearest first. */
   others(used: ReadonlySet<string>): { id: string; node: StorageNode }[]
   broken(node: string, fault: BlobFault): void
   ended(stage: ReplicatedStage): void
@@ -52,7 +52,7 @@ export class ReplicatedStage implements BlobStage {
   readonly #parts: ReplicatedStageParts
   /** Nodes that have every byte so far. */
   #legs: Leg[]
-  /** Nodes whose part broke: asked last when a copy is needed. */
+  /** Nodes whose part failed: asked last when a copy is needed. */
   readonly #broken = new Map<string, Leg>()
   readonly #faults: BlobFault[] = []
   #state: 'open' | 'committing' | 'lost' | 'ended' = 'open'
@@ -65,7 +65,7 @@ export class ReplicatedStage implements BlobStage {
     this.#parts = parts
   }
 
-  /** Goes on as long as one node takes the bytes. */
+  /** Continues while at least one node accepts the bytes. */
   write(bytes: Uint8Array): Promise<void> | undefined {
     this.#assertWritable()
     this.bytesWritten += bytes.length
@@ -121,7 +121,7 @@ export class ReplicatedStage implements BlobStage {
     }
   }
 
-  /** What all nodes agree to have. */
+  /** The digest that all nodes agree on. */
   async #seal(): Promise<SealedContent> {
     const sealed: { leg: Leg; content: SealedContent }[] = []
     await Promise.all(
@@ -180,17 +180,17 @@ export class ReplicatedStage implements BlobStage {
     return facts
   }
 
-  /** A commit without an answer may have happened. */
+  /** A commit without an answer may have taken effect. */
   async #hasIt({ node }: Leg, facts: BlobFacts): Promise<boolean> {
     try {
       return (await node.committed(this.uploadId))?.size === facts.size
     } catch {
-      return false // it does not count, and does no harm when it is there
+      return false // it does not count, and is harmless if it exists
     }
   }
 
   /**
-   * Brings the finished copy to other members until there are W.
+   * Copies the finished blob to other members until there are W.
    * @throws BlobFault `UNAVAILABLE` when there are fewer.
    */
   async #copyOn(
@@ -228,7 +228,7 @@ export class ReplicatedStage implements BlobStage {
     this.#legs = this.#legs.filter((other) => other !== leg)
     this.#broken.set(leg.id, leg)
     this.#note(leg.id, error)
-    leg.stage.abort().catch(() => {}) // its node sweeps it
+    leg.stage.abort().catch(() => {}) // its node removes it later
   }
 
   #note(node: string, error: unknown): void {

@@ -1,10 +1,10 @@
 /**
  * All pulling of a node: which nodes it follows, for which groups, and when.
  *
- * Within a region everybody follows everybody of his groups. Between regions one member follows for
- * its region, so that bytes cross the WAN once; the others get what it fetched from its log. Who
- * that is follows from the group and from who is alive: when two think it is they, some bytes cross
- * twice; when nobody does, the next heartbeat mends it.
+ * Within a region each node follows all members of its groups. Between regions one member follows
+ * for its region, so that bytes cross the WAN once; the others get what it fetched from its log.
+ * The group and the set of living members determine which one. If two members believe it is they,
+ * some bytes cross twice; if none does, the next heartbeat corrects it.
  */
 import type { BlobName } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
@@ -28,7 +28,7 @@ export interface ReplicatorOptions {
   log: { info(facts: object, message: string): void; warn(facts: object, message: string): void }
   /** As of `Puller`. Default 24 h. */
   compareEveryMs?: number
-  /** Between two questions to a source that had nothing new, ms. Default 500. */
+  /** Between two requests to a source without news, ms. Default 500. */
   idleMs?: number
   /** The longest wait after failures, ms. Default 30,000. */
   backoffMaxMs?: number
@@ -37,7 +37,7 @@ export interface ReplicatorOptions {
 export interface SourceLag {
   source: string
   entries: number
-  /** How old what is missing may be; Infinity before the first round. */
+  /** How old missing copies may be; Infinity before the first round. */
   ms: number
   owed: number
 }
@@ -62,7 +62,7 @@ export class Replicator {
     this.watermarks = new Watermarks(options.node.store)
   }
 
-  /** Follows from now on whoever is to be followed, as groups and members change. */
+  /** Starts to follow, and adapts as groups and members change. */
   start(): void {
     if (this.#closed) return
     this.#watch()
@@ -82,7 +82,7 @@ export class Replicator {
   }
 
   /**
-   * One question to one source; for tests, the simulation, and whoever cannot wait. @throws
+   * One request to one source; for tests, the simulation, and callers that cannot wait. @throws
    * BlobFault as `Puller.round`.
    */
   async round(source: string): Promise<PullRound> {
@@ -172,7 +172,7 @@ export class Replicator {
   }
 }
 
-/** Whom a member of the group follows. */
+/** Which nodes a member of the group follows. */
 export function sourcesOf(
   group: PlacementGroup,
   { self, region, peers }: { self: string; region: string; peers: Peers },

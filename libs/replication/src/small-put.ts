@@ -1,14 +1,14 @@
 /**
  * A small blob at W members of a group, in one call each.
  *
- * A member answers with the copy of this upload, or with a copy that it knew and has pinned. As all
- * members of a group know the same copies and choose alike, their answers agree, but for what is on
- * its way between them. W answers that name one copy are what an upload is acknowledged for. Where
- * they name several, a known copy is taken that W members can pin. Without one the upload becomes a
- * copy of its own at those that named others.
+ * A member answers with the copy of this upload, or with a copy that it knew and has pinned. All
+ * members of a group know the same copies and choose alike, so their answers agree, except for
+ * copies still in transit between them. An upload is acknowledged when W answers name one copy.
+ * When they name several, a known copy is used that W members can pin. Without one the upload
+ * becomes its own copy at the members that named others.
  *
- * A member that fails is replaced by the next one, at last by one of another region. One that is
- * silent is replaced after a while, and counts when it answers all the same.
+ * A member that fails is replaced by the next one, and finally by one of another region. A silent
+ * member is replaced after a while; a late answer still counts.
  */
 import {
   type BlobFacts,
@@ -21,7 +21,8 @@ import { hex } from '@holdfast/kernel'
 import type { Timers } from './timers.ts'
 
 /**
- * How long a member may be silent until another one is asked, ms: as for a call that opens a stage.
+ * How long a member may be silent before another one is asked, ms: as for a call that opens a
+ * stage.
  */
 const patienceMs = 3_000
 
@@ -41,9 +42,9 @@ export class SmallPut {
   readonly #blob: SmallBlob
   readonly #options: Omit<PutOptions, 'asNew'>
   readonly #parts: SmallPutParts
-  /** The newest of each member. */
+  /** The newest answer of each member. */
   readonly #answers = new Map<Member, BlobFacts>()
-  /** Members that are silent, and what they will say. */
+  /** Silent members, and their pending answers. */
   readonly #slow = new Map<Member, Promise<BlobFacts | BlobFault>>()
   /** Members that failed, or did not answer for a while. */
   readonly #deaf = new Set<Member>()
@@ -56,7 +57,7 @@ export class SmallPut {
   }
 
   /**
-   * @param members nearest first; the later ones are for those that fail.
+   * @param members nearest first; the later ones replace those that fail.
    * @returns the copy that W of them have; undefined: fewer than W are known to have one.
    */
   async run(members: readonly Member[]): Promise<BlobFacts | undefined> {
@@ -102,7 +103,7 @@ export class SmallPut {
     return hex(incarnation) === hex(this.#options.uploadId)
   }
 
-  /** One of the copies that members named, once W of them keep it. */
+  /** One of the named copies, once W members have pinned it. */
   async #pinKnown(members: readonly Member[]): Promise<BlobFacts | undefined> {
     const { placement, pinMs: ttlMs } = this.#options
     const known = new Map([...this.#answers.values()].map((facts) => [hex(facts.incarnation), facts]))
@@ -131,7 +132,7 @@ export class SmallPut {
     } else this.#note(member, heard)
   }
 
-  /** Waits for one of those that were silent. @returns false when there is none. */
+  /** Waits for one of the silent members. @returns false when there is none. */
   async #hearSlow(): Promise<boolean> {
     if (this.#slow.size === 0) return false
     const [member, heard] = await Promise.race(
@@ -165,13 +166,13 @@ export class SmallPut {
     }
   }
 
-  /** What became of a put without an answer. */
+  /** The outcome of a put without an answer. */
   async #committedAt(node: StorageNode): Promise<BlobFacts | undefined> {
     try {
       const facts = await node.committed(this.#options.uploadId)
       return facts?.size === this.#blob.bytes.length ? facts : undefined
     } catch {
-      return undefined // it does not count, and does no harm when it is there
+      return undefined // it does not count, and is harmless if it exists
     }
   }
 }

@@ -15,7 +15,7 @@ export const systemTimers: Timers = {
   },
 }
 
-/** Resolves after the delay, or at once when the signal says that nobody needs it any more. */
+/** Resolves after the delay, or at once when the signal aborts. */
 export function pause(timers: Timers, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve()

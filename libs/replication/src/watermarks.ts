@@ -1,21 +1,21 @@
 /**
  * How far this node has followed each of the others: a vector over sources, kept in the notes of
- * the store that holds the copies, so that the two are lost or kept together. A mark is saved after
- * everything it covers is synced: behind a crash it is too low at worst.
+ * the store that holds the copies, so that both are lost or kept together. A mark is saved after
+ * everything it covers is synced: after a crash it is too low at worst.
  */
 import type { BlobFacts, LogPosition, StoreNotes } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 
 export interface Watermark {
-  /** Everything up to here is held here, but for what is owed. */
+  /** Everything up to here is held here, except what is owed. */
   position: LogPosition
-  /** Groups that this is true of. */
+  /** The groups for which this is true. */
   groups: readonly number[]
   /** Unix milliseconds of the source's clock: what it held then is covered. */
   coveredMs: number
-  /** When inventories were compared last, Unix milliseconds of this node's clock. */
+  /** When inventories were last compared, Unix milliseconds of this node's clock. */
   comparedMs: number
-  /** Copies that could not be had whole from anybody: tried again each round. At most `owedMax`. */
+  /** Copies that no node could give whole: tried again each round. At most `owedMax`. */
   owed: readonly BlobFacts[]
 }
 
@@ -38,7 +38,7 @@ export class Watermarks {
     return this.#bySource.get(source)
   }
 
-  /** Durable when it resolves; what the mark covers has to be already. */
+  /** Durable when it resolves; everything the mark covers must be durable before. */
   async save(source: string, mark: Watermark): Promise<void> {
     await this.#notes.setNote(noteName(source), encoded(mark))
     this.#bySource.set(source, mark)
@@ -71,7 +71,7 @@ function encoded({ position, groups, coveredMs, comparedMs, owed }: Watermark): 
   )
 }
 
-/** Undefined when it cannot be read: the source is followed from an inventory then. */
+/** Undefined when it cannot be read: the source is then followed from an inventory. */
 function decoded(note: Uint8Array): Watermark | undefined {
   try {
     const { version, store, sequence, groups, coveredMs, comparedMs, owed } = JSON.parse(
