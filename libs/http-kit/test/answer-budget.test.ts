@@ -13,7 +13,7 @@ function budgetOf(kib: number) {
   return { clock, metrics, budget, dropped, open }
 }
 
-/** What became of a wait so far. */
+/** The state of a wait so far. */
 function seen(wait: Promise<void> | undefined) {
   const state = { is: wait === undefined ? 'at once' : 'waits' }
   wait?.then(
@@ -44,7 +44,7 @@ t.test('below half of the budget one network may take at once, above it only its
 })
 
 t.test(
-  'what comes back goes to the network that holds the least, in a network to the longest wait',
+  'returned bytes go to the network that holds the least, within a network to the longest wait',
   async (t) => {
     const { open } = budgetOf(100)
     const [a, b] = [open('a'), open('b')]
@@ -68,7 +68,7 @@ t.test(
   },
 )
 
-t.test('what an answer gives back to take more is there for itself at once', async (t) => {
+t.test('bytes that an answer returns to take more are available to it at once', async (t) => {
   const { open } = budgetOf(100)
   const share = open('a')
   share.keep(10 * KiB)
@@ -77,7 +77,7 @@ t.test('what an answer gives back to take more is there for itself at once', asy
   const wait = seen(share.take(25 * KiB))
   t.equal(wait.is, 'waits', 'with what it holds it would exceed its share')
   await settled()
-  t.equal(wait.is, 'served', 'without, it holds nothing')
+  t.equal(wait.is, 'served', 'without it, it holds nothing')
 })
 
 t.test('an answer holds the last thing it took, and nothing once it is closed', async (t) => {
@@ -94,7 +94,7 @@ t.test('an answer holds the last thing it took, and nothing once it is closed', 
   t.equal(budget.held, 0, 'a closed share takes nothing')
 })
 
-t.test('while it is scarce, stalled readers of the largest network go first', async (t) => {
+t.test('while it is scarce, stalled readers of the largest network are dropped first', async (t) => {
   const { open, budget, clock, dropped } = budgetOf(100)
   for (let at = 0; at < 5; at++) open('many').keep(10 * KiB)
   const few = open('few')
@@ -109,7 +109,7 @@ t.test('while it is scarce, stalled readers of the largest network go first', as
   t.same(dropped, ['many', 'many'], 'as many as bring it to a half, and no more')
   clock.nowMs = 60_000
   budget.sweep()
-  t.same(dropped, ['many', 'many'], 'where there is room nobody is dropped, however slow')
+  t.same(dropped, ['many', 'many'], 'where there is room no reader is dropped, however slow')
 })
 
 t.test('a reader at its pace is never dropped, and a large piece has longer', async (t) => {
@@ -144,6 +144,6 @@ t.test('a wait ends after 30 s with a refusal', async (t) => {
   budget.sweep()
   await settled()
   t.equal(wait.is, 'error-unavailable')
-  t.same(dropped, [], 'nobody else is dropped for that')
+  t.same(dropped, [], 'no other reader is dropped for that')
   t.match(await metrics.metrics(), /holdfast_answers_dropped_total\{reason="waited"\} 1/)
 })

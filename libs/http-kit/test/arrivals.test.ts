@@ -6,7 +6,7 @@ async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await sleep(1)
 }
 
-t.test('newcomers are read one after the other, and networks take turns', async (t) => {
+t.test('new connections are read one after the other, and networks take turns', async (t) => {
   const arrivals = new Arrivals()
   const read: string[] = []
   for (const network of ['many', 'many', 'many', 'many', 'two', 'three'])
@@ -20,7 +20,7 @@ for (const { tookMs, restMs } of [
   { tookMs: 8, restMs: 8 },
   { tookMs: 500, restMs: 100 },
 ])
-  t.test(`after ${tookMs} ms the loop is free of newcomers for ${restMs} ms`, async (t) => {
+  t.test(`after ${tookMs} ms the loop reads no new connection for ${restMs} ms`, async (t) => {
     let nowMs = 0
     const arrivals = new Arrivals({ monotonic: () => nowMs })
     const readAt: number[] = []
@@ -37,7 +37,7 @@ for (const { tookMs, restMs } of [
     t.ok(second - first >= restMs - 1, 'a timer may be a fraction early')
   })
 
-t.test('short reads are rested from together', async (t) => {
+t.test('short reads share a rest', async (t) => {
   let nowMs = 0
   const arrivals = new Arrivals({ monotonic: () => nowMs })
   let read = 0
@@ -60,7 +60,7 @@ t.test('short reads are rested from together', async (t) => {
   t.equal(timers, 1)
 })
 
-t.test('those that are gone take nobody’s turn', async (t) => {
+t.test("closed connections take no other's turn", async (t) => {
   const arrivals = new Arrivals()
   const asked: number[] = []
   arrivals.enter('one', () => true)

@@ -140,11 +140,11 @@ t.test('a connection that ends with requests ahead makes no stack for each of th
   await until(() => held.handled.length === 1)
   client.socket.resetAndDestroy()
   await until(() => stacks.length === 19)
-  t.same(new Set(stacks), new Set(['Error: aborted']), 'without a line of where it was made')
+  t.same(new Set(stacks), new Set(['Error: aborted']), 'without a stack line')
   t.equal(Error.stackTraceLimit, stackTraceLimit, 'later errors have theirs')
 })
 
-t.test('nothing is read of a newcomer before its turn', async (t) => {
+t.test('nothing is read of a new connection before its turn', async (t) => {
   const turns: (() => boolean)[] = []
   const arrivals = { enter: (_network: string, read: () => boolean) => void turns.push(read) }
   const held = await listening(t, { arrivals })
@@ -156,13 +156,13 @@ t.test('nothing is read of a newcomer before its turn', async (t) => {
   await until(() => clients[1]?.received().includes('200 OK') === true)
   t.equal(clients[0]?.received(), '')
   held.app.server.closeAllConnections()
-  t.equal(first?.(), false, 'it is gone')
+  t.equal(first?.(), false, 'it is closed')
 })
 
-t.test('newcomers of other hosts hold up none of the admin host', async (t) => {
+t.test('new connections of other hosts do not delay the admin host', async (t) => {
   const held = await listening(t, { name: 'admin' })
   let isFree = false
-  // The process reads one newcomer, and this one is next.
+  // The process reads one new connection, and this one is next.
   arrivalsOfProcess.enter('stranger', () => true)
   arrivalsOfProcess.enter('stranger', () => {
     isFree = true
@@ -247,7 +247,7 @@ t.test('a network at its maximum loses its longest idle connection, or is refuse
   t.equal(await open(held), 3)
 })
 
-t.test('above half of the maximum the largest network gives up idle connections for newcomers', async (t) => {
+t.test('above half of the maximum the largest network gives up idle connections for new ones', async (t) => {
   const held = await listening(t, { connections: { max: 10, perNetworkMax: 100 } })
   const idlers: Client[] = []
   for (let at = 0; at < 5; at++) {
@@ -270,43 +270,40 @@ t.test('above half of the maximum the largest network gives up idle connections 
   t.equal(await open(held), 5)
 })
 
-t.test(
-  'those that never ask for anything go before those in use, however many networks they come from',
-  async (t) => {
-    const held = await listening(t, { connections: { max: 16, perNetworkMax: 100 } })
-    const used: Client[] = []
-    for (let at = 0; at < 3; at++) {
-      const client = await held.dial('127.0.0.9')
-      client.socket.write(get('/now'))
-      await until(() => client.received().includes('200'))
-      used.push(client)
-    }
-    await idle()
-    // One from each network, more than there is room for; half a head is silence, too.
-    const silent: Client[] = []
-    for (let at = 1; at <= 30; at++) {
-      const client = await held.dial(`127.0.1.${at}`)
-      client.socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-')
-      silent.push(client)
-    }
-    await until(() => silent.filter((client) => client.isOpen()).length <= 13)
-    const newcomer = await held.dial('127.0.0.8')
-    newcomer.socket.write(get('/now'))
-    await until(() => newcomer.received().includes('200') || !newcomer.isOpen())
-    t.ok(newcomer.isOpen(), 'there is room for a newcomer')
-    t.same(
-      used.map((client) => client.isOpen()),
-      [true, true, true],
-      'those in use stay',
-    )
-    t.equal(await refused(held, 'full'), 0)
-    t.equal(await evicted(held, 'idle'), 0)
-    t.equal(await evicted(held, 'silent'), 18)
-  },
-)
+t.test('silent connections are closed before used ones, from any number of networks', async (t) => {
+  const held = await listening(t, { connections: { max: 16, perNetworkMax: 100 } })
+  const used: Client[] = []
+  for (let at = 0; at < 3; at++) {
+    const client = await held.dial('127.0.0.9')
+    client.socket.write(get('/now'))
+    await until(() => client.received().includes('200'))
+    used.push(client)
+  }
+  await idle()
+  // One from each network, more than there is room for; half a head counts as silence, too.
+  const silent: Client[] = []
+  for (let at = 1; at <= 30; at++) {
+    const client = await held.dial(`127.0.1.${at}`)
+    client.socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-')
+    silent.push(client)
+  }
+  await until(() => silent.filter((client) => client.isOpen()).length <= 13)
+  const newcomer = await held.dial('127.0.0.8')
+  newcomer.socket.write(get('/now'))
+  await until(() => newcomer.received().includes('200') || !newcomer.isOpen())
+  t.ok(newcomer.isOpen(), 'there is room for a newcomer')
+  t.same(
+    used.map((client) => client.isOpen()),
+    [true, true, true],
+    'those in use stay',
+  )
+  t.equal(await refused(held, 'full'), 0)
+  t.equal(await evicted(held, 'idle'), 0)
+  t.equal(await evicted(held, 'silent'), 18)
+})
 
 t.test(
-  'a full host closes slow connections of the largest network; a request that waits for us stays',
+  'a full host closes slow connections of the largest network; a request that waits for the service stays',
   async (t) => {
     const held = await listening(t, { connections: { max: 6, perNetworkMax: 100 } })
     const slow: Client[] = []
@@ -336,7 +333,7 @@ t.test(
   },
 )
 
-t.test('a full host refuses when everybody has the same', async (t) => {
+t.test('a full host refuses when all networks have the same', async (t) => {
   const held = await listening(t, { connections: { max: 3, perNetworkMax: 100 } })
   for (const at of [1, 2, 3]) {
     const client = await held.dial(`127.0.0.${at}`)
@@ -358,7 +355,7 @@ t.test('a full host refuses when everybody has the same', async (t) => {
   })
 })
 
-/** A clock that stands still until it is told how much time passes. */
+/** A clock that advances only when told. */
 function handClock() {
   let nowMs = 1_000
   const clock: Clock = { now: () => nowMs, monotonic: () => nowMs }
@@ -386,7 +383,7 @@ async function dialSlow(held: Held, from: string[], headers?: string): Promise<C
   return clients
 }
 
-/** @returns the code, or what became of the connection */
+/** @returns the code, or the fate of the connection */
 async function ask(held: Held, from: string, headers?: string): Promise<string> {
   const client = await held.dial(from)
   client.socket.write(get('/now', headers))
@@ -396,7 +393,7 @@ async function ask(held: Held, from: string, headers?: string): Promise<string> 
 
 const openOf = (clients: Client[]) => clients.filter((client) => client.isOpen()).length
 
-t.test('one slow request from each of many networks shuts nobody out', async (t) => {
+t.test('one slow request from each of many networks blocks no client', async (t) => {
   const { clock, pass } = handClock()
   const held = await listening(t, { connections: { max: 6, perNetworkMax: 100 }, clock })
   const slow = await dialSlow(
@@ -415,11 +412,11 @@ t.test('one slow request from each of many networks shuts nobody out', async (t)
   t.equal(await evicted(held, 'slow'), 1)
   t.equal(await evicted(held, 'idle'), 0)
   await until(() => openOf(slow) === 3)
-  t.ok(steady.isOpen(), 'the slowest goes first')
+  t.ok(steady.isOpen(), 'the slowest is closed first')
   t.ok(waiting.isOpen(), 'a request that waits for us is not slow')
 })
 
-t.test('requests of a poor mobile connection are not slow, whatever they did before', async (t) => {
+t.test('requests of a poor mobile connection are not slow, whatever came before', async (t) => {
   const { clock, pass } = handClock()
   const held = await listening(t, { connections: { max: 2, perNetworkMax: 100 }, clock, bodyBytesMax: 1e6 })
   const clients: Client[] = []
@@ -436,7 +433,7 @@ t.test('requests of a poor mobile connection are not slow, whatever they did bef
   t.equal(openOf(clients), 2)
 })
 
-t.test('a network that always reconnects keeps no place from others', async (t) => {
+t.test('a network gains no places from others by reconnecting', async (t) => {
   const { clock, pass } = handClock()
   const held = await listening(t, { connections: { max: 6, perNetworkMax: 100 }, clock })
   const early = await dialSlow(held, ['127.0.1.1', '127.0.1.1', '127.0.1.1'])
@@ -464,7 +461,7 @@ t.test('a connection that was just made is not closed for a network that has mor
   t.match(user.received(), /^HTTP\/1\.1 200 /)
 })
 
-t.test('a few clients of a proxy shut out no other client of it', async (t) => {
+t.test('a few clients of a proxy do not block its other clients', async (t) => {
   const { clock, pass } = handClock()
   const held = await listening(t, {
     connections: { max: 40, perNetworkMax: 20 },
@@ -486,7 +483,7 @@ t.test('a few clients of a proxy shut out no other client of it', async (t) => {
 })
 
 t.test(
-  'a client of a proxy gets its fair share of a scarce host, and as many as it may of a free one',
+  'a client of a proxy gets its fair share of a scarce host, and its maximum of a free one',
   async (t) => {
     const { clock } = handClock()
     const held = await listening(t, {
@@ -538,7 +535,7 @@ t.test('a proxy has no maximum of its own; the requests of its clients have', as
   })
 })
 
-t.test('addresses with ports are read, nonsense is the proxy that passed it on', async (t) => {
+t.test('addresses with ports are read; invalid text counts as the proxy that passed it on', async (t) => {
   const held = await listening(t, { trustProxy: ['127.0.0.0/8', '10.0.0.0/8'] })
   const addressOf = async (forwarded: string) => {
     const client = await held.dial('127.0.0.7')
@@ -554,12 +551,12 @@ t.test('addresses with ports are read, nonsense is the proxy that passed it on',
   t.equal(
     await addressOf('1.2.3.4:5555, 10.0.0.8:1234'),
     '1.2.3.4',
-    'a proxy that is told with its port is known',
+    'a proxy that reports itself with its port is recognised',
   )
   t.equal(await addressOf('nonsense'), '127.0.0.7')
   t.equal(await addressOf('unknown, 10.0.0.8'), '10.0.0.8')
   t.equal(await addressOf('127.1'), '127.0.0.7', 'a short form is no address')
-  t.equal(await addressOf('9.9.9.9, 1.2.3.4'), '1.2.3.4', 'who is not trusted is not believed')
+  t.equal(await addressOf('9.9.9.9, 1.2.3.4'), '1.2.3.4', 'an untrusted sender is ignored')
 })
 
 t.test('two Host headers are refused', async (t) => {

@@ -17,7 +17,7 @@ import {
 const anyText = fc.oneof(
   fc.string({ unit: 'binary' }),
   fc.string({ unit: 'grapheme', maxLength: 400 }),
-  // Units that may stand alone: surrogates without their half.
+  // Lone units: surrogates without their half.
   fc.array(fc.integer({ min: 0, max: 0xffff })).map((units) => String.fromCharCode(...units)),
 )
 const points = (text: string) => [...text].length
@@ -85,7 +85,7 @@ t.test("an upload's name is never refused and always becomes a name", async (t) 
   )
 })
 
-t.test('tags are normalised to a form that stays itself', async (t) => {
+t.test('tags are normalised to a stable form', async (t) => {
   t.equal(parseTags(' a , b,,a, ç-1_x '), 'a,b,ç-1_x')
   t.equal(parseTags(''), '')
   t.equal(parseTags(' , '), '')
@@ -172,5 +172,5 @@ t.test('the spellings of one mailbox have one name, other mailboxes others', asy
   for (const email of ['ann.b@gmail.com', 'a.n.n.b+x@googlemail.com', 'AnnB@gmail.com'])
     t.equal(mailboxOf(email), 'annb@gmail.com')
   t.equal(mailboxOf('a.nn@example.org'), 'a.nn@example.org', 'elsewhere dots count')
-  t.equal(mailboxOf('+x@example.org'), '+x@example.org', 'nothing but a tag is a name')
+  t.equal(mailboxOf('+x@example.org'), '+x@example.org', 'only a tag is a name')
 })

@@ -7,7 +7,7 @@ function written(write: (json: JsonWriter) => void): string {
   return json.done().toString()
 }
 
-t.test('strings read like JSON.stringify and encodeURIComponent write them', async (t) => {
+t.test('strings equal the output of JSON.stringify and encodeURIComponent', async (t) => {
   const ascii = Array.from({ length: 128 }, (_, code) => String.fromCharCode(code))
   for (const text of [...ascii, '', 'a b', ascii.join(''), 'é', '\u2028', '😀', 'x'.repeat(5_000), '€"\0']) {
     const both = written((json) => {
@@ -24,7 +24,7 @@ t.test('strings read like JSON.stringify and encodeURIComponent write them', asy
   )
 })
 
-t.test('numbers read like JSON.stringify writes them', async (t) => {
+t.test('numbers equal the output of JSON.stringify', async (t) => {
   const powers = Array.from({ length: 16 }, (_, exponent) => 10 ** exponent).flatMap((n) => [n - 1, n])
   for (const number of [...powers, 2 ** 32 - 1, 2 ** 32, 2 ** 53, -1, -62_167_219_200, 0.5, 1e300])
     t.equal(
@@ -36,7 +36,7 @@ t.test('numbers read like JSON.stringify writes them', async (t) => {
     )
 })
 
-t.test('what was written stays when room is made', async (t) => {
+t.test('written bytes stay when room is made', async (t) => {
   const bytes = Buffer.from(Array.from({ length: 16 }, (_, n) => n * 17))
   const uuid = '00112233-4455-6677-8899-aabbccddeeff'
   const text = 'é'.repeat(10_000)

@@ -41,7 +41,7 @@ const outcome = (fields: object) => {
   }
 }
 
-t.test('only what is decided is converted, and the first bad parameter gives its name', async (t) => {
+t.test('only the listed conversions happen, and the first bad parameter gives its name', async (t) => {
   t.same(outcome({ ids: 'a,b' }), { ids: ['a', 'b'], depth: 1 })
   t.same(outcome({ ids: 'a', depth: '16', public: 'true' }), { ids: ['a'], depth: 16, public: true })
   t.same(outcome({ ids: 'a', public: false }), { ids: ['a'], depth: 1, public: false })
@@ -154,7 +154,7 @@ t.test(
   },
 )
 
-t.test('the time to read what a request carries grows with its length, whatever stands in it', async (t) => {
+t.test('the time to read what a request carries grows with its length, for any content', async (t) => {
   const bearer = (value: string) =>
     bearerOf({
       headers: { authorization: value },

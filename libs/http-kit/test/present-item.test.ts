@@ -71,7 +71,7 @@ t.test('a file has the fields of the contract that apply', async (t) => {
   t.match(capabilityIn(link), { folderId, ends: now + 6 * 3600 })
 })
 
-t.test('children are keyed by id in the order of the account, one capability a folder', async (t) => {
+t.test('children are keyed by id in the order of the account, one capability per folder', async (t) => {
   const children = [3, 1, 2].map((number) => file({ id: `3f2b8c54-9d1e-4f6a-8b7c-00000000000${number}` }))
   const shape = present.item(folder({ children, childrenCount: 3, passwordVersion: Buffer.alloc(16, 9) }), {
     nowSeconds: now,
@@ -86,13 +86,13 @@ t.test('children are keyed by id in the order of the account, one capability a f
   t.same(capabilityIn(Object.values(listed)[0]?.link)?.passwordVersion, Buffer.alloc(16, 9))
 })
 
-t.test("an owner's link dies with the token, and says nothing without its counter", async (t) => {
+t.test("an owner's link ends with the token, and is useless without its counter", async (t) => {
   const owned = file({ isOwner: true })
   t.equal(capabilityIn(present.item(owned, { nowSeconds: now, tokenCounter: 5 }).link)?.ownerTokenCounter, 5)
   t.equal(capabilityIn(present.item(owned, { nowSeconds: now }).link), undefined)
 })
 
-t.test('a locked child shows that it is there and nothing else', async (t) => {
+t.test('a locked child shows only that it exists', async (t) => {
   const locked = folder({
     id: '3f2b8c54-9d1e-4f6a-8b7c-0000000000ff',
     code: 'AbCd1234',
@@ -154,7 +154,7 @@ t.test('pages add up', async (t) => {
   t.match(presentPage({ page: 3, pageSize: 10, totalCount: 21 }), { totalPages: 3, hasNextPage: false })
 })
 
-t.test('files that came as columns read like items, in their places', async (t) => {
+t.test('files in columns read like items, in their positions', async (t) => {
   const id = (number: number) => `3f2b8c54-9d1e-4f6a-8b7c-${number.toString(16).padStart(12, '0')}`
   const names = ['plain.txt', 'a b&c.txt', '"quoted"\\', 'é😀.jpg', "it's(1)!*~.x", '\u2028', '%2F']
   const files = names.map((name, n) =>

@@ -45,7 +45,7 @@ function limiter(mode: 'default' | 'off' = 'default') {
   return { clock, limits, from, outcome }
 }
 
-t.test('a budget is per endpoint and network, and comes back with the window', async (t) => {
+t.test('a budget is per endpoint and network, and returns with the window', async (t) => {
   const { clock, limits, from, outcome } = limiter()
   const take = (ip: string, endpoint = 'x') => outcome(limits.takeAddress(from(ip), endpoint))
   t.same([await take('10.0.0.1'), await take('10.0.0.1'), await take('::ffff:10.0.0.1')], ['ok', 'ok', 'ok'])
@@ -88,7 +88,7 @@ t.test('repeated excess bans, each time for longer, and bans can be shared', asy
   t.same(limits.bans(), [])
 })
 
-t.test('once its guesses are spent an address is not even heard', async (t) => {
+t.test('once its guesses are spent an address is not checked any more', async (t) => {
   const { limits, from, outcome } = limiter()
   const request = from('10.0.0.1')
   const wrong = async (kind: 'password' | 'token') =>
@@ -99,7 +99,7 @@ t.test('once its guesses are spent an address is not even heard', async (t) => {
   t.equal(await outcome(wrong('token')), 'ok')
 })
 
-t.test('guesses under way and wrong ones together never exceed the budget', async (t) => {
+t.test('running and wrong guesses together never exceed the budget', async (t) => {
   const { limits, from } = limiter()
   const underWay: Guess[] = []
   let refused = 0
@@ -122,11 +122,11 @@ t.test('guesses under way and wrong ones together never exceed the budget', asyn
   t.same([underWay.length, refused], [1, 0], 'a right one does')
   underWay.pop()?.end({ wrong: true })
   await Promise.all(burst)
-  t.same([underWay.length, refused], [0, 297], 'nobody is left waiting for a spent budget')
+  t.same([underWay.length, refused], [0, 297], 'no request waits for a spent budget')
   await t.rejects(limits.beginGuess(from('10.0.0.1'), 'password'), { message: 'error-rateLimit' })
 })
 
-t.test('right guesses of one network, however many at one time, are late at most', async (t) => {
+t.test('right guesses of one network, however many at one time, are only delayed', async (t) => {
   const { limits, from } = limiter()
   const guessed = Array.from({ length: 200 }, async () => {
     const guess = await limits.beginGuess(from('10.0.0.1'), 'token')
@@ -164,11 +164,11 @@ t.test('two requests that wait for each other are refused in the end', async (t)
   t.same(crossed, [false, false])
   gates.end('token', room)
   gates.end('password', room)
-  t.equal(gates.size, 0, 'what waited too long has taken nothing')
+  t.equal(gates.size, 0, 'a request that waited too long has taken nothing')
   t.ok(await gates.begin('token', room))
 })
 
-t.test('off lifts all of it', async (t) => {
+t.test('off lifts all limits', async (t) => {
   const { limits, from, outcome } = limiter('off')
   const request = from('10.0.0.1')
   for (let at = 0; at < 50; at++) {
@@ -192,7 +192,7 @@ t.test('a flood of keys neither grows a table nor frees those who are over', asy
   t.ok(shared.count > shared.quota, 'late attackers share one counter')
 })
 
-t.test('answers tell what is left', async (t) => {
+t.test('answers report what is left', async (t) => {
   const clock = { now: () => 1_700_000_000_000, monotonic: () => 0 }
   const app = createHttpHost({
     name: 'api',

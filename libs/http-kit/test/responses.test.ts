@@ -1,4 +1,4 @@
-/** What the OpenAPI document says of an operation's answers. */
+/** The OpenAPI document's description of an operation's answers. */
 import t from 'tap'
 import { httpCodeOf, type OperationAnswers, responsesOf } from '../src/index.ts'
 

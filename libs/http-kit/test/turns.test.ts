@@ -4,7 +4,7 @@ import { Turns } from '../src/turns.ts'
 
 const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-/** Time goes on by the pieces alone. */
+/** Only the pieces advance time. */
 function turns() {
   let nowMs = 0
   const made: string[] = []
@@ -38,7 +38,7 @@ t.test('networks take turns', async (t) => {
   t.same(made, ['many', 'many', 'two', 'three', 'many', 'many'])
 })
 
-t.test('what a piece throws is its asker’s alone', async (t) => {
+t.test('only its caller sees what a piece throws', async (t) => {
   const of = new Turns()
   const broken = of.take('one', () => {
     throw new Error('a piece broke')

@@ -45,7 +45,7 @@ async function host(t: Test, { members, budget }: { members: number; budget: Ans
   return { made, port: (app.server.address() as { port: number }).port }
 }
 
-/** Until nothing moves any more. */
+/** Until nothing changes any more. */
 async function rest(look: () => number): Promise<void> {
   for (let before = -1, still = 0; still < 20; still = look() === before ? still + 1 : 0) {
     before = look()
@@ -88,7 +88,7 @@ t.test('a large answer comes whole, in slices, with the headers of every answer'
   t.equal(await head.text(), '')
 })
 
-t.test('what a reader does not read is not made, and the loop turns between slices', async (t) => {
+t.test('unread parts of an answer are not made, and the loop turns between slices', async (t) => {
   const budget = new AnswerBudget()
   const { port, made } = await host(t, { members: 60_000, budget })
   const socket = connect(port, '127.0.0.1')
@@ -101,5 +101,5 @@ t.test('what a reader does not read is not made, and the loop turns between slic
   socket.destroy()
   await once(socket, 'close')
   await rest(() => budget.held)
-  t.equal(budget.held, 0, 'a reader that goes leaves nothing')
+  t.equal(budget.held, 0, 'a reader that closes leaves nothing')
 })
