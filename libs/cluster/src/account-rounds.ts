@@ -1,14 +1,14 @@
 /**
  * The rounds in which all accounts are asked for their references, over all regions.
  *
- * In each region the first of its actor hosts makes the rounds, of all accounts that the region
- * serves. What they came to is a row `reconcile/<region>` that reaches the other regions by
- * replication. It says whose accounts they were, by birth region and term: so a round that ended
- * before homes moved does not count for those that moved.
+ * In each region its first actor host makes the rounds, of all accounts that the region serves. The
+ * result is a row `reconcile/<region>` that reaches the other regions by replication. It names the
+ * accounts by birth region and term: so a round that ended before homes moved does not count for
+ * those that moved.
  *
- * Clocks of members differ by little; a round counts as having begun by that much earlier. A host
- * whose clock is far off makes no rounds, and to a node whose clock is far off none counts: it
- * cannot tell whether one began after it saw a copy without reference.
+ * Clocks of members differ by little; a round counts as begun that much earlier. A host whose clock
+ * is far off makes no rounds, and for a node whose clock is far off no round counts: it cannot tell
+ * whether a round began after it saw a copy without a reference.
  */
 import { notesOf, type RoundState } from '@holdfast/actor-runtime'
 import type { JournalAccounts, LookupStore } from '@holdfast/journal'
@@ -26,7 +26,7 @@ export interface AccountRoundsOptions {
 
 /** More than clocks of members may differ. */
 const skewMs = 5_000
-/** What was read is good for so long. */
+/** How long a read result is valid. */
 const freshMs = 10_000
 
 export class AccountRounds {
@@ -41,7 +41,7 @@ export class AccountRounds {
 
   /**
    * When the earliest of the last rounds of all regions began, Unix ms; undefined while one is
-   * missing, or the own clock is off.
+   * missing, or the local clock is off.
    * @throws JournalFault
    */
   async confirmedMs(): Promise<number | undefined> {
@@ -57,8 +57,8 @@ export class AccountRounds {
   }
 
   /**
-   * Whether no account is served in the region any more, and every account that ever was has its
-   * references elsewhere: by what was read last.
+   * Whether the region no longer serves any account, and every account that it ever served has its
+   * references elsewhere: by the last read.
    */
   outlives(region: RegionCode): boolean {
     const { regions, map } = this.#options
@@ -93,7 +93,7 @@ export function roundsKey(region: RegionCode): string {
   return `reconcile/${region}`
 }
 
-/** Whose accounts a region serves: birth regions with the terms of their homes. */
+/** Which accounts a region serves: birth regions with the terms of their homes. */
 export function scopeOf(
   region: RegionCode,
   { regions, map }: { regions: readonly RegionCode[]; map: Pick<RegionMap, 'homeOf'> },
@@ -106,10 +106,7 @@ function scopeWord(map: Pick<RegionMap, 'homeOf'>, birth: RegionCode): string {
   return `${birth}:${map.homeOf(birth).term}`
 }
 
-/**
- * The accounts of several birth regions, one region after the other. A place names the region it is
- * in.
- */
+/** The accounts of several birth regions, in sequence. A cursor names its region. */
 export async function* accountsOf(
   journals: ReadonlyMap<RegionCode, JournalAccounts>,
   after: string | undefined,

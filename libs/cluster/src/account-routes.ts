@@ -1,6 +1,6 @@
 /**
- * Which host an account is to be asked at: rendezvous over the ready actor hosts of the region that
- * serves it.
+ * Which host to ask for an account: rendezvous over the ready actor hosts of the region that serves
+ * it.
  */
 import type { AccountId, Clock, IdCodec, RegionCode } from '@holdfast/kernel'
 import type { Subscription } from '@holdfast/membership'
@@ -14,8 +14,8 @@ export interface AccountRoutesOptions {
   ids: Pick<IdCodec, 'birthRegion'>
   clock: Clock
   /**
-   * How long copies answer for a region that was lost: they do not hear what is changed there
-   * meanwhile. 0: never.
+   * How long copies answer for a lost region: they do not see changes made there meanwhile. 0:
+   * never.
    */
   replicaReadsMs: number
 }
@@ -26,10 +26,10 @@ export class AccountRoutes {
   readonly #ids: AccountRoutesOptions['ids']
   readonly #clock: Clock
   readonly #replicaReadsMs: number
-  /** Since when no ready host is known in a region, monotonic; those that somebody asked about. */
+  /** Since when a region has no known ready host, monotonic; for regions that were asked for. */
   readonly #lostSinceMs = new Map<string, number>()
   readonly #placements = new Map<string, Placement>()
-  /** Regions whose hosts were looked for. */
+  /** Regions whose hosts were looked up. */
   readonly #seen = new Set<RegionCode>()
   readonly #subscription: Subscription
   readonly #listeners: (() => void)[] = []
@@ -42,13 +42,13 @@ export class AccountRoutes {
     this.#replicaReadsMs = replicaReadsMs
     this.#subscription = membership.onChange(() => {
       this.refresh()
-      // A loss counts from when it is heard of, not from the first download.
+      // A loss counts from when it is noticed, not from the first download.
       for (const region of this.#seen) this.#placementOf(region)
       for (const listener of this.#listeners) listener()
     })
   }
 
-  /** Undefined when no ready host is known in the region that serves the account. */
+  /** Undefined when the region that serves the account has no known ready host. */
   readonly hostOf = (account: string): string | undefined => {
     const { serving } = this.#regions.homeOf(this.#ids.birthRegion(account as AccountId))
     return this.#placementOf(serving).hostOf(account)
@@ -56,7 +56,7 @@ export class AccountRoutes {
 
   /**
    * The host that had the account before this one came, if it was placed elsewhere: the second in
-   * its order.
+   * its ranking.
    */
   readonly predecessorOf = (account: string): string | undefined => {
     const { serving } = this.#regions.homeOf(this.#ids.birthRegion(account as AccountId))
@@ -67,8 +67,9 @@ export class AccountRoutes {
   }
 
   /**
-   * A host that has a copy of the account's journal, when no ready host is known in the region that
-   * serves it; undefined while one is, nobody has, or that region was lost too long ago.
+   * A host with a copy of the account's journal, when the region that serves it has no known ready
+   * host. Undefined while it has one, when no host has a copy, or when the region was lost too long
+   * ago.
    */
   readonly replicaHostOf = (account: string): string | undefined => {
     const birth = this.#ids.birthRegion(account as AccountId)
@@ -79,12 +80,12 @@ export class AccountRoutes {
     return other && this.#placementOf(other).hostOf(account)
   }
 
-  /** Told when hosts came or went. */
+  /** Called when hosts came or went. */
   onChange(listener: () => void): void {
     this.#listeners.push(listener)
   }
 
-  /** To be called when one's own readiness changed, of which nobody is told. */
+  /** Call it when the local readiness changed, which membership does not report. */
   refresh(): void {
     this.#placements.clear()
   }
@@ -93,7 +94,7 @@ export class AccountRoutes {
     this.#subscription.close()
   }
 
-  /** How long no ready host has been known there; at least since this process looked first. */
+  /** How long the region has had no known ready host; at least since this process first looked. */
   #lostMs(region: RegionCode): number {
     const nowMs = this.#clock.monotonic()
     const sinceMs = this.#lostSinceMs.get(region) ?? nowMs

@@ -15,13 +15,13 @@ export interface ClusterAdminOptions {
   role: string
   port: number
   settings: readonly SettingDescription[]
-  /** The calls on accounts too. */
+  /** Includes the calls on accounts. */
   accounts: boolean
   /** What this process adds to its status. */
   status?: () => Promise<Record<string, unknown>>
 }
 
-/** Nobody waits long for an operator's call. */
+/** An operator's call does not wait long. */
 const drainMs = 2_000
 
 /** Listening when it resolves. @throws StartFault PORT_TAKEN */

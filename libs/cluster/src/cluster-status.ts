@@ -1,4 +1,4 @@
-/** The cluster as one process sees it, and how far the copies are. */
+/** The cluster as one process sees it, and the progress of the copies. */
 import { type Lag, lagSubjectOf, type QuarantinedAccount, quarantineSubjectOf } from '@holdfast/actor-runtime'
 import type { Subscription } from '@holdfast/bus'
 import { isClockOff, type Member } from '@holdfast/membership'
@@ -6,10 +6,10 @@ import { nodesOf, type PlacementGroup, writeQuorum } from '@holdfast/replication
 import { collectingStatus } from './collecting.ts'
 import type { ClusterPart } from './join-cluster.ts'
 
-/** What a storage node says of a group it holds. */
+/** What a storage node reports of a group it holds. */
 export interface GroupWord {
   number: number
-  /** Undefined when it has all that the nodes it follows have; else why not. */
+  /** Undefined when it has everything that the nodes it follows have; else the reason. */
   behind?: string
 }
 
@@ -19,7 +19,7 @@ function subjectOf(node: string): string {
   return `groups.${node}`
 }
 
-/** Lets a storage node be asked how far it is. */
+/** Answers requests for a storage node's progress. */
 export function serveGroupWords(
   { bus, config }: ClusterPart,
   words: () => Promise<GroupWord[]>,
@@ -69,7 +69,7 @@ export async function clusterStatus(cluster: ClusterPart) {
         .length,
     })),
     nodes,
-    /** Nodes that some group names and nobody hears. */
+    /** Nodes that some group names and that are not heard. */
     silent: [...new Set(all.flatMap(nodesOf))]
       .filter((id) => !peers.beats().some((beat) => beat.id === id))
       .map((id) => ({ id, order: orders.of(id) ?? null })),
@@ -85,7 +85,7 @@ export async function clusterStatus(cluster: ClusterPart) {
   }
 }
 
-/** Whose wall clocks are far from the median of all. */
+/** Members whose wall clocks are far from the median of all. */
 export function clocksStatus(members: readonly Member[]): { agree: boolean; says: string } {
   const off = members.filter(isClockOff)
   if (off.length === 0) return { agree: true, says: 'all clocks agree' }
@@ -93,17 +93,17 @@ export function clocksStatus(members: readonly Member[]): { agree: boolean; says
     const seconds = Math.abs(clockOffsetMs / 1_000).toFixed(1)
     return `${id} is ${seconds} s ${clockOffsetMs > 0 ? 'ahead' : 'behind'}`
   })
-  const half = 2 * off.length >= members.length ? ' Which clocks are right cannot be told.' : ''
+  const half = 2 * off.length >= members.length ? ' Which clocks are right is unknown.' : ''
   return {
     agree: false,
     says: `${named.join(', ')}. These fire no expiry until their clocks are right.${half}`,
   }
 }
 
-/** Less than this is what a question in turn and a change that is on its way take. */
+/** Less than the time of a queued request and a change in transit. */
 const lagUsualMs = 2 * 60_000
 
-/** How far second regions are behind what was acknowledged, by what hosts of accounts say. */
+/** How far second regions are behind acknowledged changes, as reported by hosts of accounts. */
 export async function backupStatus({
   bus,
   membership,
@@ -140,10 +140,7 @@ export async function backupStatus({
   return { accounts, lagSeconds, says: `${says}${unknown}` }
 }
 
-/**
- * What hosts of accounts leave alone because of damage or a bug. A host that does not answer is
- * missing.
- */
+/** The accounts that hosts have in quarantine. A host that does not answer is missing. */
 async function quarantinedAccounts({
   bus,
   membership,
@@ -190,15 +187,16 @@ function groupStatus(
   const whole = (ids: readonly string[]) =>
     ids.filter((id) => {
       const word = words.get(id)?.get(group.number)
-      if (!peers.isAlive(id)) lacking.push(`${id} is silent or takes nothing`)
+      if (!peers.isAlive(id)) lacking.push(`${id} is silent or accepts nothing`)
       else if (word === undefined) lacking.push(`${id} has not joined the group yet`)
       else if (word.behind !== undefined) lacking.push(`${id} ${word.behind}`)
       else return true
       return false
     }).length
   const copies = { home: whole(group.members), remote: whole(group.remote) }
-  if (group.members.length < possible.home) lacking.push(`another node of ${group.region} is to take it`)
-  if (group.remote.length < possible.remote) lacking.push('a node of another region is to take it')
+  if (group.members.length < possible.home)
+    lacking.push(`another node of ${group.region} is going to replace it`)
+  if (group.remote.length < possible.remote) lacking.push('a node of another region is going to replace it')
   const limited = [
     ...(possible.home < writeQuorum && group.members.length < writeQuorum
       ? [`${group.region} has no more storage nodes`]

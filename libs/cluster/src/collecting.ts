@@ -1,6 +1,6 @@
 /**
- * Collecting on all storage nodes, as the operator sees it: each is asked on the bus for a pass,
- * and whether its own come to their ends.
+ * Collecting on all storage nodes, for the operator: each is asked on the bus for a pass, and
+ * whether its own passes complete.
  */
 import type { Standstill } from '@holdfast/blob-store'
 import type { Bus, Subscription } from '@holdfast/bus'
@@ -10,7 +10,7 @@ import type { ClusterPart } from './join-cluster.ts'
 type Figures = Record<string, unknown>
 type Options = { graceMs?: number }
 
-/** A large node looks at its copies for minutes. */
+/** A large node checks its copies for minutes. */
 const collectMs = 9 * 60_000
 
 /** Status does not wait for a node that does not answer. */
@@ -30,7 +30,7 @@ export class CollectFault extends Fault {
   readonly category = 'unavailable'
 }
 
-/** Lets this node be asked. */
+/** Answers requests to this node. */
 export function serveCollecting(
   { bus, config, log }: Pick<ClusterPart, 'log'> & { bus: Bus; config: { nodeName: string } },
   {
@@ -58,7 +58,7 @@ export function serveCollecting(
 }
 
 /**
- * Of the nodes that answer: whether what nobody refers to is freed, and if not, where, since when
+ * For the nodes that answer: whether unreferenced bytes are freed, and if not, where, since when
  * and why.
  */
 export async function collectingStatus({
@@ -85,12 +85,12 @@ export async function collectingStatus({
   const nodes = still.map(({ id }) => id).join(', ')
   const since = new Date(Math.min(...still.map(({ sinceMs }) => sinceMs))).toISOString()
   const reasons = [...new Set(still.map(({ reason }) => reason))].join('; ')
-  return { goesOn: false, says: `stands still on ${nodes} since ${since}: ${reasons}` }
+  return { goesOn: false, says: `paused on ${nodes} since ${since}: ${reasons}` }
 }
 
 /**
  * The sums of all nodes, and each node's own figures.
- * @throws CollectFault when a node did not do it; the others may have.
+ * @throws CollectFault when a node failed; the others may have done it.
  */
 export async function collectEverywhere({ bus, peers }: ClusterPart, options: Options): Promise<Figures> {
   const nodes = peers.beats().map(({ id }) => id)

@@ -1,19 +1,18 @@
 /**
  * Moves the homes of a region's accounts.
  *
- * Gives a region up: the homes of its accounts move to the region that keeps their journals too,
+ * Takes a region over: the homes of its accounts move to the region that also keeps their journals,
  * under the next term.
  *
- * The old region cannot be stopped from here. What fences it is the term: the successor writes to
- * other partitions, the old hosts refuse as soon as they hear of the term from any region, and one
- * that starts hears it before it serves. Whatever they acknowledge until then, and what they
- * acknowledged before without its reaching the successor, is lost; so it takes the operator's word
- * that the region is off or isolated, unless more than half of all regions, without it, can be
- * told.
+ * The old region cannot be stopped from here. The term fences it: the successor writes to other
+ * partitions, the old hosts refuse as soon as any region tells them the term, and a starting host
+ * learns it before it serves. Two kinds of changes are lost: those that the old hosts acknowledge
+ * until then, and earlier ones that did not reach the successor. So the operator must assure that
+ * the region is off or isolated, unless more than half of all regions, without it, answer.
  *
- * And back, while the one that serves them lives: then nothing is lost. Each account is closed
- * there before it is opened here, by whoever asks for it first, and in the end by a pass over all
- * of them; until then what was not opened yet is asked of both.
+ * And back, while the region that serves them is alive: then nothing is lost. Each account is
+ * closed there before it is opened here, by its first request, and finally by a pass over all of
+ * them. Until then both regions are asked for what was not opened yet.
  */
 import type { Subscription } from '@holdfast/bus'
 import { Refusal } from '@holdfast/http-kit'
@@ -23,40 +22,37 @@ import { CheckpointRoot } from '@holdfast/wire'
 import type { ClusterPart } from './join-cluster.ts'
 import { backupOf } from './metadata.ts'
 
-/** What the successor found. Accounts are named up to `namedMax`. */
+/** The successor's findings. Accounts are named up to `namedMax`. */
 export interface TakenOver {
   accounts: number
-  /** Rows that are known to have been written and did not arrive. */
+  /** Rows known to have been written that did not arrive. */
   lostRows: number
   /** Accounts with such rows. */
   cutShort: { account: string; cut: number; known: number }[]
   /** Accounts that could not be opened: they answer unavailable. */
   failures: { account: string; fault: string }[]
-  /**
-   * When the newest change was made that is known here; later ones did not arrive, if there were
-   * any.
-   */
+  /** Time of the newest change known here; later ones, if any, did not arrive. */
   newestChange: string | null
 }
 
 const namedMax = 100
 /**
- * Nobody makes an account any more where homes were, when this has passed: a host reads the region
- * map again after 15 s at most, and whoever asked it has given up after as much.
+ * After this time no account is made at the old home any more: a host reads the region map again
+ * after 15 s at most, and its callers give up after the same time.
  */
 const settleMsDefault = 30_000
-/** A host looks at accounts for so long, and says how far it came. */
+/** A host works on accounts for this long, and then reports its progress. */
 const portionMs = 15_000
-/** Then it answers what it has, whatever one slow account takes. */
+/** Then it answers what it has, however long one slow account takes. */
 const portionAnswerMs = portionMs + 45_000
-/** An operator's call takes at most about so long; the next one goes on where it ended. */
+/** Maximum duration of an operator's call, approximately; the next one continues where it ended. */
 const takeMs = 8 * 60_000
 
 function subjectOf(region: RegionCode): string {
   return `takeover.${region}`
 }
 
-/** Lets the actor hosts of this region be asked to take over; one of them does it. */
+/** Lets the actor hosts of this region accept requests to take over; one of them does it. */
 export function serveTakeover(cluster: ClusterPart): Subscription {
   const { bus, config, regions, log, clock } = cluster
   return bus.serve(subjectOf(config.region), async (message) => {
@@ -75,12 +71,12 @@ export function serveTakeover(cluster: ClusterPart): Subscription {
 }
 
 /**
- * @returns what moved, and what may have been lost. Safe to repeat: it then tells what is known by
- *   now. When it is not `complete` there are more accounts than one call looks at: the next call
- *   goes on, and sums up.
- * @throws Refusal `error-region` no such region, or nobody keeps its journals; `error-regionAlive`
- *   while its actor hosts are heard; `error-notFenced` when too few regions can be told and the
- *   operator did not give his word.
+ * @returns what moved, and what may have been lost. Safe to repeat: it then reports what is known
+ *   by now. When it is not `complete` there are more accounts than one call handles: the next call
+ *   continues and adds up.
+ * @throws Refusal `error-region` no such region, or no other keeps its journals;
+ *   `error-regionAlive` while its actor hosts are heard; `error-notFenced` when too few regions
+ *   answer and the operator gave no assurance.
  */
 export async function evacuate(cluster: ClusterPart, code: string, { fenced }: { fenced: boolean }) {
   const { config, regions, bus } = cluster
@@ -108,14 +104,14 @@ export async function evacuate(cluster: ClusterPart, code: string, { fenced }: {
 }
 
 /**
- * Serves the accounts of a region at home again.
- * @param options.fenced the operator's word that the region that serves them now is off or
- *   isolated: what has arrived counts then.
- * @returns what moved. Safe to repeat: it goes on with what could not be taken over.
- * @throws Refusal `error-region` no such region, or nobody else keeps its journals;
- *   `error-regionHome` when its accounts were never served elsewhere; `error-regionAway` while it
- *   has no actor hosts, or the one that serves its accounts cannot be asked for them;
- *   `error-regionAlive` with `fenced`, while that one's actor hosts are heard.
+ * Moves the accounts of a region back home.
+ * @param options.fenced the operator's assurance that the region that serves them now is off or
+ *   isolated: then only data that has arrived counts.
+ * @returns what moved. Safe to repeat: it continues with what could not be taken over.
+ * @throws Refusal `error-region` no such region, or no other keeps its journals; `error-regionHome`
+ *   when its accounts were never served elsewhere; `error-regionAway` while it has no actor hosts,
+ *   or the one that serves its accounts does not answer; `error-regionAlive` with `fenced`, while
+ *   that one's actor hosts are heard.
  */
 export async function returnHome(
   cluster: ClusterPart,
@@ -168,8 +164,8 @@ function hostsOf({ membership }: ClusterPart, code: RegionCode) {
 }
 
 /**
- * Looks at all accounts, in portions. How far it came is a row `takeover/<birth>/<term>` until it
- * is over, so that a call that broke off is gone on with by the next one.
+ * Visits all accounts, in portions. Its progress is a row `takeover/<birth>/<term>` until it is
+ * done, so that the next call continues an interrupted one.
  */
 export async function takenOver(
   { bus, clock, lookups }: Pick<ClusterPart, 'bus' | 'clock' | 'lookups'>,
@@ -201,8 +197,8 @@ export async function takenOver(
 }
 
 /**
- * How far the copies elsewhere go: a file of the region that was uploaded later may be on its own
- * nodes alone.
+ * How far the copies elsewhere reach: a file of the region that was uploaded later may be only on
+ * its own nodes.
  */
 function filesOf({ groups, peers }: ClusterPart, birth: RegionCode) {
   const beats = new Map(peers.beats().map((beat) => [beat.id, beat]))
@@ -222,11 +218,11 @@ function filesOf({ groups, peers }: ClusterPart, birth: RegionCode) {
 
 interface Portion {
   taken: TakenOver
-  /** Where the next one goes on; undefined: it was the last. */
+  /** Where the next one continues; undefined: it was the last. */
   next?: string
 }
 
-/** What can be looked at in this time. */
+/** What can be done in this time. */
 export async function portionOf(
   all: AsyncIterable<(Taken | { account: string; fault: unknown }) & { place: string }>,
   { clock, ms }: { clock: Pick<Clock, 'monotonic'>; ms: number },

@@ -3,9 +3,8 @@
  * region and never changed. Of several that plan the same change one wins, and the others read what
  * it wrote.
  *
- * Everybody reads the rows again every two seconds and at once when somebody says that there are
- * new ones. The lowest ready storage node of a region plans; that two believe to be it does no
- * harm.
+ * Every process reads the rows again every two seconds and at once when another announces new ones.
+ * The lowest ready storage node of a region plans; if two believe to be it, no harm is done.
  */
 import type { Bus, Subscription } from '@holdfast/bus'
 import type { LookupStore } from '@holdfast/journal'
@@ -20,7 +19,7 @@ export interface GroupRowsOptions {
   bus: Bus
   regions: readonly RegionCode[]
   onFault: (error: unknown) => void
-  /** Told of each version that is news. */
+  /** Called for each new version. */
   onGroup?: (group: PlacementGroup) => Promise<void>
 }
 
@@ -41,7 +40,7 @@ export class GroupRows {
     this.#subscription = options.bus.subscribe(changedSubject, reread)
   }
 
-  /** Reads all rows; a call while one runs shares it. @throws what the lookups throw. */
+  /** Reads all rows; a call during another shares it. @throws what the lookups throw. */
   readonly refresh = (): Promise<void> => {
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined
@@ -58,7 +57,7 @@ export class GroupRows {
       }
   }
 
-  /** Writes a version; when another one was first, nothing is done. */
+  /** Writes a version; does nothing when another writer was first. */
   async propose(
     region: RegionCode,
     group: Omit<PlacementGroup, 'number'> & { number?: number },
@@ -70,7 +69,7 @@ export class GroupRows {
     bus.publish(changedSubject, new Uint8Array())
   }
 
-  /** 0 is the group of a store that stands alone; no two regions make one number. */
+  /** 0 is the group of a standalone store; no two regions make one number. */
   async #newNumber(region: RegionCode): Promise<number> {
     const taken = await this.#options.lookups.take('pg-numbers', 1)
     return (taken + 1) * regionCodes.length + regionCodes.indexOf(region)
@@ -95,14 +94,14 @@ export interface GroupLeaderOptions {
   orders: NodeOrders
   clock: Clock
   /**
-   * A node that was silent for so long is taken for lost: its copies are made anew elsewhere, ms.
+   * A node that was silent for this long counts as lost: its copies are made again elsewhere, ms.
    */
   lostMs: number
   onFault: (error: unknown) => void
 }
 
 const planMs = 1_000
-/** What is seen at a start may not be all there is. */
+/** The view at a start may be incomplete. */
 const settleMs = 3_000
 
 /** Plans the groups of a region while this node is its first. */

@@ -1,7 +1,6 @@
 /**
- * What every process of a cluster stands on, in the order in which it comes and, the other way
- * round, goes: bus → metadata → keys → region map → membership → ways to accounts and storage nodes
- * → limits.
+ * The base of every process of a cluster, in the order in which it starts and, reversed, ends: bus
+ * → metadata → keys → region map → membership → ways to accounts and storage nodes → limits.
  */
 import { randomUUID } from 'node:crypto'
 import { type AccountClient, RoutedAccountClient } from '@holdfast/actor-runtime'
@@ -50,13 +49,13 @@ export interface JoinOptions {
   config: ClusterConfig
   secrets: ClusterSecrets
   role: Extract<MemberRole, 'api' | 'upload' | 'actor-host' | 'storage-node'>
-  /** What the process is besides. */
+  /** Further roles of the process. */
   moreRoles?: readonly MemberRole[]
-  /** Where others, people included, reach this process; the admin host among them. */
+  /** Where other processes and users reach this process; includes the admin host. */
   addresses: Record<string, string>
   log: Logger
   load?: () => number
-  /** What heartbeats say; without `ready` they say the phase of the process. */
+  /** The content of heartbeats; without `ready` they carry the phase of the process. */
   report?: () => Partial<Report>
   onGroup?: GroupRowsOptions['onGroup']
   clock?: Clock
@@ -72,17 +71,17 @@ export interface ClusterPart {
   readonly lookups: LookupStore
   /** Birth regions whose accounts this region keeps, for actor hosts. */
   readonly homes: { of(account: string): string; served(): readonly string[] }
-  /** Of the accounts whose homes are here; asked for by actor hosts alone. */
+  /** Of the accounts whose homes are here; only actor hosts read it. */
   readonly journals: JournalStore & JournalRepair & JournalBackup
   readonly keyring: Keyring
   readonly regions: RegionMap
   readonly membership: NatsMembership
-  /** The wall clock is far from those of the other members: nothing goes because of its time. */
+  /** The wall clock is far from those of the other members: nothing expires by its time. */
   readonly isClockOff: () => boolean
   readonly routes: AccountRoutes
   readonly accounts: AccountClient
   readonly peers: StoragePeers
-  /** What the operator decided about storage nodes. */
+  /** The operator's decisions about storage nodes. */
   readonly nodes: NodeOrders
   readonly groups: GroupRows
   readonly limits: CountingRateLimits
@@ -93,16 +92,19 @@ export interface ClusterPart {
   readonly readiness: Readiness
   /** Names of the nodes that hold a group's files, nearest healthy first. */
   readonly serversOf: (placementGroup: number, createdMs: number) => readonly string[]
-  /** Public upload host of a region, as one of its processes says; undefined when none is heard. */
+  /**
+   * Public upload host of a region, as reported by one of its processes; undefined when none is
+   * heard.
+   */
   readonly uploadUrlOf: (region: RegionCode) => string | undefined
   /**
-   * Public downloads of the region that serves the content's account, so that a direct link reads
-   * the same wherever it is shown.
+   * Public downloads of the region that serves the content's account, so that a direct link is the
+   * same everywhere.
    */
   readonly directUrlOf: (contentId: string) => string | undefined
   /**
    * Opens all accounts born in a region in the term of its home; for actor hosts of a region that
-   * keeps their journals. From a place of an earlier call on.
+   * keeps their journals. Continues from the cursor of an earlier call.
    */
   takeAll(
     birth: RegionCode,
@@ -110,28 +112,28 @@ export interface ClusterPart {
   ): AsyncIterable<(Taken | { account: string; fault: unknown }) & { place: string }>
   /**
    * The accounts that this region serves, for actor hosts; and the keys of all references. Each
-   * from a place on.
+   * from a cursor on.
    */
   listAccounts(after: string | undefined): AsyncIterable<{ account: string; place: string }>
   listReferences(after: string | undefined): AsyncIterable<{ key: string; place: string }>
-  /** When every account of every region was asked for its references last. */
+  /** When every account of every region was last asked for its references. */
   readonly rounds: AccountRounds
   /** The journal of an account as it arrived here; for actor hosts. */
   replicaOf(account: string): Promise<JournalReplica | undefined>
-  /** From here on others send work, or do so no more. Told at once. */
+  /** Starts or stops accepting work from others. Announced at once. */
   setPhase(phase: Readiness['phase']): void
-  /** Leaves: others are told first. */
+  /** Leaves the cluster: others are told first. */
   leave(): Promise<void>
   close(): Promise<void>
 }
 
 export const version = '0.1.0'
-/** New tokens are made with this key; those of older keys stay good. */
+/** New tokens are made with this key; tokens of older keys stay valid. */
 export const tokenKeyId = 1
 
 /**
- * @throws JournalFault when metadata cannot be reached.
- * @throws SettingsFault when credentials are not taken. Waits for NATS.
+ * @throws JournalFault when metadata is unreachable.
+ * @throws SettingsFault when credentials are refused. Waits for NATS.
  */
 export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   const { config, secrets, role, addresses, log, clock = systemClock } = options
@@ -160,7 +162,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   })
   opened.defer(() => bus.close())
 
-  // The term of an account comes with the region map, which is itself read from here.
+  // The term of an account comes from the region map, which is itself read from here.
   let homeOf = (_account: string): Home => ({ serving: region, term: 1 })
   const metadata = await openMetadata(config, {
     journals: role === 'actor-host',
@@ -245,13 +247,13 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
 
   const limits = createRateLimits({ mode: config.rateLimits, clock })
   opened.defer(() => limits.close())
-  const bans = new SharedBans({ bus, limits, onFault: warn('bans could not be told') })
+  const bans = new SharedBans({ bus, limits, onFault: warn('bans could not be sent') })
   opened.defer(() => bans.close())
   const counts = new SharedCounts({
     bus,
     limits,
     self: `${id}/${randomUUID()}`,
-    onFault: warn('counts could not be told'),
+    onFault: warn('counts could not be sent'),
   })
   opened.defer(() => counts.close())
   await bus.flush()
@@ -345,7 +347,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
 
 const publicHosts = { api: 1, upload: 2, 'actor-host': 0, 'storage-node': 1 } as const
 
-/** What a process of this role may open. @throws StartFault TOO_FEW_DESCRIPTORS */
+/** The descriptors of a process in this role. @throws StartFault TOO_FEW_DESCRIPTORS */
 export function clusterDescriptors(config: ClusterConfig, role: JoinOptions['role']): DescriptorBudget {
   return divideDescriptors(descriptorLimit(), {
     publicHosts: publicHosts[role],
@@ -357,7 +359,7 @@ export function clusterDescriptors(config: ClusterConfig, role: JoinOptions['rol
   })
 }
 
-/** Keeps the view of who holds what as new as the heartbeats. @returns ends it */
+/** Keeps the view of holders up to date with heartbeats. @returns ends it */
 function learnHolders(holders: Holders, peers: StoragePeers, membership: NatsMembership): () => void {
   const learn = () => {
     for (const { id, suspect, coveredMs } of peers.beats())

@@ -1,6 +1,6 @@
 /**
- * The lookups of a region that may be out of reach when this process starts: unavailable until a
- * connection was made, which is tried again and again.
+ * The lookups of a region that may be unavailable when this process starts: unavailable until a
+ * connection was made, which is retried.
  */
 import { JournalFault, type LookupChange, type LookupRow, type LookupStore } from '@holdfast/journal'
 
@@ -23,7 +23,7 @@ export class Late<Store extends { close(): Promise<void> }> {
     return this.#store
   }
 
-  /** Resolves after the first attempt, however it ended. */
+  /** Resolves after the first attempt, successful or not. */
   get tried(): Promise<void> {
     return this.#trying
   }

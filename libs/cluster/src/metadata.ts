@@ -10,13 +10,13 @@ import { Late, LateLookups } from './late.ts'
 
 export interface MetadataConnections {
   /**
-   * By region, as its data centre answers. Those of another region are unavailable while it cannot
-   * be reached.
+   * By region, from its own data centre. Those of another region are unavailable while it cannot be
+   * reached.
    */
   lookups: ReadonlyMap<RegionCode, LookupStore>
-  /** All references as this region's data centre has them. */
+  /** All references from this region's data centre. */
   references: LookupWalk
-  /** By birth region: of those whose keyspace this region has a replica of. */
+  /** By birth region: of those whose keyspace has a replica in this region. */
   homes: ReadonlyMap<RegionCode, CassandraMetadataStore>
   close(): Promise<void>
 }
@@ -28,8 +28,8 @@ const claimed = ['email', 'setting', 'pg', 'region']
  * @param options.journals whether journals are needed. @param options.termOf the home term of an
  *   account.
  * @param options.handedOver whether the region that served it in the term before is asked for it.
- * @throws JournalFault when this region's own data centre cannot be reached. @throws SettingsFault
- *   when it does not take the credentials.
+ * @throws JournalFault when this region's own data centre is unreachable. @throws SettingsFault
+ *   when it refuses the credentials.
  */
 export async function openMetadata(
   config: Pick<ClusterConfig, 'region' | 'regions' | 'cassandra'>,
@@ -96,10 +96,7 @@ export async function openMetadata(
   }
 }
 
-/**
- * Credentials that are not taken are a wrong setting: a process that is started again with them
- * fails again.
- */
+/** Refused credentials are a wrong setting: a restarted process fails again. */
 export function refusal({
   what,
   servers,
@@ -112,8 +109,8 @@ export function refusal({
   const names = `HOLDFAST_${what}_USER and HOLDFAST_${what}_PASSWORD`
   return new SettingsFault([
     credentials === undefined
-      ? `${names} are not set, and ${servers} takes nobody without`
-      : `${names} are wrong: ${servers} does not take them`,
+      ? `${names} are not set, and ${servers} requires them`
+      : `${names} are wrong: ${servers} refuses them`,
   ])
 }
 
@@ -123,7 +120,7 @@ export function homeRegions(regions: readonly RegionCode[], birth: RegionCode): 
   return backup === undefined ? [birth] : [birth, backup]
 }
 
-/** The region that keeps the journals of another one too; undefined where there is only one. */
+/** The region that also keeps the journals of another one; undefined where there is only one. */
 export function backupOf(regions: readonly RegionCode[], birth: RegionCode): RegionCode | undefined {
   const backup = regions[(regions.indexOf(birth) + 1) % regions.length]
   return backup === birth ? undefined : backup

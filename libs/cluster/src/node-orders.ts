@@ -1,8 +1,8 @@
 /**
- * What the operator has decided about storage nodes: rows `nodes/all/<name>`. A node that is
- * `draining` hands its groups over and may be stopped for good when it has none left; one that is
- * `removed` is gone for good: its copies are made anew elsewhere at once, and it takes no part even
- * if it comes back. Without a row a node is an ordinary one.
+ * The operator's decisions about storage nodes: rows `nodes/all/<name>`. A node that is `draining`
+ * moves its groups away and may be stopped permanently when it has none left. One that is `removed`
+ * is permanently gone: its copies are made again elsewhere at once, and it takes no part even if it
+ * comes back. A node without a row is an ordinary one.
  */
 import type { Bus, Subscription } from '@holdfast/bus'
 import type { LookupStore } from '@holdfast/journal'
@@ -50,7 +50,7 @@ export class NodeOrders {
 
   /**
    * @param order undefined: an ordinary node again. Durable in this region when it resolves; others
-   * follow.
+   *   follow.
    */
   async set(node: string, order: NodeOrder | undefined): Promise<void> {
     const key = prefix + node

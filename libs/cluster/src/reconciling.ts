@@ -7,7 +7,7 @@ import { Fault, type RegionCode } from '@holdfast/kernel'
 import { roundsKey, scopeOf } from './account-rounds.ts'
 import type { ClusterPart } from './join-cluster.ts'
 
-/** A long round goes on behind the scenes when its asker has waited for so long. */
+/** A long round continues in the background when its caller has waited for this long. */
 const reconcileMs = 9 * 60_000
 const answerMs = reconcileMs + 20_000
 
@@ -24,8 +24,8 @@ export class ReconcileFault extends Fault {
 }
 
 /**
- * For an actor host: makes the rounds of its region while it is the first of its hosts, and lets
- * itself be asked for one.
+ * For an actor host: makes the rounds of its region while it is the first of its hosts, and accepts
+ * requests for one.
  */
 export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler; close(): Promise<void> } {
   const { accounts, bus, clock, config, keyring, lookups, regions } = cluster
@@ -70,13 +70,13 @@ export function startReconciling(cluster: ClusterPart): { reconciler: Reconciler
   }
 }
 
-/** Told to those who make the rounds. A word that is lost is said again by the next pass. */
+/** Sent to the hosts that make the rounds. The next pass repeats a lost message. */
 export function wantRound({ bus }: Pick<ClusterPart, 'bus'>): void {
   bus.publish(wantedSubject, new Uint8Array())
 }
 
 /**
- * A round in every region that serves accounts: each region's, and the sums.
+ * A round in every region that serves accounts: each region's result, and the sums.
  * @throws ReconcileFault when a region could not do it; the others may have.
  */
 export async function reconcileEverywhere(
@@ -108,8 +108,8 @@ export async function reconcileEverywhere(
 }
 
 /**
- * The first that is ready, by name: by everybody's own view. Two for a moment do the same work
- * twice, and no harm.
+ * The first ready one, by name, in the local view. Two for a moment do the same work twice, without
+ * harm.
  */
 function leaderOf({ membership }: ClusterPart, region: RegionCode): string | undefined {
   return membership

@@ -1,13 +1,13 @@
 /**
- * Who serves the accounts born in a region, and how often their home has moved: rows
+ * Which region serves the accounts born in a region, and how often their home has moved: rows
  * `region/<code>/<term>`, each claimed once and never changed. Without a row a region serves its
  * own, in term 1. For routing the map is a hint; in the partition key of journals the term is a
  * fact, and only ever rises.
  *
- * Every region keeps all rows, and they are read from all that answer: a region that was given up
- * learns it from any other. The region and the one that keeps its journals too take turns, so who
- * serves a term follows from its number; the row is claimed there first, so no two rows of one term
- * ever differ.
+ * Every region keeps all rows, and they are read from all that answer: a region that was taken over
+ * learns it from any other. The region and the one that also keeps its journals take turns, so the
+ * term's number tells which one serves it. The row is claimed there first, so no two rows of one
+ * term ever differ.
  */
 import { JournalFault, type LookupStore } from '@holdfast/journal'
 import type { Clock, RegionCode } from '@holdfast/kernel'
@@ -18,7 +18,8 @@ export interface Home {
   serving: RegionCode
   term: number
   /**
-   * The region of the term before lives, and is asked for every account that was not opened yet.
+   * The region of the previous term is alive, and is asked for every account that was not opened
+   * yet.
    */
   handedOver?: true
 }
@@ -27,10 +28,10 @@ export interface RegionMapOptions {
   region: RegionCode
   /** All regions, in the order of the installation. */
   regions: readonly RegionCode[]
-  /** Each region's rows, as its own data centre answers. */
+  /** Each region's rows, from its own data centre. */
   stores: ReadonlyMap<RegionCode, LookupStore>
   clock: Clock
-  /** Told when this region's rows cannot be read: what was known stays. */
+  /** Called when this region's rows cannot be read: the known ones stay. */
   onFault: (error: unknown) => void
 }
 
@@ -40,10 +41,7 @@ interface MoveOptions {
 }
 
 const rereadMs = 5_000
-/**
- * A look that is older, for instance because the process was paused, is taken again before anything
- * is built on it.
- */
+/** An older read, for instance because the process was paused, is repeated before it is used. */
 const freshMs = 15_000
 
 export class RegionMap {
@@ -75,8 +73,8 @@ export class RegionMap {
     const known = this.#homes.get(birth)
     if (known !== undefined) return known
     const { regions } = this.#options
-    // No account was ever born in a region that the installation lacks: whoever asks for one is
-    // told so by the first.
+    // No account was ever born in a region that the installation lacks: the first region answers
+    // so.
     return { serving: regions.includes(birth) ? birth : (regions[0] as RegionCode), term: 1 }
   }
 
@@ -85,14 +83,14 @@ export class RegionMap {
     return homeRegions(this.#options.regions, birth)
   }
 
-  /** Its homes have moved: what it decided is decided elsewhere. */
+  /** Its homes have moved: another region now decides what it decided. */
   isGivenUp(region: RegionCode): boolean {
     return this.homeOf(region).serving !== region
   }
 
   /**
-   * Whether this region may take itself for what it was: another one was heard lately, or none is
-   * left to hear. Until then nothing may be acknowledged by a host that comes alone.
+   * Whether this region may still consider itself in charge: it heard another one recently, or
+   * there is none. Until then a host that comes alone may acknowledge nothing.
    */
   get heardElsewhere(): boolean {
     const { region, regions } = this.#options
@@ -106,8 +104,8 @@ export class RegionMap {
   }
 
   /**
-   * Resolves when the map was read lately: nothing may be acknowledged under one that is older.
-   * What does not answer is left out, so a region that is cut off goes on.
+   * Resolves when the map was read recently: nothing may be acknowledged under an older one.
+   * Regions that do not answer are left out, so a region that is cut off continues.
    */
   async fresh(): Promise<void> {
     if (this.#options.clock.monotonic() - this.#lookedMs > freshMs)
@@ -115,7 +113,7 @@ export class RegionMap {
   }
 
   /**
-   * Reads the rows of every region that answers; a call while one runs shares it. @throws what this
+   * Reads the rows of every region that answers; a call during another shares it. @throws what this
    * region's lookups throw
    */
   refresh(): Promise<void> {
@@ -143,10 +141,10 @@ export class RegionMap {
   }
 
   /**
-   * Moves the homes of a region to the one that keeps its journals too, or back. Safe to repeat.
-   * @param options.to default: the one that keeps its journals too. @param options.handedOver the
-   *   region that serves them lives.
-   * @returns the home that holds now, and the regions that have the row.
+   * Moves the homes of a region to the one that also keeps its journals, or back. Safe to repeat.
+   * @param options.to default: the one that also keeps its journals. @param options.handedOver the
+   *   region that serves them is alive.
+   * @returns the current home, and the regions that have the row.
    * @throws JournalFault `UNAVAILABLE` when the successor cannot take it; RangeError when there is
    *   none.
    */
@@ -154,7 +152,7 @@ export class RegionMap {
     birth: RegionCode,
     { to = backupOf(this.#options.regions, birth), handedOver = false }: MoveOptions = {},
   ): Promise<{ home: Home; heard: RegionCode[] }> {
-    if (to === undefined) throw new RangeError(`nobody keeps the journals of ${birth} but itself`)
+    if (to === undefined) throw new RangeError(`no other region keeps the journals of ${birth}`)
     await this.refresh()
     const known = this.homeOf(birth)
     if (known.serving === to) return this.#claim(birth, known, rowKey(birth, known))
@@ -162,7 +160,7 @@ export class RegionMap {
     return this.#claim(birth, home as Home, rowKey(birth, home))
   }
 
-  /** Everything was handed over: nobody is asked any more. */
+  /** Everything was handed over: the old region is not asked any more. */
   async endHandover(birth: RegionCode): Promise<Home> {
     const { serving, term } = this.homeOf(birth)
     const home = { serving, term }

@@ -26,11 +26,10 @@ export class RegionalJournals implements KeptJournals {
   readonly #fresh: () => Promise<void>
 
   /**
-   * @param options.regions all that the installation has: in no other was an account ever born.
-   * @param options.isServed whether this region serves the accounts born there: everything is
-   *   fenced otherwise. Default: it does.
-   * @param options.fresh waited for before anything is decided by that. Default: it is always
-   *   known.
+   * @param options.regions all of the installation: in no other was an account ever born.
+   * @param options.isServed whether this region serves the accounts born there: otherwise
+   *   everything is fenced. Default: it does.
+   * @param options.fresh awaited before that is used for a decision. Default: it is always known.
    */
   constructor(
     stores: ReadonlyMap<RegionCode, KeptJournals>,

@@ -1,18 +1,18 @@
 /**
  * The lookup rows of all regions as one store, seen from one region.
  *
- * Lightweight transactions of two data centres do not exclude each other, so whatever is claimed or
- * taken has one region that decides: settings the first one, e-mail addresses the one that their
- * hash names, placement groups their own. Share codes never meet: each region takes its numbers
- * from a range of its own. All other rows are written where the writer is and reach the other
- * regions by replication; a route that is missed here is asked for elsewhere before it is denied,
- * references are read from all regions but those that were given up and whose accounts have said
- * since, elsewhere, what they use. What the accounts of a region have to do next (`wake/`,
- * `hours/`, `active/`, `hosts/`) stays with their journals: these keys name the region.
+ * Lightweight transactions of two data centres do not exclude each other, so each claimed or
+ * allocated row has one region that decides: for settings the first one, for e-mail addresses the
+ * one that their hash names, for placement groups their own. Share codes never collide: each region
+ * takes its numbers from its own range. All other rows are written at the writer's region and reach
+ * the others by replication. A route that is missing here is looked up elsewhere before it is
+ * denied. References are read from all regions except those that were taken over and whose accounts
+ * have since reported, elsewhere, what they use. The next tasks of a region's accounts (`wake/`,
+ * `hours/`, `active/`, `hosts/`) stay with their journals: these keys name the region.
  *
- * A region that cannot be reached is a fault, never an absence. What a region decided whose homes
- * have moved is decided by its successor, and by itself again when they are back: then the other is
- * asked first, whose rows may not all have arrived.
+ * A region that cannot be reached is a fault, never an absence. When the homes of a region have
+ * moved, its successor decides for it. When they are back it decides again: then the other is asked
+ * first, because not all of its rows may have arrived.
  */
 import { createHash } from 'node:crypto'
 import { JournalFault, type LookupChange, type LookupRow, type LookupStore } from '@holdfast/journal'
@@ -23,7 +23,7 @@ export interface RegionalLookupsOptions {
   region: RegionCode
   /** All regions, in the order of the installation. */
   regions: readonly RegionCode[]
-  /** Each region's, as its own data centre answers. */
+  /** Each region's, from its own data centre. */
   stores: ReadonlyMap<RegionCode, LookupStore>
   /** Rows that stay with the journals of a birth region; empty in processes without accounts. */
   homes?: ReadonlyMap<RegionCode, LookupStore>
@@ -33,8 +33,8 @@ export interface RegionalLookupsOptions {
 const codesOfRegion = Math.floor(62 ** 8 / regionCodes.length / codesPerBlock) * codesPerBlock
 
 /**
- * Numbers of codes that each of the eight regions has; region 0 begins at 0, as an embedded
- * installation does.
+ * Numbers of codes of each of the eight regions; region 0 begins at 0, as an embedded installation
+ * does.
  */
 const rangeOf = {
   codes: codesOfRegion,
@@ -42,7 +42,7 @@ const rangeOf = {
 } as const
 
 const homeKinds = new Set(['wake', 'hours', 'active', 'hosts'])
-/** Kinds whose rows are routes: asked for everywhere before they are denied. */
+/** Kinds whose rows are routes: looked up everywhere before they are denied. */
 const routeKinds = new Set(['code'])
 /** Kinds whose rows are written once, or only rise. */
 const fixedKinds = new Set(['setting'])
@@ -63,8 +63,8 @@ export class RegionalLookups implements LookupStore {
   }
 
   /**
-   * Where homes have moved: what a region decided is decided by its successor, and its routes are
-   * as known as they will be.
+   * Where homes have moved: the successor decides what the region decided, and the known routes are
+   * complete.
    */
   useHomes(map: Pick<RegionMap, 'homeOf' | 'keepersOf'>): void {
     this.#map = map
@@ -96,7 +96,7 @@ export class RegionalLookups implements LookupStore {
     return undefined
   }
 
-  /** What never goes back may be read from the own region when the one that decides is away. */
+  /** What never goes back may be read from the own region when the deciding one is unavailable. */
   async #getFixed(key: string): Promise<Uint8Array | undefined> {
     try {
       return await this.#storeOf(key).get(key)
@@ -115,8 +115,8 @@ export class RegionalLookups implements LookupStore {
   }
 
   /**
-   * Rows of all regions, each once. A reader that only wants to know whether there is one gets it
-   * from the nearest.
+   * Rows of all regions, each once. A reader that only needs the existence gets it from the
+   * nearest.
    */
   async *#scanAll(prefix: string, options: { after?: string; limit?: number }): AsyncIterable<LookupRow> {
     const seen = new Set<string>()
@@ -150,7 +150,7 @@ export class RegionalLookups implements LookupStore {
     }
   }
 
-  /** The nearest region is asked first, the others for what it has not. */
+  /** The nearest region is asked first, the others for what it lacks. */
   async firstOf(prefixes: readonly string[]): Promise<(LookupRow | undefined)[]> {
     const [first] = prefixes
     if (first !== undefined && homeKinds.has(kindOf(first))) {
@@ -181,7 +181,7 @@ export class RegionalLookups implements LookupStore {
     return this.#storeOf(key).claim(key, (await this.#decidedMeanwhile(key)) ?? copy)
   }
 
-  /** What was claimed elsewhere while the region that decides was given up. */
+  /** What was claimed elsewhere while the deciding region was taken over. */
   async #decidedMeanwhile(key: string): Promise<Uint8Array | undefined> {
     if (kindOf(key) !== 'email') return undefined
     const region = this.#regionOfHash(key)

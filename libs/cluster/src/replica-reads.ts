@@ -1,6 +1,6 @@
 /**
- * Downloads go on while the home of an account is out of reach: they are answered from a copy of
- * its journal, which may be old. Everything else waits for the home.
+ * Downloads continue while the home of an account is unavailable: a copy of its journal answers
+ * them, which may be old. Everything else waits for the home.
  */
 import {
   type AccountClient,
@@ -15,9 +15,9 @@ import { AccountReply, AccountRequest } from '@holdfast/wire'
 export interface ReplicaReadsOptions {
   accounts: AccountClient
   bus: Bus
-  /** A host with a copy, when the home is out of reach; undefined while it is not. */
+  /** A host with a copy, when the home is unavailable; undefined while it is available. */
   replicaHostOf: (account: string) => string | undefined
-  /** Told when `replicaHostOf` may say something else than before. */
+  /** Called when `replicaHostOf` may have changed. */
   onHostsChanged: (listener: () => void) => void
   clock: Clock
 }
@@ -48,7 +48,7 @@ export class ReplicaReads implements AccountClient {
     return host === undefined ? this.#askHomeWhileThere(request, options) : this.#ask(host, request, options)
   }
 
-  /** A home that is lost while it is asked is not waited for. */
+  /** A home that is lost during the request is not awaited. */
   async #askHomeWhileThere(
     request: Omit<AccountRequest, 'deadlineMs'>,
     options: { timeoutMs?: number; signal?: AbortSignal },

@@ -1,7 +1,7 @@
 /**
- * Bans of one frontend hold at all of a region and elsewhere within a second: each tells its new
- * ones twice a second, all of them every ten seconds, and what an operator lifts at once. No
- * request waits for any of it.
+ * Bans of one frontend apply at all of a region, and elsewhere within a second: each sends its new
+ * ones twice a second, all of them every ten seconds, and lifted ones at once. No request waits for
+ * any of it.
  */
 import type { Bus, Subscription } from '@holdfast/bus'
 import type { Ban, CountingRateLimits } from '@holdfast/http-kit'
@@ -24,7 +24,7 @@ export class SharedBans {
   readonly #limits: CountingRateLimits
   readonly #subscription: Subscription
   readonly #timers: NodeJS.Timeout[]
-  /** When the bans that were told end, by network. */
+  /** When the sent bans end, by network. */
   #told = new Map<string, number>()
 
   constructor({ bus, limits, onFault }: SharedBansOptions) {
@@ -50,7 +50,7 @@ export class SharedBans {
     ]
   }
 
-  /** Here and everywhere. @returns false when nobody here knew the ban. */
+  /** Here and everywhere. @returns false when no ban was known here. */
   lift(network: string): boolean {
     const lifted = this.#limits.liftBan(network)
     this.#publish({ lifted: network })
@@ -86,7 +86,7 @@ export class SharedBans {
   }
 }
 
-/** What others say is not trusted to be well-formed. */
+/** Input from other processes is not trusted to be well-formed. */
 function parse(message: Uint8Array): Told {
   try {
     const { bans, lifted } = JSON.parse(Buffer.from(message).toString()) as Partial<

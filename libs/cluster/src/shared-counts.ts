@@ -1,7 +1,6 @@
 /**
- * What frontends count is added up: each tells the others four times a second what it has counted
- * of whoever comes near a limit. No request waits for any of it; what is lost is told again with
- * the next count.
+ * What frontends count is added up: four times a second each sends the others its counts of clients
+ * near a limit. No request waits for any of it; the next count repeats what was lost.
  */
 import type { Bus, Subscription } from '@holdfast/bus'
 import type { CountingRateLimits, ToldCounts } from '@holdfast/http-kit'
@@ -9,7 +8,7 @@ import type { CountingRateLimits, ToldCounts } from '@holdfast/http-kit'
 export interface SharedCountsOptions {
   bus: Bus
   limits: CountingRateLimits
-  /** Of this frontend, and another one in its next life: counts begin at 0 then. */
+  /** Of this frontend; a new one in its next life, whose counts begin at 0. */
   self: string
   onFault: (error: unknown) => void
 }
@@ -56,7 +55,7 @@ export class SharedCounts {
   }
 }
 
-/** What others say is not trusted to be well-formed. */
+/** Input from other processes is not trusted to be well-formed. */
 function parse(message: Uint8Array): (ToldCounts & { from: string }) | undefined {
   try {
     const told = JSON.parse(Buffer.from(message).toString()) as Partial<ToldCounts & { from: string }>

@@ -4,8 +4,8 @@ import { nodesOf } from '@holdfast/replication'
 import type { ClusterPart } from './join-cluster.ts'
 
 /**
- * Hands over what the node holds, then it may be stopped for good; `ctl status` tells how many
- * groups it is in still.
+ * Moves away what the node holds; then it may be stopped permanently. `ctl status` shows how many
+ * groups it is still in.
  * @throws Refusal `error-node` when no such node is alive.
  */
 export async function drainNode(cluster: ClusterPart, node: string) {
@@ -15,14 +15,14 @@ export async function drainNode(cluster: ClusterPart, node: string) {
 }
 
 /**
- * The node is gone for good: others take its place at once, instead of after
+ * The node is permanently gone: others replace it at once, instead of after
  * HOLDFAST_NODE_LOST_SECONDS.
- * @throws Refusal `error-node` when nobody knows it; `error-nodeAlive` when it lives and still is
- *   in groups: it is to be drained.
+ * @throws Refusal `error-node` when it is unknown; `error-nodeAlive` when it is alive and still in
+ *   groups: drain it first.
  */
 export async function removeNode(cluster: ClusterPart, node: string) {
   const groups = groupsOf(cluster, node)
-  // Heartbeats of one that was killed just now are not old yet.
+  // Heartbeats of a node that was just killed are not old yet.
   await cluster.membership.doubt(node)
   const alive = isAlive(cluster, node)
   if (alive && groups.length > 0) throw new Refusal('error-nodeAlive')
@@ -32,8 +32,8 @@ export async function removeNode(cluster: ClusterPart, node: string) {
 }
 
 /**
- * An ordinary node again, that gets groups as a new one would. Nothing changes for one that is.
- * @throws Refusal `error-node` when nobody knows it.
+ * An ordinary node again, which gets groups like a new one. Changes nothing for an ordinary one.
+ * @throws Refusal `error-node` when it is unknown.
  */
 export async function returnNode(cluster: ClusterPart, node: string) {
   const isOrdinary = isAlive(cluster, node) || groupsOf(cluster, node).length > 0

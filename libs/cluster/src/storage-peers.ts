@@ -1,4 +1,4 @@
-/** The storage nodes that heartbeats tell of, as replication and frontends see them. */
+/** The storage nodes known from heartbeats, for replication and frontends. */
 import type { StorageNode } from '@holdfast/blob-store'
 import { RemoteBlobStore } from '@holdfast/blob-store-grpc'
 import type { NatsMembership } from '@holdfast/membership-nats'
@@ -33,7 +33,7 @@ export class StoragePeers implements Peers {
     return this.#local?.id
   }
 
-  /** A node that fell silent is still reached where it was last. */
+  /** A silent node keeps its last address. */
   node(id: string): StorageNode | undefined {
     if (id === this.#local?.id) return this.#local.node
     const beat = this.#beatOf(id)
@@ -59,7 +59,7 @@ export class StoragePeers implements Peers {
     return this.#beatOf(id)?.freeBytes
   }
 
-  /** All storage nodes alive, ready or not. */
+  /** All living storage nodes, ready or not. */
   beats(): Heartbeat[] {
     return this.#membership.beats().filter(({ roles }) => roles.includes('storage-node'))
   }

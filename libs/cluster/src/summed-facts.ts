@@ -1,6 +1,6 @@
-/** Facts for the log that others can cause in any number: one line a while. */
+/** Log lines that others can cause in any number: one line per interval. */
 
-/** How long facts are only counted after one was told, ms. */
+/** How long events are only counted after one was logged, ms. */
 const silenceMs = 10_000
 
 export class SummedFacts<Fact> {
@@ -10,8 +10,7 @@ export class SummedFacts<Fact> {
   #count = 0
 
   /**
-   * @param tell is called for the first fact at once, then with the last one and how many there
-   * were since.
+   * @param tell is called for the first event at once, then with the last one and the number since.
    */
   constructor(tell: (last: Fact, count: number) => void) {
     this.#tell = tell
@@ -23,7 +22,7 @@ export class SummedFacts<Fact> {
     if (this.#timer === undefined) this.#sum()
   }
 
-  /** Tells what has not been told. */
+  /** Logs what has not been logged. */
   close(): void {
     clearTimeout(this.#timer)
     this.#say()

@@ -1,6 +1,6 @@
 /**
- * When collecting may go on: by what the regions said of their rounds, and whose accounts they
- * were.
+ * When collecting may continue: by the regions' reports of their rounds, and the accounts they
+ * cover.
  */
 import { Collector, MemoryBlobStore } from '@holdfast/blob-store'
 import { put } from '@holdfast/blob-store/testing'
@@ -50,7 +50,7 @@ function world() {
 }
 
 t.test(
-  'a region that was given up holds up collecting until its accounts were asked elsewhere',
+  'a region that was taken over blocks collecting until its accounts were asked elsewhere',
   async (t) => {
     const { there, homes, time, clock, lookups, rounds, ended } = world()
     const blobs = new MemoryBlobStore({ clock })
@@ -65,7 +65,7 @@ t.test(
       log: pino({ level: 'silent' }),
     })
     const theirs = await put(blobs, Buffer.from('an account that was moved uses it'), { pinMs: 0 })
-    const nobodys = await put(blobs, Buffer.from('nobody uses it'), { pinMs: 0 })
+    const nobodys = await put(blobs, Buffer.from('not in use'), { pinMs: 0 })
     const minute = () => {
       time.ms += 60_000
     }
@@ -76,10 +76,14 @@ t.test(
 
     homes.set('na-nyc', { serving: 'ap-tyo', term: 2 })
     minute()
-    await t.rejects(collector.collect(), { message: 'away' }, 'its accounts have moved, and said nothing yet')
+    await t.rejects(
+      collector.collect(),
+      { message: 'away' },
+      'its accounts have moved, and reported nothing yet',
+    )
     t.equal(await rounds.confirmedMs(), undefined)
 
-    // The new owner puts the reference back where it serves, before the round ends.
+    // The new owner restores the reference where it serves, before the round ends.
     await there.write([{ put: `${referencesOf(theirs)}account`, value: Buffer.alloc(0) }])
     await ended('ap-tyo', time.ms)
     minute()
@@ -100,18 +104,18 @@ t.test(
   },
 )
 
-t.test('a round counts from the earliest region on, less what clocks may differ by', async (t) => {
+t.test('a round counts from the earliest region on, less the possible difference of clocks', async (t) => {
   const { rounds, time, ended } = world()
   await ended('eu-par', time.ms + 9_000)
   await ended('na-nyc', time.ms + 7_000)
   t.equal(await rounds.confirmedMs(), undefined)
   await ended('ap-tyo', time.ms + 8_000)
-  t.equal(await rounds.confirmedMs(), undefined, 'what was read is good for some seconds')
+  t.equal(await rounds.confirmedMs(), undefined, 'a read result is valid for some seconds')
   time.ms += 60_000
   t.equal(await rounds.confirmedMs(), time.ms - 60_000 + 7_000 - 5_000)
 })
 
-t.test('accounts of several regions are listed one region after the other, from any place on', async (t) => {
+t.test('accounts of several regions are listed one region after the other, from any cursor on', async (t) => {
   const stores = new Map<RegionCode, JournalAccounts>()
   const all: string[] = []
   for (const region of regions) {
@@ -128,7 +132,7 @@ t.test('accounts of several regions are listed one region after the other, from 
     t.same(await Array.fromAsync(accountsOf(stores, place)), listed.slice(at + 1))
 })
 
-t.test('to a node whose clock is far off no round counts', async (t) => {
+t.test('for a node whose clock is far off no round counts', async (t) => {
   const { homes, time, rounds, ended, self } = world()
   homes.set('na-nyc', { serving: 'ap-tyo', term: 2 })
   await ended('eu-par', time.ms)

@@ -47,7 +47,7 @@ t.test('a copy answers for a lost home until its time is over, counted from the 
   time.ms += 10 * minuteMs - 1
   t.equal(routes.replicaHostOf(account), 'keeper')
   time.ms += 1
-  t.equal(routes.replicaHostOf(account), undefined, 'what it has is too old')
+  t.equal(routes.replicaHostOf(account), undefined, 'its copy is too old')
   comeBack()
   t.equal(routes.hostOf(account), 'home')
   lose()
@@ -55,7 +55,7 @@ t.test('a copy answers for a lost home until its time is over, counted from the 
   t.equal(routes.replicaHostOf(account), 'keeper', 'another loss, another time')
 })
 
-t.test('a loss counts from when it is heard of, not from the first download', async (t) => {
+t.test('a loss counts from when it is noticed, not from the first download', async (t) => {
   const { time, routes, lose } = world(10 * minuteMs)
   routes.hostOf(account)
   lose()

@@ -25,6 +25,6 @@ t.test('status names the members whose clocks are off', async (t) => {
   })
   t.strictSame(clocksStatus(members(0, -5_000)), {
     agree: false,
-    says: 'h1 is 5.0 s ahead, h2 is 5.0 s behind. These fire no expiry until their clocks are right. Which clocks are right cannot be told.',
+    says: 'h1 is 5.0 s ahead, h2 is 5.0 s behind. These fire no expiry until their clocks are right. Which clocks are right is unknown.',
   })
 })

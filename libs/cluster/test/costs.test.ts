@@ -1,7 +1,7 @@
 /**
- * What an operation costs a cluster's database, counted at the driver. Each test names the most
- * that its operation may take; a statement more is a regression. Counters of share codes are drawn
- * thousands at a time and are not counted.
+ * What an operation costs a cluster's database, counted at the driver. Each test states the maximum
+ * of its operation; one statement more is a regression. Counters of share codes are drawn thousands
+ * at a time and are not counted.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { AccountHost, RoutedAccountClient } from '@holdfast/actor-runtime'
@@ -82,7 +82,7 @@ class Meter {
     }
   }
 
-  /** Resolves when nothing has been under way for some turns of the loop. */
+  /** Resolves when nothing has been running for some turns of the loop. */
   async rest(): Promise<void> {
     for (let quiet = 0; quiet < 5; quiet++) {
       if (this.#underWay > 0) quiet = 0
@@ -90,7 +90,7 @@ class Meter {
     }
   }
 
-  /** What the work takes until it ends; what it leaves to be done later is not counted. */
+  /** Counts the work until it ends; deferred work is not counted. */
   async of(work: () => Promise<unknown>): Promise<Cost> {
     await this.rest()
     this.#cost = { conditional: 0, serialReads: 0, reads: 0, writes: 0, rows: 0 }
@@ -99,7 +99,7 @@ class Meter {
     return this.#cost
   }
 
-  /** What was asked, and how often. */
+  /** The statements, and how often. */
   get queries(): Record<string, number> {
     return Object.fromEntries(
       Map.groupBy(this.#queries, String)
@@ -109,7 +109,7 @@ class Meter {
   }
 }
 
-/** Passes when nothing is above its bound; what is not named may not be there at all. */
+/** Passes when nothing is above its bound; unnamed statements may not occur. */
 function atMost(t: Test, name: string, cost: Cost, bounds: Partial<Cost>, queries: Record<string, number>) {
   const kinds = Object.keys(cost) as (keyof Cost)[]
   const over = kinds.filter((kind) => cost[kind] > (bounds[kind] ?? 0))
@@ -152,7 +152,7 @@ async function world(t: Test) {
       states,
       mailer: { send: async () => {} },
       sweepMs: 3_600_000,
-      // Nothing comes of itself: neither a look at lookup rows nor a checkpoint.
+      // No background work: neither reads of lookup rows nor checkpoints.
       limits: { relistMs: 3_600_000, idleMs: 3_600_000, checkpointBytesMin: 256 * 1024 * 1024 },
     })
     host.start()
@@ -178,7 +178,7 @@ async function world(t: Test) {
     meter,
     ask,
     item: async (operation: Operation) => itemOf(await ask(operation)),
-    /** Every account leaves memory cleanly, as after a time of quiet. */
+    /** Every account leaves memory cleanly, as after a quiet period. */
     async sleep() {
       await current.host.close({ drainMs: 10_000 })
     },
@@ -248,8 +248,8 @@ t.test('what operations cost the database', async (t) => {
       const work = Array.from({ length: 1000 }, async () => many.push((await item(addFile({ folderId }))).id))
       await Promise.all(work)
     },
-    // How many gather for one append depends on the machine.
-    // A reference each, and the routes of its blocks.
+    // How many gather for one append depends on the machine. A reference each, and the routes of
+    // its blocks.
     { conditional: 100, writes: 300, rows: 1020 },
   )
   const destination = await item(createFolder(folderId))

@@ -1,4 +1,6 @@
-/** A region of any size is given up in portions, and a call that broke off is gone on with. */
+/**
+ * A region of any size is taken over in portions, and the next call continues an interrupted one.
+ */
 import { MemoryBus } from '@holdfast/bus'
 import { MemoryLookupStore } from '@holdfast/journal/testing'
 import t from 'tap'
@@ -7,7 +9,7 @@ import { portionOf, takenOver } from '../src/index.ts'
 const changedMs = Date.UTC(2030, 0, 1)
 
 /**
- * Accounts 1 … count behind a place; each takes a second, every tenth lost a row, the 15th cannot
+ * Accounts 1 … count after a cursor; each takes a second, every tenth lost a row, the 15th cannot
  * be opened.
  */
 function region(count: number) {
@@ -53,7 +55,7 @@ t.test('a small region in one call', async (t) => {
   t.equal(await lookups.get('takeover/na-nyc/2'), undefined)
 })
 
-t.test('a large one in several calls, which sum up', async (t) => {
+t.test('a large one in several calls, which add up', async (t) => {
   const { bus, take, asked } = region(1_000)
   t.teardown(() => bus.close())
   const first = await take()
@@ -63,10 +65,10 @@ t.test('a large one in several calls, which sum up', async (t) => {
   t.match(all, { accounts: 999, lostRows: 100, complete: true, newestChange: '2030-01-01T00:00:01.000Z' })
   t.strictSame(all.failures, [{ account: 'a15', fault: 'a page did not arrive' }])
   t.equal(new Set(asked).size, asked.length, 'nothing twice')
-  t.match(await take(), { complete: false }, 'repeated afterwards it looks at all of them again')
+  t.match(await take(), { complete: false }, 'repeated afterwards it visits all of them again')
 })
 
-t.test('what broke off goes on where it was', async (t) => {
+t.test('an interrupted pass continues where it was', async (t) => {
   const { bus, take, asked, breakAt } = region(100)
   t.teardown(() => bus.close())
   breakAt(4)

@@ -12,7 +12,7 @@ import { homeRegions, RegionalJournals, RegionalLookups, RegionMap } from '../sr
 const regions: RegionCode[] = ['eu-par', 'na-nyc', 'ap-tyo']
 const keyring = new Keyring(Buffer.alloc(32, 3))
 
-/** Data centres that do not replicate: what is where shows. */
+/** Data centres without replication: the location of each row is visible. */
 function world() {
   const stores = new Map<RegionCode, LookupStore>(regions.map((region) => [region, new MemoryLookupStore()]))
   const homes = new Map<RegionCode, LookupStore>(regions.map((region) => [region, new MemoryLookupStore()]))
@@ -31,14 +31,14 @@ const away = new Proxy({} as LookupStore, {
   },
 })
 
-t.test('lookups of several regions are lookups', async (t) => {
+t.test('lookups of several regions behave like one store of lookups', async (t) => {
   lookupStoreContract({
     test: t.test,
     open: async (_: Test) => ({ lookups: world().at('na-nyc') }),
   })
 })
 
-t.test('what is claimed has one winner, whichever region claims', async (t) => {
+t.test('a claim has one winner, in whichever region it is made', async (t) => {
   const { at } = world()
   for (let number = 0; number < 40; number++) {
     const key = `email/${number}@example.org`
@@ -56,7 +56,7 @@ t.test('no two regions make one code, and a region’s numbers end', async (t) =
   const taken = await Promise.all(regions.map((region) => at(region).take('codes', 1000)))
   const ranges = taken.map((first) => [first, first + 1000] as const).sort((one, other) => one[0] - other[0])
   for (const [index, [first]] of ranges.entries()) if (index > 0) t.ok(first >= (ranges[index - 1]?.[1] ?? 0))
-  t.equal(await at('eu-par').take('codes', 1), 1000, 'the first region goes on where an embedded one would')
+  t.equal(await at('eu-par').take('codes', 1), 1000, 'the first region continues where an embedded one would')
   for (const first of taken) t.ok(keyring.codes.code(first).length === 8)
   for (const first of taken) t.equal(first % codesPerBlock, 0, 'whole blocks')
   const legacy = Math.floor(62 ** 6 / 8)
@@ -66,7 +66,7 @@ t.test('no two regions make one code, and a region’s numbers end', async (t) =
 })
 
 t.test(
-  'a route that is missed here is asked for elsewhere before it is denied; away is no absence',
+  'a route that is missing here is looked up elsewhere before it is denied; unavailable is no absence',
   async (t) => {
     const { at, stores } = world()
     await at('na-nyc').write([{ put: 'code/abcdefgh', value: Buffer.from('there') }])
@@ -79,23 +79,26 @@ t.test(
   },
 )
 
-t.test('references are those of all regions, each once; with a region away they are not known', async (t) => {
-  const { at, stores } = world()
-  const row = (account: string) => ({ put: `ref/aa/bb/${account}`, value: new Uint8Array() })
-  await at('eu-par').write([row('1'), row('2')])
-  await at('na-nyc').write([row('2'), row('3')])
-  const keys = async (lookups: LookupStore, limit = 10) => {
-    const found: string[] = []
-    for await (const { key } of lookups.scan('ref/aa/bb/', { limit })) found.push(key.slice(-1))
-    return found.sort()
-  }
-  for (const region of regions) t.strictSame(await keys(at(region)), ['1', '2', '3'])
-  t.equal((await keys(at('ap-tyo'), 1)).length, 1)
-  const cut = new Map(stores).set('na-nyc', away)
-  await t.rejects(keys(at('ap-tyo', cut)), { code: 'UNAVAILABLE' })
-})
+t.test(
+  'references are those of all regions, each once; with a region unavailable they are unknown',
+  async (t) => {
+    const { at, stores } = world()
+    const row = (account: string) => ({ put: `ref/aa/bb/${account}`, value: new Uint8Array() })
+    await at('eu-par').write([row('1'), row('2')])
+    await at('na-nyc').write([row('2'), row('3')])
+    const keys = async (lookups: LookupStore, limit = 10) => {
+      const found: string[] = []
+      for await (const { key } of lookups.scan('ref/aa/bb/', { limit })) found.push(key.slice(-1))
+      return found.sort()
+    }
+    for (const region of regions) t.strictSame(await keys(at(region)), ['1', '2', '3'])
+    t.equal((await keys(at('ap-tyo'), 1)).length, 1)
+    const cut = new Map(stores).set('na-nyc', away)
+    await t.rejects(keys(at('ap-tyo', cut)), { code: 'UNAVAILABLE' })
+  },
+)
 
-t.test('what an account has to do stays where its journal is', async (t) => {
+t.test('tasks of an account stay where its journal is', async (t) => {
   const { at, homes } = world()
   const row = (home: string, hour: number) => ({
     put: `wake/${home}/7/${hour}/${hour}/account`,
@@ -115,7 +118,7 @@ t.test('what an account has to do stays where its journal is', async (t) => {
   await t.rejects(at('eu-par').firstOf(['wake/na-nyc/7/2/', 'wake/eu-par/7/2/']), RangeError)
 })
 
-t.test('settings can be read from the own region while the one that decides is away', async (t) => {
+t.test('settings can be read from the own region while the deciding one is unavailable', async (t) => {
   const { at, stores } = world()
   await stores.get('na-nyc')?.claim('setting/master', Buffer.from('replicated'))
   const cut = new Map(stores).set('eu-par', away)
@@ -139,7 +142,7 @@ function mapAt(
   return map
 }
 
-t.test('the homes of a lost region move to its backup, and all that can be reached learn it', async (t) => {
+t.test('the homes of a lost region move to its backup, and all reachable regions learn it', async (t) => {
   const { stores } = world()
   const cut = new Map(stores).set('na-nyc', away)
   const paris = await mapAt('eu-par', cut, t)
@@ -150,17 +153,17 @@ t.test('the homes of a lost region move to its backup, and all that can be reach
   t.strictSame(
     await paris.moveHome('na-nyc'),
     { home: moved, heard: ['eu-par', 'ap-tyo'] },
-    'again changes nothing',
+    'a repeat changes nothing',
   )
   const tokyo = await mapAt('ap-tyo', cut, t)
   t.strictSame(tokyo.homeOf('na-nyc'), moved)
   t.ok(tokyo.isGivenUp('na-nyc'))
   t.notOk(tokyo.isGivenUp('eu-par'))
-  await t.rejects(paris.moveHome('eu-par'), { code: 'UNAVAILABLE' }, 'nobody takes it over')
+  await t.rejects(paris.moveHome('eu-par'), { code: 'UNAVAILABLE' }, 'no region takes it over')
   t.strictSame((await mapAt('na-nyc', stores, t)).homeOf('na-nyc'), moved, 'it learns it when it is back')
 })
 
-t.test('homes go back under the next term; of two ways back one is taken by all', async (t) => {
+t.test('homes return under the next term; concurrent ways back agree on one', async (t) => {
   const { stores } = world()
   const maps = await Promise.all(regions.map((region) => mapAt(region, stores, t)))
   const [paris, york, tokyo] = maps as [RegionMap, RegionMap, RegionMap]
@@ -190,7 +193,7 @@ t.test('homes go back under the next term; of two ways back one is taken by all'
 })
 
 t.test(
-  'an address that was claimed while its region was given up stays claimed when it is back',
+  'an address that was claimed while its region was taken over stays claimed when it is back',
   async (t) => {
     const { stores, at } = world()
     const map = await mapAt('eu-par', stores, t)
@@ -207,7 +210,7 @@ t.test(
   },
 )
 
-t.test('a region that hears no other does not take itself for what it was', async (t) => {
+t.test('a region that hears no other does not consider itself in charge', async (t) => {
   const { stores } = world()
   const alone = new Map(stores).set('na-nyc', away).set('ap-tyo', away)
   const map = await mapAt('eu-par', alone, t)
@@ -221,7 +224,7 @@ t.test('a region that hears no other does not take itself for what it was', asyn
 })
 
 t.test(
-  'what a region decided is decided by its successor, and its routes are no fault any more',
+  'a successor decides for the region it took over, and missing routes there are no fault any more',
   async (t) => {
     const { stores } = world()
     const key = Array.from({ length: 100 }, (_, number) => `email/${number}@example.org`)
@@ -238,7 +241,7 @@ t.test(
   },
 )
 
-t.test('journals are those of the birth region; where nobody was born nothing was written', async (t) => {
+t.test('journals are those of the birth region; elsewhere nothing was written', async (t) => {
   const medium = new MemoryMedium()
   const [paris, york] = [new MemoryJournalStore(medium), new MemoryJournalStore(new MemoryMedium())]
   const journals = new RegionalJournals(
@@ -258,7 +261,7 @@ t.test('journals are those of the birth region; where nobody was born nothing wa
   await t.rejects(journals.acquire(keyring.ids.account('sa-sao'), { owner: 'one' }), { code: 'UNAVAILABLE' })
 })
 
-t.test('a map that was not read for long is read again before it is built on', async (t) => {
+t.test('a map that was not read recently is read again before it is used', async (t) => {
   const { stores } = world()
   let nowMs = 0
   const clock = { ...systemClock, monotonic: () => nowMs }

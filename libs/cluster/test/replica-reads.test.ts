@@ -1,6 +1,6 @@
 /**
- * Downloads go on from a copy when the home is out of reach, also when it gets lost while it is
- * asked.
+ * Downloads continue from a copy when the home is unavailable, also when it is lost during the
+ * request.
  */
 import { type AccountClient, AccountsUnavailable, replicaSubjectOf } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
@@ -28,7 +28,7 @@ const download = asked({
 const statusOf = ({ result }: AccountReply) => (result?.$case === 'refusal' ? result.value.status : undefined)
 const refusal = (status: string): AccountReply => ({ result: { $case: 'refusal', value: { status } } })
 
-/** A home that answers when it is told to, and gives up only when it is cancelled. */
+/** A home that answers when told to, and gives up only when it is cancelled. */
 function world() {
   const answer = Promise.withResolvers<AccountReply>()
   const home: AccountClient = {
@@ -60,14 +60,14 @@ function world() {
   return { reads, change, answer }
 }
 
-t.test('a home that is lost while it is asked is not waited for until the deadline', async (t) => {
+t.test('a home that is lost during the request is not awaited until the deadline', async (t) => {
   const { reads, change } = world()
   const call = reads.call(download)
   change('keeper')
   t.equal(statusOf(await call), 'error-expired', 'a copy answers')
 })
 
-t.test('a change that leaves the home in reach changes nothing', async (t) => {
+t.test('a change that leaves the home available changes nothing', async (t) => {
   const { reads, change, answer } = world()
   const call = reads.call(download)
   change(undefined)
@@ -75,7 +75,7 @@ t.test('a change that leaves the home in reach changes nothing', async (t) => {
   t.equal(statusOf(await call), 'error-notFound', 'the home answers')
 })
 
-t.test('what only the home may answer waits for it', async (t) => {
+t.test('requests that only the home may answer wait for it', async (t) => {
   const { reads, change, answer } = world()
   const call = reads.call(asked({ $case: 'getAccount', value: {} }))
   change('keeper')
@@ -83,7 +83,7 @@ t.test('what only the home may answer waits for it', async (t) => {
   t.equal(statusOf(await call), 'error-notFound')
 })
 
-t.test('whoever gave up is not answered from a copy', async (t) => {
+t.test('a request that was given up is not answered from a copy', async (t) => {
   const { reads, change } = world()
   const caller = new AbortController()
   const call = reads.call(download, { signal: caller.signal })

@@ -5,7 +5,7 @@ import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import { SharedBans } from '../src/index.ts'
 
-/** A frontend that bans whoever asks three times. */
+/** A frontend that bans a client after three requests. */
 function frontend(): CountingRateLimits {
   return createRateLimits({
     mode: 'default',
@@ -27,7 +27,7 @@ async function until(what: string, holds: () => boolean): Promise<void> {
 }
 
 t.test(
-  'a ban of one frontend holds at the other within a second, and lifted at one it is lifted at both',
+  'a ban of one frontend applies at the other within a second, and lifting it at one lifts it at both',
   async (t) => {
     const bus = new MemoryBus()
     const limits = [frontend(), frontend()] as const
@@ -53,7 +53,7 @@ t.test(
   },
 )
 
-t.test('what is no word of a frontend disturbs nobody', async (t) => {
+t.test('invalid messages have no effect', async (t) => {
   const bus = new MemoryBus()
   const limits = frontend()
   const shared = new SharedBans({ bus, limits, onFault: t.fail as () => void })

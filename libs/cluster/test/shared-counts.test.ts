@@ -1,4 +1,4 @@
-/** Counts of two frontends on a real NATS, each in a connection of its own. */
+/** Counts of two frontends on a real NATS, each with its own connection. */
 import { NatsBus } from '@holdfast/bus-nats'
 import { createRateLimits, defaultPolicies } from '@holdfast/http-kit'
 import { systemClock } from '@holdfast/kernel'
@@ -18,7 +18,7 @@ async function frontend(self: string) {
   const limits = createRateLimits({
     mode: 'default',
     clock: systemClock,
-    // So long a window that the test does not meet its end.
+    // A window so long that the test does not reach its end.
     policies: { ...defaultPolicies, standard: { quota, windowSeconds: 86_400 } },
   })
   const shared = new SharedCounts({ bus, limits, self, onFault: (error) => t.fail(String(error)) })
@@ -52,37 +52,37 @@ async function until(what: string, holds: () => Promise<boolean>): Promise<numbe
   }
 }
 
-t.test('who spent his budget at one frontend is refused at the other soon', async (t) => {
+t.test('a client that spent its budget at one frontend is soon refused at the other', async (t) => {
   for (let call = 0; call < quota; call++) t.type(await one.ask('192.0.2.1'), 'number')
   const asked = await until('told', async () => (await other.ask('192.0.2.1')) === 'error-rateLimit')
-  t.ok(asked < quota, 'not by what it let pass itself')
+  t.ok(asked < quota, 'not by its own count')
   t.type(await other.ask('192.0.2.1', 'another endpoint'), 'number')
   t.type(await other.ask('192.0.2.2'), 'number', 'another address')
 })
 
-t.test('both together have one budget, and nobody’s calls are counted twice', async (t) => {
+t.test('both together have one budget, and no call is counted twice', async (t) => {
   for (let call = 0; call < quota / 2; call++) {
     t.type(await one.ask('192.0.2.3'), 'number')
     t.type(await other.ask('192.0.2.3'), 'number')
   }
   for (const each of [one, other]) {
     const asked = await until('told', async () => (await each.ask('192.0.2.3')) === 'error-rateLimit')
-    t.ok(asked < quota / 2, 'not by what it let pass itself')
+    t.ok(asked < quota / 2, 'not by its own count')
   }
 })
 
-t.test('calls far from the limit are not told', async (t) => {
+t.test('calls far from the limit are not sent', async (t) => {
   const heard: string[] = []
   const subscription = one.bus.subscribe('counts', (message) => heard.push(Buffer.from(message).toString()))
   t.teardown(() => subscription.close())
   await one.bus.flush()
   await other.ask('192.0.2.4')
   for (let call = 0; call < quota / 4; call++) await other.ask('192.0.2.5')
-  await until('the busy one is told', async () => heard.some((text) => text.includes('192.0.2.5')))
+  await until('the busy one is sent', async () => heard.some((text) => text.includes('192.0.2.5')))
   t.notOk(heard.some((text) => text.includes('192.0.2.4')))
 })
 
-t.test('what is no word of a frontend disturbs nobody', async (t) => {
+t.test('invalid messages have no effect', async (t) => {
   for (const rubbish of [
     '',
     '{',

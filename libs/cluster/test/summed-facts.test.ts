@@ -2,7 +2,7 @@ import { mock } from 'node:test'
 import t from 'tap'
 import { SummedFacts } from '../src/summed-facts.ts'
 
-t.test('of many facts the first is told at once, the others once a while with their number', async (t) => {
+t.test('of many events the first is logged at once, the others per interval with their number', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const told: [string, number][] = []
@@ -15,7 +15,7 @@ t.test('of many facts the first is told at once, the others once a while with th
     ['fact 19999', 19_999],
   ])
   mock.timers.tick(60_000)
-  t.same(told, [], 'nothing happened, nothing is told')
+  t.same(told, [], 'nothing happened, nothing is logged')
   facts.add('later')
   facts.add('last')
   facts.close()
