@@ -1,4 +1,4 @@
-/** The body of `POST /admin/accounts/<id>`: what it may say, and which command it becomes. */
+/** The body of `POST /admin/accounts/<id>`: its fields, and the command for each. */
 import { accountContentsMax } from '@holdfast/actor-runtime'
 import { Refusal } from '@holdfast/http-kit'
 import type { SetAccount } from '@holdfast/wire'
@@ -7,10 +7,10 @@ const tiers = ['guest', 'standard', 'premium']
 const premiumTypeCharactersMax = 64
 
 /**
- * Everything is checked before anything is changed. Names that are not known are refused, so that a
- * mistyped one is not taken for done.
+ * Everything is checked before anything is changed. Unknown names are refused, so that a mistyped
+ * one does not pass for done.
  *
- * @returns undefined when nothing is asked for.
+ * @returns undefined for an empty change.
  * @throws Refusal naming the field.
  */
 export function commandOf(body: unknown): SetAccount | undefined {
@@ -26,7 +26,7 @@ export function commandOf(body: unknown): SetAccount | undefined {
   return clears || Object.keys(set).length > fields ? set : undefined
 }
 
-/** A number sets, null goes back to the tier's. */
+/** A number sets the limit, null restores the tier's. */
 function applyLimits(set: SetAccount, limits: unknown): void {
   const { contents, storage, ...others } = objectOf(limits, 'limits')
   refuseOthers(others)

@@ -1,6 +1,4 @@
-/**
- * What a host of accounts tells about itself, as Prometheus figures. No account is ever a label.
- */
+/** Figures of a host of accounts, for Prometheus. No account is ever a label. */
 import type { HostMetrics } from '@holdfast/actor-runtime'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 
@@ -11,17 +9,17 @@ export interface AccountFigures {
   active: number
   memoryBytes: number
   effectsPending: number
-  /** Accounts left alone because of damage or a bug. */
+  /** Accounts in quarantine because of damage or a bug. */
   quarantined: number
   /**
-   * Accounts of which something may not be in the second region, and since when for the one that
+   * Accounts with data that may be missing in the second region, and since when for the one that
    * waits longest.
    */
   backupAccounts: number
   backupLagMs: number
 }
 
-/** @returns the observer for the host, and its figures as they stand. */
+/** @returns the observer for the host, and its current figures. */
 export function accountMetrics(registry: Registry): { observer: HostMetrics; figures: () => AccountFigures } {
   const figures: AccountFigures = {
     active: 0,
@@ -87,7 +85,7 @@ export function accountMetrics(registry: Registry): { observer: HostMetrics; fig
 
   gauge(
     'holdfast_accounts_quarantined',
-    'Accounts that are left alone because of damage or a bug; `ctl status` names them.',
+    'Accounts in quarantine because of damage or a bug; `ctl status` names them.',
     ({ quarantined }) => quarantined,
   )
 

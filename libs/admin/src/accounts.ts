@@ -1,4 +1,4 @@
-/** The operator's calls on accounts. Every one holds when it is answered. */
+/** The operator's calls on accounts. Each change is in effect when the call is answered. */
 import { parseName, Refusal } from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
 import type { AccountView } from '@holdfast/wire'

@@ -1,6 +1,6 @@
 /**
- * What the operator asks of an account: one call as the operator, its refusals as refusals of the
- * contract.
+ * The operator's requests to an account: one call as the operator, with its refusals as refusals of
+ * the contract.
  */
 import type { AccountClient } from '@holdfast/actor-runtime'
 import { Refusal } from '@holdfast/http-kit'
@@ -13,15 +13,15 @@ export interface OperatorParts {
   lookups: LookupStore
   ids: IdCodec
   now: () => number
-  /** Makes a damaged account readable again. @throws whatever keeps it from that. */
+  /** Makes a damaged account readable again. @throws what prevents it. */
   repair: (question: { account: AccountId; dryRun: boolean }) => Promise<object>
 }
 
 type Result = Exclude<NonNullable<AccountReply['result']>, { $case: 'refusal' }>
 
 /**
- * @throws Refusal with the account's own status; whatever the client throws when it is out of
- * reach.
+ * @throws Refusal with the account's own status; what the client of accounts throws when the
+ *   account is unavailable.
  */
 export async function askAsOperator(
   parts: OperatorParts,
@@ -45,9 +45,8 @@ export async function askAsOperator(
 }
 
 /**
- * The account an operator names by id or e-mail address.
- * @throws Refusal error-notFound when no such address is known or no installation of this key made
- *   the id.
+ * The account that an operator names by id or e-mail address.
+ * @throws Refusal error-notFound for an unknown address, or an id that was not made with this key.
  */
 export async function accountNamed(parts: OperatorParts, name: string): Promise<AccountId> {
   const id = name.includes('@') ? await idOfEmail(parts, name) : parts.ids.parseAccount(name)

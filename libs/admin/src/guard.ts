@@ -1,16 +1,16 @@
 /**
- * Who may use the admin host: a client with the admin token, and without it a client on this
+ * Who may use the admin host: a client with the admin token, or, without one, a client on this
  * machine.
  *
- * "On this machine" is only believed of a plain connection from loopback. A web page in a browser
+ * "On this machine" is accepted only for a plain connection from loopback. A web page in a browser
  * on this machine reaches loopback too: by a name that it rebinds to 127.0.0.1 (its Host is then
  * that name) or by a request across origins (the browser then adds Origin or Sec-Fetch-Site). A
- * reverse proxy on this machine brings in others (Forwarded headers, or the Host that it was called
- * by, or the HTTP/1.0 that nginx speaks for a plain `proxy_pass` where nothing else is set). None
- * of these passes without the token, which no page can make a browser send.
+ * reverse proxy on this machine forwards others (Forwarded headers, or its own Host name, or the
+ * HTTP/1.0 that nginx uses for a plain `proxy_pass` without other settings). None of these passes
+ * without the token, which no page can make a browser send.
  *
- * What it cannot see: a proxy that speaks HTTP/1.1, adds no header, and calls us by a loopback
- * address. The admin host must not stand behind one.
+ * It cannot detect a proxy that speaks HTTP/1.1, adds no header, and calls us by a loopback
+ * address. Do not put the admin host behind one.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
@@ -22,7 +22,7 @@ export interface Asking {
   /** Of the connection itself, never of a header. */
   remoteAddress: string
   headers: IncomingHttpHeaders
-  /** `1.1` when it is not said. */
+  /** `1.1` when it is absent. */
   httpVersion?: string
 }
 
@@ -43,7 +43,7 @@ function bearerOf(authorization: string | undefined): string | undefined {
   return /^Bearer +(\S+)$/i.exec(authorization ?? '')?.[1]
 }
 
-/** Of digests, so that neither content nor length shows in the time it takes. */
+/** Compares digests, so that the time reveals neither content nor length. */
 function equal(a: string, b: string): boolean {
   return timingSafeEqual(createHash('sha256').update(a).digest(), createHash('sha256').update(b).digest())
 }
@@ -53,7 +53,9 @@ export function isLoopback(address: string): boolean {
   return plain === '::1' || (isIP(plain) === 4 && plain.startsWith('127.'))
 }
 
-/** Beside `X-Forwarded-…`, what proxies and content networks add for the address that asked. */
+/**
+ * Headers besides `X-Forwarded-…` in which proxies and content networks name the client's address.
+ */
 const forwardings = new Set([
   'forwarded',
   'via',
@@ -74,8 +76,8 @@ function wasForwarded(headers: IncomingHttpHeaders): boolean {
 }
 
 /**
- * Addresses and localhost cannot be rebound; a name can. A client on loopback calls us
- * so: another address is one that a proxy was called by.
+ * Addresses and localhost cannot be rebound; a name can. A client on loopback uses these; any other
+ * address means that a proxy was called by it.
  */
 function namesThisMachine(host: string | undefined): boolean {
   const name = (host ?? '').replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')

@@ -6,15 +6,14 @@ import type { Readiness } from './readiness.ts'
 export interface HealthParts {
   readiness: Readiness
   metrics: Registry
-  /** What to answer an asker who may not see figures; undefined: he may. */
+  /** The answer for a client that may not see figures; undefined: it may. */
   refusalFor: (request: FastifyRequest) => Refusal | undefined
 }
 
 /**
- * `/livez`: the loop turns, and what failed is not past recovering; after 503 a supervisor should
+ * `/livez`: the loop turns, and every failed part can still recover; after 503 a supervisor should
  * restart the process. `/readyz`: send requests here; 503 while starting, draining, or when a check
- * fails. Both are for orchestrators anywhere; what `?verbose` adds, and `/metrics`, are for the
- * operator.
+ * fails. Both are for orchestrators anywhere; `?verbose` and `/metrics` are for the operator.
  */
 export function healthRoutes(host: FastifyInstance, { readiness, metrics, refusalFor }: HealthParts): void {
   host.get('/livez', async (request, answer) => {
@@ -28,7 +27,7 @@ export function healthRoutes(host: FastifyInstance, { readiness, metrics, refusa
     const { ready, checks } = await readiness.report()
     const verbose = Object.hasOwn(request.query, 'verbose') && refusalFor(request) === undefined
     if (ready) return { status: 'ok', data: verbose ? { checks } : {} }
-    // Not thrown: probes are many, and none of them is a fault to log.
+    // Not thrown: probes are frequent, and none of them is a fault to log.
     return answer
       .code(503)
       .header('retry-after', String(unavailableRetrySeconds))

@@ -15,18 +15,18 @@ export interface AdminParts {
   metrics: Registry
   limits: RateLimits
   readiness: Readiness
-  /** Opens the host to callers elsewhere; undefined: they are refused. */
+  /** Admits callers from other machines; undefined: they are refused. */
   adminToken: string | undefined
-  /** Its own, so that it can be reached while the public hosts are full. */
+  /** A separate number, so that it is reachable while the public hosts are full. */
   connections?: ConnectionLimits
   operations: OperationParts
-  /** Absent in processes that reach no accounts. */
+  /** Absent in processes without access to accounts. */
   accounts?: NewAccountParts
 }
 
 export function createAdminHost(parts: AdminParts): FastifyInstance {
   const { log, metrics, limits, adminToken } = parts
-  // No proxy is believed here: whom the connection comes from decides.
+  // No proxy is trusted here: the peer of the connection decides.
   const host = createHttpHost({
     name: 'admin',
     log,
@@ -51,7 +51,7 @@ export function createAdminHost(parts: AdminParts): FastifyInstance {
     operator.addHook('onRequest', async (request) => {
       const refusal = refusalFor(request)
       if (refusal === undefined) return
-      // The right token is heard whatever others sent: it has 16 characters or more. The budget
+      // The right token is accepted whatever others sent: it has 16 characters or more. The budget
       // ends in a ban.
       if (request.headers.authorization !== undefined)
         await guessing(limits, request, (guesses) => guesses.wrong('token'))

@@ -2,8 +2,8 @@ import { readdir, stat } from 'node:fs/promises'
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 
 /**
- * Default figures that walk everything the process has open, in the event loop, on each scrape:
- * 8,000 connections took 21 ms, and 1 ms without them. `holdfast_connections` counts connections.
+ * Default figures that visit every handle of the process, in the event loop, on each scrape: 8,000
+ * connections took 21 ms, and 1 ms without them. `holdfast_connections` counts connections.
  */
 const walking = [
   ...['nodejs_active_handles', 'nodejs_active_resources', 'nodejs_active_requests'].flatMap((name) => [
@@ -13,7 +13,7 @@ const walking = [
   'process_open_fds',
 ]
 
-/** The same figure as the default one, which reads a directory with a row for each. */
+/** The same figure as the default one, which reads a directory with an entry for each. */
 function openFiles(registry: Registry): void {
   if (process.platform !== 'linux') return
   new Gauge({
@@ -21,7 +21,7 @@ function openFiles(registry: Registry): void {
     help: 'Number of open file descriptors.',
     registers: [registry],
     async collect() {
-      // Since Linux 6.2 the size of this directory is how many there are; before it is 0.
+      // Since Linux 6.2 the size of this directory is the number of its entries; before it is 0.
       const { size } = await stat(ownFiles)
       this.set(size > 0 ? size : (await readdir(ownFiles)).length)
     },
@@ -30,7 +30,10 @@ function openFiles(registry: Registry): void {
 
 const ownFiles = '/proc/self/fd'
 
-/** A registry of one process (never the global one): Node's own figures and who we are. */
+/**
+ * A registry of one process (never the global one): Node's own figures, and the process' name and
+ * version.
+ */
 export function processMetrics(facts: { version: string; role: string; region: string }): Registry {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })

@@ -1,6 +1,6 @@
 /**
  * An account made by the operator: as `POST /accounts`, without its budget of requests, and without
- * a mail to an address that is known.
+ * a mail to a known address.
  */
 import { parseEmail, Refusal } from '@holdfast/http-kit'
 import type { AccountId, Keyring, RegionCode } from '@holdfast/kernel'
@@ -9,15 +9,15 @@ import { askAsOperator, type OperatorParts } from './calls.ts'
 
 export interface NewAccountParts extends OperatorParts {
   keyring: Keyring
-  /** Where accounts made here are born. */
+  /** Where new accounts are created. */
   region: RegionCode
-  /** Key that tokens made from now on are derived with. */
+  /** Key from which new tokens are derived. */
   tokenKeyId: number
 }
 
 /**
- * A guest, or with an address a standard account, whose sign-in link is then mailed.
- * @throws Refusal error-email for an address that is malformed or has its account already
+ * A guest, or with an address a standard account, which is then mailed its sign-in link.
+ * @throws Refusal error-email for an address that is malformed or already has an account
  */
 export async function makeAccount(
   parts: NewAccountParts,
@@ -46,7 +46,7 @@ async function create(
   }
 }
 
-/** First come, first served; a claim whose account was never made is taken up again. */
+/** First come, first served; a claim whose account was never made is completed. */
 async function claim(parts: NewAccountParts, email: string, proposed: AccountId): Promise<AccountId> {
   const row = await parts.lookups.claim(`email/${email.toLowerCase()}`, Buffer.from(proposed))
   const accountId = parts.ids.parseAccount(Buffer.from(row).toString())

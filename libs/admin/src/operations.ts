@@ -1,16 +1,16 @@
-/** The operator's calls on the process: what it holds, what it collects, how it is set. */
+/** The operator's calls on the process: its content, its collector, its settings. */
 import { type Ban, Refusal } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import { objectOf } from './account-change.ts'
 
 export interface OperationParts {
-  /** Facts for people and programs: plain JSON. */
+  /** Values for people and programs: plain JSON. */
   status: () => Promise<Record<string, unknown>>
   /** Runs the collector of unreferenced bytes once. @param graceMs undefined: as configured */
   collect: (options: { graceMs?: number }) => Promise<Record<string, unknown>>
   /**
-   * Compares references with the accounts, all of them, and mends what differs unless told not to.
-   * Resolves with what it found.
+   * Compares references with all accounts, and repairs differences unless told not to. Resolves
+   * with the result.
    */
   reconcile: (options: { dryRun: boolean }) => Promise<object>
   /** Every setting as text, secrets masked. */
@@ -22,12 +22,12 @@ export interface OperationParts {
   cluster?: ClusterOperations
 }
 
-/** Each resolves with facts for people and programs, as plain JSON. */
+/** Each resolves with values for people and programs, as plain JSON. */
 export interface ClusterOperations {
-  /** Gives a region up. @param fenced the operator's word that it is off or isolated. */
+  /** Takes a region over. @param fenced the operator's assurance that it is off or isolated. */
   evacuate: (region: string, options: { fenced: boolean }) => Promise<object>
   /**
-   * Serves a region's accounts at home again. @param fenced the operator's word that the region
+   * Moves a region's accounts back home. @param fenced the operator's assurance that the region
    * that serves them now is off or isolated.
    */
   returnHome: (region: string, options: { fenced: boolean }) => Promise<object>

@@ -1,6 +1,6 @@
 /**
- * Whether this process should get requests: after its start, before its drain, and while what it
- * stands on works; and whether it lives at all.
+ * Whether this process should get requests: after its start, before its drain, and while the parts
+ * it depends on work; and whether it is alive at all.
  */
 import { type Clock, type Failing, systemClock } from '@holdfast/kernel'
 
@@ -9,16 +9,16 @@ export type Phase = 'starting' | 'ready' | 'draining'
 /** Resolves when all is well; rejects with the reason. */
 export type Check = (signal: AbortSignal) => Promise<void>
 
-/** A check that takes longer has failed: a probe gives up after a few seconds itself. */
+/** A slower check has failed: a probe gives up after a few seconds itself. */
 const checkTimeoutMs = 2000
 
 /**
- * What fails for so long does not recover by itself: most causes are over in seconds, and a
+ * A part that fails for this long does not recover by itself: most causes last seconds, and a
  * supervisor's restart takes some, too.
  */
 const hopelessMs = 60_000
 
-/** A part without which the process is of no use, and how it fails now. */
+/** A part without which the process is useless, and how it fails now. */
 export type VitalPart = () => Failing | undefined
 
 export class Readiness {
@@ -28,8 +28,8 @@ export class Readiness {
   phase: Phase = 'starting'
 
   /**
-   * @param options.vital parts that recover by themselves; one that does not within 60 s ends the
-   * process' life
+   * @param options.vital parts that recover by themselves; one that does not within 60 s makes the
+   *   process count as dead
    */
   constructor(
     checks: Record<string, Check>,
@@ -40,9 +40,7 @@ export class Readiness {
     this.#clock = clock
   }
 
-  /**
-   * Adds a vital part that is opened after this was made, such as the store of a cluster's node.
-   */
+  /** Adds a vital part that is opened later, such as the store of a cluster's node. */
   addVital(name: string, part: VitalPart): void {
     this.#vital.set(name, part)
   }

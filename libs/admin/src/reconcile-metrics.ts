@@ -8,7 +8,7 @@ export interface Rounds {
   last?: { beganMs: number } & Record<(typeof figures)[number], number>
 }
 
-/** Read when somebody asks. Nothing is shown before a round has ended. */
+/** Read at each scrape. No figure is shown before a round has ended. */
 export function reconcileMetrics(
   registry: Registry,
   { rounds, clock }: { rounds: () => Rounds; clock: Clock },

@@ -4,15 +4,12 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 export interface ScrubParts {
   scrubber: Pick<Scrubber, 'figures'>
   store: {
-    /**
-     * Copies that are known to be damaged now, and those that a whole one took the place of since
-     * the start.
-     */
+    /** Copies known to be damaged now, and those replaced by a whole one since the start. */
     counters(): { damagedBlobs: number; replacedBlobs: number }
   }
 }
 
-/** What was looked for on the disk and found there, read when somebody asks. */
+/** The scrubber's work and findings, read at each scrape. */
 export function scrubMetrics(registry: Registry, { scrubber, store }: ScrubParts): void {
   const registers = [registry]
   const gauge = (name: string, help: string, read: () => number) =>
@@ -66,7 +63,7 @@ export function scrubMetrics(registry: Registry, { scrubber, store }: ScrubParts
   )
   counter(
     'holdfast_store_replaced_blobs_total',
-    'Damaged copies that a whole one took the place of: from an upload of the same content, another copy or another node.',
+    'Damaged copies that were replaced by a whole one: from an upload of the same content, another copy or another node.',
     () => store.counters().replacedBlobs,
   )
 }

@@ -17,11 +17,11 @@ const shown = [
   ['holdfast_store_writable', '1 when uploads are taken.', 'writable'],
 ] as const
 
-/** @param isWritable asked when somebody reads the figure */
+/** @param isWritable called at each scrape */
 export function metadataMetrics(registry: Registry, isWritable: () => boolean): void {
   new Gauge({
     name: 'holdfast_metadata_writable',
-    help: '1 when the metadata store takes writes.',
+    help: '1 when the metadata store accepts writes.',
     registers: [registry],
     collect() {
       this.set(isWritable() ? 1 : 0)
@@ -29,7 +29,7 @@ export function metadataMetrics(registry: Registry, isWritable: () => boolean): 
   })
 }
 
-/** What a blob store holds and has left, read when somebody asks, once for all figures. */
+/** What a blob store holds and has left, read once for all figures at each scrape. */
 export function storeMetrics(registry: Registry, blobs: BlobStore): void {
   let asked: Promise<BlobStoreUsage> | undefined
   const usage = () => {
@@ -82,7 +82,7 @@ function healthMetrics(registry: Registry, store: TellsHealth): void {
   })
   new Gauge({
     name: 'holdfast_store_recovering',
-    help: '1 while the catalogue takes no changes and is tried again.',
+    help: '1 while the catalogue accepts no changes and is retried.',
     registers,
     collect() {
       this.set(Number(store.health.recovering))
@@ -90,7 +90,7 @@ function healthMetrics(registry: Registry, store: TellsHealth): void {
   })
   new Gauge({
     name: 'holdfast_store_direct_sends',
-    help: '1 when what is in memory goes to sockets without being copied (splice, cachestat); 0 where the system does not allow it.',
+    help: '1 when bytes in the page cache go to sockets without being copied (splice, cachestat); 0 where the system does not allow it.',
     registers,
     collect() {
       this.set(Number(store.health.sendsDirectly))
@@ -98,7 +98,7 @@ function healthMetrics(registry: Registry, store: TellsHealth): void {
   })
 }
 
-/** What a store holds and how it is, as plain JSON for the operator. */
+/** The content and the state of a store, as plain JSON for the operator. */
 export async function storeStatus(store: BlobStore): Promise<object> {
   const usage = await store.usage()
   if (!tellsHealth(store)) return usage

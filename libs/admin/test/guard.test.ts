@@ -6,14 +6,14 @@ import { Readiness } from '../src/readiness.ts'
 const token = 'operator-secret-0123456789'
 const here = { remoteAddress: '127.0.0.1', headers: { host: '127.0.0.1:8090' } }
 
-t.test('callers on this machine need no token, whatever they call loopback', async (t) => {
+t.test('callers on this machine need no token, with any name of loopback', async (t) => {
   for (const remoteAddress of ['127.0.0.1', '127.8.8.8', '::1', '::ffff:127.0.0.1']) {
     for (const host of ['localhost:8090', '127.0.0.1', '[::1]:8090'])
       t.equal(judge({ remoteAddress, headers: { host } }, undefined), 'allowed')
   }
 })
 
-t.test('elsewhere the token alone opens, and nothing does when none is set', async (t) => {
+t.test('elsewhere only the token opens, and nothing does when none is set', async (t) => {
   const there = { remoteAddress: '192.0.2.7', headers: { host: '192.0.2.1:8090' } }
   const withToken = (value: string) => ({ ...there, headers: { ...there.headers, authorization: value } })
   t.equal(judge(there, token), 'error-token')
@@ -48,7 +48,7 @@ t.test('a page in a browser on this machine, or a proxy on it, is not the operat
   t.equal(judge({ ...here, httpVersion: '1.1' }, token), 'allowed')
 })
 
-t.test('what an operator says of an account becomes commands, or a refusal naming the field', async (t) => {
+t.test("an operator's change of an account becomes commands, or a refusal naming the field", async (t) => {
   t.equal(commandOf({}), undefined)
   t.equal(commandOf(undefined), undefined)
   t.match(commandOf({ tier: 'premium', premiumType: 'gift', recycleBin: true }), {
@@ -82,7 +82,7 @@ t.test('what an operator says of an account becomes commands, or a refusal namin
   t.equal(refused({ teir: 'premium' }), 'error-teir', 'a mistyped name is not taken for done')
 })
 
-t.test('ready is a phase and checks that pass; a check that hangs has failed', async (t) => {
+t.test('ready requires a phase and checks that pass; a check that hangs has failed', async (t) => {
   let stuck = false
   const readiness = new Readiness({
     store: async () => {

@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs'
 import t from 'tap'
 import { processMetrics } from '../src/index.ts'
 
-t.test('a scrape walks no handles, and counts open files', async (t) => {
+t.test('a scrape visits no handles, and counts open files', async (t) => {
   const registry = processMetrics({ version: '1', role: 'standalone', region: 'eu-par' })
   let walks = 0
   for (const name of ['_getActiveHandles', '_getActiveRequests', 'getActiveResourcesInfo'] as const) {
