@@ -272,13 +272,13 @@ export interface Endpoint {
   port: number
 }
 
-/** What is in force in a process of a cluster. */
+/** The active settings of a process of a cluster. */
 export interface ClusterConfig extends Config {
   nodeName: string
   /** Its order is part of the data. */
   regions: readonly RegionCode[]
   natsServers: readonly Endpoint[]
-  /** PEM. Undefined: no encryption is asked for. */
+  /** PEM. Undefined: encryption is not required. */
   natsTlsCa: string | undefined
   cassandra: {
     nodes: Partial<Record<RegionCode, Endpoint[]>>
@@ -287,16 +287,16 @@ export interface ClusterConfig extends Config {
     tlsCa: string | undefined
   }
   nodeLostMs: number
-  /** How long copies of journals answer downloads for a region that is lost. */
+  /** How long copies of journals answer downloads for a lost region. */
   replicaReadsMs: number
-  /** An upload frontend plays the storage role too. */
+  /** An upload frontend has the storage role too. */
   uploadStores: boolean
   internal: { host: string; control: number; bytes: number }
 }
 
 export interface ClusterSecrets extends Secrets {
   clusterSecret: string
-  /** Undefined: who connects says no name. */
+  /** Undefined: clients need no credentials. */
   nats: Credentials | undefined
   cassandra: Credentials | undefined
 }
@@ -394,7 +394,7 @@ function credentialsOf(user: string, password: string | undefined): Credentials 
 }
 
 const storagePortNames = ['HOLDFAST_CONTROL_PORT', 'HOLDFAST_BYTES_PORT'] as const
-/** What an upload frontend listens on besides. */
+/** Further ports of an upload frontend. */
 const uploadPortNames = ['HOLDFAST_UPLOAD_PORT', 'HOLDFAST_DOWNLOAD_PORT', 'HOLDFAST_ADMIN_PORT'] as const
 
 /** The environment as one frozen value. Nothing in it is secret. */
@@ -403,7 +403,7 @@ export interface Config {
   region: RegionCode
   serverName: string
   listen: { host: string; adminHost: string; api: number; upload: number; download: number; admin: number }
-  /** Undefined: made of the address that was bound. */
+  /** Undefined: derived from the bound address. */
   publicUrls: {
     api: string | undefined
     upload: string | undefined
@@ -481,7 +481,7 @@ export function describeSettings(
 
 export interface SettingDescription {
   name: string
-  /** In force; empty: none. */
+  /** Active value; empty: none. */
   value: string
   fallback: string
   meaning: string
@@ -584,7 +584,7 @@ function secretsOf(values: Values): Secrets {
   return { smtpUrl: values.HOLDFAST_SMTP_URL, adminToken: values.HOLDFAST_ADMIN_TOKEN }
 }
 
-// ---- settings that come in several
+// ---- settings with several parts
 
 function port(fallback: string, meaning: string): Setting<number> {
   return integer({ fallback, meaning, min: 0, max: 65_535 })

@@ -1,7 +1,7 @@
 /**
- * File descriptors, divided before anything opens one. A process that has none left can neither
- * accept nor write, so each user of them has a part that the others cannot take: the stores, the
- * admin host, and last the connections of users, which are the only part that strangers choose.
+ * File descriptors, divided before any is opened. A process without free descriptors can neither
+ * accept nor write, so each user of them has its own part: the stores, the admin host, and last the
+ * connections of users, which are the only part that strangers choose.
  */
 import { readFileSync } from 'node:fs'
 import { StartFault } from './start-fault.ts'
@@ -11,9 +11,9 @@ export interface DescriptorNeeds {
   publicHosts: number
   /** Holds a metadata store or a chunk store. */
   stores: boolean
-  /** Speaks with other processes of a cluster. */
+  /** Communicates with other processes of a cluster. */
   cluster: boolean
-  /** As set by the operator; undefined: by what there is. */
+  /** As set by the operator; undefined: derived from the limit. */
   connectionsMax: number | undefined
   connectionsPerNetworkMax: number | undefined
   /** No limit per network. */
@@ -25,54 +25,57 @@ export interface DescriptorBudget {
   openExtentsMax: number
   /** Of each public host. */
   connections: { max: number; perNetworkMax: number }
-  /** Of the admin host: its own, also when all others are full. */
+  /** Of the admin host: its own part, also when all others are full. */
   adminConnections: { max: number; perNetworkMax: number }
   /** Of the listeners between nodes; none where nothing is served to other nodes. */
   peerConnections: { control: number; bytes: number }
-  /** Said when users get few connections because of the limit; undefined when they get enough. */
+  /**
+   * The warning that users get few connections because of the limit; undefined when they get
+   * enough.
+   */
   warning: string | undefined
 }
 
 /**
- * Node itself, its threads and timers, logs, locks, listeners, mails, names that are looked up; and
- * some to spare. 54 to 57 are in use with stores.
+ * Node itself, its threads and timers, logs, locks, listeners, mails, DNS; and some spare. 54 to 57
+ * are in use with stores.
  */
 const processDescriptors = 64
 /**
  * LevelDB keeps at most 990 tables open and maps up to 1,000 of them, without descriptors; its log,
- * lists and lock, and a compaction have some.
+ * lists and lock, and a compaction use some.
  */
 const metadataDescriptors = 24
 /**
- * RocksDB's log, lists and tables: with 8 to 64 MiB of rows a table, enough for a catalogue of some
- * GiB.
+ * RocksDB's log, lists and tables: with 8 to 64 MiB of rows per table, enough for a catalogue of
+ * some GiB.
  */
 const catalogueDescriptors = 64
-/** A probe, a scraper and an operator, with connections that are kept alive. */
+/** A probe, a scraper and an operator, with kept-alive connections. */
 const adminDescriptors = 32
 /** NATS, Cassandra, and streams to some dozens of storage nodes. */
 const clusterDescriptors = 128
 const extents = { least: 8, most: 512, descriptors: 2, share: 1 / 4 }
 /**
- * Connections from other nodes: a call connection of each process, and as many byte connections as
- * streams are under way. They share what is left with users.
+ * Connections from other nodes: one call connection per process, and as many byte connections as
+ * running streams. They share the rest with users.
  */
 const peers = { least: { control: 16, bytes: 48 }, most: { control: 1_024, bytes: 4_096 }, share: 1 / 4 }
-/** With fewer a host is of no use. */
+/** With fewer a host is useless. */
 const connectionsLeast = 16
 /**
- * A browser opens six, a sync client four to eight: some ten people at a time. Below it a start
+ * A browser opens six, a sync client four to eight: some ten users at a time. Below it a start
  * warns.
  */
 const connectionsComfortable = 64
-/** About 20 KB each while they idle. */
+/** About 20 KB each while idle. */
 const connectionsMost = 4_096
 const networkShare = 1 / 4
 const networkMost = 1_024
 
 /**
  * @param limit descriptors that the process may have
- * @throws StartFault TOO_FEW_DESCRIPTORS naming how many it takes
+ * @throws StartFault TOO_FEW_DESCRIPTORS naming the needed number
  */
 export function divideDescriptors(limit: number, needs: DescriptorNeeds): DescriptorBudget {
   const { publicHosts, connectionsMax } = needs
@@ -113,7 +116,7 @@ export function divideDescriptors(limit: number, needs: DescriptorNeeds): Descri
   }
 }
 
-/** @param more descriptors above the least */
+/** @param more descriptors above the minimum */
 function peerShare(more: number): { control: number; bytes: number } {
   const { least, most } = peers
   const part = (kind: 'control' | 'bytes') =>
@@ -136,15 +139,15 @@ function advice(files: number): string {
   )
 }
 
-/** Advised where less would do. */
+/** Advised even where less would do. */
 const recommended = 4_096
 
-/** Where no limit can be read: what Linux and macOS give when nothing is said. */
+/** Where no limit can be read: the defaults of Linux and macOS. */
 const unknownLimit = 1_024
 
 /**
- * How many descriptors this process may have: the soft limit, which Node has raised as far as it
- * may.
+ * How many descriptors this process may have: the soft limit, which Node has raised as far as
+ * possible.
  */
 export function descriptorLimit(): number {
   return limitOfProc() ?? limitOfReport() ?? unknownLimit
@@ -165,9 +168,9 @@ export function limitIn(limits: string): number | undefined {
   return soft === 'unlimited' ? Number.MAX_SAFE_INTEGER : Number(soft)
 }
 
-/** Node's own report knows it on every system, and takes longer. */
+/** Node's own report contains it on every system, and takes longer. */
 function limitOfReport(): number | undefined {
-  // Without it the report asks for the names of all peers.
+  // Without it the report resolves the names of all peers.
   Object.assign(process.report, { excludeNetwork: true })
   const { userLimits } = process.report.getReport() as { userLimits?: { open_files?: { soft?: unknown } } }
   const soft = userLimits?.open_files?.soft

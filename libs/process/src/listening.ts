@@ -1,4 +1,4 @@
-/** Where a host listens, and what links to it say. */
+/** Where a host listens, and the origin that links use. */
 
 import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
@@ -16,7 +16,7 @@ const portSettings = {
 /**
  * Connections that the system keeps for a host until the loop accepts them; the system's own
  * maximum counts where it is lower. Node's 511 overflow when a crowd comes while the loop is busy
- * for 100 ms, and who is turned away by an overflow tries again after a whole second.
+ * for 100 ms, and a client dropped by an overflow retries after a whole second.
  */
 const backlog = 4_096
 
@@ -26,7 +26,7 @@ interface Listener {
   port: number
 }
 
-/** @throws StartFault PORT_TAKEN when the address cannot be had */
+/** @throws StartFault PORT_TAKEN when the address is not available */
 export async function listen(app: FastifyInstance, listener: Listener): Promise<void> {
   const [first = listener.host, ...others] = await addressesOf(listener.host)
   const beside = others.map((host) => ({ host, server: serverBeside(app) }))
@@ -37,7 +37,7 @@ export async function listen(app: FastifyInstance, listener: Listener): Promise<
   try {
     await app.listen({ host: first, port: listener.port, backlog })
     const { port } = app.server.address() as { port: number }
-    // An address that cannot be had is left out: the first one is there.
+    // An unavailable address is left out: the first one is bound.
     for (const { host, server } of beside) await bound(server, { host, port }).catch(() => server.close())
   } catch (error) {
     throw addressFault(error, listener) ?? error
@@ -51,10 +51,7 @@ async function addressesOf(host: string): Promise<string[]> {
   return [...new Set(found.map(({ address }) => address))]
 }
 
-/**
- * Hands the connections to another address over to the host's one server, which bounds and counts
- * them.
- */
+/** Passes connections of another address to the host's one server, which bounds and counts them. */
 function serverBeside(app: FastifyInstance): Server {
   return createServer({ allowHalfOpen: true, noDelay: true }, (socket) =>
     app.server.emit('connection', socket),
@@ -67,8 +64,8 @@ async function bound(server: Server, address: { host: string; port: number }): P
 }
 
 /**
- * In an operator's words why the address cannot be had.
- * @returns undefined where the error is another one
+ * Why the address is not available, for operators.
+ * @returns undefined for other errors
  */
 export function addressFault(error: unknown, { name, host, port }: Listener): StartFault | undefined {
   const reasons: Record<string, string> = {
@@ -85,13 +82,13 @@ export function addressFault(error: unknown, { name, host, port }: Listener): St
   )
 }
 
-/** Listening on every address is no address: this machine's own is named instead. */
+/** A wildcard is no address for links: this machine's own is used instead. */
 export function urlOf(host: string, port: number): string {
   const reachable = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host
   return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`
 }
 
-/** Where links to the pages lead, for a process that does not serve them itself. */
+/** The origin of the pages, for a process that does not serve them itself. */
 export function webUrlOf({
   publicUrls,
   listen: { host, api },

@@ -1,9 +1,9 @@
 /**
- * Ports before anything listens: links name them, so they must be known when the hosts are made.
+ * Ports before anything listens: links contain them, so they must be known when the hosts are made.
  */
 import { createServer, type Server } from 'node:net'
 
-/** Takes the place of every 0 by a port that is free now, all different. */
+/** Replaces every 0 by a port that is free now, all different. */
 export async function chosenPorts<Names extends string>(
   ports: Record<Names, number>,
   host: string,

@@ -1,13 +1,12 @@
-/** What the service stores is for its own user alone. */
+/** Stored files are readable only by the service's user. */
 import { chmod, lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 
 const forOthers = 0o077
 
 /**
- * From now on every file that this process makes, in whatever library, is readable by its user
- * alone; what lies in the directory already is made so, and the directory itself. Links are not
- * followed.
+ * From now on every file that this process makes, in any library, is readable only by its user; the
+ * directory and its existing files are changed to that. Links are not followed.
  *
  * @returns paths that could not be changed, because they belong to another user; at most 10 of them
  */
@@ -28,7 +27,7 @@ async function visit(path: string, left: string[]): Promise<void> {
     if (!facts.isDirectory()) return
     for (const name of await readdir(path)) await visit(join(path, name), left)
   } catch (error) {
-    // Gone meanwhile.
+    // Deleted meanwhile.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
     if (left.length < leftMax) left.push(path)
   }

@@ -4,7 +4,7 @@ import { stopAtSignals } from './signals.ts'
 import { exitCodes, StartFault } from './start-fault.ts'
 
 /**
- * Starts a process and stops it at a signal. Why it does not start is said in words and by the exit
+ * Starts a process and stops it at a signal. A failed start is explained by a message and the exit
  * code.
  */
 export async function runMain(start: () => Promise<{ close(): Promise<void> }>): Promise<void> {

@@ -1,17 +1,17 @@
 /**
- * Settings as data: what a setting is called, what it means, what it is without being set, and how
- * its text becomes a value. Reading them is pure and reports every fault at once, so that nobody
- * fixes a configuration line by line.
+ * Settings as data: the name of a setting, its meaning, its default, and how its text becomes a
+ * value. Reading them is pure and reports every fault at once, so that an operator need not fix a
+ * configuration line by line.
  */
 
 export interface Setting<T> {
-  /** What it decides, in one line: unit, range, reason. */
+  /** Its meaning, in one line: unit, range, reason. */
   readonly meaning: string
   /** Its text when it is not set; empty: no value. */
   readonly fallback: string
   /** Never printed, and readable from the file that `<NAME>_FILE` names. */
   readonly secret: boolean
-  /** @throws Error saying what would be right; the text is not empty unless the fallback is. */
+  /** @throws Error with the valid form; the text is not empty unless the fallback is. */
   parse(text: string): T
 }
 
@@ -19,7 +19,7 @@ export type Settings = Record<string, Setting<unknown>>
 export type ValuesOf<S extends Settings> = { [K in keyof S]: ReturnType<S[K]['parse']> }
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** All that is wrong with an environment, one line each. */
+/** All faults of an environment, one line each. */
 export class SettingsFault extends Error {
   override readonly name = 'SettingsFault'
   readonly code = 'SETTINGS'
@@ -36,11 +36,10 @@ export class SettingsFault extends Error {
 /**
  * Every setting's value. An empty variable counts as unset.
  *
- * @param prefix variables that start so and are no setting are faults: a mistyped name must not be
- *   silently ignored.
+ * @param prefix variables with this prefix that are no settings are faults: a mistyped name must
+ *   not be silently ignored.
  * @param readSecret reads the file that a `<NAME>_FILE` variable names.
- * @param check what several settings together must satisfy; sees those that are right by
- *   themselves.
+ * @param check rules over several settings; receives those that are valid by themselves.
  * @throws SettingsFault naming every fault.
  */
 export function readSettings<S extends Settings>(
@@ -228,7 +227,7 @@ export function bytesOrNone({ fallback, meaning }: Described): Setting<number | 
   return { ...some, parse: (value) => (value === 'none' ? undefined : some.parse(value)) }
 }
 
-/** @param min smallest value taken, bytes. */
+/** @param min smallest accepted value, bytes. */
 export function bytes({ fallback, meaning, min = 0 }: Described & { min?: number }): Setting<number> {
   return {
     fallback,

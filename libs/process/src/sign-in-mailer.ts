@@ -1,4 +1,6 @@
-/** From what an account owes (a sign-in mail) to what a mailer takes (an address and a link). */
+/**
+ * From an effect of an account (a sign-in mail) to the input of a mailer (an address and a link).
+ */
 import { createHash } from 'node:crypto'
 import type { SignInMailer } from '@holdfast/actor-runtime'
 import type { AccountId, Keyring } from '@holdfast/kernel'
@@ -15,7 +17,7 @@ export function signInMailer({
 }): SignInMailer {
   return {
     async send({ id, accountId, email, tokenKeyId, tokenCounter }) {
-      // Made again each time: the token is stored nowhere, not even in what is still to be mailed.
+      // Made again each time: the token is stored nowhere, not even in pending mails.
       const token = keyring.tokens.token(accountId as AccountId, { keyId: tokenKeyId, counter: tokenCounter })
       const mailed = keyring.mailProofs.of(Buffer.from(token, 'base64url'))
       const link = `${webUrl}/profile#token=${token}&mailed=${mailed}`
@@ -24,7 +26,7 @@ export function signInMailer({
   }
 }
 
-/** A name for files and Message-IDs: equal for repeats, telling nothing of the account. */
+/** A name for files and Message-IDs: equal for repeats, revealing nothing about the account. */
 function idOfMail(id: string): string {
   return createHash('sha256').update(id).digest('hex').slice(0, 32)
 }

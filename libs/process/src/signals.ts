@@ -2,7 +2,7 @@
  * SIGTERM and SIGINT stop the process: the first drains and exits 0, one more exits at once.
  *
  * Ctrl-C in a terminal reaches npm and this process, and npm passes its own on: two signals of one
- * gesture. What follows the first within a blink is therefore no second one.
+ * key press. A signal shortly after the first therefore does not count as the second.
  */
 import { systemClock } from '@holdfast/kernel'
 

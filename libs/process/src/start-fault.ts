@@ -1,4 +1,4 @@
-/** Why the service does not start, in words an operator can act on. */
+/** Why the service does not start, in terms that an operator can act on. */
 export class StartFault extends Error {
   override readonly name = 'StartFault'
   readonly code: 'PORT_TAKEN' | 'DATA_LOCKED' | 'DATA_UNUSABLE' | 'TOO_FEW_DESCRIPTORS'
@@ -9,7 +9,7 @@ export class StartFault extends Error {
   }
 }
 
-/** As sysexits.h names them, so that a supervisor can tell what a restart may cure. */
+/** As in sysexits.h, so that a supervisor knows what a restart may cure. */
 export const exitCodes = {
   /** EX_UNAVAILABLE */
   PORT_TAKEN: 69,

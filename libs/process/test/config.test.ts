@@ -18,30 +18,27 @@ function faultsOf(
   }
 }
 
-t.test(
-  'an empty environment gives the defaults the interface promises, frozen through and through',
-  async (t) => {
-    const { config, secrets } = readConfig({ PATH: '/bin', HOLDFAST_SMTP_URL: '' }, noFiles)
-    t.same(config.listen, {
-      host: '127.0.0.1',
-      adminHost: '127.0.0.1',
-      api: 8080,
-      upload: 8081,
-      download: 8082,
-      admin: 8090,
-    })
-    t.ok(config.dataDir.endsWith('/data'))
-    t.ok(config.expirySweepMs <= 2000)
-    t.equal(config.tiers.guest.contents, 10_000)
-    t.equal(config.openListing, false)
-    t.same(secrets, { smtpUrl: undefined, adminToken: undefined })
-    t.throws(() => {
-      ;(config.tiers.guest as { contents: number }).contents = 1
-    }, TypeError)
-  },
-)
+t.test('an empty environment gives the defaults that the interface promises, deeply frozen', async (t) => {
+  const { config, secrets } = readConfig({ PATH: '/bin', HOLDFAST_SMTP_URL: '' }, noFiles)
+  t.same(config.listen, {
+    host: '127.0.0.1',
+    adminHost: '127.0.0.1',
+    api: 8080,
+    upload: 8081,
+    download: 8082,
+    admin: 8090,
+  })
+  t.ok(config.dataDir.endsWith('/data'))
+  t.ok(config.expirySweepMs <= 2000)
+  t.equal(config.tiers.guest.contents, 10_000)
+  t.equal(config.openListing, false)
+  t.same(secrets, { smtpUrl: undefined, adminToken: undefined })
+  t.throws(() => {
+    ;(config.tiers.guest as { contents: number }).contents = 1
+  }, TypeError)
+})
 
-t.test('every fault is named at once, a mistyped name with what it may have meant', async (t) => {
+t.test('every fault is reported at once, a mistyped name with the likely one', async (t) => {
   const faults = faultsOf({
     HOLDFAST_API_PORT: '80a',
     HOLDFAST_UPLOAD_PORT: '65536',
@@ -102,7 +99,7 @@ t.test('values keep their meaning through units, lists and slashes', async (t) =
 })
 
 t.test(
-  'a secret comes from the variable or from the file it names, never from both, and is never shown',
+  'a secret comes from the variable or from its file, never from both, and is never shown',
   async (t) => {
     const files = {
       readSecret: (path: string) => (path === '/run/token' ? 'from-a-file-0123456789\n' : fail(path)),
@@ -126,7 +123,7 @@ function fail(path: string): never {
   throw new Error(`no such file: ${path}`)
 }
 
-t.test('an upload frontend stores when it is told to, on ports of its own', async (t) => {
+t.test('an upload frontend stores when configured to, on its own ports', async (t) => {
   const env = { HOLDFAST_NODE_NAME: 'upload-1', HOLDFAST_CLUSTER_SECRET: 'secret-of-a-cluster' }
   const faults = (more: Record<string, string>): readonly string[] => {
     try {
@@ -143,14 +140,14 @@ t.test('an upload frontend stores when it is told to, on ports of its own', asyn
   t.same(faults({ HOLDFAST_BYTES_PORT: '8091' }), [
     'HOLDFAST_BYTES_PORT is 8091, which HOLDFAST_CONTROL_PORT takes',
   ])
-  t.same(faults({ HOLDFAST_CONTROL_PORT: '8081' }), [], 'nobody else listens there')
+  t.same(faults({ HOLDFAST_CONTROL_PORT: '8081' }), [], 'no other host listens there')
   t.same(faults({ ...stores, HOLDFAST_CONTROL_PORT: '8081' }), [
     'HOLDFAST_CONTROL_PORT is 8081, which HOLDFAST_UPLOAD_PORT takes',
   ])
 })
 
 t.test(
-  'who connects to NATS and Cassandra has a name and a password, or neither; authorities are certificates',
+  'NATS and Cassandra clients have a name and a password, or neither; authorities are certificates',
   async (t) => {
     const env = { HOLDFAST_NODE_NAME: 'upload-1', HOLDFAST_CLUSTER_SECRET: 'secret-of-a-cluster' }
     const files = {

@@ -10,7 +10,7 @@ const needs = {
   networksUnlimited: false,
 }
 
-/** What a budget adds up to, the fixed parts included: 64 of the process and 88 of the stores. */
+/** The sum of a budget, including the fixed parts: 64 of the process and 88 of the stores. */
 function sum({
   connections,
   adminConnections,
@@ -34,7 +34,7 @@ t.test('connections from other nodes have their part, and users keep the larger 
   t.same(divideDescriptors(1_024, needs).peerConnections, { control: 0, bytes: 0 })
 })
 
-t.test('the parts never add up to more than there is, and users get most of it', async (t) => {
+t.test('the parts never add up to more than the limit, and users get most of it', async (t) => {
   for (let limit = 248; limit < 20_000; limit += 37) {
     const budget = divideDescriptors(limit, needs)
     if (sum(budget) > limit) t.fail(`${limit} descriptors, ${sum(budget)} given`)
@@ -54,7 +54,7 @@ t.test('many descriptors are not all used', async (t) => {
   )
 })
 
-t.test('too few are refused with the number it takes and where to raise it', async (t) => {
+t.test('too few are refused with the needed number and the place to raise it', async (t) => {
   const refused = (limit: number, more = {}) => {
     try {
       divideDescriptors(limit, { ...needs, ...more })
@@ -75,7 +75,7 @@ t.test('too few are refused with the number it takes and where to raise it', asy
   t.match(
     refused(4_096, { connectionsMax: 100_000 }),
     { message: /takes 100200 or more .*`ulimit -n 100200`.*LimitNOFILE=100200.*nofile=100200/ },
-    'the advice is enough for what was asked for',
+    'the advice is enough for the request',
   )
   t.equal(refused(4_096, { connectionsMax: 1_000 }), undefined)
 })
@@ -85,11 +85,7 @@ t.test('a start that leaves users few connections warns', async (t) => {
   t.match(warning, `may open 256 files, which leaves ${connections.max} connections for each host`)
   t.match(warning, '`ulimit -n 4096`')
   t.equal(divideDescriptors(1_024, needs).warning, undefined)
-  t.equal(
-    divideDescriptors(1_024, { ...needs, connectionsMax: 30 }).warning,
-    undefined,
-    'as it was asked for',
-  )
+  t.equal(divideDescriptors(1_024, { ...needs, connectionsMax: 30 }).warning, undefined, 'as requested')
 })
 
 t.test('settings and rate limits that are off', async (t) => {

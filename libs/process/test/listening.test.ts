@@ -3,11 +3,11 @@ import fastify from 'fastify'
 import t from 'tap'
 import { listen, urlOf } from '../src/index.ts'
 
-t.test('localhost is listened to under all of its addresses, by one server', async (t) => {
+t.test('localhost is listened to on all of its addresses, by one server', async (t) => {
   const addresses = new Set((await lookup('localhost', { all: true })).map(({ address }) => address))
   addresses.add('127.0.0.1')
   let connections = 0
-  // A host with a server of its own listens once; `createHttpHost` makes one.
+  // A host with its own server listens once; `createHttpHost` makes one.
   const { createServer } = await import('node:http')
   const app = fastify({
     serverFactory: (handle) => createServer(handle as never).on('connection', () => connections++),

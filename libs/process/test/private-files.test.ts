@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { makePrivate } from '../src/index.ts'
 
-t.test('files that are there and files that come are for their owner alone', async (t) => {
+t.test('existing and new files are readable only by their owner', async (t) => {
   const before = process.umask(0o022)
   t.teardown(() => process.umask(before))
   const path = t.testdir({ data: { inner: { secret: 'x' } }, outside: 'x' })
