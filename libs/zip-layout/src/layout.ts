@@ -1,12 +1,12 @@
 /**
- * An archive of a tree as arithmetic. Names, sizes and CRC-32s are known before the first byte is
- * sent, and stored entries need nothing else: so the length is exact and any range can be produced
- * alone, which is what resuming needs.
+ * The layout of an archive by arithmetic alone. Names, sizes and CRC-32s are known before the first
+ * byte is sent, and stored entries need nothing else. So the length is exact and any range can be
+ * produced alone, which resuming needs.
  *
- * Nothing of the archive is kept: the layout is a few columns (about 60 bytes an entry beside its
- * name), paths are put together from parents when a header is asked for, and the central directory
- * is written in blocks as it is sent. Building takes one pass over the tree, cut into slices;
- * finding the place of an offset is a binary search.
+ * The archive itself is never stored: the layout is a few columns (about 60 bytes an entry beside
+ * its name), a path is assembled from its parents when its header is needed, and the central
+ * directory is written in blocks as it is sent. Building takes one pass over the tree, in slices;
+ * an offset is found by binary search.
  *
  * ```
  * start[0]        start[1]                       start[n]             + central[n]
@@ -25,18 +25,18 @@ import {
 } from './records.ts'
 
 /**
- * One item of the tree, in pre-order: a parent comes before its children. Entry 0 is the folder
- * that becomes the top one.
+ * One item of the tree, in pre-order: a parent comes before its children. Entry 0 is the top
+ * folder.
  */
 export interface TreeEntry {
-  /** Index of the folder it lies in; for entry 0: 0. */
+  /** Index of the folder that contains it; for entry 0: 0. */
   parent: number
   isFolder: boolean
   name: string
   /** Unix seconds. */
   modTime: number
   /**
-   * Of files: the identity of the content (any bytes that differ when the content does), its size
+   * Of files: the identity of the content (bytes that differ whenever the content does), its size
    * and CRC-32.
    */
   blob?: { id: Uint8Array; size: number; crc32: number } | undefined
@@ -54,7 +54,7 @@ const sliceEntries = 2_048
 const blockBytes = 64 * 1024
 const archiveBytesMax = Number.MAX_SAFE_INTEGER
 const pathBytesMax = 0xffff
-/** Changes whenever the same tree would give other bytes. */
+/** Changes whenever the archive's bytes would change. */
 const formatVersion = 'holdfast-zip/1'
 
 /** The layout at once, for small trees and tests. */
@@ -67,10 +67,9 @@ export function layOut(tree: readonly TreeEntry[]): ZipLayout {
 }
 
 /**
- * The layout in slices of about a millisecond, so that a tree of a million items does not hold up
- * its process. The tree must not change meanwhile. Files are stored in the tree's order; folders
- * have entries of their own only when nothing is in them; a tree of one empty folder gives an
- * archive without entries.
+ * The layout in slices of about a millisecond, so that a tree of a million items does not block its
+ * process. The tree must not change meanwhile. Files are stored in the tree's order. Only empty
+ * folders have their own entries. A tree of one empty folder gives an archive without entries.
  *
  * @throws RangeError a parent that is no folder before its child, a file without blob, a path over
  *   65,535 bytes.
@@ -121,7 +120,7 @@ export function* layOutInSlices(tree: readonly TreeEntry[]): Generator<void, Zip
 }
 
 interface Columns {
-  /** Of each archive entry: its index in the tree, facts, and where its headers begin. */
+  /** Of each archive entry: its index in the tree, facts, and the positions of its headers. */
   nodes: Uint32Array
   sizes: Float64Array
   crcs: Uint32Array
@@ -130,7 +129,7 @@ interface Columns {
   starts: Float64Array
   /** Relative to the central directory. */
   centrals: Float64Array
-  /** Of each tree entry: its parent, and how long its path is. */
+  /** Of each tree entry: its parent, and the length of its path. */
   parents: Uint32Array
   pathBytes: Uint32Array
   names: PackedNames
@@ -177,7 +176,7 @@ export class ZipLayout {
     this.bytes = 512 + this.count * 41 + columns.parents.length * 8 + columns.names.bytes
   }
 
-  /** Tree indices of the files whose bytes lie in the range, in order. */
+  /** Tree indices of the files whose bytes are in the range, in order. */
   *files(start = 0, end = this.size): Generator<number> {
     const { nodes, folders, sizes, starts } = this.#columns
     for (let index = this.#entryAt(starts, start); index < this.count; index++) {
@@ -187,7 +186,7 @@ export class ZipLayout {
   }
 
   /**
-   * What the bytes `start` … `end` (exclusive) of the archive consist of, in order.
+   * The parts of the bytes `start` … `end` (exclusive) of the archive, in order.
    * @throws RangeError unless 0 <= start <= end <= size.
    */
   *pieces(start: number, end: number): Generator<Piece> {
@@ -318,7 +317,7 @@ class PackedNames {
   }
 }
 
-/** Names as the archive spells them, unique within each folder. */
+/** Names as written in the archive, unique within each folder. */
 function* namesOf(tree: readonly TreeEntry[]): Generator<void, PackedNames> {
   const children = new Map<number, number[]>()
   for (const [node, entry] of tree.entries()) {
@@ -345,7 +344,7 @@ function* namesOf(tree: readonly TreeEntry[]): Generator<void, PackedNames> {
   return yield* PackedNames.of(names)
 }
 
-/** Everything of an entry that shapes the archive. */
+/** Everything in an entry that affects the archive. */
 function identityOf(entry: TreeEntry, name: Buffer): Buffer {
   const facts = Buffer.alloc(28)
   facts.writeUInt32LE(entry.parent, 0)
@@ -377,7 +376,7 @@ class Gather {
   }
 }
 
-/** The part of a record that starts at `at` which lies in the range. */
+/** The part of a record beginning at `at` that is in the range. */
 function* overlap(record: Buffer, at: number, start: number, end: number): Generator<{ bytes: Buffer }> {
   const bytes = record.subarray(Math.max(start - at, 0), Math.max(end - at, 0))
   if (bytes.length > 0) yield { bytes }

@@ -2,22 +2,22 @@
  * Names inside an archive: what a tree calls its items, made safe to unpack anywhere.
  *
  * Windows refuses `<>:"/\|?*`, control characters, device names (also with an extension) and drops
- * trailing dots and spaces; Linux refuses names over 255 bytes; Windows and macOS do not tell `A`
- * from `a`. Direction marks make `exe.txt` of `txt.exe`.
+ * trailing dots and spaces; Linux refuses names over 255 bytes; Windows and macOS do not
+ * distinguish `A` from `a`. Direction marks display `txt.exe` as `exe.txt`.
  */
 
-/** The longest component that every common file system takes, bytes of UTF-8. */
+/** The longest component that every common file system accepts, bytes of UTF-8. */
 export const nameBytesMax = 255
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: it removes control characters
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the rule removes control characters
 const unsafe = /[\u0000-\u001f\u007f-\u009f<>:"/\\|?*]/g
 /** Marks, embeddings, overrides and isolates of direction. */
 const directions = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
 const device = /^(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?: *\.|$)/i
 
 /**
- * What makes a name be shown in another order than it is. For names on their way out; stored ones
- * stay as they were sent.
+ * Characters that change the displayed order of a name. For names in responses; stored ones stay as
+ * they were sent.
  */
 export function withoutDirections(name: string): string {
   return name.replace(directions, '_')
@@ -36,9 +36,9 @@ const sliceNames = 1_024
 const sliceNumbers = 256
 
 /**
- * Clean names of the children of one folder, no two of them equal without case. The first to bear a
- * name keeps it, later ones become `name (2).ext`; a name that was `name (2).ext` to begin with is
- * never taken from its owner. Linear in the number of names.
+ * Clean names of the children of one folder, all different without case. The first child with a
+ * name keeps it, later ones become `name (2).ext`; a child that was named `name (2).ext` from the
+ * beginning keeps that name. Linear in the number of names.
  */
 export function* uniqueNames(names: readonly string[]): Generator<void, string[]> {
   const taken = new Set<string>()
@@ -58,13 +58,12 @@ export function* uniqueNames(names: readonly string[]): Generator<void, string[]
 }
 
 /**
- * Finds the lowest free numbers. What is cut off a long name may be all that told it from others,
- * so numbers are counted by what is left of it: a number that is taken is met once, not once for
- * each name.
+ * Finds the lowest free numbers. Shortening may remove all that distinguished a long name, so
+ * numbers are counted by the shortened name: a taken number is met once, not once for each name.
  */
 class FreeNumbers {
   readonly #taken: Set<string>
-  /** By the name as it is with a number of so many digits. */
+  /** By the name as it is with a number of this many digits. */
   readonly #next = new Map<string, number>()
   #tried = 0
 
@@ -91,7 +90,7 @@ class FreeNumbers {
   }
 }
 
-/** `suffix` before the extension, and the stem cut so that all fits. */
+/** `suffix` before the extension, with the stem shortened so that all fits. */
 function cut(name: string, suffix: string): string {
   if (suffix === '' && Buffer.byteLength(name) <= nameBytesMax) return name
   const dot = name.lastIndexOf('.')
@@ -101,7 +100,10 @@ function cut(name: string, suffix: string): string {
   return `${firstBytes(stem, room)}${suffix}${extension}`
 }
 
-/** Whole code points of at most `bytes` bytes, not ending in what Windows would drop. */
+/**
+ * Whole code points of at most `bytes` bytes, without characters at the end that Windows would
+ * drop.
+ */
 function firstBytes(text: string, bytes: number): string {
   if (Buffer.byteLength(text) <= bytes) return text
   const { read } = new TextEncoder().encodeInto(text, new Uint8Array(bytes))
@@ -109,8 +111,8 @@ function firstBytes(text: string, bytes: number): string {
 }
 
 /**
- * `_` for the dots and spaces at its end. By hand: an expression that is anchored at the end alone
- * takes quadratic time.
+ * Replaces the dots and spaces at its end by `_`. Written by hand: a regular expression anchored
+ * only at the end takes quadratic time.
  */
 function withoutLooseEnd(text: string): string {
   let end = text.length

@@ -9,10 +9,10 @@
  * | end | 22 | + 56 + 20 when count, directory size or offset do not fit |
  *
  * Times are DOS times of UTC (a pure function knows no zone) plus the extended timestamp, which
- * unpackers prefer; it is left out for times that its signed 32 bits cannot say.
+ * unpackers prefer; it is omitted for times beyond its signed 32 bits.
  */
 
-/** Facts of one entry as its headers say them. */
+/** Values of one entry's headers. */
 export interface EntryFacts {
   /** Full path, UTF-8; ends in `/` for a folder. */
   path: Uint8Array
@@ -87,7 +87,7 @@ export function centralHeader(entry: EntryFacts, offset: number): Buffer {
   return bytes
 }
 
-/** What closes the archive: the end record, before it the ZIP64 ones when a field does not fit. */
+/** The end of the archive: the end record, preceded by the ZIP64 ones when a field does not fit. */
 export function endRecords(directory: { count: number; offset: number; bytes: number }): Buffer {
   const { count, offset, bytes } = directory
   const end = Buffer.alloc(22)
@@ -147,7 +147,7 @@ function writeWide(bytes: Buffer, at: number, values: number[]): void {
 const dosFirst = Date.UTC(1980, 0, 1) / 1000
 const dosLast = Date.UTC(2107, 11, 31, 23, 59, 58) / 1000
 
-/** Date in the upper half, time in the lower; clamped to the years DOS can say. */
+/** Date in the upper half, time in the lower; clamped to the years of DOS times. */
 function dosTime(unixSeconds: number): number {
   const at = new Date(Math.min(Math.max(unixSeconds, dosFirst), dosLast) * 1000)
   const date = ((at.getUTCFullYear() - 1980) << 9) | ((at.getUTCMonth() + 1) << 5) | at.getUTCDate()

@@ -43,7 +43,7 @@ function assemble(layout: ZipLayout, contents: Buffer[], start = 0, end = layout
   return Buffer.concat(parts)
 }
 
-/** Bytes that exist only when asked for: file contents are zeros. */
+/** Bytes that exist only on demand: file contents are zeros. */
 class VirtualReader extends RandomAccessReader {
   readonly #layout: ZipLayout
   constructor(layout: ZipLayout) {
@@ -101,7 +101,7 @@ const sample: Tree = [
   ['sub', 'a file named as a folder'],
 ]
 
-t.test('what we lay out, python and unzip unpack', async (t) => {
+t.test('python and unzip can unpack what we lay out', async (t) => {
   const { entries, contents } = treeOf('My <Folder>', sample)
   const layout = layOut(entries)
   const archive = assemble(layout, contents)
@@ -201,7 +201,7 @@ t.test('any tree of any names unpacks to as many different safe paths', async ()
   )
 })
 
-t.test('files and offsets beyond 4 GiB are said in ZIP64, by arithmetic alone', async (t) => {
+t.test('files and offsets beyond 4 GiB are stated in ZIP64, by arithmetic alone', async (t) => {
   const gib = 2 ** 30
   const sizes = [4 * gib - 2, 4 * gib - 1, 4 * gib, 0, 5 * 1024 * gib, 1]
   const entries: TreeEntry[] = [
@@ -258,7 +258,7 @@ print(len(names), len(set(names)), names[-1])`
   t.match(execFileSync('unzip', ['-tq', file], { encoding: 'utf8' }), /No errors detected/)
 })
 
-t.test('the digest tells trees apart and nothing else', async (t) => {
+t.test('the digest distinguishes trees and nothing else', async (t) => {
   const of = (entries: TreeEntry[]) => layOut(entries).digest
   const { entries } = treeOf('f', sample)
   t.equal(of(entries), of(structuredClone(entries)))
@@ -279,7 +279,7 @@ t.test('the digest tells trees apart and nothing else', async (t) => {
   t.equal(new Set(digests).size, digests.length)
 })
 
-t.test('a tree that is none is refused', async (t) => {
+t.test('an invalid tree is refused', async (t) => {
   const top = { parent: 0, isFolder: true, name: 'f', modTime: noon }
   const file = {
     parent: 0,
@@ -293,42 +293,45 @@ t.test('a tree that is none is refused', async (t) => {
   t.throws(() => layOut([top, { ...top, name: 'x', isFolder: false }]), RangeError)
 })
 
-t.test('deep trees and huge folders take slices, and times that DOS cannot say are clamped', async (t) => {
-  const deep: TreeEntry[] = []
-  for (let depth = 0; depth <= 128; depth++) {
-    deep.push({
-      parent: Math.max(depth - 1, 0),
-      isFolder: true,
-      name: 'd'.repeat(255),
-      modTime: 253_402_300_799,
-    })
-  }
-  const [entry] = await entriesSeen(layOut(deep))
-  t.equal(entry?.fileName.length, 129 * 256)
-  t.equal(((entry?.lastModFileDate ?? 0) >> 9) + 1980, 2107)
-  t.throws(
-    () => layOut([...deep, ...deep.map((one, index) => ({ ...one, parent: 128 + index }))]),
-    RangeError,
-  )
+t.test(
+  'deep trees and huge folders take slices, and times that DOS cannot represent are clamped',
+  async (t) => {
+    const deep: TreeEntry[] = []
+    for (let depth = 0; depth <= 128; depth++) {
+      deep.push({
+        parent: Math.max(depth - 1, 0),
+        isFolder: true,
+        name: 'd'.repeat(255),
+        modTime: 253_402_300_799,
+      })
+    }
+    const [entry] = await entriesSeen(layOut(deep))
+    t.equal(entry?.fileName.length, 129 * 256)
+    t.equal(((entry?.lastModFileDate ?? 0) >> 9) + 1980, 2107)
+    t.throws(
+      () => layOut([...deep, ...deep.map((one, index) => ({ ...one, parent: 128 + index }))]),
+      RangeError,
+    )
 
-  const wide: TreeEntry[] = [{ parent: 0, isFolder: true, name: 'w', modTime: -5 }]
-  for (let index = 0; index < 20_000; index++) {
-    wide.push({ parent: 0, isFolder: true, name: `n${index}`, modTime: -5 })
-  }
-  let slices = 0
-  for (const steps = layOutInSlices(wide); !steps.next().done; ) slices++
-  t.ok(slices >= 20, `${slices} slices for 20,000 entries`)
-})
+    const wide: TreeEntry[] = [{ parent: 0, isFolder: true, name: 'w', modTime: -5 }]
+    for (let index = 0; index < 20_000; index++) {
+      wide.push({ parent: 0, isFolder: true, name: `n${index}`, modTime: -5 })
+    }
+    let slices = 0
+    for (const steps = layOutInSlices(wide); !steps.next().done; ) slices++
+    t.ok(slices >= 20, `${slices} slices for 20,000 entries`)
+  },
+)
 
-t.test('the time to clean a name grows with its length, whatever stands in it', async (t) => {
+t.test('the time to clean a name grows with its length, for any content', async (t) => {
   for (const piece of ['.', ' ', '. ', 'con.', '\u202e', '?']) {
     const { linear, growth } = growsLinearly((n) => `${piece.repeat(n)}x`, cleanName)
     t.ok(linear, `"${piece}" again and again: ${growth.toFixed(1)} times for 8 times the characters`)
   }
 })
 
-t.test('names that only differ where they are cut get their numbers in linear time', (t) => {
-  // Each one twice; what the number takes the place of is all that tells them apart.
+t.test('names that only differ where they are shortened get their numbers in linear time', (t) => {
+  // Each one twice; only the part that the number replaces distinguishes them.
   const make = (count: number) => {
     const names = Array.from({ length: count / 2 }, (_, at) => 'x'.repeat(249) + String(at).padStart(6, '0'))
     return [...names, ...names]
@@ -348,7 +351,7 @@ t.test('names that only differ where they are cut get their numbers in linear ti
   t.end()
 })
 
-t.test('many numbers that are taken are tried in slices', (t) => {
+t.test('many taken numbers are tried in slices', (t) => {
   const names = ['a', ...Array.from({ length: 5_000 }, (_, at) => `a (${at + 2})`), 'A']
   const slices = uniqueNames(names)
   let turns = 0
