@@ -1,6 +1,6 @@
 /**
- * Keeping copies: scrub, read-through, draining, lost nodes, collecting, absence, and what
- * `servers` says.
+ * Keeping copies: scrub, read-through, draining, lost nodes, collecting, absence, and the content
+ * of `servers`.
  */
 import { type BlobFacts, BlobFault, type BlobName, Collector, Scrubber } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
@@ -35,9 +35,9 @@ function scrubberOf(region: Region, id: string, more: { damagedPerHourMax?: numb
   })
 }
 
-// ---- scrub (review, 38)
+// ---- scrub
 
-t.test('a rotten copy is found, and replaced by a verified one under its name', async (t) => {
+t.test('a damaged copy is found, and replaced by a verified one under its name', async (t) => {
   const region = await Region.open(three, [group(['a', 'b'])])
   const bytes = upload(70_000)
   const facts = await put(region.frontend(), bytes)
@@ -48,7 +48,7 @@ t.test('a rotten copy is found, and replaced by a verified one under its name', 
   t.match(await scrubberOf(region, 'a').pass(), { copies: 1, damaged: 0 })
 })
 
-t.test('the last copy is kept, damaged as it is; a lying holder replaces nothing', async (t) => {
+t.test('the last copy is kept although it is damaged; a lying holder replaces nothing', async (t) => {
   const region = await Region.open(three, [group(['a', 'b'])])
   const facts = await put(region.frontend(), upload())
   region.stores.get('a')?.rot(facts)
@@ -81,7 +81,7 @@ t.test('a controller that returns garbage stops the scrub instead of quarantinin
   t.match(await scrubber.pass(), { damaged: 7 }, 'the one that was known, and as many new ones as before')
 })
 
-t.test('a read error is no damage', async (t) => {
+t.test('a read error is not damage', async (t) => {
   const region = await Region.open(three, [group(['a', 'b'])])
   const facts = await put(region.frontend(), upload())
   const store = region.stores.get('a')!
@@ -93,7 +93,7 @@ t.test('a read error is no damage', async (t) => {
 })
 
 t.test(
-  'a copy that is rotten in all of its group is repaired from another upload of the content',
+  'a copy that is damaged in all of its group is repaired from another upload of the content',
   async (t) => {
     const region = await Region.open(
       [{ id: 'a' }, { id: 'b' }, { id: 'c' }, { id: 'd' }],
@@ -112,7 +112,7 @@ t.test(
   },
 )
 
-// ---- read-through (review, 39)
+// ---- read-through
 
 function readThrough(region: Region, id: string, referenced: Set<string>) {
   return new ReadThroughStore({
@@ -154,7 +154,7 @@ t.test('many viewers of one missing copy cost one transfer', async (t) => {
   t.equal(reads, 1)
 })
 
-t.test('two nodes that both lack a copy do not ask each other in circles', async (t) => {
+t.test('two nodes that both lack a copy do not loop', async (t) => {
   const region = await Region.open(three, [group(['a', 'b', 'c'])])
   const facts = await put(region.frontend(), upload())
   let asked = 0
@@ -171,7 +171,7 @@ t.test('two nodes that both lack a copy do not ask each other in circles', async
   t.ok(asked <= 2, `${asked} questions`)
 })
 
-t.test('a damaged copy is read around, from the very byte, and mended', async (t) => {
+t.test('a damaged copy is read from another holder at the same byte, and repaired', async (t) => {
   const region = await Region.open(three, [group(['a', 'b'])])
   const bytes = upload(300_000)
   const facts = await put(region.frontend(), bytes)
@@ -181,7 +181,7 @@ t.test('a damaged copy is read around, from the very byte, and mended', async (t
   t.same(await region.holdersOf(facts), ['a', 'b'])
 })
 
-// ---- draining and lost nodes (review, 19)
+// ---- draining and lost nodes
 
 function drainOptions(region: Region, id: string, replacement?: string) {
   return {
@@ -196,7 +196,7 @@ function drainOptions(region: Region, id: string, replacement?: string) {
   }
 }
 
-t.test('draining waits for open uploads, hands everything over, and only then leaves', async (t) => {
+t.test('draining waits for open uploads, moves everything, and only then leaves', async (t) => {
   const region = await Region.open(three, [group(['a', 'b'])])
   const before = await put(region.frontend(), upload())
   const placement = { group: 1, version: 1 }
@@ -217,7 +217,7 @@ t.test('draining waits for open uploads, hands everything over, and only then le
   await t.rejects(region.nodes.get('a')!.pin(before, { ttlMs: 1, placement }), { code: 'STALE_PLACEMENT' })
 })
 
-t.test('a node whose copies cannot be brought to others stays', async (t) => {
+t.test('a node whose copies cannot be sent to others stays', async (t) => {
   const region = await Region.open(three, [group(['a', 'b'])])
   region.cut('b')
   const store = region.stores.get('a')!
@@ -246,14 +246,14 @@ t.test('a node of another region leaves without closing the group for its home',
   })
 })
 
-t.test('a group with fewer members than there could be gets another', async (t) => {
+t.test('a group with fewer members than possible gets another', async (t) => {
   const nodes = ['a', 'b'].map((id) => ({ id, region: 'r1', ready: true, freeBytes: 1 }))
   t.match(planGroups({ region: 'r1', regions: ['r1'], nodes, groups: [group(['b'])] }), [
     { number: 1, version: 2, members: ['b', 'a'], writable: true },
   ])
 })
 
-t.test('a node that is lost for good is replaced, and the newcomer fetches everything', async (t) => {
+t.test('a permanently lost node is replaced, and the new one fetches everything', async (t) => {
   const time = new VirtualTime()
   const region = await Region.open(three, [group(['a', 'b'])])
   const copies: BlobFacts[] = []
@@ -288,7 +288,7 @@ t.test('a node that is lost for good is replaced, and the newcomer fetches every
 })
 
 t.test(
-  'groups: every ready node of a region is in a writable one, nothing changes twice, nothing moves for newcomers',
+  'groups: every ready node of a region is in a writable one, nothing changes twice, nothing moves for new nodes',
   async (t) => {
     const node = (id: string, region = 'r1', more = {}) => ({
       id,
@@ -335,10 +335,10 @@ t.test(
   },
 )
 
-// ---- collecting (review, 2)
+// ---- collecting
 
 t.test(
-  'condemned, and pinned or referenced before the end: a copy stays; else each node deletes it',
+  'a copy marked for deletion stays when it is pinned or referenced before the end; else each node deletes it',
   async (t) => {
     const time = new VirtualTime()
     const region = await Region.open(
@@ -366,7 +366,7 @@ t.test(
     t.match(await collector.collect(), { waiting: 1, deleted: 0 })
     await time.pass(3_700_000)
 
-    // An upload of known content comes between the last look at the references and the deletion.
+    // An upload of known content comes between the last check of the references and the deletion.
     onQuestion = async () => {
       onQuestion = undefined
       const again = await put(region.frontend(), bytes, { pinMs: 600_000 })
@@ -374,7 +374,7 @@ t.test(
     }
     t.match(await collector.collect(), { pinned: 1, deleted: 0 })
 
-    // The node stands still after its look, longer than the pin.
+    // The node is paused after its check, longer than the pin.
     await time.pass(700_000)
     onQuestion = async () => {
       onQuestion = undefined
@@ -393,10 +393,10 @@ t.test(
   },
 )
 
-// ---- absence (review, 3)
+// ---- absence
 
 t.test(
-  'a node that was away for longer than tombstones live is no source until its copies were checked',
+  'a node that was away for longer than tombstones are kept is no source until its copies were checked',
   async (t) => {
     const time = new VirtualTime()
     const region = await Region.open(
@@ -428,7 +428,7 @@ t.test(
   },
 )
 
-// ---- servers (review, 33)
+// ---- servers
 
 t.test('servers are those that hold the file, the nearest healthy first', async (t) => {
   const time = new VirtualTime()

@@ -46,7 +46,7 @@ async function world(t: Test, specs: NodeSpec[], groups = [group(['a', 'b', 'c']
     for (const one of replicators.values()) await one.close()
     await region.close()
   })
-  /** A node that starts again: nothing but its store survives. */
+  /** A restarted node: only its store survives. */
   const restart = async (id: string) => {
     await replicators.get(id)?.close()
     replicators.delete(id)
@@ -57,7 +57,7 @@ async function world(t: Test, specs: NodeSpec[], groups = [group(['a', 'b', 'c']
 
 const three = [{ id: 'a' }, { id: 'b' }, { id: 'c' }]
 
-t.test('what two nodes took comes to the third, with the same facts', async (t) => {
+t.test('what two nodes stored reaches the third, with the same facts', async (t) => {
   const { region, replicator } = await world(t, three)
   const bytes = upload(100_000)
   const facts = await put(region.frontend(), bytes)
@@ -66,7 +66,7 @@ t.test('what two nodes took comes to the third, with the same facts', async (t) 
   t.match(
     await replicator('c').round('b'),
     { compared: true, fetched: 0 },
-    'what is here is not fetched again',
+    'a copy that is here is not fetched again',
   )
   t.same(await region.stores.get('c')?.stat(facts), await region.stores.get('a')?.stat(facts))
   t.ok(bytes.equals(await get(region.stores.get('c')!, facts)))
@@ -76,7 +76,7 @@ t.test('what two nodes took comes to the third, with the same facts', async (t) 
   t.same(await region.holdersOf(later), ['a', 'b', 'c'])
 })
 
-t.test('an upload that is still open here, or was left behind, holds up its own copy alone', async (t) => {
+t.test('an upload that is still open here, or was abandoned, delays its own copy alone', async (t) => {
   const { region, replicator } = await world(t, three)
   const stuck = await put(region.frontend(), upload())
   const left = await region.stores.get('c')!.stage({
@@ -142,7 +142,7 @@ t.test('marks survive a restart of the follower', async (t) => {
   t.match(await replicator('c').round('a'), { compared: false, fetched: 1 })
 })
 
-// ---- positions (review, 18)
+// ---- positions
 
 t.test(
   'after an unclean start of the source its positions are of a new life, and the follower compares inventories',
@@ -159,7 +159,7 @@ t.test(
 )
 
 t.test(
-  'planted: a source that hands out positions twice is found, as copies are missing behind its own marks',
+  'planted: a source that issues positions twice is found, because copies are missing behind its own marks',
   async (t) => {
     const missing = async (plant: boolean) => {
       const options = plant ? { plant: { reusePositions: { lost: 1 } } } : {}
@@ -173,7 +173,7 @@ t.test(
       return !(await region.holdersOf(lost)).includes('c')
     }
     t.equal(await missing(false), false)
-    t.equal(await missing(true), true, 'the plant bites')
+    t.equal(await missing(true), true, 'the planted fault is found')
   },
 )
 
@@ -187,9 +187,9 @@ t.test('a follower behind the end of the log compares inventories', async (t) =>
   t.ok((await region.holdersOf(old)).includes('c'))
 })
 
-// ---- deletions (review, 3)
+// ---- deletions
 
-t.test('a deletion that is heard of late does not delete what got its reference meanwhile', async (t) => {
+t.test('a late deletion does not delete a copy that got its reference meanwhile', async (t) => {
   const { region, replicator, time, condemned } = await world(t, three)
   const bytes = upload()
   const facts = await put(region.frontend(), bytes, { pinMs: 0 })
@@ -198,7 +198,7 @@ t.test('a deletion that is heard of late does not delete what got its reference 
   // refers to it.
   t.equal(await region.stores.get('a')?.delete(facts), 'deleted')
   const again = await put(region.frontend(), bytes, { pinMs: 1_000 })
-  await time.pass(3_600_000) // the pin has ended long ago
+  await time.pass(3_600_000) // the pin ended long before
   await replicator('c').round('a')
   await replicator('b').round('a')
   t.same(again.incarnation, facts.incarnation, 'c has it pinned as well as b')
@@ -206,7 +206,7 @@ t.test('a deletion that is heard of late does not delete what got its reference 
   t.ok(condemned.includes(`c ${copyKey(facts)}`), 'the collector is told, and reads the references itself')
 })
 
-t.test('a deletion kills only the incarnation it was written for', async (t) => {
+t.test('a deletion deletes only the incarnation it was written for', async (t) => {
   const { region, replicator } = await world(t, three)
   const bytes = upload()
   const first = await put(region.frontend(), bytes, { pinMs: 0 })
@@ -220,7 +220,7 @@ t.test('a deletion kills only the incarnation it was written for', async (t) => 
 })
 
 t.test(
-  'planted: tombstones that name the content alone are found, as they keep a new upload from its third copy',
+  'planted: tombstones that name the content alone are found, because they keep a new upload from its third copy',
   async (t) => {
     const { region, replicator } = await world(t, three)
     const careless = region.stores.get('c')!
@@ -238,12 +238,12 @@ t.test(
     await careless.delete(first)
     const second = await put(region.frontend(), bytes)
     await replicator('c').round('a')
-    t.notOk((await region.holdersOf(second)).includes('c'), 'the plant bites')
+    t.notOk((await region.holdersOf(second)).includes('c'), 'the planted fault is found')
   },
 )
 
 t.test(
-  'what was deleted here does not come back from a node that lags, unless it is referenced',
+  'a copy that was deleted here does not return from a node that lags, unless it is referenced',
   async (t) => {
     const { region, replicator, references } = await world(t, three)
     const gone = await put(region.frontend(), upload(), { pinMs: 0 })
@@ -267,7 +267,7 @@ t.test('an unverified node is no source', async (t) => {
 })
 
 t.test(
-  'a copy that this node collected before others referred to theirs comes back with the daily comparison',
+  'a copy that this node collected before others referred to theirs returns with the daily comparison',
   async (t) => {
     const { region, replicator, references, time } = await world(t, three)
     const bytes = upload()
@@ -286,9 +286,9 @@ t.test(
   },
 )
 
-// ---- whom to follow, and what
+// ---- which nodes to follow, and for what
 
-t.test('one member a region follows across regions, and the others have it from that one', async (t) => {
+t.test('one member per region follows across regions, and the others get the copies from it', async (t) => {
   const far = group(['a', 'b'], { remote: ['x', 'y'] })
   const { region, replicator } = await world(
     t,
@@ -308,7 +308,7 @@ t.test('one member a region follows across regions, and the others have it from 
   t.same(await region.holdersOf(facts), ['a', 'b', 'x', 'y'])
 })
 
-t.test('a group that is newly shared is compared, although the position is known', async (t) => {
+t.test('a newly shared group is compared, although the position is known', async (t) => {
   const one = group(['a', 'b', 'c'])
   const two = group(['a', 'b'], { number: 2 })
   const { region, replicator } = await world(t, three, [one, two])
@@ -344,7 +344,7 @@ t.test(
     t.same(await region.holdersOf(facts), ['a', 'b'])
     const next = await put(region.frontend(), upload())
     region.heal('b')
-    t.match(await replicator('c').round('a'), { owed: 2 }, 'the log goes on behind what is owed')
+    t.match(await replicator('c').round('a'), { owed: 2 }, 'the log continues behind what is owed')
     region.heal('a')
     t.match(await replicator('c').round('a'), { fetched: 2, owed: 0 })
     for (const copy of [facts, next]) t.same(await region.holdersOf(copy), ['a', 'b', 'c'])
@@ -373,7 +373,7 @@ t.test('small copies come in batches, and one by one where a batch lacks them', 
   }))
   t.match(await replicator('c').round('a'), { fetched: copies.length, owed: 0 })
   t.same(asked, [256, 48, 2], 'by number, and by bytes')
-  t.equal(reads, 3 + 1, 'what a batch lacked, and what is large')
+  t.equal(reads, 3 + 1, 'copies missing in a batch, and large ones')
   for (const copy of copies) t.same(await region.holdersOf(copy), ['a', 'b', 'c'])
 
   const more = [await put(frontend, upload()), await put(frontend, upload())]
@@ -382,7 +382,7 @@ t.test('small copies come in batches, and one by one where a batch lacks them', 
   for (const copy of more) t.same(await region.holdersOf(copy), ['a', 'b', 'c'])
 })
 
-t.test('a full node stops following, loses nothing, and goes on when there is room', async (t) => {
+t.test('a full node stops following, loses nothing, and continues when there is room', async (t) => {
   const store = new MemoryBlobStore({ capacityBytes: 3_000 })
   const { region, replicator } = await world(t, [{ id: 'a' }, { id: 'b' }, { id: 'c', store }])
   await replicator('c').round('a')

@@ -1,8 +1,8 @@
 /**
- * Random histories under seeds: uploads of known and new content, references that come and go,
- * collectors, pulls, scrubs, crashes, cut nodes and rotten bits, in any order. What was
- * acknowledged and is referenced can be read at every moment in which its group has enough nodes,
- * and is whole at two nodes in the end. Each planted fault breaks that within a few hundred seeds.
+ * Random histories with seeds: uploads of known and new content, references that come and go,
+ * collectors, pulls, scrubs, crashes, cut nodes and flipped bits, in any order. Acknowledged and
+ * referenced content can be read at all times while its group has enough nodes, and is whole at two
+ * nodes in the end. Each planted fault breaks that within a few hundred seeds.
  */
 import {
   type BlobFacts,
@@ -26,8 +26,8 @@ const seeds = 300
 type Plant = 'positions are reused' | 'deletions travel' | 'dedup without pins' | 'old answers are acted upon'
 
 /**
- * What a fault needs to show. The daily comparison mends much: some have to be found before, by how
- * many nodes hold a copy then.
+ * What a fault needs to be visible. The daily comparison repairs much: some must be found before,
+ * by the number of nodes that hold a copy then.
  */
 const favoured: Record<Plant, { steps: readonly string[]; before?: number; nodes?: readonly string[] }> = {
   'positions are reused': { steps: ['upload', 'pull', 'crash'], before: 3 },
@@ -41,13 +41,13 @@ const favoured: Record<Plant, { steps: readonly string[]; before?: number; nodes
     nodes: ['a', 'b'],
   },
   'old answers are acted upon': {
-    steps: ['upload', 'unreference', 'pull', 'pull', 'collect, and stand still in between'],
+    steps: ['upload', 'unreference', 'pull', 'pull', 'collect, with a pause in between'],
     before: 2,
     nodes: ['a', 'b'],
   },
 }
 
-/** Mulberry32: the seed is all there is. */
+/** Mulberry32: the seed is all its state. */
 function randomOf(seed: number): () => number {
   let state = seed
   return () => {
@@ -99,7 +99,7 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
   const replicators = new Map<string, Replicator>()
   const collectors = new Map<string, Collector>()
   /**
-   * When the pass under way began: all that a collector knows of the time that does not notice how
+   * When the current pass began: all that a collector knows of the time if it does not notice how
    * long it takes.
    */
   let passAt = 0
@@ -148,7 +148,7 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
   const rotten = new Set<string>()
   const upload = async () => {
     const bytes = pick(contents)
-    // What announces more is staged at the nodes; the same content comes both ways.
+    // Content that announces more is staged at the nodes; the same content comes both ways.
     const stage = await frontend.stage(pick([{}, { expectedBytes: 1_000_000 }]))
     await stage.write(bytes)
     const facts = await stage.commit({ pinMs: 600_000 })
@@ -174,13 +174,13 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
       await time.pass(3_700_000)
       await collect(collector)
     },
-    'collect, and stand still in between': async () => {
+    'collect, with a pause in between': async () => {
       const collector = collectors.get(pick(names))!
       await collect(collector)
       await time.pass(3_700_000)
       let questions = 0
       beforeDelete = async () => {
-        // The second look is the last one before the deletion.
+        // The second check is the last one before the deletion.
         if (++questions !== 2) return
         await tolerant(upload)
         await time.pass(700_000)
@@ -202,7 +202,7 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
       const had = region.reached.get(id)
       await region.add({ id, store: region.stores.get(id)! })
       if (plant === 'dedup without pins') region.reached.set(id, had!)
-      startNode(id) // marks are read from the store again; condemnations begin anew
+      startNode(id) // marks are read from the store again; grace periods restart
     },
     cut: async () => {
       const id = pick(names)
@@ -216,7 +216,7 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
     },
     rot: async () => {
       const one = pick([...acknowledged.values()])
-      // More than one rotten copy of three is more than anybody promised to survive.
+      // Surviving more than one damaged copy of three was never promised.
       if (one === undefined || rotten.has(copyKey(one.facts))) return
       if ((await region.holdersOf(one.facts)).length < 3) return
       rotten.add(copyKey(one.facts))
@@ -242,18 +242,18 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
     }).pass()
 
   try {
-    // Each seed prefers some steps and leaves out others: faults that need one thing often and
+    // Each seed prefers some steps and leaves out others: so faults that need one thing often and
     // another never are found sooner.
     const mix = Object.values(steps).flatMap((step) => Array.from({ length: pick([0, 1, 2, 6]) }, () => step))
     const often = wanted.flatMap((name) => Array.from({ length: 5 }, () => steps[name]!))
-    // With marks from the beginning: the first look at another node is a comparison, which mends as
-    // the daily one does.
+    // With marks from the beginning: the first contact with another node is a comparison, which
+    // repairs like the daily one.
     for (const id of names)
       for (const source of names) if (id !== source) await replicators.get(id)!.round(source)
     for (let step = 0; step < stepsPerRun; step++)
       await tolerant(pick(before ? often : [upload, ...mix, ...often]))
     await steps.heal!()
-    // In peace everything comes to where it belongs, within a day.
+    // Without further faults everything reaches its place within a day.
     if (before === undefined) await time.pass(25 * 3_600_000)
     for (let round = 0; round < 4; round++)
       for (const id of names) {
@@ -275,7 +275,7 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
   }
 }
 
-/** Nodes may be away; nothing may be wrong or gone. */
+/** Nodes may be away; nothing may be wrong or lost. */
 async function tolerant(step: () => Promise<unknown>): Promise<void> {
   try {
     await step()

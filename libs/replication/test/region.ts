@@ -27,11 +27,11 @@ export interface NodeSpec {
 }
 
 export class Region implements Peers {
-  /** The rows: what a node or frontend reads when it looks a group up. */
+  /** The rows that a node or frontend reads when it looks a group up. */
   readonly rows = new GroupMap()
   readonly stores = new Map<string, MemoryBlobStore>()
   readonly nodes = new Map<string, LocalNode>()
-  /** As others reach it: through whatever was planted. */
+  /** As others reach it: through the planted faults. */
   readonly reached = new Map<string, StorageNode>()
   readonly silent = new Set<string>()
   readonly #regions = new Map<string, string>()
@@ -59,7 +59,7 @@ export class Region implements Peers {
     return node
   }
 
-  /** Puts something between a node and those who reach it. */
+  /** Inserts something between a node and its callers. */
   plant(id: string, change: (node: StorageNode) => Partial<StorageNode>): void {
     const node = this.reached.get(id) as StorageNode
     const planted = change(node)
@@ -80,7 +80,7 @@ export class Region implements Peers {
     this.reached.set(id, this.nodes.get(id) as LocalNode)
   }
 
-  /** Nothing reaches it any more, and nobody has noticed. */
+  /** Nothing reaches it any more, and the others have not noticed. */
   cut(id: string): void {
     const dead = () => {
       throw new BlobFault('UNAVAILABLE', `${id} does not answer`)
@@ -155,7 +155,7 @@ export function group(members: string[], more: Partial<PlacementGroup> = {}): Pl
   return { number: 1, version: 1, region: 'r1', members, remote: [], writable: true, ...more }
 }
 
-/** Stages that break after so many bytes. */
+/** Stages that fail after this many bytes. */
 export function breaksAfter(bytes: number): (node: StorageNode) => Partial<StorageNode> {
   return (node) => ({
     put: async (blob, options) => {
@@ -181,7 +181,7 @@ export function breaksAfter(bytes: number): (node: StorageNode) => Partial<Stora
   })
 }
 
-/** Commits that happen, and whose answer is lost; `committed` answers. */
+/** Commits that take effect, and whose answer is lost; `committed` answers. */
 export function losesCommitAnswers(node: StorageNode): Partial<StorageNode> {
   return {
     put: async (blob, options) => {

@@ -1,4 +1,4 @@
-/** Three nodes are one blob store, whichever of them fails, and however. */
+/** Three nodes are one blob store, whichever of them fails, in any way. */
 import type { StorageNode } from '@holdfast/blob-store'
 import { blobStoreContract } from '@holdfast/blob-store/testing'
 import t, { type Test } from 'tap'

@@ -15,7 +15,7 @@ import { breaksAfter, group, losesCommitAnswers, Region, upload } from './region
 import { VirtualTime } from './virtual-time.ts'
 
 const MiB = 1024 * 1024
-/** In one call a member, and staged at members. */
+/** In one call per member, and staged at members. */
 const ways = [
   ['small', 1000],
   ['large', 300_000],
@@ -40,7 +40,7 @@ t.test('the node of this process takes the bytes first', async (t) => {
 })
 
 t.test(
-  'a node that breaks at 4 of 5 MiB costs nobody the upload: the finished copy goes to another member',
+  'an upload survives a node that fails at 4 of 5 MiB: the finished copy is sent to another member',
   async (t) => {
     const region = await Region.open(four, [group(['a', 'b', 'c'])])
     region.plant('b', breaksAfter(4 * MiB))
@@ -71,7 +71,7 @@ t.test('an upload that cannot have two copies is refused, not acknowledged', asy
   for (const [, size] of ways) await t.rejects(put(region.frontend(), upload(size)), { code: 'UNAVAILABLE' })
 })
 
-t.test('full nodes are told as FULL, and the others are used', async (t) => {
+t.test('full nodes are reported as FULL, and the others are used', async (t) => {
   const small = { capacityBytes: 10 }
   const region = await Region.open(
     [{ id: 'a', options: small }, { id: 'b', options: small }, { id: 'c' }, { id: 'd' }],
@@ -87,7 +87,7 @@ t.test('full nodes are told as FULL, and the others are used', async (t) => {
   await t.rejects(put(region.frontend(), upload(100)), { code: 'FULL' })
 })
 
-// ---- dedup (review, 2)
+// ---- dedup
 
 t.test('known content in a group of another region is no reason to drop an upload', async (t) => {
   const region = await Region.open(
@@ -104,7 +104,7 @@ t.test('known content in a group of another region is no reason to drop an uploa
   }
 })
 
-t.test('small content is known to whoever uploads it, and asks its group alone', async (t) => {
+t.test('a later upload of small content finds it, and asks its group alone', async (t) => {
   const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
   const region = await Region.open(
     ids.map((id) => ({ id })),
@@ -118,7 +118,7 @@ t.test('small content is known to whoever uploads it, and asks its group alone',
         return node.put(blob, options)
       },
       find: async () => {
-        t.fail('nobody is searched')
+        t.fail('no node is searched')
         return []
       },
     }))
@@ -132,7 +132,7 @@ t.test('small content is known to whoever uploads it, and asks its group alone',
     t.same(again, first)
     t.same([...asked].sort(), await region.holdersOf(first))
   }
-  t.equal(groups.size, ids.length, 'every group takes its part')
+  t.equal(groups.size, ids.length, 'every group has its part')
 })
 
 t.test('a known small copy that only one node has is not relied on', async (t) => {
@@ -145,7 +145,7 @@ t.test('a known small copy that only one node has is not relied on', async (t) =
   t.same(await region.holdersOf(second), ['a', 'b'])
 })
 
-t.test('a known small copy is taken wherever two members of the group have it', async (t) => {
+t.test('a known small copy is used wherever two members of the group have it', async (t) => {
   const region = await Region.open(four, [group(['a', 'b', 'c'])])
   const bytes = upload()
   const first = await put(region.frontend(), bytes, { pinMs: 0 })
@@ -166,7 +166,7 @@ t.test('a small copy that is known to be damaged at a member is whole after the 
   t.same(await region.holdersOf(first), ['a', 'b'])
 })
 
-t.test('a member that is silent is replaced, and counts when it answers all the same', async (t) => {
+t.test('a silent member is replaced, and counts when it still answers', async (t) => {
   const region = await Region.open(four, [group(['a', 'b', 'c'])])
   const timers = new VirtualTime()
   const gate = Promise.withResolvers<void>()
@@ -196,7 +196,7 @@ t.test('a small upload whose answers are lost is asked for, and counts where it 
   t.same(await region.holdersOf(await put(region.frontend(), upload())), ['a', 'b'])
 })
 
-t.test('a small blob that is sent a second time while the first is under way is one copy', async (t) => {
+t.test('a small blob that is sent a second time while the first is running is one copy', async (t) => {
   const region = await Region.open(four, [group(['a', 'b'])])
   const bytes = upload()
   const options = { uploadId: upload(16), placement: { group: 1, version: 1 }, pinMs: 0 }
@@ -224,7 +224,7 @@ t.test('small uploads that find no memory are staged at the nodes', async (t) =>
   t.same(await region.holdersOf((await stages[139]?.commit({ pinMs: 0 })) as BlobFacts), ['a', 'b'])
   const after = await frontend.stage()
   await after.write(bytes)
-  t.equal((await region.stores.get('a')?.usage())?.openStages, 0, 'memory is given back')
+  t.equal((await region.stores.get('a')?.usage())?.openStages, 0, 'memory is released')
   await after.abort()
 })
 
@@ -277,7 +277,7 @@ t.test('a deletion between find and pin makes a new copy; one after the pin is r
   t.same(await region.holdersOf(second), ['a', 'b'])
 })
 
-// ---- old maps (review, 19)
+// ---- old maps
 
 t.test(
   'a frontend with an old map is refused by a node that left, learns, and uploads to the new group',
@@ -304,7 +304,7 @@ t.test('a stage of an old map cannot be committed for a group that the node has 
 })
 
 t.test(
-  'a node that closed a group takes no uploads to it, also after a restart with an old row',
+  'a node that closed a group accepts no uploads to it, also after a restart with an old row',
   async (t) => {
     const region = await Region.open(four, [group(['a', 'b'])])
     await region.nodes.get('a')?.groups.learn(group(['a', 'b'], { version: 2, writable: false }))
@@ -315,24 +315,21 @@ t.test(
   },
 )
 
-t.test(
-  'a node that does not know the version that the caller knows asks before it takes anything',
-  async (t) => {
-    const region = await Region.open(four, [group(['a', 'b'])])
-    region.rows.learn(group(['b', 'c'], { version: 2 }))
-    const a = region.nodes.get('a')
-    await t.rejects(a?.stage({ placement: { group: 1, version: 2 } }) as Promise<unknown>, {
-      code: 'STALE_PLACEMENT',
-    })
-    await t.rejects(a?.stage({ placement: { group: 1, version: 3 } }) as Promise<unknown>, {
-      code: 'UNAVAILABLE',
-    })
-  },
-)
+t.test("a node that does not know the caller's version reads it before it accepts anything", async (t) => {
+  const region = await Region.open(four, [group(['a', 'b'])])
+  region.rows.learn(group(['b', 'c'], { version: 2 }))
+  const a = region.nodes.get('a')
+  await t.rejects(a?.stage({ placement: { group: 1, version: 2 } }) as Promise<unknown>, {
+    code: 'STALE_PLACEMENT',
+  })
+  await t.rejects(a?.stage({ placement: { group: 1, version: 3 } }) as Promise<unknown>, {
+    code: 'UNAVAILABLE',
+  })
+})
 
 // ---- reads
 
-t.test('a reader goes on at the very byte when its holder fails', async (t) => {
+t.test('a reader continues at the same byte when its holder fails', async (t) => {
   const region = await Region.open(four, [group(['a', 'b'])])
   const bytes = upload(MiB + 77)
   const facts = await put(region.frontend(), bytes)
@@ -355,7 +352,7 @@ t.test('a reader goes on at the very byte when its holder fails', async (t) => {
     }
 })
 
-t.test('a small read asks the nearest, and anybody else when that fails', async (t) => {
+t.test('a small read asks the nearest, and any other when that fails', async (t) => {
   const region = await Region.open(four, [group(['a', 'b'])])
   const bytes = upload()
   const facts = await put(region.frontend(), bytes)
@@ -371,7 +368,7 @@ t.test('a small read asks the nearest, and anybody else when that fails', async 
   }
 })
 
-t.test('nobody has it whole: the fault says what is known', async (t) => {
+t.test('no node has it whole: the fault says what is known', async (t) => {
   const region = await Region.open(four, [group(['a', 'b'])])
   const facts = await put(region.frontend(), upload())
   region.stores.get('a')?.rot(facts)
@@ -382,14 +379,14 @@ t.test('nobody has it whole: the fault says what is known', async (t) => {
   await t.rejects(get(region.frontend(), facts, 0, 5), { code: 'CORRUPT' })
 })
 
-// ---- content whose copies have rotted
+// ---- content whose copies are damaged
 
 async function until(holds: () => Promise<boolean>): Promise<void> {
   while (!(await holds())) await new Promise((resolve) => setImmediate(resolve))
 }
 
 t.test(
-  'an upload is not dropped for a copy that is rotten at one of its nodes, which is repaired',
+  'an upload is not dropped for a copy that is damaged at one of its nodes, which is repaired',
   async (t) => {
     const region = await Region.open(four, [group(['a', 'b'])])
     const bytes = upload(70_000)
@@ -402,7 +399,7 @@ t.test(
   },
 )
 
-t.test('copies that are rotten everywhere are repaired from an upload to another group', async (t) => {
+t.test('copies that are damaged everywhere are repaired from an upload to another group', async (t) => {
   const region = await Region.open(
     [{ id: 'a' }, { id: 'b' }, { id: 'c' }, { id: 'd' }],
     [group(['a', 'b']), group(['c', 'd'], { number: 2, writable: false })],

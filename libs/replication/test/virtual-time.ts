@@ -1,7 +1,7 @@
 import type { Clock } from '@holdfast/kernel'
 import type { Timers } from '../src/index.ts'
 
-/** Time that moves when the test says so. */
+/** Time that moves only when the test says so. */
 export class VirtualTime implements Clock, Timers {
   #nowMs = 1_700_000_000_000
   #due: { atMs: number; run: () => void }[] = []
@@ -22,7 +22,7 @@ export class VirtualTime implements Clock, Timers {
     }
   }
 
-  /** Runs everything that falls due, in order, with room for what it sets off. */
+  /** Runs everything that is due, in order, including what it triggers. */
   async pass(ms: number): Promise<void> {
     const endMs = this.#nowMs + ms
     for (;;) {
@@ -43,7 +43,7 @@ export class VirtualTime implements Clock, Timers {
   }
 }
 
-/** Lets promises that wait for nothing but each other come to their end. */
+/** Lets promises that wait only for each other settle. */
 async function settle(): Promise<void> {
   for (let n = 0; n < 8; n++) await new Promise((resolve) => setImmediate(resolve))
 }

@@ -1,4 +1,4 @@
-/** The whole of it over loopback: three nodes on the network, a frontend, and nodes that die. */
+/** The whole over loopback: three nodes on the network, a frontend, and nodes that die. */
 import { MemoryBlobStore, type StorageNode } from '@holdfast/blob-store'
 import { blobStoreContract, get, put } from '@holdfast/blob-store/testing'
 import { type BlobStoreServer, RemoteBlobStore, serveBlobStore } from '@holdfast/blob-store-grpc'
@@ -65,7 +65,7 @@ t.test('the blob store suite holds for a frontend over three nodes on the networ
 })
 
 t.test(
-  'a node that dies in the middle of an upload costs nothing but its copy, which the third gets from the first',
+  'a node that dies in the middle of an upload costs only its copy, which the third gets from the first',
   async (t) => {
     const { frontend, servers, stores } = await cluster(t)
     const bytes = upload(8 * 1024 * 1024)
