@@ -4,6 +4,7 @@
  */
 import type { AccountStates } from '@holdfast/content-tree'
 import type {
+  AcquireOptions,
   JournalHold,
   JournalRow,
   JournalStore,
@@ -120,7 +121,7 @@ class SameJournal implements JournalStore {
     return this.journal.capabilities
   }
 
-  acquire(account: string, options: { owner: string }): Promise<JournalHold> {
+  acquire(account: string, options: AcquireOptions): Promise<JournalHold> {
     return this.journal.acquire(account, options)
   }
 
@@ -295,7 +296,7 @@ class NotingOwners extends SameJournal {
     this.#unclean = unclean
   }
 
-  override async acquire(account: string, options: { owner: string }): Promise<JournalHold> {
+  override async acquire(account: string, options: AcquireOptions): Promise<JournalHold> {
     const hold = await super.acquire(account, options)
     if (hold.previousOwner === undefined) this.#unclean.delete(account)
     else this.#unclean.add(account)

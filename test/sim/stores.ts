@@ -6,6 +6,7 @@
  * rows keep the latest write by the writer's own clock, as Cassandra's cells do.
  */
 import {
+  type AcquireOptions,
   JournalFault,
   type JournalHold,
   type JournalRow,
@@ -181,7 +182,7 @@ export class SimJournal implements JournalStore {
     return this.#line.shared.journal
   }
 
-  acquire(account: string, options: { owner: string }): Promise<JournalHold> {
+  acquire(account: string, options: AcquireOptions): Promise<JournalHold> {
     return this.#write(`acquire ${short(account)}`, async () => {
       const hold = await this.#store.acquire(account, options)
       this.#line.note(`acquired ${short(account)} epoch ${hold.epoch} head ${hold.head}`)

@@ -2,10 +2,9 @@
  * One account on one host, whether it is in memory or not: its mailbox outlives activations.
  *
  * Requests that come while the account is being read, or leaves, wait here. An account that was
- * never created is answered from the serial head alone: nothing durable comes of asking for random
- * ids.
+ * never written is answered as an empty one: nothing durable comes of asking for random ids.
  */
-import { JournalFault } from '@holdfast/journal'
+import { isUnwritten, JournalFault, type JournalHold } from '@holdfast/journal'
 import { isShortage } from '@holdfast/kernel'
 import type { AccountReply } from '@holdfast/wire'
 import { Activation, type Loss } from './activation.ts'
@@ -186,18 +185,20 @@ export class AccountActor {
     try {
       const pauseMs = ailments.pauseMs(this.account)
       if (pauseMs > 0) await pause(services.timers, pauseMs)
-      if (!wanted && (await this.#answerAbsent())) return
-      absent.delete(this.account)
+      const mayBeAbsent = !wanted && !this.#waiting.some(creates)
+      if (mayBeAbsent && absent.has(this.account) && this.#answerAbsent()) return
       let lostEarly = false
       const onLost = (loss: Loss) => {
         lostEarly = true
         this.#lost(loss)
       }
-      await services.askRelease(this.account)
-      const activation = await slots.run(() => {
-        for (const ask of this.#waiting) ask.proven = true
-        return Activation.open(this.account, services, { onLost })
+      const activation = await slots.run(async () => {
+        const startedMs = services.clock.monotonic()
+        const hold = await this.#acquire({ mayBeAbsent })
+        return hold && Activation.open(hold, services, { onLost, startedMs })
       })
+      if (activation === undefined) return
+      absent.delete(this.account)
       ailments.read(this.account)
       if (this.#abandoned) activation.abandon()
       else if (!lostEarly) this.#activation = activation
@@ -206,18 +207,31 @@ export class AccountActor {
     }
   }
 
+  /** @returns undefined: there is no such account, and all who wait were told. */
+  async #acquire({ mayBeAbsent }: { mayBeAbsent: boolean }): Promise<JournalHold | undefined> {
+    const { services, absent } = this.#host
+    const early = [...this.#waiting]
+    const acquire = (unwritten: 'begin' | 'leave') =>
+      services.journal.acquire(this.account, {
+        owner: services.hostId,
+        unwritten,
+        askRelease: (holder) => services.askRelease(this.account, holder),
+      })
+    let hold = await acquire(mayBeAbsent ? 'leave' : 'begin')
+    if (isUnwritten(hold)) {
+      absent.set(this.account, true)
+      if (this.#answerAbsent()) return undefined
+      hold = await acquire('begin')
+    }
+    for (const ask of early) ask.proven = true
+    return hold
+  }
+
   /**
    * Answers what an account that was never written would answer.
    * @returns true when nothing is left that needs the account: a creation does.
    */
-  async #answerAbsent(): Promise<boolean> {
-    const { services, absent } = this.#host
-    if (this.#waiting.some(creates)) return false
-    if (!absent.has(this.account)) {
-      const { head } = await services.journal.head(this.account)
-      if (head > 0) return false
-      absent.set(this.account, true)
-    }
+  #answerAbsent(): boolean {
     this.#waiting = this.#waiting.filter((ask) => !this.#answeredEmpty(ask))
     return this.#waiting.length === 0
   }

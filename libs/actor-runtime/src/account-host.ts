@@ -200,7 +200,7 @@ export class AccountHost implements AccountMoments {
         log: options.log ?? silentLog,
         accountsMax: limits.unarrivedAccountsMax,
       }),
-      askRelease: (account) => this.#askRelease(account),
+      askRelease: (account, holder) => this.#askRelease(account, holder),
       onBlobReleased: options.onBlobReleased ?? (() => {}),
       onDue: (account, due) => this.#due.set(account, due),
     }
@@ -398,14 +398,14 @@ export class AccountHost implements AccountMoments {
 
   // ---- in and out of memory
 
-  async #askRelease(account: string): Promise<void> {
-    const { hostId, limits } = this.#services
-    const host = this.#predecessorOf?.(account)
-    if (host === undefined || host === hostId) return
+  /** A holder that is not expected to have the account is gone, or is about to be fenced. */
+  async #askRelease(account: string, holder: string): Promise<void> {
+    const { limits } = this.#services
+    if (this.#predecessorOf?.(account) !== holder) return
     const question = Buffer.from(account)
-    // Whoever does not answer is taken over: the journal fences him.
+    // A host that does not answer is taken over: the journal fences it.
     await this.#bus
-      .request(releaseSubjectOf(host), question, { timeoutMs: limits.releaseWaitMs })
+      .request(releaseSubjectOf(holder), question, { timeoutMs: limits.releaseWaitMs })
       .catch(() => {})
   }
 

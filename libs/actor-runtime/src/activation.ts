@@ -145,19 +145,18 @@ export class Activation {
   }
 
   /**
-   * Takes the account over and reads it back. The row of its next timer, which was promised before
+   * Reads an account back that was taken over. The row of its next timer, which was promised before
    * the reply, is durable again when it resolves; all other pending effects run on from here.
    *
+   * @param options.startedMs when it began to be taken over, monotonic.
    * @throws JournalFault, or what the core throws on changes it does not take.
    */
   static async open(
-    account: string,
+    hold: JournalHold,
     services: Services,
-    options: { onLost: (loss: Loss) => void },
+    { startedMs, ...options }: { onLost: (loss: Loss) => void; startedMs: number },
   ): Promise<Activation> {
-    const { journal, clock, metrics, hostId } = services
-    const startedMs = clock.monotonic()
-    const hold = await journal.acquire(account, { owner: hostId })
+    const { clock, metrics } = services
     const recovered = await recover(services, hold)
     const activation = new Activation(services, hold, recovered, options)
     try {

@@ -67,10 +67,10 @@ export interface Services {
   readonly mailSlots: Slots
   readonly arrivals: Arrivals
   /**
-   * Asks the host that probably has the account in memory to let it go. A courtesy: resolves
-   * whatever comes of it.
+   * Asks the host that holds the account to let it go, if it probably has it in memory still. A
+   * courtesy: resolves whatever comes of it.
    */
-  readonly askRelease: (account: string) => Promise<void>
+  readonly askRelease: (account: string, holder: string) => Promise<void>
   /** The reference row of a blob is gone: the collector may look at it. */
   readonly onBlobReleased: (released: ReleasedBlob) => void
   /** When the account has something due next, Unix seconds. */

@@ -256,6 +256,7 @@ async function playWithDeath(
   if (died && world.hostId === 'one') {
     await revive()
     await world.names()
+    await world.hosts.at(-1)?.wakeListed()
   }
   await world.hosts.at(-1)?.close()
   t.strictSame(

@@ -3,6 +3,7 @@
  * region it was born in.
  */
 import {
+  type AcquireOptions,
   type Brought,
   firstChain,
   type JournalBackup,
@@ -12,6 +13,7 @@ import {
   type JournalRepair,
   type JournalRow,
   type JournalStore,
+  unwrittenHold,
 } from '@holdfast/journal'
 import type { AccountId, IdCodec, RegionCode } from '@holdfast/kernel'
 
@@ -21,7 +23,7 @@ export class RegionalJournals implements KeptJournals {
   readonly capabilities = { ordered: false, exclusive: false }
   readonly #stores: ReadonlyMap<RegionCode, KeptJournals>
   readonly #regions: readonly RegionCode[]
-  readonly #ids: IdCodec
+  readonly #ids: Pick<IdCodec, 'birthRegion'>
   readonly #isServed: (birth: RegionCode) => boolean
   readonly #fresh: () => Promise<void>
 
@@ -40,7 +42,7 @@ export class RegionalJournals implements KeptJournals {
       fresh = async () => {},
     }: {
       regions: readonly RegionCode[]
-      ids: IdCodec
+      ids: Pick<IdCodec, 'birthRegion'>
       isServed?: (birth: RegionCode) => boolean
       fresh?: () => Promise<void>
     },
@@ -52,7 +54,8 @@ export class RegionalJournals implements KeptJournals {
     this.#fresh = fresh
   }
 
-  async acquire(account: string, options: { owner: string }): Promise<JournalHold> {
+  async acquire(account: string, options: AcquireOptions): Promise<JournalHold> {
+    if (options.unwritten === 'leave' && this.#isUnborn(account)) return unwrittenHold(account)
     await this.#fresh()
     return this.#of(account).acquire(account, options)
   }
@@ -62,13 +65,13 @@ export class RegionalJournals implements KeptJournals {
   }
 
   async append(hold: JournalHold, row: Uint8Array): Promise<void> {
+    const bytes = Buffer.from(row)
     await this.#fresh()
-    return this.#of(hold.account).append(hold, row)
+    return this.#of(hold.account).append(hold, bytes)
   }
 
   async head(account: string): ReturnType<JournalStore['head']> {
-    const birth = this.#ids.birthRegion(account as AccountId)
-    if (!this.#regions.includes(birth)) return { epoch: 0, head: 0, chain: firstChain }
+    if (this.#isUnborn(account)) return { epoch: 0, head: 0, chain: firstChain }
     await this.#fresh()
     return this.#of(account).head(account)
   }
@@ -118,6 +121,11 @@ export class RegionalJournals implements KeptJournals {
   async backUp(account: string): Promise<Brought> {
     await this.#fresh()
     return this.#of(account).backUp(account)
+  }
+
+  /** In no region of this installation. */
+  #isUnborn(account: string): boolean {
+    return !this.#regions.includes(this.#ids.birthRegion(account as AccountId))
   }
 
   #of(account: string): KeptJournals {

@@ -1,5 +1,6 @@
 import type { LookupStore } from '@holdfast/journal'
 import {
+  journalStoreContract,
   lookupStoreContract,
   MemoryJournalStore,
   MemoryLookupStore,
@@ -241,6 +242,17 @@ t.test(
   },
 )
 
+t.test('journals of several regions are journals', async (t) => {
+  const ids = { birthRegion: () => 'eu-par' as const }
+  journalStoreContract({
+    test: t.test,
+    open: async (_: Test) => {
+      const paris = new MemoryJournalStore(new MemoryMedium({ ordered: false, exclusive: false }))
+      return { journals: new RegionalJournals(new Map([['eu-par', paris]]), { regions, ids }) }
+    },
+  })
+})
+
 t.test('journals are those of the birth region; elsewhere nothing was written', async (t) => {
   const medium = new MemoryMedium()
   const [paris, york] = [new MemoryJournalStore(medium), new MemoryJournalStore(new MemoryMedium())]
@@ -259,6 +271,9 @@ t.test('journals are those of the birth region; elsewhere nothing was written', 
   t.equal((await journals.head(keyring.ids.account('sa-sao'))).head, 0)
   await t.rejects(journals.head(keyring.ids.account('ap-tyo')), { code: 'UNAVAILABLE' })
   await t.rejects(journals.acquire(keyring.ids.account('sa-sao'), { owner: 'one' }), { code: 'UNAVAILABLE' })
+  const options = { owner: 'one', unwritten: 'leave' } as const
+  t.equal((await journals.acquire(keyring.ids.account('sa-sao'), options)).epoch, 0)
+  await t.rejects(journals.acquire(keyring.ids.account('ap-tyo'), options), { code: 'UNAVAILABLE' })
 })
 
 t.test('a map that was not read recently is read again before it is used', async (t) => {

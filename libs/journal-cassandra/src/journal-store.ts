@@ -13,6 +13,7 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import {
+  type AcquireOptions,
   assertAccount,
   assertPage,
   assertRoot,
@@ -29,6 +30,7 @@ import {
   type JournalRow,
   type JournalStore,
   rowChecksum,
+  unwrittenHold,
 } from '@holdfast/journal'
 import { bring } from './backing-up.ts'
 import type { Connection, Row } from './connection.ts'
@@ -127,7 +129,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     this.#handedOver = handedOver
   }
 
-  async acquire(account: string, options: { owner: string }): Promise<JournalHold> {
+  async acquire(account: string, options: AcquireOptions): Promise<JournalHold> {
     assertAccount(account)
     for (let attempt = 1; ; attempt++) {
       try {
@@ -141,7 +143,10 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     }
   }
 
-  async #acquire(account: string, { owner }: { owner: string }): Promise<JournalHold> {
+  async #acquire(
+    account: string,
+    { owner, unwritten = 'begin', askRelease }: AcquireOptions,
+  ): Promise<JournalHold> {
     const term = this.#termOf(account)
     const partition = [account, term]
     for (let attempt = 0, overtaken = 0; ; attempt++) {
@@ -151,6 +156,10 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
         attempt === 0
           ? await this.#connection.run(statics, partition)
           : await this.#connection.serialRead(statics, partition)
+      if (unwritten === 'leave' && !isBegun(before) && (await this.#before({ account, term })) === undefined)
+        return unwrittenHold(account)
+      const holder = before?.owner as string | null | undefined
+      if (attempt === 0 && typeof holder === 'string' && holder !== owner) await askRelease?.(holder)
       const epoch = isBegun(before) ? numberOf(before.epoch) : firstEpochOf(term)
       if (epoch === lastEpochOf(term))
         throw new JournalFault('FENCED', `${account} was handed over in term ${term}`)
@@ -197,19 +206,21 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   /**
-   * Raises the epoch if nothing was appended and no root was set since the row was read: then the
-   * row is what holds.
+   * Raises the epoch if nothing was appended, no root was set and nobody released the account since
+   * the row was read: then the row is what holds.
    */
-  async #seizeOpen(
-    partition: unknown[],
-    { epoch, head, root_through, root }: Row,
-    owner: string,
-  ): Promise<boolean> {
+  async #seizeOpen(partition: unknown[], found: Row, owner: string): Promise<boolean> {
+    const { epoch, head, root_through, root, owner: holder } = found
     const refused = await this.#connection.conditional([
       {
         query:
-          'UPDATE journal SET epoch = ?, owner = ? WHERE account = ? AND term = ? IF epoch = ? AND head = ? AND root_through = ? AND root = ?',
-        params: [BigInt(numberOf(epoch) + 1), owner, ...partition, ...[epoch, head, root_through, root]],
+          'UPDATE journal SET epoch = ?, owner = ? WHERE account = ? AND term = ? IF epoch = ? AND head = ? AND root_through = ? AND root = ? AND owner = ?',
+        params: [
+          BigInt(numberOf(epoch) + 1),
+          owner,
+          ...partition,
+          ...[epoch, head, root_through, root, holder],
+        ],
       },
     ])
     return refused === undefined

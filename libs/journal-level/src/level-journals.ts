@@ -3,6 +3,7 @@
  * chain when read.
  */
 import {
+  type AcquireOptions,
   assertAccount,
   assertPage,
   assertRoot,
@@ -16,6 +17,7 @@ import {
   type JournalRow,
   type JournalStore,
   rowChecksum,
+  unwrittenHold,
 } from '@holdfast/journal'
 import {
   corrupt,
@@ -66,14 +68,17 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     this.#cells.forget()
   }
 
-  async acquire(account: string, { owner }: { owner: string }): Promise<JournalHold> {
+  /** Nobody is asked to release an account: this process alone has the store. */
+  async acquire(account: string, { owner, unwritten = 'begin' }: AcquireOptions): Promise<JournalHold> {
     assertAccount(account)
     if (Buffer.byteLength(owner) > maxOwnerBytes)
       throw new RangeError(`an owner is at most ${maxOwnerBytes} bytes`)
-    const before = await this.#decide(account, (cell, place) => {
+    const before = await this.#decide<Fixed>(account, (cell, place) => {
       const { value } = cell
+      if (value.epoch === 0 && unwritten === 'leave') return { result: value }
       return { result: value, written: this.#change(place, account, cell, { epoch: value.epoch + 1, owner }) }
     })
+    if (before.epoch === 0 && unwritten === 'leave') return unwrittenHold(account)
     const hold = { account, epoch: before.epoch + 1, head: before.head, chain: before.chain }
     try {
       await this.#assertLastRow(account, before)

@@ -1,13 +1,16 @@
 export { JournalFault, type JournalFaultCode } from './errors.ts'
 export type { JournalRemain, JournalRepair } from './journal-repair.ts'
-export type {
-  Brought,
-  JournalAccounts,
-  JournalBackup,
-  JournalHold,
-  JournalReplica,
-  JournalRow,
-  JournalStore,
+export {
+  type AcquireOptions,
+  type Brought,
+  isUnwritten,
+  type JournalAccounts,
+  type JournalBackup,
+  type JournalHold,
+  type JournalReplica,
+  type JournalRow,
+  type JournalStore,
+  unwrittenHold,
 } from './journal-store.ts'
 export {
   assertAccount,

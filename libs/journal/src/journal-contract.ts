@@ -45,6 +45,45 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     assert.equal(await journals.page(id, 'none'), undefined)
   })
 
+  test('who asks for an account that was never written may leave it so', async (t) => {
+    const { journals } = await open(t)
+    const id = account()
+    for (let round = 0; round < 2; round++) {
+      const hold = await journals.acquire(id, { owner, unwritten: 'leave' })
+      assert.deepEqual([hold.account, hold.epoch, hold.head, hold.root], [id, 0, 0, undefined])
+    }
+    assert.equal((await journals.head(id)).epoch, 0)
+    const first = await journals.acquire(id, { owner })
+    assert.ok(first.epoch > 0)
+    await journals.append(first, bytes('one'))
+    const next = await journals.acquire(id, { owner: 'host-2', unwritten: 'leave' })
+    assert.deepEqual([next.epoch > first.epoch, next.head, next.previousOwner], [true, 1, owner])
+    await refused(journals.append(first, bytes('stale')), 'FENCED')
+    await journals.append(next, bytes('two'))
+  })
+
+  test('a holder is asked to release before it is fenced, unless it did or is the same', async (t) => {
+    const { journals } = await open(t)
+    const { id, hold } = await written(journals, [])
+    const asked: string[] = []
+    const askRelease = async (holder: string) => {
+      asked.push(holder)
+      await journals.append(hold, bytes('last'))
+      await journals.release(hold)
+    }
+    const same = await journals.acquire(account(), { owner, askRelease })
+    await journals.acquire(same.account, { owner, askRelease })
+    assert.deepEqual(asked, [])
+    const next = await journals.acquire(id, { owner: 'host-2', askRelease })
+    // Where earlier owners are dead for certain there is nobody to ask.
+    if (journals.capabilities.exclusive && asked.length === 0) return
+    assert.deepEqual(asked, [owner])
+    assert.deepEqual([next.previousOwner, await texts(journals, next)], [undefined, ['last']])
+    await journals.release(next)
+    await journals.acquire(id, { owner, askRelease })
+    assert.deepEqual(asked, [owner])
+  })
+
   test('rows come back in order, with their bytes, behind any number', async (t) => {
     const { journals } = await open(t)
     const { id } = await written(journals, ['one', '', 'three', 'four'])

@@ -5,6 +5,8 @@
  * without gaps. The only safety is here: `append`, `setRoot` and `release` succeed for the holder
  * of the newest epoch alone.
  */
+import { firstChain } from './row-checksum.ts'
+
 export interface JournalStore {
   readonly capabilities: {
     /**
@@ -18,12 +20,12 @@ export interface JournalStore {
   }
 
   /**
-   * Raises the epoch and only then reads head, root and owner.
-   * Durable when it resolves. An account never written has head 0, no root.
+   * Raises the epoch and only then reads head, root and owner. Durable when it resolves. An account
+   * never written has head 0, no root.
    *
    * @throws JournalFault `UNAVAILABLE`.
    */
-  acquire(account: string, options: { owner: string }): Promise<JournalHold>
+  acquire(account: string, options: AcquireOptions): Promise<JournalHold>
 
   /**
    * Rows with `after` < seq ≤ head as `acquire` saw it, in order.
@@ -85,6 +87,21 @@ export interface JournalStore {
   release(hold: JournalHold): Promise<void>
 }
 
+export interface AcquireOptions {
+  owner: string
+  /**
+   * What becomes of an account that was never written. `begin` (default): it gets its first epoch,
+   * and is there from now on. `leave`: nothing is written, so that asking for accounts that do not
+   * exist costs no space; the hold has epoch 0 and no use but to tell.
+   */
+  unwritten?: 'begin' | 'leave'
+  /**
+   * Waited for before the epoch of an account is raised that somebody else has not released: he may
+   * release it yet.
+   */
+  askRelease?: (holder: string) => Promise<void>
+}
+
 /**
  * Who has a journal, for those who look at every account: what a store may offer besides. In an
  * order of the store's own, which goes on behind any `place` after a restart too. An account that
@@ -119,6 +136,7 @@ export interface Brought {
 
 export interface JournalHold {
   readonly account: string
+  /** 0: the account was never written, and nobody owns it. */
   readonly epoch: number
   /** Sequence number of the last row. */
   head: number
@@ -128,6 +146,14 @@ export interface JournalHold {
   root: Uint8Array | undefined
   /** Who held it before; undefined after a clean release. */
   readonly previousOwner: string | undefined
+}
+
+export function isUnwritten({ epoch }: Pick<JournalHold, 'epoch'>): boolean {
+  return epoch === 0
+}
+
+export function unwrittenHold(account: string): JournalHold {
+  return { account, epoch: 0, head: 0, chain: firstChain, root: undefined, previousOwner: undefined }
 }
 
 /** A copy of an account's journal that somebody else writes. */

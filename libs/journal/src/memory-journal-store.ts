@@ -3,13 +3,15 @@
  */
 import { JournalFault } from './errors.ts'
 import type { JournalRemain, JournalRepair } from './journal-repair.ts'
-import type {
-  Brought,
-  JournalAccounts,
-  JournalBackup,
-  JournalHold,
-  JournalRow,
-  JournalStore,
+import {
+  type AcquireOptions,
+  type Brought,
+  type JournalAccounts,
+  type JournalBackup,
+  type JournalHold,
+  type JournalRow,
+  type JournalStore,
+  unwrittenHold,
 } from './journal-store.ts'
 import { assertAccount, assertPage, assertRoot, assertRow } from './limits.ts'
 import { MemoryMedium } from './memory-medium.ts'
@@ -46,9 +48,13 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     return this.#medium.capabilities
   }
 
-  async acquire(account: string, { owner }: { owner: string }): Promise<JournalHold> {
+  async acquire(account: string, options: AcquireOptions): Promise<JournalHold> {
+    const { owner, unwritten = 'begin', askRelease } = options
     assertAccount(account)
+    const holder = this.#partitions.get(account)?.owner
+    if (holder !== undefined && holder !== owner) await askRelease?.(holder)
     return this.#write('acquire', account, () => {
+      if (unwritten === 'leave' && !this.#isWritten(account)) return unwrittenHold(account)
       const partition = this.#partition(account)
       const previousOwner = partition.owner
       partition.epoch++
@@ -268,6 +274,10 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     const { epoch } = this.#partition(hold.account)
     if (epoch === hold.epoch) return
     throw new JournalFault('FENCED', `${hold.account} is in epoch ${epoch}, not in the hold's ${hold.epoch}`)
+  }
+
+  #isWritten(account: string): boolean {
+    return (this.#partitions.get(account)?.epoch ?? 0) > 0
   }
 
   #partition(account: string): Partition {
