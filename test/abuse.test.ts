@@ -1,11 +1,5 @@
-/**
- * How the rows of the abuse table (`npm run test:long -- --only abuse`) are judged, and its short
- * form.
- */
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
+/** How the rows of the abuse table (`npm run test:long -- --only abuse`) are judged. */
 import t from 'tap'
-import { abuseCommand } from './long/abuse/own-network.ts'
 import { lastTroubleMs, limits, type Measured, p99Of, rowOf, tableOf } from './long/abuse/row.ts'
 import type { Sample } from './long/abuse/users.ts'
 
@@ -98,12 +92,4 @@ t.test('where users alone wait longer than an attack may add, the short form jud
     rowOf(measured({ samples, lost: ['a file is gone'] }), { lenient, latencyJudged: true }).faults
   t.match(faults(false), ['a file is gone', /as before/, /others waited/])
   t.strictSame(faults(true), ['a file is gone'])
-})
-
-t.test('the attacks of the short form are held', { timeout: 300_000 }, async (t) => {
-  const { command, args, env } = abuseCommand(['--short', '--seconds', '4'])
-  const played = await promisify(execFile)(command, args, { env }).catch((error) => error)
-  const { stdout, stderr, code = 0 } = played as { stdout: string; stderr: string; code?: number }
-  t.comment(stdout)
-  t.equal(code, 0, stderr)
 })

@@ -3,15 +3,17 @@
  * every run and is printed.
  */
 import t from 'tap'
+import { sizeOf } from './forms.ts'
 import { crashRounds } from './long/crash.ts'
 
 t.setTimeout(180_000)
 
 t.test('what was acknowledged survives kill -9, what was not is whole or absent', async (t) => {
   const seed = Date.now() % 1_000_000_000
-  t.comment(`seed ${seed}; again with: npm run test:long -- --rounds 5 --seed ${seed}`)
-  const figures = await crashRounds({ rounds: 5, seed, report: (line) => t.comment(line) })
-  t.equal(figures.rounds, 5)
+  const rounds = sizeOf('crashRounds')
+  t.comment(`seed ${seed}; again with: npm run test:long -- --only crash --rounds ${rounds} --seed ${seed}`)
+  const figures = await crashRounds({ rounds, seed, report: (line) => t.comment(line) })
+  t.equal(figures.rounds, rounds)
   t.equal(figures.orphanBytes, 0)
   t.ok(figures.acknowledged > 0, `${figures.acknowledged} acknowledged changes`)
 })

@@ -2,17 +2,15 @@
  * `npm test [-- files and options of tap]`: the daily tests, at most ten minutes on two cores.
  * tap runs and reports them. `forms.ts` says what is left to the long run.
  */
-import { longFiles, longRun } from './forms.ts'
+import { longFiles, longRun, sizedFiles } from './forms.ts'
 import { runTap } from './support/tap-run.ts'
 
 const own = process.argv.slice(2)
 const left = own.length === 0 ? Object.keys(longFiles) : []
+const excludes = left.map((file) => `--exclude=${file}`)
 
-const { passed, failed, exitCode } = await runTap(
-  [...own, ...left.map((file) => `--exclude=${file}`)],
-  'short',
-)
+const { passed, failed, exitCode } = await runTap([...own, ...excludes], 'short')
 if (left.length > 0)
-  console.log(`\nLeft to ${longRun}: ${left.join(', ')}, and the full size of the suites that are short here`)
+  console.log(`\nLeft to ${longRun}: ${left.join(', ')}; the full size of ${sizedFiles.join(', ')}`)
 console.log(`\n${passed} passed, ${failed} failed`)
 process.exitCode = exitCode

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, extname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { longFiles, sizedFiles, unsteady } from './forms.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const tracked = execFileSync('git', ['ls-files', '-z'], { cwd: root, encoding: 'utf8' })
@@ -47,6 +48,9 @@ const layers = [
 const isAdapter = (lib: string) =>
   /-(nats|level|cassandra|grpc|rocks|http)$/.test(lib) || lib === 'chunk-store'
 const layerOf = (lib: string) => (isAdapter(lib) ? 2 : layers.findIndex((layer) => layer.includes(lib)))
+
+/** Tests that fail now and then (`test/forms.ts`). */
+const unsteadyMax = 0
 
 /** Files of this size are data, and data is made by programs. */
 const fileBytesMax = 200_000
@@ -97,6 +101,19 @@ t.test('no test is skipped or alone', async (t) => {
       /\bt\.(only|skip|todo)\(|\{ *(skip|todo|only) *: *(true|')/.test(read(file)),
   )
   t.strictSame(marked, [])
+})
+
+t.test('what is left to the long run is there, and no further test is unsteady', async (t) => {
+  const named = [...Object.keys(longFiles), ...sizedFiles, ...Object.keys(unsteady)]
+  t.strictSame(
+    named.filter((file) => !tracked.includes(file)),
+    [],
+  )
+  for (const file of sizedFiles) t.match(read(file), 'sizeOf(', `${file} asks for its size`)
+  t.ok(
+    Object.keys(unsteady).length <= unsteadyMax,
+    'mend the wait of a test that fails now and then; this number only falls',
+  )
 })
 
 t.test('libs depend downwards, on no adapter and on no app', async (t) => {

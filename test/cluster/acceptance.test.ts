@@ -1,6 +1,6 @@
 /**
- * The acceptance suite against a cluster of two regions, and what only a cluster has. One start
- * serves all of it.
+ * The acceptance suite against a cluster of two regions, what only a cluster has, and a short form
+ * of the faults. One start serves all of it.
  */
 import { request } from 'node:http'
 import { join } from 'node:path'
@@ -8,6 +8,8 @@ import t from 'tap'
 import { allCases } from '../acceptance/cases.ts'
 import { Instances } from '../acceptance/instances.ts'
 import { runCases } from '../acceptance/suite.ts'
+import { faults } from './faults/faults.ts'
+import { faultsOf, runFaults, tableOf } from './faults/run-faults.ts'
 import { LocalCluster } from './local-cluster.ts'
 
 t.setTimeout(600_000)
@@ -162,4 +164,18 @@ t.test('accounts go on when a host is killed: nothing acknowledged is lost', asy
   for (const { guestToken } of files)
     await until('the account answers', async () => (await account(home.api, guestToken)).status === 200)
   for (const [at, { link }] of files.entries()) t.equal(await (await fetch(link)).text(), `file ${at}`)
+})
+
+t.test('while hosts die and the regions are cut off, what was acknowledged stays', async (t) => {
+  const seed = Date.now() % 1_000_000_000
+  t.comment(`seed ${seed}; again with: npm run test:long -- --only cluster --runs 1 --seed ${seed}`)
+  const report = (line: string) => t.comment(line)
+  const daily = faults.filter((fault) => fault.daily)
+  const rows = await runFaults(cluster, { faults: daily, runs: 1, seed, long: false, filesMax: 5, report })
+  t.comment(`\n${tableOf(rows)}`)
+  t.equal(rows.length, 2)
+  for (const row of rows) {
+    t.strictSame(faultsOf(row), [], row.fault)
+    t.ok(row.acknowledged > 0, `${row.fault}: ${row.acknowledged} acknowledged changes`)
+  }
 })

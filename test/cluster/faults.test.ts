@@ -1,5 +1,5 @@
 /**
- * A short form of `npm run test:long -- --only cluster`: each fault once, but those that are like
+ * A shorter form of `npm run test:long -- --only cluster`: each fault once, but those that are like
  * another. The seed changes with every run and is printed.
  */
 import t from 'tap'

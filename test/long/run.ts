@@ -2,8 +2,9 @@
  * The long suites, in full: `npm run test:long -- [--rounds 200] [--states 5000] [--seed N]
  * [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>] [--attack <words>] [--seconds 8]
  * [--api-seconds 300] [--only states|crash|large|cluster|abuse|clients|schemathesis]`. Prints what
- * was tried and found; the exit code says whether every promise was kept. `npm test` runs a short
- * form of each but the last.
+ * was tried and found; the exit code says whether every promise was kept.
+ *
+ * `npm run test:long -- --ci` runs what `npm test` leaves out (`test/forms.ts`) instead.
  */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -15,12 +16,15 @@ import { runClients } from '../clients/run-clients.ts'
 import { clientsTable } from '../clients/table.ts'
 import { faults } from '../cluster/faults/faults.ts'
 import { faultsOf, runFaultSuite, tableOf } from '../cluster/faults/run-faults.ts'
+import { longFiles, sizedFiles } from '../forms.ts'
+import { runTap } from '../support/tap-run.ts'
 import { abuseCommand } from './abuse/own-network.ts'
 import { crashRounds } from './crash.ts'
 import { largeTransfers } from './large.ts'
 import { conformance } from './schemathesis.ts'
 
 const { values: options } = commandLine('test:long', headOf(import.meta.filename), {
+  ci: { type: 'boolean', default: false },
   rounds: { type: 'string', default: '200' },
   states: { type: 'string', default: '5000' },
   drains: { type: 'string', default: '0.1' },
@@ -36,6 +40,12 @@ const { values: options } = commandLine('test:long', headOf(import.meta.filename
   only: { type: 'string' },
   seed: { type: 'string', default: String(Date.now() % 1_000_000_000) },
 })
+
+if (options.ci) {
+  const { passed, failed, exitCode } = await runTap([...Object.keys(longFiles), ...sizedFiles], 'full')
+  console.log(`\n${passed} passed, ${failed} failed`)
+  process.exit(exitCode)
+}
 
 const seed = Number(options.seed)
 let passed = 0

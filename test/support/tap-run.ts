@@ -45,7 +45,8 @@ export async function runTap(args: readonly string[], form: Form): Promise<TapRu
 }
 
 async function spawnTap(args: readonly string[], form: Form): Promise<{ exitCode: number; counts: string }> {
-  // Without CI the reporter draws its whole screen again at each assertion. Test files do not get it.
+  // Without CI the reporter draws its whole screen again at each assertion. Test files do not get
+  // it.
   const env = { ...process.env, CI: '1', [formVariable]: form }
   const tap = spawn('tap', ['run', '--reporter=base', '--test-env=CI', ...args], {
     stdio: ['inherit', 'pipe', 'inherit'],

@@ -2,8 +2,6 @@
  * On a real Cassandra: what is due, and what a host that is gone has left, is found as quickly
  * after very many activations and deletions as at first. Rows that are put and deleted again would
  * otherwise fill the places that are scanned, until these cannot be read.
- *
- *     HOLDFAST_ACTIVATIONS=1000000 npm test -- -t 3600 libs/actor-runtime/test/queues.test.ts
  */
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
 import t from 'tap'
@@ -13,7 +11,7 @@ import { activeSlotPrefix } from '../src/lookup-rows.ts'
 import { forEachAtMost } from '../src/slots.ts'
 import { hourOf, WakeHours } from '../src/wake-hours.ts'
 
-const activations = Number(process.env.HOLDFAST_ACTIVATIONS ?? 20_000)
+const activations = 20_000
 const deletions = activations / 5
 const hours = 50
 /**

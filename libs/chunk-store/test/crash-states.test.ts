@@ -1,11 +1,11 @@
 /**
- * A short form; `npm run test:long` tries thousands. HOLDFAST_SEED=… repeats a run,
- * HOLDFAST_CRASH_STATES=… makes it longer.
+ * A short form; `npm run test:long` tries thousands. HOLDFAST_SEED=… repeats a run.
  */
 import t from 'tap'
+import { sizeOf } from '../../../test/forms.ts'
 import { searchCrashStates } from './support/crash-search.ts'
 
-const states = Number(process.env.HOLDFAST_CRASH_STATES ?? 400)
+const states = sizeOf('crashStates')
 const seed = Number(process.env.HOLDFAST_SEED ?? 4242)
 
 t.test(

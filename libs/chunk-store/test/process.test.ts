@@ -7,11 +7,12 @@ import { fileURLToPath } from 'node:url'
 import { digestOf } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
+import { sizeOf } from '../../../test/forms.ts'
 import { ChunkStore } from '../src/index.ts'
 import { content, realOptions } from './support/crash-history.ts'
 
 const MiB = 1024 * 1024
-const rounds = Number(process.env.HOLDFAST_KILL_ROUNDS ?? 2)
+const rounds = sizeOf('storeKills')
 
 t.test('kill -9 at any moment loses nothing that was acknowledged, and leaves no stages', async (t) => {
   const path = t.testdir()

@@ -3,6 +3,7 @@ import { requestIdOfKey } from '@holdfast/kernel'
 import { CheckpointPage } from '@holdfast/wire'
 import fc from 'fast-check'
 import t from 'tap'
+import { sizeOf } from '../../../test/forms.ts'
 import { KeyDigests } from '../src/key-digests.ts'
 import { keyDigestsMax, keyedOutcomesMax } from '../src/limits.ts'
 import { blobOf, equal, operator, pagesOf, restored, visitor, World } from './world.ts'
@@ -140,7 +141,7 @@ t.test('digests: random uses, clocks and loads agree with a map', async () => {
         if (loads) digests = loaded(digests, max)
       }
     }),
-    { numRuns: Number(process.env.HOLDFAST_TEST_RUNS ?? 500) },
+    { numRuns: sizeOf('keyRuns') },
   )
 })
 
@@ -179,7 +180,7 @@ t.test('an account: random keys, kept outcomes or not, have one effect within 24
         if (done) doneMs.set(one.key, world.nowMs)
       }
     }),
-    { numRuns: Math.ceil(Number(process.env.HOLDFAST_TEST_RUNS ?? 200) / 20) },
+    { numRuns: sizeOf('keyRuns') / 50 },
   )
 })
 

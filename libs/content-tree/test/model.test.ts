@@ -2,12 +2,12 @@
  * Random commands against the tree and its model: the same answers, the same content, the same view
  * for strangers; and the state is the same live, replayed and loaded from a checkpoint.
  *
- * HOLDFAST_TEST_RUNS sets how many sequences are tried; fast-check prints the seed of one that
- * fails.
+ * fast-check prints the seed of a sequence that fails.
  */
 import type { Item, UpdateContent } from '@holdfast/wire'
 import fc from 'fast-check'
 import t from 'tap'
+import { sizeOf } from '../../../test/forms.ts'
 import { Model, type Node, shapeOf } from './model.ts'
 import {
   type Ask,
@@ -25,7 +25,7 @@ import {
   World,
 } from './world.ts'
 
-const runs = Number(process.env.HOLDFAST_TEST_RUNS ?? 200)
+const runs = sizeOf('treeRuns')
 const contentsMax = 40
 const storageMax = 2_000
 

@@ -18,6 +18,8 @@ export interface Fault {
   touchesAbroad?: boolean
   /** Clients send every change twice, at once, by two frontends. */
   doubled?: boolean
+  /** Also in the daily tests, on the cluster of the acceptance suite. */
+  daily?: boolean
   /** Left to the long form: the short one has its like. */
   longOnly?: boolean
   /** Why this machine cannot do it; undefined: it can. */

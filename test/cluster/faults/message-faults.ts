@@ -41,7 +41,7 @@ async function all(stage: Stage, ways: readonly Way[], isCut: boolean): Promise<
 export const messageFaults: readonly Fault[] = [
   cut('cut one way', [there]),
   { ...cut('cut the other way', [back]), longOnly: true },
-  cut('cut both ways', [there, back]),
+  { ...cut('cut both ways', [there, back]), daily: true },
   cut('flapping', [there, back], 4),
   {
     name: 'every command delivered twice, by the bus and by clients',

@@ -27,7 +27,7 @@ const touchesHost: Fault['touches'] = (person, stage) => stage.hostOf(person) ==
 export const processFaults: readonly Fault[] = [
   kill('an API frontend', `${home}-api-1`),
   kill('an upload frontend', `${home}-upload-1`),
-  kill('an actor host', host, { touches: touchesHost }),
+  kill('an actor host', host, { touches: touchesHost, daily: true }),
   kill('a storage node', `${home}-storage-1`),
   kill('a nats-server, which stays away', `${home}-nats`, {
     recovers: 'repaired',

@@ -57,7 +57,8 @@ export async function runFaultSuite(options: FaultOptions): Promise<FaultRow[]> 
   }
 }
 
-async function runFaults(cluster: LocalCluster, options: FaultOptions): Promise<FaultRow[]> {
+/** On a cluster that runs, and that others had before. */
+export async function runFaults(cluster: LocalCluster, options: FaultOptions): Promise<FaultRow[]> {
   const { faults, runs, report } = options
   const regions = await cluster.regions()
   const people = await Promise.all(
