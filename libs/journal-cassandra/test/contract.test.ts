@@ -10,8 +10,9 @@ import cassandra from 'cassandra-driver'
 import t, { type Test } from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
 import { CassandraMetadataStore } from '../src/index.ts'
+import { repairsInCassandra } from './repairs.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(240_000)
 
 const host = '127.0.0.21'
 const server = await startCassandra({ directory: t.testdir(), host, seeds: [host], dataCentre: 'eu-par' })
@@ -412,3 +413,5 @@ t.test('a home that is handed back by a region that lives', async (t) => {
     t.equal(await noteOf(note), 'there', 'with the write times they had')
   })
 })
+
+t.test('damaged accounts and their repair', (t) => repairsInCassandra(t, host))
