@@ -1,6 +1,6 @@
 /**
- * Some space that is taken now, so that it can be given back when somebody else fills the disk to
- * the last byte: a deletion must be written before it frees anything, and so must the catalogue.
+ * Reserved disk space, released when another program fills the disk to the last byte: a deletion
+ * must be written before it frees anything, and so must the catalogue.
  */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ export class Ballast {
   readonly #directory: string
   readonly #bytes: number
   readonly #log: Log
-  /** Undefined: there may be some of it, from before the start or from a try that failed. */
+  /** Undefined: part of it may exist, from before the start or from a failed attempt. */
   #held: boolean | undefined
   #busy: Promise<void> | undefined
 
@@ -27,19 +27,19 @@ export class Ballast {
     this.#log = log
   }
 
-  /** Takes the space unless it is taken. Failing is no harm: it is tried again. */
+  /** Allocates the space unless it exists. A failure is harmless: it is retried. */
   take(): Promise<void> {
     if (this.#held !== true && this.#bytes > 0) this.#busy ??= this.#during(() => this.#fill())
     return this.#busy ?? Promise.resolve()
   }
 
-  /** Gives the space back, for what must be written now. */
+  /** Releases the space, for what must be written now. */
   release(): Promise<void> {
     if (this.#held !== false) this.#busy ??= this.#during(() => this.#empty())
     return this.#busy ?? Promise.resolve()
   }
 
-  /** Waits for what is under way. */
+  /** Waits for running operations. */
   async settled(): Promise<void> {
     await this.#busy
   }
@@ -76,7 +76,7 @@ export class Ballast {
   async #empty(): Promise<void> {
     await this.#disk.remove(this.#path)
     this.#held = false
-    this.#log.warn({ bytes: this.#bytes }, 'the disk is full: the ballast was given back')
+    this.#log.warn({ bytes: this.#bytes }, 'the disk is full: the ballast was released')
   }
 
   get #path(): string {
@@ -85,8 +85,9 @@ export class Ballast {
 }
 
 /**
- * For others on the disk who need it before the store is opened. @param directory of the store.
- * @returns whether there was one.
+ * For other users of the disk that need it before the store is opened. @param directory of the
+ * store.
+ * @returns whether it existed.
  */
 export async function giveBackBallast(directory: string): Promise<boolean> {
   try {

@@ -1,17 +1,17 @@
 /**
- * Blocks that a file takes before anything is written to them, and gives back: `fallocate`, as Node
- * has no call for it. Not `posix_fallocate`, which writes zeros where the file system cannot take
- * blocks otherwise: everything would be written twice.
+ * Blocks that a file reserves before anything is written to them, and releases: `fallocate`, which
+ * Node does not offer. Not `posix_fallocate`, which writes zeros where the file system cannot
+ * reserve blocks otherwise: everything would be written twice.
  *
- * It runs in the thread pool. errno belongs to the thread there; koffi sets it again for the
- * callback of that call, and for nothing that comes later.
+ * It runs in the thread pool. errno belongs to the thread there; koffi restores it for the callback
+ * of that call, and for nothing later.
  */
 import { createRequire } from 'node:module'
 import { constants } from 'node:os'
 
 export interface Range {
   from: number
-  /** Behind the last byte. */
+  /** Beyond the last byte. */
   to: number
 }
 
@@ -34,7 +34,7 @@ export class Blocks {
   readonly #fallocate: Fallocate
   readonly #errno: () => number
 
-  /** Undefined where there is no such call: other systems, no addon for this processor. */
+  /** Undefined where the call does not exist: other systems, no addon for this processor. */
   static create(): Blocks | undefined {
     if (process.platform !== 'linux') return undefined
     try {
@@ -53,18 +53,18 @@ export class Blocks {
   }
 
   /**
-   * Takes what the range lacks; the file reaches at least to its end, and reads as zeros where
+   * Reserves what the range lacks; the file reaches at least to its end, and reads as zeros where
    * nothing was written.
    * @returns false where the file system cannot; nothing is changed then.
-   * @throws ENOSPC: then some of it may have been taken.
+   * @throws ENOSPC: then part of it may be reserved.
    */
   take(fd: number, range: Range): Promise<boolean> {
     return this.#change(fd, 0, range)
   }
 
   /**
-   * Gives back what the range has; the file stays as long, and reads as zeros there. @returns false
-   * where the file system cannot.
+   * Releases the blocks of the range; the file keeps its length, and reads as zeros there. @returns
+   * false where the file system cannot.
    */
   giveBack(fd: number, range: Range): Promise<boolean> {
     return this.#change(fd, keepSize | punchHole, range)

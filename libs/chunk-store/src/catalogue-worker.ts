@@ -14,34 +14,33 @@ const port = parentPort
 if (port === null) throw new Error('the catalogue runs in a worker thread')
 
 const path = workerData.path as string
-/** Enough for a manifest, a log and a memtable on its way out. */
+/** Enough for a manifest, a log and a memtable that is being flushed. */
 const roomToOpenBytes = 512 * 1024
 /**
- * Written to tables of 8 MiB, of which six may wait. By default they are of 64 MiB: memory that
- * grows for 80,000 uploads, and slow to insert into.
+ * Written to tables of 8 MiB, of which six may wait. The default is 64 MiB: memory that grows for
+ * 80,000 uploads, and slow to insert into.
  */
 const memtableMemoryBudget = 32 * 1024 * 1024
 let db = make()
-/** A write failed. RocksDB then takes nothing more until it is opened anew, but it can be read. */
+/** A write failed. RocksDB then accepts nothing more until it is reopened, but it can be read. */
 let refusesWrites = false
 /**
- * Why it could not be opened again, and when that is tried again: the binding ends the process when
- * a database that is not open is read.
+ * Why it could not be reopened, and when that is retried: the binding ends the process when a
+ * closed database is read.
  */
 let closed: { why: unknown; againMs: number; pauseMs: number } | undefined
 /**
- * Opening reads all that was not in tables yet: at first it is tried again soon, then less often.
+ * Opening reads everything that was not in tables yet: retries are frequent at first, then less
+ * often.
  */
 const pauseLeastMs = 250
 const pauseMostMs = 4000
-/**
- * Files that opening takes beside those that are there: logs, a manifest, tables that it writes.
- */
+/** Files that opening needs beside existing ones: logs, a manifest, tables that it writes. */
 const moreFiles = 16
 /**
- * Batches since the last synced one, in their order. A failed sync may have lost what was answered
- * before it, and the kernel says so once: so they are applied again when it is open again.
- * With more of them the next batch is synced.
+ * Batches since the last synced one, in order. A failed sync may have lost earlier acknowledged
+ * batches, and the kernel reports that once: so they are applied again after it is reopened. With
+ * more of them the next batch is synced.
  */
 let unsynced: Uint8Array[] = []
 let unsyncedBytes = 0
@@ -122,13 +121,14 @@ function write(changes: Uint8Array, sync: boolean): void {
 }
 
 /**
- * Not before there is room, and descriptors: what cannot be opened again could not even be read.
+ * Not before there is room, and descriptors: a closed database that cannot be reopened could not
+ * even be read.
  */
 async function openAnew(): Promise<void> {
   const freeBytes = await writableBytes(path)
   if (freeBytes < roomToOpenBytes) throw new Error(`no space left: only ${freeBytes} bytes are free`)
   await tryDescriptors()
-  await db.close().catch(() => {}) // says what went wrong once more, and is closed
+  await db.close().catch(() => {}) // reports the error once more, and is closed
   await reopen()
 }
 

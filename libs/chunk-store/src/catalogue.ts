@@ -1,22 +1,22 @@
 /**
- * Where the copies are: a sorted map that remembers, but holds nothing that could not be found
- * again in the extents. Batches are applied in the order they were given; after a crash a prefix of
- * them is there, at least up to the last one that was synced.
+ * Where the copies are: a sorted map, all of whose content can be rebuilt from the extents. Batches
+ * are applied in the given order; after a crash a prefix of them is there, at least up to the last
+ * synced one.
  */
 export interface Catalogue {
-  /** Rows of it cannot be read, or it takes none, because of damage. The next start rebuilds it. */
+  /** Its rows cannot be read, or it accepts none, because of damage. The next start rebuilds it. */
   readonly damage?: Error | undefined
   /** It does nothing more until the next start. */
   readonly failure?: Error | undefined
-  /** It takes no batch now, and is tried again. */
+  /** It accepts no batch now, and is retried. */
   readonly recovering?: boolean
-  /** The values of these keys, in their order. */
+  /** The values of these keys, in the same order. */
   get(keys: readonly Buffer[]): Promise<(Buffer | undefined)[]>
   /** One atomic batch. With `sync`, it and all before it are durable when it resolves. */
   apply(changes: readonly CatalogueChange[], options: { sync: boolean }): Promise<void>
-  /** Rows with the prefix and behind `after`, in key order, at most `limit`. */
+  /** Rows with the prefix after `after`, in key order, at most `limit`. */
   scan(prefix: Buffer, options: { after?: Buffer | undefined; limit: number }): Promise<CatalogueRow[]>
-  /** Bytes on disk, roughly. */
+  /** Approximate bytes on disk. */
   diskBytes(): Promise<number>
   close(): Promise<void>
 }
@@ -26,13 +26,13 @@ export interface CatalogueRow {
   value: Buffer
 }
 
-/** Without a value the key goes. */
+/** Without a value the key is deleted. */
 export interface CatalogueChange {
   key: Buffer
   value: Buffer | undefined
 }
 
-/** First key behind all keys with this prefix. */
+/** First key after all keys with this prefix. */
 export function behindPrefix(prefix: Buffer): Buffer {
   const end = Buffer.from(prefix)
   for (let at = end.length - 1; at >= 0; at--) {
@@ -45,7 +45,7 @@ export function behindPrefix(prefix: Buffer): Buffer {
   return Buffer.alloc(64, 0xff)
 }
 
-/** In memory, for tests and for what needs no disk. */
+/** In memory, for tests and stores without a disk. */
 export class MemoryCatalogue implements Catalogue {
   readonly #rows: Map<string, Buffer>
 

@@ -1,6 +1,6 @@
 /**
- * The blob store on one machine's disk: extents hold the bytes, RocksDB remembers where. DESIGN.md
- * tells how the parts go together and why; FORMAT.md what stands on the disk.
+ * The blob store on one machine's disk: extents hold the bytes, RocksDB holds their locations.
+ * DESIGN.md describes the parts and the reasons; FORMAT.md the disk format.
  */
 import { randomFillSync } from 'node:crypto'
 import { join } from 'node:path'
@@ -71,13 +71,13 @@ import { type Surveyed, survey } from './survey.ts'
 import { Verifier } from './verifier.ts'
 import { CommitIntent, DeleteIntent, PinIntent, Writer, type WriterParts } from './writer.ts'
 
-/** Outcomes of uploads that are remembered beyond their copies' rows, 250 bytes each. */
+/** Results of uploads that are remembered beyond their copies' rows, 250 bytes each. */
 const outcomesMax = 16_384
-/** Damaged copies that are counted, 150 bytes each. A store with more has lost its disk. */
+/** Counted damaged copies, 150 bytes each. A store with more has lost its disk. */
 const damagedKnownMax = 100_000
 const noteBytesMax = 64 * 1024
 const compactSoonMs = 200
-/** Upload ids drawn at once: one call for randomness, and memory that is let go as one. */
+/** Upload ids generated at once: one call for randomness, and memory that is freed together. */
 const uploadIdsSlabBytes = 64 * incarnationBytes
 
 export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHealth {
@@ -98,9 +98,9 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   readonly #reader: Reader
   readonly #verifier: Verifier
   readonly #known: KnownCopies
-  /** Damaged copies that an upload replaces now, by their names. */
+  /** Damaged copies that an upload is replacing, by name. */
   readonly #replacing = new Map<string, Promise<void>>()
-  /** Names of the damaged copies that are known: all of them once the inventory was walked. */
+  /** Names of the known damaged copies: all of them once the inventory was walked. */
   readonly #damaged = new Set<string>()
   #replaced = 0
   readonly #compactor: Compactor
@@ -108,10 +108,10 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   readonly #hashing: Hashing
   readonly #stageParts: StageParts
   readonly #stages = new Set<ChunkStage>()
-  /** Stages that are counted already, and not open yet. */
+  /** Stages that are already counted, and not open yet. */
   #opening = 0
   readonly #history: ReplicationLog
-  /** What the latest uploads became, blob id ‖ incarnation, by upload id; all in latin1. */
+  /** Results of the latest uploads, blob id ‖ incarnation, by upload id; all in latin1. */
   readonly #outcomes = new RecentMap<string, string>({ max: outcomesMax })
   readonly #randomFill: (bytes: Buffer) => Buffer
   readonly #uploadIds: Slab
@@ -119,7 +119,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   readonly #sweeper: NodeJS.Timeout
   readonly #background: boolean
   #compactSoon: NodeJS.Timeout | undefined
-  /** When a failure was seen first. */
+  /** When a failure was first seen. */
   #failedAtMs: number | undefined
   #closing: Promise<void> | undefined
   /** What the start found beyond the catalogue. */
@@ -129,7 +129,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
    * Opens the store, after a crash with everything that was acknowledged.
    *
    * @throws BlobFault `UNAVAILABLE` when the directory is in use, `CORRUPT` when it is not one
-   * store's, `IO`, `FULL`.
+   *   store's, `IO`, `FULL`.
    */
   static async open(
     options: ChunkStoreOptions,
@@ -167,7 +167,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
         return start(anew)
       }
     }
-    // Opening the catalogue takes the lock; nothing was looked at before.
+    // Opening the catalogue takes the lock; nothing was read before.
     try {
       return await startWithRoom(false)
     } catch (error) {
@@ -180,7 +180,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     }
   }
 
-  /** It was never opened for anybody. */
+  /** The store was never open for callers. */
   async #abandon(): Promise<void> {
     clearInterval(this.#sweeper)
     clearTimeout(this.#compactSoon)
@@ -243,7 +243,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     this.#extents.metForeign = ({ number }) =>
       log.error(
         { file: extentFileName(number) },
-        'a file stands where an extent was to be made: it is left alone',
+        'a file exists where an extent was to be made: it is left alone',
       )
     files.failed = (extent) => this.#failed(extent)
     this.#rows = new Rows(catalogue)
@@ -335,7 +335,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     this.#sweeper = setInterval(() => {
       if (!this.#background) return
       this.sweep()
-      this.#compactLater() // what failed on a full disk is tried again
+      this.#compactLater() // retries what failed on a full disk
     }, sweepMs).unref()
   }
 
@@ -358,7 +358,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     try {
       this.#space.assertBegins(options.expectedBytes)
     } catch (error) {
-      this.#compactLater() // somebody needs what can be had
+      this.#compactLater() // a reader needs all that can be recovered
       throw error
     }
     this.#assertOpen()
@@ -406,7 +406,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
         const bytes = await this.#reader.inline(entry, lease)
         if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
         yield Buffer.from(bytes.subarray(start, end))
-        // The consumer came back for more: an abort meanwhile is told him as for larger blobs.
+        // The consumer asks again: an abort meanwhile is reported as for larger blobs.
         if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
       }
     } finally {
@@ -558,8 +558,8 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       return await this.#delete(entry, blob.incarnation)
     } catch (error) {
       if ((error as BlobFault).code !== 'FULL') throw error
-      // Somebody took the last byte. What is kept for this, and given back for nothing else, lets
-      // it be written.
+      // The disk is full to the last byte. Space reserved for this case lets the deletion be
+      // written.
       await this.#space.ballast.release()
       return await this.#delete(entry, blob.incarnation)
     } finally {
@@ -614,12 +614,12 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     }
   }
 
-  /** Why it does not work until it is started again. */
+  /** Why it does not work until it is restarted. */
   get failure(): Error | undefined {
     return this.#catalogue.failure ?? this.#catalogue.damage
   }
 
-  /** The catalogue took no batch: it is opened and tried again until it does. */
+  /** The catalogue accepted no batch: it is reopened and retried until it does. */
   get recovering(): boolean {
     const isBehind = this.#ledger.broken !== undefined || this.#catalogue.recovering === true
     return this.failure === undefined && isBehind
@@ -642,7 +642,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     for (const extent of this.#extents.all.values()) {
       const { quarantine, gap, fileBytes, liveBytes } = extent
       if (quarantine === undefined) continue
-      if (quarantine === 'missing' && liveBytes === 0) continue // nobody misses anything of it
+      if (quarantine === 'missing' && liveBytes === 0) continue // no data of it is missing
       const file = extentFileName(extent.number)
       quarantined.push({ file, reason: quarantine, bytes: fileBytes, liveBytes })
       if (gap) gaps.push(file)
@@ -650,14 +650,14 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     const gap =
       gaps.length === 0
         ? undefined
-        : `not all that stood in ${gaps.length} extents is known: ${gaps.slice(0, 8)}`
+        : `the content of ${gaps.length} extents is not completely known: ${gaps.slice(0, 8)}`
     const { failure, recovering } = this
     return { failure, recovering, quarantined, gap, sendsDirectly: this.#disk.sendsDirectly?.() ?? false }
   }
 
   /**
    * Frees and compacts what can be now, and waits for it.
-   * @returns bytes that were given back, of extents or as a whole.
+   * @returns bytes that were freed, in extents or as whole extents.
    */
   async compact(): Promise<{ freedBytes: number; movedBytes: number }> {
     this.#assertOpen()
@@ -671,12 +671,12 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     }
   }
 
-  /** Forgets entries and tombstones older than they are kept; otherwise done each hour. */
+  /** Drops expired entries and tombstones; otherwise done each hour. */
   trimHistory(): Promise<void> {
     return this.#history.trim()
   }
 
-  /** Drops uploads without a sign of life. @returns how many. */
+  /** Drops uploads without activity. @returns how many. */
   sweep(): number {
     const before = this.#clock.monotonic() - this.#bounds.stageIdleMs
     let swept = 0
@@ -733,7 +733,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     await Promise.all(stages.map((stage) => stage.quiet()))
     const { current } = this.#extents
     if (current !== undefined && current.failure === undefined) {
-      current.state = 'paused' // nothing is on its way: the next start may go on behind the frontier
+      current.state = 'paused' // nothing is being written: the next start may continue behind the frontier
       this.#ledger.touchExtent(current)
     }
     const mark = this.#randomFill(Buffer.alloc(endMarkBytes))
@@ -745,7 +745,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
         .catch((error: Error) =>
           this.#log.warn(
             { error: error.message },
-            'the end could not be marked; the next start looks closer',
+            'the clean shutdown could not be marked; the next start scans more',
           ),
         )
     } finally {
@@ -768,7 +768,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     })
     await this.#end.unmark()
     this.recovered = await recovery.run(surveyed)
-    // Positions of before may be of entries that are lost: they are handed out no more.
+    // Earlier positions may belong to lost entries: they are not issued any more.
     for (const extent of surveyed.halfFreed.filter(({ quarantine }) => quarantine === undefined))
       await this.#compactor.unmake(extent)
     if (!surveyed.inOrder || surveyed.audit) this.#ledger.beginLife(this.#randomFill(Buffer.alloc(16)))
@@ -832,9 +832,9 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   }
 
   /**
-   * Writes the bytes of an upload under the name of the damaged copy, so that all who refer to that
-   * copy have them. Data records name the upload that they are of, so what was staged is read back
-   * and written once more. When that fails the upload becomes a copy of its own.
+   * Writes the bytes of an upload under the name of the damaged copy, so that all references to
+   * that copy get them. Data records name their upload, so the staged bytes are read back and
+   * written once more. If that fails the upload becomes its own copy.
    */
   async #replace(
     entry: RowEntry,
@@ -861,7 +861,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     return replacing
   }
 
-  /** The bytes of an upload that is sealed. */
+  /** The bytes of a sealed upload. */
   async *#staged(
     entry: RowEntry,
     { size, crc32 }: Copy,
@@ -910,15 +910,15 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   }
 
   /**
-   * A write or sync failed: what is in it stays readable and is moved away, uploads that wrote to
-   * it are lost.
+   * A write or sync failed: its content stays readable and is moved away, uploads that wrote to it
+   * are lost.
    */
   #failed(extent: Extent): void {
     if (extent.failure?.code === 'FULL') this.#space.ranOut()
-    if (extent.state === 'free') return // it was not begun; whoever wanted it is told
+    if (extent.state === 'free') return // it was not begun; its caller is told
     this.#log.error(
       { extent: extent.number, error: extent.failure?.message },
-      'an extent failed; it takes nothing more',
+      'an extent failed; it accepts nothing more',
     )
     this.#extents.seal(extent)
     this.#ledger.touchExtent(extent)
@@ -960,8 +960,8 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   }
 
   /**
-   * Of a disk that is nearly full the open extent may hold most of the space that can be had back,
-   * and nothing would ever fill it up.
+   * On a nearly full disk the open extent may hold most of the space that can be freed, and nothing
+   * would ever fill it.
    */
   #sealWhenShort(): void {
     const { current } = this.#extents
@@ -973,7 +973,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     if (mostlyDead || (needed && !takesUploads)) this.#extents.seal(current)
   }
 
-  /** Compaction takes a small share of the device while anybody else wants it. */
+  /** Compaction takes a small share of the device while others want it. */
   async #yieldDevice(): Promise<void> {
     const busy = this.#stages.size > 0 || this.#reader.active > 0
     await new Promise<void>((resolve) => (busy ? this.#after(resolve, 5) : setImmediate(resolve)))
@@ -997,7 +997,7 @@ function blobNamed(name: string): BlobName {
   return { id: bytes.subarray(0, blobIdBytes), incarnation: bytes.subarray(blobIdBytes) }
 }
 
-/** Memory that is not used again. */
+/** Memory that is not reused. */
 function kept(bytes: Uint8Array): WholeBytes {
   return { bytes, release() {} }
 }

@@ -1,17 +1,17 @@
 /**
- * Gives space back. An extent in which nothing is live is freed; of one in which less than half is
- * live the rest moves on:
+ * Frees space. An extent without live bytes is freed; of one with less than half live the rest is
+ * moved:
  *
  *   copies written → synced with their new commit entries → catalogue batch synced → holders gone →
  *   free
  *
  * The holders are readers and uploads, however long they take. Nothing is overwritten before a
- * synced batch says that it is free. Deletion and void entries move too, for as long as what they
- * speak of may still be found.
+ * synced batch says that it is free. Deletion and void entries are moved too, while their subjects
+ * may still be found.
  *
- * Moving needs room. When the disk is nearly full, dead records give their blocks back where they
- * are, as holes, after a synced batch says that they are dead; headers stay. What is too small for
- * that moves, in portions when all of it does not fit, and leaves holes, too.
+ * Moving needs room. When the disk is nearly full, dead records return their blocks in place, as
+ * holes, after a synced batch says that they are dead; headers stay. Records too small for that are
+ * moved, in portions when not all of it fits, and leave holes, too.
  */
 import type { BlobFault } from '@holdfast/blob-store'
 import { deadRanges } from './dead-ranges.ts'
@@ -47,9 +47,9 @@ export interface CompactorParts {
   writer: Writer
   seal: HeaderSeal
   log: Log
-  /** The blob that an upload became, if it is a live one. */
+  /** The blob that an upload became, if it is live. */
   blobOf(incarnation: Buffer): Promise<Buffer | undefined>
-  /** The copy stands elsewhere now. */
+  /** The copy is at another place now. */
   moved(entry: RowEntry, old: Copy, copy: Copy, from: Extent): void
   /** Monotonic milliseconds. */
   now(): number
@@ -60,21 +60,21 @@ export interface CompactorParts {
   >
   /** Some of its blocks cannot be read. */
   unreadable(extent: Extent, missed: Missed): void
-  /** Lets uploads and readers have the device; resolves when the next MiB may be moved. */
+  /** Lets uploads and readers use the device; resolves when the next MiB may be moved. */
   pause(): Promise<void>
 }
 
-/** After a fault of the disk or the catalogue, which may be full: then it may be better. */
+/** After a fault of the disk or the catalogue, which may be full: a retry may succeed. */
 const restMs = 5_000
 
-/** Holes of so much must be seen in what the disk has free, … */
+/** Holes must return this much of the disk's space, … */
 const seenFromBytes = 16 * 1024 * 1024
-/** … or they are made no more: others may have written as much meanwhile, but not each time. */
+/** … or no more are made. Others may have written as much meanwhile, but not each time. */
 const unseenMax = 2
 
 /**
- * What of an extent must be dead before it is looked through for it: reading a GiB for less is not
- * worth it, unless the disk is small.
+ * Dead bytes that justify a look through an extent: reading a GiB for less is not worth it, unless
+ * the disk is small.
  */
 export function worthBytes({
   extentBytes,
@@ -148,7 +148,7 @@ export class Compactor {
       const extent = this.#next(which)
       if (extent === undefined || this.#stopped) return
       await this.#reclaim(extent).catch((error: BlobFault) => {
-        // The next one may need no room, or stand where the disk is well.
+        // The next one may need no room, or be on a healthy part of the disk.
         const untilMs = error.code === 'CORRUPT' ? Number.POSITIVE_INFINITY : this.#parts.now() + restMs
         extent.rest = { untilMs, liveBytes: extent.liveBytes }
         this.#parts.log.warn({ extent: extent.number, error: error.message }, 'an extent was not compacted')
@@ -157,9 +157,9 @@ export class Compactor {
   }
 
   /**
-   * Space behind the last record of what was sealed early. Only here, where extents are freed one
-   * after the other: one that was freed and begun again while it is being cut would lose what is
-   * written to it.
+   * Space behind the last record of extents that were sealed early. Only here, where extents are
+   * freed in sequence: a file that was freed and reopened while it is being cut would lose new
+   * records.
    */
   async #cutTails(): Promise<void> {
     for (const extent of this.#parts.extents.all.values())
@@ -167,11 +167,11 @@ export class Compactor {
         await extent
           .cutTail()
           .catch((error: Error) =>
-            this.#parts.log.warn({ error: error.message }, 'the end of an extent was not given back'),
+            this.#parts.log.warn({ error: error.message }, 'the end of an extent was not freed'),
           )
   }
 
-  /** What can be freed first; then what a write failed on, then what has the least that lives. */
+  /** Empty extents first; then those with a failed write, then those with the least live bytes. */
   #next(which: (extent: Extent) => boolean): Extent | undefined {
     const { space } = this.#parts
     const candidates = [...this.#parts.extents.all.values()].filter(
@@ -186,18 +186,18 @@ export class Compactor {
     return candidates.sort((a, b) => Number(b.suspect) - Number(a.suspect) || a.liveBytes - b.liveBytes)[0]
   }
 
-  /** All of it, or a portion whose old place can be given back before the next one moves. */
+  /** All of it, or a portion whose old place can be freed before the next one moves. */
   #fits({ liveBytes }: Extent): boolean {
     const budgetBytes = this.#budgetBytes
     return liveBytes <= budgetBytes || (this.#makesHoles && budgetBytes >= slotBytes)
   }
 
-  /** What may be moved now: half of the room, as records are padded and others write, too. */
+  /** What may be moved now: half of the room, because records are padded and others write, too. */
   get #budgetBytes(): number {
     return this.#parts.space.movableBytes / 2
   }
 
-  /** On a disk that is nearly full: what is dead among what lives. */
+  /** On a nearly full disk: dead records among live ones. */
   async #giveBackDead(): Promise<void> {
     const { extents, bounds, space, log } = this.#parts
     for (const extent of [...extents.all.values()]) {
@@ -210,12 +210,12 @@ export class Compactor {
       await this.#giveBack(extent).catch((error: BlobFault) => {
         if (error.code === 'CORRUPT') extent.lookedThroughAt = liveBytes
         else extent.rest = { untilMs: this.#parts.now() + restMs, liveBytes: extent.liveBytes }
-        log.warn({ extent: extent.number, error: error.message }, 'dead records were not given back')
+        log.warn({ extent: extent.number, error: error.message }, 'dead records were not freed')
       })
     }
   }
 
-  /** Enough of it is dead, and died since it was looked through last. */
+  /** Enough of it is dead, and more died since the last look. */
   #isWorthLooking({
     liveBytes,
     frontier,
@@ -236,13 +236,13 @@ export class Compactor {
     const { liveBytes, holeBytes } = extent
     const dead = await deadRanges(extent, { rows, seal, blobOf, window: this.#window, goOn })
     if (dead === undefined) return
-    await ledger.flush() // the moves and deletions that they are dead by
+    await ledger.flush() // the moves and deletions that made them dead
     const freeBytes = await space.onDisk()
     const allocatedBytes = await extent.allocatedBytes()
     const given = await extent.giveBack(dead, goOn)
     this.#makesHoles = given !== 'not here'
     if (given === 'all') extent.lookedThroughAt = liveBytes
-    // Of what was given back before the last start nothing is known, and nothing is won again.
+    // Holes of earlier runs are not known, and making them again frees nothing.
     if (await this.#isSeen(freeBytes, allocatedBytes - (await extent.allocatedBytes()))) {
       this.#unseen = 0
       this.freedBytes += extent.holeBytes - holeBytes
@@ -256,7 +256,7 @@ export class Compactor {
   }
 
   /**
-   * Some file systems keep what lies in one piece until all of it goes (btrfs). What is little may
+   * Some file systems keep a contiguous extent until all of it is freed (btrfs). A small gain may
    * be hidden by what others write.
    */
   async #isSeen(freeBytes: number, wonBytes: number): Promise<boolean> {
@@ -270,7 +270,7 @@ export class Compactor {
 
   #rests({ rest, liveBytes, quarantine }: Extent): boolean {
     if (rest === undefined || this.#parts.now() >= rest.untilMs) return false
-    // Once is enough: what is left in it cannot be read.
+    // Once is enough: the rest of it cannot be read.
     return rest.liveBytes === liveBytes || quarantine !== undefined
   }
 
@@ -280,7 +280,8 @@ export class Compactor {
       const { liveBytes } = extent
       const mayGiveBack = this.#makesHoles && extent.quarantine === undefined
       if (mayGiveBack && liveBytes > this.#budgetBytes && this.#isWorthLooking(extent)) {
-        // What is dead needs no room; only then is it known what a portion of the rest would win.
+        // Holes for dead records need no room; afterwards it is known what moving a portion would
+        // free.
         await this.#giveBack(extent)
         if (this.#isWorthLooking(extent))
           extent.rest = { untilMs: this.#parts.now() + restMs, liveBytes: extent.liveBytes }
@@ -306,7 +307,7 @@ export class Compactor {
   }
 
   /**
-   * Moves all that lives, and all entries still needed, to the open extent.
+   * Moves all live copies, and all entries still needed, to the open extent.
    * @returns false when only a part found room; entries stay then.
    */
   async #drain(extent: Extent): Promise<boolean> {
@@ -321,7 +322,7 @@ export class Compactor {
   async #drainInto(extent: Extent, moves: Moves): Promise<boolean> {
     const carried: (DeletedEntry | VoidEntry)[] = []
     const uploads = new Map<string, Buffer>()
-    await this.#parts.ledger.flush() // so that `blobOf` knows every upload that is live
+    await this.#parts.ledger.flush() // so that `blobOf` knows every live upload
     const missed = new Missed()
     for await (const record of walk(extent, firstRecordOffset, {
       seal: this.#parts.seal,
@@ -440,7 +441,7 @@ export class Compactor {
     })
   }
 
-  /** The runs of this blob that stand in the extent, and its commit entry, get a new place. */
+  /** The runs of this blob in the extent, and its commit entry, get a new place. */
   async #moveStaged(extent: Extent, incarnation: Buffer, moves: Moves): Promise<void> {
     const { rows, writer } = this.#parts
     const id = await this.#parts.blobOf(incarnation)
@@ -468,7 +469,7 @@ export class Compactor {
     }
   }
 
-  /** New runs, with those in this extent replaced; undefined when one of them is damaged. */
+  /** The runs with those of this extent replaced; undefined when one of them is damaged. */
   async #copyRuns(extent: Extent, copy: Copy, used: (target: Extent) => void): Promise<Run[] | undefined> {
     const { log } = this.#parts
     const runs: Run[] = []
@@ -511,9 +512,9 @@ export class Compactor {
   }
 
   /**
-   * A synced batch says that it is free; then its header gets a generation in which nothing stands,
-   * so that not even a rebuild without catalogue finds again what was in it. Only after that may
-   * entries be dropped that speak of it.
+   * A synced batch says that it is free; then its header gets an empty generation, so that not even
+   * a rebuild without catalogue finds its old content again. Only after that entries about it may
+   * be dropped.
    */
   async #free(extent: Extent): Promise<void> {
     const { ledger } = this.#parts
@@ -537,8 +538,8 @@ export class Compactor {
   }
 
   /**
-   * What is free gets its header of now, or goes: its old one would let a rebuild find what stood
-   * in it.
+   * A free extent gets its current header, or its file is removed: with the old header a rebuild
+   * would find its old content.
    */
   async unmake(extent: Extent): Promise<void> {
     try {
@@ -551,10 +552,10 @@ export class Compactor {
     }
   }
 
-  /** The row outlives the file: a removal that a crash takes back is still known to be free. */
+  /** The row outlives the file: a removal undone by a crash is still known to be free. */
   async #remove(extent: Extent): Promise<void> {
     const { extents, files, ledger } = this.#parts
-    extent.draining = true // nobody takes it
+    extent.draining = true // reserves it
     await files.remove(extent)
     extents.all.delete(extent.number)
     ledger.forgetExtent(extent)
@@ -562,34 +563,34 @@ export class Compactor {
 
   async #trimFree(): Promise<void> {
     const { extents, bounds, ledger, space } = this.#parts
-    // Blocks that are kept are of no use to others on the disk, nor to the catalogue.
+    // Kept blocks are unavailable to others on the disk, and to the catalogue.
     const kept = space.spareBytes < bounds.shortBytes ? 0 : bounds.freeExtentsMax
     const isFree = ({ state, draining }: Extent) => state === 'free' && !draining
     const free = [...extents.all.values()].filter(isFree)
-    // Longer ones are of a time when extents were larger.
+    // Longer files date from a time when extents were larger.
     const isLong = ({ fileBytes }: Extent) => fileBytes > bounds.extentBytes
     const surplus = [...free.filter(isLong), ...free.filter((extent) => !isLong(extent)).slice(kept)]
-    // One may have been taken while another was removed.
+    // One may have been reused while another was removed.
     for (const extent of surplus) if (isFree(extent)) await this.#remove(extent)
     ledger.kick()
   }
 }
 
-/** The change of a small blob's place. */
+/** The new place of a small blob. */
 interface Move {
   /** In a group record. */
   bytes: number
   begin(): Promise<unknown>
-  /** Of what it holds, whether it was begun or not. */
+  /** Of its content, begun or not. */
   end(): void
 }
 
 /**
- * Small blobs whose places change together: as many as a group record takes, or each would take a
- * block of its own.
+ * Small blobs whose places change together: as many as a group record holds; otherwise each would
+ * take a block of its own.
  */
 class Moves {
-  /** Something did not fit. */
+  /** A part did not fit. */
   leftOut = false
   #budgetBytes: number
   #waiting: Move[] = []
@@ -599,7 +600,7 @@ class Moves {
     this.#budgetBytes = budgetBytes
   }
 
-  /** Is there room for so many bytes? They are taken off. */
+  /** Is there room for this many bytes? They are subtracted. */
   takes(bytes: number): boolean {
     if (bytes > this.#budgetBytes) {
       this.leftOut = true
@@ -635,13 +636,13 @@ class Moves {
     for (const move of begun) if (move.status === 'rejected') throw move.reason
   }
 
-  /** Those that were not begun will not be. */
+  /** Those not yet begun are dropped. */
   drop(): void {
     for (const move of this.#waiting.splice(0)) move.end()
   }
 }
 
-/** What is not this store's is left alone, and of what is set aside only the living is moved. */
+/** Files of other stores are left alone, and of those in quarantine only live data is moved. */
 function mayBeEmptied({ quarantine, liveBytes }: Extent): boolean {
   return quarantine === undefined || (quarantine !== 'foreign' && liveBytes > 0)
 }
@@ -651,8 +652,8 @@ function isDead({ liveBytes }: Extent): boolean {
 }
 
 /**
- * Less lives than half of what it takes, or than seven eighths when room is needed; or it is no
- * longer to be trusted.
+ * Less than half of its size is live, or than seven eighths when room is needed; or it is no longer
+ * trusted.
  */
 function wanted({ suspect, liveBytes, frontier, holeBytes }: Extent, pressing: boolean): boolean {
   const takenBytes = frontier - holeBytes
@@ -660,7 +661,7 @@ function wanted({ suspect, liveBytes, frontier, holeBytes }: Extent, pressing: b
 }
 
 /**
- * Uploads and readers keep an emptied extent; uploads keep any, since what they wrote is not live
+ * Uploads and readers keep an emptied extent; uploads keep any, because their bytes are not live
  * yet.
  */
 function blocked(extent: Extent): boolean {
@@ -686,7 +687,7 @@ function stands(copy: Copy, extent: Extent): boolean {
   )
 }
 
-/** Appends a record to runs, to the last of them when it follows it. */
+/** Appends a record to runs, to the last run when it follows directly. */
 function addRecord(runs: Run[], record: Run, payloadBytes: number): void {
   const last = runs.at(-1)
   const follows =

@@ -1,10 +1,10 @@
 /**
- * CRC-32 of a whole out of the CRC-32s of its parts, so that the bytes are summed once only.
+ * CRC-32 of a whole from the CRC-32s of its parts, so that the bytes are summed only once.
  *
  * Appending n zero bytes to a message is a linear map of its checksum, a 32 × 32 bit matrix; the
  * checksum of A ‖ B is that map for |B| applied to crc(A), xor crc(B). Matrices are squared to get
- * powers of two (Mark Adler's method in zlib). The map for the length used nearly always, a full
- * chunk, is made once.
+ * powers of two (Mark Adler's method in zlib). The map for the most frequent length, a full chunk,
+ * is made once.
  */
 const polynomial = 0xedb88320
 
@@ -19,7 +19,7 @@ export class Crc32Combiner {
     this.#overChunk = overZeros(chunkBytes)
   }
 
-  /** The CRC-32 of A ‖ B out of those of A and B. */
+  /** The CRC-32 of A ‖ B from those of A and B. */
   combine(crcOfA: number, crcOfB: number, bytesOfB: number): number {
     if (bytesOfB === 0) return crcOfA
     const matrix = bytesOfB === this.#chunkBytes ? this.#overChunk : overZeros(bytesOfB)

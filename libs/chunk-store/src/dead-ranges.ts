@@ -1,7 +1,7 @@
 /**
- * What stands in an extent and is needed by nobody: no copy, no reader. Only what whole headers
- * say; headers are not part of it: their entries tell a rebuild what was deleted, and a scan how to
- * get past.
+ * Ranges of an extent that no copy and no reader needs. Only payloads of whole headers; headers
+ * themselves stay: a rebuild needs their entries to know what was deleted, and a scan needs them to
+ * continue.
  */
 import { BlobFault } from '@holdfast/blob-store'
 import type { Range } from './blocks.ts'
@@ -24,26 +24,26 @@ export interface DeadRangesParts {
   seal: HeaderSeal
   /** As for `walk`. */
   window: Buffer
-  /** The blob that an upload became, if it is a live one. */
+  /** The blob that an upload became, if it is live. */
   blobOf(incarnation: Buffer): Promise<Buffer | undefined>
-  /** Lets others have the device; asked about once a MiB. @returns false when this is to end. */
+  /** Lets others use the device; called once per MiB. @returns false to end. */
   goOn(): Promise<boolean>
 }
 
 /**
  * @param extent sealed, and no upload that may still be committed has written to it.
- * @returns multiples of 4 KiB, in their order. What they hold is dead for good: a deleted copy is
- * read by nobody who had not begun, and one that comes back under its name stands elsewhere.
- * Undefined when it was to end, or so much was deleted meanwhile that it must be looked at again.
- * @throws BlobFault `CORRUPT` when less was found alive than there is: then what looks dead may be
- * what is missing.
+ * @returns multiples of 4 KiB, in order. Their content is permanently dead: no new reader reads a
+ *   deleted copy, and a copy restored under its name is at another place. Undefined when it was
+ *   told to end, or so much was deleted meanwhile that another look is needed.
+ * @throws BlobFault `CORRUPT` when less was found alive than there is: then records that look dead
+ *   may be the missing ones.
  */
 export async function deadRanges(extent: Extent, parts: DeadRangesParts): Promise<Range[] | undefined> {
   const { liveBytes } = extent
   const found = new Found(extent, parts)
   if (!(await findAll(extent, found, parts))) return undefined
-  // Nothing new comes to live in it. What was deleted before it was looked at makes less, too: then
-  // what is missing cannot be told from it.
+  // Nothing new becomes live in it. Deletions before the look also reduce the count: then missing
+  // records cannot be distinguished from them.
   if (found.liveBytes >= liveBytes) return found.dead.sort((a, b) => a.from - b.from)
   if (extent.liveBytes < liveBytes) return undefined
   throw new BlobFault(
@@ -52,10 +52,10 @@ export async function deadRanges(extent: Extent, parts: DeadRangesParts): Promis
   )
 }
 
-/** @returns false when it was to end. */
+/** @returns false when it was told to end. */
 async function findAll(extent: Extent, found: Found, parts: DeadRangesParts): Promise<boolean> {
   let restsAt = 0
-  // Many at once, so that the catalogue is asked once for all their blobs.
+  // Many at once, so that the catalogue is read once for all their blobs.
   let groups: Promise<void>[] = []
   try {
     const missed = new Missed()
@@ -131,7 +131,7 @@ class Found {
         if (live !== undefined) this.liveBytes += live.entryBytes + (from === undefined ? 0 : live.size)
         if (live !== undefined || held || from === undefined) return
         const to = from + found.size
-        // Behind the last one are only the zeros up to the end of the record.
+        // Behind the last one there are only the zeros up to the end of the record.
         dead.push({ from, to: to === end ? alignUp(to, blockBytes) : to })
       }),
     )
@@ -143,7 +143,7 @@ class Found {
     const id = await blobOf(uploadId)
     let entry: RowEntry | undefined
     if (id !== undefined) entry = await rows.acquire(id)
-    // From here to the end in one turn: a reader holds what it reads before that can be deleted.
+    // From here to the end in one turn: a reader holds its range before that can be deleted.
     const ofUpload = ({ incarnation }: Copy) => incarnation.equals(uploadId)
     const live = (entry?.copies ?? []).filter(ofUpload).flatMap((copy) => this.#runsOf(copy))
     const held = this.#held()

@@ -1,13 +1,13 @@
 /**
- * The extents: files of about 1 GiB, filled from front to back, one open at a time, recycled under
+ * The extents: files of about 1 GiB, written from front to back, one open at a time, recycled under
  * a new generation.
  *
  *   open ──full──► sealed ──nothing live──► free ──► open again, next generation, or removed
  *
  * An extent is opened by writing its header with the new generation, syncing it, and syncing a
- * catalogue batch that says so, before any record goes in: recovery therefore knows every extent
- * that may hold news. It is freed by a synced batch, once nothing live, no reader and no upload is
- * in it.
+ * catalogue batch that says so, before any record is written: recovery therefore knows every extent
+ * that may hold new records. It is freed by a synced batch, once it has nothing live, no reader and
+ * no upload.
  */
 import { constants } from 'node:os'
 import { join } from 'node:path'
@@ -22,13 +22,13 @@ import type { ExtentRow, ExtentState } from './rows.ts'
 import { alignedBytes, slotBytes } from './slots.ts'
 
 /**
- * Extents whose files are open at once, two descriptors each. Reads that come one after the other
- * seldom need more than a few.
+ * Extents whose files are open at once, two descriptors each. Consecutive reads seldom need more
+ * than a few.
  */
 export const openExtentsMaxDefault = 96
 /**
- * The open extent, those that compaction reads and fills, and some readers: with fewer each of them
- * would close what the next one needs.
+ * The open extent, those that compaction reads and writes, and some readers: with fewer each of
+ * them would close what the next one needs.
  */
 export const openExtentsMaxLeast = 8
 
@@ -43,30 +43,27 @@ export class Extent implements ExtentRow {
   suspect = false
   /** Length of the file. */
   fileBytes = 0
-  /** Up to here, at least, it has its blocks, whether something is written there or not. */
+  /** Up to here, at least, its blocks are reserved, whether something is written there or not. */
   reservedBytes = 0
-  /** Between its last record and what is written next, after an unclean start. */
+  /** Between its last record and the next write, after an unclean start. */
   skipped: Range | undefined
-  /** Sealed before it was full: nothing was ever written behind its frontier, or will be. */
+  /** Sealed before it was full: nothing was or will be written behind its frontier. */
   hasTail = false
-  /**
-   * Of its file, what is known to have given its blocks back because nobody needs what stood there.
-   */
+  /** Ranges of its file whose blocks are known to be released because they are dead. */
   holeBytes = 0
-  /** Live bytes of when it was last looked through for what can be given back. */
+  /** Live bytes at the last look for dead ranges. */
   lookedThroughAt: number | undefined
-  /** Its live records are being moved away, or it is free and in somebody's hands. */
+  /** Its live records are being moved away, or it is free and reserved. */
   draining = false
-  /** Why nothing of its file is ever changed again; what can be read of it is served. */
+  /** Why nothing of its file is ever changed again; its readable content is served. */
   quarantine: QuarantineReason | undefined
-  /** Something may stand in it that nobody knows of. */
+  /** It may hold records that are not known. */
   gap = false
   /**
-   * Compaction could not empty it: it is left alone for a while, or until something else of it
-   * goes.
+   * Compaction could not empty it: it is left alone for a while, or until more of it is deleted.
    */
   rest: { untilMs: number; liveBytes: number } | undefined
-  /** Readers and uploads that need what stands in it, live or not. */
+  /** Readers and uploads that need its content, live or not. */
   readonly holders = new Set<object>()
   /** Group records on their way into it: until they are settled the catalogue must call it open. */
   groupsInFlight = 0
@@ -97,7 +94,7 @@ export class Extent implements ExtentRow {
   }
 
   /**
-   * What the disk's cache has of it goes to a socket; undefined when that is nothing, or not right.
+   * Sends the page cache's part of it to a socket; undefined when that is nothing, or not correct.
    */
   passOn(request: PassOn): Passed | undefined {
     return this.#files.opened(this)?.passOn?.(request)
@@ -107,14 +104,14 @@ export class Extent implements ExtentRow {
     return this.#files.use(this, (file) => file.readUncached(into, position))
   }
 
-  /** What was written and not synced since: its file is better not closed. */
+  /** Written and not synced since: its file should stay open. */
   get isUnsynced(): boolean {
     return this.#synced !== this.#written
   }
 
   /**
-   * @throws the failure; the extent takes nothing more after it. `UNAVAILABLE` when its file could
-   * not be opened: nothing happened.
+   * @throws the failure; the extent accepts nothing more after it. `UNAVAILABLE` when its file
+   *   could not be opened: nothing happened.
    */
   async write(bytes: Uint8Array, position: number): Promise<void> {
     if (this.failure !== undefined) throw this.failure
@@ -129,8 +126,8 @@ export class Extent implements ExtentRow {
   }
 
   /**
-   * Makes durable what was written before the call. One sync serves all who wait; a failed one is
-   * never repeated.
+   * Makes durable what was written before the call. One sync serves all waiting callers; a failed
+   * one is never repeated.
    */
   sync(): Promise<void> {
     if (this.failure !== undefined) return Promise.reject(this.failure)
@@ -149,8 +146,8 @@ export class Extent implements ExtentRow {
   }
 
   /**
-   * Makes the file that long, with blocks for what is not written yet where that can be done.
-   * @throws BlobFault `FULL`, which harms nothing; any other is the failure of the extent.
+   * Makes the file that long, with reserved blocks for the unwritten part where possible.
+   * @throws BlobFault `FULL`, which is harmless; any other is the failure of the extent.
    */
   async reserve(bytes: number): Promise<void> {
     const range = { from: this.reservedBytes, to: bytes }
@@ -166,8 +163,8 @@ export class Extent implements ExtentRow {
   }
 
   /**
-   * Gives back what is behind the last record of an extent that was sealed early.
-   * @throws BlobFault `IO`: it can be tried again.
+   * Frees the space behind the last record of an extent that was sealed early.
+   * @throws BlobFault `IO`: retry.
    */
   async cutTail(): Promise<void> {
     try {
@@ -182,8 +179,8 @@ export class Extent implements ExtentRow {
   }
 
   /**
-   * Gives back the blocks of what was skipped.
-   * @throws BlobFault `IO`: they stay taken until it is emptied.
+   * Frees the blocks of skipped space.
+   * @throws BlobFault `IO`: they stay reserved until it is emptied.
    */
   async discardSkipped(): Promise<void> {
     const range = this.skipped
@@ -199,12 +196,12 @@ export class Extent implements ExtentRow {
   }
 
   /**
-   * Gives back what nobody needs; readers that began before may still be sending it.
-   * @param ranges all of them, those that were given back before too.
-   * @param goOn asked now and then; false: that is enough.
-   * @returns `some` when it was to end, or the disk had not even the block that this takes for a
-   * moment: others may be given back later.
-   * @throws BlobFault `IO`: some may have been given back; it can be tried again.
+   * Frees dead ranges; readers that began before may still be sending them.
+   * @param ranges all of them, including those already freed.
+   * @param goOn called now and then; false: stop.
+   * @returns `some` when it was told to stop, or the disk lacked the one block that this needs for
+   *   a moment: the rest may be freed later.
+   * @throws BlobFault `IO`: some may have been freed; retry.
    */
   async giveBack(
     ranges: readonly Range[],
@@ -230,7 +227,7 @@ export class Extent implements ExtentRow {
   }
 
   /**
-   * What the file occupies on disk, holes left out; the disk is asked again once the file changed.
+   * Bytes the file occupies on disk without holes; the disk is asked again once the file changed.
    */
   async allocatedBytes(): Promise<number> {
     const allocated = this.#allocatedBytes ?? this.#files.allocatedBytes(this)
@@ -243,7 +240,7 @@ export class Extent implements ExtentRow {
     }
   }
 
-  /** A new generation begins: what was known of the old one goes. */
+  /** A new generation begins: the state of the old one is dropped. */
   begin(generation: number, scanFrom: number): void {
     this.generation = generation
     this.state = 'open'
@@ -265,8 +262,8 @@ export class Extent implements ExtentRow {
   }
 
   /**
-   * Nothing of its file changes from here on. What lives in it may be moved away, unless it is not
-   * this store's.
+   * Its file does not change any more. Its live data may be moved away, unless it is another
+   * store's.
    */
   setAside(reason: QuarantineReason, { gap = false }: { gap?: boolean } = {}): void {
     this.quarantine ??= reason
@@ -306,17 +303,17 @@ interface OpenFile {
   file: Promise<DiskFile>
   /** The same once it is there. */
   opened: DiskFile | undefined
-  /** Operations that have it or wait for it. While there are any it is not closed. */
+  /** Operations that hold it or wait for it. While there are any it is not closed. */
   users: number
-  /** Set by the one who waits for the last of them. */
+  /** Set by a waiter for the last of them. */
   quiet: (() => void) | undefined
 }
 
 /**
  * The files of the extents, of which a bounded number is open. An operation holds its file from
- * before it is opened until it has ended, and a file is closed only while nobody holds it: no read
- * or write ever meets a descriptor that was closed, or given to another file. When all are in use,
- * who needs one more waits in turn; an operation never needs a second one, so all of them end.
+ * before the open until its end, and only unused files are closed: no read or write ever meets a
+ * descriptor that was closed, or reused for another file. When all are in use, an operation that
+ * needs one more waits in turn. An operation never needs a second one, so all of them end.
  */
 export class ExtentFiles {
   readonly #disk: Disk
@@ -327,7 +324,7 @@ export class ExtentFiles {
   /** Those that are open, being opened or being closed. */
   #taken = 0
   readonly #waiting: (() => void)[] = []
-  /** Told once an extent can take no more. */
+  /** Called once an extent can accept no more. */
   failed: (extent: Extent) => void = () => {}
 
   /** @param options.openMax extents whose files are open at once, `openExtentsMaxLeast` or more. */
@@ -361,14 +358,13 @@ export class ExtentFiles {
     this.#released(extent, held)
   }
 
-  /** The file, for what is done with it in this very turn; undefined while it is not open. */
+  /** The file, for use in this very turn; undefined while it is not open. */
   opened(extent: Extent): DiskFile | undefined {
     return this.#open.get(extent)?.opened
   }
 
   /**
-   * @throws BlobFault `UNAVAILABLE` when no descriptor is to be had for it: it is as if nothing had
-   * been asked.
+   * @throws BlobFault `UNAVAILABLE` when no descriptor is available for it: nothing has happened.
    */
   async use<T>(extent: Extent, act: (file: DiskFile) => Promise<T>): Promise<T> {
     const held = this.#open.get(extent) ?? this.#begin(extent)
@@ -386,14 +382,14 @@ export class ExtentFiles {
     return this.#disk.allocatedBytes(this.path(extent))
   }
 
-  /** Waits for those who read it still. */
+  /** Waits for its current readers. */
   async remove(extent: Extent): Promise<void> {
-    await this.#close(extent).catch(() => {}) // its descriptor is gone all the same
+    await this.#close(extent).catch(() => {}) // its descriptor is freed all the same
     await this.#disk.remove(this.path(extent))
     await this.#disk.syncDirectory(this.#directory)
   }
 
-  /** Waits for what is being read or written. @throws the first failure, once all are closed. */
+  /** Waits for running reads and writes. @throws the first failure, once all are closed. */
   async closeAll(): Promise<void> {
     for (const extent of [...this.#open.keys()]) void this.#close(extent).catch(() => {})
     const closed = await Promise.allSettled(this.#closing)
@@ -401,7 +397,7 @@ export class ExtentFiles {
     for (const outcome of closed) if (outcome.status === 'rejected') throw outcome.reason
   }
 
-  /** @returns without users; the caller becomes one in this turn. */
+  /** @returns a file without users; the caller becomes its user in this turn. */
   #begin(extent: Extent): OpenFile {
     const file = this.#openFile(extent, { create: false })
     const held: OpenFile = { file, opened: undefined, users: 0, quiet: undefined }
@@ -422,7 +418,7 @@ export class ExtentFiles {
     }
   }
 
-  /** Where the process or the system has no descriptor left, what is idle here goes first. */
+  /** When the process or the system has no descriptor left, idle files here are closed first. */
   async #openShort(path: string, create: boolean): Promise<DiskFile> {
     const options = { create, exclusive: create }
     try {
@@ -451,7 +447,7 @@ export class ExtentFiles {
     })
   }
 
-  /** It goes to the one that waits longest. */
+  /** It goes to the operation that waits longest. */
   #givePlace(): void {
     const next = this.#waiting.shift()
     if (next === undefined) this.#taken--
@@ -464,7 +460,7 @@ export class ExtentFiles {
       void this.#close(extent).catch(() => {})
   }
 
-  /** Nobody finds it from here on; it is closed once the last of those who have it has ended. */
+  /** No new operation finds it; it is closed once its last user has ended. */
   #close(extent: Extent): Promise<void> {
     const held = this.#open.get(extent)
     if (held === undefined) return Promise.resolve()
@@ -491,7 +487,7 @@ export class ExtentFiles {
     }
   }
 
-  /** One that nobody uses: first one that takes no writes. @returns false when there is none. */
+  /** An unused one: first one that accepts no writes. @returns false when there is none. */
   #closeIdle(): boolean {
     let found: Extent | undefined
     for (const [extent, { users }] of this.#open) {
@@ -508,8 +504,8 @@ export class ExtentFiles {
 }
 
 /**
- * The file could not be opened for want of a descriptor: nothing was asked of the disk, and it can
- * be asked again.
+ * The file could not be opened for lack of a descriptor: the disk was not asked, and a retry is
+ * possible.
  */
 function didNotBegin(error: unknown): boolean {
   return error instanceof BlobFault && error.code === 'UNAVAILABLE'
@@ -525,12 +521,12 @@ export interface ExtentTableOptions {
   capacityBytes: number
   /** Files grow by this much at a time, … */
   stepBytes: number
-  /** … unless that is more than the disk can spare: then by what is needed. */
+  /** … unless the disk cannot spare that: then by what is needed. */
   spareBytes: () => number
   storeId: Buffer
   secret: Buffer
   now: () => number
-  /** Facts of a new generation, and the synced batch that makes it known. */
+  /** Facts of a new generation, and the synced batch that records it. */
   nextGeneration: () => number
   sequence: () => number
   publish: (extent: Extent) => Promise<void>
@@ -541,23 +537,23 @@ export class ExtentTable {
   readonly #options: ExtentTableOptions
   current: Extent | undefined
   /**
-   * Bytes of the disk that were taken so far: by files that grew, and by records in places without
-   * blocks.
+   * Bytes of the disk that were used so far: by files that grew, and by records in places without
+   * reserved blocks.
    */
   takenBytes = 0
   #preparing: Promise<void> | undefined
-  /** Told when an extent is full. */
+  /** Called when an extent is full. */
   sealed: (extent: Extent) => void = () => {}
-  /** Told when the disk had not even room for what was needed. */
+  /** Called when the disk had not even the needed room. */
   ranOut: () => void = () => {}
-  /** Told when the place of a new file was taken by one that is not this store's. */
+  /** Called when another store's file has the name of a new one. */
   metForeign: (extent: Extent) => void = () => {}
 
   constructor(options: ExtentTableOptions) {
     this.#options = options
   }
 
-  /** Room for a record, if it can be had at once. */
+  /** Room for a record, if it is available at once. */
   tryPlace(bytes: number): Place | undefined {
     const extent = this.current
     if (extent === undefined || extent.failure !== undefined) return undefined
@@ -568,7 +564,7 @@ export class ExtentTable {
     return { extent, offset }
   }
 
-  /** Room for a group record; to be answered by `groupEnded`. @throws BlobFault `FULL`, `IO`. */
+  /** Room for a group record; call `groupEnded` afterwards. @throws BlobFault `FULL`, `IO`. */
   placeGroup(bytes: number): Promise<Place> {
     return this.#placeWhenReady(bytes, (place) => {
       place.extent.groupsInFlight++
@@ -615,7 +611,7 @@ export class ExtentTable {
     return extent?.generation === run.generation && extent.state !== 'free' ? extent : undefined
   }
 
-  /** No more records go into this one. */
+  /** No more records are placed in this one. */
   seal(extent: Extent): void {
     if (extent.state !== 'open') return
     extent.full = true
@@ -627,7 +623,7 @@ export class ExtentTable {
   }
 
   /**
-   * After a start: goes on in the youngest open extent that has room; the others are full or of a
+   * After a start: continues in the youngest open extent that has room; the others are full or of a
    * lost generation.
    * @returns those that changed.
    */
@@ -668,8 +664,8 @@ export class ExtentTable {
   }
 
   /**
-   * @returns false when the disk has no room for more but what is kept back, and there is an
-   * emptied extent, which has its blocks.
+   * @returns false when the disk has only reserved room left, and there is an emptied extent, which
+   *   has its blocks.
    */
   async #grows(extent: Extent, needed: number): Promise<boolean> {
     const missing = needed - extent.fileBytes
@@ -684,8 +680,8 @@ export class ExtentTable {
   }
 
   /**
-   * Room up to the next step when the disk can spare it; else, or when it turns out to have less,
-   * up to what is needed.
+   * Room up to the next step when the disk can spare it; otherwise, or when the disk turns out to
+   * have less, up to what is needed.
    * @param holeBytes that an emptied extent's file lacks of its length.
    */
   async #reserve(extent: Extent, needed: number, holeBytes = 0): Promise<void> {
@@ -702,9 +698,9 @@ export class ExtentTable {
   }
 
   /**
-   * After a start: the blocks that were passed over are given back, and what is left of the open
-   * extent's file gets its own, which it may have come without.
-   * @throws BlobFault `FULL`, `IO`. What is done later does not rely on it.
+   * After a start: frees the blocks that were skipped, and reserves those of the rest of the open
+   * extent's file, which may lack them.
+   * @throws BlobFault `FULL`, `IO`. Nothing later relies on it.
    */
   async settleBlocks(): Promise<void> {
     const { current } = this
@@ -717,7 +713,7 @@ export class ExtentTable {
     const { files, nextGeneration, publish } = this.#options
     const free = this.#takeFree()
     const extent = free ?? (await this.#create())
-    extent.draining = true // nobody else takes or removes it
+    extent.draining = true // no other operation reuses or removes it
     try {
       extent.failure = undefined
       extent.reservedBytes = 0
@@ -730,7 +726,7 @@ export class ExtentTable {
       await publish(extent)
       this.current = extent
     } catch (error) {
-      // Nothing but a header may be in it. A file that was just made goes; another stays free.
+      // It may hold only a header. A new file is removed; a reused one stays free.
       extent.state = 'free'
       extent.draining = false
       if (free === undefined) {
@@ -759,7 +755,7 @@ export class ExtentTable {
   }
 
   /**
-   * A file that was not there before, with the lowest number that nobody has.
+   * A new file, with the lowest unused number.
    * @throws BlobFault `FULL`, `IO`, `UNAVAILABLE`.
    */
   async #create(): Promise<Extent> {
@@ -794,7 +790,7 @@ const { EIO, ENODATA, EILSEQ, EBADMSG } = constants.errno
 /** `EUCLEAN` and `EREMOTEIO`, which Node has no names for, are Linux's. */
 const unreadableErrnos = new Set([EIO, ENODATA, EILSEQ, EBADMSG, 117, 121])
 
-/** The disk does not give back what was written there; other places may be well. */
+/** The disk cannot read what was written there; other places may be intact. */
 export function isUnreadable(error: unknown): boolean {
   const { code, errno } = error as NodeJS.ErrnoException
   return code === 'EIO' || (errno !== undefined && unreadableErrnos.has(-errno))
@@ -803,8 +799,8 @@ export function isUnreadable(error: unknown): boolean {
 const unopenableCodes = new Set(['EACCES', 'EPERM', 'EISDIR', 'ELOOP', 'ENOENT'])
 
 /**
- * What stands there under its name cannot be opened, while others can: wrong rights, a directory, a
- * link that leads nowhere.
+ * The file under its name cannot be opened, while others can: wrong permissions, a directory, a
+ * dangling link.
  */
 export function isUnopenable(error: unknown, path: string): boolean {
   const { code, path: of = path } = error as NodeJS.ErrnoException
@@ -822,7 +818,7 @@ export function faultOf(error: unknown, doing: string): BlobFault {
   return new BlobFault(full ? 'FULL' : 'IO', `${doing}: ${message}`, { cause: error })
 }
 
-/** The same for a read: what the process lacks is no fault of the disk. */
+/** The same for a read: a shortage of the process is no fault of the disk. */
 export function readFaultOf(error: unknown, doing: string): BlobFault {
   if (!isShortage(error)) return faultOf(error, doing)
   return new BlobFault('UNAVAILABLE', `${doing}: ${(error as Error).message}`, { cause: error })

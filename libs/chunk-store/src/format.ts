@@ -1,7 +1,7 @@
 /**
- * What stands on the disk, byte by byte. FORMAT.md is the same in prose and tables; test/golden
- * holds examples. Version 1 is final: a change is a new version beside it, and readers keep
- * accepting this one.
+ * The disk format, byte by byte. FORMAT.md has the same in prose and tables; test/golden holds
+ * examples. Version 1 is final: a change is a new version beside it, and readers keep accepting
+ * this one.
  *
  * Everything starts on a 4 KiB boundary and no block is ever submitted twice within a generation of
  * its extent, so a torn write cannot damage what was acknowledged before. Headers carry a BLAKE3
@@ -16,7 +16,7 @@ export const blockBytes = 4096
 export const chunkBytes = 64 * 1024
 /** Payload of a full data record. */
 export const recordBytesMax = 1024 * 1024
-/** Where the first record of an extent starts: behind two copies of the extent's header. */
+/** Where the first record of an extent starts: after two copies of the extent's header. */
 export const firstRecordOffset = 2 * blockBytes
 /** The largest blob that is packed into a group record; one checksum each. */
 export const inlineBytesMax = chunkBytes
@@ -26,14 +26,14 @@ const extentMagic = Buffer.from('HFEXTENT', 'latin1')
 const recordMagic = 0x31524648 // "HFR1"
 const commonBytes = 96
 /**
- * What the first seal covers: it tells, for the price of 64 bytes, whether a header's length can be
- * believed.
+ * The first seal covers this: for the price of 64 bytes it shows whether a header's length can be
+ * trusted.
  */
 const headBytes = 64
 const headSealAt = 64
 const fullSealAt = 80
 const extentSealAt = blockBytes - 32
-/** Of the header, in front of the zeros. */
+/** Of the header, before the zeros. */
 const extentFieldsBytes = 96
 
 /** Keyed hashes over headers. */
@@ -122,9 +122,9 @@ export function decodeExtentHeader(block: Buffer): ExtentHeader | undefined {
 }
 
 /**
- * The generation that the beginning of one copy names, whether its seal holds or not; undefined
- * when it is not of this store and place. A header that was being written when the power went is
- * put together of whole sectors of the old one and the new one.
+ * The generation in the beginning of one copy, whether or not its seal is valid; undefined when it
+ * is not of this store and place. A header torn by a power failure is a mix of whole sectors of the
+ * old one and the new one.
  */
 export function generationNamed(
   block: Buffer,
@@ -139,8 +139,8 @@ export function generationNamed(
 }
 
 /**
- * Nothing but what a header that is being written may have left, over zeros or over another header:
- * its fields and its seal come and go in whole sectors, and everything between them is zero.
+ * Contains only what an interrupted header write may leave, over zeros or over another header: its
+ * fields and its seal come and go in whole sectors, and everything between them is zero.
  */
 export function isHeaderBegun(block: Buffer): boolean {
   const fields = block.subarray(0, extentFieldsBytes)
@@ -154,7 +154,7 @@ function isZero(bytes: Buffer): boolean {
 
 // ---- records
 
-/** Where a record stands; part of what its seal covers. */
+/** Where a record is; part of what its seal covers. */
 export interface RecordPlace {
   extent: number
   generation: number
@@ -166,7 +166,7 @@ export interface DataHeader extends RecordPlace {
   kind: 'data'
   /** 16 bytes; the incarnation of the blob this belongs to. */
   uploadId: Buffer
-  /** Where the payload stands in the blob. */
+  /** Position of the payload in the blob. */
   position: number
   payloadBytes: number
   /** One CRC-32 for every 64 KiB of payload; the last chunk may be shorter. */
@@ -183,7 +183,7 @@ export interface GroupHeader extends RecordPlace {
   entries: GroupEntry[]
 }
 
-/** A run of data records one behind the other, all full but perhaps the last. */
+/** A run of consecutive data records, all full except possibly the last. */
 export interface Run {
   extent: number
   generation: number
@@ -195,7 +195,7 @@ export interface Run {
 
 export type GroupEntry = InlineEntry | StagedEntry | DeletedEntry | VoidEntry
 
-/** A blob whose bytes stand in the payload of this record. */
+/** A blob whose bytes are in the payload of this record. */
 export interface InlineEntry {
   kind: 'inline'
   id: Buffer
@@ -203,13 +203,13 @@ export interface InlineEntry {
   size: number
   crc32: number
   createdMs: number
-  /** Which group of nodes it belongs to; 0 for a store that stands alone. */
+  /** Its group of nodes; 0 for a standalone store. */
   placementGroup: number
   /** From the start of the record. */
   payloadOffset: number
 }
 
-/** A blob whose bytes stand in data records; counts only if all of them verify. */
+/** A blob whose bytes are in data records; valid only if all of them verify. */
 export interface StagedEntry {
   kind: 'staged'
   id: Buffer
@@ -221,10 +221,7 @@ export interface StagedEntry {
   runs: Run[]
 }
 
-/**
- * A copy was deleted, the commit of which stands in the extent named. Kept as long as that
- * generation lives.
- */
+/** A deleted copy, whose commit is in the named extent. Kept as long as that generation exists. */
 export interface DeletedEntry {
   kind: 'deleted'
   id: Buffer
@@ -235,7 +232,7 @@ export interface DeletedEntry {
   placementGroup: number
 }
 
-/** The group record of that sequence was refused to its waiters: none of its entries counts. */
+/** The group record of that sequence was refused to its waiters: none of its entries is valid. */
 export interface VoidEntry {
   kind: 'void'
   sequence: number
@@ -282,13 +279,13 @@ export function groupRecordBytes(entriesBytes: number, payloadBytes: number): nu
   return alignUp(commonBytes + entriesBytes + payloadBytes, blockBytes)
 }
 
-/** Bytes of a group record's header with such entries. */
+/** Bytes of a group record's header with these entries. */
 export function groupHeaderBytes(entriesBytes: number): number {
   return commonBytes + entriesBytes
 }
 
 /**
- * Writes a group record's header and its zero padding; the payload between them is the caller's.
+ * Writes a group record's header and its zero padding; the caller writes the payload between them.
  */
 export function encodeGroupHeader(
   group: RecordPlace & { sequence: number; entries: readonly GroupEntry[]; payloadBytes: number },
@@ -309,9 +306,9 @@ export function startsRecord(bytes: Buffer, at: number): boolean {
 }
 
 /**
- * How long the header is that starts at `at`: read that much, then `decodeRecord`. Undefined when
- * no record of this store stands at this place, so that a scan never reads or hashes much for bytes
- * that only look like one.
+ * Length of the header that starts at `at`: read that much, then call `decodeRecord`. Undefined
+ * when no record of this store is at this place, so that a scan never reads or hashes much for
+ * bytes that only look like one.
  */
 export function recordHeaderBytes(
   bytes: Buffer,
@@ -326,7 +323,7 @@ export function recordHeaderBytes(
   return bytes.readUInt32LE(at + 12)
 }
 
-/** The generation of a record that this store sealed for this place, whichever it is of. */
+/** The generation of a record that this store sealed for this place, in any generation. */
 export function generationAt(
   bytes: Buffer,
   at: number,
@@ -356,7 +353,7 @@ export function decodeRecord(
   return kind === kinds.group ? decodeGroup(header, place) : undefined
 }
 
-/** Bytes that a record takes, padding included. */
+/** Bytes that a record occupies, padding included. */
 export function recordBytes(header: DataHeader | GroupHeader): number {
   return header.kind === 'data'
     ? dataRecordBytes(header.payloadBytes)

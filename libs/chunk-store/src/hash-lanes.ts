@@ -2,36 +2,36 @@
  * Blob ids of several streams in one thread: md5 of up to four at a time side by side
  * (md5-module.ts), BLAKE3 of each while its bytes are in the cache.
  *
- * Requests of a stream are taken in order, streams in turn. All lanes go on by the same number of
- * blocks, as far as the shortest has bytes; a stream's last bytes wait for more, or for its end, in
- * a block of its own.
+ * Requests of a stream are processed in order, streams in turn. All lanes advance by the same
+ * number of blocks, as far as the shortest has bytes. A stream's last bytes wait for more, or for
+ * its end, in a separate block.
  */
 import { blobIdBytes } from '@holdfast/blob-store'
 import { Blake3Hasher } from '@napi-rs/blake-hash'
 import { digestRequest, dropRequest, type HashAnswer, type HashRequest, laneCount } from './hashing.ts'
 import { type Md5Kernel, md5BlockBytes, md5Kernel, md5Start } from './md5-module.ts'
 
-/** So much of every stream at a time: what BLAKE3 reads again is still in the cache. */
+/** Bytes per stream and step: small enough that BLAKE3 finds them in the cache. */
 const sliceBytes = 64 * 1024
-/** Where the length stands in the last block. */
+/** Position of the length in the last block. */
 const lengthOffset = md5BlockBytes - 8
 const stateWords = md5Start.length
 
 export class HashLanes {
   readonly #data: Buffer
   readonly #ofData: Md5Kernel
-  /** For a block that lies in the private memory. */
+  /** For a block in the private memory. */
   readonly #ofBlock: Md5Kernel
   readonly #states: Int32Array
   readonly #block: Buffer
   readonly #blockAt: number
   readonly #streams = new Map<number, Stream>()
-  /** Streams that have bytes to hash, the one that waits longest first. */
+  /** Streams with bytes to hash, the longest waiting first. */
   readonly #ready: Stream[] = []
   readonly #now: () => number
   #answers: HashAnswer[] = []
 
-  /** @param memory shared; what requests point into. */
+  /** @param memory shared; requests point into it. */
   constructor(memory: WebAssembly.Memory, now: () => number = () => performance.now()) {
     this.#now = now
     const own = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true })
@@ -48,7 +48,7 @@ export class HashLanes {
     return this.#ready.length
   }
 
-  /** Since when bytes wait, as `now` says; undefined when none do. */
+  /** Since when bytes wait, by `now`; undefined when none do. */
   get waitingSince(): number | undefined {
     let oldest: number | undefined
     for (const { parts } of this.#ready)
@@ -72,12 +72,12 @@ export class HashLanes {
       this.#ready.push(stream)
   }
 
-  /** Hashes up to the end of a request, in every lane; nothing when nothing is ready. */
+  /** Hashes up to the end of a request, in every lane; does nothing when nothing is ready. */
   step(): void {
     const lanes = this.#ready
       .splice(0, laneCount)
       .map((stream) => ({ stream, part: stream.parts[0] as Part }))
-    // Those for whom this step was planned may have been dropped meanwhile.
+    // Streams of this step may have been dropped meanwhile.
     if (lanes.length === 0) return
     for (const { stream, part } of lanes) this.#fillBlock(stream, part)
     const blocks = Math.min(...lanes.map(({ part }) => Math.floor((part.end - part.at) / md5BlockBytes)))
@@ -86,14 +86,14 @@ export class HashLanes {
     for (const { stream, part } of lanes) this.#keepRest(stream, part)
   }
 
-  /** What there is to answer, since the last time. */
+  /** The new answers since the last call. */
   answers(): HashAnswer[] {
     const answers = this.#answers
     this.#answers = []
     return answers
   }
 
-  /** All lanes, by as many bytes: whole blocks. */
+  /** Advances all lanes by the same number of whole blocks. */
   #advance(lanes: readonly Lane[], bytes: number): void {
     const [first, second = first, third = first, fourth = first] = lanes
     if (first === undefined || second === undefined || third === undefined || fourth === undefined) return
@@ -115,7 +115,7 @@ export class HashLanes {
     for (const { stream, part } of lanes) this.#pass(stream, part, bytes)
   }
 
-  /** These bytes are in the md5, or in the stream's own block. */
+  /** These bytes are in the md5, or in the stream's separate block. */
   #pass(stream: Stream, part: Part, bytes: number): void {
     stream.blake3.update(this.#data.subarray(part.at, part.at + bytes))
     stream.bytes += bytes
@@ -194,7 +194,7 @@ class Stream {
   readonly name: number
   readonly state = Int32Array.from(md5Start)
   readonly blake3 = new Blake3Hasher()
-  /** The first bytes of a block whose rest has not come. */
+  /** The first bytes of an incomplete block. */
   readonly block = Buffer.alloc(md5BlockBytes)
   waiting = 0
   bytes = 0

@@ -4,8 +4,8 @@ import { HashLanes } from './hash-lanes.ts'
 import { type HashRequest, type HashWorkerData, laneCount } from './hashing.ts'
 
 /**
- * How long bytes wait for those of other uploads: a lane that is left empty costs as much as a full
- * one. An upload waits so long once, at its end; until then others of its slots are filled.
+ * How long bytes wait for those of other uploads: an empty lane costs as much as a full one. An
+ * upload waits this long only once, at its end; until then its other slots are being filled.
  */
 const patienceMs = 8
 
@@ -32,7 +32,7 @@ function plan(): void {
   }
 }
 
-/** Every lane that could be used will be. */
+/** Every usable lane will be used. */
 function isFull(): boolean {
   return lanes.ready >= Math.min(laneCount, Atomics.load(streams, 0))
 }

@@ -1,7 +1,7 @@
 /**
- * Digests of uploads while they stream. md5 is the slowest thing on the path, so it runs in worker
- * threads, which read the very slots that the device reads. One upload stays with one worker; four
- * share one, which costs little more than one alone; more use several.
+ * Digests of uploads while they stream. md5 is the slowest part of the path, so it runs in worker
+ * threads, which read the same slots as the device. One upload stays with one worker; four share
+ * one, which costs little more than one alone; more use several.
  */
 import { createHash } from 'node:crypto'
 import { availableParallelism } from 'node:os'
@@ -17,13 +17,13 @@ export interface Hashing {
 
 export interface HashStream {
   /**
-   * Takes the bytes at this place of the shared memory, after those before. `done` is called once
+   * Hashes the bytes at this place of the shared memory, after earlier ones. `done` is called once
    * they are no longer needed; with an error when the digest is lost.
    */
   update(start: number, bytes: number, done: (error?: Error) => void): void
   /** The blob id: md5 ‖ BLAKE3 of all. */
   digest(): Promise<Buffer>
-  /** Forgets it; updates under way end as usual. */
+  /** Drops it; running updates end as usual. */
   drop(): void
 }
 
@@ -35,19 +35,20 @@ export type HashRequest = [stream: number, start: number, bytes: number]
 export const digestRequest = -1
 export const dropRequest = -2
 /**
- * One for each request, in order within the stream: the digest, or 0. They come several at a time.
+ * One for each request, in order within the stream: the digest, or 0. Several may come at a time.
  */
 export type HashAnswer = [stream: number, digest: Uint8Array | 0]
 
 export interface HashWorkerData {
   memory: WebAssembly.Memory
   /**
-   * One number: streams that this worker has now, also those whose first bytes are still to come.
+   * One number: current streams of this worker, including those whose first bytes are still to
+   * come.
    */
   streams: Int32Array
 }
 
-/** Streams that a hash worker takes side by side. */
+/** Streams that a hash worker processes side by side. */
 export const laneCount = 4
 
 /** Both hashes of a blob id side by side. */
@@ -109,8 +110,8 @@ export class WorkerHashing implements Hashing {
   }
 
   /**
-   * The fullest worker with a free lane, or a new one as long as more are allowed, or the one with
-   * the fewest uploads.
+   * The fullest worker with a free lane, or a new one while more are allowed, or the one with the
+   * fewest uploads.
    */
   #worker(): HashWorker {
     const working = this.#workers
@@ -180,7 +181,7 @@ class HashWorker {
     this.#worker.on('exit', () => this.#fail(new Error('the hash worker ended')))
   }
 
-  /** Uploads that it has under way. */
+  /** Running uploads of this worker. */
   get streams(): number {
     return this.#waiting.size
   }
@@ -201,7 +202,7 @@ class HashWorker {
 
   ask(request: HashRequest, answered: Answered): void {
     if (this.failure === undefined) {
-      if (this.#waitingCount++ === 0) this.#worker.ref() // the process stays while somebody waits for a digest
+      if (this.#waitingCount++ === 0) this.#worker.ref() // keeps the process alive while a digest is awaited
       this.#waiting.get(request[0])?.push(answered)
       this.#worker.postMessage(request)
     } else answered(undefined, this.failure)

@@ -1,11 +1,10 @@
 /**
- * Whether an upload may be dropped in favour of a copy that is here already.
+ * Whether an upload may be dropped in favour of an existing copy.
  *
- * The good bytes are in hand at that moment and never again. So the old copy is read from the disk
- * first, unless it was verified, or written, within `verifiedForMs`. Content that is uploaded often
- * is read once in that time; the time is kept with the row, so a row that nobody used for long is
- * read again. A copy that turns out damaged, or lies on a sector that cannot be read, is to be
- * replaced.
+ * The correct bytes are available at that moment and never again. So the old copy is first read
+ * from the disk, unless it was verified, or written, within `verifiedForMs`. Frequently uploaded
+ * content is read once in that time. The time is kept with the row in memory, so an unused row is
+ * read again later. A copy that is damaged, or on an unreadable sector, is replaced.
  */
 import { BlobFault } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
@@ -13,14 +12,14 @@ import { isUnreadable } from './extents.ts'
 import type { Copy, RowEntry } from './rows.ts'
 
 /**
- * How long a copy counts as whole after it was. Sectors rot in months, so a day would do for them;
- * an hour bounds what a controller or a cable that goes bad can take. What is uploaded more often
- * than that costs nothing, and what is uploaded less often costs one read.
+ * How long a copy counts as whole after a check. Sectors rot in months, so a day would do for them;
+ * an hour bounds the damage of a failing controller or cable. More frequent uploads cost nothing,
+ * less frequent ones one read.
  */
 export const verifiedForMs = 3_600_000
 /**
- * Large copies that are read at once for this. More wait: the others have the device, and each
- * reader a MiB of memory.
+ * Large copies that are read at once for this. More wait: others need the device, and each reader a
+ * MiB of memory.
  */
 const largeReadsMax = 2
 
@@ -47,7 +46,7 @@ export class KnownCopies {
   }
 
   /**
-   * Verifies a copy that is not fresh, once for all who want it now.
+   * Verifies a copy without a recent check, once for all concurrent callers.
    * @throws BlobFault `CORRUPT`: it is marked; `IO`.
    */
   freshen(entry: RowEntry, copy: Copy): Promise<void> {
@@ -60,11 +59,11 @@ export class KnownCopies {
   }
 
   /**
-   * What an upload of this content finds. The answer is `undefined` when nothing has to be done:
-   * there is no copy, or a fresh one. Otherwise copies are verified until one is whole.
+   * The result for an upload of this content. It is `undefined` when nothing has to be done: there
+   * is no copy, or one with a recent check. Otherwise copies are verified until one is whole.
    *
    * @returns a damaged copy to be replaced when none is whole, and `unsure` when one could not be
-   * read for a reason that says nothing of the disk: the upload becomes a copy of its own.
+   *   read for a reason that says nothing about the disk: the upload becomes its own copy.
    */
   look(entry: RowEntry, wanted: Wanted): undefined | Promise<Copy | 'unsure' | undefined> {
     if (entry.copies.length === 0) return undefined
@@ -83,7 +82,7 @@ export class KnownCopies {
         if (!(error instanceof BlobFault) || error.code === 'CLOSED') throw error
         if (error.code === 'CORRUPT') continue
         if (error.cause === undefined || !isUnreadable(error.cause)) return 'unsure'
-        this.#parts.damaged(entry, known, error) // it may be read again one day; whole bytes are here now
+        this.#parts.damaged(entry, known, error) // it may become readable again; whole bytes are here now
       }
       if (!known.quarantined && entry.copies.includes(known) && !this.isFresh(known)) return 'unsure'
     }
@@ -101,7 +100,8 @@ export class KnownCopies {
 
   async #takeTurn(): Promise<void> {
     if (this.#largeReads < largeReadsMax) this.#largeReads++
-    else await new Promise<void>((resolve) => this.#line.push(resolve)) // at most as many as uploads may be open
+    // at most as many as uploads may be open
+    else await new Promise<void>((resolve) => this.#line.push(resolve))
   }
 
   #endTurn(): void {
@@ -111,7 +111,7 @@ export class KnownCopies {
   }
 }
 
-/** What a copy has in common with the upload that is dropped for it. */
+/** What a copy shares with the upload that is dropped for it. */
 export interface Wanted {
   size: number
   placementGroup: number

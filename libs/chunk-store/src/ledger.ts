@@ -1,8 +1,8 @@
 /**
- * What is where, and how much of it is live: rows, extents and totals change together in one turn,
- * and the catalogue follows with batches that are each the state of one moment. Acknowledgements do
- * not wait for it: what a batch says stands in synced group records already. Whatever frees space
- * does wait, for a synced batch.
+ * Locations and live bytes: rows, extents and totals change together in one turn, and the catalogue
+ * follows with batches that each contain the state of one moment. Acknowledgements do not wait for
+ * it: the content of a batch is already in synced group records. Everything that frees space waits
+ * for a synced batch.
  */
 import { type BlobFacts, BlobFault } from '@holdfast/blob-store'
 import type { Catalogue, CatalogueChange } from './catalogue.ts'
@@ -27,12 +27,12 @@ import {
 import type { After } from './slots.ts'
 
 const storeKey = Buffer.from('mstore')
-/** Rows that may wait for a catalogue that does not take them; past it commits are refused. */
+/** Rows that may wait for a catalogue that does not accept them; beyond it commits are refused. */
 const unwrittenRowsMax = 50_000
 const retryMs = 1000
 /**
- * How far the catalogue may be behind without anybody asking: what a recovery reads more, at a
- * GB/s.
+ * How far the catalogue may lag without a request for a batch: what a recovery additionally reads,
+ * at a GB/s.
  */
 const followMs = 20
 
@@ -46,11 +46,11 @@ export interface StoreFacts {
   nextSequence: number
   liveBytes: number
   blobs: number
-  /** 16 bytes, random: the life in which the log's sequences count. */
+  /** 16 bytes, random: the life to which the log's sequences belong. */
   life: Buffer
   /** Of the last entry of the log. */
   logHead: number
-  /** Of the last entry that was dropped for its age: positions before it are unknown. */
+  /** Of the last entry dropped because of its age: earlier positions are unknown. */
   logDropped: number
 }
 
@@ -67,22 +67,22 @@ export class Ledger {
   readonly #dirtyRows = new Set<RowEntry>()
   readonly #dirtyExtents = new Set<Extent>()
   readonly #dirtyKeys = new Map<string, CatalogueChange>()
-  /** Of the batch under way. */
+  /** Of the running batch. */
   #batchKeys = new Map<string, CatalogueChange>()
   #turn: Promise<void> = Promise.resolve()
   #kicked = false
   #retry: NodeJS.Timeout | undefined
   #closed = false
-  /** Entries up to this one can be taken back by no crash. */
+  /** No crash can take back entries up to this one. */
   #logSynced: number
   /**
-   * False while a start finds out what there is: that is no news, and the log's readers compare
+   * False while a start reads the existing state: that is not logged, and the log's readers compare
    * inventories then.
    */
   telling = false
   /** The last batch failed. */
   broken: Error | undefined
-  /** Monotonic time of the first of the batches in a row that failed. */
+  /** Monotonic time of the first failure in the current run of failed batches. */
   brokenSinceMs: number | undefined
 
   constructor(options: {
@@ -95,7 +95,7 @@ export class Ledger {
     now: () => number
     /** Monotonic milliseconds. */
     monotonic: () => number
-    /** The catalogue took no batch. */
+    /** The catalogue accepted no batch. */
     failed: (error: Error) => void
     after: After
   }) {
@@ -167,24 +167,24 @@ export class Ledger {
     this.note(extentKey(extent.number), undefined)
   }
 
-  /** A row of its own, with the next batch. Without a value it goes. */
+  /** A separate row, with the next batch. Without a value it is deleted. */
   note(key: Buffer, value: Buffer | undefined): void {
     this.#dirtyKeys.set(key.toString('latin1'), { key, value })
   }
 
-  /** What `note` was given and no batch has taken yet. */
+  /** What `note` was given and no batch has included yet. */
   noted(key: Buffer): CatalogueChange | undefined {
     return this.#dirtyKeys.get(key.toString('latin1')) ?? this.#batchKeys.get(key.toString('latin1'))
   }
 
-  /** Makes the log durable as it is now. @returns its last entry. */
+  /** Makes the current log durable. @returns its last entry. */
   async syncLog(): Promise<number> {
     const { logHead } = this.facts
     if (this.#logSynced < logHead) await this.flush()
     return logHead
   }
 
-  /** Sequences count anew: positions that were handed out before are unknown from now on. */
+  /** Sequences restart: positions issued before are unknown from now on. */
   beginLife(life: Buffer): void {
     this.facts.life = life
     this.facts.logHead = 0
@@ -193,8 +193,8 @@ export class Ledger {
   }
 
   /**
-   * Lets the catalogue follow soon: with all groups of the next moment in one batch, since nobody
-   * waits for it.
+   * Lets the catalogue follow soon: with all groups of the next moment in one batch, because no
+   * caller waits for it.
    */
   kick(): void {
     if (this.#kicked || this.#closed) return
@@ -205,7 +205,7 @@ export class Ledger {
   #follow(): void {
     if (this.#closed) return
     this.#write(false).catch((error: Error) => {
-      this.#log.error({ error: error.message }, 'the catalogue took no batch; it is tried again')
+      this.#log.error({ error: error.message }, 'the catalogue accepted no batch; it is retried')
       this.#retry ??= setTimeout(() => {
         this.#retry = undefined
         this.kick()
@@ -214,7 +214,7 @@ export class Ledger {
   }
 
   /**
-   * All that changed until now is durable in the catalogue when it resolves.
+   * All changes until now are durable in the catalogue when it resolves.
    * @throws BlobFault `IO`, `FULL`.
    */
   flush(): Promise<void> {

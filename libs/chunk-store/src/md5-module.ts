@@ -1,19 +1,18 @@
 /**
- * md5 (RFC 1321) as WebAssembly, put together here: one stream, or four side by side.
+ * md5 (RFC 1321) as WebAssembly, assembled here: one stream, or four side by side.
  *
- * A block is a chain of 64 steps, each waiting for the one before, so that a core idles through
- * most of an md5 and cannot be given more of the same stream. Four streams in the four lanes of a
- * vector register go through the same chain in little more time than one: 0.5 instead of 1.5
- * CPU-s/GiB. For one stream the result is as fast as OpenSSL's assembly, or a little faster: in the
- * second round `(b ∧ d) + (c ∧ ¬d)` stands for `∨`, so that only one half waits for the step
- * before.
+ * A block is a chain of 64 steps, each waiting for the one before, so a core idles most of the time
+ * and cannot work ahead in the same stream. Four streams in the four lanes of a vector register go
+ * through the same chain in little more time than one: 0.5 instead of 1.5 CPU-s/GiB. For one stream
+ * the result is as fast as OpenSSL's assembly, or a little faster: in the second round `(b ∧ d) +
+ * (c ∧ ¬d)` stands for `∨`, so that only one half waits for the step before.
  *
  * ```
  * one (data, blocks, state)                          state: a b c d, 32 bits each
  * four(data0, data1, data2, data3, blocks, state)    state: a b c d, each for four lanes
  * ```
  * Pointers are byte offsets; `blocks` of 64 bytes, at least 1. Data is read from one memory, the
- * state lies in another.
+ * state is in another.
  */
 
 export interface Md5Kernel {
@@ -21,11 +20,11 @@ export interface Md5Kernel {
   four(data0: number, data1: number, data2: number, data3: number, blocks: number, state: number): void
 }
 
-/** What a stream begins with. */
+/** The initial state of a stream. */
 export const md5Start = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476] as const
 export const md5BlockBytes = 64
 
-/** @param data shared. @param state shared, too: the module knows no other kind. */
+/** @param data shared. @param state shared, too: the module accepts only shared memory. */
 export function md5Kernel(data: WebAssembly.Memory, state: WebAssembly.Memory): Md5Kernel {
   const module = new WebAssembly.Module(moduleBytes())
   return new WebAssembly.Instance(module, { md5: { data, state } }).exports as unknown as Md5Kernel
@@ -38,7 +37,7 @@ const shifts = [
   [6, 10, 15, 21],
 ]
 const sines = Array.from({ length: 64 }, (_, n) => Math.floor(Math.abs(Math.sin(n + 1)) * 2 ** 32) | 0)
-/** Which word of the block the n-th step of a round takes. */
+/** Index of the message word in the n-th step of a round. */
 const wordOf = [
   (n: number) => n,
   (n: number) => (5 * n + 1) % 16,
@@ -69,7 +68,7 @@ interface Arithmetic {
   /** The first, and not the second. */
   andNot: Code
   constant(value: number): Code
-  /** Of what is on the stack. @param spare a local. */
+  /** Of the value on the stack. @param spare a local. */
   rotateLeft(bits: number, spare: number): Code
   load(memory: 0 | 1, offset: number): Code
   store(memory: 0 | 1, offset: number): Code
@@ -169,7 +168,10 @@ function steps(by: Arithmetic, digest: number[], words: number[], spare: number)
   return code
 }
 
-/** Adds the round's function of b, c and d. What waits for b, the step before, comes last. */
+/**
+ * Adds the round's function of b, c and d. The part that depends on b, the previous step, comes
+ * last.
+ */
 function mixed(by: Arithmetic, round: number, { b, c, d }: { b: number; c: number; d: number }): Code {
   const [x, y, z] = [get(b), get(c), get(d)]
   switch (round) {
@@ -236,7 +238,7 @@ function vector(code: number): Code {
   return [0xfd, ...unsigned(code)]
 }
 
-/** Of a load or store; no alignment is promised. */
+/** Of a load or store; alignment is not guaranteed. */
 function place(memory: 0 | 1, offset: number): Code {
   return [0x40, memory, ...unsigned(offset)]
 }
@@ -249,7 +251,7 @@ function text(name: string): Code {
   return vectorOf([...Buffer.from(name)])
 }
 
-/** With their number before them. */
+/** With their count before them. */
 function vectorOf<T>(items: T[]): (T | number)[] {
   return [...unsigned(items.length), ...items]
 }

@@ -1,11 +1,11 @@
 /**
- * Real files. Writes go past the page cache (O_DIRECT) where the file system allows it, which costs
- * a tenth of the CPU and reaches the device's rate; reads go through it. The kernel drops cached
- * pages of a range that is written directly.
+ * Real files. Writes bypass the page cache (O_DIRECT) where the file system allows it, which costs
+ * a tenth of the CPU and reaches the device's rate; reads use it. The kernel drops cached pages of
+ * a range that is written directly.
  *
- * A file grows in steps whose blocks are taken at once (`blocks.ts`), or sparse where that cannot
- * be done: then a write may find the disk full, which the store's low-water mark keeps away and its
- * handling of failed writes survives.
+ * A file grows in steps whose blocks are reserved at once (`blocks.ts`), or sparse where that is
+ * impossible: then a write may hit a full disk. The store's low-water mark prevents that, and its
+ * handling of failed writes survives it.
  */
 import {
   close as closeFd,
@@ -35,16 +35,16 @@ const statFile = promisify(fstat)
 const zeroBlock = alignedBytes(4096)
 
 export class NodeDisk implements Disk {
-  /** Undefined until the first file tells what the file system allows. */
+  /** Undefined until the first file shows what the file system allows. */
   #direct: boolean | undefined
-  /** Where pages in it stay what they were. */
+  /** Where pages in the pipe stay unchanged. */
   #pipe: PagePipe | undefined
   readonly #blocks: Blocks | undefined
 
   /**
    * @param options.direct false: always through the page cache.
-   * @param options.blocks where files get their blocks before they are written to; by default from
-   * the system, and where that has no call for it they grow sparse.
+   * @param options.blocks reserves blocks for files before they are written; by default from the
+   *   system, and without such a call files grow sparse.
    */
   constructor({ direct = true, blocks = Blocks.create() }: { direct?: boolean; blocks?: Blocks } = {}) {
     this.#direct = direct ? undefined : false
@@ -81,7 +81,8 @@ export class NodeDisk implements Disk {
       return new NodeDiskFile({ cached, direct, pipe: this.#pipe, blocks: this.#blocks })
     } catch (error) {
       await closeFile(cached)
-      if (making & constants.O_EXCL) await rm(path, { force: true }) // or the next try would meet it as somebody's
+      // otherwise the next attempt would find it as another's
+      if (making & constants.O_EXCL) await rm(path, { force: true })
       throw error
     }
   }
@@ -95,7 +96,7 @@ export class NodeDisk implements Disk {
       return (await stat(path)).blocks * 512
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException
-      if (code === 'ENOENT' || code === 'ELOOP') return 0 // a link may lead nowhere
+      if (code === 'ENOENT' || code === 'ELOOP') return 0 // a link may be dangling
       throw error
     }
   }
@@ -173,7 +174,7 @@ class NodeDiskFile implements DiskFile {
     try {
       if (await this.#blocks?.take(this.#cached, range)) return true
     } catch (error) {
-      await truncateFile(this.#cached, size) // some file systems keep what they could take
+      await truncateFile(this.#cached, size) // some file systems keep the blocks they could reserve
       throw error
     }
     if (size < range.to) await truncateFile(this.#cached, range.to)
@@ -181,9 +182,9 @@ class NodeDiskFile implements DiskFile {
   }
 
   /**
-   * The kernel writes zeros into the pages of a large folio that reaches into the range, also when
-   * somebody holds them. A direct write takes the folio out of the cache as it is: so the first and
-   * the last block are written before.
+   * The kernel writes zeros into the pages of a large folio that overlaps the range, also when they
+   * are in use. A direct write removes the folio from the cache unchanged: so the first and the
+   * last block are written before.
    */
   async discard({ from, to }: Range, { wasRead = false } = {}): Promise<'done' | 'not now' | 'not here'> {
     if (this.#blocks === undefined) return 'not here'
@@ -248,7 +249,7 @@ interface Allowed {
 }
 
 /**
- * Tries it: some file systems refuse the flag, some the write, and some take it and write through
+ * A test: some file systems refuse the flag, some the write, and some accept it and write through
  * the page cache.
  */
 async function allowedIn(directory: string): Promise<Allowed> {

@@ -7,11 +7,11 @@ import type { Log } from './log.ts'
 import { isMarkedDamaged, RocksCatalogue } from './rocks-catalogue.ts'
 
 /**
- * Opens the newest catalogue of the store, whose lock is the lock of the store. One that cannot be
- * read, or whose first batch was never finished, is given up for an empty one with the next number,
- * to be filled from the extents.
+ * Opens the newest catalogue of the store, whose lock is the lock of the store. An unreadable one,
+ * or one whose first batch never completed, is replaced by an empty one with the next number, to be
+ * filled from the extents.
  *
- * @param anew gives up also one that could be opened: something in it turned out to be damaged.
+ * @param anew also replaces a readable one: part of it turned out to be damaged.
  * @throws BlobFault `UNAVAILABLE` when it is in use.
  */
 export async function openRocksCatalogue(
@@ -39,19 +39,19 @@ async function openUsable(pathOf: () => string, giveUp: () => void, log: Log): P
     log.error({ path: pathOf() }, 'the catalogue is of another version or not finished; it is rebuilt')
   } catch (error) {
     if (!(error instanceof BlobFault) || error.code !== 'CORRUPT') {
-      // What is thrown is why it was opened in vain.
+      // The error explains why opening failed.
       await catalogue?.close().catch(() => {})
       throw error
     }
     log.error({ path: pathOf(), error: error.message }, 'the catalogue is damaged; it is rebuilt')
   }
-  // It is damaged and goes: what matters is that its lock and thread do.
+  // It is damaged and dropped: what matters is that its lock and thread are released.
   await catalogue?.close().catch(() => {})
   giveUp()
   return RocksCatalogue.open(pathOf(), log)
 }
 
-/** @throws BlobFault `CORRUPT` also for damage that an earlier run came upon. */
+/** @throws BlobFault `CORRUPT` also for damage that an earlier run found. */
 async function isWhole(catalogue: RocksCatalogue, path: string): Promise<boolean> {
   if (await isMarkedDamaged(path)) throw new BlobFault('CORRUPT', `${path} was found damaged before`)
   if ((await readStoreFacts(catalogue)) !== undefined) return true

@@ -1,4 +1,4 @@
-/** What a store is opened with, and what tests put in place of the machine. */
+/** The options of a store, and the parts that tests replace. */
 import type { Clock } from '@holdfast/kernel'
 import type { Catalogue } from './catalogue.ts'
 import type { Disk } from './disk.ts'
@@ -13,7 +13,7 @@ const MiB = 1024 * 1024
 const GiB = 1024 * MiB
 
 export interface ChunkStoreOptions {
-  /** Directory of the store; held exclusively. */
+  /** Directory of the store; locked exclusively. */
   path: string
   /**
    * Capacity of an extent. Default 1 GiB, or a 64th of a disk below 64 GiB, so that there is room
@@ -24,63 +24,63 @@ export interface ChunkStoreOptions {
   extentStepBytes?: number
   /** Memory through which all large uploads pass. Default 32 MiB; at least 8 MiB. */
   uploadMemoryBytes?: number
-  /** Memory for hot blobs of at most 64 KiB. Default 32 MiB. */
+  /** Memory for frequently read blobs of at most 64 KiB. Default 32 MiB. */
   cacheBytes?: number
   /** Uploads open at once; each may hold 64 KiB outside the upload memory. Default 1,024. */
   stagesMax?: number
-  /** An upload without a sign of life for this long is swept. Default 1 h. */
+  /** An upload without activity for this long is dropped. Default 1 h. */
   stageIdleMs?: number
   /**
-   * Free space below which new uploads are refused; below half of it those under way too. It is
-   * kept for compaction, the catalogue and whatever else lives on the disk. Default 3 GiB, or 5 %
-   * of a smaller disk.
+   * Free space below which new uploads are refused; below half of it running ones too. It is kept
+   * for compaction, the catalogue and other users of the disk. Default 3 GiB, or 5 % of a smaller
+   * disk.
    */
   lowWaterBytes?: number
   /**
-   * Space taken beforehand and given back when somebody else has filled the disk, so that deletions
-   * can be written. Default 32 MiB, or a quarter of the low-water mark.
+   * Space that is reserved, and released when another program has filled the disk, so that
+   * deletions can be written. Default 32 MiB, or a quarter of the low-water mark.
    */
   ballastBytes?: number
   /**
-   * Emptied extents kept for reuse, which spares the device work; others give their space back, all
-   * of them while the disk has no room for one more. Default 2.
+   * Emptied extents kept for reuse, which saves the device work; others return their space, all of
+   * them while the disk has no room for one more. Default 2.
    */
   freeExtentsMax?: number
   /**
-   * Extents whose files are open at once, two descriptors each; who needs one more waits until one
-   * is idle. Beside them the store takes some 20 descriptors and one for each table of its
-   * catalogue (8 to 64 MiB of rows each). Default 96; at least 8.
+   * Extents whose files are open at once, two descriptors each; an operation that needs one more
+   * waits until one is idle. Besides, the store needs some 20 descriptors and one for each table of
+   * its catalogue (8 to 64 MiB of rows each). Default 96; at least 8.
    */
   openExtentsMax?: number
   /** Threads for md5 and BLAKE3. Default: one for each core. */
   hashThreadsMax?: number
   /** False: write through the page cache. */
   direct?: boolean
-  /** How long deletions and the replication log are remembered. Default 7 days. */
+  /** How long deletions and the replication log are kept. Default 7 days. */
   tombstoneRetentionMs?: number
   /**
-   * How long every copy counts as pinned after the start: as long as the longest pin, where those
-   * who pin outlive this process. Default 0: they do not.
+   * How long every copy counts as pinned after the start: as long as the longest pin, where pinning
+   * processes outlive this one. Default 0: they do not.
    */
   pinnedAtFirstMs?: number
   log?: Log
   clock?: Clock
 }
 
-/** What tests put in place of the machine. */
+/** Parts of the machine that tests replace. */
 export interface ChunkStoreMachine {
   disk: Disk
   catalogue: () => Promise<Catalogue>
   hashing: (memory: WebAssembly.Memory) => Hashing
-  /** Fills with random bytes, and returns it. */
+  /** Fills it with random bytes, and returns it. */
   randomFill: (bytes: Buffer) => Buffer
   /** Runs once after the delay. */
   after: After
-  /** False: nothing happens by itself, `sweep` and `compact` are called. */
+  /** False: no background work; call `sweep` and `compact`. */
   background: boolean
 }
 
-/** The options that are bounds, all of them given and in their ranges. */
+/** The options that are bounds, all with values in their ranges. */
 export type StoreBounds = Required<
   Pick<
     ChunkStoreOptions,
@@ -97,8 +97,8 @@ export type StoreBounds = Required<
   >
 > & {
   /**
-   * With less room for uploads dead records become holes and no emptied extent is kept: also where
-   * extents are small, for those who bring much at once.
+   * With less room for uploads dead records become holes and no emptied extent is kept. The lower
+   * bound applies where extents are small, for clients that upload much at once.
    */
   shortBytes: number
 }

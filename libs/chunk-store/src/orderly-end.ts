@@ -1,19 +1,19 @@
 /**
- * How a start knows that the catalogue is the one of the last orderly end, whole. RocksDB drops
- * what follows a damaged entry of its own log without a word: the catalogue is then that of an
- * earlier moment, perhaps of an earlier end, which calls the open extent `paused` although a later
- * run wrote on in it. So each end draws a mark, writes it to the catalogue with its last batch, and
- * then to a file beside it; a start removes the file before anything else is written. Only where
- * both are there and the same was the end in order and is what it tells still true.
+ * How a start knows that the catalogue is complete and from the last clean shutdown. RocksDB
+ * silently drops everything after a damaged entry of its own log: the catalogue is then that of an
+ * earlier time, perhaps of an earlier shutdown, which calls the open extent `paused` although a
+ * later run wrote to it. So each clean shutdown generates a mark, writes it to the catalogue with
+ * its last batch, and then to a file beside it. A start removes the file before it writes anything
+ * else. Only if both exist and are equal the shutdown was clean and the catalogue is current.
  */
 import { join } from 'node:path'
 import type { Disk } from './disk.ts'
 import { blockBytes } from './format.ts'
 import { alignedBytes } from './slots.ts'
 
-/** Random, so that no other end has the same. */
+/** Random, so that no other shutdown has the same. */
 export const endMarkBytes = 16
-/** Of the mark in the catalogue, there while the store is closed. */
+/** Of the mark in the catalogue, which is there while the store is closed. */
 export const endMarkKey = Buffer.from('mclean')
 
 export class OrderlyEnd {
@@ -41,7 +41,7 @@ export class OrderlyEnd {
     }
   }
 
-  /** Once the catalogue has the mark, synced, and nothing more is written. */
+  /** Called once the catalogue has the mark, synced, and nothing more is written. */
   async mark(mark: Buffer): Promise<void> {
     const block = alignedBytes(blockBytes)
     block.set(mark)
@@ -55,7 +55,7 @@ export class OrderlyEnd {
     await this.#disk.syncDirectory(this.#directory)
   }
 
-  /** Before anything is written. Durable when it resolves. */
+  /** Called before anything is written. Durable when it resolves. */
   async unmark(): Promise<void> {
     await this.#disk.remove(this.#path)
     await this.#disk.syncDirectory(this.#directory)

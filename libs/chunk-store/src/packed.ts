@@ -1,6 +1,6 @@
 /**
  * Many short byte strings as one, for messages between threads: each buffer of a message is cloned
- * with all the memory under it, and a short Buffer lies in a shared pool of 8 KiB.
+ * with its whole backing memory, and a short Buffer is in a shared pool of 8 KiB.
  *
  *   count (4) | lengths (4 each; 0xffffffff: undefined) | bytes
  */

@@ -1,20 +1,20 @@
 /**
- * Reads that never wait for the device: `preadv2` with RWF_NOWAIT gives what the kernel's page
- * cache holds and nothing else. Node has no call for it. Handing a read to the thread pool and
- * being woken again costs several times what it takes to copy 64 KiB that are in memory.
+ * Reads that never wait for the device: `preadv2` with RWF_NOWAIT returns only what the kernel's
+ * page cache holds. Node does not offer it. A round trip through the thread pool costs several
+ * times as much as copying 64 KiB from memory.
  */
 import { createRequire } from 'node:module'
 
 /**
- * Bytes that were in memory from `position` on: fewer than asked for, or 0, when the device would
- * have to be waited for, and after any failure.
+ * Number of bytes that were in memory from `position` on: fewer than requested, or 0, when the
+ * device would be needed, and after any failure.
  */
 type CachedRead = (fd: number, into: Uint8Array, position: number) => number
 
 const nowait = 8
 
 /**
- * Undefined where there is no such call: other systems, other C libraries, no addon for this
+ * Undefined where the call does not exist: other systems, other C libraries, no addon for this
  * processor.
  */
 export const cachedRead = process.platform === 'linux' ? load() : undefined

@@ -1,13 +1,13 @@
 /**
- * From the page cache to a socket: checked, and not copied. `splice` puts the pages of a file into
- * a pipe, which holds them; `tee` puts the same pages into a second one, out of which they are read
- * for their checksums; and what is right `splice` hangs onto the socket. So what is checked are the
- * very pages that are sent, whatever becomes of the file's cache meanwhile. What the socket does
- * not take is read out of the pipe.
+ * From the page cache to a socket: verified, and not copied. `splice` puts the pages of a file into
+ * a pipe, which holds them. `tee` puts the same pages into a second pipe, from which they are read
+ * for their checksums. `splice` then attaches the correct ones to the socket. So exactly the
+ * verified pages are sent, whatever happens to the file's cache meanwhile. What the socket does not
+ * accept is read from the pipe.
  *
- * Of pages on their way, those in the queue of a slow client, nobody has a copy. Files that are
- * written past the page cache lose their old pages from it by that and the pages stay what they
- * were; `keeps` tries it. A write through the page cache by another process would change them.
+ * There is no copy of pages in transit, those in the queue of a slow client. Files that are written
+ * past the page cache lose their old pages from it, and those pages stay unchanged; `keeps` tests
+ * it. A write through the page cache by another process would change them.
  */
 import { closeSync, readSync, writeSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -15,29 +15,29 @@ import { cachedRead } from './page-cache.ts'
 
 export interface PassRequest {
   file: number
-  /** Of what is checked; a multiple of 4 KiB. */
+  /** Of the range to verify; a multiple of 4 KiB. */
   position: number
-  /** Of what is checked; at most 1 MiB. */
+  /** Of the range to verify; at most 1 MiB. */
   length: number
-  /** So many of them are not wanted, … */
+  /** This many of them are skipped, … */
   skipped: number
-  /** … and so many that follow are. */
+  /** … and this many after them are sent. */
   wanted: number
-  /** Without anything on its way to it. It does not block. */
+  /** A non-blocking socket without pending output. */
   socket: number
-  /** Whether all is right: `read` gives the next bytes of it until there are no more. */
+  /** Whether the range is correct: `read` returns its next bytes until there are no more. */
   check(read: HeldRead): boolean
-  /** For what the socket does not take; `length` bytes or more. */
+  /** For bytes that the socket does not accept; `length` bytes or more. */
   into: Uint8Array
 }
 
-/** The next so many bytes, at most `pieceBytes`, good until the next call. */
+/** The next bytes, at most `pieceBytes`, valid until the next call. */
 export type HeldRead = (length: number) => Buffer
 
 export interface Passed {
-  /** The socket has. */
+  /** Bytes that the socket accepted. */
   count: number
-  /** At the beginning of `into`: the rest of what is wanted, checked, too. */
+  /** At the beginning of `into`: the rest of the requested bytes, also verified. */
   rest: number
 }
 
@@ -65,9 +65,9 @@ const nonblock = 2
 /** The same for every processor: how many pages of a range are in memory. Linux 6.5 and later. */
 const cachestat = 451
 const pageBytes = 4096
-/** What is read at a time. */
+/** Bytes per read. */
 const pieceBytes = 64 * 1024
-/** Reading ahead ends in pieces of this size or more. */
+/** Read-ahead ends in pieces of this size or more. */
 const probeBytes = 128 * 1024
 
 interface Pipe {
@@ -82,7 +82,7 @@ interface Pipes {
 
 export class PagePipe {
   readonly #calls: Calls
-  /** The same memory for each: it stays in the processor's cache. */
+  /** The same memory for each read: it stays in the processor's cache. */
   readonly #piece = Buffer.allocUnsafeSlow(pieceBytes)
   readonly #probe = Buffer.allocUnsafeSlow(1)
   readonly #range = new BigUint64Array(2)
@@ -90,7 +90,7 @@ export class PagePipe {
   readonly #position = new BigInt64Array(1)
   #pipes: Pipes | undefined
 
-  /** Undefined where there are no such calls. */
+  /** Undefined where the calls do not exist. */
   static create(): PagePipe | undefined {
     const calls = process.platform === 'linux' ? load() : undefined
     return calls && new PagePipe(calls)
@@ -101,8 +101,8 @@ export class PagePipe {
   }
 
   /**
-   * All of it happens before this returns. @returns undefined when the device would have to be
-   * waited for, or the bytes are wrong.
+   * Completes before it returns. @returns undefined when the device would be needed, or the bytes
+   * are wrong.
    */
   pass({ file, position, length, skipped, wanted, socket, check, into }: PassRequest): Passed | undefined {
     const pipes = this.#isCached(file, position, length) ? this.#open() : undefined
@@ -126,7 +126,7 @@ export class PagePipe {
   }
 
   /**
-   * Whether pages that are held stay what they were when other bytes are written to their place.
+   * Whether held pages stay unchanged when other bytes are written to their place.
    * @param file and @param direct are the same, empty one.
    */
   keeps({ file, direct, block }: { file: number; direct: number; block: Uint8Array }): boolean {
@@ -166,7 +166,7 @@ export class PagePipe {
     const pages = Math.ceil((position + length) / pageBytes) - Math.floor(position / pageBytes)
     if (this.#calls.syscall(cachestat, file, this.#range, this.#counts, 0) !== 0) return false
     if (this.#counts[0] !== BigInt(pages)) return false
-    // It counts pages that are still being read ahead, too; these give no byte yet.
+    // The count includes pages that are still being read ahead, which yield no byte yet.
     for (let at = position + length - 1; at >= position; at -= probeBytes)
       if (cachedRead?.(file, this.#probe, at) !== 1) return false
     return true

@@ -1,19 +1,19 @@
 /**
- * Copies that must not be deleted for a while: a pin bridges the time between a commit and its
- * reference. Pins are kept in memory. Where uploads are taken by the process that has the store
- * they die together. Where other processes take them, they go on while this one starts again: there
- * every copy counts as pinned for as long as the longest pin after a start.
+ * Copies that must not be deleted for a while: a pin covers the time between a commit and its
+ * reference. Pins are kept in memory. Where the process with the store takes the uploads, both end
+ * together. Where other processes take them, they continue while this one restarts: there every
+ * copy counts as pinned for as long as the longest pin after a start.
  *
  * Every commit leaves a pin for minutes, so at thousands of uploads a second there are a million of
- * them: they lie in an open-addressed table of numbers, 24 bytes a place. A copy is known by 64
- * bits of its blob id and incarnation; should two ever share them, one is kept a little longer,
- * which harms nothing.
+ * them. They are in an open-addressed table of numbers, 24 bytes a place. A copy is identified by
+ * 64 bits of its blob id and incarnation; if two ever share them, one is kept a little longer,
+ * which is harmless.
  */
 import type { Clock } from '@holdfast/kernel'
 
-/** Places at least; doubled as pins come, halved as they end. */
+/** Minimum number of places; doubled as pins come, halved as they end. */
 const placesMin = 1024
-/** Fuller than this, the table is made anew without the ended pins. */
+/** Above this fill level the table is rebuilt without the ended pins. */
 const fillMax = 0.6
 
 export class Pins {
@@ -46,7 +46,7 @@ export class Pins {
 
   drop(id: Uint8Array, incarnation: Uint8Array): void {
     const place = this.#placeOf(word(id, incarnation, 0), word(id, incarnation, 4))
-    // Ended, not empty: others may lie behind it.
+    // Ended, not empty: others may follow in the probe sequence.
     if (this.#ends[place] !== 0) this.#ends[place] = Number.MIN_VALUE
   }
 
@@ -59,7 +59,7 @@ export class Pins {
     this.#ends[place] = Math.max(known, end, Number.MIN_VALUE)
   }
 
-  /** Where the name lies, or would. */
+  /** The place of the name, or where it would be inserted. */
   #placeOf(high: number, low: number): number {
     const mask = this.#ends.length - 1
     for (let place = low & mask; ; place = (place + 1) & mask) {

@@ -1,14 +1,14 @@
 /**
- * Reading with every byte checked. What the page cache holds is read in this thread, 256 KiB at a
- * time: so little stays in the processor's cache from the read to the checksum and on to the
- * socket. What the device must be asked for is read by the thread pool; while the consumer has one
- * buffer the next one is read then: two buffers a reader, of 1 MiB as long as there are such and
- * 256 KiB when many read. A range reads the 64 KiB chunks it touches, and the record's header for
- * their checksums unless that is remembered.
+ * Reads with every byte verified. Bytes in the page cache are read in this thread, 256 KiB at a
+ * time: that little stays in the processor's cache from the read to the checksum and on to the
+ * socket. Other bytes are read by the thread pool; while the consumer has one buffer the next one
+ * is being read. A reader has two buffers, of 1 MiB while such are available and of 256 KiB when
+ * many read. A range reads the 64 KiB chunks it touches, and the record's header for their
+ * checksums unless that is remembered.
  *
- * A reader holds the extents of its blob, so they are not reused under it, however slow it is.
- * Compaction hands a resting reader over to the new place of the copy; a deleted blob stays
- * readable for those who had begun.
+ * A reader holds the extents of its blob, so they are not reused while it reads, however slow it
+ * is. Compaction switches an idle reader to the new place of the copy. A deleted blob stays
+ * readable for readers that had begun.
  */
 
 import { setImmediate } from 'node:timers/promises'
@@ -32,22 +32,23 @@ import { belongsTo, matches, readInline } from './scan.ts'
 import { alignedBytes } from './slots.ts'
 
 /**
- * Payload bytes of one read: large while there are large buffers to be had and so much is wanted,
- * else small.
+ * Payload bytes of one read: large while large buffers are available and the range is long, else
+ * small.
  */
 const readBytesSmall = 256 * 1024
 const readBytesLarge = recordBytesMax
 /**
- * Large buffers there are at most, in use or idle. Two a reader, or one where one read gives all.
+ * Maximum number of large buffers, in use or idle. Two per reader, or one where one read is enough.
  */
 const largeBuffersMax = 16
 /**
- * Small ones kept for the next reader. Fresh memory for each read would cost more than the read.
+ * Small ones kept for the next reader. Allocating memory for each read would cost more than the
+ * read.
  */
 const idleSmallMax = 64
-/** Bytes one reader takes out of memory before others have their turn. */
+/** Bytes that one reader takes from memory before others have their turn. */
 const turnBytes = 1024 * 1024
-/** Headers remembered for ranges: 64 bytes of checksums and some 200 of keys each. */
+/** Headers cached for ranges: 64 bytes of checksums and some 200 of keys each. */
 const rememberedHeadersMax = 8192
 
 /** One reader's claim on the extents of a copy. */
@@ -67,7 +68,7 @@ export class Lease {
     this.#hold(copy)
   }
 
-  /** Where it reads, or will once it rests. */
+  /** Where it reads, or will once it is idle. */
   get target(): Copy {
     return this.#next ?? this.copy
   }
@@ -81,7 +82,9 @@ export class Lease {
     this.#settle()
   }
 
-  /** The copy stands elsewhere now; the old place is let go once nothing is being read from it. */
+  /**
+   * The copy is at another place now; the old place is released once nothing is being read from it.
+   */
   moveTo(copy: Copy): void {
     this.#next = copy
     this.#hold(copy)
@@ -135,9 +138,9 @@ export class Lease {
 export interface ReaderParts {
   extents: ExtentTable
   seal: HeaderSeal
-  /** Bytes of hot small blobs. */
+  /** Bytes of frequently read small blobs. */
   cacheBytes: number
-  /** Some bytes of this copy are damaged on the disk. */
+  /** Some bytes of this copy are damaged on disk. */
   damaged(entry: RowEntry, copy: Copy, error: BlobFault): void
   /** @throws BlobFault `CLOSED`. */
   assertOpen(): void
@@ -153,7 +156,7 @@ interface Record {
   payloadBytes: number
 }
 
-/** A stretch of one record: whole chunks of it, and what of them is wanted. */
+/** A stretch of one record: whole chunks of it, and the requested part of them. */
 interface Piece {
   record: Record
   /** In the record's payload; a multiple of 64 KiB. */
@@ -165,15 +168,12 @@ export class Reader {
   readonly #parts: ReaderParts
   readonly #hot: LRUCache<Copy, Buffer>
   readonly #headers = new LRUCache<string, Uint32Array>({ max: rememberedHeadersMax })
-  /**
-   * Where each run of a blob ends in it, so that a piece is found among any number of them without
-   * walking them.
-   */
+  /** Where each run of a blob ends in it, so that a piece is found by binary search. */
   readonly #ends = new WeakMap<readonly Run[], Float64Array>()
   readonly #idleSmall: Buffer[] = []
   readonly #idleLarge: Buffer[] = []
   #largeMade = 0
-  /** What is lent may be forgotten by the one who has it: another may be made then. */
+  /** A borrowed buffer may be dropped by its holder: then another may be made. */
   readonly #collected = new FinalizationRegistry<void>(() => {
     this.#largeMade--
   })
@@ -194,14 +194,16 @@ export class Reader {
     this.#hot.delete(copy)
   }
 
-  /** A small blob out of memory. */
+  /** A small blob from memory. */
   hot(copy: Copy): Buffer | undefined {
     const hot = this.#hot.get(copy)
     if (hot !== undefined) this.hotReads++
     return hot
   }
 
-  /** A blob packed into a group record, whole and checked. The caller must not change the bytes. */
+  /**
+   * A blob packed into a group record, whole and verified. The caller must not change the bytes.
+   */
   async inline(entry: RowEntry, lease: Lease): Promise<Buffer> {
     const hot = this.hot(lease.copy)
     if (hot !== undefined) return hot
@@ -217,8 +219,8 @@ export class Reader {
   }
 
   /**
-   * A range that lies in one record of a blob in data records, where its chunks are in memory;
-   * undefined: `stream` it.
+   * A range within one record of a blob in data records, where its chunks are in memory; undefined:
+   * use `stream`.
    */
   atHand(
     entry: RowEntry,
@@ -235,7 +237,7 @@ export class Reader {
   }
 
   /**
-   * The other way out of the page cache: to a socket, without a copy.
+   * The second path from the page cache: to a socket, without a copy.
    * @param released after the lease.
    */
   sender(entry: RowEntry, lease: Lease, released: () => void): BlobSender {
@@ -333,7 +335,7 @@ export class Reader {
       const piece = pieceOf(record, position, end, buffer.length - blockBytes)
       position = record.position + piece.to
       const filled = this.#fill(entry, lease, piece, buffer)
-      filled.catch(() => {}) // seen by whoever awaits it, or by nobody when the reader has gone
+      filled.catch(() => {}) // the consumer sees it, unless it is gone
       return filled
     }
     try {
@@ -401,7 +403,7 @@ export class Reader {
     }
   }
 
-  /** Made at the first read of it, and gone with the row. */
+  /** Made at the first read of it, and dropped with the row. */
   #endsOf(runs: readonly Run[]): Float64Array {
     const known = this.#ends.get(runs)
     if (known !== undefined) return known
@@ -435,8 +437,8 @@ export class Reader {
   }
 
   /**
-   * The piece, checked, when all of it is in memory; a mismatch is left to those who can read past
-   * every cache.
+   * The piece, verified, when all of it is in memory; a mismatch is left to the path that can
+   * bypass every cache.
    */
   #cached(copy: Copy, piece: Piece): Filled | undefined {
     const { record, from } = piece
@@ -449,7 +451,7 @@ export class Reader {
     return undefined
   }
 
-  /** The payload bytes of the piece, checked; undefined when they do not match. */
+  /** The payload bytes of the piece, verified; undefined when they do not match. */
   async #readPiece(copy: Copy, piece: Piece, buffer: Buffer, uncached: boolean): Promise<Buffer | undefined> {
     const { extent } = piece.record
     const known = uncached ? undefined : this.#headers.get(nameOf(piece.record))
@@ -482,8 +484,8 @@ export class Reader {
   }
 
   /**
-   * What cannot be read now may be readable later; of a file that is not there nothing is to be
-   * expected, so that is damage.
+   * What cannot be read now may be readable later; a missing file will not return, so that is
+   * damage.
    */
   #faultOf(
     error: unknown,
@@ -501,7 +503,7 @@ export class Reader {
     return fault
   }
 
-  /** For a header block and what of so many bytes one read takes. */
+  /** For a header block and the part of this many bytes that one read covers. */
   #takeBuffer(wanted: number): Buffer {
     if (wanted > readBytesSmall) {
       const idle = this.#idleLarge.pop()
@@ -541,10 +543,7 @@ function pieceOf(record: Record, position: number, end: number, size: number): P
   return { record, from, to }
 }
 
-/**
- * What of the disk goes where in the buffer: header and payload, in one read where they are
- * neighbours.
- */
+/** The positions of header and payload in the buffer, read together where they are adjacent. */
 function readsOf(
   { record, from, to }: Piece,
   buffer: Buffer,

@@ -1,17 +1,16 @@
 /**
- * What a start does before anything else: find out what the extents hold that the catalogue does
+ * What a start does before anything else: it finds what the extents hold that the catalogue does
  * not know.
  *
- * The catalogue is the state of some moment; every group record written after it stands in an
- * extent that it calls open, or in one whose header shows a generation it has not heard of. Those
- * are scanned to their ends, and their group records applied in the order of their sequence. A
- * commit counts only if every byte of its blob verifies. Without a catalogue all extents are
- * scanned. What was read is synced first, so that nothing is believed that another crash could take
- * back.
+ * The catalogue is the state of some moment. Every group record written after it is in an extent
+ * that the catalogue calls open, or in one whose header has an unknown generation. Those are
+ * scanned to their ends, and their group records applied in the order of their sequence. A commit
+ * counts only if every byte of its blob verifies. Without a catalogue all extents are scanned. What
+ * was read is synced first, so that nothing is accepted that another crash could take back.
  *
- * That moment may be any: also one long before the end, when RocksDB gave up a part of its log that
- * had rotted. What was called paused then is scanned as what was open, unless `OrderlyEnd` says
- * that this is the catalogue of the last end.
+ * That moment may be long before the shutdown, when RocksDB dropped a damaged part of its log.
+ * Extents that were paused then are scanned like open ones, unless `OrderlyEnd` says that this is
+ * the catalogue of the last shutdown.
  */
 import type { BlobFault } from '@holdfast/blob-store'
 import type { Catalogue } from './catalogue.ts'
@@ -33,7 +32,7 @@ export interface Recovered {
   deletions: number
   /** Commits that did not verify: never acknowledged, or damaged since. */
   dropped: number
-  /** Commits with bytes that the disk does not give: they are listed as damaged. */
+  /** Commits with bytes that the disk cannot read: they are listed as damaged. */
   unreadable: number
 }
 
@@ -41,13 +40,11 @@ export function nothingRecovered(): Recovered {
   return { scannedExtents: 0, groups: 0, commits: 0, deletions: 0, dropped: 0, unreadable: 0 }
 }
 
-/**
- * Commits whose drop is a line of its own; of all, the last line of the recovery tells how many.
- */
+/** Dropped commits that are logged one by one; the last line of the recovery has the total. */
 const toldOfDropped = 10
 /**
- * Bounds the rows that wait in memory. A crash in between repeats the scan: applying twice is
- * applying once.
+ * Bounds the rows that wait in memory. A crash in between repeats the scan: applying twice has the
+ * effect of once.
  */
 const flushEveryGroups = 1000
 
@@ -77,7 +74,7 @@ export class Recovery {
     catalogue: Catalogue
     extentOf: (run: { extent: number; generation: number }) => Extent | undefined
     log: Log
-    /** The disk gives errors for some of it. */
+    /** The disk returns errors for some of it. */
     unreadable: (extent: Extent, missed: Missed) => void
   }) {
     this.#unreadable = parts.unreadable
@@ -105,8 +102,8 @@ export class Recovery {
       if (++applied % flushEveryGroups === 0) await this.#ledger.flush()
     }
     for (const { extent } of scans) {
-      // Whatever was on its way may stand anywhere up to the end of the file: nothing more is
-      // written before it.
+      // Interrupted writes may be anywhere up to the end of the file: nothing more is written
+      // before it.
       extent.scanFrom = alignUp(Math.max(extent.frontier, extent.fileBytes), blockBytes)
       this.#ledger.touchExtent(extent)
     }
@@ -176,14 +173,14 @@ export class Recovery {
     const verdict = await this.#verify(group, entry, copy)
     if (verdict === 'torn') {
       const blob = entry.id.toString('hex')
-      // Of what was moved away before its place was given back there may be thousands.
+      // There may be thousands of entries of moved copies.
       if (this.#result.dropped++ < toldOfDropped)
         this.#log.warn({ blob, extent: group.extent.number }, 'a commit whose bytes are not whole is dropped')
       return
     }
     copy.quarantined = verdict === 'unreadable'
     if (copy.quarantined && this.#result.unreadable++ < toldOfDropped)
-      this.#log.error({ blob: entry.id.toString('hex') }, 'a blob lies where the disk cannot be read')
+      this.#log.error({ blob: entry.id.toString('hex') }, 'a blob is where the disk cannot read')
     if (known === undefined) this.#ledger.addCopy(row, copy)
     else this.#ledger.replaceCopy(row, known, copy)
     this.#result.commits++
@@ -195,7 +192,7 @@ export class Recovery {
       : verifyRuns(entry, (run: Run) => this.#extentOf(run), this.#seal, this.#window)
   }
 
-  /** Counts all rows anew; those that point to a generation which is gone go. */
+  /** Counts all rows again; removes those that point to a lost generation. */
   async #audit(extents: readonly Extent[]): Promise<void> {
     const { facts } = this.#ledger
     facts.liveBytes = 0
@@ -209,7 +206,7 @@ export class Recovery {
         entry.copies = []
         for (const copy of decodeCopies(value)) {
           if (this.#standsSomewhere(copy)) this.#ledger.addCopy(entry, copy)
-          else this.#log.warn({ blob: entry.id.toString('hex') }, 'a row points to an extent that is gone')
+          else this.#log.warn({ blob: entry.id.toString('hex') }, 'a row points to a lost extent')
         }
         this.#ledger.touchRow(entry)
         this.#rows.release(entry)
@@ -226,10 +223,7 @@ export class Recovery {
   }
 }
 
-/**
- * When each copy that was deleted was deleted last: its earlier commits need no look at their
- * bytes.
- */
+/** When each deleted copy was last deleted: its earlier commits need no check of their bytes. */
 function deathsOf(found: readonly Found[], voided: ReadonlySet<string>): Map<string, number> {
   const dead = new Map<string, number>()
   for (const { extent, generation, sequence, entries } of found) {

@@ -1,10 +1,10 @@
 /**
- * What came and went, for other nodes: entries in the catalogue, in the batch of the change they
- * tell of.
+ * Stored and deleted copies, for other nodes: entries in the catalogue, in the same batch as the
+ * change.
  *
- * A batch follows its change, and only entries of synced batches are handed out. A start that does
- * not follow an orderly end begins a new life with positions of its own: entries that were
- * acknowledged and not yet written are in no log then, and whoever follows compares inventories.
+ * A batch follows its change, and only entries of synced batches are returned. A start without a
+ * clean shutdown begins a new life with its own positions: entries that were acknowledged and not
+ * yet written are in no log then, and followers compare inventories.
  */
 import { BlobFault, type BlobName, type LogEntry, type LogPosition, type Pulled } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'

@@ -21,30 +21,30 @@ export interface CatalogueAnswer {
   values?: Uint8Array
   rows?: { key: Uint8Array; value: Uint8Array }[]
   error?: string
-  /** The error is why it could not be opened again so far. */
+  /** The error is why it could not be reopened so far. */
   isClosed?: boolean
-  /** It takes no writes, and is opened again once that can be done. */
+  /** It accepts no writes, and is reopened once possible. */
   recovering: boolean
 }
 
 type Waiter = { resolve: (answer: CatalogueAnswer) => void; reject: (error: Error) => void }
 
-/** A file in the directory of a catalogue that is given up at the next start. */
+/** A file in the directory of a catalogue that the next start replaces. */
 const damageMark = 'damaged'
 
-/** Did a run that had it open come upon damage? */
+/** Did an earlier run find damage in it? */
 export async function isMarkedDamaged(path: string): Promise<boolean> {
   return (await readdir(path)).includes(damageMark)
 }
 
 /**
- * The catalogue in RocksDB, in a thread of its own. Opening it takes the directory's exclusive
- * lock. Tables are checked when they are read, which may be long after the start: damage is marked
- * then, so that the next start makes a new catalogue from the extents.
+ * The catalogue in RocksDB, in its own thread. Opening it takes the directory's exclusive lock.
+ * Tables are verified when they are read, which may be long after the start: damage is marked then,
+ * so that the next start rebuilds the catalogue from the extents.
  */
 export class RocksCatalogue implements Catalogue {
   damage: BlobFault | undefined
-  /** A write failed and it has not been opened again so far; that is tried with each batch. */
+  /** A write failed and it has not been reopened so far; each batch retries that. */
   recovering = false
   /** It does nothing more until the next start. */
   failure: BlobFault | undefined
@@ -70,8 +70,7 @@ export class RocksCatalogue implements Catalogue {
 
   /**
    * @throws BlobFault `UNAVAILABLE` when another process (or store of this one) holds it, `CORRUPT`
-   * when RocksDB cannot
-   *   read it, `FULL` when there is no room to open it, `IO` otherwise.
+   *   when RocksDB cannot read it, `FULL` when there is no room to open it, `IO` otherwise.
    */
   static async open(path: string, log: Log): Promise<RocksCatalogue> {
     const catalogue = new RocksCatalogue(path, log)
@@ -159,8 +158,8 @@ export class RocksCatalogue implements Catalogue {
     if (recovering === this.recovering) return
     this.recovering = recovering
     if (recovering)
-      this.#log.error({ error }, 'the catalogue takes no writes; it is opened anew once it can be')
-    else this.#log.info({}, 'the catalogue was opened anew')
+      this.#log.error({ error }, 'the catalogue accepts no writes; it is reopened once possible')
+    else this.#log.info({}, 'the catalogue was reopened')
   }
 
   #noteDamage(fault: BlobFault): void {
@@ -191,10 +190,7 @@ export class RocksCatalogue implements Catalogue {
 
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never
 
-/**
- * What says that the machine lacks something, or that the disk failed, says nothing of the bytes
- * that stand there.
- */
+/** A shortage of the machine, or a disk failure, says nothing about the stored bytes. */
 const passing = /too many open files|cannot allocate memory|input\/output error/i
 
 function faultOf(error: string, { isClosed = false }: Partial<CatalogueAnswer> = {}): BlobFault {

@@ -1,5 +1,5 @@
 /**
- * The little of the binding that is called here. Every write runs, and blocks, on the calling
+ * The part of the binding's types that is used here. Every write runs, and blocks, on the calling
  * thread.
  */
 declare module '@nxtedition/rocksdb' {

@@ -34,16 +34,13 @@ export interface Copy {
   crc32: number
   createdMs: number
   placementGroup: number
-  /** Bytes of it were found damaged: never the target of dedup, read as far as it is right. */
+  /** Bytes of it were found damaged: never the target of dedup, read up to the damage. */
   quarantined: boolean
-  /** Of the group record that holds its commit entry, and where that stands. */
+  /** Of the group record that holds its commit entry, and the position of that record. */
   sequence: number
   commitExtent: number
   commitGeneration: number
-  /**
-   * Where entries that this one took the place of may still be read: a deletion has to speak of
-   * them, too.
-   */
+  /** Where entries that this one replaced may still be read: a deletion must name them, too. */
   earlierHomes: readonly Home[]
   /** Bytes of the commit entry, part of that extent's live bytes. */
   entryBytes: number
@@ -51,10 +48,7 @@ export interface Copy {
   inlineOffset: number | undefined
   /** For a blob in data records; empty when inline. */
   runs: Run[]
-  /**
-   * When it was last seen whole on the disk, or written there: monotonic milliseconds, forgotten
-   * with the row.
-   */
+  /** When it was last verified on disk, or written: monotonic milliseconds, lost with the row. */
   verifiedAt: number
 }
 
@@ -152,7 +146,7 @@ export interface LogRow {
   crc32: number
   createdMs: number
   placementGroup: number
-  /** Unix milliseconds at which it was noted. */
+  /** Unix milliseconds at which it was recorded. */
   atMs: number
 }
 
@@ -182,7 +176,7 @@ export function decodeLogRow(row: Buffer): LogRow {
   }
 }
 
-/** `paused`: open, but the store was closed in order, so nothing stands behind its frontier. */
+/** `paused`: open, but the store was closed cleanly, so nothing is behind its frontier. */
 export type ExtentState = 'open' | 'sealed' | 'free' | 'paused'
 
 export interface ExtentRow {
@@ -191,7 +185,7 @@ export interface ExtentRow {
   state: ExtentState
   /** Where the next record goes: nothing is written behind it. */
   frontier: number
-  /** Recovery of an open extent looks for group records from here on. */
+  /** Recovery of an open extent scans for group records from here on. */
   scanFrom: number
   /** Bytes of live copies, their commit entries included. */
   liveBytes: number
@@ -287,16 +281,16 @@ export function extentKey(number: number): Buffer {
   return key
 }
 
-/** What is known of a blob, while anybody uses it or it was used lately. */
+/** What is known of a blob, while it is in use or was used recently. */
 export interface RowEntry {
   /** Blob id. */
   readonly id: Buffer
-  /** As durable: a copy is here once its commit is, and gone once its deletion is. */
+  /** As durable: a copy exists once its commit is durable, until its deletion is. */
   copies: Copy[]
-  /** Those whose deletion is on its way to the disk. */
+  /** Those whose deletion is being written. */
   deleting: readonly Copy[]
   users: number
-  /** Batches with this row that the catalogue has not taken yet. */
+  /** Batches with this row that the catalogue has not accepted yet. */
   unwritten: number
 }
 
@@ -304,22 +298,22 @@ export interface RowEntry {
 const noCopies: readonly Copy[] = []
 
 /**
- * Rows kept although nobody uses them, in two generations. A row is about a KiB, which the
- * collector walks.
+ * Unused rows that are kept, in two generations. A row is about a KiB, which the garbage collector
+ * walks.
  */
 const generationRows = 4_096
 /** One row that stays keeps those of its slab. */
 const idsSlabBytes = 64 * blobIdBytes
 
 /**
- * The rows in use. While an entry is here it is the truth, and the catalogue follows; so a decision
- * is made on the entry, in one turn, and no stale answer of the catalogue can undo it.
+ * The rows in use. While an entry is here it is authoritative, and the catalogue follows. So each
+ * decision uses the entry, in one turn, and no stale answer of the catalogue can undo it.
  */
 export class Rows {
   readonly #catalogue: Catalogue
   /**
-   * By blob id (latin1): those that were used lately, and those of the generation before, which may
-   * be here as well.
+   * By blob id (latin1): recently used ones, and those of the previous generation, which may be
+   * here as well.
    */
   #young = new Map<string, RowEntry>()
   #old = new Map<string, RowEntry>()
@@ -362,8 +356,8 @@ export class Rows {
   }
 
   /**
-   * One question to the catalogue for all that was asked in this turn of the loop: uploads end in
-   * bursts, as group commits let them go.
+   * One request to the catalogue for all reads of this turn of the loop: uploads end in bursts,
+   * because group commits release them together.
    */
   async #load(): Promise<void> {
     const wanted = this.#wanted
@@ -393,9 +387,8 @@ export class Rows {
   }
 
   /**
-   * Drops the older generation when the younger is full; what somebody needs stays. A whole map at
-   * a time: one that loses its first entries one by one searches for its first through all that
-   * went.
+   * Drops the older generation when the younger is full; rows in use stay. A whole map at a time: a
+   * map that loses its first entries one by one searches through all deleted ones for its first.
    */
   trim(): void {
     if (this.#young.size < this.#fullAt) return
@@ -408,7 +401,7 @@ export class Rows {
   }
 }
 
-/** Not out of the shared pool, where 48 bytes that stay would keep 8 KiB of others' memory. */
+/** Not from the shared pool, where 48 bytes that stay would keep 8 KiB of others' memory. */
 function ownCopy(bytes: Uint8Array): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length)
   copy.set(bytes)

@@ -1,4 +1,4 @@
-/** Finding records in an extent without the catalogue, and checking what they hold. */
+/** Finds records in an extent without the catalogue, and verifies their content. */
 import { crc32 } from '@node-rs/crc32'
 import { type Extent, isUnreadable } from './extents.ts'
 import {
@@ -19,23 +19,23 @@ import {
 import { alignUp } from './numbers.ts'
 import { alignedBytes, slotBytes } from './slots.ts'
 
-/** Damaged bytes are not lost bytes: what cannot be read now may be readable tomorrow. */
+/** Damaged bytes are distinguished from unreadable ones: those may be readable tomorrow. */
 export type Verdict = 'whole' | 'torn' | 'unreadable'
 
 /** Blocks of an extent that a walk could not read. */
 export class Missed {
   blocks = 0
-  /** Of these, where a record may have begun: what it was is not known. */
+  /** Of these, where a record may have begun: its content is unknown. */
   unknown = 0
 }
 
-/** A walk gives the rest of an extent up then: each one may take the disk seconds. */
+/** After this many a walk abandons the rest of an extent: each one may take the disk seconds. */
 const missedMax = 4096
 
 /**
- * Every record of this generation from `from` on, whatever stands between: tries each 4 KiB
- * boundary up to the end of the file, because uploads interleave and an acknowledged record may
- * follow one that was never written. Blocks that the disk does not give are passed over one by one.
+ * Every record of this generation from `from` on, whatever is between: tries each 4 KiB boundary up
+ * to the end of the file, because uploads interleave and an acknowledged record may follow one that
+ * was never written. Unreadable blocks are skipped one by one.
  *
  * @param options.window page-aligned memory of `slotBytes`; its content changes while this runs.
  */
@@ -70,8 +70,8 @@ export async function* walk(
 }
 
 /**
- * Fills the memory from `at` on, with zeros where the disk gives an error.
- * @returns how many bytes there are, and which of its blocks these are.
+ * Fills the memory from `at` on, with zeros where the disk returns an error.
+ * @returns how many bytes there are, and which of its blocks failed.
  */
 export async function readAround(
   extent: Extent,
@@ -89,7 +89,7 @@ export async function readAround(
   return { count, unread }
 }
 
-/** Of what could not be read as a whole. */
+/** Of a range that could not be read as a whole. */
 async function readHalves(
   extent: Extent,
   into: Buffer,
@@ -157,8 +157,8 @@ export function matches(payload: Buffer, checksums: Uint32Array, from: number): 
 }
 
 /**
- * A blob that is packed into its group record, checked. What does not match is read once more past
- * the page cache.
+ * A blob packed into its group record, verified. On a mismatch it is read once more past the page
+ * cache.
  * @returns undefined when it is damaged.
  */
 export async function readInline(
@@ -177,7 +177,7 @@ export async function readInline(
   return crc32(bytes) === blob.crc32 ? bytes : undefined
 }
 
-/** The data records of a run, one after the other. */
+/** The data records of a run, in sequence. */
 export function* recordsOf(run: Run): Generator<{ offset: number; index: number; payloadBytes: number }> {
   for (let index = 0, left = run.bytes; left > 0; index++, left -= recordBytesMax)
     yield {
@@ -187,7 +187,7 @@ export function* recordsOf(run: Run): Generator<{ offset: number; index: number;
     }
 }
 
-/** Reads a data record into `window` and checks all of it. */
+/** Reads a data record into `window` and verifies all of it. */
 export async function readRecord(
   extent: Extent,
   record: { offset: number; payloadBytes: number; position: number; incarnation: Buffer },

@@ -1,7 +1,6 @@
 /**
- * Short buffers that live long, apart from those that live for a moment: a Buffer of Node's own
- * pool keeps 8 KiB of it alive, and with it whatever short-lived neighbours it had. Here neighbours
- * come and go together.
+ * Short buffers that live long, apart from short-lived ones: a Buffer from Node's own pool keeps 8
+ * KiB of it alive, including its short-lived neighbours. Here neighbours live and end together.
  */
 export class Slab {
   readonly #bytes: number
@@ -9,13 +8,13 @@ export class Slab {
   #slab: Buffer = Buffer.alloc(0)
   #taken = 0
 
-  /** @param bytes of a slab. @param fill what stands in a fresh one. */
+  /** @param bytes of a slab. @param fill initial content. */
   constructor(bytes: number, fill: (slab: Buffer) => Buffer = (slab) => slab) {
     this.#bytes = bytes
     this.#fill = fill
   }
 
-  /** The next bytes, nobody else's. @param count at most a slab's. */
+  /** The next bytes, exclusively. @param count at most a slab's. */
   take(count: number): Buffer {
     if (this.#slab.length - this.#taken < count) {
       this.#slab = this.#fill(Buffer.allocUnsafeSlow(this.#bytes))

@@ -1,21 +1,22 @@
 /**
- * Memory that the bytes of an upload are copied into once: a hash worker reads it, the device reads
- * it. Pages of a shared `WebAssembly.Memory` are the only page-aligned and shareable memory that
- * Node has, which O_DIRECT needs.
+ * Memory that the bytes of an upload are copied into once: a hash worker reads it, and the device
+ * reads it. Pages of a shared `WebAssembly.Memory` are the only page-aligned and shareable memory
+ * that Node has, which O_DIRECT needs.
  *
- * A slot is a block for a record's header and 1 MiB for its payload. All uploads share the slots;
- * whoever finds none free waits, and asks the owner of a partly filled one to give it up.
+ * A slot is a block for a record's header and 1 MiB for its payload. All uploads share the slots.
+ * An upload that finds none free waits, and the owner of a partly filled one is asked to release
+ * it.
  */
 import { blockBytes, recordBytesMax } from './format.ts'
 
 export const slotBytes = blockBytes + recordBytesMax
 const pageBytes = 64 * 1024
 /**
- * A partly filled slot that others wait for is given up after one to two of these without a byte.
+ * A partly filled slot that others wait for is released after one to two of these without a byte.
  */
 const lookMs = 10
 
-/** Runs once after so many milliseconds; what it returns is of no interest. */
+/** Runs once after this many milliseconds; its result is ignored. */
 export type After = (run: () => void, ms: number) => unknown
 
 export interface Slot {
@@ -37,11 +38,10 @@ export class SlotPool {
   /** Shared. */
   readonly memory: WebAssembly.Memory
   readonly #free: Slot[] = []
-  /** In line; a slot given back goes to the first. */
+  /** In line; a released slot goes to the first. */
   readonly #waiting: ((slot: Slot | undefined) => void)[] = []
   /**
-   * Holders of partly filled slots, the longest holder first, and their progress when looked at
-   * last.
+   * Holders of partly filled slots, the longest holder first, and their progress at the last look.
    */
   readonly #partial = new Map<SlotHolder, number>()
   #looking = false
@@ -76,12 +76,12 @@ export class SlotPool {
     else next(slot)
   }
 
-  /** Lets everybody in line look again whether he still wants to. */
+  /** Lets every waiter check again whether it is cancelled. */
   wakeAll(): void {
     for (const wake of this.#waiting.splice(0)) wake(undefined)
   }
 
-  /** Whoever holds a partly filled slot says so, and may be asked to give it up. */
+  /** Registers the holder of a partly filled slot, which may be asked to release it. */
   offer(holder: SlotHolder): void {
     this.#partial.set(holder, -1)
   }
@@ -102,7 +102,7 @@ export class SlotPool {
     this.#after(() => this.#look(), lookMs)
   }
 
-  /** Those who made no progress since the last look give up their slots, one for each who waits. */
+  /** Holders without progress since the last look release their slots, one for each waiter. */
   #look(): void {
     this.#looking = false
     if (this.#waiting.length > 0) this.#lookSoon()
@@ -121,7 +121,7 @@ export class SlotPool {
       all: Buffer.from(this.memory.buffer, start, slotBytes),
       payload,
       put(bytes, at) {
-        // All but the first byte by memmove. A copy of the whole would be `set`, which goes into
+        // All but the first byte by memmove. A copy of the whole would be `set`, which copies into
         // shared memory byte by byte unless both sides are aligned alike: 0.26 instead of 0.04
         // CPU-s/GiB.
         payload[at] = bytes[0] as number
@@ -135,8 +135,7 @@ export interface SlotHolder {
   /** Bytes so far. */
   readonly progress: number
   /**
-   * Writes out or copies away what the slot holds, and gives it back soon. False when it cannot
-   * now.
+   * Writes out or copies away the slot's content, and releases it soon. False when it cannot now.
    */
   giveUpSlot(): boolean
 }

@@ -1,7 +1,7 @@
 /**
  * How much can still be written. The disk is asked at most twice a second; in between, what extents
- * take of it is taken off. Uploads end at a low-water mark, so that deletions, compaction, the
- * catalogue and whatever else lives on the disk have room; the ballast is for when somebody else
+ * use of it is subtracted. Uploads end at a low-water mark, so that deletions, compaction, the
+ * catalogue and other users of the disk have room; the ballast is for the case that another program
  * takes the last byte.
  */
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ export interface SpaceOptions {
   clock: Clock
   log: Log
   extents: ExtentTable
-  /** Free on the disk as it was measured last. */
+  /** Free bytes on the disk at the last measurement. */
   freeBytes: number
   lowWaterBytes: number
   ballastBytes: number
@@ -30,7 +30,7 @@ export interface SpaceOptions {
 export class Space {
   readonly ballast: Ballast
   readonly #options: SpaceOptions
-  /** As measured at that monotonic moment, when extents had taken so many bytes. */
+  /** The monotonic time of the measurement, and the bytes that extents had used by then. */
   #measured: { freeBytes: number; at: number; takenBytes: number }
   #measuring: Promise<void> | undefined
 
@@ -41,7 +41,7 @@ export class Space {
     this.#measured = { freeBytes, at: clock.monotonic(), takenBytes: extents.takenBytes }
   }
 
-  /** Bytes that could be written if nothing were kept back. */
+  /** Bytes that could be written if nothing were reserved. */
   get room(): number {
     const { current, all } = this.#options.extents
     let bytes = this.#diskBytes
@@ -51,19 +51,18 @@ export class Space {
     return bytes
   }
 
-  /** What extents can grow by without taking what is kept back. */
+  /** What extents can grow by without using the reserve. */
   get spareBytes(): number {
     return this.#diskBytes - this.#options.lowWaterBytes
   }
 
-  /** What uploads can take, as far as it is known. */
+  /** What uploads can use, as far as known. */
   get freeBytes(): number {
     return Math.max(0, this.#roomBut(this.#options.lowWaterBytes))
   }
 
   /**
-   * What compaction may take for moving; what is kept for deletions and the catalogue is not for
-   * that.
+   * What compaction may use for moving; the reserve for deletions and the catalogue is excluded.
    */
   get movableBytes(): number {
     return Math.max(0, this.room - 2 * this.#options.ballastBytes)
@@ -80,17 +79,17 @@ export class Space {
     return (await disk.space(join(path, 'extents'))).freeBytes
   }
 
-  /** Resolves when what is known is of now, or of half a second ago. */
+  /** Resolves when the measurement is at most half a second old. */
   async freshen(): Promise<void> {
     if (this.#isOld) await this.measure()
   }
 
-  /** @throws BlobFault `FULL` when a new upload of so many bytes does not fit. */
+  /** @throws BlobFault `FULL` when a new upload of this many bytes does not fit. */
   assertBegins(expectedBytes: number | undefined): void {
     this.#assert(this.#options.lowWaterBytes, expectedBytes)
   }
 
-  /** @throws BlobFault `FULL` when uploads under way must end, too: below half of the mark. */
+  /** @throws BlobFault `FULL` when running uploads must end, too: below half of the mark. */
   assertGoesOn(): void {
     this.#assert(this.#options.lowWaterBytes / 2)
   }
@@ -110,24 +109,24 @@ export class Space {
     return this.#measuring
   }
 
-  /** What is known is too old to act on. */
+  /** The measurement is too old to act on. */
   changed(): void {
     this.#measured = { ...this.#measured, at: Number.NEGATIVE_INFINITY }
     void this.measure().catch(() => {})
   }
 
-  /** A write met the end of the disk: known at once, for uploads under way. */
+  /** A write hit a full disk: known at once, for running uploads. */
   ranOut(): void {
     this.#measured = { ...this.#measured, freeBytes: 0 }
   }
 
-  /** Waits for what is under way. */
+  /** Waits for running operations. */
   async settled(): Promise<void> {
     await this.#measuring?.catch(() => {})
     await this.ballast.settled()
   }
 
-  /** Free on the disk, what extents took since it was measured taken off. */
+  /** Free bytes on the disk, less what extents used since the measurement. */
   get #diskBytes(): number {
     const { freeBytes, takenBytes } = this.#measured
     return freeBytes - (this.#options.extents.takenBytes - takenBytes)
@@ -138,7 +137,7 @@ export class Space {
   }
 
   /**
-   * What extents have already is of no use once others have taken what is kept back: the catalogue
+   * Blocks that extents already have are useless once others have used the reserve: the catalogue
    * has nothing then.
    */
   #roomBut(keptBytes: number): number {

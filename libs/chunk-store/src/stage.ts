@@ -1,11 +1,11 @@
 /**
  * One upload on its way in.
  *
- * Up to 64 KiB are kept aside and hashed at commit, here and now: cheaper than a thread's answer.
- * Beyond that, bytes are copied once into a slot of the shared memory; a full slot goes to a hash
+ * Up to 64 KiB are gathered and hashed at commit, in this thread: cheaper than a thread's answer.
+ * Beyond that, bytes are copied once into a slot of the shared memory. A full slot goes to a hash
  * worker and to the device at the same time, as one data record, and is free again when both are
- * done. When no slot is free, `write` says so with a promise; an upload that sits on a partly
- * filled slot while others wait writes it as a shorter record.
+ * done. When no slot is free, `write` returns a promise; an upload that holds a partly filled slot
+ * while others wait writes it as a shorter record.
  */
 
 import {
@@ -41,7 +41,7 @@ export interface StageParts {
   extents: ExtentTable
   seal: HeaderSeal
   crc: Crc32Combiner
-  /** @throws BlobFault `FULL` when the disk is too full to take more. */
+  /** @throws BlobFault `FULL` when the disk is too full to accept more. */
   assertRoom(): void
   commit(
     stage: ChunkStage,
@@ -49,7 +49,7 @@ export interface StageParts {
     body: { bytes: Uint8Array } | { runs: Run[] },
     options: PlacedCommit,
   ): Promise<BlobFacts>
-  /** The stage is over. */
+  /** The stage has ended. */
   ended(stage: ChunkStage): void
   /** Extents may have lost their last holder. */
   released(): void
@@ -67,7 +67,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
   readonly #parts: StageParts
   /** Bytes accepted. */
   size = 0
-  /** Monotonic milliseconds of the last sign of life. */
+  /** Monotonic milliseconds of the last activity. */
   activeAt: number
   #state: 'open' | 'sealing' | 'sealed' | 'committing' | 'ended' = 'open'
   #sealed: Promise<Sealed> | undefined
@@ -85,7 +85,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
   /** Records that are being hashed or written. */
   #pending = 0
   #settled: (() => void) | undefined
-  /** Where the next record stands in the blob. */
+  /** Where the next record is in the blob. */
   #position = 0
   #crc32 = 0
   readonly #runs: Run[] = []
@@ -111,13 +111,13 @@ export class ChunkStage implements PlacedStage, SlotHolder {
     if (!this.#bulk && this.size <= inlineBytesMax) return this.#putAside(bytes)
     this.#bulk = true
     this.#assertRoom()
-    this.#hash ??= this.#parts.hashing.open() // now: whoever hashes for others waits for this upload's bytes, too
+    this.#hash ??= this.#parts.hashing.open() // now: the hash worker waits for this upload's bytes as well
     const rest = this.#filling === undefined && this.#fillAside() ? this.#fill(bytes) : bytes
     if (rest === undefined) return undefined
     this.#putAside(rest)
     if (this.#filling === undefined) {
       this.#filling = this.#later(() => this.#drainAside())
-      this.#filling.catch(() => {}) // an upload that nobody waits for any more may be lost quietly
+      this.#filling.catch(() => {}) // an upload without waiting callers may be lost silently
     }
     return this.#filling
   }
@@ -137,17 +137,14 @@ export class ChunkStage implements PlacedStage, SlotHolder {
     this.lose(new BlobFault('CLOSED', 'the upload was aborted'))
   }
 
-  /**
-   * Gives everything back; writers and committers get the fault. A commit under way ends by
-   * itself.
-   */
+  /** Releases everything; writers and committers get the fault. A running commit ends by itself. */
   lose(fault: BlobFault): void {
     if (this.#state === 'ended') return
     this.#fault ??= fault
     if (this.#state === 'open' || this.#state === 'sealed') this.#end()
   }
 
-  /** Resolves when nothing of this upload is on its way to the disk. */
+  /** Resolves when nothing of this upload is being written. */
   async quiet(): Promise<void> {
     await this.#sealed?.catch(() => {})
     await this.#committed?.catch(() => {})
@@ -164,7 +161,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
   giveUpSlot(): boolean {
     if (this.#slot === undefined || this.#state !== 'open' || this.#filling !== undefined) return false
     if (this.#slotBytes < chunkBytes) {
-      // Too little for a record of its own: aside with it, until more comes.
+      // Too little for its own record: gathered until more comes.
       const slot = this.#slot
       const later = this.#aside.view()
       this.#slot = undefined
@@ -176,7 +173,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
       return true
     }
     this.#filling = this.#later(() => this.#writeOut())
-    this.#filling.catch(() => {}) // the stage is lost, and says so to its owner
+    this.#filling.catch(() => {}) // the stage is lost, and reports it to its owner
     return true
   }
 
@@ -185,7 +182,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
     return undefined
   }
 
-  /** Copies into slots as long as that needs no waiting. @returns what did not go in. */
+  /** Copies into slots as long as that needs no wait. @returns what did not fit. */
   #fill(bytes: Uint8Array): Uint8Array | undefined {
     const source = asBuffer(bytes)
     let at = 0
@@ -206,14 +203,14 @@ export class ChunkStage implements PlacedStage, SlotHolder {
 
   async #later(act: () => Promise<void>): Promise<void> {
     try {
-      await Promise.resolve() // what is being written in this turn is put aside first
+      await Promise.resolve() // gathers first what is written in this turn
       await act()
     } finally {
-      this.#filling = undefined // in the same turn, or a write would wait for what has ended
+      this.#filling = undefined // in the same turn, or a write would wait for an ended stage
     }
   }
 
-  /** Puts what was set aside into slots, waiting for slots and for room on the disk. */
+  /** Puts gathered bytes into slots, waiting for slots and for room on the disk. */
   async #drainAside(): Promise<void> {
     for (;;) {
       if (this.#fault !== undefined) throw this.#fault
@@ -229,8 +226,8 @@ export class ChunkStage implements PlacedStage, SlotHolder {
   }
 
   /**
-   * Puts what was set aside into slots as long as that needs no waiting.
-   * @returns whether nothing is left of it.
+   * Puts gathered bytes into slots as long as that needs no wait.
+   * @returns whether nothing is left of them.
    */
   #fillAside(): boolean {
     const { length } = this.#aside
@@ -261,7 +258,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
     this.#send(place)
   }
 
-  /** The slot's content becomes a record: to the hash worker and to the device at once. */
+  /** The slot's content becomes a record: sent to the hash worker and to the device at once. */
   #send({ extent, offset }: Place): void {
     const { slots, seal } = this.#parts
     const slot = this.#slot as Slot

@@ -2,11 +2,11 @@
  * What a start finds in the directory, before anything is changed: the store's facts, its extents,
  * and which of them hold what the catalogue does not know.
  *
- * Nothing of it keeps the store from starting. A header stands twice and the copies are read apart;
- * where neither can be read the records themselves tell, by seals that only this store can make,
- * which generation stands in the file. Files that are not this store's, that hold something nobody
- * can name, or that the disk gives errors for are set aside (`Extent.quarantine`): served as far as
- * they can be read, and never written to, given away or removed.
+ * None of it prevents the start. A header exists twice and the copies are read separately. Where
+ * neither is readable, the records show the generation of the file, by seals that only this store
+ * can make. Files of other stores, files with unidentified content, and files for which the disk
+ * returns errors go into quarantine (`Extent.quarantine`): served as far as they can be read, and
+ * never written to, reused or removed.
  */
 import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
@@ -44,14 +44,14 @@ export interface Surveyed {
   extents: Extent[]
   /** Free, with a header that does not say so yet. */
   halfFreed: Extent[]
-  /** To be scanned, from where on. */
+  /** To be scanned, from this position on. */
   scans: { extent: Extent; from: number }[]
   /**
-   * The catalogue cannot be believed as it is: counts are made again, and rows that point nowhere
-   * go.
+   * The catalogue cannot be trusted as it is: live bytes are counted again, and rows that point
+   * nowhere are removed.
    */
   audit: boolean
-  /** The catalogue is the whole one of an orderly end. */
+  /** The complete catalogue of a clean shutdown. */
   inOrder: boolean
 }
 
@@ -71,17 +71,17 @@ interface FoundFile {
   header: ExtentHeader | undefined
   /** Both copies, where neither is whole. */
   blocks: Buffer | undefined
-  /** The disk gave an error for a copy of the header. */
+  /** The disk returned an error for a copy of the header. */
   hasErrors: boolean
   isOpenable: boolean
-  /** Live blobs stand behind its end. */
+  /** Live blobs lie behind its end. */
   isCut: boolean
 }
 
 /**
- * Looks at the catalogue and at the headers of all extents; changes nothing.
- * @throws BlobFault `IO` also when it takes more descriptors or memory than there are: that says
- * nothing about the files.
+ * Reads the catalogue and the headers of all extents; changes nothing.
+ * @throws BlobFault `IO` also when there are too few descriptors or too little memory: that says
+ *   nothing about the files.
  */
 export async function survey(parts: SurveyParts): Promise<Surveyed> {
   try {
@@ -89,7 +89,7 @@ export async function survey(parts: SurveyParts): Promise<Surveyed> {
   } catch (error) {
     const { code, message, cause } = error as NodeJS.ErrnoException
     if (isShortage(error) || isShortage(cause ?? {})) {
-      const why = 'too few descriptors, or too little memory, to look at the extents'
+      const why = 'too few descriptors, or too little memory, to read the extents'
       throw new BlobFault('IO', `${why}: ${message}`, { cause: error })
     }
     throw code === undefined ? error : faultOf(error, 'looking at the extents')
@@ -142,7 +142,7 @@ async function adopt(
       log.error(facts, 'the file of an extent is missing')
       const rest = { untilMs: Number.POSITIVE_INFINITY, liveBytes }
       Object.assign(extent, row, { state: 'sealed', rest, quarantine: undefined, gap: false })
-      // After an orderly end it was taken away, which ends its gap.
+      // It was taken away after a clean shutdown, which ends its gap.
       extent.setAside('missing', { gap: !result.inOrder && holdsNews(row, result) })
       result.extents.push(extent)
     }
@@ -152,7 +152,7 @@ async function adopt(
   extent.fileBytes = file.size
   result.extents.push(extent)
   if (row !== undefined) Object.assign(extent, row)
-  // What the row says of header and owner is looked at again: a file may have been brought back.
+  // The row's statement about header and owner is checked again: a file may have been brought back.
   if (row?.quarantine !== 'unreadable') Object.assign(extent, { quarantine: undefined, gap: false })
   if (!file.isOpenable) {
     extent.state = 'sealed'
@@ -166,10 +166,10 @@ async function adopt(
   if (extent.quarantine === undefined) return
   if (extent.state === 'free') extent.state = 'sealed'
   const facts = { file: extentFileName(extent.number), reason: extent.quarantine, bytes: file.size }
-  log.error(facts, 'an extent is set aside: what can be read of it is served, and it is never used again')
+  log.error(facts, 'an extent is in quarantine: its readable content is served, and it is never used again')
 }
 
-/** Its header is whole, or there is none as it is empty. */
+/** Its header is whole, or there is none because it is empty. */
 function adoptWhole(
   extent: Extent,
   row: ExtentRow | undefined,
@@ -181,7 +181,7 @@ function adoptWhole(
     result.facts.nextSequence = Math.max(result.facts.nextSequence, header.firstSequence)
   }
   if (header !== undefined && header.generation > extent.generation) {
-    // Opened after the last moment that the catalogue remembers.
+    // Opened after the catalogue's moment.
     beginScanned(extent, header.generation, result)
   } else if (row === undefined) {
     extent.state = 'free' // its opening was not finished
@@ -190,7 +190,7 @@ function adoptWhole(
   } else scanNews(extent, row, result)
 }
 
-/** Neither copy of its header can be read: what stands in it tells. */
+/** Neither copy of its header can be read: its records identify it. */
 async function adoptHeadless(
   extent: Extent,
   row: ExtentRow | undefined,
@@ -207,7 +207,7 @@ async function adoptHeadless(
   const begun = blocks && !hasErrors ? generationBegun(blocks, extent, result.facts) : undefined
   const isHeader = blocks !== undefined && !hasErrors && isBegun(blocks)
   if (begun !== undefined && begun > Math.max(generation ?? 0, extent.generation)) {
-    // It was emptied and its next header was being written: no record goes in before that is
+    // It was emptied and its next header was being written: no record is written before that is
     // synced.
     noteGeneration(begun, result.facts)
     extent.state = 'free'
@@ -217,14 +217,14 @@ async function adoptHeadless(
     beginScanned(extent, generation, result)
     extent.setAside(reason, { gap: unread > 0 })
   } else if (row === undefined) {
-    // A header that was being written when the power went, and nothing behind it.
+    // A header whose write a power failure interrupted, and nothing behind it.
     if (isBlank && isHeader) extent.state = 'free'
     else {
       extent.state = 'sealed'
       extent.setAside(reason, { gap: !isBlank || size === 0 })
     }
   } else if (row.state === 'free' && isHeader) {
-    result.halfFreed.push(extent) // likewise, of one that was emptied
+    result.halfFreed.push(extent) // the same, of one that was emptied
   } else {
     scanNews(extent, row, result)
     extent.setAside(reason)
@@ -232,8 +232,8 @@ async function adoptHeadless(
 }
 
 /**
- * The later one of those that the copies of a torn header name. A single bit that has rotted cannot
- * look like that.
+ * The later generation named in the copies of a torn header. A single flipped bit cannot look like
+ * that.
  */
 function generationBegun(blocks: Buffer, { number }: Extent, facts: StoreFacts): number | undefined {
   const place = { number, storeId: facts.storeId, secret: facts.secret }
@@ -246,14 +246,14 @@ function isBegun(blocks: Buffer): boolean {
   return isHeaderBegun(blocks.subarray(0, blockBytes)) && isHeaderBegun(blocks.subarray(blockBytes))
 }
 
-/** Something may have been written to it after the catalogue's moment. */
+/** Records may have been written to it after the catalogue's moment. */
 function holdsNews({ state }: ExtentRow, { inOrder }: Surveyed): boolean {
   return state === 'open' || (state === 'paused' && !inOrder)
 }
 
 /**
- * Of the files that are shorter than what was ever placed in them: those with live blobs behind
- * their end. After a power cut a file may be as short, and lack only what was never synced.
+ * Of the files that are shorter than what was placed in them: those with live blobs behind their
+ * end. After a power cut a file may be that short, and lack only what was never synced.
  */
 async function findCut(
   rows: ReadonlyMap<number, ExtentRow>,
@@ -295,7 +295,7 @@ function endsOf(copy: Copy): { extent: number; generation: number; end: number }
   }))
 }
 
-/** Of what the catalogue calls open: what was written after its moment. */
+/** Of extents that the catalogue calls open: what was written after its moment. */
 function scanNews(extent: Extent, row: ExtentRow, result: Surveyed): void {
   if (row.state === 'open') {
     result.scans.push({ extent, from: row.scanFrom })
@@ -366,7 +366,7 @@ async function lookAt(disk: Disk, path: string): Promise<FoundFile> {
  * The generation of an extent without header: the highest of a record that this store has sealed
  * for its place.
  * @returns blank when nothing was ever written behind the header; how many blocks could not be
- * read.
+ *   read.
  */
 async function generationOf(
   extent: Extent,
@@ -392,7 +392,7 @@ async function generationOf(
   return { generation, isBlank: isBlank && unread === 0, unread }
 }
 
-/** Without a catalogue the headers tell which store this is: the one that most of them are of. */
+/** Without a catalogue the headers identify the store: by the majority of them. */
 function factsOfHeaders(
   found: ReadonlyMap<number, FoundFile>,
   { log, randomFill }: Pick<SurveyParts, 'log' | 'randomFill'>,

@@ -1,7 +1,7 @@
 /**
- * Looks whether a copy is whole on the disk: reads it past the page cache, record by record, and
+ * Checks whether a copy is whole on disk: reads it past the page cache, record by record, and
  * compares it with its checksums. For the scrubber, and for uploads that would be dropped in favour
- * of a copy that was not looked at for long.
+ * of a copy without a recent check.
  *
  * A copy that compaction moves meanwhile is followed to its new place between two records.
  */
@@ -14,12 +14,11 @@ import type { Copy, RowEntry } from './rows.ts'
 import { belongsTo, matches } from './scan.ts'
 import { alignedBytes, slotBytes } from './slots.ts'
 
-/**
- * Reads of one place before it counts as damaged: what went wrong on the way from the disk is right
- * the second time.
- */
+/** Reads of one place before it counts as damaged: a transfer error is gone at the second read. */
 const tries = 2
-/** Buffers of 1 MiB that are kept: for the scrubber, and for the uploads that verify at a time. */
+/**
+ * Buffers of 1 MiB that are kept: for the scrubber, and for concurrent verifications of uploads.
+ */
 const idleMax = 3
 
 export interface VerifierParts {
@@ -96,7 +95,7 @@ export class Verifier {
     let places = this.#placesOf(entry, copy, position)
     while (position < copy.size) {
       if (lease.copy !== copy) {
-        copy = lease.copy // it stands elsewhere now
+        copy = lease.copy // it is at another place now
         places = this.#placesOf(entry, copy, position)
       }
       const { value: place } = places.next()
@@ -119,11 +118,11 @@ export class Verifier {
       position = place.position + payloadBytes
       yield into.length
       this.#parts.assertOpen()
-      if (signal?.aborted) throw new BlobFault('CANCELLED', 'nobody waits for it any more')
+      if (signal?.aborted) throw new BlobFault('CANCELLED', 'the caller gave up')
     }
   }
 
-  /** @returns whether what is there is right. @throws BlobFault `IO`, `UNAVAILABLE`. */
+  /** @returns whether the bytes are correct. @throws BlobFault `IO`, `UNAVAILABLE`. */
   async #reads({
     entry,
     lease,

@@ -1,4 +1,4 @@
-/** Node has it; its types come with the browser's library only. */
+/** Node has it; its types come only with the browser's library. */
 declare namespace WebAssembly {
   class Memory {
     constructor(descriptor: { initial: number; maximum?: number; shared?: boolean })

@@ -1,12 +1,12 @@
 /**
- * The one writer. Commits, deletions and moves wait here; while one group is on its way to the disk
- * the next one gathers, and all of a group share one write and one fdatasync. Whether a blob is
- * known, pinned or being deleted is decided in the turn in which its group is formed, one group at
- * a time: nothing can slip between the look and the deed.
+ * The one writer. Commits, deletions and moves wait here. While one group is being written the next
+ * one gathers, and all of a group share one write and one fdatasync. Whether a blob is known,
+ * pinned or being deleted is decided in the turn in which its group is formed, one group at a time:
+ * there is no gap between check and write.
  *
- * After a failed write or sync its extent takes nothing more, every waiter of the group is refused,
- * and the next group begins with an entry that voids the refused one, so that no later recovery can
- * bring it back.
+ * After a failed write or sync the extent accepts nothing more, every waiter of the group is
+ * refused, and the next group begins with an entry that voids the refused one, so that no later
+ * recovery can restore it.
  */
 import { type BlobFacts, BlobFault } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
@@ -30,7 +30,9 @@ import type { Pins } from './pins.ts'
 import { type Copy, type Home, neverVerified, noHomes, type RowEntry } from './rows.ts'
 import { alignedBytes, slotBytes } from './slots.ts'
 
-/** Intents that may wait; past it commits are refused. 100 bytes each and the small blob itself. */
+/**
+ * Intents that may wait; beyond it commits are refused. 100 bytes each and the small blob itself.
+ */
 const waitingMax = 100_000
 /** Runs of one blob: a table of 64 MiB. At one run a MiB in the worst case that is 2 TiB. */
 export const runsMax = 2 * 1024 * 1024
@@ -43,11 +45,11 @@ export interface Committed {
   sequence: number
 }
 
-/** Something that wants into a group. */
+/** A waiting change for a group. */
 export interface Intent {
   /**
-   * Joins, settles at once, or says that it must wait for the next group (false).
-   * An empty group must not be refused.
+   * Joins, settles at once, or must wait for the next group (false). An empty group must not be
+   * refused.
    */
   join(group: Group): boolean
   refuse(error: Error): void
@@ -63,7 +65,7 @@ export class Group {
   readonly moving = new Set<Copy>()
   entriesBytes = 0
   payloadBytes = 0
-  /** Takes nothing more. */
+  /** Accepts nothing more. */
   closed = false
 
   constructor(sequence: number) {
@@ -141,14 +143,14 @@ export class Writer {
     this.#running ??= this.#run()
   }
 
-  /** Waits for what was submitted; takes nothing more. */
+  /** Waits for submitted changes; accepts nothing more. */
   async close(): Promise<void> {
     this.#closed = true
     await this.#running
   }
 
   async #run(): Promise<void> {
-    await new Promise(setImmediate) // lets what arrives in this turn share the first group
+    await new Promise(setImmediate) // lets changes of this turn share the first group
     while (this.#waiting.length > 0) {
       await this.#voidRefused()
       const group = this.#gather()
@@ -158,8 +160,8 @@ export class Writer {
   }
 
   /**
-   * Nothing is decided before the groups that were refused are void for good: one of them may have
-   * deleted, on the disk, a copy that somebody would now be promised.
+   * Nothing is decided before the refused groups are durably void: one of them may have deleted, on
+   * disk, a copy that a caller would now be promised.
    */
   async #voidRefused(): Promise<void> {
     if (this.#voids.length === 0) return
@@ -263,11 +265,11 @@ export interface CommitTerms {
   pinMs: number
   /** Also beside another copy of the same content. */
   asNew?: boolean | undefined
-  /** Told in the turn in which a damaged copy of the same upload is replaced. */
+  /** Called in the turn in which a damaged copy of the same upload is replaced. */
   replaced: (old: Copy) => void
 }
 
-/** Makes a stage a blob, or pins the healthy copy that is here already. */
+/** Makes a stage a blob, or pins the existing healthy copy. */
 export class CommitIntent implements Intent {
   readonly #writer: WriterParts
   readonly #entry: RowEntry
@@ -307,8 +309,7 @@ export class CommitIntent implements Intent {
   join(group: Group): boolean {
     const { ledger } = this.#writer
     const own = this.#entry.copies.find(({ incarnation }) => incarnation.equals(this.#blob.incarnation))
-    // This very copy is on its way out, or to another place: what becomes of it is known in the
-    // next group.
+    // This very copy is being deleted or moved: the next group knows the outcome.
     if (own !== undefined && (this.#entry.deleting.includes(own) || group.moving.has(own))) return false
     const healthy = this.#healthy(own)
     if (healthy !== undefined) {
@@ -355,14 +356,14 @@ export class CommitIntent implements Intent {
     if (this.#runs.length > runsMax)
       throw new BlobFault(
         'FULL',
-        `the blob lies in ${this.#runs.length} places, at most ${runsMax} are possible`,
+        `the blob is in ${this.#runs.length} places, at most ${runsMax} are possible`,
       )
     return { kind: 'staged', ...facts, runs: this.#runs }
   }
 
   /**
-   * The copy that makes the stage superfluous: of the same upload, or of any when it need not be
-   * one of its own.
+   * The copy that makes the stage superfluous: of the same upload, or any when it need not be its
+   * own copy.
    */
   #healthy(own: Copy | undefined): Copy | undefined {
     const { size } = this.#blob
@@ -371,7 +372,7 @@ export class CommitIntent implements Intent {
     return this.#asNew ? undefined : knownCopyOf(this.#entry, this.#blob)
   }
 
-  /** @param damaged the copy of the same name that this one takes the place of. */
+  /** @param damaged the copy of the same name that this one replaces. */
   #applied(
     at: Committed,
     entry: GroupEntry & { kind: 'inline' | 'staged' },
@@ -396,7 +397,7 @@ export class CommitIntent implements Intent {
 
 /**
  * The row's view of a commit entry in this place.
- * @param before the copy whose place it takes, if there was one
+ * @param before the copy that it replaces, if there was one
  */
 export function copyOf(
   entry: GroupEntry & { kind: 'inline' | 'staged' },
@@ -432,8 +433,8 @@ function homeOf({ commitExtent, commitGeneration }: Copy | DeletedEntry): Home {
 }
 
 /**
- * Keeps a copy from deletion; in the queue, so that it is decided before or after a deletion, never
- * during it.
+ * Protects a copy from deletion; in the queue, so that it is decided before or after a deletion,
+ * never during it.
  */
 export class PinIntent implements Intent {
   readonly #writer: WriterParts
@@ -486,7 +487,7 @@ export class DeleteIntent implements Intent {
   #resolve!: (outcome: 'deleted' | 'pinned') => void
   #reject!: (error: Error) => void
 
-  /** @param deleted told in the turn in which the copy goes. */
+  /** @param deleted called in the turn in which the copy is deleted. */
   constructor(parts: WriterParts, entry: RowEntry, incarnation: Uint8Array, deleted: (copy: Copy) => void) {
     this.#writer = parts
     this.#entry = entry
@@ -553,8 +554,8 @@ export class DeleteIntent implements Intent {
   }
 
   /**
-   * One for every extent in which a commit entry of the copy stands: each is kept as long as its
-   * extent is, and they are freed in any order.
+   * One for every extent that holds a commit entry of the copy: each is kept as long as its extent
+   * is, and they are freed in any order.
    */
   #records(copy: Copy, deletedMs: number): DeletedEntry[] {
     const { incarnation, placementGroup } = copy
@@ -571,14 +572,14 @@ export class DeleteIntent implements Intent {
   }
 }
 
-/** The same copy, written anew elsewhere by compaction. */
+/** The same copy, written again at another place by compaction. */
 export class MoveIntent implements Intent {
   readonly #writer: WriterParts
   readonly #entry: RowEntry
   readonly #old: Copy
   readonly #body: { bytes: Uint8Array } | { runs: Run[] }
   readonly #moved: (old: Copy, copy: Copy) => void
-  /** False when the copy went, or moved, meanwhile. */
+  /** False when the copy was deleted, or moved, meanwhile. */
   readonly done: Promise<boolean>
   #resolve!: (moved: boolean) => void
   #reject!: (error: Error) => void
@@ -623,7 +624,8 @@ export class MoveIntent implements Intent {
         const { extents, ledger, clock } = this.#writer
         const copy = copyOf(record, at, old, extents)
         copy.quarantined = old.quarantined
-        copy.verifiedAt = clock.monotonic() // it was checked as it was read, and its bytes are new on the disk
+        // it was verified when it was read, and its bytes are new on the disk
+        copy.verifiedAt = clock.monotonic()
         ledger.replaceCopy(entry, old, copy)
         this.#moved(old, copy)
         this.#resolve(true)
@@ -639,9 +641,9 @@ export class MoveIntent implements Intent {
 }
 
 /**
- * Deletion and void entries that are still needed, written again by compaction. In a group of their
- * own: they end what comes before them, and a copy may come back under the name of one that was
- * deleted. When it has, its row takes over what the entry spoke of.
+ * Deletion and void entries that are still needed, written again by compaction. In a separate
+ * group: they apply to what comes before them, and a copy may return under the name of a deleted
+ * one. When it has, its row takes over what the entry covered.
  */
 export class CarryIntent implements Intent {
   readonly #ledger: Ledger
@@ -687,9 +689,9 @@ export class CarryIntent implements Intent {
 
 export interface Carried {
   entry: DeletedEntry | VoidEntry
-  /** Of the blob that a deletion speaks of. */
+  /** Of the blob that a deletion names. */
   row: RowEntry | undefined
 }
 
-/** Entries that surely fit one group together. */
+/** Entries that always fit one group together. */
 export const carriedEntriesMax = Math.floor(inlineBytesMax / 104)

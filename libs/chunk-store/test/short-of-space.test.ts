@@ -136,7 +136,7 @@ t.test('a catalogue that fails while an extent is looked through costs a line in
   left = 1 // the first one is waited for at once
   const { freedBytes } = await store.compact()
   for (let turns = 0; turns < 50; turns++) await new Promise(setImmediate) // nothing is left that nobody waits for
-  t.match(lines, ['dead records were not given back'])
+  t.match(lines, ['dead records were not freed'])
   t.equal(freedBytes, 0)
   left = Number.POSITIVE_INFINITY
   await store.close()
