@@ -1,4 +1,4 @@
-/** Files whose blocks are taken before anything is written to them. */
+/** Files whose blocks are reserved before anything is written to them. */
 
 import { randomBytes } from 'node:crypto'
 import { statSync } from 'node:fs'
@@ -29,7 +29,7 @@ async function canReserve(directory: string): Promise<boolean> {
   }
 }
 
-/** What `fallocate` answers, call for call; the last one stays. Counts the calls. */
+/** Results of `fallocate`, call by call; the last one repeats. Counts the calls. */
 function answering(...errnos: number[]) {
   const calls: { mode: number; from: number; length: number }[] = []
   let errno = 0
@@ -41,7 +41,7 @@ function answering(...errnos: number[]) {
         setImmediate(() => {
           errno = answer
           done(null, answer === 0 ? 0 : -1)
-          errno = EIO // of whatever comes next on this thread
+          errno = EIO // of a later call on this thread
         })
       },
     },
@@ -52,7 +52,7 @@ function answering(...errnos: number[]) {
 
 const real = t.testdir()
 if (await canReserve(real)) {
-  t.test('a reserved range has its blocks, reads as zeros, and gives them back', async (t) => {
+  t.test('a reserved range has its blocks, reads as zeros, and returns them', async (t) => {
     const path = join(t.testdir(), 'file')
     const file = await new NodeDisk().open(path, { create: true })
     t.teardown(() => file.close())
@@ -75,7 +75,7 @@ if (await canReserve(real)) {
     t.ok(occupied(path) < MiB)
   })
 
-  t.test('each call has its own error, also of many at once', async (t) => {
+  t.test('each call has its own error, also with many at once', async (t) => {
     const blocks = Blocks.create() as Blocks
     const calls = Array.from({ length: 32 }, (_, n) =>
       n % 2 === 0 ? blocks.take(-1, { from: 0, to: 1 }) : blocks.take(0, { from: 0, to: -1 }),
@@ -101,7 +101,7 @@ if (await canReserve(real)) {
     },
   )
 
-  t.test('a file that came sparse gets its blocks at the next start', async (t) => {
+  t.test('a sparse file gets its blocks at the next start', async (t) => {
     const path = t.testdir()
     const extent = join(path, 'extents', '00000000.extent')
     const { blocks } = answering(ENOSYS)
@@ -117,18 +117,16 @@ if (await canReserve(real)) {
     await after.close()
   })
 } else {
-  t.pass(
-    'the file system of the test directory takes no blocks beforehand: only the ways around it are tested',
-  )
+  t.pass('the file system of the test directory cannot reserve blocks: only the fallbacks are tested')
 }
 
-t.test('an interrupted call is made again', async (t) => {
+t.test('an interrupted call is repeated', async (t) => {
   const { blocks, calls } = answering(EINTR, EINTR, 0)
   t.equal(await blocks.take(9, { from: 4096, to: 12288 }), true)
   t.same(calls, Array(3).fill({ mode: 0, from: 4096, length: 8192 }))
 })
 
-t.test('where blocks cannot be taken a file grows sparse, and none are given back', async (t) => {
+t.test('where blocks cannot be reserved a file grows sparse, and none are released', async (t) => {
   for (const errno of [EOPNOTSUPP, ENOSYS]) {
     const { blocks } = answering(errno)
     const path = join(t.testdir(), `${errno}`)
@@ -143,7 +141,7 @@ t.test('where blocks cannot be taken a file grows sparse, and none are given bac
   }
 })
 
-t.test('a disk without room leaves a file as long as it was', async (t) => {
+t.test('a full disk leaves the length of a file unchanged', async (t) => {
   const path = join(t.testdir(), 'file')
   const taken = Blocks.create()
   const short = {
@@ -157,7 +155,7 @@ t.test('a disk without room leaves a file as long as it was', async (t) => {
   await file.write(alignedBytes(4096), 0)
   await t.rejects(file.reserve({ from: 0, to: 8 * MiB }), { code: 'ENOSPC' })
   t.equal(await file.size(), 4096)
-  t.ok(occupied(path) < MiB, 'what could be taken is given back')
+  t.ok(occupied(path) < MiB, 'reserved blocks are released')
   const { blocks } = answering(EBADF)
   await t.rejects(blocks.giveBack(9, { from: 0, to: 1 }), { code: 'EBADF', errno: -EBADF })
 })
@@ -186,7 +184,7 @@ function machineOn(state?: DiskState): CrashMachine {
 
 const first = '/store/extents/00000000.extent'
 
-t.test('of a step that does not fit what is needed is taken', async (t) => {
+t.test('of a step that does not fit only the needed part is reserved', async (t) => {
   const machine = machineOn()
   let refused = 0
   machine.fault = (operation, _path, bytes) => {
@@ -207,7 +205,7 @@ t.test('of a step that does not fit what is needed is taken', async (t) => {
   await store.close()
 })
 
-t.test('a step that would take what is kept back is not tried', async (t) => {
+t.test('a step that would use the reserve is not tried', async (t) => {
   const machine = machineOn()
   machine.freeBytes = 20 * MiB
   const store = await openWith(machine, {
@@ -224,11 +222,11 @@ t.test('a step that would take what is kept back is not tried', async (t) => {
   t.equal(machine.file(first).length, 16 * MiB)
   machine.freeBytes = 24 * MiB
   const { freeBytes } = await store.usage()
-  t.ok(freeBytes > 31 * MiB, `${freeBytes}: what was taken and is not written to yet is room, as before`)
+  t.ok(freeBytes > 31 * MiB, `${freeBytes}: reserved and unwritten blocks count as room, as before`)
   await store.close()
 })
 
-t.test('a disk without any room for more harms no extent, and what it has is used', async (t) => {
+t.test('a disk without any more room damages no extent, and existing blocks are used', async (t) => {
   const machine = machineOn()
   const store = await openWith(machine, { lowWaterBytes: 1 })
   const kept = await put(store, randomBytes(400_000), { pinMs: 0 })
@@ -244,7 +242,7 @@ t.test('a disk without any room for more harms no extent, and what it has is use
   await store.usage()
   await stage.write(bytes.subarray(150_000))
   const facts = await stage.commit({ pinMs: 0 })
-  t.ok(bytes.equals(await get(store, facts)), 'an upload under way goes on in what is there')
+  t.ok(bytes.equals(await get(store, facts)), 'a running upload continues in the existing blocks')
   t.equal(await store.delete(kept), 'deleted')
   machine.fault = () => {}
   await store.usage()
@@ -253,7 +251,7 @@ t.test('a disk without any room for more harms no extent, and what it has is use
   await store.close()
 })
 
-t.test('when nothing more can be had an emptied extent is used instead', async (t) => {
+t.test('when nothing more is available an emptied extent is used instead', async (t) => {
   const machine = machineOn()
   const store = await openWith(machine)
   const old = [await put(store, randomBytes(2 * MiB), { pinMs: 0 })]
@@ -303,7 +301,7 @@ t.test('holes of an emptied extent are filled only where the disk can spare it',
   }
 })
 
-t.test('an extent that is sealed early gives back what it has not used', async (t) => {
+t.test('an extent that is sealed early releases its unused blocks', async (t) => {
   const machine = machineOn()
   const bounds = { extentBytes: 16 * MiB, extentStepBytes: 8 * MiB, lowWaterBytes: MiB }
   const store = await openWith(machine, bounds)
@@ -345,7 +343,7 @@ t.test('an extent that is sealed early gives back what it has not used', async (
 })
 
 t.test(
-  'what a killed process had taken and not used is given back, and nothing is written there',
+  'unused blocks that a killed process reserved are released, and nothing is written there',
   async (t) => {
     const machine = machineOn()
     const store = await openWith(machine)

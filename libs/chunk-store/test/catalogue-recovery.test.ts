@@ -1,6 +1,6 @@
 /**
  * A catalogue that the system gives no descriptors, or no writes, for a while. Limits of this
- * process stand in for both.
+ * process simulate both.
  */
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -18,7 +18,7 @@ import { CrashMachine, seeded } from './support/crash-machine.ts'
 
 const MiB = 1024 * 1024
 
-/** Changes limits of this process from a shell that was there before them. */
+/** Changes limits of this process from a shell that was started before them. */
 class Limits {
   readonly #shell = spawn('sh', { stdio: ['pipe', 'pipe', 'inherit'] })
 
@@ -35,7 +35,7 @@ class Limits {
 
 const openFiles = readdirSync('/proc/self/fd').length
 const wanting = {
-  /** Nothing that is open closes, and nothing more opens. */
+  /** Open files stay open, and no others open. */
   descriptors: (limits: Limits) => limits.set('nofile', 3),
   writes: (limits: Limits) => limits.set('fsize', 64 * 1024),
 }
@@ -56,10 +56,10 @@ async function eventually<T>(act: () => Promise<T>): Promise<T> {
 }
 
 const row = (key: string, bytes: number) => ({ key: Buffer.from(key), value: randomBytes(bytes) })
-process.on('SIGXFSZ', () => {}) // or a write past the limit would end the process
+process.on('SIGXFSZ', () => {}) // otherwise a write past the limit would end the process
 
 for (const [what, take] of Object.entries(wanting))
-  t.test(`a catalogue without ${what} takes no more, says so, and goes on by itself`, async (t) => {
+  t.test(`a catalogue without ${what} accepts no more, reports it, and recovers by itself`, async (t) => {
     const limits = new Limits()
     const path = join(t.testdir(), 'catalogue')
     const catalogue = await RocksCatalogue.open(path, silentLog)
@@ -85,13 +85,13 @@ for (const [what, take] of Object.entries(wanting))
     t.equal(catalogue.recovering, false)
     for (const { key, value } of taken) {
       const [found] = await catalogue.get([key])
-      t.ok(found?.equals(value), `${key}: what was taken is there`)
+      t.ok(found?.equals(value), `${key}: accepted rows are there`)
     }
     await catalogue.close()
     await limits.end()
   })
 
-t.test('a store whose catalogue fails says since when, until a batch is taken', async (t) => {
+t.test('a failing store reports since when, until a batch is accepted', async (t) => {
   const machine = new CrashMachine(seeded(7))
   const store = await openOn(machine)
   await put(store, randomBytes(1000))
@@ -120,7 +120,7 @@ t.test('a store whose catalogue fails says since when, until a batch is taken', 
   await store.close()
 })
 
-t.test('a store without descriptors refuses, and takes uploads again by itself', async (t) => {
+t.test('a store without descriptors refuses uploads, and accepts them again by itself', async (t) => {
   const limits = new Limits()
   const path = t.testdir()
   const store = await ChunkStore.open({ path, ...realOptions, hashThreadsMax: 1 })

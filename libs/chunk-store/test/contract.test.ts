@@ -14,7 +14,7 @@ blobStoreContract<Test>({
   },
   rot: async (t, store, blob) => {
     const bytes = await get(store, blob)
-    await store.close() // what was verified is forgotten
+    await store.close() // forgets what was verified
     if (rotOnDisk(t.testdirName, bytes) === 0) throw new Error('the bytes are not there')
     return ChunkStore.open({ path: t.testdirName, ...small })
   },

@@ -9,7 +9,7 @@ const states = sizeOf('crashStates')
 const seed = Number(process.env.HOLDFAST_SEED ?? 4242)
 
 t.test(
-  'no crash loses what was acknowledged, brings back what was deleted, or serves a wrong byte',
+  'no crash loses what was acknowledged, restores what was deleted, or serves a wrong byte',
   async (t) => {
     t.setTimeout(3_600_000)
     t.comment(`seed ${seed}`)

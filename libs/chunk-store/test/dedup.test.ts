@@ -1,6 +1,6 @@
 /**
- * Uploads of content that is here already: what is read of the old copy, how often, and what
- * becomes of one that is not whole.
+ * Uploads of existing content: what is read of the old copy, how often, and what happens to a
+ * damaged one.
  */
 import type { BlobFacts } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
@@ -20,10 +20,7 @@ function bytesOf(size: number): Buffer {
   return bytes
 }
 
-/**
- * A store over a machine that counts what is read past the cache, which is all that verifying
- * reads.
- */
+/** A store over a machine that counts reads past the cache, which only verifying does. */
 async function opened(t: { teardown: (end: () => Promise<void>) => void }) {
   const machine = new CrashMachine(seeded(7))
   const store = await openOn(machine)
@@ -47,7 +44,7 @@ function rot(machine: CrashMachine, bytes: Buffer): void {
 
 const named = ({ id, incarnation }: BlobFacts) => ({ id, incarnation })
 
-t.test('content that is uploaded again and again is read once an hour', async (t) => {
+t.test('content that is uploaded repeatedly is read once an hour', async (t) => {
   const { machine, store, reads } = await opened(t)
   for (const [size, records] of [
     [10_000, 1],
@@ -66,24 +63,21 @@ t.test('content that is uploaded again and again is read once an hour', async (t
   }
 })
 
-t.test(
-  'a copy that has rotted is replaced under its name, counted and logged, and leaves one copy',
-  async (t) => {
-    for (const size of [10_000, large]) {
-      const { machine, store } = await opened(t)
-      const bytes = bytesOf(size)
-      const first = await put(store, bytes)
-      rot(machine, bytes)
-      machine.events += verifiedForMs
-      const uploads = await Promise.all([put(store, bytes), put(store, bytes)])
-      for (const facts of uploads) t.same(named(facts), named(first))
-      t.ok(bytes.equals(await get(store, first)))
-      t.match(store.counters(), { damagedBlobs: 0, replacedBlobs: 1 })
-      t.match(await store.usage(), { blobs: 1, liveBytes: size, openStages: 0, stagedBytes: 0 })
-      t.equal(await store.delete(first), 'pinned')
-    }
-  },
-)
+t.test('a damaged copy is replaced under its name, counted and logged, and leaves one copy', async (t) => {
+  for (const size of [10_000, large]) {
+    const { machine, store } = await opened(t)
+    const bytes = bytesOf(size)
+    const first = await put(store, bytes)
+    rot(machine, bytes)
+    machine.events += verifiedForMs
+    const uploads = await Promise.all([put(store, bytes), put(store, bytes)])
+    for (const facts of uploads) t.same(named(facts), named(first))
+    t.ok(bytes.equals(await get(store, first)))
+    t.match(store.counters(), { damagedBlobs: 0, replacedBlobs: 1 })
+    t.match(await store.usage(), { blobs: 1, liveBytes: size, openStages: 0, stagedBytes: 0 })
+    t.equal(await store.delete(first), 'pinned')
+  }
+})
 
 const sectorErrors = [{ code: 'EIO' }, { code: 'ENODATA', errno: -61 }, { errno: -117 }]
 for (const facts of sectorErrors)
@@ -101,7 +95,7 @@ for (const facts of sectorErrors)
     t.match(store.counters(), { damagedBlobs: 0, replacedBlobs: 1 })
   })
 
-t.test('when a copy cannot be looked at for another reason, the upload is a copy of its own', async (t) => {
+t.test('when a copy cannot be checked for another reason, the upload is a separate copy', async (t) => {
   const { machine, store, reads } = await opened(t)
   const bytes = bytesOf(10_000)
   const first = await put(store, bytes)
@@ -119,7 +113,7 @@ const shortages = [
   new RangeError('Array buffer allocation failed'),
 ]
 for (const shortage of shortages)
-  t.test(`what cannot be read for now is no damage: ${shortage.message}`, async (t) => {
+  t.test(`a temporary read error is no damage: ${shortage.message}`, async (t) => {
     const { store, reads } = await opened(t)
     const bytes = bytesOf(10_000)
     const facts = await put(store, bytes)
@@ -135,7 +129,7 @@ for (const shortage of shortages)
     await verify()
   })
 
-t.test('when a damaged copy cannot be replaced, the upload is a copy of its own', async (t) => {
+t.test('when a damaged copy cannot be replaced, the upload is a separate copy', async (t) => {
   const { machine, store } = await opened(t)
   const bytes = bytesOf(large)
   const first = await put(store, bytes)
@@ -150,12 +144,12 @@ t.test('when a damaged copy cannot be replaced, the upload is a copy of its own'
   await blocking.abort()
 })
 
-t.test('verifying reads the disk: what the page cache still has right hides nothing', async (t) => {
+t.test('verifying reads the disk: correct bytes in the page cache hide nothing', async (t) => {
   const machine = new CrashMachine(seeded(7))
   const cached = new Map<string, Buffer>()
   const { disk } = machine
   const { open } = disk
-  // Reads that may come out of the cache do.
+  // Reads that may come from the cache do.
   disk.open = async (path, options) => {
     const file = await open(path, options)
     const { read } = file
@@ -210,7 +204,7 @@ t.test('damaged copies are counted until they are replaced or deleted, also afte
   await store.close()
 })
 
-t.test('verifying follows a copy that is moved meanwhile, and hinders no compaction', async (t) => {
+t.test('verifying follows a copy that is moved meanwhile, and does not block compaction', async (t) => {
   const { store } = await opened(t)
   const dead: BlobFacts[] = []
   for (let n = 0; n < 5; n++) dead.push(await put(store, bytesOf(MiB - n), { pinMs: 0 }))

@@ -24,8 +24,7 @@ const small = {
 }
 
 /**
- * The real disk without what is in memory already: each read waits for the device, and so for a
- * descriptor.
+ * The real disk without the page cache: each read waits for the device, and so for a descriptor.
  */
 function coldDisk(disk: Disk): Disk {
   return {
@@ -70,7 +69,7 @@ async function md5Of(store: ChunkStore, facts: BlobFacts): Promise<string> {
 }
 
 t.test(
-  'extents made in a run, and 140 cold ones read at once, stay within the bound and are all right',
+  'extents made in sequence, and 140 cold ones read at once, stay within the bound and are all correct',
   async (t) => {
     const path = t.testdir()
     const open = (openExtentsMax?: number) =>
@@ -105,7 +104,7 @@ t.test(
 )
 
 /**
- * Files whose operations end when the test says so, and that tell of an operation on a closed one.
+ * Files whose operations end when the test says so, and that report an operation on a closed one.
  */
 function heldDisk() {
   const ends: (() => void)[] = []
@@ -152,12 +151,12 @@ function sealed(number: number, files: ExtentFiles): Extent {
   return Object.assign(new Extent(number, files), { state: 'sealed' as const })
 }
 
-/** Lets all that waits for nothing but its turn go on. */
+/** Lets everything that waits only for its turn continue. */
 async function turns(): Promise<void> {
   for (let n = 0; n < 20; n++) await new Promise(setImmediate)
 }
 
-t.test('a file that is in use is not closed, and those who find all in use wait in turn', async (t) => {
+t.test('a file in use is not closed, and operations that find all in use wait in turn', async (t) => {
   const { disk, seen, ends } = heldDisk()
   const files = new ExtentFiles(disk, '/none', { openMax: 8 })
   const extents = Array.from({ length: 20 }, (_, n) => sealed(n, files))
@@ -171,7 +170,7 @@ t.test('a file that is in use is not closed, and those who find all in use wait 
   t.same(seen, { open: 0, openMost: 8, afterClose: 0 })
 })
 
-t.test('files that are made one after the other are closed as others are', async (t) => {
+t.test('files that are made in sequence are closed like others', async (t) => {
   const { disk, seen } = heldDisk()
   const files = new ExtentFiles(disk, '/none', { openMax: 8 })
   for (let n = 0; n < 200; n++) await files.create(sealed(n, files))
@@ -180,7 +179,7 @@ t.test('files that are made one after the other are closed as others are', async
   t.equal(seen.open, 0)
 })
 
-t.test('what is removed is closed once the last read of it has ended', async (t) => {
+t.test('a removed file is closed once its last read has ended', async (t) => {
   const { disk, seen, ends } = heldDisk()
   const files = new ExtentFiles(disk, '/none', { openMax: 8 })
   const extent = sealed(1, files)
@@ -194,34 +193,37 @@ t.test('what is removed is closed once the last read of it has ended', async (t)
   t.same(seen, { open: 0, openMost: 1, afterClose: 0 })
 })
 
-t.test('without descriptors idle files are closed first, and then it is said without harm', async (t) => {
-  const { disk, seen, refuse, ends } = heldDisk()
-  const files = new ExtentFiles(disk, '/none', { openMax: 8 })
-  const [idle, wanted] = [sealed(1, files), sealed(2, files)]
-  const first = idle.read(Buffer.alloc(1), 0)
-  await turns()
-  ends.shift()?.()
-  await first
-  refuse.next = 1
-  const second = wanted.write(Buffer.alloc(1), 0)
-  await turns()
-  t.equal(seen.open, 1, 'the idle one was closed, and the other one opened')
-  ends.shift()?.()
-  await second
-
-  for (const code of ['EMFILE', 'ENFILE', 'ENOMEM']) {
-    Object.assign(refuse, { next: 2, code })
-    const third = sealed(3, files)
-    await t.rejects(third.write(Buffer.alloc(1), 0), { code: 'UNAVAILABLE' })
-    t.equal(third.failure, undefined, 'nothing was written: the extent has not failed')
-    const again = third.write(Buffer.alloc(1), 0)
+t.test(
+  'without descriptors idle files are closed first, and then the shortage is reported without harm',
+  async (t) => {
+    const { disk, seen, refuse, ends } = heldDisk()
+    const files = new ExtentFiles(disk, '/none', { openMax: 8 })
+    const [idle, wanted] = [sealed(1, files), sealed(2, files)]
+    const first = idle.read(Buffer.alloc(1), 0)
     await turns()
     ends.shift()?.()
-    await again
-  }
-  await files.closeAll()
-  t.equal(seen.open, 0)
-})
+    await first
+    refuse.next = 1
+    const second = wanted.write(Buffer.alloc(1), 0)
+    await turns()
+    t.equal(seen.open, 1, 'the idle one was closed, and the other one opened')
+    ends.shift()?.()
+    await second
+
+    for (const code of ['EMFILE', 'ENFILE', 'ENOMEM']) {
+      Object.assign(refuse, { next: 2, code })
+      const third = sealed(3, files)
+      await t.rejects(third.write(Buffer.alloc(1), 0), { code: 'UNAVAILABLE' })
+      t.equal(third.failure, undefined, 'nothing was written: the extent has not failed')
+      const again = third.write(Buffer.alloc(1), 0)
+      await turns()
+      ends.shift()?.()
+      await again
+    }
+    await files.closeAll()
+    t.equal(seen.open, 0)
+  },
+)
 
 t.test('a file that fails to close keeps no other one open', async (t) => {
   const { disk, seen, ends } = heldDisk()

@@ -1,6 +1,6 @@
 /**
- * A real file system that runs full: by uploads, and by others to the last byte while everything is
- * under way.
+ * A real file system that becomes full: by uploads, and to the last byte by other programs during
+ * operations.
  */
 import { randomBytes } from 'node:crypto'
 import { readFile, rm, stat, statfs, writeFile } from 'node:fs/promises'
@@ -38,7 +38,7 @@ if (disk !== undefined) {
   }
 
   t.test(
-    'uploads fill it: they are refused, reads and deletions go on, and what is deleted makes room',
+    'uploads fill it: they are refused, reads and deletions continue, and deletions make room',
     async (t) => {
       const { path, store, kept } = await world(t)
       await fill(store, kept)
@@ -60,7 +60,7 @@ if (disk !== undefined) {
     },
   )
 
-  t.test('steps that are large for the disk leave what is kept back, and all else is used', async (t) => {
+  t.test('steps that are large for the disk leave the reserve, and all else is used', async (t) => {
     const large = { ...options, extentBytes: 128 * MiB, extentStepBytes: 64 * MiB }
     const { path, store, kept } = await world(t, large)
     await fill(store, kept)
@@ -74,7 +74,7 @@ if (disk !== undefined) {
     await isAllThere(t, path, kept)
   })
 
-  // Extents so large that the disk has no room to move what lives in one.
+  // Extents so large that the disk has no room to move the live data of one.
   const tight = {
     ...options,
     extentBytes: 64 * MiB,
@@ -91,7 +91,7 @@ if (disk !== undefined) {
     ['large blobs, the first extent deleted', 1_000_000, (n: number) => n < 60, false],
   ] as const
   for (const [what, size, gone, restarts] of shapes.slice(0, sizeOf('fullDisks')))
-    t.test(`full to the mark, ${what}: what went comes back as room`, { timeout: 200_000 }, async (t) => {
+    t.test(`full to the mark, ${what}: deletions return room`, { timeout: 200_000 }, async (t) => {
       const { path, store, kept } = await world(t, tight)
       const sizes = [2_000, 40_000, 900_000, 5_000_000]
       await fill(store, kept, (n) => size || (sizes[n % sizes.length] as number))
@@ -110,7 +110,7 @@ if (disk !== undefined) {
         for (const [facts, content] of more) kept.set(facts, content)
         bytes += 200_000 * more.size
         if (bytes < 0.5 * deletedBytes)
-          throw new BlobFault('FULL', `${bytes} of ${deletedBytes} bytes came back as room`)
+          throw new BlobFault('FULL', `${bytes} of ${deletedBytes} bytes were returned`)
       })
       t.ok(bytes >= 0.5 * deletedBytes, `${bytes} of ${deletedBytes} bytes`)
       t.equal(now.counters().failedGroups, 0)
@@ -119,7 +119,7 @@ if (disk !== undefined) {
     })
 
   t.test(
-    'who reads what was deleted reads it to its end, while its neighbours give their blocks back',
+    'a reader of deleted content reads it to its end, while its neighbours release their blocks',
     async (t) => {
       const { path, store, kept } = await world(t, tight)
       await fill(store, kept, () => 3_000_000)
@@ -133,7 +133,7 @@ if (disk !== undefined) {
         kept.delete(facts)
       }
       await store.compact()
-      t.ok((await store.usage()).diskBytes < before - 10 * 2_900_000, 'the others went')
+      t.ok((await store.usage()).diskBytes < before - 10 * 2_900_000, 'the others were deleted')
       for await (const piece of reader) pieces.push(Buffer.from(piece))
       t.ok(bytes.equals(Buffer.concat(pieces)))
       await store.compact()
@@ -143,7 +143,7 @@ if (disk !== undefined) {
   )
 
   t.test(
-    'others take the last byte: uploads are refused, reads and deletions go on, and uploads come back by themselves',
+    'other programs take the last byte: uploads are refused, reads and deletions continue, and uploads recover by themselves',
     async (t) => {
       const { path, store, kept } = await world(t)
       for (let n = 0; n < 60; n++) {
@@ -169,7 +169,7 @@ if (disk !== undefined) {
           kept.set(await put(store, bytes, { pinMs: 0 }), bytes)
         })
         await eventually(async () => {
-          await store.usage() // looks at the disk, as metrics do
+          await store.usage() // reads the disk's state, as metrics do
           const { size } = await stat(join(path, 'ballast')).catch(() => ({ size: 0 }))
           if (size < options.ballastBytes) throw new BlobFault('FULL', `the ballast is ${size} bytes`)
         })
@@ -179,7 +179,7 @@ if (disk !== undefined) {
     },
   )
 
-  t.test('a catalogue that cannot be opened anew refuses until it can', async (t) => {
+  t.test('a catalogue that cannot be reopened refuses until it can', async (t) => {
     const path = join(disk, 'catalogue')
     const catalogue = await RocksCatalogue.open(path, { info() {}, warn() {}, error() {} })
     t.teardown(async () => {
@@ -214,7 +214,7 @@ if (disk !== undefined) {
     await catalogue.apply([row('c', 10)], { sync: true })
   })
 
-  t.test('a start on a full disk serves what is there, and takes deletions', async (t) => {
+  t.test('a start on a full disk serves existing content, and accepts deletions', async (t) => {
     const { path, store, kept } = await world(t)
     for (let n = 0; n < 20; n++) {
       const bytes = randomBytes(100_000)
@@ -261,7 +261,7 @@ async function fill(
   }
 }
 
-/** Uploads until the first refusal; what was acknowledged is kept. */
+/** Uploads until the first refusal; acknowledged ones are recorded. */
 async function uploadInSteps(store: ChunkStore, kept: Map<BlobFacts, Buffer>): Promise<void> {
   try {
     for (;;) {
@@ -288,7 +288,7 @@ async function isAllThere(t: Test, path: string, kept: ReadonlyMap<BlobFacts, Bu
   }
 }
 
-/** What is refused as FULL is tried again until it is not; nothing but time is given to it. */
+/** Retries what is refused as FULL until it succeeds; only time passes. */
 async function eventually(work: () => Promise<unknown>): Promise<void> {
   const deadline = performance.now() + 90_000
   for (;;) {

@@ -42,7 +42,7 @@ async function drop(store: ChunkStore, blobs: readonly BlobFacts[]): Promise<voi
   for (const facts of blobs) await store.delete(facts)
 }
 
-/** Turns one bit of the first place where these bytes stand on the disk. */
+/** Flips one bit of the first place with these bytes on the disk. */
 function flipOnDisk(machine: CrashMachine, bytes: Buffer, at = 0): void {
   for (const path of machine.paths()) {
     const file = machine.file(path)
@@ -64,7 +64,10 @@ t.test('a flipped bit is noticed before the byte is served, in small blobs and i
   flipOnDisk(machine, small, 1000)
   flipOnDisk(machine, large, 2 * MiB + 300_000)
   await t.rejects(get(store, smallFacts), { code: 'CORRUPT' })
-  t.ok(large.subarray(0, 2 * MiB).equals(await get(store, largeFacts, 0, 2 * MiB)), 'what is right is served')
+  t.ok(
+    large.subarray(0, 2 * MiB).equals(await get(store, largeFacts, 0, 2 * MiB)),
+    'correct content is served',
+  )
   await t.rejects(get(store, largeFacts), { code: 'CORRUPT' })
   await t.rejects(get(store, largeFacts, 2 * MiB + 300_010, 2 * MiB + 300_020), { code: 'CORRUPT' })
 
@@ -115,7 +118,7 @@ t.test('blobs of an extent whose file is gone are damaged, and can be replaced',
 })
 
 t.test(
-  'the disk fills up: uploads are refused, reads and deletions go on, and it comes back by itself',
+  'the disk fills up: uploads are refused, reads and deletions continue, and it recovers by itself',
   async (t) => {
     let nowMs = 0
     const machine = machineOn()
@@ -156,7 +159,7 @@ t.test(
   },
 )
 
-t.test('a quota that is met is a full disk', async (t) => {
+t.test('an exceeded quota counts as a full disk', async (t) => {
   const errno = -constants.errno.EDQUOT
   const machine = machineOn()
   const store = await openWith(machine)
@@ -169,7 +172,7 @@ t.test('a quota that is met is a full disk', async (t) => {
   await store.close()
 })
 
-t.test('ENOSPC in the middle of writes refuses those who wait and nobody else', async (t) => {
+t.test('ENOSPC in the middle of writes refuses only the waiting requests', async (t) => {
   const machine = machineOn()
   const store = await openWith(machine)
   const kept = await put(store, randomBytes(400_000))
@@ -190,7 +193,7 @@ t.test('ENOSPC in the middle of writes refuses those who wait and nobody else', 
   await again.close()
 })
 
-t.test('after a failed sync its extent takes nothing more, and the sync is not repeated', async (t) => {
+t.test('after a failed sync its extent accepts nothing more, and the sync is not repeated', async (t) => {
   const machine = machineOn()
   const store = await openWith(machine)
   const before = await put(store, randomBytes(1000))
@@ -221,7 +224,7 @@ t.test('after a failed sync its extent takes nothing more, and the sync is not r
   await store.close()
 })
 
-t.test('a deletion that was refused cannot come true later, whatever reached the disk', async (t) => {
+t.test('a refused deletion cannot take effect later, whatever reached the disk', async (t) => {
   for (const catalogueLost of [false, true]) {
     const machine = machineOn()
     const store = await openWith(machine)
@@ -233,7 +236,7 @@ t.test('a deletion that was refused cannot come true later, whatever reached the
     await t.rejects(store.delete(facts), { code: 'IO' })
     machine.fault = () => {}
     const again = await put(store, bytes, { pinMs: 60_000 })
-    t.ok(Buffer.from(again.incarnation).equals(facts.incarnation), 'the copy is promised to somebody else')
+    t.ok(Buffer.from(again.incarnation).equals(facts.incarnation), 'another upload was promised the copy')
     const state = machine.now()
     if (catalogueLost) state.rows.clear()
     const revived = await openWith(machineOn(state))
@@ -269,19 +272,18 @@ t.test('the catalogue refuses batches for a while: commits hold, and it catches 
   await again.close()
 })
 
-t.test('records inside uploaded bytes are not believed after a crash', async (t) => {
+t.test('records inside uploaded bytes are not accepted after a crash', async (t) => {
   const machine = machineOn()
   const store = await openWith(machine)
   const victim = await put(store, randomBytes(3000), { pinMs: 0 })
   await put(store, randomBytes(1.5 * MiB), { pinMs: 0 })
-  // Real records of this very store, seals and all, at every 4 KiB of an upload.
+  // Real records of this very store, with seals, at every 4 KiB of an upload.
   const loot = Buffer.from(machine.file('/store/extents/00000000.extent').subarray(0, 3 * MiB))
   const stage = await store.stage()
   for (let at = 0; at < loot.length; at += 64 * 1024) await stage.write(loot.subarray(at, at + 64 * 1024))
   t.equal(await store.delete(victim), 'deleted')
   const state = machine.now()
-  // The headers in front of the payloads are torn away, so that the scan walks through the
-  // payloads.
+  // The headers before the payloads are removed, so that the scan walks through the payloads.
   for (const bytes of state.files.values())
     for (let at = 0; at + 8192 < bytes.length; at += 4096)
       if (bytes.subarray(at + 4096, at + 4200).equals(loot.subarray(0, 104)) && at > 8192)
@@ -297,11 +299,11 @@ t.test('records inside uploaded bytes are not believed after a crash', async (t)
   await store.close()
 })
 
-t.test('records made for the right place, but without the secret, are not believed', async (t) => {
+t.test('records made for the right place, but without the secret, are not accepted', async (t) => {
   const machine = machineOn()
   const store = await openWith(machine)
   await put(store, randomBytes(10)) // the extent's first records
-  const start = 8192 + 4096 // where the next upload's header comes, for whoever knows the store well
+  const start = 8192 + 4096 // where the next upload's header comes, for an attacker that knows the store well
   const forger = new HeaderSeal(randomBytes(32))
   const forged = Buffer.alloc(512 * 1024)
   const id = randomBytes(48)
@@ -326,10 +328,7 @@ t.test('records made for the right place, but without the secret, are not believ
   const facts = await put(store, forged)
   const state = machine.now()
   const file = state.files.get('/store/extents/00000000.extent') as Buffer
-  t.ok(
-    file.subarray(start + 4096, start + 8192).equals(forged.subarray(0, 4096)),
-    'they stand where they say',
-  )
+  t.ok(file.subarray(start + 4096, start + 8192).equals(forged.subarray(0, 4096)), 'they are where they say')
   file.fill(0, start, start + 4096)
   state.rows.clear()
   const revived = await openWith(machineOn(state))
@@ -340,17 +339,17 @@ t.test('records made for the right place, but without the secret, are not believ
 })
 
 t.test(
-  'what was deleted before its extent was emptied stays away even when the catalogue is lost',
+  'content deleted before its extent was emptied stays deleted even when the catalogue is lost',
   async (t) => {
     const machine = machineOn()
     const store = await openWith(machine)
     const early = await fill(store, 3) // extent 0 is full
     const later = await fill(store, 1)
-    await drop(store, early) // the records of that stand in extent 1
-    await store.compact() // 0 is free and waits for reuse, its old records in it
+    await drop(store, early) // the records of that are in extent 1
+    await store.compact() // 0 is free and waits for reuse, with its old records
     await drop(store, [...later, ...(await fill(store, 2))])
     await fill(store, 2)
-    await store.compact() // 1 is emptied; it need not carry deletions for what is free
+    await store.compact() // 1 is emptied; it need not carry deletions for free extents
     const state = machine.now()
     state.rows.clear()
     const revived = await openWith(machineOn(state))
@@ -362,13 +361,13 @@ t.test(
 )
 
 t.test(
-  'what was deleted stays away when a crash comes between the freeing of its extent and its new header, and the catalogue is lost later',
+  'deleted content stays deleted when a crash comes between the freeing of its extent and its new header, and the catalogue is lost later',
   async (t) => {
     const machine = machineOn()
     const store = await openWith(machine)
     const early = await fill(store, 6) // extents 0 and 1 are full
     const later = await fill(store, 1)
-    await drop(store, early) // the records of that stand in extent 2
+    await drop(store, early) // the records of that are in extent 2
     let state: DiskState | undefined
     machine.fault = (operation, path) => {
       if (operation === 'write' && path.endsWith('/00000001.extent')) state ??= machine.now()
@@ -379,7 +378,7 @@ t.test(
     const again = await openWith(crashed)
     await drop(again, [...later, ...(await fill(again, 2))])
     await fill(again, 2) // in 0
-    await again.compact() // 2 is emptied; it need not carry deletions for what is free
+    await again.compact() // 2 is emptied; it need not carry deletions for free extents
     const lost = crashed.now()
     lost.rows.clear()
     const revived = await openWith(machineOn(lost))
@@ -390,7 +389,7 @@ t.test(
   },
 )
 
-t.test('an extent whose new header cannot be written goes', async (t) => {
+t.test('an extent whose new header cannot be written is removed', async (t) => {
   const machine = machineOn()
   const store = await openWith(machine)
   const early = await fill(store, 3)
@@ -412,7 +411,7 @@ t.test('an extent whose new header cannot be written goes', async (t) => {
 })
 
 t.test(
-  'a copy that was moved and then deleted stays away, whichever of its extents is emptied first',
+  'a copy that was moved and then deleted stays deleted, whichever of its extents is emptied first',
   async (t) => {
     for (const between of ['nothing', 'a restart', 'a lost catalogue']) {
       let machine = machineOn()
@@ -427,7 +426,7 @@ t.test(
       }
       turn() // it cannot be moved, and keeps extent 0
       await drop(store, filler)
-      await store.compact() // `moved` stands in extent 1 as well
+      await store.compact() // `moved` is in extent 1 as well
       if (between !== 'nothing') {
         turn()
         await store.close()
@@ -453,7 +452,7 @@ t.test(
   },
 )
 
-t.test('a copy that came back under its name outlives the entries of its deletion', async (t) => {
+t.test('a copy that was restored under its name outlives the entries of its deletion', async (t) => {
   const machine = machineOn()
   const store = await openWith(machine)
   const bytes = randomBytes(1000)
@@ -488,7 +487,7 @@ t.test('a copy that came back under its name outlives the entries of its deletio
   await store.close()
 })
 
-t.test('compaction frees what is dead, moves what lives, and waits for slow readers', async (t) => {
+t.test('compaction frees dead data, moves live data, and waits for slow readers', async (t) => {
   const machine = machineOn()
   const store = await openWith(machine, { cacheBytes: 0 })
   const slow = randomBytes(1.4 * MiB)
@@ -498,7 +497,8 @@ t.test('compaction frees what is dead, moves what lives, and waits for slow read
   const smallFacts = await put(store, small, { pinMs: 0 })
   const first = Buffer.from(machine.file('/store/extents/00000000.extent').subarray(0, 8192))
 
-  // One reader of what will be moved, one of what will be deleted; both have begun and rest.
+  // One reader of content that will be moved, one of content that will be deleted; both have begun
+  // and are idle.
   const moved = store.read(slowFacts, { start: 0, end: slow.length })[Symbol.asyncIterator]()
   const dead = store.read(goneFacts, { start: 0, end: goneFacts.size })[Symbol.asyncIterator]()
   const movedParts = [Buffer.from((await moved.next()).value ?? [])]
@@ -527,10 +527,10 @@ t.test('compaction frees what is dead, moves what lives, and waits for slow read
   t.equal(
     Buffer.concat(deadParts).length,
     goneFacts.size,
-    'a deleted blob is read to its end by those who had begun',
+    'a deleted blob is read to its end by readers that had begun',
   )
   const { freedBytes } = await store.compact()
-  t.ok(freedBytes > 0, 'and is given back once they have gone')
+  t.ok(freedBytes > 0, 'and its space is returned once they have ended')
   t.notSame(machine.file('/store/extents/00000000.extent').subarray(0, 8192), first)
 
   for (let n = 0; n < 8; n++) await put(store, randomBytes(1.2 * MiB), { pinMs: 0 }) // over the freed places
@@ -542,7 +542,7 @@ t.test('compaction frees what is dead, moves what lives, and waits for slow read
   await again.close()
 })
 
-t.test('the space of aborted and deleted uploads comes back', async (t) => {
+t.test('the space of aborted and deleted uploads is returned', async (t) => {
   const machine = machineOn()
   const store = await openWith(machine)
   let highest = 0
@@ -559,13 +559,13 @@ t.test('the space of aborted and deleted uploads comes back', async (t) => {
   await store.close()
 })
 
-t.test('more slow uploads than there is memory for all come to their end', async (t) => {
+t.test('more slow uploads than there is memory for all complete', async (t) => {
   const machine = machineOn()
   const store = await openWith(machine, { extentBytes: 64 * MiB })
   const uploads = await Promise.all(
     Array.from({ length: 40 }, async () => ({ stage: await store.stage(), bytes: randomBytes(600_000) })),
   )
-  // All in small steps, side by side: each sits on a partly filled block most of the time.
+  // All in small steps, side by side: each holds a partly filled block most of the time.
   for (let at = 0; at < 600_000; at += 30_000)
     await Promise.all(uploads.map(async ({ stage, bytes }) => stage.write(bytes.subarray(at, at + 30_000))))
   const facts = await Promise.all(uploads.map(({ stage }) => stage.commit({ pinMs: 0 })))
@@ -574,7 +574,7 @@ t.test('more slow uploads than there is memory for all come to their end', async
   await store.close()
 })
 
-t.test('too many uploads are refused, silent ones are swept, busy ones are not', async (t) => {
+t.test('too many uploads are refused, silent ones are dropped, busy ones are not', async (t) => {
   let nowMs = 0
   const clock = { now: () => Date.now(), monotonic: () => nowMs }
   const store = await openWith(machineOn(), { stagesMax: 2, stageIdleMs: 1000, clock })

@@ -17,8 +17,8 @@ import { openOn } from './support/crash-history.ts'
 import { CrashMachine, seeded } from './support/crash-machine.ts'
 
 /**
- * FORMAT.md in bytes. The files were written once by version 1 and are never written again: what
- * reads here today must read for ever, and what is written today must be these very bytes.
+ * FORMAT.md in bytes. The files were written once by version 1 and are never written again: every
+ * later version must read them, and must write these very bytes.
  */
 const golden = (name: string) => readFileSync(join(import.meta.dirname, 'golden', name))
 const filled = (bytes: number, first: number) =>

@@ -1,4 +1,4 @@
-/** Blob ids of several streams side by side, against the ordinary digests. */
+/** Blob ids of several streams side by side, compared with the ordinary digests. */
 import { randomBytes } from 'node:crypto'
 import { digestOf } from '@holdfast/blob-store'
 import fc from 'fast-check'
@@ -15,7 +15,7 @@ function memoryOf(bytes: Buffer): WebAssembly.Memory {
   return memory
 }
 
-t.test('a stream has the same id whatever it shares its lanes with and however it is cut', async () => {
+t.test('a stream has the same id, whatever shares its lanes, in any division into chunks', async () => {
   const memory = memoryOf(random)
   const part = fc.record({
     start: fc.nat(100_000),
@@ -66,7 +66,7 @@ t.test('a stream has the same id whatever it shares its lanes with and however i
   )
 })
 
-t.test('a step that was planned for a stream which is dropped then does nothing', (t) => {
+t.test('a step that was planned for a dropped stream does nothing', (t) => {
   const lanes = new HashLanes(memoryOf(random))
   lanes.ask([1, 0, 100_000])
   lanes.ask([1, dropRequest, 0])

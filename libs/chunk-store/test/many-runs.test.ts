@@ -1,5 +1,5 @@
 /**
- * A blob that was written beside others lies in as many runs as it has records: 200 GiB may be
+ * A blob that was written beside others is in as many runs as it has records: 200 GiB may be
  * 200,000 of them.
  */
 
@@ -21,7 +21,7 @@ const seal = new HeaderSeal(Buffer.alloc(32, 1))
 const incarnation = Buffer.alloc(16, 9)
 const bytesOf = (position: number) => Buffer.from([position & 0xff])
 
-/** A run of one byte, which counts how often it is looked at. */
+/** A run of one byte, which counts its reads. */
 class CountedRun implements Run {
   static looks = 0
   readonly extent = 0
@@ -39,8 +39,8 @@ class CountedRun implements Run {
 }
 
 /**
- * An extent in which each record stands at its place, made when it is read; of writes it keeps the
- * last one.
+ * An extent in which each record is at its place, made when it is read; of writes it keeps the last
+ * one.
  */
 class MadeExtent {
   readonly number = 0
@@ -124,7 +124,7 @@ t.test('a blob of 200,000 runs is committed as it was written', async (t) => {
   }
 })
 
-t.test('a piece of it is found without walking its runs, wherever it lies', async (t) => {
+t.test('a piece of it is found without walking its runs, at any position', async (t) => {
   const runs = Array.from({ length: many }, (_, n) => new CountedRun(n))
   const copy = {
     incarnation,

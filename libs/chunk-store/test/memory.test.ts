@@ -1,4 +1,4 @@
-/** Tables in memory, against plain models. */
+/** Tables in memory, compared with plain models. */
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'

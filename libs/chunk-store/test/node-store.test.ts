@@ -1,5 +1,5 @@
 /**
- * The chunk store as one of many: uploads by id, groups, the replication log, and what a killed
+ * The chunk store as a node's store: uploads by id, groups, the replication log, and what a killed
  * process leaves of them.
  */
 import { randomBytes } from 'node:crypto'
@@ -28,7 +28,7 @@ t.test('with RocksDB', async (t) => {
     open: (t) => ChunkStore.open({ path: t.testdir(), ...small }),
     rot: async (t, store, blob) => {
       const bytes = await get(store, blob)
-      await store.close() // what was verified is forgotten
+      await store.close() // forgets what was verified
       if (rotOnDisk(t.testdirName, bytes) === 0) throw new Error('the bytes are not there')
       return ChunkStore.open({ path: t.testdirName, ...small })
     },
@@ -37,7 +37,7 @@ t.test('with RocksDB', async (t) => {
 
 /**
  * A catalogue whose rows outlive the store that has it open, so that a store can be opened as if
- * the one before had been killed.
+ * the previous one had been killed.
  */
 class Rows {
   synced = new Map<string, Buffer>()
@@ -56,7 +56,7 @@ class Rows {
     return store
   }
 
-  /** Those that were "killed" too: they write to nothing that anybody reads. */
+  /** Those that were "killed" too: nothing reads what they write. */
   async close(): Promise<void> {
     for (const store of this.#stores) await store.close()
   }
@@ -101,7 +101,7 @@ t.test('a store whose catalogue is lost keeps groups, begins a new life, and for
   t.notSame((await startOf(again)).store, before.store)
 })
 
-t.test('entries that were not synced are not handed out', async (t) => {
+t.test('entries that were not synced are not returned', async (t) => {
   const rows = new Rows()
   t.teardown(() => rows.close())
   const path = t.testdir()
@@ -114,7 +114,7 @@ t.test('entries that were not synced are not handed out', async (t) => {
   t.equal(logged.length, 20, 'all of them can be taken back by no crash')
 })
 
-t.test('a damaged copy is replaced under its name, and its place is given back', async (t) => {
+t.test('a damaged copy is replaced under its name, and its space is returned', async (t) => {
   const path = t.testdir()
   const store = await ChunkStore.open({ path, ...small })
   for (const size of [50_000, 3 * MiB + 5]) {
@@ -135,7 +135,7 @@ t.test('a damaged copy is replaced under its name, and its place is given back',
   t.same([usage.blobs, usage.liveBytes], [2, 50_000 + 3 * MiB + 5])
   await store.close()
 
-  /** Turns bits wherever these bytes stand in the extents. */
+  /** Flips bits in all places with these bytes in the extents. */
   async function rot(found: Buffer): Promise<void> {
     for (const name of await readdir(join(path, 'extents'))) {
       const file = await open(join(path, 'extents', name), 'r+')
@@ -148,7 +148,7 @@ t.test('a damaged copy is replaced under its name, and its place is given back',
   }
 })
 
-t.test('old entries and tombstones go, and their positions are unknown then', async (t) => {
+t.test('old entries and tombstones are dropped, and their positions are unknown then', async (t) => {
   let nowMs = 1_700_000_000_000
   const clock = { now: () => nowMs, monotonic: () => performance.now() }
   const store = await ChunkStore.open({ path: t.testdir(), ...small, clock })
@@ -170,7 +170,7 @@ t.test('old entries and tombstones go, and their positions are unknown then', as
 
 async function startOf(store: ChunkStore): Promise<LogPosition> {
   const pulled = await store.pull({ limit: 1 })
-  if (pulled.kind !== 'unknown position') throw new Error('a position that nobody asked for is known')
+  if (pulled.kind !== 'unknown position') throw new Error('a position that was never issued is known')
   return pulled.now
 }
 

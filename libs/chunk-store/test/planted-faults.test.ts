@@ -1,6 +1,5 @@
 /**
- * The search of crash states bites: it finds faults that are planted. HOLDFAST_SEED=… repeats a
- * run.
+ * The search of crash states is effective: it finds planted faults. HOLDFAST_SEED=… repeats a run.
  */
 import t from 'tap'
 import { statesUntilFound } from './support/crash-search.ts'
@@ -9,7 +8,7 @@ import { plantedFaults } from './support/planted-faults.ts'
 const seed = Number(process.env.HOLDFAST_SEED ?? 4242)
 
 for (const fault of plantedFaults)
-  t.test(`the search bites: ${fault.name} is found`, async (t) => {
+  t.test(`the search finds the planted fault ${fault.name}`, async (t) => {
     t.setTimeout(3_600_000)
     const found = await statesUntilFound(seed, fault)
     t.ok(found !== undefined, `found after ${found} states`)

@@ -76,7 +76,7 @@ async function readUntil(
   let seen = 0
   for await (const line of createInterface({ input: child.stdout as NodeJS.ReadableStream })) {
     const [what, id, incarnation, number] = line.split(' ')
-    if (number === undefined) continue // the last line may be cut
+    if (number === undefined) continue // the last line may be incomplete
     if (what === 'kept') kept.set(`${id} ${incarnation}`, Number(number))
     else deleted.add(`${id} ${incarnation}`)
     if (++seen === wanted) child.kill('SIGKILL')
@@ -85,7 +85,7 @@ async function readUntil(
 }
 
 t.test(
-  'bytes on disk are what the files occupy: holes behind the last record of a killed process are none',
+  'bytes on disk are what the files occupy: holes behind the last record of a killed process do not count',
   async (t) => {
     const path = t.testdir()
     const killed = fileURLToPath(new URL('./support/killed-process.ts', import.meta.url))
@@ -154,7 +154,7 @@ function catalogueOf(path: string): string {
   return readdirSync(path).find((name) => name.startsWith('catalogue')) as string
 }
 
-t.test('a start after a clean stop scans nothing and goes on in the same extent', async (t) => {
+t.test('a start after a clean stop scans nothing and continues in the same extent', async (t) => {
   const path = t.testdir()
   for (let n = 0; n < 4; n++) {
     const store = await ChunkStore.open({ path, ...realOptions })

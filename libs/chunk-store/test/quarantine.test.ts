@@ -1,6 +1,6 @@
 /**
- * Extents that are foreign, that have lost their header, or that the disk gives errors for: the
- * store opens with what can be read, and never writes to them, gives them away or removes them.
+ * Extents that are foreign, that have lost their header, or for which the disk returns errors: the
+ * store opens with what can be read, and never writes to them, reuses them or removes them.
  */
 import { mkdir, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -111,7 +111,7 @@ t.test('a rebuild finds the blobs of an extent without header, and never writes 
   t.equal(lines.filter(({ facts }) => facts.file === name).length, 1, 'one line')
   await use(store)
   t.ok(machine.file(path).equals(before), 'not a byte of it is another')
-  t.equal(await readable(store, blobs), blobs.size, 'what lived in it has been moved, or stands there')
+  t.equal(await readable(store, blobs), blobs.size, 'its live data has been moved, or is still there')
   for (const facts of blobs.keys()) t.equal(await store.delete(facts), 'deleted')
   await use(store)
   await store.close()
@@ -123,7 +123,7 @@ t.test('a rebuild finds the blobs of an extent without header, and never writes 
 })
 
 t.test(
-  'what nobody can name is no free extent: it stays, its number is not taken, and it is a gap',
+  'unidentified content is no free extent: it stays, its number is not reused, and it is a gap',
   async (t) => {
     for (const withCatalogue of [true, false]) {
       const { killed, blobs } = await world(7, 3)
@@ -144,7 +144,7 @@ t.test(
   },
 )
 
-t.test('a header that was being written when the power went is no damage', async (t) => {
+t.test('a header whose write a power failure interrupted is no damage', async (t) => {
   const { killed, blobs } = await world(7, 3)
   const path = '/store/extents/00000003.extent'
   const torn = Buffer.alloc(1_048_576)
@@ -163,7 +163,7 @@ t.test('an extent of another store is left alone', async (t) => {
   const foreign = theirs.closed.files.get(path) as Buffer
   for (const withCatalogue of [true, false]) {
     const { closed, blobs } = await world(1, withCatalogue ? 3 : 20)
-    // Without a catalogue most of the files tell whose store it is.
+    // Without a catalogue the majority of the files shows which store it is.
     if (!withCatalogue) lost(closed)
     closed.files.set(path, Buffer.from(foreign))
     const machine = new CrashMachine(seeded(3), closed)
@@ -176,7 +176,7 @@ t.test('an extent of another store is left alone', async (t) => {
   }
 })
 
-t.test('a file that comes to stand where an extent is made next is left alone', async (t) => {
+t.test('a file that appears where the next extent is made is left alone', async (t) => {
   const machine = new CrashMachine(seeded(3))
   const store = await openOn(machine)
   const file = await machine.disk.open('/store/extents/00000000.extent', { create: true })
@@ -189,14 +189,14 @@ t.test('a file that comes to stand where an extent is made next is left alone', 
   await store.close()
 })
 
-/** Gives errors for blocks of the files, by path and block. */
+/** Returns errors for blocks of the files, by path and block. */
 function badBlocks(machine: CrashMachine, isBad: (path: string, at: number) => boolean): void {
   machine.readFault = (path, from, to) => {
     for (let at = from - (from % 4096); at < to; at += 4096) if (isBad(path, at)) throw eio
   }
 }
 
-t.test('a header that the disk does not give keeps no store from starting', async (t) => {
+t.test('an unreadable header does not prevent the start', async (t) => {
   const kinds: [string, (state: DiskState) => void][] = [
     ['closed', () => {}],
     ['closed, catalogue lost', lost],
@@ -218,7 +218,7 @@ t.test('a header that the disk does not give keeps no store from starting', asyn
     }
 })
 
-t.test('sectors that cannot be read cost what lay on them', async (t) => {
+t.test('unreadable sectors cost only their content', async (t) => {
   for (const lostCatalogue of [false, true]) {
     const { killed, blobs } = await world(7, 6)
     if (lostCatalogue) lost(killed)
@@ -242,7 +242,7 @@ t.test('sectors that cannot be read cost what lay on them', async (t) => {
       t.match(
         store.health,
         { gap: undefined, quarantined: [{ reason: 'unreadable' }] },
-        'it is known what lay there',
+        'it is known what was there',
       )
     const before = Buffer.from(machine.file(path))
     await use(store)
@@ -253,7 +253,7 @@ t.test('sectors that cannot be read cost what lay on them', async (t) => {
 })
 
 t.test(
-  'where a record may have begun nobody knows what is missing, and it is said so until the file goes',
+  'where a record may have begun the missing content is unknown, which is reported until the file is gone',
   async (t) => {
     const { killed, blobs } = await world(7, 6)
     lost(killed)
@@ -281,7 +281,7 @@ t.test(
   },
 )
 
-t.test('a whole extent that the disk gives nothing of costs its blobs, and no more', async (t) => {
+t.test('a whole unreadable extent costs its blobs, and no more', async (t) => {
   for (const [n, base] of [
     ['closed', 0],
     ['killed', 1],
@@ -305,29 +305,26 @@ t.test('a whole extent that the disk gives nothing of costs its blobs, and no mo
 
 const nobodys = (bytes: number) => Buffer.alloc(bytes, 'not of this store ')
 
-t.test(
-  'a short file that is not ours is never taken for an extent, known to the catalogue or not',
-  async (t) => {
-    const path = '/store/extents/00000007.extent'
-    for (const bytes of [1, 5_000, 8_192])
-      for (const ended of ['closed', 'killed'] as const) {
-        const { [ended]: state, blobs } = await world(7, 3)
-        state.files.set(path, nobodys(bytes))
-        const machine = new CrashMachine(seeded(8), state)
-        const store = await openOn(machine)
-        t.match(store.health, {
-          gap: undefined,
-          quarantined: [{ file: '00000007.extent', reason: 'damaged' }],
-        })
-        await use(store)
-        t.ok(machine.file(path).equals(nobodys(bytes)), `${bytes} bytes, ${ended}`)
-        t.equal(await readable(store, blobs), blobs.size)
-        await store.close()
-      }
-  },
-)
+t.test('a short foreign file is never taken for an extent, known to the catalogue or not', async (t) => {
+  const path = '/store/extents/00000007.extent'
+  for (const bytes of [1, 5_000, 8_192])
+    for (const ended of ['closed', 'killed'] as const) {
+      const { [ended]: state, blobs } = await world(7, 3)
+      state.files.set(path, nobodys(bytes))
+      const machine = new CrashMachine(seeded(8), state)
+      const store = await openOn(machine)
+      t.match(store.health, {
+        gap: undefined,
+        quarantined: [{ file: '00000007.extent', reason: 'damaged' }],
+      })
+      await use(store)
+      t.ok(machine.file(path).equals(nobodys(bytes)), `${bytes} bytes, ${ended}`)
+      t.equal(await readable(store, blobs), blobs.size)
+      await store.close()
+    }
+})
 
-t.test('a file that came to stand in the place of a free extent is left alone', async (t) => {
+t.test('a file that appears in the place of a free extent is left alone', async (t) => {
   const machine = new CrashMachine(seeded(7))
   let store = await openOn(machine)
   await use(store)
@@ -345,7 +342,7 @@ t.test('a file that came to stand in the place of a free extent is left alone', 
   await store.close()
 })
 
-t.test('sectors of a header that was being written are no damage, whichever they are', async (t) => {
+t.test('unreadable sectors of a header that was being written are no damage, in any position', async (t) => {
   const path = '/store/extents/00000003.extent'
   const { killed } = await world(7, 3)
   const header = Buffer.alloc(8_192)
@@ -395,48 +392,48 @@ t.test('an extent that cannot be opened costs its blobs, and no more', async (t)
     }
 })
 
+t.test('directories and dangling links in the place of extents do not prevent the start', async (t) => {
+  const path = t.testdir()
+  const extents = join(path, 'extents')
+  await mkdir(join(extents, '00000009.extent'), { recursive: true })
+  await symlink('/nowhere/at-all', join(extents, '00000000.extent'))
+  await symlink('00000001.extent', join(extents, '00000001.extent'))
+  const store = await ChunkStore.open({ ...crashOptions, path, hashThreadsMax: 1 })
+  const facts = await put(store, large(1))
+  t.ok(large(1).equals(await get(store, facts)))
+  t.match(await store.usage(), { blobs: 1 })
+  t.same(store.health.quarantined.map(({ file, reason }) => `${file} ${reason}`).sort(), [
+    '00000000.extent unreadable',
+    '00000001.extent unreadable',
+    '00000009.extent unreadable',
+  ])
+  await store.close()
+})
+
 t.test(
-  'directories and links that lead nowhere, where extents are, keep no store from starting',
+  'too few descriptors or too little memory is no damage: the start fails with the reason',
   async (t) => {
-    const path = t.testdir()
-    const extents = join(path, 'extents')
-    await mkdir(join(extents, '00000009.extent'), { recursive: true })
-    await symlink('/nowhere/at-all', join(extents, '00000000.extent'))
-    await symlink('00000001.extent', join(extents, '00000001.extent'))
-    const store = await ChunkStore.open({ ...crashOptions, path, hashThreadsMax: 1 })
-    const facts = await put(store, large(1))
-    t.ok(large(1).equals(await get(store, facts)))
-    t.match(await store.usage(), { blobs: 1 })
-    t.same(store.health.quarantined.map(({ file, reason }) => `${file} ${reason}`).sort(), [
-      '00000000.extent unreadable',
-      '00000001.extent unreadable',
-      '00000009.extent unreadable',
-    ])
-    await store.close()
+    for (const code of ['EMFILE', 'ENFILE', 'ENOMEM', 'EROFS']) {
+      const { closed } = await world(7, 3)
+      const machine = new CrashMachine(seeded(8), closed)
+      const disk = closedFiles(machine, code, () => true)
+      const says = code === 'EROFS' ? /looking at the extents/ : /too few descriptors, or too little memory/
+      await t.rejects(openOn(machine, [], disk), { name: 'BlobFault', code: 'IO', message: says }, code)
+    }
+    const { closed } = await world(7, 3)
+    const machine = new CrashMachine(seeded(8), closed)
+    const open = async () => {
+      throw Object.assign(new Error('EACCES: open probe'), { code: 'EACCES', path: '/store/extents/probe' })
+    }
+    await t.rejects(
+      openOn(machine, [], { ...machine.disk, open }),
+      { code: 'IO' },
+      'nothing can be opened there',
+    )
   },
 )
 
-t.test('too few descriptors or too little memory is no damage: the start ends, and says why', async (t) => {
-  for (const code of ['EMFILE', 'ENFILE', 'ENOMEM', 'EROFS']) {
-    const { closed } = await world(7, 3)
-    const machine = new CrashMachine(seeded(8), closed)
-    const disk = closedFiles(machine, code, () => true)
-    const says = code === 'EROFS' ? /looking at the extents/ : /too few descriptors, or too little memory/
-    await t.rejects(openOn(machine, [], disk), { name: 'BlobFault', code: 'IO', message: says }, code)
-  }
-  const { closed } = await world(7, 3)
-  const machine = new CrashMachine(seeded(8), closed)
-  const open = async () => {
-    throw Object.assign(new Error('EACCES: open probe'), { code: 'EACCES', path: '/store/extents/probe' })
-  }
-  await t.rejects(
-    openOn(machine, [], { ...machine.disk, open }),
-    { code: 'IO' },
-    'nothing can be opened there',
-  )
-})
-
-t.test('an extent with live blobs that is gone, or cut, is named', async (t) => {
+t.test('a missing or shortened extent with live blobs is named', async (t) => {
   for (const ended of ['closed', 'killed'] as const)
     for (const bytes of [undefined, 0, 5_000, 1_000_000]) {
       const { [ended]: state, blobs } = await world(7)
@@ -461,13 +458,13 @@ t.test('an extent with live blobs that is gone, or cut, is named', async (t) => 
       else t.ok(machine.file(path).equals(whole.subarray(0, bytes)))
       if (bytes === undefined) {
         for (const facts of blobs.keys()) await store.delete(facts)
-        t.same(store.health.quarantined, [], 'until nothing of it is missed')
+        t.same(store.health.quarantined, [], 'until nothing of it is missing')
       }
       await store.close()
     }
 })
 
-t.test('where news may have stood in an extent that is gone or cut, that is said', async (t) => {
+t.test('where new records may have been in a missing or shortened extent, that is reported', async (t) => {
   for (const cut of [false, true]) {
     const { killed } = await world(7)
     const open = [...killed.rows].find(([key, row]) => key.startsWith('e') && row[40] === 0)

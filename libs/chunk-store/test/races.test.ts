@@ -1,6 +1,6 @@
 /**
- * Pins, deletions, uploads of the same content, and compaction: each race in its order, as the disk
- * is told when to go on.
+ * Pins, deletions, uploads of the same content, and compaction: each race in its order, controlled
+ * by the disk.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -23,7 +23,10 @@ async function world(t: Tap): Promise<{ machine: CrashMachine; store: ChunkStore
   return { machine, store }
 }
 
-/** Holds the next operation of this kind. @returns when it is reached, and what lets it go on. */
+/**
+ * Holds the next operation of this kind. @returns when it is reached, and a function that releases
+ * it.
+ */
 function holdNext(machine: CrashMachine, kind: 'sync' | 'batch') {
   const reached = Promise.withResolvers<void>()
   const gate = Promise.withResolvers<void>()
@@ -63,27 +66,24 @@ t.test('a store whose uploaders outlive it pins every copy for a while after eac
   t.equal(await second.delete(copy), 'deleted')
 })
 
-t.test(
-  'a pin that comes while the deletion is on its way is refused; one before it refuses the deletion',
-  async (t) => {
-    const { machine, store } = await world(t)
-    const pinned = await put(store, randomBytes(500), { pinMs: 0 })
-    const [pin, refused] = await Promise.all([store.pin(pinned, { ttlMs: 60_000 }), store.delete(pinned)])
-    t.strictSame([pin, refused], [true, 'pinned'])
+t.test('a pin during a deletion is refused; a pin before it refuses the deletion', async (t) => {
+  const { machine, store } = await world(t)
+  const pinned = await put(store, randomBytes(500), { pinMs: 0 })
+  const [pin, refused] = await Promise.all([store.pin(pinned, { ttlMs: 60_000 }), store.delete(pinned)])
+  t.strictSame([pin, refused], [true, 'pinned'])
 
-    const gone = await put(store, randomBytes(500), { pinMs: 0 })
-    const held = holdNext(machine, 'sync')
-    const deleting = store.delete(gone)
-    await held.reached
-    t.equal((await store.find(gone.id)).length, 0, 'nobody finds what is on its way out')
-    const late = store.pin(gone, { ttlMs: 60_000 })
-    held.letGo()
-    t.strictSame([await deleting, await late], ['deleted', false])
-  },
-)
+  const gone = await put(store, randomBytes(500), { pinMs: 0 })
+  const held = holdNext(machine, 'sync')
+  const deleting = store.delete(gone)
+  await held.reached
+  t.equal((await store.find(gone.id)).length, 0, 'a copy that is being deleted cannot be found')
+  const late = store.pin(gone, { ttlMs: 60_000 })
+  held.letGo()
+  t.strictSame([await deleting, await late], ['deleted', false])
+})
 
 t.test(
-  'known content that is being deleted is uploaded as a copy of its own, which the deletion leaves alone',
+  'known content that is being deleted is uploaded as a separate copy, which the deletion does not touch',
   async (t) => {
     for (const size of [500, 300_000]) {
       const { machine, store } = await world(t)
@@ -109,7 +109,7 @@ t.test(
 )
 
 t.test(
-  'a deletion that fails leaves the copy whole, and whoever came meanwhile is answered by what is true then',
+  'a deletion that fails leaves the copy whole, and requests that came meanwhile get the state after it',
   async (t) => {
     const { machine, store } = await world(t)
     const bytes = randomBytes(500)
@@ -122,7 +122,7 @@ t.test(
       if (operation === 'sync') throw eio
     }
     held.letGo()
-    // The held sync ends well; the next deletion meets the fault.
+    // The held sync succeeds; the next deletion meets the fault.
     t.equal(await deleting, 'deleted')
     await t.rejects(again, { code: 'IO' })
     machine.fault = () => {}
@@ -159,15 +159,14 @@ t.test(
   },
 )
 
-t.test('a copy that is deleted while compaction moves it goes, at its new place too', async (t) => {
+t.test('a copy that is deleted while compaction moves it is deleted at its new place too', async (t) => {
   const { machine, store } = await world(t)
   const small = await put(store, randomBytes(20_000), { pinMs: 0 })
   const dead = []
   for (let n = 0; n < 4; n++) dead.push(await put(store, randomBytes(1.2 * MiB), { pinMs: 0 })) // fills the first extent
   for (const facts of dead) await store.delete(facts)
   let deleting: Promise<unknown> | undefined
-  // The move is written and not yet synced: the deletion has to wait for the place that it speaks
-  // of.
+  // The move is written and not yet synced: the deletion must wait for the place that it names.
   machine.hold = (operation, path) => {
     if (operation !== 'sync' || path === firstExtent || deleting !== undefined) return undefined
     deleting = store.delete(small)
@@ -184,7 +183,7 @@ t.test('a copy that is deleted while compaction moves it goes, at its new place 
   await again.close()
 })
 
-t.test('an emptied extent is not written before the batch is synced that says so', async (t) => {
+t.test('an emptied extent is not written before the batch that says so is synced', async (t) => {
   const { machine, store } = await world(t)
   const kept = randomBytes(20_000)
   const facts = await put(store, kept, { pinMs: 0 })
@@ -197,9 +196,9 @@ t.test('an emptied extent is not written before the batch is synced that says so
   }
   await store.compact()
   await settled()
-  t.ok(before.equals(machine.file(firstExtent)), 'the catalogue took nothing, so nothing is free')
+  t.ok(before.equals(machine.file(firstExtent)), 'the catalogue accepted nothing, so nothing is free')
   machine.fault = () => {}
-  machine.events += 10_000 // its clock: what failed is left alone for some seconds
+  machine.events += 10_000 // its clock: a failed part is left alone for some seconds
 
   const held = holdNext(machine, 'batch')
   const compacting = store.compact()

@@ -1,6 +1,6 @@
 /**
- * The large buffers of the reader: a bounded number, of which none is lost when a read ends badly
- * or a consumer forgets what it was lent.
+ * The large buffers of the reader: a bounded number, of which none is lost when a read fails or a
+ * consumer drops a borrowed one.
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -25,7 +25,7 @@ class OneRecord {
   readonly holders = new Set<object>()
   readonly #record = Buffer.concat([Buffer.alloc(blockBytes), payload])
   passOn: (request: PassOn) => { count: number; rest: number } | undefined = () => undefined
-  /** Bytes that were asked for at once. */
+  /** Bytes that were requested at once. */
   readMost = 0
 
   constructor() {
@@ -58,7 +58,7 @@ function readerOver(made: OneRecord) {
   const lease = () => new Lease(copy as unknown as Copy, extents, () => {})
   return {
     sender: reader.sender(row, lease(), () => {}),
-    /** The longest read of one who reads all. */
+    /** The longest read of a reader of everything. */
     async longest(): Promise<number> {
       made.readMost = 0
       const read: Buffer[] = []
@@ -70,7 +70,7 @@ function readerOver(made: OneRecord) {
   }
 }
 
-t.test('sending that throws loses no buffer', async (t) => {
+t.test('a send that throws loses no buffer', async (t) => {
   const made = new OneRecord()
   const { sender, longest } = readerOver(made)
   made.passOn = () => {
@@ -81,14 +81,14 @@ t.test('sending that throws loses no buffer', async (t) => {
   t.ok((await longest()) >= MiB)
 })
 
-t.test('what was lent and forgotten is made again once the collector has it', async (t) => {
+t.test('a dropped buffer is made again once the garbage collector has it', async (t) => {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void
   const made = new OneRecord()
   const { sender, longest } = readerOver(made)
   made.passOn = () => ({ count: 0, rest: 10 })
   for (let n = 0; n < 40; n++) sender.send({ start: 0, end: MiB }, 1)
-  t.ok((await longest()) < MiB, 'no more than so many are made')
+  t.ok((await longest()) < MiB, 'no more than the maximum are made')
   for (let tries = 200; (await longest()) < MiB && tries > 0; tries--) {
     collect()
     await new Promise((later) => setTimeout(later, 10))

@@ -16,7 +16,7 @@ const MiB = 1024 * KiB
 const chunk = 64 * KiB
 const header = 4 * KiB
 
-/** A disk that tells how many bytes each read asked for. */
+/** A disk that records how many bytes each read requested. */
 function watched(disk: Disk, reads: number[]): Disk {
   const file = (inner: DiskFile): DiskFile => ({
     read(into, position) {
@@ -69,14 +69,10 @@ t.test('a range reads the chunks it touches, and the header of a record once', a
   t.equal(await cost(10 * chunk, 10 * chunk + 1), chunk)
   t.equal(await cost(10 * chunk + 5, 11 * chunk + 5), 2 * chunk, 'two chunks for one that lies across')
   t.equal(await cost(MiB - 1, MiB + 1), header + 2 * chunk, 'the next record has its own header')
-  t.equal(
-    await cost(3 * MiB + 990, 3 * MiB + 1000),
-    header + 1000,
-    'a short record is read as far as it goes',
-  )
+  t.equal(await cost(3 * MiB + 990, 3 * MiB + 1000), header + 1000, 'a short record is read to its end')
 })
 
-t.test('a small blob comes in one piece, the second time out of memory', async (t) => {
+t.test('a small blob comes in one piece, the second time from memory', async (t) => {
   const { store, reads } = await openWatched()
   t.teardown(() => store.close())
   const small = randomBytes(4 * KiB)
@@ -96,7 +92,7 @@ t.test('a small blob comes in one piece, the second time out of memory', async (
   t.equal(await store.readWhole(large, { start: 0, end: 10 }), undefined)
 })
 
-t.test('readers that go free their claim at once and their buffers for the next', async (t) => {
+t.test('readers that end free their claim at once and their buffers for the next', async (t) => {
   const { store } = await openWatched()
   t.teardown(() => store.close())
   const bytes = randomBytes(4 * MiB)
@@ -120,10 +116,7 @@ t.test('readers that go free their claim at once and their buffers for the next'
   t.ok(bytes.equals(await get(store, facts)))
 })
 
-/**
- * A disk of which `view` shows what is in memory: undefined where the device would have to be
- * asked.
- */
+/** A disk of which `view` shows what is in memory: undefined where the device would be needed. */
 async function openCached(view: (bytes: Buffer, position: number) => Buffer | undefined) {
   const machine = new CrashMachine(seeded(7))
   const reads: number[] = []
@@ -145,7 +138,7 @@ async function openCached(view: (bytes: Buffer, position: number) => Buffer | un
   return { store, reads }
 }
 
-t.test('what is in memory is read at once and checked, the rest from the device', async (t) => {
+t.test('bytes in memory are read at once and checked, the rest from the device', async (t) => {
   let view = (bytes: Buffer, _position: number): Buffer | undefined => bytes
   const { store, reads } = await openCached((bytes, position) => view(bytes, position))
   t.teardown(() => store.close())
@@ -159,7 +152,7 @@ t.test('what is in memory is read at once and checked, the rest from the device'
   t.ok(bytes.equals(await get(store, facts)))
   t.ok(await whole(10 * chunk + 5, 11 * chunk + 5))
   t.ok(await whole(3 * MiB + 1, 3 * MiB + 1000))
-  t.same(reads, [], 'nobody asked the device')
+  t.same(reads, [], 'the device was not used')
   t.equal(await whole(MiB - 1, MiB + 1), undefined, 'two records')
   t.equal(await whole(0, MiB), undefined, 'more than one piece')
 
@@ -170,7 +163,7 @@ t.test('what is in memory is read at once and checked, the rest from the device'
   view = (there, position) => (position > 2 * MiB ? undefined : there)
   t.ok(bytes.equals(await get(store, facts)), 'some of it')
   view = (there) => there.subarray(0, there.length - 1)
-  t.equal(await whole(0, 10), undefined, 'less than was asked for')
+  t.equal(await whole(0, 10), undefined, 'less than was requested')
   t.ok(bytes.equals(await get(store, facts)))
   view = (there) => {
     const damaged = Buffer.from(there)
@@ -182,7 +175,7 @@ t.test('what is in memory is read at once and checked, the rest from the device'
   t.equal(store.counters().damagedReads, 0)
 })
 
-t.test('memory that was given out is used again when it is given back, once', async (t) => {
+t.test('released memory is used again, once', async (t) => {
   const { store } = await openCached((bytes) => bytes)
   t.teardown(() => store.close())
   const bytes = randomBytes(MiB)
@@ -203,7 +196,7 @@ t.test('memory that was given out is used again when it is given back, once', as
   t.ok(second.isRight() && third.isRight() && fourth.isRight())
 })
 
-t.test('a reader that never has to wait lets others have their turn', async (t) => {
+t.test('a reader that never waits lets others have their turn', async (t) => {
   const { store } = await openCached((bytes) => bytes)
   t.teardown(() => store.close())
   const bytes = randomBytes(6 * MiB)
@@ -219,7 +212,7 @@ t.test('a reader that never has to wait lets others have their turn', async (t) 
   t.ok(turns >= 4, `${turns} turns`)
 })
 
-// Everything else here holds without that call, too: then all is read by the thread pool.
+// Everything else here holds without that call, too: then the thread pool reads everything.
 const skip = cachedRead === undefined && 'this system has no preadv2 for us'
 t.test('the page cache of a real file', { skip }, async (t) => {
   const disk = new NodeDisk()

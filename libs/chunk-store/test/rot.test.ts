@@ -1,7 +1,7 @@
 /**
- * One flipped bit in each kind of file of a store, met by the next start: what is read is right or
- * refused, and nothing is missing without a word. Of a store that was closed, catalogue and extents
- * tell the same; of one that was killed, the newest commits may stand in their extent alone.
+ * One flipped bit in each kind of file of a store, found by the next start: reads are correct or
+ * refused, and nothing is silently missing. For a closed store catalogue and extents agree; for a
+ * killed one the newest commits may be in their extent alone.
  */
 import { randomBytes } from 'node:crypto'
 import { cpSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -20,7 +20,7 @@ interface Image {
   path: string
   kept: Map<BlobFacts, Buffer>
   gone: BlobFacts[]
-  /** Of the log, as it was handed out before the flip. */
+  /** Of the log, as it was returned before the flip. */
   position: LogPosition
 }
 
@@ -70,7 +70,7 @@ function filesOf(path: string): string[] {
   return all.filter((name) => statSync(join(path, name)).isFile() && statSync(join(path, name)).size > 0)
 }
 
-/** A copy of the image in which one bit of one file is another. */
+/** A copy of the image in which one bit of one file is flipped. */
 function flipped(image: Image, into: string, file: string, at: number): Image {
   cpSync(image.path, into, { recursive: true })
   const bytes = readFileSync(join(into, file))
@@ -81,7 +81,7 @@ function flipped(image: Image, into: string, file: string, at: number): Image {
 
 interface Looked {
   wrong: string[]
-  /** Blobs that are not there, or are there again. */
+  /** Blobs that are missing, or are back. */
   missing: number
   refused: number
 }
@@ -106,7 +106,7 @@ async function lookAt({ path, kept, gone, position }: Image): Promise<Looked> {
     const news = await put(store, randomBytes(99))
     const pulled = await store.pull({ after: position, limit: 10 })
     const told = pulled.kind === 'unknown position' || pulled.entries.some(({ copy }) => isCopy(copy, news))
-    if (!told) looked.wrong.push('a position of the log was given out twice')
+    if (!told) looked.wrong.push('a position of the log was issued twice')
   } finally {
     await store.close()
   }
@@ -161,7 +161,7 @@ t.test('a flipped bit in a file of a store is noticed or does no harm', async (t
 })
 
 t.test(
-  'damage that is met when a row is read is marked, and the next start leaves that catalogue',
+  'damage found while reading a row is marked, and the next start replaces that catalogue',
   async (t) => {
     const dir = t.testdir({ 'catalogue-1': {} })
     const path = join(dir, 'catalogue-1')
@@ -180,7 +180,7 @@ t.test(
     writeFileSync(join(path, table), bytes)
 
     catalogue = await RocksCatalogue.open(path, silentLog)
-    t.same(await catalogue.get([Buffer.from('b1199')]), [rows[199]?.value], 'what is whole is read')
+    t.same(await catalogue.get([Buffer.from('b1199')]), [rows[199]?.value], 'intact content is read')
     t.equal(catalogue.damage, undefined)
     await t.rejects(catalogue.get([Buffer.from('b1000')]), { code: 'CORRUPT' })
     t.match(catalogue.damage, { code: 'CORRUPT' })

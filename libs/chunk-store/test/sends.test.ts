@@ -1,6 +1,6 @@
 /**
- * The way from the page cache to a socket without a copy; where a system or file system has none,
- * all is read instead.
+ * The path from the page cache to a socket without a copy; where a system or file system has none,
+ * everything is read instead.
  */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -18,8 +18,8 @@ import { alignedBytes } from '../src/slots.ts'
 const MiB = 1024 * 1024
 
 /**
- * Whether pages that are held stay what they were when their place is written past the page cache,
- * and through it.
+ * Whether held pages stay unchanged when their place is written past the page cache, and through
+ * it.
  */
 function keeps(directory: string): { direct: boolean; buffered: boolean } | undefined {
   const pipe = PagePipe.create()
@@ -56,7 +56,7 @@ async function sockets(t: Test): Promise<{ near: Socket; descriptor: number; far
 }
 
 async function stored(t: Test, bytes: Buffer) {
-  t.teardown(() => store?.close()) // before the directory goes
+  t.teardown(() => store?.close()) // before the directory is removed
   const path = t.testdir()
   const bounds = { extentBytes: 64 * MiB, extentStepBytes: 32 * MiB, lowWaterBytes: MiB, ballastBytes: MiB }
   const store = await ChunkStore.open({ path, hashThreadsMax: 1, ...bounds })
@@ -67,10 +67,7 @@ async function stored(t: Test, bytes: Buffer) {
   return { path, store, facts, sender }
 }
 
-/**
- * The system may take the pages out of memory at any time: then they are read once more, a few
- * times.
- */
+/** The system may evict the pages at any time: then they are read once more, a few times. */
 async function send(sender: BlobSender, range: { start: number; end: number }, descriptor: number) {
   for (let left = 10; ; left--) {
     const sent = sender.send(range, descriptor)
@@ -80,15 +77,11 @@ async function send(sender: BlobSender, range: { start: number; end: number }, d
   }
 }
 
-t.test(
-  'held pages stay what they were when their place is written past the page cache',
-  { skip },
-  async (t) => {
-    t.same(kept, { direct: true, buffered: false }, 'and not when it is written through it')
-  },
-)
+t.test('held pages stay unchanged when their place is written past the page cache', { skip }, async (t) => {
+  t.same(kept, { direct: true, buffered: false }, 'and not when it is written through it')
+})
 
-t.test('a range goes to the socket, and comes back in part when that is full', { skip }, async (t) => {
+t.test('a range goes to the socket, and the rest is returned when that is full', { skip }, async (t) => {
   const bytes = randomBytes(12 * MiB + 1000)
   const { sender } = await stored(t, bytes)
   const { near, descriptor, far } = await sockets(t)
@@ -118,10 +111,10 @@ t.test('a range goes to the socket, and comes back in part when that is full', {
 })
 
 t.test(
-  'what was sent arrives as it was, also when its place is given back before it is read',
+  'sent bytes arrive unchanged, also when their place is freed before they are read',
   { skip },
   async (t) => {
-    t.teardown(() => store?.close()) // before the directory goes
+    t.teardown(() => store?.close()) // before the directory is removed
     const path = t.testdir()
     const disk = new NodeDisk()
     let freeBytes = 1e12
@@ -139,7 +132,7 @@ t.test(
     t.ok(bytes.equals(await get(store, facts)))
     const far: Socket[] = []
     const wanted: Buffer[] = []
-    // From many places, so that the last page of each is another one of the kernel's large ones.
+    // From many places, so that the last page of each is a different large page of the kernel.
     for (let start = 0; start < bytes.length; start += 300_000) {
       const pair = await sockets(t)
       pair.far.pause()
@@ -155,7 +148,7 @@ t.test(
     freeBytes = MiB
     const before = (await store.usage()).diskBytes
     await store.compact()
-    t.ok((await store.usage()).diskBytes < before - 7 * MiB, 'its place was given back')
+    t.ok((await store.usage()).diskBytes < before - 7 * MiB, 'its place was freed')
     for (const [n, socket] of far.entries()) {
       const received: Buffer[] = []
       for await (const data of socket) received.push(data)
@@ -184,7 +177,7 @@ t.test('of a chunk with a flipped bit nothing is sent', { skip }, async (t) => {
   t.ok(Buffer.concat(sent).equals(Buffer.concat(received)))
 })
 
-t.test('a reader keeps its blob, and lets it go once', { skip }, async (t) => {
+t.test('a reader keeps its blob, and releases it once', { skip }, async (t) => {
   const bytes = randomBytes(MiB)
   const { store, facts, sender } = await stored(t, bytes)
   const { descriptor } = await sockets(t)

@@ -1,4 +1,4 @@
-/** Compaction on a disk that is nearly full, and who takes emptied extents. */
+/** Compaction on a nearly full disk, and the reuse of emptied extents. */
 import { randomBytes } from 'node:crypto'
 import type { BlobFacts } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
@@ -12,7 +12,7 @@ import { crashOptions } from './support/crash-history.ts'
 import { CrashMachine, type DiskState, seeded } from './support/crash-machine.ts'
 
 const MiB = 1024 * 1024
-/** Above the mark by so little that uploads will soon be refused. */
+/** Slightly above the mark, so that uploads will soon be refused. */
 const nearlyFull = 1.2 * MiB
 
 function machineOn(state?: DiskState): CrashMachine {
@@ -51,7 +51,7 @@ async function drop(store: ChunkStore, blobs: readonly BlobFacts[]): Promise<voi
   for (const facts of blobs) await store.delete(facts)
 }
 
-t.test('an emptied extent that uploads took while another one was removed stays', async (t) => {
+t.test('an emptied extent that uploads reused while another one was removed stays', async (t) => {
   const machine = machineOn()
   let meanwhile: (() => Promise<void>) | undefined
   const { disk } = machine
@@ -81,7 +81,7 @@ t.test('an emptied extent that uploads took while another one was removed stays'
   await store.close()
 })
 
-t.test('an emptied extent that is being begun is removed by nobody', async (t) => {
+t.test('an emptied extent that is being reused is not removed', async (t) => {
   const machine = machineOn()
   const store = await openWith(machine)
   const blobs = await fill(store, 12)
@@ -111,7 +111,7 @@ t.test('an emptied extent that is being begun is removed by nobody', async (t) =
   await store.close()
 })
 
-t.test('a catalogue that fails while an extent is looked through costs a line in the log', async (t) => {
+t.test('a catalogue that fails while an extent is examined costs a line in the log', async (t) => {
   const machine = machineOn()
   const before = await openWith(machine)
   const small = await fill(before, 160, 16_000)
@@ -133,9 +133,9 @@ t.test('a catalogue that fails while an extent is looked through costs a line in
   const log = { info() {}, error() {}, warn: (_: object, line: string) => lines.push(line) }
   const store = await openWith(again, { log }, { catalogue: failing })
   again.freeBytes = nearlyFull
-  left = 1 // the first one is waited for at once
+  left = 1 // the first one is awaited at once
   const { freedBytes } = await store.compact()
-  for (let turns = 0; turns < 50; turns++) await new Promise(setImmediate) // nothing is left that nobody waits for
+  for (let turns = 0; turns < 50; turns++) await new Promise(setImmediate) // no unawaited work is left
   t.match(lines, ['dead records were not freed'])
   t.equal(freedBytes, 0)
   left = Number.POSITIVE_INFINITY
@@ -178,37 +178,31 @@ async function misleading() {
   return { machine: again, store, kept, other, onRead, reads: () => reads }
 }
 
-t.test(
-  'less found alive than there is: nothing is given back, and it is not read again for that',
-  async (t) => {
-    const { machine, store, kept, other, onRead, reads } = await misleading()
-    machine.freeBytes = 2.6 * MiB // so that nothing is moved
-    onRead()
-    await store.compact()
-    t.ok(reads() > 0)
-    onRead()
-    await store.compact()
-    t.equal(reads(), 0)
-    for (const facts of [kept, other]) t.equal((await get(store, facts)).length, facts.size)
-    await store.close()
-  },
-)
+t.test('less live data than expected: nothing is freed, and it is not read again for that', async (t) => {
+  const { machine, store, kept, other, onRead, reads } = await misleading()
+  machine.freeBytes = 2.6 * MiB // so that nothing is moved
+  onRead()
+  await store.compact()
+  t.ok(reads() > 0)
+  onRead()
+  await store.compact()
+  t.equal(reads(), 0)
+  for (const facts of [kept, other]) t.equal((await get(store, facts)).length, facts.size)
+  await store.close()
+})
 
-t.test(
-  'a deletion while an extent is looked through does not hide that something was not found',
-  async (t) => {
-    for (let when = 1; when <= 12; when++) {
-      const { machine, store, kept, other, onRead } = await misleading()
-      machine.freeBytes = nearlyFull
-      onRead((nth) => (nth === when ? store.delete(other) : undefined))
-      await store.compact()
-      onRead()
-      await store.compact()
-      t.equal((await get(store, kept)).length, kept.size, `deleted at read ${when}`)
-      await store.close()
-    }
-  },
-)
+t.test('a deletion while an extent is examined does not hide that something was not found', async (t) => {
+  for (let when = 1; when <= 12; when++) {
+    const { machine, store, kept, other, onRead } = await misleading()
+    machine.freeBytes = nearlyFull
+    onRead((nth) => (nth === when ? store.delete(other) : undefined))
+    await store.compact()
+    onRead()
+    await store.compact()
+    t.equal((await get(store, kept)).length, kept.size, `deleted at read ${when}`)
+    await store.close()
+  }
+})
 
 t.test('small blobs move once, packed, and then there is nothing to move', async (t) => {
   const machine = machineOn()
@@ -236,13 +230,13 @@ t.test('small blobs move once, packed, and then there is nothing to move', async
 })
 
 t.test(
-  'holes that win nothing are noticed, and made no more; emptied extents still give all back',
+  'ineffective holes are noticed, and no more are made; emptied extents still return everything',
   async (t) => {
     const disk = new NodeDisk()
     let freeBytes = 1e12
     let removed = 0
     let holes = 0
-    /** Holes take blocks from files and give the disk none. */
+    /** Holes take blocks from files and return none to the disk. */
     const keeping: Disk = {
       makeDirectory: (path) => disk.makeDirectory(path),
       list: (path) => disk.list(path),
@@ -334,7 +328,7 @@ t.test('on a small disk dead records become holes while there is room for some e
     )
     const before = (await store.usage()).diskBytes
     await store.compact()
-    t.ok((await store.usage()).diskBytes < before - 12 * MiB, 'who brings much at once needs it')
+    t.ok((await store.usage()).diskBytes < before - 12 * MiB, 'large concurrent uploads need it')
     for (const facts of blobs.filter((_, n) => n % 5 >= 2)) t.equal((await get(store, facts)).length, MiB)
   } finally {
     await store.close()

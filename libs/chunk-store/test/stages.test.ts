@@ -34,7 +34,7 @@ t.test('bytes that come one by one take little more memory than in one piece', a
   await store.close()
 })
 
-t.test('no more stages than allowed open at once, however many are asked for in one turn', async (t) => {
+t.test('no more stages than allowed are open at once, however many are requested in one turn', async (t) => {
   const store = await ChunkStore.open({ path: t.testdir(), ...small, stagesMax: 2 })
   const asked = await Promise.allSettled([1, 2, 3, 4].map(() => store.stage()))
   t.same(

@@ -1,6 +1,6 @@
 /**
- * A random load on a store over a crash machine, what it was answered and when; and the check of a
- * state against that.
+ * A random load on a store over a crash machine, with its answers and their times; and the check of
+ * a state against them.
  */
 import {
   type BlobFacts,
@@ -27,8 +27,7 @@ export interface Promised {
   deleteAsked: number
   deleteAnswered: number
   /**
-   * Event at which it was begun to come back under its name; a promise of its own when that was
-   * answered.
+   * Event at which its restoration under its name began; another promise when that was answered.
    */
   reborn: number
   /** Of its content. */
@@ -38,7 +37,7 @@ export interface Promised {
 export interface History {
   machine: CrashMachine
   promises: Promised[]
-  /** What readers were given that was wrong, while the load ran. */
+  /** Wrong data that readers got while the load ran. */
   misread: string[]
 }
 
@@ -111,8 +110,8 @@ function newContent(number: number): Buffer {
 }
 
 /**
- * Four clients at once upload, delete, abort and compact; one of them aborts with a write under
- * way; two readers compare.
+ * Four clients at once upload, delete, abort and compact; one of them aborts during a write; two
+ * readers compare.
  */
 export async function makeHistory(
   seed: number,
@@ -120,7 +119,7 @@ export async function makeHistory(
   options: {
     base?: DiskState
     promises?: Promised[]
-    /** Instead of the machine itself: what a planted fault makes of it. */
+    /** Instead of the machine itself: a planted fault's variant of it. */
     machine?: (random: () => number, base?: DiskState) => CrashMachine
   } = {},
 ): Promise<History> {
@@ -156,8 +155,8 @@ function range(from: number, to: number): number[] {
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
 /**
- * An upload is aborted while the device still writes for it. Meanwhile its extent is filled, what
- * lies in it is deleted, it is compacted, and others may fill it again. Only then the write lands.
+ * An upload is aborted while the device still writes for it. Meanwhile its extent is filled, its
+ * content is deleted, it is compacted, and others may fill it again. Only then the write lands.
  */
 async function linger(
   store: ChunkStore,
@@ -210,8 +209,8 @@ function isLive({ deleteAsked }: Promised): boolean {
 }
 
 /**
- * A blob that should be there, a piece at a time, each compared when the next one is about to be
- * asked for.
+ * A blob that should exist, a piece at a time, each compared when the next one is about to be
+ * requested.
  */
 async function readSlowly(
   store: ChunkStore,
@@ -228,7 +227,7 @@ async function readSlowly(
   if (promise !== undefined) await compare(store, promise, misread, slowly)
 }
 
-/** @param rest while a piece is the reader's */
+/** @param rest while the reader holds a piece */
 async function compare(
   store: ChunkStore,
   { facts, number }: Promised,
@@ -265,7 +264,7 @@ async function step(
     return stage?.abort()
   }
   if (dice < 0.96) return remove(store, machine, promises, random)
-  // On a disk that is nearly full, every other time.
+  // On a nearly full disk, every other time.
   if (random() < 0.5) machine.freeBytes = 1.2 * MiB
   await store.compact()
   machine.freeBytes = amplyFree
@@ -300,8 +299,8 @@ async function upload(
   const isBack = back !== undefined && same(back.facts, facts)
   if (isBack || promises.every((promise) => !same(promise.facts, facts)))
     promises.push({ ...alive, facts, number, committed })
-  // The commit pinned for no time, so a deletion asked for meanwhile may have come after it: then
-  // nothing is promised.
+  // The commit pinned for no time, so a concurrent deletion may have come after it: then nothing is
+  // promised.
 }
 
 async function stageUnlessFull(
@@ -316,7 +315,7 @@ async function stageUnlessFull(
   }
 }
 
-/** One that was deleted and is to come back under its name. */
+/** A deleted one that is to be restored under its name. */
 function goneFor(promises: readonly Promised[], random: () => number): Promised | undefined {
   const gone = promises.filter(({ deleteAnswered, reborn }) => deleteAnswered < never && reborn === never)
   return gone[Math.floor(random() * gone.length)]
@@ -345,13 +344,13 @@ function same(a: BlobFacts, b: BlobFacts): boolean {
 }
 
 /**
- * What still holds for a run that begins with the state after this event; what was under way then
- * is left out.
+ * What still holds for a run that begins with the state after this event; operations under way are
+ * left out.
  */
 export function promisesAfter({ promises }: History, event: number): Promised[] {
   const held: Promised[] = []
   for (const promise of promises) {
-    if (promise.reborn <= event) continue // its next life has a promise of its own, or is unknown
+    if (promise.reborn <= event) continue // its next life has a separate promise, or is unknown
     if (promise.deleteAnswered <= event)
       held.push({ ...promise, committed: 0, deleteAsked: 0, deleteAnswered: 0, reborn: never })
     else if (promise.committed <= event && promise.deleteAsked > event)
@@ -360,7 +359,7 @@ export function promisesAfter({ promises }: History, event: number): Promised[] 
   return held
 }
 
-/** Opens the state and compares it with what was promised by then. @returns what was broken. */
+/** Opens the state and compares it with what was promised by then. @returns the violations. */
 export async function violations(
   state: DiskState,
   promises: readonly Promised[],
@@ -368,8 +367,8 @@ export async function violations(
   options: {
     deletionsHold: boolean
     /**
-     * Copies that were deleted may be back as damaged ones: what told of their deletion went when
-     * their extent did. Only those of no bytes are whole then: there is nothing to miss.
+     * Deleted copies may be back as damaged ones: the record of their deletion was removed with
+     * their extent. Only those without bytes are whole then: nothing can be missing.
      */
     ghosts?: boolean
     random: () => number
@@ -380,12 +379,12 @@ export async function violations(
   const machine = options.machine?.(options.random, state) ?? new CrashMachine(options.random, state)
   const store = await openOn(machine)
   try {
-    // A power cut damages nothing, and a catalogue of an earlier moment may take what it does to a
-    // header for damage.
+    // A power cut damages nothing; a catalogue of an earlier moment may take the effect on a header
+    // for damage.
     if (options.ghosts !== true)
       for (const { file, reason } of store.health.quarantined) broken.push(`${file} is set aside: ${reason}`)
     await check(store, promises, event, options, broken)
-    // And it goes on: something new is kept, and all of it survives a clean stop.
+    // And it continues: something new is kept, and all of it survives a clean stop.
     const stage = await store.stage()
     const bytes = content(1000 + Math.floor(options.random() * 40))
     await stage.write(bytes)
@@ -394,7 +393,7 @@ export async function violations(
     await store.close()
     const again = await openOn(machine)
     await check(again, promises, event, options, broken)
-    if (!bytes.equals(await get(again, facts))) broken.push('what was written after the crash is gone')
+    if (!bytes.equals(await get(again, facts))) broken.push('data written after the crash is gone')
     await again.close()
   } catch (error) {
     broken.push(`fault: ${(error as Error).stack}`)
@@ -421,7 +420,7 @@ async function check(
       blobs++
       continue
     }
-    // Comparing costs a tenth of hashing, which is left for what is not as it should be.
+    // Comparing costs a tenth of hashing, which is done only on differences.
     if (!expected.get(latin1(facts.id))?.equals(whole)) {
       const digest = digestOf(whole)
       if (!digest.id.equals(facts.id))

@@ -1,8 +1,8 @@
 /**
- * A disk and a catalogue in memory that remember everything that was asked of them, and when. From
- * that, the states that a power cut could leave behind can be made: whatever was synced is there;
- * each write that was not may be there, be missing, or be torn into any of its sectors,
- * independently of its order; the catalogue has lost any tail behind its last synced batch.
+ * A disk and a catalogue in memory that record every operation and its time. From that the possible
+ * states after a power cut are made: everything synced is there; each other write may be there, be
+ * missing, or be torn into any of its sectors, independently of its order; the catalogue has lost
+ * any tail behind its last synced batch.
  */
 import type { Clock } from '@holdfast/kernel'
 import type { Catalogue, CatalogueChange } from '../../src/catalogue.ts'
@@ -14,7 +14,7 @@ const sectorBytes = 512
 const startMs = Date.UTC(2030, 0, 1)
 
 interface Change {
-  /** Events count up with every beginning and end of an operation. */
+  /** Events count every beginning and end of an operation. */
   begun: number
   ended: number
   kind: 'write' | 'resize' | 'create' | 'remove'
@@ -45,7 +45,7 @@ export interface DiskState {
 
 export class CrashMachine {
   events = 0
-  /** Events at which the start of a file was written: an extent begins, or is given back. */
+  /** Events at which the start of a file was written: an extent begins, or is freed. */
   readonly starts: number[] = []
   readonly #files = new Map<string, MemoryFile>()
   readonly #changes: Change[] = []
@@ -53,11 +53,11 @@ export class CrashMachine {
   readonly #batches: Batch[] = []
   readonly #rows: Map<string, Buffer>
   readonly #random: () => number
-  /** What the disk was before. */
+  /** The disk's initial state. */
   readonly #base: DiskState
   /**
-   * Set by tests: fails or passes an operation; a thrown error is the operation's. `bytes`: how
-   * long a file becomes.
+   * Set by tests: fails or passes an operation; a thrown error is the operation's. `bytes`: new
+   * length of a file.
    */
   fault: (
     operation: 'write' | 'sync' | 'read' | 'reserve' | 'resize' | 'batch',
@@ -69,12 +69,12 @@ export class CrashMachine {
   /** Set by tests: an operation ends no sooner than this. */
   hold: (operation: 'sync' | 'batch', path: string) => Promise<void> | undefined = () => undefined
   /**
-   * Set by tests: a write of these bytes ends no sooner than this. What it writes is in the file
-   * only then, over whatever was written meanwhile.
+   * Set by tests: a write of these bytes ends no sooner than this. Only then its bytes are in the
+   * file, over what was written meanwhile.
    */
   holdWrite: (path: string, bytes: Buffer) => Promise<void> | undefined = () => undefined
   freeBytes = 1e12
-  /** Says that it synced and did not: what acknowledging before the sync comes to. */
+  /** Reports a sync that it did not do: the effect of acknowledging before the sync. */
   liesAboutSync = false
 
   constructor(random: () => number, base: DiskState = { files: new Map(), rows: new Map() }) {
@@ -85,14 +85,13 @@ export class CrashMachine {
   }
 
   /**
-   * What a store over it is opened with: everything of the machine that would differ from run to
-   * run.
+   * The options of a store over it: everything of the machine that would differ from run to run.
    */
   get clock(): Clock {
     return { now: () => startMs + this.events, monotonic: () => this.events }
   }
 
-  /** A draw for each byte, so that what comes after does not depend on how it is asked for. */
+  /** A draw for each byte, so that the following draws do not depend on the sizes of requests. */
   randomFill(bytes: Buffer): Buffer {
     for (let at = 0; at < bytes.length; at++) bytes[at] = Math.floor(this.#random() * 256)
     return bytes
@@ -151,7 +150,7 @@ export class CrashMachine {
     return [...this.#files.keys()]
   }
 
-  /** Everything as it is, nothing lost: what a killed process leaves. */
+  /** The current state, nothing lost: what a killed process leaves. */
   now(): DiskState {
     return {
       files: new Map([...this.#files].map(([path, { bytes }]) => [path, Buffer.from(bytes)])),
@@ -160,11 +159,11 @@ export class CrashMachine {
   }
 
   /**
-   * A state that a power cut right after this event could leave.
+   * A possible state after a power cut right after this event.
    * @param mood how likely something not synced survives, 0..1; in between, writes are torn as
-   * well.
-   * @param options.logRots the catalogue's log has rotted somewhere: synced batches are lost too,
-   * from any one on.
+   *   well.
+   * @param options.logRots the catalogue's log is damaged somewhere: synced batches are lost too,
+   *   from any one on.
    */
   crashAt(
     event: number,
@@ -180,7 +179,7 @@ export class CrashMachine {
       if (this.#isDurable(change, event)) durable.push(change)
       else unsynced.push(change)
     }
-    // A write that was under way for long lies over what was written meanwhile.
+    // A write that took long covers what was written meanwhile.
     durable.sort((one, other) => one.ended - other.ended)
     for (const change of durable) applyTo(files, change, random, 1)
     for (let n = unsynced.length - 1; n > 0; n--) {
@@ -254,7 +253,7 @@ export class CrashMachine {
         if (to > file.bytes.length) await resize(to)
         return true
       },
-      // Any part of it may be zeros after a power cut, as of a write.
+      // Any part of it may be zeros after a power cut, like a write.
       discard: async ({ from, to }) => {
         const zeros = Buffer.alloc(to - from)
         await this.#change({ kind: 'write', path, position: from, bytes: zeros })
@@ -311,7 +310,7 @@ export class CrashMachine {
     batch.ended = ++this.events
   }
 
-  /** A few turns of the loop, so that operations overlap in ever new ways. */
+  /** A few turns of the loop, so that operations overlap in varying ways. */
   async #delay(): Promise<void> {
     for (let turns = Math.floor(this.#random() * 4); turns >= 0; turns--) await new Promise(setImmediate)
   }

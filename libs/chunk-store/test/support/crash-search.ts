@@ -1,6 +1,6 @@
 /**
- * Crashes of random loads at random events, each state looked into; and how soon that finds faults
- * that were planted.
+ * Crashes of random loads at random events, each state checked; and how soon that finds planted
+ * faults.
  */
 import { type History, makeHistory, type Promised, promisesAfter, violations } from './crash-history.ts'
 import { CrashMachine, type DiskState, seeded } from './crash-machine.ts'
@@ -9,14 +9,16 @@ import type { PlantedFault } from './planted-faults.ts'
 export interface CrashSearch {
   /** States opened and compared with what was promised by then. */
   tried: number
-  /** Random loads that they were taken from. */
+  /** The number of random loads. */
   histories: number
-  /** What the first broken state breaks, and where it is; the search ends there. */
+  /** What the first broken state violates, and where it is; the search ends there. */
   violations: string[]
 }
 
 const operations = 150
-/** Many, as a load costs as much as ten states; fewer where a fault shows only in some loads. */
+/**
+ * Many, because a load costs as much as ten states; fewer where a fault shows only in some loads.
+ */
 const statesOfHistory = 100
 const statesOfPlanted = 10
 /**
@@ -25,7 +27,7 @@ const statesOfPlanted = 10
  */
 const aroundStart = 80
 
-/** @param report told after each load */
+/** @param report called after each load */
 export async function searchCrashStates(
   seed: number,
   states: number,
@@ -36,7 +38,7 @@ export async function searchCrashStates(
   let tried = 0
   let crashed: { base: DiskState; promises: Promised[] } | undefined
   for (let n = 0; n < histories; n++) {
-    // Every other one begins with what a crash of the one before has left.
+    // Every other one begins with the state after a crash of the one before.
     const machine = (random: () => number, base?: DiskState) => {
       const made = new CrashMachine(random, base)
       fault?.machine?.(made)
@@ -73,7 +75,7 @@ export async function searchCrashStates(
   return { tried, histories, violations: [] }
 }
 
-/** Anywhere, and each third time while an extent is given back or begun. */
+/** Anywhere, and each third time while an extent is freed or begun. */
 function eventFor(k: number, { events, starts }: CrashMachine, random: () => number): number {
   const start = k % 3 === 2 ? starts[Math.floor(random() * starts.length)] : undefined
   return start === undefined
@@ -83,7 +85,7 @@ function eventFor(k: number, { events, starts }: CrashMachine, random: () => num
 
 /**
  * @returns after how many states the fault is found, 0: while the first load ran; undefined: not
- * within what it may take.
+ *   within its limit.
  */
 export async function statesUntilFound(seed: number, fault: PlantedFault): Promise<number | undefined> {
   const unplant = fault.plant?.()

@@ -1,6 +1,6 @@
 /**
- * Uploads and deletes without end, and says on stdout what was acknowledged. Started by the test,
- * which kills it.
+ * Uploads and deletes without end, and reports acknowledgements on stdout. The test starts it and
+ * kills it.
  */
 import { randomInt } from 'node:crypto'
 import { writeSync } from 'node:fs'
@@ -22,8 +22,7 @@ async function client(): Promise<void> {
     }
     const facts = await stage.commit({ pinMs: 0 })
     const name = `${Buffer.from(facts.id).toString('hex')} ${Buffer.from(facts.incarnation).toString('hex')}`
-    // One write a line, and a synchronous one: the parent knows of it before this process knows
-    // more.
+    // One write per line, synchronous: the parent knows of it before this process continues.
     if (number % 3 > 0) writeSync(1, `kept ${name} ${number}\n`)
     else if ((await store.delete(facts)) === 'deleted') writeSync(1, `deleted ${name} ${number}\n`)
   }

@@ -1,6 +1,6 @@
 /**
  * Faults that the crash machine must find. Each is put into the parts of the store while a search
- * runs, and taken out again.
+ * runs, and removed afterwards.
  */
 import { Extent } from '../../src/extents.ts'
 import { Ledger } from '../../src/ledger.ts'
@@ -11,13 +11,13 @@ import type { CrashMachine } from './crash-machine.ts'
 export interface PlantedFault {
   name: string
   /**
-   * States within which it must be found. Some multiple of what it takes, for other seeds and
+   * States within which it must be found. A multiple of the usual number, for other seeds and
    * orders.
    */
   foundWithin: number
   /** Changes the machine of each load. */
   machine?(machine: CrashMachine): void
-  /** Changes the parts of the store. @returns takes the change back. */
+  /** Changes the parts of the store. @returns undoes the change. */
   plant?(): () => void
 }
 

@@ -2,12 +2,12 @@ import { closeSync, openSync, readdirSync, readFileSync, writeSync } from 'node:
 import { join } from 'node:path'
 
 /**
- * Flips a bit of these bytes wherever they stand in the extents of a store.
+ * Flips a bit of these bytes in all their places in the extents of a store.
  * @returns in how many places.
  */
 export function rotOnDisk(path: string, bytes: Buffer, at = bytes.length >> 1): number {
   const directory = join(path, 'extents')
-  const wanted = bytes.subarray(0, 64 * 1024) // lies in one piece
+  const wanted = bytes.subarray(0, 64 * 1024) // contiguous
   const place = Math.min(at, wanted.length - 1)
   let found = 0
   for (const name of readdirSync(directory)) {
