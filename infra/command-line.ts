@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs'
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
 
 /**
- * `--help` tells how it is used and ends the program. Options that it does not know end it with 2,
- * also beside `--help`.
+ * `--help` prints the usage and ends the program. Unknown options end it with 2, also beside
+ * `--help`.
  * @param name of the `npm` script.
- * @returns the options' values, and how to end when they do not fit together.
+ * @returns the options' values, and a function for invalid combinations.
  */
 export function commandLine<T extends ParseArgsOptionsConfig>(name: string, usage: string, options: T) {
   const refuse = (why: string): never => {

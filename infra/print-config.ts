@@ -1,6 +1,6 @@
 /**
- * `npm run config`: every setting with the value in force, its default and its meaning. Exits 78
- * when one is wrong. With `-- --cluster` those of a process of a cluster.
+ * `npm run config`: every setting with its active value, its default and its meaning. Exits 78 when
+ * one is wrong. With `-- --cluster` those of a process of a cluster.
  */
 import { readFileSync } from 'node:fs'
 import {

@@ -1,9 +1,9 @@
-// Makes node_modules match package-lock.json; a no-op of some milliseconds when it does. Plain
+// Makes node_modules match package-lock.json; takes some milliseconds when it already does. Plain
 // JavaScript for Node 20 and later: it runs on whatever Node the machine has, before the project's
 // own Node 24 is there.
 //
 //   --dev    also the tools for tests and checks
-//   --quiet  says nothing when nothing is to do, and little else
+//   --quiet  prints nothing when nothing is to do, and little otherwise
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
@@ -19,17 +19,17 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-// What cannot be printed is no reason not to start.
+// A failing output does not prevent the start.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
 
 const dev = process.argv.includes('--dev')
 const quiet = process.argv.includes('--quiet')
 
-// npm writes it last, so it is there exactly when an install went through.
+// npm writes it last, so it exists exactly when an install completed.
 const stamp = 'node_modules/.package-lock.json'
 const ownNode = 'node_modules/.bin/node'
-// tap compiles its list of plugins into one class; until then it runs with the default list,
-// TypeScript 6 among them.
+// tap compiles its list of plugins into one class; until then it runs with the default list, which
+// includes TypeScript 6.
 const tapClass = 'node_modules/@tapjs/test/test-built/dist/esm/index.js'
 // Beside the clone, not in it: an install may make and remove any folder there.
 const lock = join(
@@ -73,7 +73,8 @@ async function makeReady() {
 }
 
 /**
- * Two installs in one clone at a time would break it for good: the second one waits for the first.
+ * Two concurrent installs in one clone would damage it permanently: the second one waits for the
+ * first.
  */
 async function takeLock() {
   for (let told = false; ; told = true) {
@@ -106,7 +107,7 @@ function holderLives() {
 }
 
 async function install() {
-  // Tools that are there stay.
+  // Installed tools stay.
   const tools = dev || existsSync('node_modules/tap')
   say(
     `installing packages${tools ? ' and tools' : ''}, about ${tools ? 'a minute' : 'half a minute'}; later starts skip this …`,
@@ -120,7 +121,7 @@ async function install() {
       'The first start needs the npm registry; offline, copy a node_modules of this very package-lock.json here.',
     )
   }
-  // npm leaves the stamp alone when it found nothing to change: that counts as current, too.
+  // npm does not touch the stamp when it found nothing to change: that counts as current, too.
   const now = new Date()
   if (existsSync(stamp)) utimesSync(stamp, now, now)
   say(`packages are in place after ${Math.round((Date.now() - started) / 1000)} s.`)
@@ -140,8 +141,8 @@ function sweepCompileCache() {
 }
 
 /**
- * On a terminal npm shows its own progress; elsewhere a line every ten seconds tells a log that all
- * is well.
+ * On a terminal npm shows its own progress; elsewhere a line every ten seconds shows in the log
+ * that it continues.
  */
 async function withHeartbeat(work, started) {
   const beat = () => say(`still installing, ${Math.round((Date.now() - started) / 1000)} s …`)

@@ -1,6 +1,6 @@
 /**
- * How a later command reaches the supervisor that runs: a socket of this user's, which the data
- * directory names.
+ * How a later command reaches the running supervisor: a socket of this user, named in the data
+ * directory.
  */
 import { createHash } from 'node:crypto'
 import { rmSync } from 'node:fs'
@@ -12,20 +12,19 @@ import { holderOf } from './hold.ts'
 export type Command =
   | { do: 'stop' }
   | { do: 'restart'; name: string }
-  /** What goes from one region to another stands still, or goes on. */
+  /** Blocks or unblocks traffic from one region to another. */
   | { do: 'link'; from: string; to: string; cut: boolean }
 
 /**
- * Where commands are taken: paths of sockets are short, so that it is not in the data directory
- * itself.
- * @param dataDir without links: whoever holds it has this socket
+ * Where commands are accepted. Socket paths are short, so it is not in the data directory itself.
+ * @param dataDir without links: the process that holds it has this socket
  */
 export function socketOf(dataDir: string): string {
   const digest = createHash('sha256').update(dataDir).digest('hex').slice(0, 16)
   return join(tmpdir(), `holdfast-${userInfo().uid}-${digest}.sock`)
 }
 
-/** Listening when it resolves. What is there already is of an earlier holder of the directory. */
+/** Listening when it resolves. An existing socket belongs to an earlier holder of the directory. */
 export async function serveCommands(
   path: string,
   carryOut: (command: Command) => Promise<void>,
@@ -51,12 +50,12 @@ async function commandOf(incoming: IncomingMessage): Promise<Command> {
   return JSON.parse(Buffer.concat(parts).toString()) as Command
 }
 
-/** Nobody takes commands for this directory. */
+/** No supervisor accepts commands for this directory. */
 export class NotReached extends Error {
   override readonly name = 'NotReached'
 }
 
-/** Resolves when it is done. @throws NotReached; Error with the supervisor's words */
+/** Resolves when it is done. @throws NotReached; Error with the supervisor's message */
 export function tell(dataDir: string, command: Command): Promise<void> {
   return new Promise((resolve, reject) => {
     const holder = holderOf(dataDir)
@@ -72,7 +71,7 @@ export function tell(dataDir: string, command: Command): Promise<void> {
     asking.on('error', (cause) =>
       reject(
         new NotReached(
-          `the cluster in ${dataDir} (process ${holder.pid}) takes no commands at ${holder.socket}`,
+          `the cluster in ${dataDir} (process ${holder.pid}) accepts no commands at ${holder.socket}`,
           {
             cause,
           },

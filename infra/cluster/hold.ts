@@ -1,7 +1,7 @@
 /**
- * A data directory has one supervisor at a time, however the directory is spelled. The lock is the
- * system's: it goes when its holder ends, by whatever. `supervisor.json` beside it says who holds
- * it and where his socket is.
+ * A data directory has one supervisor at a time, in any spelling of its path. The lock is the
+ * system's: it ends with its holder in every case. `supervisor.json` beside it names the holder and
+ * its socket.
  */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,14 +10,14 @@ import { beganOf } from './leftovers.ts'
 
 export interface Holder {
   pid: number
-  /** Tells him from a later process of the same number. */
+  /** Distinguishes it from a later process with the same number. */
   began: string
-  /** Where he takes commands. */
+  /** Where it accepts commands. */
   socket: string
 }
 
 export interface Hold {
-  /** Gives the directory up. */
+  /** Releases the directory. */
   close(): void
 }
 
@@ -29,8 +29,7 @@ const pollMs = 50
  * cannot be written
  */
 export function holdOf(dataDir: string): Hold | undefined {
-  // Nothing is kept in it: a transaction of SQLite's is the lock of the system that Node has on
-  // every platform.
+  // It stores nothing: a transaction of SQLite is the system lock that Node has on every platform.
   const lock = new DatabaseSync(join(dataDir, 'lock'), { timeout: 0 })
   try {
     lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
@@ -42,7 +41,7 @@ export function holdOf(dataDir: string): Hold | undefined {
   }
 }
 
-/** Called by who holds the directory. */
+/** Called by the holder of the directory. */
 export function recordHolder(dataDir: string, socket: string): void {
   const holder: Holder = { pid: process.pid, began: beganOf(process.pid) ?? '', socket }
   const path = join(dataDir, 'supervisor.json')

@@ -1,7 +1,7 @@
 /**
- * The processes that a supervisor started, on disk: one that is killed itself leaves them behind,
- * and the next start, or `--stop`, ends them. A process is told from a later one of the same number
- * by when it began.
+ * The processes that a supervisor started, on disk. A killed supervisor leaves them behind, and the
+ * next start, or `--stop`, ends them. The start time distinguishes a process from a later one with
+ * the same number.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -19,7 +19,7 @@ function pathIn(dataDir: string): string {
   return join(dataDir, 'running.json')
 }
 
-/** Takes the place of what was recorded before. */
+/** Replaces the record. */
 export function recordRunning(
   dataDir: string,
   running: Iterable<readonly [name: string, pid: number]>,
@@ -30,8 +30,8 @@ export function recordRunning(
 }
 
 /**
- * Ends what is left of an earlier supervisor: for who holds the directory, as another one's
- * processes are not left. @returns the names of those that ran still
+ * Ends what is left of an earlier supervisor: only for the holder of the directory, because
+ * another's processes are in use. @returns the names of those that still ran
  */
 export async function endLeftovers(dataDir: string): Promise<string[]> {
   const left = recorded(dataDir).filter(runs)
@@ -52,14 +52,12 @@ function runs({ pid, began }: Recorded): boolean {
   return began !== '' && beganOf(pid) === began
 }
 
-/**
- * When a process began. Undefined when there is no such process, or it only waits to be collected.
- */
+/** When a process began. Undefined when there is no such process, or it is a zombie. */
 export function beganOf(pid: number): string | undefined {
   if (process.platform === 'linux') {
     try {
-      // Behind the name, which may hold anything: state is the first, the start in ticks since boot
-      // the 20th.
+      // After the name, which may contain anything: state is the first field, the start in ticks
+      // since boot the 20th.
       const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
         .replace(/^.*\) /s, '')
         .split(' ')

@@ -1,8 +1,8 @@
 /**
  * A cluster of two regions on this machine; `usage` below has the options.
  *
- * Everything is in HOLDFAST_DATA_DIR (default ./data/cluster); `cluster.json` there says what runs
- * where. All other HOLDFAST_ settings go to every process.
+ * Everything is in HOLDFAST_DATA_DIR (default ./data/cluster); `cluster.json` there lists the
+ * processes. All other HOLDFAST_ settings go to every process.
  */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, openSync, realpathSync } from 'node:fs'
@@ -43,10 +43,10 @@ try {
   process.exitCode ??=
     error instanceof StartFault || error instanceof SettingsFault ? exitCodes[error.code] : 1
 }
-// What was being started when it was to stop may wait for something still.
+// An interrupted start may still wait for something.
 process.exit()
 
-/** Ends the program where they cannot be understood. */
+/** Ends the program on invalid ones. */
 function optionsOf() {
   const { values, refuse } = commandLine('cluster', usage, {
     detach: { type: 'boolean', default: false },
@@ -80,8 +80,8 @@ async function run(): Promise<void> {
 
 /** Runs the cluster until it is told to stop. @param place the data directory, held */
 async function supervise(place: string, given: Record<string, string>): Promise<void> {
-  // They block for minutes where something is to be fetched: until then a signal ends this program
-  // as any other.
+  // They block for minutes while something is fetched: until then a signal ends this program like
+  // any other.
   java()
   natsServer()
   cassandraJars()
@@ -128,14 +128,14 @@ async function supervise(place: string, given: Record<string, string>): Promise<
 
 function ready(plan: Plan): void {
   console.log(readyText(plan))
-  // A detached one is told apart from its parent by this alone.
+  // Only this distinguishes a detached one from its parent.
   process.send?.('ready')
   if (process.connected) process.disconnect()
 }
 
 /**
- * Resolves when the cluster, or what an earlier one left behind, is no more. @throws Error when
- * nothing runs
+ * Resolves when the cluster, or the rest of an earlier one, has ended. @throws Error when nothing
+ * runs
  */
 async function stopRunning(): Promise<void> {
   const hold = existsSync(join(dataDir, 'supervisor.json')) ? holdOf(dataDir) : undefined
@@ -151,13 +151,13 @@ async function stopRunning(): Promise<void> {
     await tell(dataDir, { do: 'stop' })
   } catch (error) {
     if (!(error instanceof NotReached)) throw error
-    // It takes no commands yet, or its socket was cleaned away.
+    // It accepts no commands yet, or its socket was removed.
     process.kill(holder.pid, 'SIGTERM')
   }
   await gone(holder)
 }
 
-/** The same program again, on its own; this one ends when that one is ready. */
+/** The same program again, detached; this one ends when that one is ready. */
 async function detach(): Promise<void> {
   givenSettings(env)
   const logs = join(dataDir, 'logs')

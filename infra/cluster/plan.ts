@@ -1,7 +1,7 @@
 /**
- * What runs where: names, addresses and environments of all processes of a cluster on this machine.
- * Every start makes it of the operator's settings, and of what was drawn at an earlier start
- * (ports, addresses, secrets) and is in `<data dir>/plan.json`.
+ * Names, addresses and environments of all processes of a cluster on this machine. Every start
+ * derives them from the operator's settings and from random choices of an earlier start (ports,
+ * addresses, secrets), which are in `<data dir>/plan.json`.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -17,7 +17,7 @@ export interface PlannedProcess {
   name: string
   role: Role
   region: string
-  /** Address of its admin host; null for servers of others. */
+  /** Address of its admin host; null for third-party servers. */
   admin: string | null
   /** Settings of ours. */
   settings: Record<string, string>
@@ -37,7 +37,7 @@ export interface PlannedRegion {
 
 export interface Plan {
   version: 1
-  /** Of all nats-servers. Plans of before have none. */
+  /** Of all nats-servers. Older plans have none. */
   nats?: { user: string; password: string }
   regions: PlannedRegion[]
   processes: PlannedProcess[]
@@ -60,7 +60,7 @@ export function readPlan(dataDir: string): Plan | undefined {
   return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Plan) : undefined
 }
 
-/** Whole or not at all; there are secrets in it. */
+/** Whole or absent; it contains secrets. */
 export function writePlan(dataDir: string, plan: Plan): void {
   const path = pathIn(dataDir)
   rmSync(`${path}.new`, { force: true })
@@ -73,9 +73,9 @@ function pathIn(dataDir: string): string {
 }
 
 /**
- * @param env settings that the operator gave, each right by itself; those that say where things are
- *   decide where the first region is.
- * @param earlier the plan before, whose draws stay
+ * @param env the operator's settings, each valid by itself; addresses and ports apply to the first
+ *   region.
+ * @param earlier the previous plan, whose random choices stay
  * @throws SettingsFault, StartFault PORT_TAKEN
  */
 export async function planOf(dataDir: string, env: Record<string, string>, earlier?: Plan): Promise<Plan> {
@@ -163,8 +163,8 @@ export async function planOf(dataDir: string, env: Record<string, string>, earli
 }
 
 /**
- * Cassandra listens here to peers; they find it at its own address, which the link to its region
- * has.
+ * Cassandra listens here to peers; they find it at its own address, where the link to its region
+ * listens.
  */
 export function listenAddressOf({ cassandra }: Pick<PlannedRegion, 'cassandra'>): string {
   return cassandra.replace(/\d+$/, (last) => String(Number(last) + 100))
@@ -205,7 +205,7 @@ function networkOf({ regions: [first] }: Plan): number | undefined {
   return third === undefined ? undefined : Number(third)
 }
 
-/** The third number of 127.0.x.y addresses on which nobody has Cassandra's ports. */
+/** The third number of 127.0.x.y addresses with free Cassandra ports. */
 async function freeNetwork(): Promise<number> {
   const first = 30 + (process.pid % 200)
   for (let step = 0; step < 200; step++) {

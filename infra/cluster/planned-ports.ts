@@ -1,6 +1,6 @@
 /**
- * The ports of a plan. Those that the operator chose are his, or the start is refused; the others
- * are drawn, and kept from start to start as long as nobody else has taken them meanwhile.
+ * The ports of a plan. A chosen port is used, or the start is refused. The others are random, and
+ * kept from start to start unless another program has taken them.
  */
 import { addressFault, SettingsFault, StartFault } from '@holdfast/process'
 import { closed, freePorts, listening } from '../servers/ports.ts'
@@ -27,8 +27,8 @@ export interface PlannedPorts {
 }
 
 /**
- * @throws SettingsFault naming all choices that cannot be; StartFault PORT_TAKEN naming all that
- * cannot be had
+ * @throws SettingsFault naming all impossible choices; StartFault PORT_TAKEN naming all unavailable
+ *   ports
  */
 export async function plannedPorts({
   env,
@@ -64,7 +64,7 @@ export async function plannedPorts({
   }
 }
 
-/** Without those that are to be drawn: their setting is 0. */
+/** Without those that are chosen at random: their setting is 0. */
 function chosenPorts(env: Record<string, string>, regions: readonly string[]): Chosen[] {
   const faults: string[] = []
   const chosen: Chosen[] = []
@@ -111,8 +111,8 @@ async function isFree(address: { host: string; port: number }): Promise<boolean>
 }
 
 /**
- * What is of one process alone; the region's public ports are in the settings of all, and taken
- * from its API frontend's.
+ * The ports of one process; the region's public ports are in the settings of all, and taken from
+ * its API frontend's.
  */
 const own: Partial<Record<Role, readonly string[]>> = {
   api: ['api', 'upload', 'download', 'admin'],
@@ -122,8 +122,8 @@ const own: Partial<Record<Role, readonly string[]>> = {
 }
 
 /**
- * All that an earlier plan has: it does not say which of them were chosen, and a choice of now goes
- * before it anyway.
+ * All ports of an earlier plan: it does not say which of them were chosen, and a current choice
+ * wins anyway.
  */
 function drawnBefore({ regions, processes }: Plan): [name: string, port: number][] {
   const ofRegions = regions.flatMap(({ code, natsPort, gatewayPort }): [string, number][] => [

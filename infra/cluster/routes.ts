@@ -1,7 +1,7 @@
 /**
- * Loaded before a process of ours (`--import`): what it connects to in another region it connects
- * to through the link between the regions. `CLUSTER_ROUTES` is JSON: `{"<host>:<port>":
- * "<host>:<port>"}`. On a real network routers do that.
+ * Loaded before a process of ours (`--import`): connections to another region go through the link
+ * between the regions. `CLUSTER_ROUTES` is JSON: `{"<host>:<port>": "<host>:<port>"}`. On a real
+ * network routers do that.
  */
 import { type NetConnectOpts, Socket, type TcpNetConnectOpts } from 'node:net'
 
@@ -12,7 +12,7 @@ const connect = Socket.prototype.connect as (this: Socket, ...words: unknown[]) 
 
 Socket.prototype.connect = function (this: Socket, ...words: unknown[]): Socket {
   const [first] = words
-  // `net.connect` hands on a list whose first entry are the options.
+  // `net.connect` passes on a list whose first entry is the options.
   if (Array.isArray(first)) first[0] = routed(first[0] as NetConnectOpts)
   else if (typeof first === 'object' && first !== null) words[0] = routed(first as NetConnectOpts)
   return connect.apply(this, words)

@@ -1,14 +1,14 @@
-/** The operator's settings: found wrong before anything starts, and handed on to every process. */
+/** The operator's settings: checked before anything starts, and passed to every process. */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { type Environment, readClusterConfig, SettingsFault } from '@holdfast/process'
 import type { Plan, PlannedProcess } from './plan.ts'
 
-/** Settings that say where something is, and how to get in: the plan's own for each process. */
+/** Addresses and credentials: the plan sets them for each process. */
 const ofThePlan =
   /^HOLDFAST_(DATA_DIR|REGION|SERVER_NAME|.*_PORT|PUBLIC_.*_URL|NATS_.*|CASSANDRA.*|CLUSTER_SECRET)$/
 
-/** Stand for what the plan says, whatever was given. */
+/** The plan sets them, whatever was given. */
 const planned = {
   HOLDFAST_NODE_NAME: 'any',
   HOLDFAST_REGION: 'eu-par',
@@ -21,8 +21,7 @@ const planned = {
 const readSecret = (path: string) => readFileSync(path, 'utf8')
 
 /**
- * Those that were given; files of secrets by paths that mean the same to a process elsewhere, the
- * cluster's own secret by its text.
+ * Those that were given; files of secrets by absolute paths, the cluster's own secret by its text.
  * @throws SettingsFault naming every fault
  */
 export function givenSettings(env: Environment): Record<string, string> {
@@ -49,7 +48,7 @@ export function settingsOf(
 }
 
 /**
- * Reads the settings of every process as it will itself. @throws SettingsFault naming every fault
+ * Reads the settings of every process as the process will. @throws SettingsFault naming every fault
  * once
  */
 export function checkProcesses({ processes }: Plan, given: Record<string, string>): void {

@@ -1,6 +1,6 @@
 /**
- * Starts the processes of a plan, one kind after the other, and stops them the other way round.
- * What dies stays dead until it is asked for.
+ * Starts the processes of a plan, one kind after the other, and stops them in reverse. A dead
+ * process stays dead until a command restarts it.
  */
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -25,7 +25,7 @@ import { Wan } from './wan.ts'
 export interface SupervisorOptions {
   plan: Plan
   dataDir: string
-  /** Settings that the operator gave, for every process. */
+  /** The operator's settings, for every process. */
   env: Record<string, string>
   /** Between the regions, one way, milliseconds. */
   delayMs: number
@@ -37,15 +37,15 @@ const launcher = join(repository, 'infra/launch.sh')
 const routes = fileURLToPath(new URL('routes.ts', import.meta.url))
 /** A busy machine starts ten processes slowly. */
 const readyMs = 120_000
-/** Past the drain time a process is killed. */
+/** After the drain time a process is killed. */
 const stopMs = 40_000
-/** Each kind stands on those before it. */
+/** Each kind depends on those before it. */
 const order: Role[][] = [
   ['cassandra', 'nats'],
   ['storage-node', 'actor-host'],
   ['upload', 'api'],
 ]
-/** MiB of JavaScript's heap: bytes stand beside it. */
+/** MiB of JavaScript's heap: byte buffers come on top. */
 const heapMiB: Partial<Record<Role, number>> = { 'actor-host': 384 }
 const heapMiBDefault = 192
 
@@ -65,8 +65,8 @@ export class Supervisor {
   }
 
   /**
-   * Everything runs and is ready when it resolves. @throws Error naming who was not, and its log;
-   * or when it is stopped meanwhile
+   * Everything is ready when it resolves. @throws Error naming the process that was not, and its
+   * log; or when it is stopped meanwhile
    */
   async start(): Promise<void> {
     const [servers = [], ...ours] = order
@@ -95,8 +95,7 @@ export class Supervisor {
   }
 
   /**
-   * Cuts what goes from one region to another, or lets it go on. @throws Error when there is no
-   * such region
+   * Cuts or restores traffic from one region to another. @throws Error when there is no such region
    */
   link({ from, to, cut }: { from: string; to: string; cut: boolean }): void {
     for (const code of [from, to])
@@ -106,7 +105,9 @@ export class Supervisor {
     else this.#wan?.join(from, to)
   }
 
-  /** Nothing is started from now on; what runs, ready or not, has ended when it resolves. */
+  /**
+   * Nothing is started from now on; running processes, ready or not, have ended when it resolves.
+   */
   async stop(): Promise<void> {
     this.#stopping.abort(new Error('the cluster is stopping'))
     for (const roles of [...order].reverse())
@@ -114,7 +115,7 @@ export class Supervisor {
     this.#wan?.close()
   }
 
-  /** `cluster.json`: whole or not at all. */
+  /** `cluster.json`: whole or absent. */
   write(): void {
     const { plan, dataDir } = this.#options
     const regions = plan.regions.map(({ code, api, upload, download, admin }) => ({
@@ -164,7 +165,7 @@ export class Supervisor {
     })
   }
 
-  /** It is among those that run from its first moment. */
+  /** It counts as running from its first moment. */
   async #spawn(planned: PlannedProcess): Promise<ServerProcess> {
     const { name, role, region: code } = planned
     const { plan, dataDir, env } = this.#options
@@ -181,7 +182,7 @@ export class Supervisor {
         listen: listenAddressOf(region),
         seeds: plan.regions.map(({ cassandra }) => cassandra),
         dataCentre: code,
-        // One replica in a region: what is acknowledged must be on its disk.
+        // One replica per region: an acknowledged write must be on its disk.
         commitLogSync: 'batch',
         started,
         signal,
@@ -288,7 +289,7 @@ function gatewayAddress(wan: Wan, { from, to }: { from: string; to: PlannedRegio
   return `${host}:${port}`
 }
 
-/** Nothing of ours is inherited but what was given. */
+/** Only the given variables are inherited. */
 function inherited(): Record<string, string> {
   const kept: Record<string, string> = {}
   for (const name of ['PATH', 'HOME', 'TMPDIR', 'LANG', 'XDG_CACHE_HOME', 'TZ', 'NODE_OPTIONS'])

@@ -1,11 +1,10 @@
 /**
- * The links between the regions of a cluster on one machine: every connection from one region into
- * another goes through here, arrives later by the link's delay, and stands still while its
- * direction is cut.
+ * The links between the regions of a cluster on one machine. Every connection from one region into
+ * another passes here, is delayed by the link's delay, and stalls while its direction is cut.
  *
- * A cut is what the network does: bytes are not lost and not refused, they do not come, until the
- * cut is over or somebody loses patience. A connection that is made while the way there is cut is
- * taken, and nobody answers. Ends and breaks travel like bytes.
+ * A cut behaves like a network's: bytes are not lost and not refused, they do not arrive until the
+ * cut is over or a side gives up. A connection made during a cut is accepted and gets no answer.
+ * Ends and resets are delayed like bytes.
  */
 import { connect, createServer, type Server, type Socket } from 'node:net'
 
@@ -19,14 +18,14 @@ export interface Link {
   to: string
   /** Where the other region's process listens. */
   target: Address
-  /** Where those of `from` find it; by default a free port of 127.0.0.1. */
+  /** Where processes of `from` find it; by default a free port of 127.0.0.1. */
   listen?: Address
 }
 
-/** A sender is held back while so much of his is under way, as a window would. */
+/** A sender is paused while this many of its bytes are in transit, as by a window. */
 const underWayBytesMax = 4 * 1024 * 1024
 
-/** What goes one way between two regions. */
+/** One direction between two regions. */
 class Direction {
   readonly delayMs: number
   #cut: PromiseWithResolvers<void> | undefined
@@ -73,12 +72,12 @@ export class Wan {
     this.#delayMs = delayMs
   }
 
-  /** Nothing goes this way any more. */
+  /** Stalls this direction. */
   cut(from: string, to: string): void {
     this.#direction(from, to).cut()
   }
 
-  /** What was held back goes on, in its order. */
+  /** Held bytes continue, in their order. */
   join(from: string, to: string): void {
     this.#direction(from, to).join()
   }
@@ -144,7 +143,7 @@ export class Wan {
   }
 }
 
-/** One way of one connection: everything in its order, each part as late as the link says. */
+/** One direction of one connection: everything in its order, each part delayed by the link. */
 function pump(source: Socket, target: Socket, direction: Direction): void {
   let underWayBytes = 0
   let last: Promise<void> = Promise.resolve()
@@ -168,7 +167,7 @@ function pump(source: Socket, target: Socket, direction: Direction): void {
   source.resume()
 }
 
-/** Resolves when the target takes more. */
+/** Resolves when the target accepts more. */
 async function written(target: Socket, part: Buffer): Promise<void> {
   if (target.destroyed || target.write(part)) return
   await new Promise<void>((resolve) => {

@@ -1,6 +1,6 @@
 /**
  * `npm run documents`: writes the pages that follow from the code. A test fails while one of them
- * is not what this program would write.
+ * differs from the output of this program.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'

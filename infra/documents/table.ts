@@ -5,5 +5,5 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
 }
 
-/** Says where a page comes from; the pages that have it are not edited by hand. */
+/** Names the source of a page; such pages are not edited by hand. */
 export const generatedMark = '<!-- Written by `npm run documents`. Do not edit. -->'

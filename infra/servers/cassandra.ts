@@ -1,7 +1,7 @@
 /**
- * One Cassandra node out of jars: the command line and the configuration are made here, small in
- * memory and quick to start. A data centre per region; listening and broadcast addresses can
- * differ, so that a delaying proxy stands between regions.
+ * One Cassandra node from jars: the command line and the configuration are made here, small in
+ * memory and quick to start. One data centre per region; listening and broadcast addresses can
+ * differ, so that a delaying proxy fits between regions.
  */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { cassandraJars, java } from './tools.ts'
 
 export interface CassandraOptions extends StartOptions {
   directory: string
-  /** Address clients and peers find it under; any of 127.0.0.0/8 needs no set-up. */
+  /** Address for clients and peers; any of 127.0.0.0/8 needs no set-up. */
   host: string
   seeds: string[]
   dataCentre: string
@@ -23,8 +23,8 @@ export interface CassandraOptions extends StartOptions {
   /** `batch` syncs before each acknowledgement: where one replica must be durable. */
   commitLogSync?: 'periodic' | 'batch'
   /**
-   * How long writes are kept for a node that is away; what is written later never reaches it.
-   * Default: Cassandra's own, 3 h.
+   * How long writes are kept for an absent node; it never receives later ones. Default: Cassandra's
+   * own, 3 h.
    */
   hintWindowMs?: number
 }
@@ -180,8 +180,8 @@ function javaArguments(options: CassandraOptions, configuration: string): string
     `-Dcassandra.triggers_dir=${options.directory}`,
     '-Dcassandra.skip_wait_for_gossip_to_settle=0',
     '-Dcassandra.ring_delay_ms=500',
-    // Half of it is how long a peer may start: by default it follows the short ring delay, and a
-    // slow start is forgotten for ever.
+    // Half of it is how long a peer may take to start. The default follows the short ring delay,
+    // and then a slow peer is never found.
     '-Dcassandra.gossip_quarantine_delay_ms=120000',
     '-Dcassandra.superuser_setup_delay_ms=0',
     '-Dcassandra.consistent.rangemovement=false',

@@ -8,13 +8,13 @@ export interface NatsOptions extends StartOptions {
   directory: string
   host?: string
   port: number
-  /** Without them it takes anyone. Gateways ask each other for them, too. */
+  /** Without them it accepts any client. Gateways use them, too. */
   credentials?: { user: string; password: string } | undefined
   /** Paths of PEM files: clients are encrypted, and see this certificate. */
   tls?: { cert: string; key: string }
   /**
-   * Joins the regions: own name and port, where others find it when that is elsewhere, and where
-   * the others' gateways are.
+   * Joins the regions: own name and port, its address for others if different, and the others'
+   * gateways.
    */
   gateway?: {
     name: string

@@ -1,7 +1,7 @@
 /**
- * Ports for servers that are told where to listen. They lie below those the system gives to
- * outgoing connections: such a port can be taken by any connection of the machine before its server
- * starts, or while it restarts.
+ * Ports for servers with configured ports. They are below those that the system gives to outgoing
+ * connections: any connection of the machine could take such a port before its server starts, or
+ * while it restarts.
  */
 import { readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
@@ -11,8 +11,8 @@ const lowest = 10_240
 const usualFirstOutgoing = 32_768
 
 /**
- * Ports nobody listens on now, all different. The search starts anywhere, so that two programs
- * which look at once find others.
+ * Free ports, all different. The search starts at a random port, so that two concurrent programs
+ * find different ones.
  * @throws Error when fewer are free
  */
 export async function freePorts(count: number, host = '127.0.0.1'): Promise<number[]> {

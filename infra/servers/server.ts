@@ -1,4 +1,4 @@
-/** A server process of somebody else's that we run: started, watched, stopped by its own id. */
+/** A third-party server process that we run: started, watched, stopped by its own id. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { openSync, readFileSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -7,17 +7,17 @@ export interface ServerProcess {
   readonly pid: number
   /** Sends a signal: SIGSTOP and SIGCONT for pauses, SIGKILL for faults. */
   signal(name: NodeJS.Signals): void
-  /** Ends it and waits until it is gone. */
+  /** Ends it and waits for its end. */
   stop(signal?: NodeJS.Signals): Promise<void>
-  /** Resolves when it ended, by whomever. */
+  /** Resolves when it ended, for any reason. */
   readonly ended: Promise<number | null>
 }
 
-/** Of a start that takes its time. */
+/** Of a slow start. */
 export interface StartOptions {
-  /** Given the process as soon as there is one: long before it is ready. */
+  /** Called with the process as soon as it exists: long before it is ready. */
   started?: (server: ServerProcess) => void
-  /** Aborted: no process is started any more. One that was is its owner's to end. */
+  /** Aborted: no process is started any more. The caller ends one that was already started. */
   signal?: AbortSignal
 }
 
@@ -52,16 +52,13 @@ export function startProcess(
   }
 }
 
-/**
- * A log's name and its last lines, for an error's message: by the time somebody reads it the file
- * may be gone.
- */
+/** A log's name and its last lines, for an error's message: the file may be removed soon. */
 export function endOf(log: string): string {
   let text = ''
   try {
     text = readFileSync(log, 'utf8')
   } catch {
-    // No log, no lines of it.
+    // Without a log there are no lines.
   }
   const lines = text.trimEnd().split('\n').slice(-15)
   return [`its log is ${log}, which ends with`, ...lines.map((line) => `  ${line.slice(0, 1_000)}`)].join(
@@ -69,7 +66,7 @@ export function endOf(log: string): string {
   )
 }
 
-/** Waits until `probe` says yes, the process ends, or the time is over. */
+/** Waits until `probe` succeeds, the process ends, or the time is over. */
 export async function whenReady(
   server: ServerProcess,
   probe: () => Promise<boolean>,
@@ -90,7 +87,7 @@ export async function whenReady(
   }
 }
 
-/** Connects, sends, and tells whether the answer pleases. */
+/** Connects, sends, and reports whether the answer is accepted. */
 export function ask(
   address: { host: string; port: number },
   question: Uint8Array | undefined,

@@ -1,7 +1,7 @@
 /**
- * Finds the servers that the cluster and its tests run beside the service, and installs what is
- * missing: Cassandra's jars through Maven, nats-server and a Java runtime from the distribution.
- * What cannot be had is named with what to install.
+ * Finds the servers that the cluster and its tests need beside the service, and installs missing
+ * ones: Cassandra's jars through Maven, nats-server and a Java runtime from the distribution. If
+ * that fails, the error says what to install.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
@@ -59,7 +59,7 @@ export function cassandraJars(): string {
   )
   if (fetched.status !== 0) {
     rmSync(fresh, { recursive: true, force: true })
-    throw new Error('Maven could not fetch Cassandra’s jars; its own messages stand above')
+    throw new Error('Maven could not fetch Cassandra’s jars; its own messages are above')
   }
   rmSync(directory, { recursive: true, force: true })
   renameSync(fresh, directory)

@@ -1,6 +1,6 @@
-// Prints the path of an rclone that has the gofile backend; builds it on the first call (half a
-// minute, needs Go and its module proxy), a no-op afterwards. The sources are pinned by
-// rclone/go.mod and go.sum; a change of either builds anew.
+// Prints the path of an rclone with the gofile backend; builds it on the first call (half a minute,
+// needs Go and its module proxy), and only returns it afterwards. The sources are pinned by
+// rclone/go.mod and go.sum; a change of either builds again.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs'
@@ -22,7 +22,7 @@ function build() {
   console.error(`rclone: building ${version} with its gofile backend (once) …`)
   mkdirSync(cache, { recursive: true })
   // Built beside its place and renamed, so that an interrupted build leaves nothing that looks
-  // finished.
+  // complete.
   const unfinished = `${program}.${process.pid}`
   const flags = `-s -w -X github.com/rclone/rclone/fs.Version=${version}`
   const args = [
@@ -54,7 +54,7 @@ function build() {
   renameSync(unfinished, program)
 }
 
-/** On the PATH, or where go.dev says to put it. */
+/** On the PATH, or in the location that go.dev recommends. */
 function goProgram() {
   const usual = '/usr/local/go/bin/go'
   return spawnSync('go', ['version']).error === undefined || !existsSync(usual) ? 'go' : usual
