@@ -1,6 +1,6 @@
 /**
- * What the hot paths are to reach, as far as one run can tell: each figure beside a reference of
- * the same run, a cost that moves little with the machine, or a time that people wait. Of the full
+ * Targets of the hot paths, as far as one run can judge: each figure relative to a reference of the
+ * same run, a cost that varies little between machines, or a time that users wait. For the full
  * form's sizes; a budget whose scenarios were not measured is left out.
  */
 import type { Result } from './report.ts'
@@ -9,10 +9,10 @@ export interface Budget {
   name: string
   unit: string
   better: 'more' | 'less'
-  /** Met or not. */
+  /** Reached or not. */
   floor: number
   aim: number
-  /** Undefined: what it takes was not measured. */
+  /** Undefined: a needed figure was not measured. */
   of(results: ReadonlyMap<string, Result>): number | undefined
 }
 

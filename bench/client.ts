@@ -1,4 +1,4 @@
-/** The few calls a scenario needs to make ready what it measures. */
+/** The few calls that a scenario needs to prepare what it measures. */
 import type { Service } from './processes.ts'
 
 export interface Account {
@@ -18,7 +18,7 @@ export class Client {
     this.service = service
   }
 
-  /** A premium account whose limits are out of the way. */
+  /** A premium account without limits. */
   async account(): Promise<Account> {
     const account = (await this.json('POST', '/accounts', {})) as Account
     const answer = await fetch(new URL(`/admin/accounts/${account.id}`, this.service.admin), {
@@ -83,7 +83,7 @@ export class Client {
     const form = new FormData()
     form.set('token', account.token)
     form.set('folderId', folderId)
-    // 37 has no factor in common with the number of files: neighbours in one order are none in the
+    // 37 and the number of files have no common factor: neighbours in one order are none in the
     // others.
     form.set(
       'file',

@@ -11,7 +11,7 @@ export interface Measured {
   /** Milliseconds. */
   p50: number
   p99: number
-  /** Figures beside, by name. */
+  /** Additional figures, by name. */
   facts?: Record<string, number>
 }
 
@@ -25,7 +25,7 @@ export interface LoopOptions {
   pieces(n: number): Iterable<Uint8Array>
   /** Payload of one request, for the rate; `answer`: count the answer's body. */
   payloadBytes: number | 'answer'
-  /** HTTP codes that count as well done. */
+  /** HTTP codes that also count as success. */
   ok?: readonly number[]
 }
 

@@ -1,6 +1,6 @@
 /**
- * nginx with sendfile, where it is installed: what a server of plain files that checks nothing gets
- * out of this machine.
+ * nginx with sendfile, where it is installed: what a plain file server without checks reaches on
+ * this machine.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, writeFileSync } from 'node:fs'
@@ -11,12 +11,12 @@ import { stop } from './processes.ts'
 
 export interface Nginx {
   pids: number[]
-  /** A file of so many bytes, made when it is first asked for. */
+  /** A file of this size, made at its first use. */
   file(bytes: number): URL
   stop(): Promise<void>
 }
 
-/** @returns undefined where there is none. */
+/** @returns undefined without one. */
 export async function startNginx(directory: string): Promise<Nginx | undefined> {
   const home = mkdtempSync(join(directory, 'nginx-'))
   const port = await freePort()

@@ -1,6 +1,6 @@
 /**
- * Unique, incompressible bodies out of one random pool: a stamp in every 4 KiB, so that no two are
- * alike and nothing dedups.
+ * Unique, incompressible bodies from one random pool: a stamp in every 4 KiB, so that no two are
+ * alike and nothing is deduplicated.
  */
 import { randomFillSync } from 'node:crypto'
 
@@ -13,7 +13,7 @@ export class Payloads {
   readonly #run = randomFillSync(Buffer.alloc(8)).readBigUInt64BE()
   #made = 0;
 
-  /** Pieces of a multipart upload of `bytes` bytes, like none before. */
+  /** Pieces of a multipart upload of `bytes` bytes, different from all before. */
   *upload(url: URL, path: string, fields: Record<string, string>, bytes: number): Generator<Uint8Array> {
     const n = this.#made++
     const { head, tail } = multipart(fields)

@@ -1,6 +1,6 @@
 /**
- * Starts what is measured and reads its cost from the kernel: CPU seconds and peak resident memory
- * of process trees.
+ * Starts the measured processes and reads their cost from the kernel: CPU seconds and peak resident
+ * memory of process trees.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ const repository = join(import.meta.dirname, '..')
 /** What `npm start` and `npm run cluster` start with. */
 const launcher = join(repository, 'infra/launch.sh')
 
-/** CPU seconds of these processes and all they started. */
+/** CPU seconds of these processes and all their children. */
 export function cpuSeconds(pids: readonly number[]): number {
   let ticks = 0
   for (const pid of withChildren(pids)) {
@@ -24,9 +24,7 @@ export function cpuSeconds(pids: readonly number[]): number {
   return ticks / ticksPerSecond
 }
 
-/**
- * CPU seconds that this machine has spent or not been given (another guest's), all cores together.
- */
+/** CPU seconds that this machine has spent or was denied (steal), all cores together. */
 export function machineCpuSeconds(): number {
   const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0, steal = 0] = readFileSync(
     '/proc/stat',
@@ -101,7 +99,7 @@ export interface Service {
   kinds?: Record<string, number[]>
   dataDirectory: string
   stop(): Promise<void>
-  /** Stops it in order and starts it again on the same data; its pids are others then. */
+  /** Stops it cleanly and starts it again on the same data; its pids change. */
   restart?(): Promise<void>
 }
 
@@ -115,7 +113,7 @@ interface ClusterFile {
 }
 
 /**
- * A cluster of two regions on fresh data; the first one is asked, all processes of both are
+ * A cluster of two regions on fresh data; requests go to the first one, all processes of both are
  * counted.
  */
 export async function startCluster(
@@ -159,7 +157,7 @@ export async function startCluster(
   }
 }
 
-/** The embedded service in a process of its own, on fresh data. */
+/** The embedded service in its own process, on fresh data. */
 export async function startEmbedded(
   dataDirectory: string,
   env: Record<string, string> = {},
@@ -212,7 +210,7 @@ async function ready(admin: URL, child: ChildProcess): Promise<void> {
   throw new Error('the service was not ready within 30 s')
 }
 
-/** Ends it in order. */
+/** Stops it cleanly. */
 export async function stop(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
   const ended = new Promise((resolve) => child.once('exit', resolve))

@@ -1,7 +1,7 @@
 /**
- * Where the time of a profiled run went. V8's profiles name functions; here each sample counts for
- * the nearest function of ours above it, so that what a part makes Node and its libraries do is
- * counted as its own.
+ * Where the time of a profiled run was spent. V8's profiles name functions; here each sample counts
+ * for the nearest function of ours above it, so that the work of Node and libraries counts for the
+ * part that caused it.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,19 +19,19 @@ interface CpuProfile {
 
 /** Starting and compiling, at the beginning of a run. */
 const warmUpMs = 5_000
-/** Of one process. Samples of many processes at this rate would take most of the machine's time. */
+/** Of one process. Sampling many processes at this rate would take most of the machine's time. */
 const sampleMicros = 250
 const partsShown = 25
 const functionsShown = 40
 
-/** What Node is to be started with, for profiles of all threads in this directory at its end. */
+/** Node's arguments for profiles of all threads, written to this directory at the end. */
 export function profiling(directory: string, { processes = 1 } = {}): string {
   return `--cpu-prof --cpu-prof-interval=${sampleMicros * processes} --cpu-prof-dir=${directory}`
 }
 
 /**
- * Shares of the busy time by part and by function, for the thread that was busiest; of each kind of
- * process where there are several.
+ * Shares of the busy time by part and by function, for the busiest thread; of each kind of process
+ * where there are several.
  * @param kinds pids by kind
  */
 export function whereTimeGoes(directory: string, kinds?: Record<string, number[]>): string {

@@ -1,10 +1,10 @@
 /**
- * The references that run beside the service, in a process of their own: what this machine gives to
- * a server that keeps nothing.
+ * The references that run beside the service, in a separate process: what this machine gives a
+ * server that stores nothing.
  *
  * `node:http` and `fastify` + `@fastify/multipart` sinks for uploads, bytes from memory for
- * downloads, and on request one core's md5 rate and the disk's durable append rate. Talks to its
- * parent by lines of JSON on stdout.
+ * downloads, and on request one core's md5 rate and the disk's durable append rate. Communicates
+ * with its parent by lines of JSON on stdout.
  */
 import { createHash } from 'node:crypto'
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'

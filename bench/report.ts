@@ -2,7 +2,7 @@
 import type { Measured } from './load.ts'
 import { median } from './load.ts'
 
-/** What a reference gave in a round. */
+/** What a reference reached in a round. */
 export interface Beside {
   /** In the scenario's unit. */
   figure: number
@@ -22,7 +22,7 @@ export interface Round {
   cpuSecondsByKind: Record<string, number>
   peakMiB: number
   writtenBytes: number
-  /** Part of the machine's CPU time that others had, 0 to 1. */
+  /** Part of the machine's CPU time that other processes used, 0 to 1. */
   otherLoad: number
 }
 
@@ -51,9 +51,9 @@ export interface Result {
   peakMiB: number
   /** Uploads of bytes: written to the disk, by payload. */
   writeAmplification: number | undefined
-  /** Median over rounds of the part of the machine's CPU time that others had, 0 to 1. */
+  /** Median over rounds of the part of the machine's CPU time that other processes used, 0 to 1. */
   otherLoad: number
-  /** What only this scenario tells. */
+  /** What only this scenario measures. */
   facts: Record<string, number>
   rounds: readonly Round[]
 }
@@ -104,7 +104,7 @@ export function summarise(name: string, unit: Result['unit'], rounds: readonly R
   }
 }
 
-/** What CPU time is counted by: requests, or bytes. */
+/** The unit of CPU time: per request, or per byte. */
 export function workOf(unit: Result['unit'], measured: Measured): number {
   return unit === 'bytes' ? measured.bytes : measured.count
 }
@@ -187,18 +187,19 @@ export interface Baseline {
  */
 const tolerated = {
   /**
-   * CPU time by the reference's: the most robust figure. Other load moves both alike: a third to a
-   * half of the machine gone moved it by 0.7 to 1.3, cold code on a busy machine by 2 for a moment.
+   * CPU time relative to the reference's: the most robust figure. Other load changes both alike:
+   * with a third to a half of the machine in use it varied from 0.7 to 1.3, with cold code on a
+   * busy machine up to 2 for a moment.
    */
   cost: 2,
-  /** Rate by the reference's: for what waits without burning. */
+  /** Rate relative to the reference's: for slow paths that do not use CPU. */
   ratio: 0.5,
   /**
-   * Under more of other load than that rates are not compared: the scheduler treats a short
-   * reference better than the service.
+   * With more other load than that rates are not compared: the scheduler favours a short reference
+   * over the service.
    */
   otherLoad: 0.15,
-  /** Bytes written by payload: nearly exact. */
+  /** Bytes written per payload: nearly exact. */
   writeAmplification: 0.1,
 }
 
@@ -224,7 +225,7 @@ export function faultsOf(result: Result, baseline: Baseline): string[] {
   return faults
 }
 
-/** This by the baseline's, by reference; one neutral change when nothing is known. */
+/** This relative to the baseline's, by reference; one neutral change when nothing is known. */
 function changes(now: Record<string, number>, before: Record<string, number>): number[] {
   const known = Object.entries(before).flatMap(([reference, figure]) => {
     const own = now[reference]

@@ -99,7 +99,7 @@ if (unknown.length > 0)
 mkdirSync(values.data, { recursive: true })
 const directory = mkdtempSync(join(values.data, 'bench-'))
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void leave(signal))
-/** What runs because of us. */
+/** Processes that we started. */
 const running = new Set<{ stop(): Promise<void> }>()
 const reference = started(await startReference(directory))
 const nginx = started(await startNginx(directory))
@@ -120,8 +120,8 @@ const bench: Bench = {
   quick,
 }
 /**
- * Looks at a scenario that fell behind before it waits for the end: a busy moment passes, a slow
- * path stays.
+ * Pauses before a second attempt at a scenario that fell behind: a busy moment passes, a slow path
+ * stays.
  */
 const looksAtOnce = 2
 const results: Result[] = []
@@ -135,7 +135,7 @@ try {
     if (faultsIn(result).length > 0) behind.push(scenario)
     results.push(result)
   }
-  // What troubled the machine for seconds is over when all others are measured.
+  // A disturbance of seconds is over when all others are measured.
   for (const scenario of behind) {
     const result = await measured(scenario)
     results[chosen.indexOf(scenario)] = result
@@ -162,7 +162,7 @@ if (values.json) {
   writeFileSync(values.json, JSON.stringify(report, null, 2))
 }
 if (values.save) {
-  // Some scenarios measured anew leave the others as they were.
+  // Some scenarios measured again do not affect the others.
   const others = values.only[0] === '' || !existsSync(baselineFile) ? {} : readBaseline().scenarios
   const saved: Baseline = { commit, machine, scenarios: { ...others, ...keptOf(results) } }
   writeFileSync(baselineFile, `${JSON.stringify(saved, null, 2)}\n`)
@@ -173,7 +173,7 @@ if (values.check) {
   process.exitCode = faults.length === 0 ? 0 : 1
 }
 
-/** By the baseline, if one is compared with; told as they are found. */
+/** By the baseline, if one is given; reported as they are found. */
 function faultsIn(result: Result): string[] {
   const found = baseline === undefined ? [] : faultsOf(result, baseline)
   if (found.length > 0) console.error(`${found.join('; ')}: to be measured again`)
@@ -190,7 +190,7 @@ async function end(): Promise<void> {
   rmSync(directory, { recursive: true, force: true })
 }
 
-/** Ended from outside: nothing stays behind. */
+/** On a signal: nothing is left behind. */
 async function leave(signal: 'SIGINT' | 'SIGTERM'): Promise<void> {
   console.error(`${signal}: stopping what was started`)
   await end()
@@ -246,7 +246,7 @@ async function measured(scenario: Scenario): Promise<Result> {
       all.push({
         measured,
         references,
-        // A process that was started anew in the round counts from its start.
+        // A process that was restarted in the round counts from its start.
         cpuSeconds: cpuSeconds(pids) - (pids[0] === pidBefore ? cpuBefore : 0),
         cpuSecondsByKind: mapped(kinds, (of, kind) => cpuSeconds(of) - (cpuByKindBefore[kind] ?? 0)),
         peakMiB: peakMiB(pids),
@@ -264,8 +264,8 @@ async function measured(scenario: Scenario): Promise<Result> {
 }
 
 /**
- * @returns tells which part of the machine's CPU time others had since: neither the bench nor what
- * it measures.
+ * @returns a function that reports the part of the machine's CPU time that other processes used
+ *   since.
  */
 function otherLoad(ours: readonly number[]): () => number {
   const others = () => machineCpuSeconds() - cpuSeconds(ours)
@@ -274,7 +274,7 @@ function otherLoad(ours: readonly number[]): () => number {
   return () => Math.max(0, (others() - before) / ((performance.now() - from) / 1000) / cpus().length)
 }
 
-/** `-dirty` behind it where files differ from it. */
+/** With `-dirty` appended where files differ from it. */
 function commitOf(cwd: string): string {
   try {
     return execFileSync('git', ['describe', '--always', '--dirty', '--abbrev=40'], {
@@ -294,12 +294,14 @@ function readBaseline(): Baseline {
   return JSON.parse(readFileSync(baselineFile, 'utf8')) as Baseline
 }
 
-/** A service that has done nothing yet: for what the memory of earlier scenarios would hide. */
+/**
+ * A service that has done nothing yet: for figures that the memory of earlier scenarios would hide.
+ */
 async function ownService(): Promise<Service> {
   return started(await startEmbedded(mkdtempSync(join(directory, 'own-')), ofService()))
 }
 
-/** Environment of the services that are started here: what profiles or slows them. */
+/** Environment of the services that are started here: for profiles or slowdowns. */
 function ofService(): Record<string, string> {
   const { profile, slowed } = values
   const options =

@@ -1,7 +1,4 @@
-/**
- * What is measured: one scenario a hot path, each with the references it is compared with in the
- * same round.
- */
+/** What is measured: one scenario per hot path, each with the references of the same round. */
 import { type Account, type Client, get, post } from './client.ts'
 import { cannon } from './json-load.ts'
 import { type LoopOptions, loop, type Measured } from './load.ts'
@@ -27,21 +24,16 @@ export interface Scenario {
   name: string
   /** What the figure counts: requests, or payload bytes. */
   unit: 'requests' | 'bytes' | 'ms'
-  /** Prepares once, then measures a phase as often as asked. */
+  /** Prepares once, then measures a phase as often as called. */
   prepare(bench: Bench): Promise<() => Promise<Measured>>
   /**
    * What it is compared with in the same round: the same load on a reference server, or a bare rate
    * of the machine in the same unit. Undefined: not on this machine.
    */
   references: Record<string, (bench: Bench) => Promise<Measured | number> | undefined>
-  /**
-   * Needs a service of its own that has done nothing before; only where one can be started. Not
-   * warmed up.
-   */
+  /** Needs a fresh service; only where one can be started. Not warmed up. */
   own?: boolean
-  /**
-   * Requests that go before the first round (1): code runs at its final speed after some thousand.
-   */
+  /** Requests before the first round (1): code runs at its final speed after some thousand. */
   warm?: number
   /** Instead of the usual number. */
   rounds?: number
@@ -232,7 +224,7 @@ function folderCreation(name: string, accounts: number): Scenario {
 
 const folderOfSize = new WeakMap<Service, Map<number, Promise<{ account: Account; folderId: string }>>>()
 
-/** One folder of so many files for all scenarios that read it. */
+/** One folder of this many files for all scenarios that read it. */
 function filled(bench: Bench, children: number): Promise<{ account: Account; folderId: string }> {
   const known = folderOfSize.get(bench.service) ?? new Map()
   folderOfSize.set(bench.service, known)
@@ -316,7 +308,7 @@ function timed(name: string, prepare: (bench: Bench) => Promise<(n: number) => B
   }
 }
 
-/** So many copies a phase. */
+/** Copies per phase. */
 function copy(children: number, copies: number): Scenario {
   return {
     name: `copy a folder of ${children.toLocaleString('en')}`,
@@ -373,12 +365,12 @@ function zip(files: number): Scenario {
   }
 }
 
-/** Accounts of one size that are brought into memory in a round. */
+/** Accounts of one size that are loaded into memory in a round. */
 const activatedAtOnce = 4
 
 /**
- * The first answer of accounts of this size after the service started anew, warm disk: the figure
- * is the median. Beside it what such an account weighs, by the runtime's own estimate and by the
+ * The first answer of accounts of this size after a restart of the service, warm disk: the figure
+ * is the median. Beside it the size of such an account, by the runtime's own estimate and by the
  * process' memory.
  */
 function activation(contents: number): Scenario {

@@ -1,7 +1,7 @@
 /**
- * A slowdown planted on purpose: loaded into the service before anything else (`--slowed`), to see
- * that `--check` finds it. `burn=MICROS`: the main thread works so long for nothing with each
- * request and each chunk of a body; `wait=MS`: each request waits first.
+ * A planted slowdown: loaded into the service before anything else (`--slowed`), to see that
+ * `--check` finds it. `burn=MICROS`: the main thread burns CPU for this long with each request and
+ * each chunk of a body; `wait=MS`: each request waits first.
  */
 import { IncomingMessage, Server } from 'node:http'
 

@@ -1,7 +1,7 @@
 /**
  * One HTTP/1.1 connection driven by hand: requests are written as prepared buffers, answers are
- * counted and thrown away. The load generator shares the machine with what it measures, so it must
- * cost little: no streams, no header objects.
+ * counted and discarded. The load generator shares the machine with the service, so it must be
+ * cheap: no streams, no header objects.
  */
 import { connect, type Socket } from 'node:net'
 
@@ -14,16 +14,13 @@ export interface Answer {
 const nothing = Buffer.alloc(0)
 const lastChunk = Buffer.from('0\r\n\r\n')
 
-/**
- * What all connections read into: it stays in the processor's cache, and nothing is made for each
- * chunk.
- */
+/** All connections read into this: it stays in the processor's cache, and no chunk allocates. */
 const received = Buffer.allocUnsafeSlow(256 * 1024)
 
 export class Wire {
   readonly #socket: Socket
   #waiting: { resolve(answer: Answer): void; reject(error: Error): void } | undefined
-  /** Of an answer whose head is not all there yet. */
+  /** Of an answer with an incomplete head. */
   #head: Buffer = nothing
   /** Of an answer in chunks, its last bytes so far. */
   #end: Buffer = nothing
