@@ -11,7 +11,7 @@ import { DirectLink, PasswordVerifier } from "./item.ts";
 
 /** Names the pages of one checkpoint; kept in the fenced partition of the journal. */
 export interface CheckpointRoot {
-  /** Sequence number of the last journal row it contains. */
+  /** Sequence number of the last journal row that it contains. */
   through: number;
   pages: string[];
   /** SHA-256 of each page. */
@@ -19,9 +19,9 @@ export interface CheckpointRoot {
 }
 
 /**
- * One page, at most 256 KiB. All pages of a checkpoint, in order, are one state. Columns are little-endian arrays with one
- * value a row. Rows of contents, blobs and passwords count on from page to page. The form is canonical: equal states make equal
- * pages.
+ * One page, at most 256 KiB. All pages of a checkpoint, in order, are one state. Columns are
+ * little-endian arrays with one value per row. Rows of contents, blobs and passwords are numbered
+ * continuously over all pages. The form is canonical: equal states make equal pages.
  */
 export interface CheckpointPage {
   /** 1. */
@@ -35,7 +35,7 @@ export interface CheckpointPage {
   links: LinkNote[];
   outcomes: KeptOutcome[];
   sources: ReportSource[];
-  /** Mails; released blobs are marked in their columns. */
+  /** Effects of kind mail; released blobs are marked in their columns. */
   effects: Effect[];
   keyDigests: KeyDigestColumns[];
 }
@@ -57,7 +57,7 @@ export interface AccountFacts {
   trafficWeb: number;
   /** Number of the next effect. */
   nextEffect: number;
-  /** Minted request ids up to this time are refused unless their outcome is kept. */
+  /** Minted request ids up to this time are refused unless their result is kept. */
   outcomeFloorMs: number;
   emailConfirmed: boolean;
   /** The rest of its block of share codes begins here; 0: it has none. */
@@ -65,11 +65,14 @@ export interface AccountFacts {
   codeTerm: number;
 }
 
-/** Every physical content the account uses, in the order of its first use by the contents, then those whose release is pending. */
+/**
+ * Every physical content that the account uses, in the order of its first use by the contents, then
+ * those whose release is pending.
+ */
 export interface BlobColumns {
-  /** 48 bytes a row. */
+  /** 48 bytes per row. */
   ids: Buffer;
-  /** 16 bytes a row. */
+  /** 16 bytes per row. */
   incarnations: Buffer;
   /** float64. */
   sizes: Buffer;
@@ -82,18 +85,18 @@ export interface BlobColumns {
 }
 
 /**
- * The trees in pre-order: first the root's, then the bin's, then deleted folders that are not swept yet. Under a folder
- * first its files, then its folders, each in the order in which they were put there.
+ * The trees in pre-order: first the root's, then the bin's, then deleted folders that are not swept
+ * yet. Below a folder first its files, then its folders, each in the order of insertion.
  */
 export interface ContentColumns {
-  /** 16 bytes a row. */
+  /** 16 bytes per row. */
   ids: Buffer;
-  /** uint32: row of the parent; 0xffffffff on the top of a tree. */
+  /** uint32: row of the parent; 0xffffffff for the top of a tree. */
   parents: Buffer;
   /** float64, Unix seconds. */
   createTimes: Buffer;
   modTimes: Buffer;
-  /** 8 bytes a row, zero filled. */
+  /** 8 bytes per row, zero filled. */
   codes: Buffer;
   /** float64. */
   downloads: Buffer;
@@ -113,7 +116,7 @@ export interface ContentColumns {
   expiries: Buffer;
 }
 
-/** What few contents have. */
+/** Attributes that few contents have. */
 export interface ContentNote {
   row: number;
   description?: string | undefined;
@@ -121,7 +124,7 @@ export interface ContentNote {
   recycledTime?:
     | number
     | undefined;
-  /** Where it lay before it went to the bin. */
+  /** Its folder before it was moved to the bin. */
   recycledFrom?: string | undefined;
 }
 
@@ -142,9 +145,9 @@ export interface KeptOutcome {
 
 /** Commands with a chosen request id of the last 24 hours, oldest first. */
 export interface KeyDigestColumns {
-  /** 12 bytes a row: bytes 4 to 15 of the request id. */
+  /** 12 bytes per row: bytes 4 to 15 of the request id. */
   names: Buffer;
-  /** 8 bytes a row: the digest of what was asked for, zero without one. */
+  /** 8 bytes per row: the digest of the request, zero without one. */
   asked: Buffer;
   /** uint32: Unix seconds. */
   seconds: Buffer;
@@ -152,7 +155,7 @@ export interface KeyDigestColumns {
   operations: Buffer;
 }
 
-/** Who reported downloads, oldest report first. */
+/** Sources of download reports, oldest report first. */
 export interface ReportSource {
   source: Buffer;
   sequence: number;

@@ -16,16 +16,16 @@ export interface Flush {
   paged: PagedChange[];
 }
 
-/** Stands for one change of a flush: an encoded Change, cut into pages. */
+/** Replaces one change of a flush: an encoded Change, cut into pages. */
 export interface PagedChange {
-  /** Its place among all changes of the flush, paged ones included: 0, 1, 2 … */
+  /** Its position among all changes of the flush, including paged ones: 0, 1, 2 … */
   place: number;
   pages: string[];
   /** SHA-256 of each page. */
   digests: Buffer[];
 }
 
-/** What one request did. */
+/** The result of one request. */
 export interface Change {
   requestId: Buffer;
   /** Unix milliseconds on the deciding host. */
@@ -37,13 +37,16 @@ export interface Change {
   seed: Buffer;
   /** First counter of the share codes used by these events. */
   codeStart: number;
-  /** Field number of the request's operation; 0: none asked for it (ends of effects). A retry must name the same operation. */
+  /**
+   * Field number of the request's operation; 0: no request (ends of effects). A retry must have the
+   * same operation.
+   */
   operation: number;
   /** Absent when these events used none. */
   codesUsed: CodesUsed | undefined;
 }
 
-/** Share codes of consecutive counters, from the change's code_start on. */
+/** Share codes of consecutive counters, starting at the change's code_start. */
 export interface CodesUsed {
   count: number;
   /** The home term in which they were leased to the account. */
@@ -125,7 +128,7 @@ export interface AttributeSet {
 
 export interface ContentsDeleted {
   ids: string[];
-  /** To the bin instead of for good. */
+  /** To the bin instead of permanently. */
   toBin: boolean;
   time: number;
 }
@@ -141,9 +144,12 @@ export interface ContentsCopied {
   sources: CopySource[];
   folderId: string;
   time: number;
-  /** Own sources: ids of descendants that were not copied (expired or recycled at that moment are never copied). */
+  /**
+   * Own sources: ids of descendants that were not copied (expired or recycled ones at that time are
+   * never copied).
+   */
   leftOut: string[];
-  /** What a copy of another's folder takes from the destination. */
+  /** What a copy of another account's folder takes from the destination. */
   isPublic: boolean;
   password: PasswordVerifier | undefined;
   expiry?: number | undefined;
@@ -186,7 +192,7 @@ export interface SignInRequested {
   time: number;
 }
 
-/** Somebody who reads the account's mail signed in. */
+/** A reader of the account's mail signed in. */
 export interface EmailConfirmed {
 }
 
@@ -195,7 +201,7 @@ export interface EffectsDone {
   numbers: number[];
 }
 
-/** Something the account owes the world. Made by events, part of the checkpointed state. */
+/** Work that the account owes to other parts. Created by events, part of the checkpointed state. */
 export interface Effect {
   number: number;
   effect:

@@ -9,7 +9,7 @@ import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
 /**
  * Names one physical content: md5 (16 bytes) || BLAKE3-256 (32 bytes), always compared whole, and
- * the incarnation (upload id, 16 bytes) that tells two physical copies of one content apart.
+ * the incarnation (upload id, 16 bytes) that distinguishes two physical copies of one content.
  */
 export interface Blob {
   /** 48 bytes. */
@@ -24,7 +24,7 @@ export interface Blob {
 
 /** How a folder password is checked: scrypt over the lower-case SHA-256 hex of the password. */
 export interface PasswordVerifier {
-  /** 16 random bytes; they double as the version of the password: a verdict names them. */
+  /** 16 random bytes; they are also the version of the password: a verdict names them. */
   salt: Buffer;
   hash: Buffer;
   /** log2 of scrypt's N; r = 8, p = 1. */
@@ -75,7 +75,7 @@ export interface Item {
     | undefined;
   /** A password is set. */
   password: boolean;
-  /** `passwordRequired` or `passwordWrong` when that is what keeps this viewer out. */
+  /** `passwordRequired` or `passwordWrong` when that is why this viewer has no access. */
   passwordStatus?: string | undefined;
   expiry?:
     | number
@@ -84,13 +84,16 @@ export interface Item {
   deleteAfterExpiry?:
     | boolean
     | undefined;
-  /** Direct children this viewer is shown, filter aside. */
+  /** Direct children that this viewer may see, without the filter. */
   childrenCount: number;
-  /** In the order asked for; see has_children. */
+  /** In the requested order; see has_children. */
   children: Item[];
   /** True when `children` is the answer (possibly empty); false when the depth ended above it. */
   hasChildren: boolean;
-  /** The salt of the password this viewer satisfied, or of none; goes into capabilities of links below. */
+  /**
+   * The salt of the password that this viewer satisfied, or of none; part of the capabilities of
+   * links below.
+   */
   passwordVersion: Buffer;
   /** Files. */
   size: number;
@@ -103,7 +106,7 @@ export interface Item {
   parentFolderCode?:
     | string
     | undefined;
-  /** In the bin: when it was put there. */
+  /** In the bin: when it was moved there. */
   recycledTime?:
     | number
     | undefined;

@@ -15,7 +15,7 @@ export interface AccountReply {
     /** The contract's status, `error-…`; nothing changed. */
     { $case: "refusal"; value: Refusal }
     | //
-    /** Not (or no longer) the owner: ask again elsewhere with the same request id. */
+    /** Not (or no longer) the owner: retry elsewhere with the same request id. */
     { $case: "moved"; value: Moved }
     | { $case: "done"; value: Done }
     | { $case: "account"; value: AccountView }
@@ -29,8 +29,8 @@ export interface AccountReply {
     | { $case: "items"; value: ItemsView }
     | //
     /**
-     * Not decided, or its outcome not known: ask again with the same request id. Frontends never see it,
-     * their client turns it into a fault.
+     * Not decided, or the outcome is unknown: retry with the same request id. Frontends never see
+     * it; their client turns it into a fault.
      */
     { $case: "unavailable"; value: Unavailable }
     | { $case: "reconcile"; value: ReconcileView }
@@ -47,11 +47,11 @@ export interface Moved {
 }
 
 export interface Unavailable {
-  /** The account's mailbox is full: nothing was decided, shed the load. */
+  /** The account's mailbox is full: nothing was decided; shed the load. */
   overloaded: boolean;
 }
 
-/** The change holds; nothing to show. */
+/** The change is made; nothing to show. */
 export interface Done {
 }
 
@@ -60,13 +60,13 @@ export interface CodeView {
   contentId: string;
 }
 
-/** What an account said of its references. */
+/** What an account reported about its references. */
 export interface ReconcileView {
-  /** Copies in use, as id and incarnation. From the core to the runtime alone. */
+  /** Copies in use, as id and incarnation. Only from the core to the runtime. */
   used: Buffer[];
-  /** Suspects that the account does not know. From the core to the runtime alone. */
+  /** Suspects that the account does not know. Only from the core to the runtime. */
   strangers: Buffer[];
-  /** Where to go on; absent: all that is in use was looked at. */
+  /** Where to continue; absent: all copies in use were checked. */
   next?:
     | UsesPlace
     | undefined;
@@ -102,7 +102,7 @@ export interface AccountView {
   tokenKeyId: number;
   tokenCounter: number;
   rootCreated: number;
-  /** Direct links of this account in all. */
+  /** Number of direct links of this account. */
   directLinkCount: number;
   emailConfirmed: boolean;
 }
@@ -115,11 +115,17 @@ export interface ContentView {
   page:
     | ListingPage
     | undefined;
-  /** For capabilities of the links given out. */
+  /** For capabilities of the issued links. */
   tokenCounter: number;
-  /** With the counter: what the account's token is derived from (a guest's upload answers with it). To the owner only. */
+  /**
+   * With the counter: what the account's token is derived from (a guest's upload answers with it).
+   * Only for the owner.
+   */
   tokenKeyId: number;
-  /** Of a reader who asked for columns: the page's files without tags or direct links. The item's children are then the others. */
+  /**
+   * For a reader that requested columns: the page's files without tags or direct links. The item's
+   * children are then the others.
+   */
   files:
     | FileColumns
     | undefined;
@@ -127,15 +133,15 @@ export interface ContentView {
   places: number[];
 }
 
-/** Files of one folder, in order. Columns are little-endian arrays with one value a row. */
+/** Files of one folder, in order. Columns are little-endian arrays with one value per row. */
 export interface FileColumns {
-  /** 16 bytes a row. */
+  /** 16 bytes per row. */
   ids: Buffer;
   /** One after another. */
   names: string;
   /** uint16: UTF-16 units of the names. */
   nameLengths: Buffer;
-  /** 8 bytes a row, ASCII, zero filled. */
+  /** 8 bytes per row, ASCII, zero filled. */
   codes: Buffer;
   /** float64, Unix seconds. */
   createTimes: Buffer;
@@ -143,7 +149,7 @@ export interface FileColumns {
   /** float64. */
   sizes: Buffer;
   downloads: Buffer;
-  /** 16 bytes a row. */
+  /** 16 bytes per row. */
   md5s: Buffer;
   /** uint32. */
   placementGroups: Buffer;
@@ -177,21 +183,31 @@ export interface FileView {
     | undefined;
   /** The reader is the owner: visitors' answers may be cached for up to 3 s, owners' not. */
   isOwner: boolean;
-  /** Unix seconds: the earliest expiry of the folders above it. A visitor's answer is not used from this second on; absent: none, or the owner's. */
+  /**
+   * Unix seconds: the earliest expiry of the folders above it. A visitor's answer is not used from
+   * this second on; absent: none, or the owner's.
+   */
   ends?: number | undefined;
 }
 
-/** A folder direct link opened: what the archive holds, at one version of the tree. */
+/** An opened folder direct link: what the archive holds, at one version of the tree. */
 export interface ArchiveView {
-  /** Names what the folder holds: where versions are equal the manifests are, until the earlier one ends. */
+  /**
+   * Identifies the folder's content: where versions are equal the manifests are, until the earlier
+   * one ends.
+   */
   version: Buffer;
-  /** Unix seconds: from then on a folder below is over, and the manifest another one. Absent: time alone changes nothing. */
+  /**
+   * Unix seconds: from then on a folder below is expired, and the manifest changes. Absent: time
+   * alone changes nothing.
+   */
   ends?:
     | number
     | undefined;
   /**
-   * One manifest in pages that are encoded Manifests, so that nobody makes or reads it in one go. Pre-order over all pages;
-   * entry 0 is the folder itself. None when the version alone was asked for.
+   * One manifest in pages, each an encoded Manifest, so that it is never made or read in one step.
+   * Pre-order over all pages; entry 0 is the folder itself. None when only the version was
+   * requested.
    */
   pages: Buffer[];
   /** In all pages. */
@@ -199,7 +215,7 @@ export interface ArchiveView {
 }
 
 export interface ManifestView {
-  /** One per content id asked for, in order. */
+  /** One per requested content id, in order. */
   manifests: Manifest[];
 }
 
@@ -219,7 +235,7 @@ export interface DirectLinkView {
   name: string;
 }
 
-/** Move, restore, bin: one per id asked for, in order. */
+/** Move, restore, bin: one per requested id, in order. */
 export interface ItemsView {
   items: Item[];
 }

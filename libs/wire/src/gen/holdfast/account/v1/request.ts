@@ -34,21 +34,22 @@ export interface AccountRequest {
   /** UUID of the account that answers. */
   accountId: string;
   /**
-   * One effect per id: 16 bytes, the first 6 big-endian milliseconds (minted by the frontend);
-   * ids derived from a client's Idempotency-Key start with six 0xff bytes, followed by 10 bytes of its hash and, to notice a
-   * key that is used again for something else, 8 bytes of a digest of what was asked for.
+   * One effect per id: 16 bytes, the first 6 big-endian milliseconds (minted by the frontend); ids
+   * derived from a client's Idempotency-Key start with six 0xff bytes, followed by 10 bytes of its
+   * hash and, to detect a key that is reused for another request, 8 bytes of a digest of the
+   * request.
    */
   requestId: Buffer;
-  /** Unix milliseconds; past it nobody waits for the answer. */
+  /** Unix milliseconds; after it no caller waits for the answer. */
   deadlineMs: number;
   caller:
     | Caller
     | undefined;
-  /** The tier the operation demands of a bearer: `premium` or empty. */
+  /** The tier that the operation requires of a bearer: `premium` or empty. */
   tierNeeded: string;
   /**
-   * Names the network a visitor's request came from, at most 32 characters: visitors' requests and password checks take turns by it.
-   * Absent: not known, or limits are off.
+   * Names the network of a visitor's request, at most 32 characters: visitors' requests and
+   * password checks take turns by it. Absent: unknown, or limits are off.
    */
   clientNetwork?: string | undefined;
   operation:
@@ -89,8 +90,8 @@ export interface AccountRequest {
 }
 
 /**
- * Who asks. The actor checks tokens itself, in the same turn; everything else was established by
- * the process that sends the request.
+ * The caller. The actor checks tokens itself, in the same turn; the process that sends the request
+ * established everything else.
  */
 export interface Caller {
   who: { $case: "bearer"; value: Bearer } | { $case: "visitor"; value: Visitor } | { $case: "grant"; value: Grant } | //
@@ -101,8 +102,8 @@ export interface Caller {
 }
 
 /**
- * Somebody with an account token. Of this account: the owner. Of another account: never sent;
- * the frontend authenticates it there first and asks here as a visitor.
+ * A caller with an account token. Of this account: the owner. Of another account: never sent; the
+ * frontend authenticates it there first and asks here as a visitor.
  */
 export interface Bearer {
   /** The raw 48 bytes of the token: account id || HMAC. */
@@ -110,19 +111,19 @@ export interface Bearer {
 }
 
 export interface Visitor {
-  /** The other account this visitor is signed in to; empty for none. Nothing is granted by it. */
+  /** The other account that this visitor is signed in to; empty for none. It grants nothing. */
   accountId: string;
 }
 
 /** The verified content of a link's capability. */
 export interface Grant {
-  /** The folder whose listing gave the link; good for files that still lie directly in it. */
+  /** The folder whose listing gave the link; valid for files that are still directly in it. */
   folderId: string;
-  /** Given to the owner, under this token counter; dead at a token reset. */
+  /** Given to the owner, under this token counter; invalid after a token reset. */
   ownerTokenCounter?:
     | number
     | undefined;
-  /** Given to a visitor who satisfied this password (its salt); empty: none was set. */
+  /** Given to a visitor that satisfied this password (its salt); empty: none was set. */
   passwordVersion: Buffer;
 }
 
@@ -152,13 +153,13 @@ export interface ReadContent {
   ascending: boolean;
   /** Substring of names and tags, compared NFC without case; empty: none. */
   contentFilter: string;
-  /** Exact name, NFC, case counts; absent: none. */
+  /** Exact name, NFC, case-sensitive; absent: none. */
   contentName?:
     | string
     | undefined;
   /** 1..16. */
   maxDepth: number;
-  /** Files of the page come as columns where they have nothing else to say. */
+  /** Files of the page are sent as columns where columns can hold all of their attributes. */
   columns?: boolean | undefined;
 }
 
@@ -216,7 +217,7 @@ export interface TakeManifest {
 export interface ReadBin {
 }
 
-/** Which content has this share code? Whoever asks may know that much. */
+/** Which content has this share code? Any caller may ask. */
 export interface FindCode {
   code: string;
 }
@@ -262,7 +263,7 @@ export interface UpdateContent {
   attribute:
     | { $case: "name"; value: string }
     | //
-    /** Empty removes; likewise below. */
+    /** Empty removes; the same applies below. */
     { $case: "description"; value: string }
     | //
     /** Already normalised: `a,b`. */
@@ -293,7 +294,7 @@ export interface DeleteContents {
 
 /** Copy and import. Own contents are named, those of other accounts come as manifests. */
 export interface CopyContents {
-  /** In the order the caller named them. */
+  /** In the order of the request. */
   sources: CopySource[];
   /** Absent: the root (import). */
   folderId?: string | undefined;
@@ -336,7 +337,7 @@ export interface PutDirectLink {
   linkId?:
     | string
     | undefined;
-  /** id and create_time are ignored; what is empty restricts nothing. */
+  /** id and create_time are ignored; an empty field restricts nothing. */
   link: DirectLink | undefined;
 }
 
@@ -346,21 +347,21 @@ export interface DeleteDirectLink {
 }
 
 export interface ResetToken {
-  /** Key for the tokens from now on. */
+  /** Key for new tokens. */
   tokenKeyId: number;
 }
 
 /** The frontend saw the proof that the caller read a mail to the account's address. */
 export interface ConfirmEmail {
-  /** Key for the tokens from now on. */
+  /** Key for new tokens. */
   tokenKeyId: number;
-  /** A program of the owner made the account and goes on with its token. */
+  /** A program of the owner made the account and continues to use its token. */
   keepToken: boolean;
 }
 
-/** Operator and, for the recycle bin alone, owner. */
+/** For the operator and, only for the recycle bin, the owner. */
 export interface SetAccount {
-  /** `guest`, `standard`, `premium`; absent: as it is. */
+  /** `guest`, `standard`, `premium`; absent: unchanged. */
   tier?: string | undefined;
   premiumType?: string | undefined;
   recycleBin?: boolean | undefined;
@@ -406,13 +407,13 @@ export interface Tick {
 }
 
 /**
- * Compares the references beside the journal with what the account uses, and mends them: asked by
- * the system alone, answered by the runtime.
+ * Compares the references beside the journal with what the account uses, and repairs them: only the
+ * system sends it, and the runtime answers it.
  */
 export interface Reconcile {
-  /** Only tells what it would mend. */
+  /** Only reports what it would repair. */
   dryRun: boolean;
-  /** Looks at the blobs in use from this place on; absent: at none. */
+  /** Checks the blobs in use from this position on; absent: none. */
   uses?:
     | UsesPlace
     | undefined;
@@ -420,7 +421,7 @@ export interface Reconcile {
   suspects: Buffer[];
 }
 
-/** A place among the blobs of one activation. Every other one begins again at its first. */
+/** A position among the blobs of one activation. Any other activation starts at its first blob. */
 export interface UsesPlace {
   epoch: number;
   row: number;

@@ -7,7 +7,10 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
-/** Published every second on `members.<region>.<id>`; a member that was silent for four is dead. */
+/**
+ * Published every second on `members.<region>.<id>`; a member that was silent for four seconds is
+ * dead.
+ */
 export interface Heartbeat {
   id: string;
   /** `api`, `upload`, `actor-host`, `storage-node`. */
@@ -16,7 +19,7 @@ export interface Heartbeat {
   /** Random at each start: two lives of one name are two members. */
   incarnation: Buffer;
   sequence: number;
-  /** The sender's wall clock, Unix milliseconds: a host far off the others' median fires no timers. */
+  /** The sender's wall clock, Unix milliseconds: a host far from the others' median fires no timers. */
   wallMs: number;
   /** 0 idle .. 1 full. */
   load: number;
@@ -25,15 +28,18 @@ export interface Heartbeat {
   addresses: { [key: string]: string };
   freeBytes: number;
   accounts: number;
-  /** The last one of a clean stop. */
+  /** The last one before a clean stop. */
   leaving: boolean;
-  /** A storage node's: how old what it still has to fetch from others may be, milliseconds. */
+  /** A storage node's: how old the copies that it still has to fetch may be, milliseconds. */
   lagMs: number;
   /** A storage node that is to be emptied. */
   draining: boolean;
   /** A storage node that finds too much damage, or was away too long: others are asked first. */
   suspect: boolean;
-  /** A storage node's: for each node it follows, everything that one held at this moment (its clock, Unix milliseconds) is here too. */
+  /**
+   * A storage node's: for each node it follows, everything that node held at this time (its clock,
+   * Unix milliseconds) is here too.
+   */
   coveredMs: { [key: string]: number };
 }
 
@@ -47,10 +53,10 @@ export interface Heartbeat_CoveredMsEntry {
   value: number;
 }
 
-/** Row `pg/<number>` of the lookups: who holds the blobs of a group. */
+/** Row `pg/<number>` of the lookups: which nodes hold the blobs of a group. */
 export interface PlacementGroup {
   number: number;
-  /** Moves with every change of members. */
+  /** Rises with every change of members. */
   version: number;
   region: string;
   /** Storage nodes of the home region. */
@@ -60,13 +66,16 @@ export interface PlacementGroup {
   writable: boolean;
 }
 
-/** Rows `region/<code>/<term>`, and `region/<code>/<term>/done` once everything was handed over: who serves the accounts born there. */
+/**
+ * Rows `region/<code>/<term>`, and `region/<code>/<term>/done` once everything was handed over:
+ * which region serves the accounts born there.
+ */
 export interface RegionMapEntry {
   region: string;
   serving: string;
   /** How often the home has moved, from 1; part of every journal's partition key. */
   term: number;
-  /** The region that served them in the term before lives, and is still asked for what it has. */
+  /** The region of the previous term is alive, and is still asked for what it has. */
   handedOver: boolean;
 }
 

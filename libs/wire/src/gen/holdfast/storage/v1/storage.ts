@@ -50,9 +50,9 @@ export interface BeginResponse {
 export interface CommitRequest {
   uploadId: Buffer;
   pinMs: number;
-  /** Only as a copy of its own: a known copy of the same content is not taken instead. */
+  /** Only as its own copy: a known copy of the same content does not replace it. */
   noDedup: boolean;
-  /** Unix milliseconds, the same on every node of the upload; without it the node's clock. */
+  /** Unix milliseconds, the same on every node of the upload; absent: the node's clock. */
   createdMs?: number | undefined;
 }
 
@@ -83,12 +83,15 @@ export interface PinRequest {
   /** As in BeginRequest; version 0 asks for no check. */
   placementGroup: number;
   placementVersion: number;
-  /** Only when it is whole on the disk; it is verified first unless that was done not long ago, which reads all of it. */
+  /**
+   * Only when it is whole on disk; it is verified first unless that was done recently, which reads
+   * all of it.
+   */
   whole: boolean;
 }
 
 export interface PinResponse {
-  /** False: it is not here (any more), or is damaged where it had to be whole. */
+  /** False: the copy is not here, or is damaged where it must be whole. */
   pinned: boolean;
 }
 
@@ -108,7 +111,7 @@ export interface DeleteRequest {
 }
 
 export interface DeleteResponse {
-  /** Pinned copies are left. */
+  /** Pinned copies are not deleted. */
   deleted: boolean;
 }
 
@@ -138,7 +141,7 @@ export interface PullRequest {
   storeIncarnation: Buffer;
   /** Entries behind this one. */
   after: number;
-  /** At most so many; 1..10000. */
+  /** At most this many; 1..10000. */
   limit: number;
   /** Groups the two nodes share; empty: all. */
   placementGroups: number[];
@@ -147,9 +150,12 @@ export interface PullRequest {
 export interface PullResponse {
   storeIncarnation: Buffer;
   entries: LogEntry[];
-  /** Position of the last entry looked at, also when it was filtered out. */
+  /** Position of the last entry examined, also when it was filtered out. */
   through: number;
-  /** True when the caller's position is unknown here: compare inventories, go on behind `through`. */
+  /**
+   * True when the caller's position is unknown here: compare inventories, continue behind
+   * `through`.
+   */
   unknownPosition: boolean;
   /** Durable entries behind `through`. */
   behind: number;
@@ -2236,7 +2242,7 @@ export const StorageServiceService = {
     responseSerialize: (value: BeginResponse): Buffer => Buffer.from(BeginResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): BeginResponse => BeginResponse.decode(value),
   },
-  /** Makes a stage a blob. Idempotent by upload id: a repeat answers what the first one did. */
+  /** Makes a stage a blob. Idempotent by upload id: a repeat gets the first answer. */
   commit: {
     path: "/holdfast.storage.v1.StorageService/Commit" as const,
     requestStream: false as const,
@@ -2255,7 +2261,7 @@ export const StorageServiceService = {
     responseSerialize: (value: AbortResponse): Buffer => Buffer.from(AbortResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): AbortResponse => AbortResponse.decode(value),
   },
-  /** What the commit of an upload answered. */
+  /** The answer of an upload's commit. */
   committed: {
     path: "/holdfast.storage.v1.StorageService/Committed" as const,
     requestStream: false as const,
@@ -2312,7 +2318,7 @@ export const StorageServiceService = {
     responseSerialize: (value: CopyFromResponse): Buffer => Buffer.from(CopyFromResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): CopyFromResponse => CopyFromResponse.decode(value),
   },
-  /** What was committed and deleted since a position of this node's log. */
+  /** Commits and deletions since a position of this node's log. */
   pull: {
     path: "/holdfast.storage.v1.StorageService/Pull" as const,
     requestStream: false as const,
@@ -2322,7 +2328,7 @@ export const StorageServiceService = {
     responseSerialize: (value: PullResponse): Buffer => Buffer.from(PullResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): PullResponse => PullResponse.decode(value),
   },
-  /** When a copy was deleted here, as long as tombstones are kept. */
+  /** When a copy was deleted here, while its tombstone is kept. */
   deleted: {
     path: "/holdfast.storage.v1.StorageService/Deleted" as const,
     requestStream: false as const,
@@ -2355,10 +2361,10 @@ export const StorageServiceService = {
 export interface StorageServiceServer extends UntypedServiceImplementation {
   /** Opens a stage; its bytes follow by HTTP. */
   begin: handleUnaryCall<BeginRequest, BeginResponse>;
-  /** Makes a stage a blob. Idempotent by upload id: a repeat answers what the first one did. */
+  /** Makes a stage a blob. Idempotent by upload id: a repeat gets the first answer. */
   commit: handleUnaryCall<CommitRequest, CommitResponse>;
   abort: handleUnaryCall<AbortRequest, AbortResponse>;
-  /** What the commit of an upload answered. */
+  /** The answer of an upload's commit. */
   committed: handleUnaryCall<CommittedRequest, CommittedResponse>;
   pin: handleUnaryCall<PinRequest, PinResponse>;
   stat: handleUnaryCall<StatRequest, StatResponse>;
@@ -2367,9 +2373,9 @@ export interface StorageServiceServer extends UntypedServiceImplementation {
   find: handleUnaryCall<FindRequest, FindResponse>;
   /** Copies a blob from another node and syncs it. */
   copyFrom: handleUnaryCall<CopyFromRequest, CopyFromResponse>;
-  /** What was committed and deleted since a position of this node's log. */
+  /** Commits and deletions since a position of this node's log. */
   pull: handleUnaryCall<PullRequest, PullResponse>;
-  /** When a copy was deleted here, as long as tombstones are kept. */
+  /** When a copy was deleted here, while its tombstone is kept. */
   deleted: handleUnaryCall<DeletedRequest, DeletedResponse>;
   inventory: handleServerStreamingCall<InventoryRequest, InventoryResponse>;
   usage: handleUnaryCall<UsageRequest, UsageResponse>;
@@ -2392,7 +2398,7 @@ export interface StorageServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: BeginResponse) => void,
   ): ClientUnaryCall;
-  /** Makes a stage a blob. Idempotent by upload id: a repeat answers what the first one did. */
+  /** Makes a stage a blob. Idempotent by upload id: a repeat gets the first answer. */
   commit(
     request: CommitRequest,
     callback: (error: ServiceError | null, response: CommitResponse) => void,
@@ -2423,7 +2429,7 @@ export interface StorageServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: AbortResponse) => void,
   ): ClientUnaryCall;
-  /** What the commit of an upload answered. */
+  /** The answer of an upload's commit. */
   committed(
     request: CommittedRequest,
     callback: (error: ServiceError | null, response: CommittedResponse) => void,
@@ -2507,7 +2513,7 @@ export interface StorageServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: CopyFromResponse) => void,
   ): ClientUnaryCall;
-  /** What was committed and deleted since a position of this node's log. */
+  /** Commits and deletions since a position of this node's log. */
   pull(request: PullRequest, callback: (error: ServiceError | null, response: PullResponse) => void): ClientUnaryCall;
   pull(
     request: PullRequest,
@@ -2520,7 +2526,7 @@ export interface StorageServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: PullResponse) => void,
   ): ClientUnaryCall;
-  /** When a copy was deleted here, as long as tombstones are kept. */
+  /** When a copy was deleted here, while its tombstone is kept. */
   deleted(
     request: DeletedRequest,
     callback: (error: ServiceError | null, response: DeletedResponse) => void,
