@@ -1,4 +1,4 @@
-/** The acceptance suite against the embedded service, which runs as a process of its own. */
+/** The acceptance suite against the embedded service, which runs as a separate process. */
 import t from 'tap'
 import { allCases } from './acceptance/cases.ts'
 import { hostsOf, Instances } from './acceptance/instances.ts'

@@ -1,5 +1,5 @@
 /**
- * What the bench concludes from its figures: regressions and budgets. The figures here are made up;
+ * The bench's conclusions from its figures: regressions and budgets. The figures here are invented;
  * `npm run bench` measures.
  */
 import t from 'tap'
@@ -33,9 +33,9 @@ const usual = summarise('upload', 'requests', [round(), round(), round()])
 const baseline: Baseline = { commit: '', machine: {}, scenarios: keptOf([usual]) }
 const faults = (...rounds: Round[]) => faultsOf(summarise('upload', 'requests', rounds), baseline)
 
-t.test('what is as it was is no regression', async (t) => {
+t.test('unchanged figures are no regression', async (t) => {
   t.strictSame(faults(round(), round(), round()), [])
-  t.strictSame(faultsOf({ ...usual, name: 'never measured' }, baseline), [], 'nor is what nobody knows')
+  t.strictSame(faultsOf({ ...usual, name: 'never measured' }, baseline), [], 'nor are unknown ones')
 })
 
 t.test('a path that burns more than tolerated is one, under other load as well', async (t) => {
@@ -43,7 +43,7 @@ t.test('a path that burns more than tolerated is one, under other load as well',
   t.match(faults(dear, dear, dear), [/^upload: costs 2\.50 × the baseline's CPU time$/])
 })
 
-t.test('a path that waits without burning is one where nobody else had the machine', async (t) => {
+t.test('a path that waits without burning is one where the machine was otherwise idle', async (t) => {
   const slow = round({ slower: 4 })
   t.match(faults(slow, slow, slow), [/^upload: at 25 % of the baseline's ratio$/])
   const loaded = round({ slower: 4, otherLoad: 0.6 })

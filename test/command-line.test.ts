@@ -1,6 +1,6 @@
 /**
- * Programs that people start by hand: how they answer `--help` and options that they do not know.
- * And that every command in every document is one that its program takes.
+ * Programs that people start by hand: how they answer `--help` and unknown options. And every
+ * command in every document is valid for its program.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
@@ -32,12 +32,12 @@ for (const program of programs) {
     const wrong = start(program, '--never-heard-of')
     t.match(wrong, { status: 2, stdout: '' })
     t.match(wrong.stderr, /never-heard-of/)
-    t.ok(wrong.stderr.includes(help.stdout.trim()), 'tells how it is used')
+    t.ok(wrong.stderr.includes(help.stdout.trim()), 'prints its usage')
     t.notMatch(wrong.stderr, / at .*\.ts:\d/, 'without a stack')
   })
 }
 
-/** `bash` blocks are run as they stand by `apps/standalone/test/guides.test.ts`. */
+/** `apps/standalone/test/guides.test.ts` runs `bash` blocks as written. */
 const languages = ['', 'bash', 'sh', 'ts']
 
 interface Printed {
@@ -58,7 +58,7 @@ const printed: Printed[] = execFileSync('git', ['ls-files', '*.md'], { cwd: root
       `${document}: blocks are ${languages.join(', ')}`,
     )
     const pictures = blocks.filter(([, language]) => language === '')
-    t.notMatch(pictures.join(''), /^(npm|curl|node) /m, `${document}: commands stand in sh or bash blocks`)
+    t.notMatch(pictures.join(''), /^(npm|curl|node) /m, `${document}: commands are in sh or bash blocks`)
     const lines = blocks.flatMap(([, language, body = '']) => (language === 'sh' ? body.split('\n') : []))
     const spans = [...text.matchAll(/`(npm [^`]+)`/g)].map(([, command = '']) => command)
     return [...lines, ...spans]
@@ -67,10 +67,10 @@ const printed: Printed[] = execFileSync('git', ['ls-files', '*.md'], { cwd: root
       .map((command) => ({ document, command }))
   })
 
-/** Programs of others that `test/clients` runs with these very words. */
+/** Third-party programs that `test/clients` runs with these very arguments. */
 const foreign = ['rclone']
 
-t.test('each command of a document is one that its program takes', async (t) => {
+t.test('each command of a document is valid for its program', async (t) => {
   const scripts = JSON.parse(read('package.json')).scripts as Record<string, string>
   const asked = new Map<string, string[][]>()
   for (const { document, command } of printed) {
@@ -103,7 +103,7 @@ t.test('each command of a document is one that its program takes', async (t) => 
       t.not(globSync(file, { cwd: root }).length, 0, `${command}: ${file}`)
   }
 
-  /** Nobody listens there: words that make sense end without an answer. */
+  /** No process listens there: valid arguments end without an answer. */
   async function checkCtl(command: string, words: readonly string[]): Promise<void> {
     const env = { HOLDFAST_ADMIN_BIND: '127.0.0.1', HOLDFAST_ADMIN_PORT: '1' }
     const toHost = words.filter((word, at) => word !== '--admin' && words[at - 1] !== '--admin')
@@ -118,7 +118,7 @@ t.test('each command of a document is one that its program takes', async (t) => 
   }
 })
 
-/** Brackets and dots of optional parts are left out; what is quoted is one word. */
+/** Brackets and dots of optional parts are removed; a quoted text is one word. */
 function wordsOf(command: string): string[] {
   const words = command.replace(/[[\]…]/g, '').match(/'[^']*'|"[^"]*"|<[^>]*>|\S+/g) ?? []
   return words.map((word) => word.replace(/^['"]|['"]$/g, ''))

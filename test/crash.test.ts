@@ -8,7 +8,7 @@ import { crashRounds } from './long/crash.ts'
 
 t.setTimeout(180_000)
 
-t.test('what was acknowledged survives kill -9, what was not is whole or absent', async (t) => {
+t.test('acknowledged changes survive kill -9, others are whole or absent', async (t) => {
   const seed = Date.now() % 1_000_000_000
   const rounds = sizeOf('crashRounds')
   t.comment(`seed ${seed}; again with: npm run test:long -- --only crash --rounds ${rounds} --seed ${seed}`)

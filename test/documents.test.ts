@@ -1,4 +1,4 @@
-/** Pages that a program writes are what it writes now. */
+/** Generated pages are up to date. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'

@@ -8,7 +8,7 @@
 
 export type Form = 'short' | 'full'
 
-/** The runner sets it for the test files. A file that is started by itself is short. */
+/** The runner sets it for the test files. A file that is started alone is short. */
 export const formVariable = 'TEST_FORM'
 export const longRun = 'npm run test:long -- --ci'
 

@@ -1,4 +1,4 @@
-/** What every process of ours starts with, and that it is the process that was started. */
+/** The common flags of every process, and that the program replaces the launcher. */
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'

@@ -1,10 +1,10 @@
-/** Environments of programs from PyPI; a program of nothing takes no registry. */
+/** Environments of programs from PyPI; a program without pins needs no registry. */
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { pypiPrograms } from './support/pypi-programs.ts'
 
-t.test('an environment is made once, and again when its pins change or it is half made', async (t) => {
+t.test('an environment is made once, and again when its pins change or it is incomplete', async (t) => {
   const folder = t.testdir({ 'nothing.txt': '# no packages\n' })
   const before = process.env.XDG_CACHE_HOME
   process.env.XDG_CACHE_HOME = join(folder, 'cache')

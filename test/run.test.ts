@@ -1,4 +1,4 @@
-/** What `npm test` says at its end: read there first, so it has to be right. */
+/** The end of `npm test`'s output: it is read first, so it must be correct. */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import t from 'tap'
@@ -14,7 +14,7 @@ function npmTest(files: string[]) {
   })
 }
 
-t.test('failures are told with what was expected, then the dearest files and the counts', async (t) => {
+t.test('failures are reported with the expected value, then the slowest files and the counts', async (t) => {
   const tap = `import t from '${import.meta.resolve('tap')}'`
   const folder = t.testdir({
     'good.test.mjs': `${tap}\nt.test('a', async (t) => { t.ok(true, 'b'); t.comment('nobody asks') })`,
@@ -41,7 +41,7 @@ t.test('failures are told with what was expected, then the dearest files and the
   t.match(stdout.trim().split('\n').at(-1), /^\d+ passed, 3 failed$/)
 })
 
-t.test('what passes ends with its counts and 0', async (t) => {
+t.test('a passing run ends with its counts and 0', async (t) => {
   const folder = t.testdir({
     'good.test.mjs': `import t from '${import.meta.resolve('tap')}'\nt.equal(process.env.CI, undefined)\nt.ok(1)`,
   })

@@ -8,13 +8,13 @@ import type { Run } from './sim/simulation.ts'
 
 t.setTimeout(600_000)
 
-t.test('a cluster under every trouble keeps its promises', async (t) => {
+t.test('a cluster under all faults keeps its promises', async (t) => {
   for (let seed = 1; seed <= 8; seed++)
     for (const { kind, violations } of await runSeed(seed))
       t.strictSame(violations, [], `${kind}, seed ${seed}`)
 })
 
-t.test('a seed gives its run again, event by event, also on a busy machine', async (t) => {
+t.test('a seed reproduces its run, event by event, also on a busy machine', async (t) => {
   const seeds = [20, 40] // each of them has all three simulations
   const first: Run[] = []
   for (const seed of seeds) first.push(...(await runSeed(seed)))
@@ -29,7 +29,7 @@ t.test('a seed gives its run again, event by event, also on a busy machine', asy
   t.not(other?.digest, first[0]?.digest)
 })
 
-/** A seed that found it lately: tried first, as a change anywhere may give the seeds other runs. */
+/** A seed that found it recently: tried first, because any change may give the seeds other runs. */
 const near: Record<string, number> = {
   fence: 249,
   'unfenced-page': 6,

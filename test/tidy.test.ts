@@ -33,7 +33,7 @@ const topLevel = new Set([
 ])
 
 /**
- * Libs from the ground up: each may depend on those of lower layers alone. Adapters are in none:
+ * Libs from the bottom up: each may depend only on those of lower layers. Adapters are in none:
  * apps choose them.
  */
 const layers = [
@@ -52,11 +52,11 @@ const layerOf = (lib: string) => (isAdapter(lib) ? 2 : layers.findIndex((layer) 
 /** Tests that fail now and then (`test/forms.ts`). */
 const unsteadyMax = 0
 
-/** Files of this size are data, and data is made by programs. */
+/** Larger files are data, and data is generated. */
 const fileBytesMax = 200_000
 const largeFiles = new Set(['package-lock.json'])
 
-t.test('the top level holds what it is for and nothing else', async (t) => {
+t.test('the top level has only the known entries', async (t) => {
   const strangers = new Set(
     tracked.map((file) => file.split('/', 1)[0] as string).filter((entry) => !topLevel.has(entry)),
   )
@@ -68,7 +68,7 @@ t.test('every lib and app says what it is in a README', async (t) => {
   t.strictSame(missing, [])
 })
 
-t.test('no file is a drawer for things without a home', async (t) => {
+t.test('no file is a collection of things without a name', async (t) => {
   const drawers = tracked.filter((file) => /^(utils?|helpers?|common|misc|types)\.\w+$/.test(basename(file)))
   t.strictSame(drawers, [], 'name the concept that is missing')
 })
@@ -129,17 +129,20 @@ t.test('libs depend downwards, on no adapter and on no app', async (t) => {
   }
 })
 
-t.test('apps stand alone; only the one that runs everything in one process depends on others', async (t) => {
-  for (const folder of packages().filter((name) => name.startsWith('apps/') && name !== 'apps/standalone'))
-    for (const dependency of ownDependencies(folder)) {
-      // The API host carries the pages, the upload host its region's public downloads.
-      if (`${folder} ${dependency}` === 'apps/api web') continue
-      if (`${folder} ${dependency}` === 'apps/upload storage-node') continue
-      t.ok(existsSync(join(root, 'libs', dependency)), `${folder} → ${dependency}: a lib`)
-    }
-})
+t.test(
+  'apps are independent; only the one that runs everything in one process depends on others',
+  async (t) => {
+    for (const folder of packages().filter((name) => name.startsWith('apps/') && name !== 'apps/standalone'))
+      for (const dependency of ownDependencies(folder)) {
+        // The API host carries the pages, the upload host its region's public downloads.
+        if (`${folder} ${dependency}` === 'apps/api web') continue
+        if (`${folder} ${dependency}` === 'apps/upload storage-node') continue
+        t.ok(existsSync(join(root, 'libs', dependency)), `${folder} → ${dependency}: a lib`)
+      }
+  },
+)
 
-t.test('packages are imported by name, and what is inside stays inside', async (t) => {
+t.test('packages are imported by name, and internals stay internal', async (t) => {
   for (const file of tracked.filter((name) => isSource(name) && /^(apps|libs)\//.test(name))) {
     const own = file.split('/').slice(0, 2).join('/')
     for (const [, specifier = ''] of read(file).matchAll(/\bfrom '([^']+)'/g)) {
@@ -154,7 +157,7 @@ t.test('packages are imported by name, and what is inside stays inside', async (
   }
 })
 
-t.test('the acceptance suite knows the service by HTTP alone', async (t) => {
+t.test('the acceptance suite knows the service only through HTTP', async (t) => {
   for (const file of tracked.filter((name) => name.startsWith('test/acceptance')))
     t.notMatch(read(file), /from '@holdfast|from '[./]+(apps|libs)\//, file)
 })
@@ -187,7 +190,7 @@ t.test('generated code is what the protocols generate', async (t) => {
     )
 })
 
-t.test('what the pages of the repository link to and name is there', async (t) => {
+t.test('links and names in the pages of the repository exist', async (t) => {
   for (const file of tracked.filter((name) => name.endsWith('.md'))) {
     const text = read(file)
     for (const [, target = ''] of text.matchAll(/\]\(([^)#\s]+)[^)]*\)/g))
@@ -198,7 +201,7 @@ t.test('what the pages of the repository link to and name is there', async (t) =
   }
 })
 
-t.test('scripts of package.json name programs that are there', async (t) => {
+t.test('scripts of package.json name existing programs', async (t) => {
   for (const [name, script] of Object.entries(json('package.json').scripts ?? {}))
     for (const [program] of script.matchAll(
       /\b(?:apps|libs|infra|test|bench)\/[\w./-]+\.(?:ts|mjs|js|sh)\b/g,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Received } from './http.ts'
 
-/** HTTP codes of the contract's statuses; a status that is not in it names a parameter: 400. */
+/** HTTP codes of the contract's statuses; any other status names a parameter: 400. */
 const httpCodes: Record<string, number> = {
   'error-token': 401,
   'error-notPremium': 401,
@@ -23,7 +23,7 @@ const httpCodes: Record<string, number> = {
 }
 
 /**
- * A content as the service shows it. Fields that do not apply are absent whatever the type here
+ * A content as the service shows it. Fields that do not apply are absent, whatever the type here
  * says.
  */
 export interface Item {
@@ -107,7 +107,7 @@ interface Envelope {
   metadata?: Metadata
 }
 
-/** One answer, with its envelope checked as soon as somebody looks at it as one. */
+/** One answer, whose envelope is checked at its first use as one. */
 export class Answer implements Received {
   readonly code: number
   readonly headers: Received['headers']
@@ -132,10 +132,7 @@ export class Answer implements Received {
     return Array.isArray(value) ? value.join(', ') : (value ?? '')
   }
 
-  /**
-   * Every answer of the API is one of the two shapes of the contract, with the headers that all of
-   * them bear.
-   */
+  /** Every answer of the API has one of the two shapes of the contract, with the common headers. */
   envelope(): Envelope {
     const said = `${this.#request} answered ${this.code} ${this.text.slice(0, 300)}`
     assert.equal(this.header('content-type'), 'application/json; charset=utf-8', `${said}: not JSON`)
@@ -169,7 +166,7 @@ export class Answer implements Received {
     return { folder, children, names: children.map((child) => child.name), metadata }
   }
 
-  /** The answer is one of these refusals, under the HTTP code that the contract gives it. */
+  /** The answer is one of these refusals, under the HTTP code of the contract. */
   refused(...statuses: string[]): void {
     const { status } = this.envelope()
     assert.ok(

@@ -1,4 +1,4 @@
-/** Every case of the suite, the slow ones first so that they run beside the others. */
+/** Every case of the suite, slow ones first so that they run beside the others. */
 import { accountDetails, createAccounts, getId, resetToken } from './cases/accounts.ts'
 import { answers } from './cases/answers.ts'
 import { archives } from './cases/archives.ts'

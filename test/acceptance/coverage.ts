@@ -1,7 +1,7 @@
 /**
- * The table of what the contract (and the decisions that fill it) says about every operation: a row
- * each for the success, each parameter, each tier and each error it can answer. The suite fails
- * when a row has no passing case.
+ * The table of the contract's statements (and of the decisions that complete it) about every
+ * operation: a row each for the success, each parameter, each tier and each possible error. The
+ * suite fails when a row has no passing case.
  */
 
 const table: Record<string, string[]> = {
@@ -398,7 +398,7 @@ export function rowOf(endpoint: string, name: string): string {
   return row
 }
 
-/** The table with the number of passed cases a row, and their names when `names` is asked for. */
+/** The table with the number of passed cases per row, and their names when `names` is set. */
 export function describeCoverage(
   passed: readonly { name: string; covers: string[] }[],
   names: boolean,

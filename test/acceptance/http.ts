@@ -1,6 +1,6 @@
 /**
- * Plain requests over node:http, with nothing normalised: paths, headers and bodies go out as they
- * are given.
+ * Plain requests over node:http, without any normalisation: paths, headers and bodies are sent as
+ * given.
  */
 import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import https from 'node:https'
@@ -18,9 +18,9 @@ export interface Sent {
   method?: string
   headers?: Record<string, string | string[]>
   body?: Uint8Array | string
-  /** Local address to send from; several clients of one machine look like several clients. */
+  /** Local address to send from; several addresses look like several clients. */
   from?: string | undefined
-  /** How long nothing may come; 45 s unless told. */
+  /** How long a silence may last; default 45 s. */
   timeoutMs?: number
 }
 
@@ -34,7 +34,7 @@ export interface Received {
 
 export async function send(url: string | URL, sent: Sent = {}): Promise<Received> {
   const received = await once(url, sent).catch((error: NodeJS.ErrnoException & { reused?: boolean }) => {
-    // The server closed an idle connection in the moment it was used again: nothing was processed.
+    // The server closed an idle connection at the moment of its reuse: nothing was processed.
     if (error.reused && error.code === 'ECONNRESET') return once(url, sent)
     throw error
   })
@@ -79,9 +79,7 @@ async function read(response: IncomingMessage): Promise<Received> {
   }
 }
 
-/**
- * `URL` would resolve `..` and escape bytes; what a case wrote behind the host is what goes out.
- */
+/** `URL` would resolve `..` and escape bytes; the text after the host is sent unchanged. */
 function rawPathOf(url: string | URL): string | undefined {
   if (typeof url !== 'string') return undefined
   return /^https?:\/\/[^/?#]+([/?][^#]*)/.exec(url)?.[1]
@@ -94,8 +92,7 @@ export interface RawExchange {
 }
 
 /**
- * Writes bytes to a bare socket and collects what comes back: for requests that no client would
- * send.
+ * Writes bytes to a bare socket and collects the answer: for requests that no client would send.
  */
 export function rawExchange(
   url: string,

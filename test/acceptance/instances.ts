@@ -1,6 +1,6 @@
 /**
- * Further instances of the service with other settings, for what cannot be tried on the one under
- * test: its rate limits, the operator's switches. Each starts when the first case asks for it.
+ * Further instances of the service with other settings, for tests that the main one cannot run:
+ * rate limits, the operator's switches. Each starts when the first case asks for it.
  */
 
 import { SmtpServer } from '../support/smtp-server.ts'
@@ -8,9 +8,9 @@ import { Standalone } from '../support/standalone.ts'
 import type { Hosts } from './world.ts'
 
 const settingsByInstance = {
-  /** Limits and bans as they come. */
+  /** Default limits and bans. */
   limits: { HOLDFAST_RATE_LIMITS: 'default' },
-  /** What an operator may switch on. */
+  /** The operator's switches, on. */
   switches: { HOLDFAST_OPEN_LISTING: 'on', HOLDFAST_TRUST_PROXY: '1' },
 }
 export type InstanceName = keyof typeof settingsByInstance
@@ -24,7 +24,7 @@ export class Instances {
     return started
   }
 
-  /** Of those that run. */
+  /** Of the running ones. */
   async hosts(): Promise<Hosts[]> {
     const started = await Promise.allSettled(this.#started.values())
     return started.flatMap((start) => (start.status === 'fulfilled' ? [start.value.hosts] : []))

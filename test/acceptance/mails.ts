@@ -1,4 +1,4 @@
-/** The outbox: one `.eml` file a mail (RFC 5322, whatever transfer encoding the service chose). */
+/** The outbox: one `.eml` file per mail (RFC 5322, in any transfer encoding). */
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
@@ -9,7 +9,7 @@ export interface Mail {
   text: string
   /** The token of its sign-in link. */
   token: string
-  /** What confirms the address, of the same link. */
+  /** The proof of the address, from the same link. */
   proof: string
 }
 
@@ -50,7 +50,8 @@ export function parseMail(source: string): Mail {
 }
 
 /**
- * Quoted-printable soft breaks undone; base64 parts decoded. Good for the short mails of a service.
+ * Quoted-printable soft breaks undone; base64 parts decoded. Sufficient for a service's short
+ * mails.
  */
 function decodedText(body: string): string {
   const plain = body

@@ -1,5 +1,6 @@
 /**
- * Multipart bodies written by hand, so that order, names and headers are exactly what a case wants.
+ * Multipart bodies written by hand, so that order, names and headers are exactly as the case
+ * requires.
  */
 
 export interface Field {
@@ -8,7 +9,7 @@ export interface Field {
 }
 export interface FilePart {
   name: string
-  /** Goes into the header between quotes as it is; undefined: none. */
+  /** Put into the header between quotes unchanged; undefined: none. */
   filename?: string | undefined
   content: Uint8Array | string
   type?: string | undefined

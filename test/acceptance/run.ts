@@ -5,8 +5,8 @@
  *                              [--web URL] [--outbox DIR] [--only TEXT] [--names]
  *
  * URL may be several, comma-separated: they are used in turn. Without options it tries the default
- * addresses and, when nobody listens there, starts the service itself on free ports with a data
- * directory of its own.
+ * addresses and, when none answers, starts the service itself on free ports with a separate data
+ * directory.
  */
 import { commandLine, headOf } from '../../infra/command-line.ts'
 import { Standalone } from '../support/standalone.ts'
@@ -80,7 +80,7 @@ function report({ case: { name }, error, ms }: Result): void {
   if (error !== undefined) console.log(indented(reasonOf(error)))
 }
 
-/** The message and where in the case it came from. */
+/** The message and its place in the case. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const place = error.stack?.split('\n').find((line) => line.includes('/cases/'))

@@ -1,16 +1,16 @@
 /**
- * Every answer that the suite gets, compared at the end with the OpenAPI document of the service
- * that gave it: what the document does not name is a fault of one of the two.
+ * Every answer that the suite gets, compared at the end with the OpenAPI document of its service:
+ * an undocumented answer is a fault of the service or of the document.
  */
 import type { Received } from './http.ts'
 import type { Hosts } from './world.ts'
 
-/** As far as the document tells answers apart. */
+/** As far as the document distinguishes answers. */
 interface Answered {
   method: string
   url: URL
   code: number
-  /** Of the envelope; undefined where the body is none, as after HEAD. */
+  /** Of the envelope; undefined without one, as after HEAD. */
   status: string | undefined
 }
 
@@ -30,7 +30,7 @@ export function note(
   ofOrigin.set(`${method} ${pathname} ${code} ${answered.status}`, answered)
 }
 
-/** What came over a bare socket: the first request and the first whole answer to it. */
+/** What a bare socket received: the first request and the first whole answer to it. */
 export function noteRaw(url: string, sent: string, received: string): void {
   const [, method, path] = /^([A-Z]+) (\/\S*) HTTP\/1\.[01]\r\n/.exec(sent) ?? []
   const [, code, head = '', body = ''] =
@@ -63,13 +63,13 @@ type Paths = Record<string, Record<string, Operation> & { servers?: object[] }>
 export interface Comparison {
   /** Kinds of answers, by operation, HTTP code and status. */
   compared: number
-  /** Operations of the document that no answer is of. */
+  /** Operations of the document without an answer. */
   unseen: string[]
-  /** `operation code status`, each with a request that was answered so. */
+  /** `operation code status`, each with an example request. */
   undocumented: string[]
 }
 
-/** @param services whose hosts answered, and still do */
+/** @param services whose hosts answered, and still run */
 export async function compareWithDocuments(services: readonly Hosts[]): Promise<Comparison> {
   const compared = new Set<string>()
   const unseen = new Set<string>()
@@ -135,7 +135,7 @@ function operationOf(routes: readonly Route[], { method, url }: Answered): Opera
 }
 
 function isDocumented({ responses }: Operation, { method, code, status }: Answered): boolean {
-  // A fault is never what a case is about, though documents name it.
+  // No case expects a fault, although documents name it.
   if (status === 'error-internal') return false
   const schema = responses[code]?.content?.['application/json']?.schema
   if (schema === undefined) return false

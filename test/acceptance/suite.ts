@@ -1,15 +1,15 @@
 /**
- * What a case is, and how cases are run: side by side, each from an address of its own, none
- * depending on another.
+ * What a case is, and how cases run: in parallel, each from its own client address, independent of
+ * each other.
  */
 import { createServer } from 'node:net'
 import { allRows, rowOf } from './coverage.ts'
 import type { Instances } from './instances.ts'
 import { type Hosts, World } from './world.ts'
 
-/** A case that takes longer is a failure; the slowest wait for an expiry and for a lag. */
+/** A case that takes longer has failed; covers the slowest wait for an expiry and for a lag. */
 const caseTimeoutMs = 90_000
-/** Cases at once. They mostly wait. */
+/** Concurrent cases. They mostly wait. */
 const caseConcurrency = 12
 
 export interface Case {
@@ -66,8 +66,8 @@ export async function runCases(
     }
   }
   await Promise.all(Array.from({ length: caseConcurrency }, worker))
-  // Some cases watch a second go by, beside eleven others: what failed has a second try alone. It
-  // is said, and a second failure counts.
+  // Some cases need to observe a certain second, beside eleven others: a failed one is repeated
+  // once, alone. That is reported, and a second failure counts.
   for (const { number, first } of again) {
     console.error(
       `${all[number]?.name}: tried again alone after: ${first instanceof Error ? first.message : first}`,
@@ -93,7 +93,7 @@ async function runCase(tried: Case, world: World): Promise<Result> {
   }
 }
 
-/** Rows that no passed case covers. */
+/** Rows without a passed case. */
 export function emptyRows(results: readonly Result[]): string[] {
   const covered = new Set(
     results.filter((result) => result.error === undefined).flatMap((result) => result.case.covers),
@@ -101,7 +101,7 @@ export function emptyRows(results: readonly Result[]): string[] {
   return allRows().filter((row) => !covered.has(row))
 }
 
-/** Linux answers on all of 127.0.0.0/8: then every case can be a client of its own. */
+/** Linux answers on all of 127.0.0.0/8: then every case can have its own client address. */
 export async function loopbackAliases(hosts: Hosts): Promise<boolean> {
   const all = [...hosts.api, ...hosts.upload, ...hosts.download]
   if (!all.every((url) => new URL(url).hostname === '127.0.0.1')) return false

@@ -1,5 +1,5 @@
 /**
- * What a case works with: the hosts of a running service, people with accounts, and the operator.
+ * What a case works with: the hosts of a running service, users with accounts, and the operator.
  */
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
@@ -10,7 +10,7 @@ import { type Mail, mailsTo } from './mails.ts'
 import { type FilePart, multipart, type Part } from './multipart.ts'
 
 export interface Hosts {
-  /** Several of a kind are used in turn: no answer may depend on which one it came from. */
+  /** Several of a kind are used in turn: no answer may depend on which one gave it. */
   api: string[]
   upload: string[]
   download: string[]
@@ -25,27 +25,27 @@ export interface CallOptions {
   query?: Record<string, string | number | boolean> | [string, string][]
   /** Sent as JSON. */
   json?: unknown
-  /** Sent as it is, with `type` as Content-Type. */
+  /** Sent unchanged, with `type` as Content-Type. */
   body?: string | Uint8Array
   type?: string
   headers?: Record<string, string | string[]>
   from?: string
 }
 
-/** How long visitors may still see what their access was before. */
+/** How long visitors may still see their earlier access. */
 export const accessLagMs = 3_000
 /** How long counts of downloads may lag. */
 export const countLagMs = 5_000
 /**
- * Longest a refused call waits for its budget before it is tried again (a service with its limits
- * on).
+ * Longest time that a refused call waits for its budget before it is retried (a service with its
+ * limits on).
  */
 const patienceMs = 30_000
 
 export class World {
   readonly hosts: Hosts
   readonly instances: Instances
-  /** The address this case's requests come from; undefined where the machine has only one. */
+  /** The address of this case's requests; undefined where the machine has only one. */
   readonly from: string | undefined
   /** False: a spent budget is an answer like any other. */
   readonly patient: boolean
@@ -62,7 +62,7 @@ export class World {
     this.patient = options.patient ?? true
   }
 
-  /** The same people and operator against other hosts. */
+  /** The same users and operator against other hosts. */
   at(hosts: Hosts, options: { patient?: boolean; from?: string } = {}): World {
     return new World(hosts, this.instances, { from: this.from, ...options })
   }
@@ -82,7 +82,7 @@ export class World {
     return this.request(method, this.api() + path, options)
   }
 
-  /** A call of whatever address. */
+  /** A call of any address. */
   async request(method: string, url: string, options: CallOptions = {}): Promise<Answer> {
     const started = Date.now()
     for (;;) {
@@ -130,7 +130,7 @@ export class World {
     return this.request(method, this.#next(this.hosts.admin) + path, json === undefined ? {} : { json })
   }
 
-  /** The newest mail to an address, waited for. */
+  /** The newest mail to an address, awaited. */
   mailTo(address: string, count = 1): Promise<Mail> {
     return eventually(async () => {
       const mails = await mailsTo(this.hosts.outbox, address)
@@ -156,7 +156,7 @@ export class World {
   }
 }
 
-/** Somebody with an account token. */
+/** A user with an account token. */
 export class Account {
   readonly world: World
   readonly id: string
@@ -273,7 +273,7 @@ export function filePart(options: FileOptions = {}): FilePart {
   }
 }
 
-/** The newest of `Prefer`, which rclone needs to see what a call made. */
+/** `Prefer` with the fields that rclone needs to see what a call made. */
 export const representation = { prefer: 'return=representation' }
 
 export function newAddress(): string {
@@ -302,7 +302,7 @@ export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
-/** Repeats a check until it does not throw; its last error is thrown when the time is over. */
+/** Repeats a check until it does not throw; throws its last error when the time is over. */
 export async function eventually<T>(check: () => Promise<T>, withinMs = 10_000): Promise<T> {
   const deadline = Date.now() + withinMs
   for (;;) {

@@ -1,12 +1,12 @@
 /**
- * Other people's clients, unmodified and with their default settings, against the service with its
+ * Third-party clients, unmodified and with their default settings, against the service with its
  * own.
  */
 import t from 'tap'
 import { runClients } from './run-clients.ts'
 import { closingLine, linesOf } from './table.ts'
 
-// Includes installing the clients on a machine that has none yet.
+// Includes installing missing clients.
 t.setTimeout(900_000)
 
 const clients = [

@@ -1,11 +1,11 @@
-/** What the clients carry: files whose names and contents ask for care. */
+/** The files for the clients: difficult names and contents. */
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
 export const md5 = (bytes: string | Uint8Array) => createHash('md5').update(bytes).digest('hex')
 
-/** Names that people's files have, and programs stumble over. */
+/** Names of real files that programs fail on. */
 export const names = {
   plain: 'report.txt',
   spaced: 'a name with spaces.txt',
@@ -13,7 +13,7 @@ export const names = {
   quoted: `it's "quoted" & 100%25 #1;.txt`,
 }
 
-/** Past one buffer of every layer, and odd. */
+/** Larger than a buffer of any layer, and odd. */
 export function largeBytes(full: boolean): Buffer {
   return randomBytes(full ? 100_000_003 : 6_000_001)
 }

@@ -1,9 +1,9 @@
-/** Started by `run-clients.ts` inside the namespaces. Prints a line of JSON for each step. */
+/** Started by `run-clients.ts` inside the namespaces. Prints one line of JSON per step. */
 import { clients } from './cases.ts'
 import { play, type Row } from './steps.ts'
 import { type Tools, World } from './world.ts'
 
-/** Clients that are played at a time. */
+/** Concurrent clients. */
 const atOnce = 3
 
 const { tools, full, only } = JSON.parse(process.argv[2] as string) as {

@@ -1,7 +1,7 @@
 /**
- * Plays the clients in namespaces of their own: a network with nothing but loopback, so that no
- * built-in name can lead anywhere else, and mounts for a hosts file and an authority that nobody
- * else sees. Nothing of the machine is changed.
+ * Runs the clients in separate namespaces: a network with only loopback, so that no built-in name
+ * resolves elsewhere, and mounts for a private hosts file and authority. Nothing of the machine is
+ * changed.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
@@ -18,9 +18,9 @@ const tool = (name: string) => fileURLToPath(new URL(`../../infra/tools/${name}`
 export interface ClientsOptions {
   /** Larger files and folders. */
   full: boolean
-  /** Only the clients whose names hold this. */
+  /** Only the clients whose names contain this. */
   only?: string
-  /** Told after every step. */
+  /** Called after every step. */
   report?: (row: Row) => void
 }
 
@@ -53,7 +53,7 @@ function pins(): string[] {
   return readdirSync(folder).map((file) => join(folder, file))
 }
 
-/** Where a tool put what it brings. */
+/** Where a tool installed its files. */
 function brought(name: string): string {
   const { status, stdout, stderr } = spawnSync(process.execPath, [tool(name)], {
     encoding: 'utf8',

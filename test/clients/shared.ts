@@ -1,6 +1,6 @@
 /**
- * What somebody shares for the clients that download: folders within a folder, a password, and one
- * file by itself.
+ * Shared content for the clients that download: folders within a folder, a password, and one single
+ * file.
  */
 import { digestsOf, largeBytes, names } from './files.ts'
 import type { Account, Item, World } from './world.ts'
@@ -13,7 +13,7 @@ export interface Shared {
   inner: Item
   /** In the folder within. */
   innerFiles: Record<string, string>
-  /** Holds `secret.txt`; opened by `geheim`. */
+  /** Contains `secret.txt`; opened by `geheim`. */
   locked: Item
   file: Item
 }

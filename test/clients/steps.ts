@@ -1,10 +1,10 @@
-/** What one client is asked to do, step by step, and what came of each. */
+/** The steps of one client, and their results. */
 import type { Call } from './tls-proxy.ts'
 import type { Person, World } from './world.ts'
 
 export interface Client {
   name: string
-  /** What it says of itself, or what it is pinned to. */
+  /** What it reports, or what it is pinned to. */
   version(person: Person): Promise<string>
   play(scene: Scene): Promise<void>
 }
@@ -14,13 +14,14 @@ export interface Scene {
   person: Person
   /** Larger files and folders, as in the long form. */
   full: boolean
-  /** Does one thing as a person would, and checks what came of it by throwing. */
+  /** Does one thing as a user would, and checks the result by throwing. */
   step(what: string, act: () => Promise<void>): Promise<void>
   /**
-   * Does what this client cannot do against any service, or against none that keeps the contract.
-   * @param own what the client gets wrong, and what its failure says.
-   * @param act must throw what `shows` matches: a client that mends itself is told by a failure
-   * here, and so is another fault.
+   * Does something that this client cannot do against any service, or against one that keeps the
+   * contract.
+   * @param own the client's mistake, and the message of its failure.
+   * @param act must throw what `shows` matches: a failure here reports a client that was fixed, or
+   *   another fault.
    */
   clientsOwn(what: string, own: ClientsOwn, act: () => Promise<unknown>): Promise<void>
 }
@@ -36,12 +37,12 @@ export interface Row {
   what: string
   calls: Call[]
   result: 'ok' | 'failed' | "client's own"
-  /** Why it failed, or what the client gets wrong. */
+  /** Why it failed, or the client's mistake. */
   detail: string
   ms: number
 }
 
-/** Plays one client as a person who has nothing else. */
+/** Runs one client as a new user. */
 export async function play(
   client: Client,
   { world, full, report }: { world: World; full: boolean; report: (row: Row) => void },
@@ -96,7 +97,7 @@ export async function play(
   }
 }
 
-/** The version of a Python client, as it is installed. */
+/** The installed version of a Python client. */
 export function pinned(name: string): Client['version'] {
   return async (person) => {
     const ask = `from importlib.metadata import version; print(version("${name}"))`

@@ -1,10 +1,8 @@
-/**
- * The clients' table as text: client and version, what it did, the calls that it made, the result.
- */
+/** The clients' table as text: client and version, its actions, its calls, the result. */
 import type { Row } from './steps.ts'
 import type { Call } from './tls-proxy.ts'
 
-/** Lines of calls shown for a step; what lies between is counted. */
+/** Lines of calls shown for a step; the rest is counted. */
 const callsShown = 12
 
 const marks = { ok: 'ok    ', failed: 'FAILED', "client's own": 'own   ' } as const
@@ -36,7 +34,7 @@ export function closingLine(rows: readonly Row[]): string {
   return `${clients} clients, ${rows.length} steps, ${calls} calls: ${count('ok')} ok, ${count("client's own")} the client's own fault, ${count('failed')} failed`
 }
 
-/** Each kind of call once, with how often it came. */
+/** Each kind of call once, with its number. */
 function callLines(calls: readonly Call[]): string[] {
   const counts = new Map<string, number>()
   for (const call of calls) {

@@ -1,7 +1,7 @@
 /**
- * Stands where `gofile.io` and its hosts stand for clients that have those names built in: ends
- * their TLS with a certificate of an authority made for this run, and passes each request on by the
- * name it was sent to, as an operator's proxy does.
+ * Replaces `gofile.io` and its hosts for clients with built-in names: ends their TLS with a
+ * certificate of an authority made for this run, and forwards each request by its host name, as an
+ * operator's proxy does.
  */
 import { execFile } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
@@ -22,13 +22,13 @@ export interface Authority {
 }
 
 /**
- * An authority that lives in `folder`, and a certificate by it for one domain and its subdomains.
- * Needs openssl.
+ * An authority stored in `folder`, and its certificate for one domain and its subdomains. Needs
+ * openssl.
  */
 export async function makeAuthority(folder: string, domain: string): Promise<Authority> {
   const file = (name: string) => join(folder, name)
   const subject = (name: string) => ['-subj', `/CN=${name}`, '-days', '2', '-nodes', '-newkey', 'rsa:2048']
-  // Clients that check strictly (Python 3.13) want to see what the authority's key is for.
+  // Strict clients (Python 3.13) require the purpose of the authority's key.
   const uses = ['-addext', 'keyUsage=critical,keyCertSign,cRLSign']
   const made = ['-keyout', file('ca.key'), '-out', file('ca.pem')]
   await openssl(['req', '-x509', ...subject('Test authority'), ...uses, ...made])
@@ -51,7 +51,7 @@ async function openssl(args: string[]): Promise<void> {
   })
 }
 
-/** A request as it was passed on. */
+/** A forwarded request. */
 export interface Call {
   /** First label of the host's name; empty for the domain itself. */
   host: string
@@ -86,7 +86,7 @@ export class TlsProxy {
     })
   }
 
-  /** Calls that came in on one address of ours, in the order in which they began. Grows. */
+  /** Calls received on one of our addresses, in the order in which they began. Grows. */
   callsTo(address: string): Call[] {
     const calls = this.#callsTo.get(address) ?? []
     this.#callsTo.set(address, calls)
@@ -113,7 +113,7 @@ export class TlsProxy {
       call.status = answer.statusCode ?? 502
       response.writeHead(call.status, answer.headers)
       answer.pipe(response)
-      // What breaks behind must not look whole in front.
+      // A response that breaks behind must not look whole in front.
       answer.once('error', () => response.destroy())
     })
     onward.once('error', () => (response.headersSent ? response.destroy() : response.writeHead(502).end()))
@@ -123,8 +123,8 @@ export class TlsProxy {
 }
 
 /**
- * Each person calls an address of the proxy's own and counts as a neighbour on the internet with
- * the same last number.
+ * Each user calls a separate address of the proxy and counts as a client on the internet with the
+ * same last number.
  */
 function personAt({ localAddress = '' }: net.Socket): string {
   return `203.0.113.${localAddress.split('.').at(-1)}`

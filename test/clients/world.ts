@@ -1,10 +1,10 @@
 /**
- * What the clients are run in: the service with its default settings, a TLS proxy under the names
- * that clients have built in, and people, each at an address and in a home folder of their own.
- * Nothing here changes a client; only the machine around it is ours.
+ * The environment of the clients: the service with its default settings, a TLS proxy under the
+ * clients' built-in names, and users, each with its own address and home folder. Nothing here
+ * changes a client, only the machine around it.
  *
- * Runs inside the namespaces that `run-clients.ts` makes: the network holds nothing but loopback,
- * and mounts are seen by nobody else.
+ * Runs inside the namespaces that `run-clients.ts` makes: the network has only loopback, and mounts
+ * are private.
  */
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
@@ -31,7 +31,7 @@ export const urls = {
 }
 /** Longest run of one command. */
 const commandTimeoutMs = 300_000
-/** Where every system keeps the authorities that it trusts. */
+/** Where systems keep the authorities that they trust. */
 const trustStore = '/etc/ssl/certs'
 
 export interface Tools {
@@ -55,7 +55,7 @@ export class World {
     await run('cp', [authority.caFile, join(trustStore, 'ca-certificates.crt')])
     const service = await Standalone.start({
       settings: {
-        // The tests' other services lift the limits; here they are what they are by default.
+        // The tests' other services lift the limits; here they have their defaults.
         HOLDFAST_RATE_LIMITS: 'default',
         HOLDFAST_PUBLIC_API_URL: urls.api,
         HOLDFAST_PUBLIC_UPLOAD_URL: urls.upload,
@@ -76,7 +76,7 @@ export class World {
     this.tools = parts.tools
   }
 
-  /** Somebody with an empty home folder, who calls from an address that nobody else calls from. */
+  /** A user with an empty home folder and an address of its own. */
   async person(name: string): Promise<Person> {
     const address = `127.76.67.${++this.#people}`
     const home = join(this.#folder, `${this.#people}-${name}`)
@@ -102,7 +102,7 @@ export class World {
     return account
   }
 
-  /** A call of the API past the proxy, for looking at what a client left. */
+  /** A call of the API past the proxy, to inspect what a client left. */
   async api(
     method: string,
     path: string,
@@ -115,7 +115,7 @@ export class World {
     return ok(await fetch(this.service.api + path, { method, headers, body }))
   }
 
-  /** A file in somebody's folder, uploaded past the proxy. */
+  /** A file in a user's folder, uploaded past the proxy. */
   async upload(name: string, content: string | Uint8Array, { token, folderId }: Destination): Promise<Item> {
     const form = new FormData()
     if (folderId !== undefined) form.set('folderId', folderId)
@@ -135,7 +135,7 @@ export class World {
     return (await this.api('POST', '/contents/createFolder', { token, json })) as unknown as Item
   }
 
-  /** What is in a folder, as the one with this token sees it; oldest first. */
+  /** The content of a folder, as the owner of this token sees it; oldest first. */
   async list(folderId: string, token: string): Promise<Item[]> {
     const { children } = await this.api('GET', `/contents/${folderId}?sortDirection=1`, { token })
     return Object.values(children as Record<string, Item>)
@@ -146,7 +146,7 @@ export class World {
     return new Map((await this.list(folderId, token)).map((item) => [item.name, item]))
   }
 
-  /** What a link of ours gives, past the proxy. */
+  /** The content of one of our links, past the proxy. */
   async bytes(link: string, token?: string): Promise<Buffer> {
     const here = link.replace(urls.download, this.service.download)
     const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` }
@@ -209,7 +209,7 @@ export class Person {
     this.tools = parts.tools
   }
 
-  /** Runs one command; resolves with all that it printed. @throws with that when it fails. */
+  /** Runs one command; resolves with its output. @throws with the output when it fails. */
   run(command: string, args: readonly string[], options: RunOptions = {}): Promise<string> {
     const { program, before, env } = this.#around(command, options.env)
     return new Promise((resolve, reject) => {
@@ -231,14 +231,12 @@ export class Person {
     })
   }
 
-  /** A program of a Python client's own. */
+  /** A Python client's own program. */
   python(client: string, program: string, args: readonly string[], options?: RunOptions): Promise<string> {
     return this.run(join(this.tools.python, client, 'bin', program), args, options)
   }
 
-  /**
-   * A program that uses a client which is a library: `drivers/<driver>`, with that client's Python.
-   */
+  /** A program that uses a client library: `drivers/<driver>`, with that client's Python. */
   driver(client: string, driver: string): Driver {
     const script = fileURLToPath(new URL(`./drivers/${driver}`, import.meta.url))
     const { program, before, env } = this.#around(join(this.tools.python, client, 'bin/python'))
@@ -247,7 +245,7 @@ export class Person {
     return started
   }
 
-  /** Ends the drivers, also those of a client that broke off. */
+  /** Ends the drivers, also those of an aborted client. */
   async close(): Promise<void> {
     await Promise.all(this.#drivers.map((driver) => driver.end()))
   }
@@ -265,7 +263,7 @@ export class Person {
         PATH: process.env.PATH ?? '',
         HOME: this.home,
         LANG: 'C.UTF-8',
-        // For what brings authorities of its own along (certifi) or looks elsewhere.
+        // For clients that bring their own authorities (certifi) or use another place.
         SSL_CERT_FILE: bundle,
         REQUESTS_CA_BUNDLE: bundle,
         CURL_CA_BUNDLE: bundle,
@@ -276,8 +274,8 @@ export class Person {
 }
 
 /**
- * A process that takes a call a line as JSON, `{do, ...}`, and answers each with a line `{ok}` or
- * `{error}`.
+ * A process that reads one call per line as JSON, `{do, ...}`, and answers each with a line `{ok}`
+ * or `{error}`.
  */
 export class Driver {
   readonly #process: ChildProcess

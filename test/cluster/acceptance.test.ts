@@ -1,6 +1,6 @@
 /**
- * The acceptance suite against a cluster of two regions, what only a cluster has, and a short form
- * of the faults. One start serves all of it.
+ * The acceptance suite against a cluster of two regions, the tests that need a cluster, and a
+ * short form of the faults. One start serves all of it.
  */
 import { request } from 'node:http'
 import { join } from 'node:path'
@@ -33,7 +33,7 @@ async function upload(
 ): Promise<Uploaded> {
   const body = `--b\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\n${content}\r\n--b--\r\n`
   const text = await new Promise<string>((resolve, reject) => {
-    // Not fetch: it lets nobody choose the host it names.
+    // Not fetch: it does not allow a custom Host header.
     const sending = request(`${host}/uploadfile`, {
       method: 'POST',
       headers: {
@@ -80,11 +80,11 @@ async function until(what: string, holds: () => Promise<boolean>, patienceMs = 3
   }
 }
 
-t.test('the cluster keeps the contract, whichever region is asked', async (t) => {
+t.test('the cluster keeps the contract, in either region', async (t) => {
   const instances = new Instances()
   t.teardown(() => instances.stop())
-  // Rate limits and switches are tried on instances of the embedded service: nothing of the cluster
-  // is in them.
+  // Rate limits and switches are tested on instances of the embedded service: nothing of the
+  // cluster is in them.
   const cases = allCases.filter(({ name }) => !name.startsWith('rate limits'))
   await runCases(cases, {
     hosts: {

@@ -1,6 +1,6 @@
 /**
- * A shorter form of `npm run test:long -- --only cluster`: each fault once, but those that are like
- * another. The seed changes with every run and is printed.
+ * A shorter form of `npm run test:long -- --only cluster`: each fault once, without similar
+ * ones. The seed changes with every run and is printed.
  */
 import t from 'tap'
 import { faults } from './faults/faults.ts'
@@ -8,7 +8,7 @@ import { faultsOf, runFaultSuite, tableOf } from './faults/run-faults.ts'
 
 t.setTimeout(900_000)
 
-t.test('whatever breaks, what was acknowledged stays and nothing goes back', async (t) => {
+t.test('with every fault, what was acknowledged stays and nothing goes back', async (t) => {
   const short = faults.filter(({ longOnly }) => longOnly !== true)
   const seed = Date.now() % 1_000_000_000
   t.comment(`seed ${seed}; again with: npm run test:long -- --only cluster --runs 1 --seed ${seed}`)

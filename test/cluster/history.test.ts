@@ -1,6 +1,6 @@
 /**
- * The checker of the fault suite finds what it is there for: each kind of broken promise in a
- * history made by hand.
+ * The checker of the fault suite finds what it must: each kind of broken promise in a history made
+ * by hand.
  */
 import t from 'tap'
 import { Seeded } from '../long/seeded.ts'
@@ -38,7 +38,7 @@ function historyOf(parts: Partial<Pick<History, 'items' | 'boards' | 'looks'>>):
   return history
 }
 
-t.test('a history in which all is well has no faults', async (t) => {
+t.test('a correct history has no faults', async (t) => {
   const verdict = check(
     historyOf({
       items: [
@@ -71,7 +71,7 @@ t.test('a history in which all is well has no faults', async (t) => {
   t.equal(verdict.acknowledged, 5)
 })
 
-t.test('an acknowledged change that is gone in the end is lost', async (t) => {
+t.test('an acknowledged change that is missing in the end is lost', async (t) => {
   const { lost } = check(
     historyOf({ items: [folder('x', [0, 1])], looks: [look([2, 3], [seen('x')]), look([9, 10], [], true)] }),
   )
@@ -99,7 +99,7 @@ t.test('an acknowledged description that an older one replaces in the end is los
   t.match(lost, [/1 and 2 in no possible order/])
 })
 
-t.test('a look that began after the acknowledgement and does not see it is stale', async (t) => {
+t.test('a look that began after the acknowledgement and does not see the change is stale', async (t) => {
   const items = [folder('x', [0, 1])]
   const { stale, lost } = check(
     historyOf({ items, looks: [look([2, 3], []), look([9, 10], [seen('x')], true)] }),
@@ -118,7 +118,7 @@ t.test('a change without an answer that was seen must stay', async (t) => {
   t.match(stale, [/^x: seen/])
 })
 
-t.test('two effects, effects of nobody and other bytes are found', async (t) => {
+t.test('two effects, effects without a request and other bytes are found', async (t) => {
   const file: MadeItem = { ...folder('f', [0, 1]), file: { md5: 'm', size: 3 } }
   const { other, wrongBytes } = check(
     historyOf({
@@ -151,8 +151,8 @@ t.test('values of a register contradict when each would have to be the older one
 type Plant = 'nothing' | 'a dropped change' | 'an old look'
 
 /**
- * A correct store: every operation happens at a moment between its asking and its answer, or never
- * when it has none. Then what is planted.
+ * A correct store: every operation happens at a time between its request and its answer, or never
+ * when it has none. Then the planted fault.
  */
 function storedHistory(seed: number, plant: Plant): History {
   const random = new Seeded(seed)
@@ -173,7 +173,7 @@ function storedHistory(seed: number, plant: Plant): History {
   }
   for (let number = 0; number < 40; number++) {
     if (number === dropped || random.chance(0.5)) {
-      // The dropped one must be missed: it makes something that nobody touches afterwards.
+      // The dropped one must be noticeable: it makes something that no later change touches.
       const name = `item ${number}`
       const made = change(number, (state) => state.set(name, seen(name)))
       const id = made.answered === never ? undefined : `id of ${name}`
@@ -203,7 +203,7 @@ function storedHistory(seed: number, plant: Plant): History {
   return history
 }
 
-t.test('histories of a correct store have no faults, whatever their order', async (t) => {
+t.test('histories of a correct store have no faults, in any order', async (t) => {
   for (let seed = 1; seed <= 200; seed++) {
     const { lost, stale, wrongBytes, other } = check(storedHistory(seed, 'nothing'))
     t.strictSame(
@@ -219,7 +219,7 @@ t.test('an acknowledged change that the store drops is found', async (t) => {
   let planted = 0
   for (let seed = 1; seed <= 200; seed++) {
     const history = storedHistory(seed, 'a dropped change')
-    // The dropped one may have been without an answer anyway.
+    // The dropped one may have been without an answer.
     const kept = new Set(history.looks.at(-1)?.items.map(({ name }) => name))
     if (history.items.every(({ name, made }) => kept.has(name) || made.answered === never)) continue
     planted++

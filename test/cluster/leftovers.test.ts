@@ -1,4 +1,4 @@
-/** What a supervisor that was killed leaves behind. */
+/** What a killed supervisor leaves behind. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import t from 'tap'
 import { endLeftovers, recordRunning } from '../../infra/cluster/leftovers.ts'
 
-t.test('processes on record are ended, others that got their numbers are not', async (t) => {
+t.test('recorded processes are ended, later ones with the same numbers are not', async (t) => {
   const dataDir = t.testdir()
-  t.same(await endLeftovers(dataDir), [], 'nothing is on record')
+  t.same(await endLeftovers(dataDir), [], 'nothing is recorded')
   const [left, other] = [spawn('sleep', ['600']), spawn('sleep', ['600'])]
   t.teardown(() => {
     left.kill()

@@ -1,4 +1,4 @@
-/** `npm run cluster` as an operator runs it, on free ports and a data directory of its own. */
+/** `npm run cluster` as an operator runs it, on free ports and a separate data directory. */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -22,7 +22,7 @@ export interface ClusterRegion {
 
 export class LocalCluster {
   readonly dataDir: string
-  /** By the storage node whose data directory it is. */
+  /** By the storage node that owns the data directory. */
   readonly smallDisks = new Map<string, SmallDisk>()
   readonly #env: Record<string, string>
 
@@ -66,7 +66,7 @@ export class LocalCluster {
     return new Map(regions.map(({ code, cassandra }) => [code, `${cassandra}:9042`]))
   }
 
-  /** Of a process, as it was started with them. */
+  /** Of a process, as at its start. */
   async settingsOf(name: string): Promise<Record<string, string>> {
     const planned = (await this.#plan()).processes.find((process) => process.name === name)
     if (planned === undefined) throw new Error(`there is no process ${name}`)

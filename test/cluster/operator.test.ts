@@ -1,6 +1,6 @@
 /**
- * What an operator does about a cluster, with `ctl` as he says it: a region that is lost and given
- * up, a storage node that is emptied, and one that is gone for good. One start serves all of it.
+ * An operator's work on a cluster, with `ctl`: a region that is lost and taken over, a storage node
+ * that is emptied, and one that is permanently gone. One start serves all of it.
  */
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -121,10 +121,10 @@ async function until(what: string, holds: () => Promise<boolean>, patienceMs = 6
   }
 }
 
-/** Resolves when the region's storage nodes have all that was uploaded anywhere before. */
+/** Resolves when the region's storage nodes have everything that was uploaded anywhere before. */
 async function copiedTo({ code }: ClusterRegion): Promise<void> {
   const startedMs = performance.now()
-  // What a node says of itself is a heartbeat old.
+  // A node's report is as old as a heartbeat.
   const heartbeatMs = 2_000
   await until('the copies are there', async () => {
     const { nodes, replication } = await status()
@@ -134,7 +134,7 @@ async function copiedTo({ code }: ClusterRegion): Promise<void> {
   })
 }
 
-/** Links name the download host of the region they were made in: asked at another one. */
+/** Links name the download host of their region: requests go to another one. */
 function linkAt(region: ClusterRegion, link: string): string {
   const { pathname, search } = new URL(link)
   return `${region.download}${pathname}${search}`
@@ -144,7 +144,7 @@ const serversOf = (region: ClusterRegion) => region.processes.filter(({ admin })
 const oursOf = (region: ClusterRegion) => region.processes.filter(({ admin }) => admin !== null)
 
 t.test(
-  'status tells regions, hosts with their accounts, and that every placement group is whole',
+  'status shows regions, hosts with their accounts, and that every placement group is whole',
   async (t) => {
     await until('whole', async () => (await status()).replication.full)
     const { regions, nodes, replication } = await status()
@@ -178,115 +178,120 @@ t.test('processes of both data centres that start together change the schema onc
   t.pass()
 })
 
-t.test('a region is lost: others do not notice; given up, its accounts go on elsewhere', async (t) => {
-  const near = await Promise.all([1, 2, 3].map((at) => upload(home.upload, `near ${at}`)))
-  const far = await Promise.all([1, 2, 3, 4].map((at) => upload(other.upload, `far ${at}`)))
-  for (const one of far) t.ok(await makeFolder(other.api, one))
-  const counts = await Promise.all(far.map((one) => folderCount(other.api, one)))
-  await Promise.all([copiedTo(home), copiedTo(other)])
-  const [viewed] = near as [Uploaded]
-  t.equal((await run('account', 'tier', await accountOf(viewed), 'premium')).code, 0)
-  for (const { code, api } of [home, other])
-    await until('a node near the viewer is named', async () =>
-      (await shown(api, viewed)).serverSelected.startsWith(code),
+t.test(
+  'a region is lost: others do not notice; after the takeover its accounts continue elsewhere',
+  async (t) => {
+    const near = await Promise.all([1, 2, 3].map((at) => upload(home.upload, `near ${at}`)))
+    const far = await Promise.all([1, 2, 3, 4].map((at) => upload(other.upload, `far ${at}`)))
+    for (const one of far) t.ok(await makeFolder(other.api, one))
+    const counts = await Promise.all(far.map((one) => folderCount(other.api, one)))
+    await Promise.all([copiedTo(home), copiedTo(other)])
+    const [viewed] = near as [Uploaded]
+    t.equal((await run('account', 'tier', await accountOf(viewed), 'premium')).code, 0)
+    for (const { code, api } of [home, other])
+      await until('a node near the viewer is named', async () =>
+        (await shown(api, viewed)).serverSelected.startsWith(code),
+      )
+    t.match(
+      (await run('region', 'evacuate', other.code, '--fenced')).err,
+      'actor hosts of the region are alive',
     )
-  t.match(
-    (await run('region', 'evacuate', other.code, '--fenced')).err,
-    'actor hosts of the region are alive',
-  )
 
-  // Paused first, so that they are there again with all they had in memory.
-  const paused = oursOf(other).filter(({ role }) => role === 'actor-host')
-  const pids = new Map(
-    await Promise.all(other.processes.map(async ({ name }) => [name, await cluster.pidOf(name)] as const)),
-  )
-  const signal = (name: string, what: NodeJS.Signals) => process.kill(pids.get(name) as number, what)
-  for (const { name } of other.processes) signal(name, 'SIGSTOP')
-  const schemaStays = t.rejects(
-    changeTables(home.code, [...migrations, ['CREATE TABLE two (key text PRIMARY KEY)']]),
-    { code: /^(UNAVAILABLE|UNKNOWN)$/ },
-    'nobody leads a change of the schema without the other data centre',
-  )
+    // Paused first, so that they return with all their memory.
+    const paused = oursOf(other).filter(({ role }) => role === 'actor-host')
+    const pids = new Map(
+      await Promise.all(other.processes.map(async ({ name }) => [name, await cluster.pidOf(name)] as const)),
+    )
+    const signal = (name: string, what: NodeJS.Signals) => process.kill(pids.get(name) as number, what)
+    for (const { name } of other.processes) signal(name, 'SIGSTOP')
+    const schemaStays = t.rejects(
+      changeTables(home.code, [...migrations, ['CREATE TABLE two (key text PRIMARY KEY)']]),
+      { code: /^(UNAVAILABLE|UNKNOWN)$/ },
+      'the schema cannot change without the other data centre',
+    )
 
-  let longestMs = 0
-  let probing = true
-  const probes = Promise.all(
-    near.map(async (one) => {
-      while (probing) {
-        const startedMs = performance.now()
-        t.ok(await makeFolder(home.api, one), 'an account of the other region is changed')
-        longestMs = Math.max(longestMs, performance.now() - startedMs)
-        await new Promise((resolve) => setTimeout(resolve, 100))
-      }
-    }),
-  )
-  await until('the loss is seen', async () => (await status()).regions[1]?.actorHosts === 0)
-  for (const [at, one] of far.entries())
-    await until('files of the lost region are read here', async () => {
-      return (await (await fetch(linkAt(home, one.link))).text()) === `far ${at + 1}`
+    let longestMs = 0
+    let probing = true
+    const probes = Promise.all(
+      near.map(async (one) => {
+        while (probing) {
+          const startedMs = performance.now()
+          t.ok(await makeFolder(home.api, one), 'an account of the other region is changed')
+          longestMs = Math.max(longestMs, performance.now() - startedMs)
+          await new Promise((resolve) => setTimeout(resolve, 100))
+        }
+      }),
+    )
+    await until('the loss is seen', async () => (await status()).regions[1]?.actorHosts === 0)
+    for (const [at, one] of far.entries())
+      await until('files of the lost region are read here', async () => {
+        return (await (await fetch(linkAt(home, one.link))).text()) === `far ${at + 1}`
+      })
+    t.match((await run('region', 'evacuate', other.code)).err, 'repeat with --fenced')
+    const told = await said<Record<string, unknown>>('region', 'evacuate', other.code, '--fenced')
+    t.comment(JSON.stringify(told))
+    t.match(told, {
+      region: other.code,
+      serving: home.code,
+      term: 2,
+      moved: true,
+      failures: [],
+      regionsThatKnow: [home.code],
     })
-  t.match((await run('region', 'evacuate', other.code)).err, 'repeat with --fenced')
-  const told = await said<Record<string, unknown>>('region', 'evacuate', other.code, '--fenced')
-  t.comment(JSON.stringify(told))
-  t.match(told, {
-    region: other.code,
-    serving: home.code,
-    term: 2,
-    moved: true,
-    failures: [],
-    regionsThatKnow: [home.code],
-  })
-  t.ok((told.accounts as number) >= far.length)
+    t.ok((told.accounts as number) >= far.length)
 
-  for (const [at, one] of far.entries()) {
-    const ms = await until('an account of the lost region is changed', () => makeFolder(home.api, one))
-    t.comment(`account ${at}: changed after ${ms} ms`)
-    t.equal(
-      await folderCount(home.api, one),
-      (counts[at] as number) + 1,
-      'nothing that had arrived is missing',
-    )
-    t.equal(await (await fetch(linkAt(home, one.link))).text(), `far ${at + 1}`, 'its file is read here')
-  }
-  probing = false
-  await probes
-  t.comment(`longest wait of an account of the other region: ${Math.round(longestMs)} ms`)
-  t.ok(longestMs < 15_000, 'answered within one deadline')
+    for (const [at, one] of far.entries()) {
+      const ms = await until('an account of the lost region is changed', () => makeFolder(home.api, one))
+      t.comment(`account ${at}: changed after ${ms} ms`)
+      t.equal(
+        await folderCount(home.api, one),
+        (counts[at] as number) + 1,
+        'nothing that had arrived is missing',
+      )
+      t.equal(await (await fetch(linkAt(home, one.link))).text(), `far ${at + 1}`, 'its file is read here')
+    }
+    probing = false
+    await probes
+    t.comment(`longest wait of an account of the other region: ${Math.round(longestMs)} ms`)
+    t.ok(longestMs < 15_000, 'answered within one deadline')
 
-  for (const role of ['actor-host', 'api', 'storage-node']) {
-    const { name = '' } = oursOf(home).find((process) => process.role === role) ?? {}
-    process.kill(await cluster.pidOf(name), 'SIGKILL')
-    await cluster.restart(name)
-  }
-  for (const one of [...near, ...far])
-    await until('accounts go on after a restart without the other region', () => makeFolder(home.api, one))
+    for (const role of ['actor-host', 'api', 'storage-node']) {
+      const { name = '' } = oursOf(home).find((process) => process.role === role) ?? {}
+      process.kill(await cluster.pidOf(name), 'SIGKILL')
+      await cluster.restart(name)
+    }
+    for (const one of [...near, ...far])
+      await until('accounts continue after a restart without the other region', () =>
+        makeFolder(home.api, one),
+      )
 
-  await schemaStays
-  // The old hosts wake up with all accounts in memory.
-  for (const { name } of serversOf(other)) signal(name, 'SIGCONT')
-  for (const { name } of oursOf(other)) signal(name, 'SIGCONT')
-  let acknowledged = 0
-  const deadline = performance.now() + 20_000
-  while (performance.now() < deadline)
-    for (const one of far) if (await makeFolder(other.api, one).catch(() => false)) acknowledged++
-  t.comment(`${acknowledged} changes were acknowledged by the frontend of the region that came back`)
-  await until('they serve nothing', async () => {
-    const hosts = (await status()).nodes.filter(({ id }) => paused.some(({ name }) => name === id))
-    return hosts.length === paused.length && hosts.every(({ accounts }) => accounts === 0)
-  })
-  let seen = 0
-  for (const [at, one] of far.entries())
-    seen += (await folderCount(home.api, one)) - (counts[at] as number) - 2
-  t.ok(seen >= acknowledged, `${seen} of ${acknowledged} changes are seen`)
-  for (const { name } of oursOf(other)) await cluster.restart(name)
-  for (const one of far) t.equal(await folderCount(other.api, one), await folderCount(home.api, one))
-  const born = await upload(other.upload, 'born there')
-  t.ok(await makeFolder(other.api, born), 'an account born there now')
-  t.match((await status()).regions[1], { serving: home.code, term: 2, actorHosts: 2 })
-  const again = await said<Record<string, unknown>>('region', 'evacuate', other.code)
-  t.match(again, { moved: false, term: 2, failures: [] })
-  t.comment(`rows behind the cut: ${again.lostRows}`)
-})
+    await schemaStays
+    // The old hosts continue with all accounts in memory.
+    for (const { name } of serversOf(other)) signal(name, 'SIGCONT')
+    for (const { name } of oursOf(other)) signal(name, 'SIGCONT')
+    let acknowledged = 0
+    const deadline = performance.now() + 20_000
+    while (performance.now() < deadline)
+      for (const one of far) if (await makeFolder(other.api, one).catch(() => false)) acknowledged++
+    t.comment(`${acknowledged} changes were acknowledged by the frontend of the region that came back`)
+    await until('they serve nothing', async () => {
+      const hosts = (await status()).nodes.filter(({ id }) => paused.some(({ name }) => name === id))
+      return hosts.length === paused.length && hosts.every(({ accounts }) => accounts === 0)
+    })
+    let seen = 0
+    for (const [at, one] of far.entries())
+      seen += (await folderCount(home.api, one)) - (counts[at] as number) - 2
+    t.ok(seen >= acknowledged, `${seen} of ${acknowledged} changes are seen`)
+    for (const { name } of oursOf(other)) await cluster.restart(name)
+    for (const one of far) t.equal(await folderCount(other.api, one), await folderCount(home.api, one))
+    const born = await upload(other.upload, 'born there')
+    t.ok(await makeFolder(other.api, born), 'an account born there now')
+    t.match((await status()).regions[1], { serving: home.code, term: 2, actorHosts: 2 })
+    const again = await said<Record<string, unknown>>('region', 'evacuate', other.code)
+    t.match(again, { moved: false, term: 2, failures: [] })
+    t.comment(`rows behind the cut: ${again.lostRows}`)
+  },
+)
 
 t.test('a region that is back serves its accounts at home again, and no change is lost', async (t) => {
   const files = await Promise.all([1, 2].map((at) => upload(other.upload, `back ${at}`)))
@@ -317,12 +322,12 @@ t.test('a region that is back serves its accounts at home again, and no change i
     t.equal(await folderCount(home.api, file), (before[at] as number) + seen)
   }
   t.match((await status()).regions[1], { serving: other.code, term: 3 })
-  t.notOk('handedOver' in ((await status()).regions[1] as object), 'nobody is asked any more')
+  t.notOk('handedOver' in ((await status()).regions[1] as object), 'the old region is not asked any more')
   t.match(await said('region', 'return', other.code), { moved: false, term: 3 })
 })
 
 /**
- * Changes the accounts over and over, one after the other, while `work` runs. @returns how long the
+ * Changes the accounts repeatedly, one after the other, while `work` runs. @returns how long the
  * longest one took, ms
  */
 async function longestWhile(
@@ -377,7 +382,7 @@ t.test('an actor host that is stopped, killed or paused costs its callers moment
   t.ok((told.SIGSTOP ?? 0) < 15_000, 'answered within one deadline')
 })
 
-t.test('a storage node is emptied, and may be stopped for good', async (t) => {
+t.test('a storage node is emptied, and may be stopped permanently', async (t) => {
   const files = await Promise.all([1, 2, 3].map((at) => upload(home.upload, `drained ${at}`)))
   const [node = ''] = oursOf(home)
     .filter(({ role }) => role === 'storage-node')
@@ -407,7 +412,7 @@ t.test('a storage node is emptied, and may be stopped for good', async (t) => {
   )
 })
 
-t.test('a storage node is killed for good: all placement groups come back to full replication', async (t) => {
+t.test('a permanently killed storage node: all placement groups return to full replication', async (t) => {
   const files = await Promise.all([1, 2, 3].map((at) => upload(home.upload, `rebuilt ${at}`)))
   const [, node = ''] = oursOf(home)
     .filter(({ role }) => role === 'storage-node')

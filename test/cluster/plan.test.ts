@@ -1,11 +1,13 @@
-/** What runs where: of the operator's settings, and of what was drawn at the first start. */
+/**
+ * The plan of a cluster: from the operator's settings and the random choices of the first start.
+ */
 import { relative } from 'node:path'
 import t from 'tap'
 import { type Plan, planOf, readPlan, writePlan } from '../../infra/cluster/plan.ts'
 import { checkProcesses, givenSettings } from '../../infra/cluster/settings.ts'
 import { closed, freePorts, listening } from '../../infra/servers/ports.ts'
 
-/** On an address of this file's own: nobody else draws there. */
+/** On an address of this file alone: no other test uses its ports. */
 const anyPorts = {
   HOLDFAST_BIND: '127.0.0.77',
   HOLDFAST_API_PORT: '0',
@@ -18,7 +20,7 @@ function settingOf({ processes }: Plan, name: string, process: string): string |
   return processes.find((one) => one.name === process)?.settings[`HOLDFAST_${name}`]
 }
 
-t.test('the same settings make the same plan again: what was drawn stays', async (t) => {
+t.test('the same settings make the same plan again: random choices stay', async (t) => {
   const dataDir = t.testdir()
   t.equal(readPlan(dataDir), undefined)
   const first = await planOf(dataDir, anyPorts)
@@ -30,7 +32,7 @@ t.test('the same settings make the same plan again: what was drawn stays', async
   t.equal(new Set(ports).size, 6, 'each its own')
 })
 
-t.test('settings of a later start take effect, and move nothing else', async (t) => {
+t.test('settings of a later start take effect, and change nothing else', async (t) => {
   const first = await planOf('/data', anyPorts)
   const drawn = first.processes.flatMap(({ settings }) => Object.values(settings))
   const free = await freePorts(300, '127.0.0.78')
@@ -71,7 +73,7 @@ t.test('settings of a later start take effect, and move nothing else', async (t)
   )
 })
 
-t.test('a drawn port that another program has taken is drawn again, the others stay', async (t) => {
+t.test('a random port that another program has taken is chosen again, the others stay', async (t) => {
   const first = await planOf('/data', anyPorts)
   const port = Number(settingOf(first, 'CONTROL_PORT', 'eu-par-storage-1'))
   const taker = await listening({ host: '127.0.0.77', port })
@@ -85,7 +87,7 @@ t.test('a drawn port that another program has taken is drawn again, the others s
   t.strictSame(later.regions, first.regions)
 })
 
-t.test('chosen ports that cannot be had are named all at once; others may be chosen then', async (t) => {
+t.test('unavailable chosen ports are all named at once; others may be chosen then', async (t) => {
   const earlier = await planOf('/data', anyPorts)
   const [api = 0, upload = 0] = await freePorts(2, '127.0.0.77')
   const takers = await Promise.all([api, upload].map((port) => listening({ host: '127.0.0.77', port })))

@@ -1,4 +1,7 @@
-/** `npm run cluster` before a cluster runs: who has the data directory, and what ends a start. */
+/**
+ * `npm run cluster` before a cluster runs: which process holds the data directory, and what ends a
+ * start.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
@@ -37,7 +40,7 @@ async function outcomeOf(child: ReturnType<typeof cluster>): Promise<{ code: num
 }
 
 t.test(
-  'a data directory is held by one process, however it is spelled, and free when that is killed',
+  'a data directory is held by one process, in any spelling, and free when that process is killed',
   async (t) => {
     const dataDir = t.testdir({ real: {}, other: t.fixture('symlink', 'real') })
     const holder = spawn(
@@ -66,7 +69,7 @@ t.test(
 )
 
 t.test(
-  'a second start under another spelling ends nothing; commands reach the first under any',
+  'a second start under another spelling ends nothing; commands reach the first under any spelling',
   async (t) => {
     const root = t.testdir({ real: {}, tmp: {} })
     const [real, other] = [join(root, 'real'), join(root, 'other')]
@@ -135,7 +138,7 @@ t.test('a start that is stopped starts nothing more, and ends what it had starte
   }
 })
 
-t.test('what is wrong with a start is told before anything is started or written', async (t) => {
+t.test('faults of a start are reported before anything is started or written', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const faulty = { HOLDFAST_DATA_DIR: dataDir, HOLDFAST_API_PORT: 'abc', HOLDFAST_GUEST_CONTENTS: '-1' }
   for (const words of [[], ['--detach']])
@@ -155,7 +158,7 @@ t.test('what is wrong with a start is told before anything is started or written
   })
 })
 
-/** What `holds` gives when it is true; while the process runs. */
+/** The value of `holds` when it is true; while the process runs. */
 async function until<T>(child: ReturnType<typeof cluster>, holds: () => T | false): Promise<T> {
   for (;;) {
     try {

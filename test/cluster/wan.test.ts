@@ -1,4 +1,4 @@
-/** The link between the regions delays, holds back and lets go on, each way by itself. */
+/** The link between the regions delays, holds and continues, each direction by itself. */
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import t from 'tap'
@@ -30,7 +30,7 @@ async function next(socket: Socket): Promise<string> {
   return text as string
 }
 
-t.test('everything takes the delay, there and back', async (t) => {
+t.test('every message takes the delay, in both directions', async (t) => {
   const { socket } = await linked(t)
   socket.write('first')
   await next(socket)
@@ -66,7 +66,7 @@ for (const [from, to] of [
     },
   )
 
-t.test('ends and breaks travel, too', async (t) => {
+t.test('ends and resets are delayed, too', async (t) => {
   const { socket } = await linked(t)
   socket.write('whole')
   t.equal(await next(socket), 'whole')

@@ -1,7 +1,7 @@
 /**
- * kill -9 of the real service under load, over and over on one data directory; after each restart
- * every acknowledged thing is looked for and every unanswered one must have happened whole or not
- * at all. At the end no byte may be left that nobody refers to.
+ * kill -9 of the real service under load, repeatedly on one data directory. After each restart
+ * every acknowledged thing is looked for, and every unanswered one must have happened whole or not
+ * at all. At the end no unreferenced byte may be left.
  */
 import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -19,7 +19,7 @@ const accountCount = 3
 const clientsPerAccount = 3
 /** Load of one round, milliseconds: from a few calls to a few thousand. */
 const loadMs = { least: 30, most: 1_500 }
-/** Older things that are looked at again after each restart, per client. */
+/** Older things that are checked again after each restart, per client. */
 const sampled = 12
 
 export interface CrashOptions {
@@ -27,7 +27,7 @@ export interface CrashOptions {
   seed: number
   /** Share of the rounds that end by SIGTERM. */
   drains?: number
-  /** Told after every round. */
+  /** Called after every round. */
   report?: (line: string) => void
 }
 
@@ -46,8 +46,8 @@ export interface CrashFigures {
 }
 
 /**
- * @throws at the first lost, half or unaccountable thing, with the round and the seed that lead
- *   there; the data directory then stays as it is, for a look.
+ * @throws at the first lost, half or unaccountable thing, with its round and seed; the data
+ *   directory then stays for inspection.
  */
 export async function crashRounds(options: CrashOptions): Promise<CrashFigures> {
   const dataDir = await mkdtemp(join(tmpdir(), 'holdfast-crash-'))
@@ -70,7 +70,7 @@ export async function crashRounds(options: CrashOptions): Promise<CrashFigures> 
   return trial.figures
 }
 
-/** Somebody who works below a folder of his own, one call after the other. */
+/** A user that works below its own folder, one call after the other. */
 interface Client {
   account: Account
   ledger: Ledger
@@ -80,7 +80,7 @@ interface Client {
 
 /** An account that the load makes: by a call, or by an upload without a token. */
 interface Arrival {
-  /** What is uploaded; undefined: the account alone. */
+  /** The uploaded content; undefined: only the account. */
   content: Buffer | undefined
   ask: () => Promise<Answer>
 }
@@ -111,10 +111,7 @@ class Trial {
   readonly #accounts: Account[] = []
   readonly #clients: Client[] = []
   readonly #newcomers: Newcomer[] = []
-  /**
-   * Sizes of tokenless uploads that stayed without an answer: their accounts, if they exist, are
-   * known to nobody.
-   */
+  /** Sizes of unanswered tokenless uploads: their accounts, if they exist, are unknown. */
   readonly #ownerless: number[] = []
   readonly #restartMs: number[] = []
   #unansweredArrival: Arrival | undefined
@@ -176,7 +173,7 @@ class Trial {
     if (this.#faults.length > 0) throw new Error(this.#faults.slice(0, 20).join('\n'))
   }
 
-  /** Mostly the hard way; now and then as an operator would, and then it must end well. */
+  /** Mostly by a kill; now and then as an operator would, and then it must end cleanly. */
   async #end(): Promise<void> {
     this.#dying = true
     if (!this.#random.chance(this.#drains)) {
@@ -240,7 +237,10 @@ class Trial {
     )
   }
 
-  /** Undefined: no answer, so nobody knows. A refusal is a fault: nothing here is forbidden. */
+  /**
+   * Undefined: no answer, so the outcome is unknown. A refusal is a fault: nothing here is
+   * forbidden.
+   */
   async #answerOf(name: string, ask: () => Promise<Answer>): Promise<Answer | undefined> {
     const answer = await ask().catch((error: NodeJS.ErrnoException) => {
       if (!this.#dying) this.#faults.push(`${name}: ${error.message} while the service was up`)
@@ -262,10 +262,7 @@ class Trial {
     await Promise.all(this.#sample(this.#newcomers).map((newcomer) => this.#checkNewcomer(newcomer)))
   }
 
-  /**
-   * Asked again with its key a tokenless upload is the same guest; not asked again it may exist
-   * without anybody knowing.
-   */
+  /** Repeated with its key a tokenless upload is the same guest; otherwise it may exist unknown. */
   async #settleArrival(): Promise<void> {
     const arrival = this.#unansweredArrival
     this.#unansweredArrival = undefined
@@ -296,7 +293,7 @@ class Trial {
     }
   }
 
-  /** Asked again with its key an upload has one effect; anything else is looked for. */
+  /** Repeated with its key an upload has one effect; anything else is looked for. */
   async #settleUnanswered(client: Client, operation: Operation, shown: Item): Promise<void> {
     client.unanswered = undefined
     if (operation.name === 'upload' && client.random.chance(0.5)) {
@@ -355,7 +352,7 @@ class Trial {
       }
   }
 
-  /** Live bytes are those of the distinct contents that somebody refers to, and none besides. */
+  /** Live bytes are those of the distinct referenced contents, and none besides. */
   async #collect(): Promise<void> {
     const sizeByMd5 = new Map<string, number>()
     const refer = (file: { md5?: string; size?: number }) => sizeByMd5.set(file.md5 ?? '', file.size ?? 0)
@@ -390,7 +387,7 @@ function bytesOf(files: readonly Node[]): number {
 }
 
 /**
- * What is left of `surplus` that no set of uploads without an owner explains; negative: bytes are
+ * The rest of `surplus` that no set of uploads without an owner explains; negative: bytes are
  * missing.
  */
 function orphanBytes(surplus: number, ownerless: readonly number[]): number {

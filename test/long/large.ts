@@ -1,6 +1,6 @@
 /**
- * Large files through the real service, several at a time: bytes come back as they were sent, and
- * memory does not grow with them.
+ * Large files through the real service, several at a time: downloads equal uploads, and memory does
+ * not grow with them.
  */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -18,7 +18,7 @@ export interface LargeFigures {
   bytesEach: number
   uploadMs: number
   downloadMs: number
-  /** Most that the process held in memory, bytes; undefined where the system does not tell. */
+  /** Peak memory of the process, bytes; undefined where the system does not report it. */
   peakRssBytes: number | undefined
 }
 
@@ -90,7 +90,7 @@ async function upload(
   return { id: data.id, md5, bytes }
 }
 
-/** No block equals another: the number of each is written into it. */
+/** No two blocks are equal: each contains its number. */
 function* blocks(seed: number, bytes: number): Generator<Buffer> {
   const pattern = Seeded.bytes(seed, blockBytes)
   for (let at = 0; at < bytes; at += blockBytes) {

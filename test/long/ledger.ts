@@ -1,7 +1,6 @@
 /**
- * What one client was promised: the tree below its folder as every acknowledged call left it.
- * Compared with what the service shows after a crash, it tells what was lost, what came back and
- * what is half.
+ * What one client was promised: the tree below its folder after every acknowledged call. Compared
+ * with the service's tree after a crash, it shows what was lost, what came back and what is half.
  */
 import type { Item } from '../acceptance/answer.ts'
 
@@ -25,7 +24,7 @@ export class Ledger {
   readonly byId = new Map<string, Node>()
   /** Ids that were acknowledged as deleted, the newest last. */
   readonly deleted: string[] = []
-  /** Copies whose answer showed their top alone, with the likeness of what must lie below. */
+  /** Copies whose answer showed only their top, with a copy of what must be below. */
   readonly incomplete = new Map<Node, string>()
 
   constructor(folder: Item) {
@@ -37,7 +36,7 @@ export class Ledger {
     return [...this.byId.values()].filter((node) => type === undefined || node.type === type)
   }
 
-  /** Takes a content with all below it into the ledger, as the service shows it. */
+  /** Adds a content with everything below it to the ledger, as the service shows it. */
   adopt(item: Item, parent: Node): Node {
     const node = nodeOf(item, parent)
     parent.children.set(node.id, node)
@@ -46,9 +45,9 @@ export class Ledger {
     return node
   }
 
-  /** Takes an acknowledged copy of `source`, of which the answer showed the top. */
+  /** Adds an acknowledged copy of `source`, of which the answer showed the top. */
   adoptCopy(source: Node, top: Item, parent: Node): void {
-    // Taken first: the copy may lie below its own source.
+    // Recorded first: the copy may be below its own source.
     const expected = likenessOfChildren(source)
     const had = source.children.size > 0
     const node = this.adopt({ ...top, children: {} }, parent)
@@ -56,8 +55,8 @@ export class Ledger {
   }
 
   /**
-   * Takes what lies below such copies from the tree as the service shows it. @throws when one is
-   * not what was copied.
+   * Adds what is below such copies from the service's tree. @throws when one is not what was
+   * copied.
    */
   completeCopies(shown: Item): void {
     const node = this.byId.get(shown.id)
@@ -71,7 +70,7 @@ export class Ledger {
     for (const child of Object.values(shown.children ?? {})) this.completeCopies(child)
   }
 
-  /** Whether the ledger knows all that lies in and around this node. */
+  /** Whether the ledger knows everything in and around this node. */
   isComplete(node: Node): boolean {
     return this.#completeAbove(node) && this.#completeBelow(node)
   }
@@ -99,7 +98,7 @@ export class Ledger {
     to.children.set(node.id, node)
   }
 
-  /** What differs between the ledger and the tree that the service shows, one line each. */
+  /** What differs between the ledger and the service's tree, one line each. */
   differences(shown: Item): string[] {
     return differencesOf(this.top, shown)
   }
@@ -153,7 +152,7 @@ function differencesOf(node: Node, item: Item): string[] {
   return lines
 }
 
-/** A content without what a copy of it gets anew: equal for a tree and its copy. */
+/** A content without what a copy of it gets new: equal for a tree and its copy. */
 export function likeness(content: Node | Item): string {
   const { type, name, md5, size, tags, description } = content
   const isPublic = type === 'folder' ? content.public : undefined

@@ -1,6 +1,6 @@
 /**
- * What the clients of a crash test do. Each operation knows three things: how to ask for it, what
- * an acknowledgement changes in the ledger, and, when no answer came, how to tell whether it
+ * The operations of a crash test's clients. Each operation defines three things: its request, the
+ * effect of an acknowledgement on the ledger, and, without an answer, how to see whether it
  * happened. It must have happened whole or not at all.
  */
 import type { Answer, DirectLink, Item } from '../acceptance/answer.ts'
@@ -11,11 +11,10 @@ import { Seeded } from './seeded.ts'
 export interface Operation {
   name: string
   ask(): Promise<Answer>
-  /** The service said ok with this. */
+  /** The service answered ok with this. */
   acknowledged(data: unknown): void
   /**
-   * No answer came; `shown` is the tree now. True when it happened, and then the ledger knows of
-   * it.
+   * No answer came; `shown` is the current tree. True when it happened, and then the ledger has it.
    *
    * @throws when it happened by half.
    */

@@ -103,7 +103,7 @@ await suite('abuse', `attacks beside ordinary users: ${options.seconds} s each`,
   assert.equal(code, 0, 'not every attack was held, see the table')
   return ''
 })
-await suite('clients', "other people's clients, unmodified, with default settings", async () => {
+await suite('clients', 'third-party clients, unmodified, with default settings', async () => {
   const rows = await runClients({
     full: true,
     report: ({ client, what }) => console.log(`  ${client}: ${what}`),

@@ -1,12 +1,12 @@
 /**
  * The OpenAPI document against the real service: schemathesis makes requests that the document
- * allows and others that it does not, of every operation, and compares what comes back. Nothing may
- * be a fault of the service (5xx) or have an undocumented status, no valid request may be refused,
- * no invalid one accepted.
+ * allows and others that it does not, of every operation, and compares what comes back. No answer
+ * may be a fault of the service (5xx) or have an undocumented status, no valid request may be
+ * refused, no invalid one accepted.
  *
- * Four parts: the API host; the operations that name a content or an account, with such as are
- * there; those that end the token they are called with; uploads, which live on another host. Each
- * has an account of its own.
+ * Four parts: the API host; the operations that name a content or an account, with existing ones;
+ * those that end the token they are called with; uploads, which are on another host. Each has its
+ * own account.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -17,10 +17,10 @@ import { pypiPrograms } from '../support/pypi-programs.ts'
 import { Standalone } from '../support/standalone.ts'
 
 const uploads = '/uploadfile'
-/** What changes a content and leaves it there, or reads it; the caller's own account. */
+/** Operations that change a content and keep it, or read it; the caller's own account. */
 const named =
   '^/(web/)?contents/(\\{contentId\\}(/update|/directlinks)?|createFolder|copy|import|move|search)$|^/accounts/\\{accountId\\}$'
-/** They end the token, and with it all that the others are tried with. */
+/** They end the token, and with it everything the others are tested with. */
 const endings = '(resettoken|confirm)$'
 
 const config = join(import.meta.dirname, 'schemathesis.toml')
@@ -32,7 +32,7 @@ export interface Options {
   seed: number
 }
 
-/** On the average of a part; fewer say nothing. */
+/** On average per part; fewer say nothing. */
 const requestsPerOperationMin = 10
 
 /** The closing lines of each part. @throws with the whole report when a part found something */
@@ -61,7 +61,7 @@ export async function conformance({ seconds, seed }: Options): Promise<string> {
       const { code, output } = await outputOf(program, args, folder)
       const end = output.slice(Math.max(0, output.lastIndexOf('= SUMMARY =')))
       if (code !== 0) throw new Error(`schemathesis, ${name}, ended with ${code}:\n${output}`)
-      // It ends well also when its time was over after a few requests.
+      // It also succeeds when its time was over after a few requests.
       const [, selected] = /Selected: (\d+)/.exec(end) ?? []
       const [, made] = /(\d+) generated/.exec(end) ?? []
       if (!(Number(made) >= Number(selected) * requestsPerOperationMin))
@@ -94,10 +94,10 @@ interface Form {
 }
 
 /**
- * The document with times of expiry that stay in the future: any later time than now is right,
- * which no schema can say. And with these values for members of bodies, by name.
+ * The document with times of expiry that stay in the future: any later time than now is valid,
+ * which no schema can express. And with these values for members of bodies, by name.
  *
- * @throws when they are no longer where the narrowing looks for them
+ * @throws when they are not where the narrowing expects them
  */
 async function narrowedDocument(
   service: Standalone,
@@ -112,7 +112,7 @@ async function narrowedDocument(
     if (first?.examples?.[0] !== soonest) return value
     names.add(name)
     const { minimum, maximum, examples: _, ...plain } = first
-    // No minimum: what is a second below one is right as well, and would be tried as wrong.
+    // No minimum: a value just below one is valid as well, and would be tested as invalid.
     const future = [soonest, maximum]
     const narrowed = { enum: name === 'expireTime' ? [minimum, ...future] : future }
     const texts = others.map((form) =>
@@ -127,12 +127,12 @@ async function narrowedDocument(
 }
 
 /**
- * With an account and a content that are there, no valid call of these is refused but for the
- * token: wrong ones are sent, too.
+ * With an existing account and content, no valid call of these is refused except for the token:
+ * wrong ones are sent, too.
  */
 const neverRefused = ['getAccount', 'getContents', 'webContents', 'searchContents', 'createFolder']
 
-/** The settings with what no generator could guess: an account, and its root folder. */
+/** The settings with values that no generator could guess: an account, and its root folder. */
 async function namedIn(folder: string, { id, rootFolder }: AccountMade): Promise<string> {
   const file = join(folder, 'named.toml')
   const settings = `[parameters]
@@ -167,7 +167,7 @@ async function premiumAccount(service: Standalone): Promise<AccountMade> {
   return data
 }
 
-/** For bodies: where contents are put, and a folder that is copied and moved there. */
+/** For bodies: the destination of contents, and a folder that is copied and moved there. */
 async function idsOf(service: Standalone, { token, rootFolder }: AccountMade) {
   const made = await fetch(`${service.api}/contents/createFolder`, {
     method: 'POST',

@@ -28,7 +28,7 @@ export class Seeded {
     return among[this.below(among.length)] as T
   }
 
-  /** Bytes that belong to this number, the same in every run. */
+  /** Bytes for this number, the same in every run. */
   static bytes(number: number, length: number): Buffer {
     const random = new Seeded(number)
     const bytes = Buffer.alloc(length + 4)

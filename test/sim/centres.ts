@@ -1,11 +1,11 @@
 /**
- * Journals in two data centres, as Cassandra keeps them: conditions are decided within the centre
- * that asks, each written cell reaches the other one later, and where both were written the later
- * stamp stands. Nothing of a batch holds together on its way.
+ * Journals in two data centres, like Cassandra's: conditions are decided within the caller's
+ * centre, each written cell reaches the other one later, and where both were written the later
+ * stamp wins. A batch is not atomic on its way.
  *
  * The partition key holds the home term. A successor opens the partition of its term from what it
  * has of the one before, cut at the first gap, and nothing that arrives later for an older term
- * touches it.
+ * affects it.
  */
 import { createHash } from 'node:crypto'
 import { JournalFault, type JournalHold, type JournalRow, type JournalStore } from '@holdfast/journal'
@@ -38,10 +38,10 @@ export class Centre implements JournalStore {
   #connected = true
   /** The home term as this centre knows it. */
   term = 1
-  /** By account: the last row that was taken over from the term before. */
+  /** By account: the last row that was taken over from the previous term. */
   readonly cuts = new Map<string, number>()
 
-  /** @param keyOf of partitions; a planted fault leaves the term out. */
+  /** @param keyOf of partitions; a planted fault omits the term. */
   constructor(scheduler: Scheduler, dice: Dice, keyOf: (account: string, term: number) => string) {
     this.#scheduler = scheduler
     this.#dice = dice
@@ -120,7 +120,7 @@ export class Centre implements JournalStore {
     throw new Error('not simulated')
   }
 
-  /** What was taken over: whole rows up to the first gap of the term before. */
+  /** What was taken over: whole rows up to the first gap of the previous term. */
   #open(account: string): void {
     const before = this.#partition(this.#keyOf(account, this.term - 1))
     const taken: Record<string, unknown> = {}
@@ -151,7 +151,7 @@ export class Centre implements JournalStore {
     }
   }
 
-  /** Whoever asks first opens it, also if he only asks whether there is such an account. */
+  /** The first request opens it, even if it only asks whether the account exists. */
   #cells(account: string): Cells {
     if (this.term > 1 && !this.cuts.has(account)) this.#open(account)
     return this.#partition(this.#keyOf(account, this.term))

@@ -1,6 +1,6 @@
 /**
- * What befalls a cluster, drawn from the seed. Each run has some of the troubles and not others, so
- * that no trouble hides another.
+ * The faults of a cluster, drawn from the seed. Each run has some of them and not others, so that
+ * none hides another.
  */
 
 import type { LookupChange } from '@holdfast/journal'
@@ -40,7 +40,7 @@ export class Chaos {
   readonly #cluster: Cluster
   readonly #dice: Dice
   readonly #chosen: readonly Trouble[]
-  /** More of what befalls it, from other parts. */
+  /** Additional faults, of other parts. */
   readonly more: (() => void)[] = []
 
   constructor(cluster: Cluster, dice: Dice) {
@@ -59,7 +59,7 @@ export class Chaos {
     cluster.scheduler.note(`troubles: ${this.#chosen.join(', ')}`)
   }
 
-  /** Something happens every few seconds until then. */
+  /** A fault happens every few seconds until then. */
   async run(untilMs: number): Promise<void> {
     const { scheduler } = this.#cluster
     if (this.#chosen.length === 0 && this.more.length === 0) return
@@ -83,7 +83,7 @@ export class Chaos {
   }
 
   /**
-   * Some that remove a row hear no answer: they are paused meanwhile, others go on with their
+   * Some that remove a row get no answer: they are paused meanwhile, others continue with their
    * accounts.
    */
   #sent(process: SimProcess, changes: readonly LookupChange[]): boolean {
@@ -93,7 +93,7 @@ export class Chaos {
     scheduler.note(`${process.name} pauses as it removes a row`)
     process.pause({ monotonicStands: this.#dice.chance(0.5) })
     scheduler.after(this.#dice.between(4_000, 12_000), () => {
-      scheduler.note(`${process.name} goes on`)
+      scheduler.note(`${process.name} continues`)
       process.resume()
     })
     return this.#dice.chance(0.7)
@@ -122,7 +122,7 @@ export class Chaos {
         scheduler.note(`${process.name} pauses`)
         process.pause({ monotonicStands: dice.chance(0.5) })
         scheduler.after(dice.between(200, 15_000), () => {
-          scheduler.note(`${process.name} goes on`)
+          scheduler.note(`${process.name} continues`)
           process.resume()
         })
         return
@@ -141,7 +141,7 @@ export class Chaos {
         return
       }
       case 'islands': {
-        // Some see one host, some the others, some may see all; the stores are there for everybody.
+        // Some see one host, some the others, some may see all; all see the stores.
         const sides = [...cluster.hostIds, ...cluster.frontendIds].map((one) => ({
           id: one,
           side: dice.roll(5) >> 1,
@@ -178,8 +178,7 @@ export class Chaos {
         return
       }
       case 'strays': {
-        // What a host that is gone for good has left, or what came back from a replica that was
-        // away.
+        // What a permanently lost host has left, or what a replica brought back.
         const account = cluster.shared.appended.at(-1)?.account
         if (account === undefined) return
         scheduler.note(`a stray row of ${account.slice(0, 4)}`)

@@ -1,10 +1,10 @@
 /**
- * Holds a run's history against the content tree as its model.
+ * Compares a run's history with the content tree as its model.
  *
- * The rows that became durable, in the order in which they did, are the order of all changes of an
- * account. Every answer must be the one that the model gives at a state between the asking and the
- * answering; every acknowledged change is among the rows once, between its asking and its
- * answering; nothing refused is there, nothing that nobody asked for, and nothing twice.
+ * The rows in the order in which they became durable are the order of all changes of an account.
+ * Every answer must be the one that the model gives at a state between the request and the answer.
+ * Every acknowledged change is among the rows once, between its request and its answer. No refused
+ * change is there, no unrequested one, and none twice.
  */
 import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tree'
 import { AccountReply, type AccountRequest, type Change, Flush } from '@holdfast/wire'
@@ -20,12 +20,12 @@ interface Placed {
   row: AppendedRow
 }
 
-/** Questions and their answers are compared at the states `from` … `to`, counted in changes. */
+/** Queries and their answers are compared at the states `from` … `to`, counted in changes. */
 interface Open {
   asked: Asked
   from: number
   to: number
-  /** The change is among the rows: its kept answer is asked for. */
+  /** The change is among the rows: its kept answer is compared. */
   done: boolean
 }
 
@@ -35,13 +35,10 @@ export interface Checked {
   changes: number
 }
 
-/**
- * Without an outcome that is kept: reports have numbers of their own, a second tick finds nothing
- * due.
- */
+/** Without a kept result: reports have their own numbers, a second tick finds nothing due. */
 const unkept = new Set(['reportDownloads'])
 /**
- * What these say of a change says nothing: the request may have been executed before it was
+ * These statuses say nothing about a change: the request may have been executed before it was
  * repeated.
  */
 const saysNothing = new Set([
@@ -78,7 +75,7 @@ function changesOf(row: AppendedRow): Placed[] {
   }))
 }
 
-/** One writer: epochs only rise, and no row is written over. */
+/** One writer: epochs only rise, and no row is overwritten. */
 function checkRows(history: History, rows: readonly AppendedRow[]): void {
   let before: AppendedRow | undefined
   for (const row of rows) {
@@ -102,13 +99,13 @@ function checkPlaces(history: History, asked: readonly Asked[], placed: readonly
     const [{ change, step }] = places as [Placed]
     const one = known.get(id)
     if (one === undefined) {
-      if (change.operation !== tickNumber) history.violated(`a change of request ${id} that nobody sent`)
+      if (change.operation !== tickNumber) history.violated(`a change of request ${id} that no client sent`)
       continue
     }
     const what = `${one.request.operation?.$case} ${id.slice(-6)}`
     if (places.length > 1 && !unkept.has(one.request.operation?.$case ?? ''))
       history.violated(`${what} was executed ${places.length} times`)
-    if (step < one.invoked) history.violated(`${what} was executed before it was asked for`)
+    if (step < one.invoked) history.violated(`${what} was executed before it was requested`)
     if (step > one.responded && !isRefused(one.reply as AccountReply))
       history.violated(`${what} was acknowledged before it was durable`)
     if (one.reply !== undefined && isRefused(one.reply) && !saysNothing.has(statusOf(one.reply)))
@@ -192,7 +189,7 @@ function* answers(
   { asked, done }: Pick<Open, 'asked' | 'done'>,
   decided: Decided,
 ): Generator<Outcome> {
-  // The kept outcome of a change is given to its owner, whatever became of the token since.
+  // The owner gets the kept result of a change, even after a token reset.
   const request: AccountRequest = done
     ? { ...asked.request, caller: { who: { $case: 'operator', value: {} } } }
     : asked.request

@@ -1,6 +1,4 @@
-/**
- * A region under the scheduler: actor hosts, frontends, the metadata stores, and what befalls them.
- */
+/** A region under the scheduler: actor hosts, frontends, the metadata stores, and their faults. */
 import {
   AccountHost,
   type ReleasedBlob,
@@ -52,7 +50,7 @@ const beatMs = 1_000
 const clocksToCompare = 3
 const deadAfterMs = 4_000
 
-/** Small bounds, so that a short run meets them. */
+/** Small bounds, so that a short run reaches them. */
 const limits: Partial<RuntimeLimits> = {
   checkpointBytesMin: 2_500,
   tailFlushesMax: 24,
@@ -71,14 +69,12 @@ const limits: Partial<RuntimeLimits> = {
   quarantineMaxMs: 5_000,
 }
 
-/** What each process knows of the others: who was heard of lately. */
+/** What each process knows of the others: which it heard recently. */
 class View {
   readonly #process: SimProcess
   readonly #self: string | undefined
   readonly #heard = new Map<string, number>()
-  /**
-   * Of those who said a word and were heard of lately: their wall clocks less our monotonic one.
-   */
+  /** Of those that sent a heartbeat recently: their wall clocks less our monotonic one. */
   readonly #clocksMs = new Map<string, number>()
   #placement = new Placement([])
 
@@ -96,7 +92,7 @@ class View {
     this.look()
   }
 
-  /** Whose clocks it compares, its own among them. */
+  /** The clocks it compares, including its own. */
   get clocks(): number {
     return 1 + this.#clocksMs.size
   }
@@ -158,7 +154,7 @@ export class Cluster {
   /** Chance of the mail server to refuse, or to accept without an answer. */
   mailTrouble = 0
   skewMsMax = 0
-  /** To which a storm goes back. */
+  /** Where a storm returns to. */
   readonly usual = { network: calm, stores: calmStores }
   readonly #plants: Plants
   readonly #limits: Partial<RuntimeLimits>
@@ -246,7 +242,7 @@ export class Cluster {
     })
   }
 
-  /** Gone in the middle of whatever it does. */
+  /** Killed in the middle of its work. */
   crash(id: string): void {
     const node = this.hosts.get(id) ?? this.frontends.get(id)
     if (node === undefined) return
@@ -259,7 +255,7 @@ export class Cluster {
     }
   }
 
-  /** Leaves in good order. */
+  /** Leaves cleanly. */
   async stopHost(id: string): Promise<void> {
     const node = this.hosts.get(id)
     if (node === undefined) return
@@ -268,7 +264,7 @@ export class Cluster {
     if (this.hosts.get(id) === node) this.crash(id)
   }
 
-  /** Everything works again, and everybody is there. */
+  /** Everything works again, and all processes run. */
   heal(): void {
     this.scheduler.note('everything heals')
     this.network.healAll()
@@ -300,13 +296,13 @@ export class Cluster {
   }
 
   /**
-   * The clock of a host stands far ahead for a while, where it can find out: it hears at least two
-   * others. Of no other host at the same time, for then nobody could tell which are right.
+   * The clock of a host is far ahead for a while, where it can notice: it hears at least two
+   * others. Of no other host at the same time, because then the right ones would be unknown.
    */
   farClock(id: string, aheadMs: number, ms: number): void {
     const host = this.hosts.get(id)
     if (host === undefined || this.#far !== undefined || host.view.clocks < clocksToCompare) return
-    this.scheduler.note(`the clock of ${host.process.name} goes ${aheadMs} ms ahead`)
+    this.scheduler.note(`the clock of ${host.process.name} jumps ${aheadMs} ms ahead`)
     host.process.jump(aheadMs)
     const far = { view: host.view, end: () => {} }
     far.end = () => {

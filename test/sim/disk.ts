@@ -1,8 +1,8 @@
 /**
- * The chunk store over a disk that remembers every write and sync: a random load, then the states
- * that power cuts could leave behind, each opened and held against what had been acknowledged. The
- * load, the machine and the judgement are those of the chunk store's own crash tests; here they run
- * under the seeds of the simulation, with faults planted in the disk.
+ * The chunk store over a disk that records every write and sync: a random load, then the possible
+ * states after power cuts, each opened and compared with what had been acknowledged. The load, the
+ * machine and the checks are those of the chunk store's own crash tests; here they run under the
+ * seeds of the simulation, with faults planted in the disk.
  */
 import { createHash } from 'node:crypto'
 import type { Disk, DiskFile } from '../../libs/chunk-store/src/disk.ts'
@@ -52,7 +52,7 @@ export async function crashStates(
 }
 
 /**
- * Where it matters: while an extent is emptied and used again, as an upload is acknowledged, and
+ * At critical points: while an extent is emptied and used again, as an upload is acknowledged, and
  * anywhere.
  */
 function eventFor(
@@ -69,14 +69,14 @@ function eventFor(
 
 interface Recycled {
   path: string
-  /** Event of the last read: what lives in it was being moved. */
+  /** Event of the last read: its live data was being moved. */
   readAt: number
   /** Event of the write of its new header. */
   writtenAt: number
   header: Buffer
 }
 
-/** Notes when an extent that was read for compaction got the header of its next generation. */
+/** Records when an extent that was read for compaction got the header of its next generation. */
 export class WatchedMachine extends CrashMachine {
   readonly recycled: Recycled[] = []
   readonly #readAt = new Map<string, number>()
@@ -117,7 +117,7 @@ export class HastyMachine extends WatchedMachine {
   }
 }
 
-/** Planted: a scan sees nothing behind the first block at which a record is due and none stands. */
+/** Planted: a scan ends at the first block where a record is due and none is. */
 export class ShortSightedMachine extends CrashMachine {
   override get disk(): Disk {
     return withFiles(super.disk, (_, file) => {
@@ -140,7 +140,7 @@ export class ShortSightedMachine extends CrashMachine {
   }
 }
 
-/** As the header says; 0: none stands here. Offsets are those of the store's FORMAT.md. */
+/** As in the header; 0: there is none. Offsets are those of the store's FORMAT.md. */
 function recordLength(bytes: Buffer, at: number): number {
   const startsHere = bytes.readUInt32LE(at) !== 0 && bytes.readUInt16LE(at + 4) === 1
   if (!startsHere) return 0

@@ -1,8 +1,8 @@
 /**
- * A region that is cut off and given up, but not dead: its homes move to the other one under the
- * next term, while it goes on acknowledging until it learns of that. What it acknowledged behind
- * the cut is the loss window; whatever the successor acknowledged holds, also when the line is back
- * and everything that waited on it arrives.
+ * A region that is cut off and taken over, but not dead: its homes move to the other one under the
+ * next term, while it continues to acknowledge until it learns of that. What it acknowledged behind
+ * the cut is the loss window. What the successor acknowledged stays, also when the line is back and
+ * everything delayed arrives.
  */
 import { Centre } from './centres.ts'
 import { check } from './checker.ts'
@@ -67,7 +67,7 @@ export async function evacuate({
     eu.centre.connected = true
     na.centre.connected = true
     await scheduler.wait(5_000)
-    // Nothing from memory: everything is read back from what the stores hold now.
+    // Nothing from memory: everything is read back from the stores.
     for (const id of na.cluster.hostIds) na.cluster.crash(id)
     na.cluster.heal()
     await scheduler.wait(5_000)

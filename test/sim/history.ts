@@ -1,8 +1,8 @@
-/** What clients asked and were answered, in the order of everything observable. */
+/** The clients' requests and answers, in the order of everything observable. */
 import type { AccountReply, AccountRequest } from '@holdfast/wire'
 
 export interface Asked {
-  /** The cluster it was asked in. */
+  /** The cluster of the request. */
   region: object
   account: string
   request: AccountRequest
@@ -10,7 +10,7 @@ export interface Asked {
   id: string
   invoked: number
   invokedMs: number
-  /** Undefined: nobody knows what became of it. */
+  /** Undefined: the outcome is unknown. */
   reply: AccountReply | undefined
   responded: number
   /** Sent more than once. */
@@ -20,7 +20,7 @@ export interface Asked {
 export class History {
   readonly asked: Asked[] = []
   readonly violations: string[] = []
-  /** Share codes that were shown, with whose they are. */
+  /** Share codes that were shown, with their accounts. */
   readonly codes = new Map<string, string>()
 
   violated(what: string): void {

@@ -1,4 +1,4 @@
-/** What has to be so in the stores around the journals, while a run goes on and when it is over. */
+/** What must be true in the stores around the journals, during a run and at its end. */
 
 import { routeKey } from '@holdfast/actor-runtime'
 import type { AccountState } from '@holdfast/content-tree'
@@ -12,7 +12,10 @@ import type { AppendedRow } from './stores.ts'
 /** A timer has fired by then. */
 const overdueSeconds = 15
 
-/** As a row becomes durable: the references of what it takes into use are durable before. */
+/**
+ * When a row becomes durable: the references of the blobs that it starts to use are already
+ * durable.
+ */
 export function watchReferences(cluster: Cluster, history: History): void {
   cluster.shared.onAppended = (row: AppendedRow) => {
     checkTicks(cluster, history, row)
@@ -30,12 +33,12 @@ export function watchReferences(cluster: Cluster, history: History): void {
 }
 
 /**
- * Clocks of hosts wander by a second now and then; far from the others no timer of an account
+ * Clocks of hosts differ by a second now and then; far from the others no timer of an account
  * fires.
  */
 const tickAheadMsMax = 15_000
 
-/** A timer that fires too early deletes what is not over yet. */
+/** A timer that fires too early deletes what is not expired yet. */
 function checkTicks(cluster: Cluster, history: History, { account, seq, bytes }: AppendedRow): void {
   for (const { operation, timeMs } of Flush.decode(bytes).changes) {
     const aheadMs = timeMs - cluster.scheduler.nowMs
@@ -47,8 +50,8 @@ function checkTicks(cluster: Cluster, history: History, { account, seq, bytes }:
 }
 
 /**
- * As an answer arrives: the codes it shows lead to its account, and none was ever another
- * content's.
+ * When an answer arrives: the codes in it lead to its account, and none ever belonged to another
+ * content.
  */
 export async function checkCodes(cluster: Cluster, history: History, reply: AccountReply): Promise<void> {
   for (const { code, id } of itemsOf(reply)) {
@@ -74,9 +77,7 @@ function itemsOf({ result }: AccountReply): Item[] {
   return []
 }
 
-/**
- * After healing, before anybody asks for an account: nothing that was acknowledged waits for that.
- */
+/** After healing, before any request: nothing that was acknowledged waits for one. */
 export async function checkUnasked(cluster: Cluster, history: History): Promise<void> {
   const rows = Map.groupBy(cluster.shared.appended, ({ account }) => account)
   for (const [account, appended] of rows) {
@@ -86,10 +87,10 @@ export async function checkUnasked(cluster: Cluster, history: History): Promise<
       for (const change of Flush.decode(bytes).changes) state.apply(change)
     for (const { number, effect } of state.effects())
       if (effect?.$case === 'signInMail' || effect?.$case === 'blobReleased')
-        history.violated(`${name}: effect ${number} (${effect.$case}) waits until somebody asks`)
+        history.violated(`${name}: effect ${number} (${effect.$case}) waits for a request`)
     const due = state.nextDue()
     if (due !== undefined && due < cluster.scheduler.nowMs / 1000 - overdueSeconds)
-      history.violated(`${name}: due at ${due}, and waits until somebody asks`)
+      history.violated(`${name}: due at ${due}, and waits for a request`)
     else if (due !== undefined) await checkTimer(cluster, history, { account, due })
   }
   if ([...cluster.hosts.values()].some(({ host }) => host.activeAccounts > 0)) return
@@ -97,7 +98,7 @@ export async function checkUnasked(cluster: Cluster, history: History): Promise<
     history.violated(`${key} is there, and no account is in memory`)
 }
 
-/** After healing: what the accounts own, owe and have set. */
+/** After healing: what the accounts own, owe and have scheduled. */
 export async function checkRest(
   cluster: Cluster,
   history: History,
@@ -141,7 +142,7 @@ async function checkBlobs(cluster: Cluster, history: History, account: string, t
   }
 }
 
-/** The figures are the sums of what is there. */
+/** The figures are the sums of the content. */
 function checkFigures(history: History, name: string, tree: Item, view: AccountReply): void {
   if (view.result?.$case !== 'account') return
   const { fileCount, folderCount, storage } = view.result.value
@@ -155,7 +156,7 @@ function checkFigures(history: History, name: string, tree: Item, view: AccountR
       bytes += Number(item.size)
     }
   }
-  // What lies in the bin counts as well, and is not in the tree.
+  // Content in the bin counts as well, and is not in the tree.
   if (Number(fileCount) < files || Number(folderCount) < folders || Number(storage) < bytes)
     history.violated(
       `${name}: counts ${fileCount} files, ${folderCount} folders, ${storage} bytes; there are ${files}, ${folders}, ${bytes}`,
@@ -167,7 +168,7 @@ export function* walk(item: Item): Generator<Item> {
   for (const child of item.children) yield* walk(child)
 }
 
-/** Each sign-in that was acknowledged was mailed, and equal mails are one. */
+/** Each acknowledged sign-in was mailed, and equal mails count once. */
 function checkMails(cluster: Cluster, history: History): void {
   const byId = Map.groupBy(cluster.mails, ({ id }) => id)
   for (const [id, mails] of byId)
@@ -185,7 +186,7 @@ function checkMails(cluster: Cluster, history: History): void {
   }
 }
 
-/** Once a reset was acknowledged, the token before it opens nothing any more. */
+/** After an acknowledged reset, the token before it opens nothing any more. */
 function checkTokens(history: History): void {
   const resets = history.asked.filter(
     ({ request, reply }) =>
@@ -198,7 +199,7 @@ function checkTokens(history: History): void {
         continue
       if (old !== undefined && tokenOf(request.caller) === old)
         history.violated(
-          `${request.operation?.$case} ${id.slice(-6)} was let in by a token that had been reset`,
+          `${request.operation?.$case} ${id.slice(-6)} was accepted with a token that had been reset`,
         )
     }
   }

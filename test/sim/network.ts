@@ -1,6 +1,6 @@
 /**
- * What lies between processes: messages are late, lost, repeated, overtaken; pairs are cut, one way
- * or both.
+ * The network between processes: messages are late, lost, repeated, overtaken; pairs are cut, in
+ * one direction or both.
  */
 import { type Bus, BusFault, maxMessageBytes, type Subscription } from '@holdfast/bus'
 import type { Dice } from './random.ts'
@@ -70,7 +70,7 @@ interface Serving {
   handler: (message: Uint8Array) => Promise<Uint8Array>
 }
 
-/** Who serves what, as the bus' servers know it. */
+/** Which process serves what, as the bus' servers know it. */
 export class Exchange {
   readonly network: Network
   readonly servings = new Map<string, Serving[]>()
@@ -81,7 +81,7 @@ export class Exchange {
     this.network = network
   }
 
-  /** A process died: the servers notice that its connections are gone. */
+  /** A process died: the servers notice that its connections are closed. */
   drop(process: SimProcess): void {
     for (const [subject, servings] of this.servings)
       this.servings.set(
@@ -155,7 +155,7 @@ export class SimBus implements Bus {
     }
   }
 
-  /** Nothing of what runs here publishes: members hear of each other by messages of their own. */
+  /** Nothing here publishes: members hear of each other by separate messages. */
   publish(): void {
     throw new Error('not simulated')
   }

@@ -1,6 +1,6 @@
 /**
- * The real content tree, with a note of when each request was decided: what an answer says may
- * depend on the deciding host's clock.
+ * The real content tree, recording when each request was decided: an answer may depend on the
+ * deciding host's clock.
  */
 import type { AccountState, AccountStates } from '@holdfast/content-tree'
 import type { AccountRequest } from '@holdfast/wire'
@@ -24,7 +24,7 @@ export function observed(states: AccountStates, decided: Decided): AccountStates
 
 /**
  * Every change is a large one: the loop turns before it is applied, and twice before the runtime
- * hears that it is.
+ * learns of it.
  */
 export function sliced(states: AccountStates): AccountStates {
   return wrapped(states, (state) => ({
@@ -37,7 +37,7 @@ export function sliced(states: AccountStates): AccountStates {
   }))
 }
 
-/** States that behave as the given ones but for what is said otherwise. */
+/** States that behave like the given ones except for the overrides. */
 export function wrapped(
   states: AccountStates,
   around: (state: AccountState) => Partial<Pick<AccountState, 'decide' | 'applying' | 'effects'>>,

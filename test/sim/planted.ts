@@ -1,6 +1,6 @@
 /**
- * Faults planted between the parts, one a name: each breaks one rule that a promise hangs on, and
- * has to be found.
+ * Faults planted between the parts, one per name: each breaks one rule that a promise depends on,
+ * and must be found.
  */
 import type { AccountStates } from '@holdfast/content-tree'
 import type {
@@ -22,14 +22,14 @@ import type { StoragePlants } from './storage.ts'
 
 export type ClusterPlants = Plants & { storage?: StoragePlants }
 
-/** Which of the simulations it is planted in, and what puts it there; made anew for each run. */
+/** Which of the simulations it is planted in, and what plants it; made again for each run. */
 export type Planted =
   | { in: 'cluster'; make: () => ClusterPlants }
   | { in: 'evacuation' }
   | { in: 'disk'; make: () => DiskPlants }
 
 export const planted: Record<string, Planted> = {
-  /** Appends go through whatever the epoch, as long as the head is the one they expect. */
+  /** Appends succeed with any epoch, if the head is the expected one. */
   fence: { in: 'cluster', make: () => ({ sharedJournal: (journal) => new UnfencedAppends(journal) }) },
   /**
    * The reference of a blob is written in the background, so that the append need not wait for it.
@@ -40,7 +40,7 @@ export const planted: Record<string, Planted> = {
   },
   /** Rows that one account owns are ordered by the clocks of their writers. */
   'rows-by-clock': { in: 'cluster', make: () => ({ lookups: (lookups) => new UntimedRows(lookups) }) },
-  /** After an owner that did not leave cleanly no active row is put: it is taken for there. */
+  /** After an owner that did not leave cleanly no active row is written: it is assumed to exist. */
   'active-row-assumed': {
     in: 'cluster',
     make: () => {
@@ -52,7 +52,7 @@ export const planted: Record<string, Planted> = {
       }
     },
   },
-  /** An active row is removed by the host alone that put it. */
+  /** An active row is removed only by the host that wrote it. */
   'stray-rows-stay': {
     in: 'cluster',
     make: () => ({
@@ -60,9 +60,9 @@ export const planted: Record<string, Planted> = {
         new FewerRows(lookups, (change) => 'delete' in change && !change.delete.includes(`/${host.id}/`)),
     }),
   },
-  /** Pages are named by checkpoint and page alone, and written over. */
+  /** Pages are named by checkpoint and page alone, and overwritten. */
   'unfenced-page': { in: 'cluster', make: () => ({ sharedJournal: (journal) => new SharedPages(journal) }) },
-  /** Refusals are given at once, from whatever the state is at that moment. */
+  /** Refusals are sent at once, from the state of that moment. */
   'tentative-refusal': {
     in: 'cluster',
     make: () => {
@@ -73,13 +73,14 @@ export const planted: Record<string, Planted> = {
   /** Timers fire by the clock of the host, however far it is from all others. */
   'expiry-by-one-clock': { in: 'cluster', make: () => ({ isClockOff: () => false }) },
   /**
-   * After a crash the positions of a node's log go on in its old life, behind a tail that was lost.
+   * After a crash the positions of a node's log continue in its old life, behind a tail that was
+   * lost.
    */
   'reused-log-position': {
     in: 'cluster',
     make: () => ({ storage: { memory: { plant: { reusePositions: { lost: 3 } } } } }),
   },
-  /** What is deleted is a content, whoever uploaded it again since. */
+  /** A deletion covers the content, even if it was uploaded again since. */
   'tombstone-without-incarnation': {
     in: 'cluster',
     make: () => ({
@@ -90,11 +91,9 @@ export const planted: Record<string, Planted> = {
       },
     }),
   },
-  /**
-   * Partitions of journals are named by their account alone: what two terms wrote runs into one.
-   */
+  /** Partitions of journals are named by their account alone: rows of two terms are mixed. */
   'merged-terms': { in: 'evacuation' },
-  /** A start looks for records up to the first place where none is. */
+  /** A start looks for records up to the first place without one. */
   'stop-at-first-hole': {
     in: 'disk',
     make: () => ({ recovery: (random, base) => new ShortSightedMachine(random, base) }),
@@ -109,7 +108,7 @@ export const planted: Record<string, Planted> = {
   },
 }
 
-/** A journal that is the given one, for planted faults to change one thing of. */
+/** A journal based on the given one, for planted faults to change one part of. */
 class SameJournal implements JournalStore {
   protected readonly journal: JournalStore
 
@@ -193,7 +192,7 @@ class SharedPages extends SameJournal {
 
   override async deletePages(hold: JournalHold, names: readonly string[]): Promise<void> {
     const { account } = hold
-    // A name that was written over since is somebody else's.
+    // An overwritten name belongs to another page.
     const own = names.filter((name) => this.#written.get(`${account}/${sharedName(name)}`) === name)
     await this.journal.deletePages(hold, own.map(sharedName))
   }
@@ -204,13 +203,13 @@ class SharedPages extends SameJournal {
   }
 }
 
-/** Two names take turns, as in a store with a page in force and one being written. */
+/** Two names take turns, as in a store with one active page and one being written. */
 function sharedName(name: string): string {
   const [, count = '', page = ''] = name.split('-')
   return `0-${Number(count) % 2}-${page}`
 }
 
-/** Lookups that are the given ones, for planted faults to change one thing of. */
+/** Lookups based on the given ones, for planted faults to change one part of. */
 class SameLookups implements LookupStore {
   protected readonly lookups: LookupStore
 
@@ -308,10 +307,7 @@ function accountOf(key: string): string {
   return key.slice(key.lastIndexOf('/') + 1)
 }
 
-/**
- * Requests on their way through a host; a refusal among the decisions is sent before the host
- * would.
- */
+/** Requests inside a host; a refusal among the decisions is sent before the host would. */
 class EarlyRefusals {
   readonly #answers = new Map<string, (bytes: Uint8Array) => void>()
 

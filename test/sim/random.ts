@@ -1,4 +1,4 @@
-/** Every draw of a run comes from here: a seed gives the run again. */
+/** Every random draw of a run comes from here: a seed reproduces the run. */
 import type { Randomness } from '@holdfast/actor-runtime'
 
 /** mulberry32, with the shapes of draws that a simulation needs. */
@@ -40,7 +40,7 @@ export class Dice implements Randomness {
     return bytes
   }
 
-  /** A stream of its own, so that one part's draws do not shift another's. */
+  /** A separate stream, so that one part's draws do not shift another's. */
   fork(): Dice {
     return new Dice(Math.floor(this.fraction() * 2 ** 32))
   }

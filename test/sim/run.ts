@@ -1,5 +1,5 @@
 /**
- * `npm run sim`: runs seeds, tells what broke and how fast it went.
+ * `npm run sim`: runs seeds, reports violations and speed.
  *
  *     npm run sim -- --seeds 500            seeds 1 … 500
  *     npm run sim -- --from 501 --seeds 500
@@ -8,7 +8,7 @@
  *     npm run sim -- --break fence          with a planted fault, up to the first seed to find it
  *     npm run sim -- --planted              each planted fault and the first seed that finds it
  *
- * Ends with 1 when something was violated, so a planted fault that is found makes it fail;
+ * Exits with 1 when something was violated, so a planted fault that is found makes it fail;
  * `--planted` when one was not found.
  */
 import { commandLine, headOf } from '../../infra/command-line.ts'

@@ -1,8 +1,8 @@
 /**
- * Virtual time: a heap of things to happen, run one after the other, each with everything that
- * follows from it without time passing. Nothing in a run waits for a socket, a thread or a real
- * timer, so a turn of the loop between two events lets all promises settle, and the order of
- * everything is a function of the seed.
+ * Virtual time: a heap of events, run one after the other, each with everything that follows from
+ * it without time passing. Nothing in a run waits for a socket, a thread or a real timer. So a turn
+ * of the loop between two events lets all promises settle, and the order of everything is a
+ * function of the seed.
  */
 import { createHash } from 'node:crypto'
 
@@ -23,10 +23,10 @@ export class Scheduler {
   readonly #digest = createHash('sha256')
   readonly #tell: ((line: string) => void) | undefined
   events = 0
-  /** Counts what was noted: a total order over everything observable. */
+  /** Counts noted lines: a total order over everything observable. */
   step = 0
 
-  /** @param tell hears every noted line; for `--seed`. */
+  /** @param tell receives every noted line; for `--seed`. */
   constructor(tell?: (line: string) => void) {
     this.#tell = tell
   }
@@ -41,10 +41,7 @@ export class Scheduler {
     return this.#nowMs
   }
 
-  /**
-   * Notes what happened, for the digest and the trace. @returns its place in the order of all that
-   * was noted.
-   */
+  /** Notes an event, for the digest and the trace. @returns its place in the order of all notes. */
   note(line: string): number {
     const text = `${this.#nowMs.toFixed(3)} ${line}\n`
     this.#digest.update(text)
@@ -66,8 +63,8 @@ export class Scheduler {
   }
 
   /**
-   * Runs until the promise settles. @throws what it rejects with, or when nothing is left to happen
-   * before it does.
+   * Runs until the promise settles. @throws what it rejects with, or when no event is left before
+   * it does.
    */
   async until<T>(goal: Promise<T>): Promise<T> {
     let over = false
@@ -78,7 +75,7 @@ export class Scheduler {
     await turn()
     while (!over) {
       const entry = this.#pop()
-      if (entry === undefined) throw new Error('nothing is left to happen, and somebody waits')
+      if (entry === undefined) throw new Error('no event is left, and a caller waits')
       if (entry.run === undefined) continue
       this.#nowMs = Math.max(this.#nowMs, entry.atMs)
       this.events++

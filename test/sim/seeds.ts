@@ -1,4 +1,4 @@
-/** What a seed stands for: the simulations that run under it. */
+/** What a seed selects: the simulations that run under it. */
 import { crashStates } from './disk.ts'
 import { evacuate } from './evacuation.ts'
 import { planted } from './planted.ts'
@@ -34,7 +34,7 @@ export async function runBroken(name: string, seed: number, tell?: Tell): Promis
   }
 }
 
-/** What of the second runs is not what the first were. */
+/** Differences between the second runs and the first. */
 export function differing(first: readonly Run[], second: readonly Run[]): Run[] {
   return second.filter(({ digest, events }, at) => {
     const one = first[at]

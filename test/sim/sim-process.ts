@@ -1,7 +1,7 @@
 /**
- * One life of one process: its clock, its timers, and the gate that everything from outside passes.
- * A killed process hears nothing more and does nothing more: every promise it waits for stays open
- * for ever. A paused one hears all of it late.
+ * One life of one process: its clock, its timers, and the gate for everything from outside. A
+ * killed process receives nothing more and does nothing more: every promise it waits for stays
+ * pending. A paused one receives everything late.
  */
 import type { Timers } from '@holdfast/actor-runtime'
 import type { Clock } from '@holdfast/kernel'
@@ -16,7 +16,7 @@ export class SimProcess implements Clock, Timers {
   alive = true
   #paused = false
   readonly #held: (() => void)[] = []
-  /** Wall clock against the true one, ms. */
+  /** Wall clock relative to the true one, ms. */
   #skewMs: number
   #pausedAtMs = 0
   /** Time that its monotonic clock did not see. */
@@ -59,7 +59,7 @@ export class SimProcess implements Clock, Timers {
   }
 
   after(ms: number, run: () => void): () => void {
-    // Never early: who looks at the clock then sees that the time has come.
+    // Never early: the clock then shows that the time has come.
     return this.deliver(ms + 0.001, run)
   }
 
@@ -72,8 +72,8 @@ export class SimProcess implements Clock, Timers {
   }
 
   /**
-   * Something reaches this life of the process after so long, unless it is over by then. @returns
-   * cancels it.
+   * Delivers something to this life of the process after a delay, unless the life is over by then.
+   * @returns cancels it.
    */
   deliver(ms: number, run: () => void): () => void {
     let cancelled = false

@@ -1,4 +1,4 @@
-/** One run: a cluster, its users, its troubles, healing, and the judgement. */
+/** One run: a cluster, its users, its faults, healing, and the checks. */
 import type { AccountState } from '@holdfast/content-tree'
 import type { AccountReply, Item } from '@holdfast/wire'
 import { Chaos } from './chaos.ts'
@@ -81,7 +81,7 @@ async function live(
   const eagerMs = dice.pick([100, 400, 1_500])
   const users = Array.from({ length: 2 + dice.roll(5) }, () => workload.user(untilMs, eagerMs))
   await Promise.all([chaos.run(untilMs), ...users])
-  // What is acknowledged by now is carried out though nobody asks for it any more.
+  // What is acknowledged by now is carried out without further requests.
   if (dice.chance(0.5)) for (const id of cluster.hostIds) cluster.crash(id)
   cluster.heal()
   await storage?.heal()

@@ -1,7 +1,7 @@
 /**
  * Storage nodes under the scheduler: three in the home region, one elsewhere, each a memory store
  * behind the real rules of its groups, with the real pulling and collecting; frontends upload
- * through the real replicated store. Between any two stands the network.
+ * through the real replicated store. The network is between any two.
  *
  * A node that crashes loses stages and pins and begins a new life of its log; its copies were
  * synced. Times are scaled down, in their order: request < pin and grace.
@@ -66,7 +66,7 @@ export interface StoragePlants {
   /** Around a node's own store. */
   store?: (store: NodeStore) => NodeStore
   memory?: ConstructorParameters<typeof MemoryBlobStore>[0]
-  /** What a node does with a copy that another has deleted, instead of telling its collector. */
+  /** What a node does with a copy that another has deleted, instead of notifying its collector. */
   condemned?: (store: NodeStore, copy: BlobName) => Promise<void>
 }
 
@@ -207,7 +207,7 @@ export class Storage implements Uploads {
     }
   }
 
-  /** What may befall the nodes. */
+  /** The faults of the nodes. */
   troubles(): (() => void)[] {
     const cluster = this.#cluster
     const { scheduler } = cluster
@@ -242,8 +242,8 @@ export class Storage implements Uploads {
 
   /**
    * What is wrong with a copy in the end. A node may lack it for one reason alone: its own
-   * collector deleted it when nobody referred to it, and it was taken into use again at as many
-   * others as an upload needs.
+   * collector deleted it when it was unreferenced, and it was referenced again at as many others as
+   * an upload needs.
    */
   async faultsOf(blob: Blob): Promise<string[]> {
     const faults: string[] = []
@@ -343,7 +343,7 @@ export class Storage implements Uploads {
   }
 
   async #upload(store: ReplicatedBlobStore, content: number): Promise<BlobFacts> {
-    // What announces more is staged at the nodes; the same content comes both ways.
+    // Content that announces more is staged at the nodes; the same content comes both ways.
     const stage = await store.stage(this.#dice.chance(0.5) ? {} : { expectedBytes: 1_000_000 })
     try {
       const bytes = bytesOf(content)

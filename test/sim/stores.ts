@@ -1,9 +1,9 @@
 /**
  * Journals and lookups as a process reaches them: over a line that is late or cut, in a cluster
- * that refuses, forgets to answer, or carries out a write long after its caller gave up.
+ * that refuses, loses answers, or carries out a write long after its caller gave up.
  *
- * The stores behind are the memory adapters, unordered and not exclusive, as Cassandra is. Lookup
- * rows keep the latest write by the writer's own clock, as Cassandra's cells do.
+ * The stores behind are the memory adapters, unordered and not exclusive, like Cassandra. Lookup
+ * rows keep the latest write by the writer's own clock, like Cassandra's cells.
  */
 import {
   type AcquireOptions,
@@ -26,7 +26,7 @@ export interface StoreWeather {
   lost: number
   /** The answer does not. */
   unanswered: number
-  /** A write whose caller has given up by the time it has its effect. */
+  /** A write whose caller has given up before it has its effect. */
   late: number
   slow: number
 }
@@ -47,7 +47,7 @@ export interface AppendedRow {
   atMs: number
 }
 
-/** What all processes share: the stores themselves and what was seen to happen in them. */
+/** What all processes share: the stores themselves and the events observed in them. */
 export class SharedStores {
   /** Where the cuts of the network find it. */
   readonly id = 'metadata'
@@ -56,11 +56,11 @@ export class SharedStores {
   journal: JournalStore
   readonly appended: AppendedRow[] = []
   weather: StoreWeather = calmStores
-  /** Called when a row has become durable, in the same breath. */
+  /** Called when a row has become durable, in the same turn. */
   onAppended: (row: AppendedRow) => void = () => {}
-  /** Called as a process sends rows. @returns whether they get lost on the way */
+  /** Called when a process sends rows. @returns whether they get lost on the way */
   onRowsSent: (process: SimProcess, changes: readonly LookupChange[]) => boolean = () => false
-  /** By key: the stamp of the write that holds, microseconds. */
+  /** By key: the stamp of the current write, microseconds. */
   readonly #stamps = new Map<string, number>()
 
   constructor() {
@@ -69,7 +69,7 @@ export class SharedStores {
     this.lookups = new MemoryLookupStore(medium)
   }
 
-  /** Writes what is younger than what is there. @param writeTime instead of the writer's clock */
+  /** Writes what is newer than the stored value. @param writeTime instead of the writer's clock */
   async write(
     changes: readonly LookupChange[],
     { stamp, writeTime }: { stamp: number; writeTime: bigint | undefined },
@@ -144,7 +144,7 @@ export class StoreLine {
       }
       const [delay] = there
       if (delay === undefined || isLost || within(refused, lost)) return
-      // What was sent arrives, whether its sender lives on or not.
+      // A sent message arrives, even if its sender has died.
       scheduler.after(delay + wait, () => {
         effect().then(
           (value) => answer(() => resolve(value)),
@@ -206,7 +206,7 @@ export class SimJournal implements JournalStore {
   }
 
   async append(hold: JournalHold, row: Uint8Array): Promise<void> {
-    // As it is now: an append that comes late comes with the condition it was sent with.
+    // As it is now: a late append arrives with the condition that it was sent with.
     const sent = { ...hold }
     const bytes = Buffer.from(row)
     const { account, epoch } = sent

@@ -1,6 +1,6 @@
 /**
- * Clients at work: a few users over a few accounts, who tell each other what they learnt, repeat
- * what got no answer, and race for the same things.
+ * Clients at work: a few users of a few accounts, which share what they learnt, repeat requests
+ * without an answer, and race for the same things.
  */
 import type { AccountReply, AccountRequest, Blob, Item } from '@holdfast/wire'
 import { AccountReply as Reply } from '@holdfast/wire'
@@ -12,7 +12,7 @@ import { startMs } from './scheduler.ts'
 export type Operation = NonNullable<AccountRequest['operation']>
 type Caller = NonNullable<AccountRequest['caller']>
 
-/** What users know of an account, from the answers they got. */
+/** What users know of an account, from their answers. */
 export class KnownAccount {
   readonly id: string
   root = ''
@@ -26,13 +26,13 @@ export class KnownAccount {
   }
 }
 
-/** Brings bytes into the blob stores. @returns undefined when they were refused. */
+/** Stores bytes in the blob stores. @returns undefined when they were refused. */
 export interface Uploads {
   /** @param content its number: equal numbers are equal bytes. */
   upload(frontend: Frontend, content: number): Promise<Blob | undefined>
 }
 
-/** Blobs by name alone: one copy for each content, that is there for ever. */
+/** Blobs by name alone: one permanent copy for each content. */
 export const namedBlobs: Uploads = {
   async upload(_, content): Promise<Blob> {
     return {
@@ -106,7 +106,7 @@ export class Workload {
     }
   }
 
-  /** What everybody sees in the end. */
+  /** What every user sees in the end. */
   async look(account: KnownAccount): Promise<{ view: AccountReply; tree: Item } | undefined> {
     const view = await this.ask(account, { $case: 'getAccount', value: {} }, operator)
     await this.ask(account, { $case: 'readBin', value: {} }, operator)
@@ -243,7 +243,7 @@ export class Workload {
     return { $case: 'reportDownloads', value }
   }
 
-  // ---- asking
+  // ---- requests
 
   async #frontend(): Promise<Frontend> {
     for (;;) {
@@ -253,7 +253,7 @@ export class Workload {
     }
   }
 
-  /** Asks until there is an answer, a few times; always under one request id. */
+  /** Repeats a request until there is an answer, a few times; always with one request id. */
   async ask(
     account: KnownAccount,
     operation: Operation,

@@ -10,7 +10,7 @@ import type { Test } from 'tap'
 
 export type Damaged = { row: number } | { page: string } | 'root' | 'facts'
 
-/** A store with a way behind its back, for the time when no host runs. */
+/** A store with access behind its back, while no host runs. */
 export interface Place {
   journal: JournalStore & JournalRepair
   lookups: LookupStore
@@ -31,9 +31,7 @@ const states = createAccountStates({
 
 type Operation = NonNullable<AccountRequest['operation']>
 
-/**
- * No row but those of the test, no checkpoint, and no long wait for an account that is left alone.
- */
+/** Only rows of the test, no checkpoint, and no long wait for an account in quarantine. */
 const rowsAlone: Partial<RuntimeLimits> = { effectsIdleMs: 3_600_000, quarantineFirstMs: 3_600_000 }
 const checkpointed: Partial<RuntimeLimits> = { ...rowsAlone, checkpointBytesMin: 1 }
 
@@ -133,7 +131,7 @@ class Life {
     return this.host.repair(this.account, { dryRun })
   }
 
-  /** As a crash does, or cleanly. */
+  /** As after a crash, or cleanly. */
   end(how: 'crash' | 'cleanly' = 'crash'): Promise<void> {
     return this.host.close({ drainMs: how === 'crash' ? 0 : 5_000 })
   }
@@ -213,13 +211,13 @@ export function repairCases(
       await life.file('four', await life.folder('c', await life.root()))
       await life.end()
       life = new Life(place, account, rowsAlone)
-      t.same(await life.paths(), ['a', 'a/one', 'a/three', 'c', 'c/four'], 'and it goes on')
+      t.same(await life.paths(), ['a', 'a/one', 'a/three', 'c', 'c/four'], 'and it continues')
       t.match(await life.repair(), { outcome: 'whole', lost: [] })
       await life.end('cleanly')
       const after = await rootPages(place, account)
       t.ok(
         kept.every((name) => after.includes(name)),
-        'nothing sweeps the originals',
+        'the originals are not swept',
       )
     })
 
@@ -235,7 +233,7 @@ export function repairCases(
     await life.end()
   })
 
-  t.test('behind a lost row nothing is taken away', async (t) => {
+  t.test('nothing is removed behind a lost row', async (t) => {
     const place = await open(t)
     const account = ring.ids.account('eu-par')
     let life = new Life(place, account, rowsAlone)
@@ -244,7 +242,7 @@ export function repairCases(
     const root = await life.root()
     const a = await life.folder('a', root)
     const file = await life.file('one', a)
-    // Row 5 takes the file out of the folder, row 6 deletes that.
+    // Row 5 moves the file out of the folder, row 6 deletes that.
     await life.ask({ $case: 'moveContents', value: { contentIds: [file], folderId: root } })
     await life.ask({ $case: 'deleteContents', value: { contentIds: [a] } })
     await life.file('last', root)
@@ -259,7 +257,7 @@ export function repairCases(
     await life.end()
   })
 
-  t.test('a change that cannot be applied is passed over', async (t) => {
+  t.test('a change that cannot be applied is skipped', async (t) => {
     const place = await open(t)
     const { account, root } = await sixRows(place)
     const hold = await place.journal.acquire(account, { owner: 'bug' })
@@ -351,7 +349,7 @@ export function repairCases(
       await life.end()
     })
 
-  t.test('an account that is well is left as it is, one that never was is not made', async (t) => {
+  t.test('a healthy account is left as it is, a nonexistent one is not made', async (t) => {
     const place = await open(t)
     const { account } = await sixRows(place)
     const before = await headOf(place, account)

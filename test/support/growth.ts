@@ -1,7 +1,7 @@
 /**
  * Does a parser's time grow linearly with its input? Judged by the ratio of the times for two
- * sizes, which no machine's speed changes. Each time is the least of several short measurements:
- * other processes can only lengthen them.
+ * sizes, which is independent of the machine's speed. Each time is the least of several short
+ * measurements: other processes can only lengthen them.
  */
 
 const factor = 8

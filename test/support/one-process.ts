@@ -1,6 +1,6 @@
 /**
- * Accounts and blobs of one process over memory, the upload and download hosts in front of them, on
- * ports of their own.
+ * Accounts and blobs of one process over memory, with the upload and download hosts in front of
+ * them, on separate ports.
  */
 import type { AddressInfo } from 'node:net'
 import { type AccountClient, AccountHost, RoutedAccountClient } from '@holdfast/actor-runtime'

@@ -1,9 +1,9 @@
 /**
- * Programs from PyPI that suites run, each in a virtual environment of its own, as pipx would give
- * it: two of them may bring a program of the same name.
+ * Programs from PyPI for suites, each in its own virtual environment, as with pipx: two of them may
+ * contain a program of the same name.
  *
- * A file of pins names a program and all that it stands on, in exact versions; a change of the file
- * makes its environment again. To try another version, write what `uv pip compile --universal
+ * A file of pins names a program and all of its dependencies, in exact versions; a change of the
+ * file makes its environment again. To try another version, write what `uv pip compile --universal
  * --python-version 3.12` names for it. Environments are kept in the user's cache. The first call
  * takes a minute and needs PyPI and Python 3.12 or later; later calls find them there.
  */
@@ -37,7 +37,8 @@ export async function pypiPrograms(pins: readonly string[]): Promise<string> {
   const cache = cacheFolder()
   if (missingOf(pins).length === 0) return cache
   mkdirSync(cache, { recursive: true })
-  // Several checkouts share the cache, and an environment cannot be moved: its programs name it.
+  // Several checkouts share the cache, and an environment cannot be moved: its programs contain its
+  // path.
   const install = [process.execPath, import.meta.filename, ...pins]
   const ended = await run('flock', [join(cache, 'lock'), ...install])
   if (ended !== 0) throw new MissingProgram('programs from PyPI could not be installed, see above')
@@ -61,13 +62,13 @@ async function installOne(python: string, { name, pins, digest }: Program): Prom
   rmSync(folder, { recursive: true, force: true })
   if ((await run(python, ['-m', 'venv', folder])) !== 0)
     throw new MissingProgram('python -m venv failed (see above); Debian has it in the package python3-venv')
-  // Wheels alone: nothing of theirs runs while it is installed.
+  // Only wheels: none of their code runs during the installation.
   const options = ['--disable-pip-version-check', '--quiet', '--no-input', '--no-deps', '--only-binary=:all:']
   if ((await run(join(folder, 'bin/python'), ['-m', 'pip', 'install', ...options, '-r', pins])) !== 0)
     throw new MissingProgram(
       `pip could not install ${name} (see above); it needs PyPI, or a mirror that pip is configured for`,
     )
-  // Comes last: an interrupted installation leaves nothing that looks finished.
+  // Last: an interrupted installation leaves nothing that looks complete.
   writeFileSync(markOf(name), digest)
 }
 
@@ -88,7 +89,7 @@ function cacheFolder(): string {
   return join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'holdfast', 'python-clients')
 }
 
-/** On the PATH, or among pyenv's versions that are not switched on. @throws MissingProgram */
+/** On the PATH, or among pyenv's inactive versions. @throws MissingProgram */
 function findPython(): string {
   const versions = join(process.env.PYENV_ROOT ?? join(homedir(), '.pyenv'), 'versions')
   const named = ['python3', 'python3.14', 'python3.13', 'python3.12']

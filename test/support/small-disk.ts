@@ -1,7 +1,7 @@
 /**
- * A file system of a few MiB, to be filled to its last byte: a tmpfs in a mount namespace of its
- * own, so that it is gone with the process that used it, however that ends. A test file calls
- * `onSmallDisk` and is run once more in there.
+ * A file system of a few MiB, to be filled to its last byte: a tmpfs in a separate mount namespace,
+ * so that it ends with its process in every case. A test file calls `onSmallDisk` and runs once
+ * more in there.
  */
 
 import { spawnSync } from 'node:child_process'
@@ -17,8 +17,8 @@ const MiB = 1024 * 1024
 const pageBytes = 4096
 
 /**
- * The directory of the small disk, or undefined in the first run of the file, which then does
- * nothing but wait for the second.
+ * The directory of the small disk, or undefined in the first run of the file, which only waits for
+ * the second.
  * @param file the test's `import.meta.url`
  */
 export async function onSmallDisk(
@@ -41,7 +41,7 @@ export async function onSmallDisk(
   const path = mkdtempSync(join(tmpdir(), 'holdfast-small-disk-'))
   t.teardown(() => rmSync(path, { recursive: true, force: true }))
   if (spawnSync('unshare', inside(path, ['true'])).status !== 0) {
-    t.plan(0, 'this machine lets nobody mount a file system of his own')
+    t.plan(0, 'this machine does not permit mounting a file system')
     return undefined
   }
   const env = { ...process.env, [variable]: path }
@@ -50,7 +50,7 @@ export async function onSmallDisk(
   return undefined
 }
 
-/** Takes space, as a log file or another service would. */
+/** Uses space, as a log file or another service would. */
 export class Filler {
   readonly #path: string
   #file: FileHandle | undefined
@@ -60,12 +60,12 @@ export class Filler {
     this.#path = join(directory, 'filler')
   }
 
-  /** Takes all that is left, to the last byte. */
+  /** Uses all that is left, to the last byte. */
   async fill(): Promise<void> {
     this.#file ??= await open(this.#path, 'a')
     do {
       for (const block of [MiB, pageBytes]) while (await this.#grow(block));
-      // Others may give back MiBs meanwhile: not by single bytes.
+      // Others may release MiBs meanwhile: not by single bytes.
     } while (await this.#growsByBytes())
   }
 
@@ -75,7 +75,7 @@ export class Filler {
     return true
   }
 
-  /** @returns false when so much is not there. */
+  /** @returns false when that much is not there. */
   async #grow(bytes: number): Promise<boolean> {
     try {
       const { bytesWritten } = (await this.#file?.write(
@@ -94,7 +94,7 @@ export class Filler {
     }
   }
 
-  /** Gives everything back. */
+  /** Releases everything. */
   async empty(): Promise<void> {
     await this.#file?.close()
     this.#file = undefined

@@ -1,7 +1,4 @@
-/**
- * A mail server that takes every mail and keeps it: enough of RFC 5321 for a client that sends
- * plainly.
- */
+/** A mail server that accepts every mail and keeps it: enough of RFC 5321 for a plain client. */
 import { createServer, type Server, type Socket } from 'node:net'
 
 export class SmtpServer {

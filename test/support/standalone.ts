@@ -1,4 +1,4 @@
-/** The real service as a process of its own: started, killed and restarted as an operator would. */
+/** The real service as a separate process: started, killed and restarted as an operator would. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -13,7 +13,7 @@ export const standaloneMain = join(repository, 'apps/standalone/src/main.ts')
 
 /** Long enough for a start on a busy machine that recovers a crashed data directory. */
 const startTimeoutMs = 60_000
-/** Past it a process that was asked to stop is killed and the test fails. */
+/** After this time a process that was told to stop is killed and the test fails. */
 const stopTimeoutMs = 30_000
 /** Characters of output kept for messages. */
 const outputKept = 20_000
@@ -23,11 +23,9 @@ export interface StandaloneOptions {
   dataDir?: string
   /** Taken from the free ones when not given: api, upload, download, admin. */
   ports?: [number, number, number, number]
-  /**
-   * Further `HOLDFAST_…` settings. Nothing of ours is inherited from the environment of the test.
-   */
+  /** Further `HOLDFAST_…` settings. None is inherited from the environment of the test. */
   settings?: Record<string, string>
-  /** What the process may take of the machine; not given: what the test may take. */
+  /** What the process may use of the machine; absent: what the test may use. */
   bounds?: Bounds
 }
 
@@ -86,14 +84,14 @@ export class Standalone {
   get outbox(): string {
     return join(this.dataDir, 'outbox')
   }
-  /** What the process wrote since its last start, for messages. */
+  /** Output of the process since its last start, for messages. */
   get output(): string {
     return this.#output
   }
   get pid(): number | undefined {
     return this.#process?.pid
   }
-  /** Whether the process that was started runs: false when it ended by itself. */
+  /** Whether the started process runs: false when it ended by itself. */
   get running(): boolean {
     return this.#process !== undefined && this.#process.exitCode === null && this.#process.signalCode === null
   }
@@ -132,7 +130,7 @@ export class Standalone {
     await this.#end('SIGKILL')
   }
 
-  /** Asks it to drain; resolves with its exit code. The data directory stays. */
+  /** Tells it to drain; resolves with its exit code. The data directory stays. */
   async terminate(): Promise<number | null> {
     return this.#end('SIGTERM')
   }

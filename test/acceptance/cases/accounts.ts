@@ -12,7 +12,7 @@ export const createAccounts = cases('POST /accounts', (test) => {
     assert.equal((await new Account(world, data).details()).id, data.id)
   })
 
-  test('every account has an id, a root and a token of its own', ['success: guest'], async (world) => {
+  test('every account has its own id, root and token', ['success: guest'], async (world) => {
     const guests = await Promise.all([world.guest(), world.guest(), world.guest()])
     const values = guests.flatMap((guest) => [guest.id, guest.root, guest.token])
     assert.equal(new Set(values).size, 9)
@@ -44,7 +44,7 @@ export const createAccounts = cases('POST /accounts', (test) => {
   })
 
   test(
-    'a known address is refused, whatever its case, and mailed its sign-in link',
+    'a known address is refused, in any case, and mailed its sign-in link',
     ['error-email', 'mail · outbox'],
     async (world) => {
       const email = newAddress()
@@ -68,7 +68,7 @@ export const createAccounts = cases('POST /accounts', (test) => {
       assert.equal((await asked.details()).emailConfirmed, false)
       const confirm = (json: object, headers: Record<string, string> = {}) =>
         asked.call('POST', `/accounts/${asked.id}/confirm`, { json, headers })
-      // Who asked for the account knows its token, and that is not enough.
+      // The creator of the account knows its token, and that is not enough.
       ;(await confirm({})).refused('error-mailed')
       ;(await confirm({ mailed: 'x'.repeat(22) })).refused('error-mailed')
       const stranger = await world.standard()
@@ -97,7 +97,7 @@ export const createAccounts = cases('POST /accounts', (test) => {
   )
 
   test(
-    'who says that a program of theirs made the account keeps its token',
+    'an owner that says its program made the account keeps its token',
     ['emailConfirmed', 'beyond the contract · POST /accounts/{accountId}/confirm'],
     async (world) => {
       const email = newAddress()
@@ -118,7 +118,7 @@ export const createAccounts = cases('POST /accounts', (test) => {
     },
   )
 
-  test('two who ask for one address at once get one account', ['error-email'], async (world) => {
+  test('two concurrent requests for one address get one account', ['error-email'], async (world) => {
     const email = newAddress()
     const answers = await Promise.all(
       Array.from({ length: 8 }, () => world.call('POST', '/accounts', { json: { email } })),
@@ -127,7 +127,7 @@ export const createAccounts = cases('POST /accounts', (test) => {
     for (const answer of answers) if (answer.code !== 200) answer.refused('error-email')
   })
 
-  test('what is no address is refused', ['error-email'], async (world) => {
+  test('an invalid address is refused', ['error-email'], async (world) => {
     const bad = [
       'nobody',
       '@example.test',
@@ -145,7 +145,7 @@ export const createAccounts = cases('POST /accounts', (test) => {
       (await world.call('POST', '/accounts', { json: { email } })).refused('error-email')
   })
 
-  test('tokens are ignored, good or bad', ['tokens ignored'], async (world) => {
+  test('tokens are ignored, valid or not', ['tokens ignored'], async (world) => {
     const guest = await world.guest()
     for (const token of [guest.token, 'nonsense']) {
       const made = (await world.call('POST', '/accounts', { token })).ok<AccountDetails>()
@@ -172,7 +172,7 @@ export const getId = cases('GET /accounts/getid', (test) => {
     })
   })
 
-  test('without a good token there is no answer', ['error-token'], async (world) => {
+  test('without a valid token there is no answer', ['error-token'], async (world) => {
     ;(await world.call('GET', '/accounts/getid')).refused('error-token')
     ;(await world.call('GET', '/accounts/getid', { token: 'nonsense' })).refused('error-token')
   })
@@ -239,13 +239,13 @@ export const accountDetails = cases('GET /accounts/{accountId}', (test) => {
     assert.equal(statsCurrent.folderCount, 1)
   })
 
-  test('an account reads itself alone', ['error-accountId'], async (world) => {
+  test('an account reads only itself', ['error-accountId'], async (world) => {
     const [ann, bob] = await Promise.all([world.guest(), world.guest()])
     for (const id of [bob.id, ann.root, 'ffffffff-ffff-4fff-bfff-ffffffffffff', 'nonsense'])
       (await ann.call('GET', `/accounts/${id}`)).refused('error-accountId')
   })
 
-  test('without a good token there is no answer', ['error-token'], async (world) => {
+  test('without a valid token there is no answer', ['error-token'], async (world) => {
     const guest = await world.guest()
     ;(await world.call('GET', `/accounts/${guest.id}`)).refused('error-token')
     ;(await world.call('GET', `/accounts/${guest.id}`, { token: 'nonsense' })).refused('error-token')
@@ -296,7 +296,7 @@ export const resetToken = cases('POST /accounts/{accountId}/resettoken', (test) 
     ;(await world.call('GET', '/accounts/getid', { token: account.token })).ok()
   })
 
-  test('a guest who resets its token has lost the account', ['guest'], async (world) => {
+  test('a guest that resets its token has lost the account', ['guest'], async (world) => {
     const guest = await world.guest()
     ;(await guest.call('POST', `/accounts/${guest.id}/resettoken`)).ok()
     ;(await guest.call('GET', '/accounts/getid')).refused('error-token')
@@ -308,7 +308,7 @@ export const resetToken = cases('POST /accounts/{accountId}/resettoken', (test) 
     ;(await bob.call('GET', '/accounts/getid')).ok()
   })
 
-  test('without a good token nothing is reset', ['error-token'], async (world) => {
+  test('without a valid token nothing is reset', ['error-token'], async (world) => {
     const guest = await world.guest()
     ;(await world.call('POST', `/accounts/${guest.id}/resettoken`)).refused('error-token')
     ;(await world.call('POST', `/accounts/${guest.id}/resettoken`, { token: 'nonsense' })).refused(

@@ -1,6 +1,6 @@
 /**
- * What holds for every answer: the envelope, bodies and their conversions, methods, slashes, CORS,
- * input that nobody should send.
+ * Rules for every answer: the envelope, bodies and their conversions, methods, slashes, CORS,
+ * invalid input.
  */
 import assert from 'node:assert/strict'
 import { rawExchange } from '../http.ts'
@@ -26,7 +26,7 @@ export const answers = cases('answers, in every request', (test) => {
     },
   )
 
-  test('a broken body is error-body, whatever it is', ['broken body', 'envelope'], async (world) => {
+  test('any malformed body is error-body', ['broken body', 'envelope'], async (world) => {
     const guest = await world.guest()
     const bodies = [
       '{',
@@ -54,7 +54,7 @@ export const answers = cases('answers, in every request', (test) => {
       )
   })
 
-  test('an empty body counts as an empty object, whatever its type', ['broken body'], async (world) => {
+  test('an empty body of any type counts as an empty object', ['broken body'], async (world) => {
     for (const type of [
       undefined,
       'application/json',
@@ -123,7 +123,7 @@ export const answers = cases('answers, in every request', (test) => {
   )
 
   test(
-    'true, false and decimal strings are taken for booleans and integers, null for omitted',
+    'true, false and decimal strings are accepted as booleans and integers, null as omitted',
     ['conversions'],
     async (world) => {
       const ann = await world.premium()
@@ -395,7 +395,7 @@ export const answers = cases('answers, in every request', (test) => {
   })
 
   test(
-    'no input stops the service or gets another answer than a refusal',
+    'every invalid input is refused, and none stops the service',
     ['hostile input', 'envelope'],
     async (world) => {
       const ann = await world.premium()
@@ -448,7 +448,7 @@ export const answers = cases('answers, in every request', (test) => {
     await assertStillThere(world)
   })
 
-  test('an error tells nothing of the inside', ['hostile input'], async (world) => {
+  test('an error reveals no internals', ['hostile input'], async (world) => {
     const answer = await world.call('GET', '/contents/%zz')
     assert.doesNotMatch(answer.text + JSON.stringify(answer.headers), /node_modules|\.ts|fastify|at /i)
     assert.equal(answer.header('server'), '')

@@ -42,7 +42,7 @@ async function contentOf(zip: ZipFile, entry: Entry): Promise<Buffer> {
   return Buffer.concat(chunks)
 }
 
-/** Has the tools that people have look at it; a missing one says nothing. */
+/** Checks it with common tools; a missing one is skipped silently. */
 async function examine(archive: Buffer): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'holdfast-zip-'))
   try {
@@ -69,7 +69,7 @@ async function examine(archive: Buffer): Promise<void> {
 
 export const archives = cases('direct links opened', (test) => {
   test(
-    'a folder comes as one archive of all that is in it',
+    'a folder comes as one archive of all its content',
     ['ZIP: content', 'ZIP: what is in it'],
     async (world) => {
       const ann = await world.premium()
@@ -101,7 +101,7 @@ export const archives = cases('direct links opened', (test) => {
   )
 
   test(
-    'names are kept where they can be, made distinct and safe where not',
+    'names are kept where possible, and made distinct and safe otherwise',
     ['ZIP: names'],
     async (world) => {
       const ann = await world.premium()
@@ -149,7 +149,7 @@ export const archives = cases('direct links opened', (test) => {
       assert.equal(
         new Set(folded).size,
         names.length,
-        'names that differ by case alone overwrite each other on Windows',
+        'names that differ only by case overwrite each other on Windows',
       )
       for (const name of names) {
         const last = name.replace(/\/$/, '').split('/').at(-1) as string
@@ -198,7 +198,7 @@ export const archives = cases('direct links opened', (test) => {
   })
 
   test(
-    'any piece of it can be had, and a broken download goes on',
+    'any range is available, and an interrupted download continues',
     ['ZIP: ranges and resume'],
     async (world) => {
       const ann = await world.premium()

@@ -3,7 +3,7 @@ import type { Item } from '../answer.ts'
 import { cases } from '../suite.ts'
 import { type Account, eventually, randomContent } from '../world.ts'
 
-/** What a walk over the whole tree of a premium account counts. */
+/** The number of items in the whole tree of a premium account. */
 async function counted(ann: Account): Promise<{ files: number; folders: number; bytes: number }> {
   const sum = { files: 0, folders: 0, bytes: 0 }
   const walk = (folder: Item) => {
@@ -123,7 +123,7 @@ export const caps = cases('caps and statistics', (test) => {
   )
 
   test(
-    'what races with the deletion of its folder goes with it or is refused',
+    'an upload that races with the deletion of its folder is deleted with it or refused',
     ['statistics add up', 'DELETE /contents · success'],
     async (world) => {
       const ann = await world.premium()
@@ -147,7 +147,7 @@ export const caps = cases('caps and statistics', (test) => {
   )
 
   test(
-    'a downgrade keeps the content and stops new content past the cap',
+    'a downgrade keeps the content and stops new content beyond the cap',
     ['downgrade', 'operator · POST /admin/accounts/<id>'],
     async (world) => {
       const ann = await world.premium()

@@ -70,7 +70,7 @@ export const copy = cases('POST /contents/copy', (test) => {
       assert.equal(
         (await world.request('GET', (await ann.read(leaf.id)).ok().link)).text,
         'leaf',
-        'copies live alone',
+        'copies are independent',
       )
       const { statsCurrent } = await ann.details()
       assert.deepEqual([statsCurrent.folderCount, statsCurrent.fileCount, statsCurrent.storage], [3, 4, 20])
@@ -154,7 +154,7 @@ export const copy = cases('POST /contents/copy', (test) => {
   })
 
   test(
-    'what others share may be copied, with its password where it needs one',
+    'shared content may be copied, with its password where it needs one',
     ['password', 'error-passwordRequired', 'error-passwordWrong', 'error-notOwner'],
     async (world) => {
       const [ann, bob] = await Promise.all([world.premium(), world.premium()])
@@ -190,7 +190,7 @@ export const copy = cases('POST /contents/copy', (test) => {
     },
   )
 
-  test('a copy fails as a whole where something below cannot be read', ['error-notOwner'], async (world) => {
+  test('a copy fails as a whole where content below cannot be read', ['error-notOwner'], async (world) => {
     const [ann, bob] = await Promise.all([world.premium(), world.premium()])
     const { folder, below } = await tree(ann, { public: true })
     ;(await ann.update(below.id, 'public', false)).ok()
@@ -231,7 +231,7 @@ export const copy = cases('POST /contents/copy', (test) => {
     },
   )
 
-  test('past a cap nothing is copied', ['error-limits'], async (world) => {
+  test('beyond a cap nothing is copied', ['error-limits'], async (world) => {
     const ann = await world.premium()
     const { folder } = await tree(ann)
     await ann.operator({ limits: { contents: 7 } })
@@ -253,34 +253,38 @@ export const copy = cases('POST /contents/copy', (test) => {
 })
 
 export const move = cases('PUT /contents/move', (test) => {
-  test('contents move with all they are and hold', ['success', 'contentsId', 'folderId'], async (world) => {
-    const ann = await world.premium()
-    const { folder, file, deep } = await tree(ann, { public: true })
-    const single = await ann.file({ name: 'single.txt' })
-    const target = await ann.folder({ name: 'target' })
-    const expiry = nowSeconds() + 5_000
-    ;(await ann.update(folder.id, 'expiry', expiry)).ok()
-    const link = await ann.link(file.id)
-    assert.deepEqual((await ann.move([folder.id, single.id], target.id)).ok(), {})
-    const moved = (await ann.read(folder.id)).ok()
-    assert.deepEqual(
-      [moved.parentFolder, moved.public, moved.expiry, moved.code, moved.description, moved.tags],
-      [target.id, true, expiry, folder.code, 'about', 'a,b'],
-    )
-    assert.equal(moved.children[file.id]?.modTime, 1_234_567_890)
-    assert.equal((await ann.read(deep.id)).ok().id, deep.id)
-    assert.equal((await world.request('GET', link.directLink)).text, 'leaf', 'its direct link too')
-    assert.deepEqual(Object.keys((await ann.read(ann.root)).ok().children), [target.id])
-    assert.deepEqual(await pathsOf(ann, target.id), [
-      'single.txt',
-      'tree',
-      'tree/below',
-      'tree/below/deep.txt',
-      'tree/leaf.txt',
-    ])
-    const { statsCurrent } = await ann.details()
-    assert.deepEqual([statsCurrent.folderCount, statsCurrent.fileCount], [3, 3])
-  })
+  test(
+    'contents move with all their attributes and content',
+    ['success', 'contentsId', 'folderId'],
+    async (world) => {
+      const ann = await world.premium()
+      const { folder, file, deep } = await tree(ann, { public: true })
+      const single = await ann.file({ name: 'single.txt' })
+      const target = await ann.folder({ name: 'target' })
+      const expiry = nowSeconds() + 5_000
+      ;(await ann.update(folder.id, 'expiry', expiry)).ok()
+      const link = await ann.link(file.id)
+      assert.deepEqual((await ann.move([folder.id, single.id], target.id)).ok(), {})
+      const moved = (await ann.read(folder.id)).ok()
+      assert.deepEqual(
+        [moved.parentFolder, moved.public, moved.expiry, moved.code, moved.description, moved.tags],
+        [target.id, true, expiry, folder.code, 'about', 'a,b'],
+      )
+      assert.equal(moved.children[file.id]?.modTime, 1_234_567_890)
+      assert.equal((await ann.read(deep.id)).ok().id, deep.id)
+      assert.equal((await world.request('GET', link.directLink)).text, 'leaf', 'its direct link too')
+      assert.deepEqual(Object.keys((await ann.read(ann.root)).ok().children), [target.id])
+      assert.deepEqual(await pathsOf(ann, target.id), [
+        'single.txt',
+        'tree',
+        'tree/below',
+        'tree/below/deep.txt',
+        'tree/leaf.txt',
+      ])
+      const { statsCurrent } = await ann.details()
+      assert.deepEqual([statsCurrent.folderCount, statsCurrent.fileCount], [3, 3])
+    },
+  )
 
   test('with Prefer the moved contents are shown', ['Prefer'], async (world) => {
     const ann = await world.premium()
@@ -294,7 +298,7 @@ export const move = cases('PUT /contents/move', (test) => {
     )
   })
 
-  test('where it already is, it stays', ['success'], async (world) => {
+  test('a content that is already there stays', ['success'], async (world) => {
     const ann = await world.premium()
     const file = await ann.file()
     ;(await ann.move([file.id], ann.root)).ok()
@@ -355,7 +359,7 @@ export const move = cases('PUT /contents/move', (test) => {
   })
 
   test(
-    'a move is free, also at the cap; past the depth of the tree it is not',
+    'a move is free, also at the cap; beyond the depth of the tree it is refused',
     ['success', 'error-limits', 'caps and statistics · tree depth'],
     async (world) => {
       const ann = await world.premium()
@@ -422,7 +426,7 @@ export const importing = cases('POST /contents/import', (test) => {
   })
 
   test(
-    'children that the caller may not read are skipped; what is asked for itself is not',
+    'children that the caller may not read are skipped; a requested source is not',
     ['unreadable children', 'error-notOwner'],
     async (world) => {
       const [ann, bob] = await Promise.all([world.premium(), world.premium()])
@@ -440,7 +444,7 @@ export const importing = cases('POST /contents/import', (test) => {
   )
 
   test(
-    'a protected source wants its password',
+    'a protected source requires its password',
     ['password', 'error-passwordRequired', 'error-passwordWrong'],
     async (world) => {
       const [ann, bob] = await Promise.all([world.premium(), world.premium()])
@@ -471,7 +475,7 @@ export const importing = cases('POST /contents/import', (test) => {
     },
   )
 
-  test('past a cap nothing is imported', ['error-limits'], async (world) => {
+  test('beyond a cap nothing is imported', ['error-limits'], async (world) => {
     const [ann, bob] = await Promise.all([world.premium(), world.premium()])
     const { folder } = await tree(ann, { public: true })
     await bob.operator({ limits: { contents: 3 } })

@@ -6,7 +6,7 @@ const unknownId = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
 
 export const createFolder = cases('POST /contents/createFolder', (test) => {
   test(
-    'a folder is made below the parent that is named',
+    'a folder is made below the named parent',
     ['success', 'parentFolderId', 'folderName'],
     async (world) => {
       const ann = await world.premium()
@@ -30,7 +30,7 @@ export const createFolder = cases('POST /contents/createFolder', (test) => {
       assert.equal((await account.folder({ name: 'mine' })).name, 'mine')
   })
 
-  test('a folder without a name is called by its share code', ['folderName'], async (world) => {
+  test('a folder without a name is named by its share code', ['folderName'], async (world) => {
     const guest = await world.guest()
     const folders = await Promise.all(Array.from({ length: 5 }, () => guest.folder()))
     for (const folder of folders) assert.equal(folder.name, folder.code)
@@ -38,7 +38,7 @@ export const createFolder = cases('POST /contents/createFolder', (test) => {
   })
 
   test(
-    'names are kept exactly: any script, any length up to 255 characters, twins side by side',
+    'names are kept exactly: any script, any length up to 255 characters, duplicates side by side',
     ['folderName'],
     async (world) => {
       const ann = await world.premium()
@@ -101,26 +101,30 @@ export const createFolder = cases('POST /contents/createFolder', (test) => {
     },
   )
 
-  test('password and expiry come from the parent and then live alone', ['inheritance'], async (world) => {
-    const [ann, visitor] = await Promise.all([world.premium(), world.premium()])
-    const parent = await ann.folder({ public: true })
-    const expiry = nowSeconds() + 5_000
-    ;(await ann.update(parent.id, 'password', 'first secret')).ok()
-    ;(await ann.update(parent.id, 'expiry', expiry, { deleteAfterExpiry: true })).ok()
-    const child = await ann.folder({ in: parent.id })
-    const seen = (await ann.read(child.id)).ok()
-    assert.equal(seen.expiry, expiry)
-    assert.equal(seen.password, true)
-    assert.notEqual(seen.deleteAfterExpiry, true, 'consent is not inherited')
-    ;(await ann.update(parent.id, 'password', 'second secret')).ok()
-    ;(await ann.update(parent.id, 'expiry', '')).ok()
-    ;(await ann.update(parent.id, 'public', false)).ok()
-    const after = (await ann.read(child.id)).ok()
-    assert.equal(after.expiry, expiry)
-    assert.equal(after.public, true)
-    ;(await visitor.read(child.id, { password: sha256('second secret') })).refused('error-passwordWrong')
-    assert.equal((await visitor.read(child.id, { password: sha256('first secret') })).ok().id, child.id)
-  })
+  test(
+    'password and expiry are inherited from the parent and independent afterwards',
+    ['inheritance'],
+    async (world) => {
+      const [ann, visitor] = await Promise.all([world.premium(), world.premium()])
+      const parent = await ann.folder({ public: true })
+      const expiry = nowSeconds() + 5_000
+      ;(await ann.update(parent.id, 'password', 'first secret')).ok()
+      ;(await ann.update(parent.id, 'expiry', expiry, { deleteAfterExpiry: true })).ok()
+      const child = await ann.folder({ in: parent.id })
+      const seen = (await ann.read(child.id)).ok()
+      assert.equal(seen.expiry, expiry)
+      assert.equal(seen.password, true)
+      assert.notEqual(seen.deleteAfterExpiry, true, 'consent is not inherited')
+      ;(await ann.update(parent.id, 'password', 'second secret')).ok()
+      ;(await ann.update(parent.id, 'expiry', '')).ok()
+      ;(await ann.update(parent.id, 'public', false)).ok()
+      const after = (await ann.read(child.id)).ok()
+      assert.equal(after.expiry, expiry)
+      assert.equal(after.public, true)
+      ;(await visitor.read(child.id, { password: sha256('second secret') })).refused('error-passwordWrong')
+      assert.equal((await visitor.read(child.id, { password: sha256('first secret') })).ok().id, child.id)
+    },
+  )
 
   test('modTime may be sent along', ['modTime', 'error-modTime'], async (world) => {
     const guest = await world.guest()
@@ -160,7 +164,7 @@ export const createFolder = cases('POST /contents/createFolder', (test) => {
     ).refused('error-protectedFolder')
   })
 
-  test('past the cap of contents nothing is made', ['error-limits'], async (world) => {
+  test('beyond the cap of contents nothing is made', ['error-limits'], async (world) => {
     const guest = await world.guest()
     await guest.operator({ limits: { contents: 2 } })
     await guest.folder()

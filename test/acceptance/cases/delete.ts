@@ -7,7 +7,7 @@ const unknownId = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
 
 export const remove = cases('DELETE /contents', (test) => {
   test(
-    'files and folders go, with all that is in them',
+    'files and folders are deleted with all their content',
     ['success', 'contentsId', 'states and transitions · deleted without the bin'],
     async (world) => {
       const ann = await world.premium()
@@ -40,7 +40,7 @@ export const remove = cases('DELETE /contents', (test) => {
     }
   })
 
-  test('lists have spaces, repeats and both a folder and what is in it', ['contentsId'], async (world) => {
+  test('lists may have spaces, repeats and both a folder and its content', ['contentsId'], async (world) => {
     const guest = await world.guest()
     const folder = await guest.folder()
     const file = await guest.file({ in: folder.id })
@@ -137,14 +137,14 @@ export const remove = cases('DELETE /contents', (test) => {
     },
   )
 
-  test('what is gone is not found a second time', ['error-notFound'], async (world) => {
+  test('deleted content is not found a second time', ['error-notFound'], async (world) => {
     const guest = await world.guest()
     const folder = await guest.folder()
     ;(await guest.remove(folder.id)).ok()
     ;(await guest.remove(folder.id)).refused('error-notFound')
   })
 
-  test('two who delete the same at once: one did it, the other finds nothing', ['success'], async (world) => {
+  test('of two concurrent deletions one succeeds, the other finds nothing', ['success'], async (world) => {
     const guest = await world.guest()
     const folder = await guest.folder()
     const answers = await Promise.all(Array.from({ length: 6 }, () => guest.remove(folder.id)))

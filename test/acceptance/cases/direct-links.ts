@@ -46,7 +46,7 @@ export const makeLinks = cases('POST /contents/{contentId}/directlinks', (test) 
   })
 
   test(
-    'the record keeps what was set, and the item shows it to its owner',
+    'the record keeps its settings, and the item shows it to its owner',
     ['expireTime', 'sourceIpsAllowed', 'domainsAllowed', 'domainsBlocked', 'auth'],
     async (world) => {
       const ann = await world.premium()
@@ -64,7 +64,7 @@ export const makeLinks = cases('POST /contents/{contentId}/directlinks', (test) 
         [link.expireTime, link.sourceIpsAllowed, link.domainsAllowed, link.domainsBlocked],
         [expireTime, set.sourceIpsAllowed, set.domainsAllowed, set.domainsBlocked],
       )
-      assert.deepEqual(link.auth, ['user', 'other'], 'passwords never come back')
+      assert.deepEqual(link.auth, ['user', 'other'], 'passwords are never returned')
       const shown = (await ann.read(file.id)).ok().directLinks[link.id] as DirectLink
       assert.equal(shown.directLink, link.directLink)
       assert.equal(shown.expireTime, expireTime)
@@ -112,7 +112,7 @@ export const makeLinks = cases('POST /contents/{contentId}/directlinks', (test) 
   )
 
   test(
-    "only a UUID of one's own content gets a link",
+    "only a UUID of the caller's own content gets a link",
     ['error-contentId', 'error-notFound', 'error-notOwner'],
     async (world) => {
       const [ann, bob] = await Promise.all([world.guest(), world.guest()])
@@ -140,7 +140,7 @@ export const makeLinks = cases('POST /contents/{contentId}/directlinks', (test) 
 
 export const changeLinks = cases('PUT /contents/{contentId}/directlinks/{directLinkId}', (test) => {
   test(
-    'what is sent again is kept, what is omitted falls away',
+    'fields that are sent again are kept, omitted ones are removed',
     [
       'success',
       'omitted fields',
@@ -207,7 +207,7 @@ export const changeLinks = cases('PUT /contents/{contentId}/directlinks/{directL
 
 export const removeLinks = cases('DELETE /contents/{contentId}/directlinks/{directLinkId}', (test) => {
   test(
-    'a link goes; the content and other links stay',
+    'a link is removed; the content and other links stay',
     ['success', 'states and transitions · direct link deleted', 'direct links opened · changes at once'],
     async (world) => {
       const ann = await world.premium()
@@ -272,7 +272,7 @@ export const openLinks = cases('direct links opened', (test) => {
     }, countLagMs + 1_000)
   })
 
-  test("the folder's privacy and password do not matter to it", ['access of its own'], async (world) => {
+  test("the folder's privacy and password do not affect it", ['access of its own'], async (world) => {
     const ann = await world.premium()
     const folder = await ann.folder({ public: false })
     ;(await ann.update(folder.id, 'password', 'secret')).ok()
@@ -368,7 +368,7 @@ export const openLinks = cases('direct links opened', (test) => {
   )
 
   test(
-    'an address in a header changes nothing',
+    'an address in a header has no effect',
     ['source addresses', 'rate limits and bans · X-Forwarded-For'],
     async (world) => {
       const guest = await world.guest()
@@ -383,7 +383,7 @@ export const openLinks = cases('direct links opened', (test) => {
   )
 
   test(
-    'allowed domains: Origin before Referer, subdomains too, nobody without either',
+    'allowed domains: Origin before Referer, subdomains too, no request without either',
     ['domains allowed'],
     async (world) => {
       const guest = await world.guest()
@@ -411,7 +411,7 @@ export const openLinks = cases('direct links opened', (test) => {
     },
   )
 
-  test('blocked domains: they and their subdomains, nobody else', ['domains blocked'], async (world) => {
+  test('blocked domains: they and their subdomains, no others', ['domains blocked'], async (world) => {
     const guest = await world.guest()
     const link = await guest.link((await guest.file()).id, { domainsBlocked: ['bad.test'] })
     const code = async (headers: Record<string, string>) =>
@@ -458,7 +458,7 @@ export const openLinks = cases('direct links opened', (test) => {
   })
 
   test(
-    'all restrictions hold together',
+    'all restrictions apply together',
     ['basic auth', 'domains allowed', 'source addresses'],
     async (world) => {
       const guest = await world.guest()

@@ -84,7 +84,7 @@ export const downloads = cases('downloads by link', (test) => {
     assert.notEqual(tags[0], tags[2])
   })
 
-  test('one range is 206 with what was asked for', ['single ranges'], async (world) => {
+  test('one range is 206 with the requested bytes', ['single ranges'], async (world) => {
     const { get } = await ranged(world)
     const expected: [range: string, first: number, last: number][] = [
       ['bytes=0-0', 0, 0],
@@ -157,7 +157,7 @@ export const downloads = cases('downloads by link', (test) => {
     },
   )
 
-  test('what lies behind the end is 416 with the size', ['unsatisfiable'], async (world) => {
+  test('a range behind the end is 416 with the size', ['unsatisfiable'], async (world) => {
     const { ann, get } = await ranged(world)
     for (const range of ['bytes=100000-', 'bytes=100000-100001', 'bytes=999999999999-', 'bytes=-0']) {
       const answer = await get(range)
@@ -171,7 +171,7 @@ export const downloads = cases('downloads by link', (test) => {
     assert.equal((await world.request('GET', empty)).code, 200)
   })
 
-  test('what is no range is ignored', ['malformed ranges'], async (world) => {
+  test('an invalid range is ignored', ['malformed ranges'], async (world) => {
     const { get } = await ranged(world)
     for (const range of [
       'bytes=',
@@ -191,7 +191,7 @@ export const downloads = cases('downloads by link', (test) => {
     assert.equal((await get('items=0-5')).code, 200)
   })
 
-  test('If-Range takes the range only when nothing changed', ['If-Range'], async (world) => {
+  test('If-Range uses the range only when nothing changed', ['If-Range'], async (world) => {
     const { link, get } = await ranged(world)
     const whole = await world.request('HEAD', link)
     assert.equal((await get('bytes=0-9', { 'if-range': whole.header('etag') })).code, 206)
@@ -207,7 +207,7 @@ export const downloads = cases('downloads by link', (test) => {
     }
   })
 
-  test('If-None-Match spares the bytes when nothing changed', ['If-None-Match'], async (world) => {
+  test('If-None-Match saves the bytes when nothing changed', ['If-None-Match'], async (world) => {
     const { link } = await ranged(world)
     const etag = (await world.request('HEAD', link)).header('etag')
     for (const method of ['GET', 'HEAD'])
@@ -259,18 +259,22 @@ export const downloads = cases('downloads by link', (test) => {
     }
   })
 
-  test('marks of direction stay in the name and leave the headers', ['hostile names'], async (world) => {
-    const ann = await world.premium()
-    const folder = await ann.folder()
-    const file = await ann.file({ in: folder.id, content: 'x' })
-    const renamed = (await ann.update(file.id, 'name', '\u202Egpj.exe')).ok()
-    assert.equal(renamed.name, '\u202Egpj.exe')
-    const answer = await world.request('GET', await linkOf(ann, file))
-    assert.match(answer.header('content-disposition'), /filename="_gpj\.exe"/)
-    assert.doesNotMatch(answer.header('content-disposition'), /%E2%80%AE/i)
-  })
+  test(
+    'marks of direction stay in the stored name and are removed from the headers',
+    ['hostile names'],
+    async (world) => {
+      const ann = await world.premium()
+      const folder = await ann.folder()
+      const file = await ann.file({ in: folder.id, content: 'x' })
+      const renamed = (await ann.update(file.id, 'name', '\u202Egpj.exe')).ok()
+      assert.equal(renamed.name, '\u202Egpj.exe')
+      const answer = await world.request('GET', await linkOf(ann, file))
+      assert.match(answer.header('content-disposition'), /filename="_gpj\.exe"/)
+      assert.doesNotMatch(answer.header('content-disposition'), /%E2%80%AE/i)
+    },
+  )
 
-  test('nothing that was uploaded can run in a browser', ['hostile types'], async (world) => {
+  test('uploaded content cannot run in a browser', ['hostile types'], async (world) => {
     const ann = await world.premium()
     const hostile: [name: string, type: string][] = [
       ['page.html', 'text/html'],
@@ -306,7 +310,7 @@ export const downloads = cases('downloads by link', (test) => {
     }
   })
 
-  test('access is what it is at the time of the download', ['access now', 'capability'], async (world) => {
+  test('access is checked at the time of the download', ['access now', 'capability'], async (world) => {
     const [ann, visitor] = await Promise.all([world.premium(), world.premium()])
     const folder = await ann.folder({ public: true })
     const file = await ann.file({ in: folder.id, content: 'now' })
@@ -328,7 +332,7 @@ export const downloads = cases('downloads by link', (test) => {
   })
 
   test(
-    "a visitor's link behind a password is his; changing it ends the link",
+    "a visitor's link behind a password is personal; changing it ends the link",
     ['capability', 'access now'],
     async (world) => {
       const [ann, visitor] = await Promise.all([world.premium(), world.premium()])
@@ -347,7 +351,7 @@ export const downloads = cases('downloads by link', (test) => {
     },
   )
 
-  test('a forged or borrowed capability opens nothing', ['capability'], async (world) => {
+  test('a forged or copied capability opens nothing', ['capability'], async (world) => {
     const [ann, visitor] = await Promise.all([world.premium(), world.premium()])
     const [hidden, open] = [await ann.folder(), await ann.folder({ public: true })]
     const secret = await ann.file({ in: hidden.id, content: 'secret' })
@@ -379,7 +383,7 @@ export const downloads = cases('downloads by link', (test) => {
   })
 
   test(
-    "the owner's token opens his files, as header and as cookie",
+    "the owner's token opens its files, as header and as cookie",
     ['owner by token', 'whole'],
     async (world) => {
       const [ann, bob] = await Promise.all([world.premium(), world.premium()])
@@ -406,7 +410,7 @@ export const downloads = cases('downloads by link', (test) => {
     },
   )
 
-  test('whole downloads and those from byte 0 are counted, and their traffic', ['count'], async (world) => {
+  test('whole downloads and those from byte 0 are counted, with their traffic', ['count'], async (world) => {
     const ann = await world.premium()
     const folder = await ann.folder({ public: true })
     const file = await ann.file({ in: folder.id, content: randomContent(10_000) })
@@ -423,7 +427,7 @@ export const downloads = cases('downloads by link', (test) => {
     assert.equal((await ann.read(folder.id)).ok().children[file.id]?.downloads, 4)
   })
 
-  test('what is not there is 404, what is no file neither', ['unknown'], async (world) => {
+  test('missing content is 404, and so is a folder', ['unknown'], async (world) => {
     const ann = await world.premium()
     const folder = await ann.folder({ public: true })
     const file = await ann.file({ in: folder.id })
@@ -447,7 +451,7 @@ export const downloads = cases('downloads by link', (test) => {
     assert.ok([404, 405].includes(posted.code))
   })
 
-  test('a large file keeps its bytes in any piece', ['single ranges', 'whole'], async (world) => {
+  test('any range of a large file has its bytes', ['single ranges', 'whole'], async (world) => {
     const ann = await world.premium()
     const large = randomContent(20_000_000)
     const file = await ann.file({ content: large, name: 'large.bin' })
@@ -480,7 +484,7 @@ export const downloads = cases('downloads by link', (test) => {
           const url = `${host}/download/web/${file.id}/${encodeURIComponent(file.name)}`
           const answer = await world.request(method, url, { headers })
           const to = answer.header('location')
-          // The API host has no bytes: it leads to a link that gives them, which needs no token.
+          // The API host has no bytes: it redirects to a link that needs no token.
           if (answer.code !== 302 || to.startsWith(`${world.hosts.web}/d/`)) return answer
           assert.equal(host, hosts[0], `${host} redirects to ${to}`)
           const { range } = headers

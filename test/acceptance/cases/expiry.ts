@@ -1,4 +1,4 @@
-/** Timers: what happens at the expiry second and behind it, by who owns the folder then. */
+/** Timers: what happens at the expiry second and after it, depending on the owner's tier. */
 import assert from 'node:assert/strict'
 import { cases } from '../suite.ts'
 import { type Account, eventually, nowSeconds, sleep, type World } from '../world.ts'
@@ -54,7 +54,7 @@ export const expiry = cases('states and transitions', (test) => {
   )
 
   test(
-    "a standard account's folder too, whatever the consent, and past the recycle bin",
+    "a standard account's folder too, with or without consent, and past the recycle bin",
     ['expiry reached, guest or standard'],
     async (world) => {
       const standard = await world.standard()
@@ -104,7 +104,7 @@ export const expiry = cases('states and transitions', (test) => {
   )
 
   test(
-    "with consent a premium owner's folder is deleted for good",
+    "with consent a premium owner's folder is deleted permanently",
     ['expiry reached, premium with consent', 'PUT /contents/{contentId}/update · deleteAfterExpiry'],
     async (world) => {
       const ann = await world.premium()
@@ -118,7 +118,7 @@ export const expiry = cases('states and transitions', (test) => {
   )
 
   test(
-    'membership counts when the timer fires: who was premium before is not',
+    "membership counts when the timer fires: a former premium owner's folder is not kept",
     ['membership at cleanup'],
     async (world) => {
       const ann = await world.premium()
@@ -130,7 +130,7 @@ export const expiry = cases('states and transitions', (test) => {
   )
 
   test(
-    'membership counts when the timer fires: who has become premium keeps it',
+    "membership counts when the timer fires: a new premium owner's folder is kept",
     ['membership at cleanup'],
     async (world) => {
       const guest = await world.guest()
@@ -161,7 +161,7 @@ export const expiry = cases('states and transitions', (test) => {
   )
 
   test(
-    'a later expiry in time keeps the folder, a removed one too',
+    'a later expiry set in time keeps the folder, a removed one too',
     ['expiry set', 'expiry removed'],
     async (world) => {
       const guest = await world.guest()
@@ -177,7 +177,7 @@ export const expiry = cases('states and transitions', (test) => {
   )
 
   test(
-    "from its second on nothing new goes into a free owner's folder, swept or not",
+    "from its second on a free owner's folder accepts nothing new, swept or not",
     [
       'expiry reached, guest or standard',
       'POST {upload_url}/uploadfile · error-notFound',
@@ -198,7 +198,7 @@ export const expiry = cases('states and transitions', (test) => {
   )
 
   test(
-    'what inherited an expiry goes with it; what was moved out in time stays',
+    'content with an inherited expiry is deleted with it; content moved out in time stays',
     ['expiry reached, guest or standard'],
     async (world) => {
       const ann = await world.premium()
@@ -220,7 +220,7 @@ export const expiry = cases('states and transitions', (test) => {
   )
 
   test(
-    'expiry of a folder above closes what lies below, whatever that says',
+    'expiry of a folder above closes everything below',
     ['expiry reached, premium without consent'],
     async (world) => {
       const [ann, visitor] = await Promise.all([world.premium(), world.premium()])
@@ -234,7 +234,7 @@ export const expiry = cases('states and transitions', (test) => {
   )
 
   test(
-    'a timer fires in the bin too',
+    'a timer also fires in the bin',
     ['expiry reached, guest or standard', 'deleted with the bin'],
     async (world) => {
       const guest = await world.guest()

@@ -1,4 +1,4 @@
-/** What is offered beyond the contract, and the pages. */
+/** Features beyond the contract, and the pages. */
 import assert from 'node:assert/strict'
 import type { Item } from '../answer.ts'
 import { endpoints } from '../coverage.ts'
@@ -54,7 +54,7 @@ export const extensions = cases('beyond the contract', (test) => {
     },
   )
 
-  test('the pages are HTML and old download pages lead to them', ['pages'], async (world) => {
+  test('the pages are HTML and old download pages redirect to them', ['pages'], async (world) => {
     const file = (await world.uploadForm([filePart({ name: 'shown on the page.txt', content: 'x' })])).ok()
     for (const path of [
       '/',
@@ -87,7 +87,7 @@ export const extensions = cases('beyond the contract', (test) => {
   })
 
   test(
-    'the pages read for visitors without a token, and for owners of every tier',
+    'the pages are readable for visitors without a token, and for owners of every tier',
     ['pages'],
     async (world) => {
       const [guest, other] = await Promise.all([world.guest(), world.guest()])
@@ -117,7 +117,7 @@ export const extensions = cases('beyond the contract', (test) => {
   )
 
   test(
-    'with a website token every tier reads as the pages do, and nobody needs an account token',
+    'with a website token every tier reads as the pages do, without an account token',
     ['GET /contents/{contentId} · website token', 'GET /contents/{contentId} · error-notPremium'],
     async (world) => {
       const [premium, guest, other] = await Promise.all([world.premium(), world.guest(), world.guest()])
@@ -147,17 +147,17 @@ export const extensions = cases('beyond the contract', (test) => {
       ;(await premium.update(open.id, 'password', 'for some')).ok()
       ;(await marked(open.id)).refused('error-passwordRequired')
       ;(await marked(open.id, { query: { password: sha256('for some') } })).ok()
-      // An owner sees what an owner sees, in every tier.
+      // An owner sees the owner's view, in every tier.
       assert.equal((await marked(hidden.id, { token: premium.token })).ok().isOwner, true)
       assert.equal((await marked(open.id, { token: premium.token })).ok().isOwner, true)
       assert.equal((await marked(guest.root, { token: guest.token })).ok().isOwner, true)
-      // An empty one is none.
+      // An empty one counts as none.
       ;(await guest.call('GET', `/contents/${guest.root}`, { headers: { 'X-Website-Token': '' } })).refused(
         'error-notPremium',
       )
       ;(await guest.call('GET', `/contents/${guest.root}`, { query: { wt: '' } })).refused('error-notPremium')
       ;(await world.call('GET', `/contents/${open.id}`, { query: { wt: '' } })).refused('error-token')
-      // It opens this one call, no other.
+      // It opens only this call.
       ;(
         await guest.call('GET', '/contents/search', {
           query: { contentId: guest.root, searchedString: 'x', wt: 'x' },
@@ -166,7 +166,7 @@ export const extensions = cases('beyond the contract', (test) => {
     },
   )
 
-  test('a script of the pages tells a website token', ['GET /dist/js/config.js'], async (world) => {
+  test('a script of the pages contains a website token', ['GET /dist/js/config.js'], async (world) => {
     const script = await world.request('GET', `${world.hosts.web}/dist/js/config.js`)
     assert.equal(script.code, 200)
     assert.match(script.header('content-type'), /^text\/javascript/)
@@ -202,7 +202,7 @@ export const extensions = cases('beyond the contract', (test) => {
     ;(await world.call('GET', `/contents/${folder.code}`)).refused('error-token')
   })
 
-  test('behind a trusted proxy its word on the client counts', ['HOLDFAST_TRUST_PROXY'], async (outer) => {
+  test('behind a trusted proxy its report of the client counts', ['HOLDFAST_TRUST_PROXY'], async (outer) => {
     const { hosts } = await outer.instances.get('switches')
     const world = outer.at(hosts)
     const guest = await world.guest()
@@ -223,7 +223,7 @@ export const extensions = cases('beyond the contract', (test) => {
 })
 
 export const mail = cases('mail', (test) => {
-  test('with a relay the sign-in link goes by SMTP', ['SMTP'], async (outer) => {
+  test('with a relay the sign-in link is sent by SMTP', ['SMTP'], async (outer) => {
     const { hosts, smtp } = await outer.instances.get('switches')
     const world = outer.at(hosts)
     const email = newAddress()
@@ -243,7 +243,7 @@ export const mail = cases('mail', (test) => {
   })
 })
 
-/** What other people's programs send, in the order in which they send it. */
+/** The requests of third-party clients, in their order. */
 export const clients = cases('real clients', (test) => {
   test('curl, as printed at the start: upload, direct link, download', ['curl'], async (world) => {
     const file = (

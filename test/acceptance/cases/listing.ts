@@ -5,7 +5,7 @@ import { type Account, eventually, md5, nowSeconds, sleep, uuid } from '../world
 
 const unknownId = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
 
-/** Files of known names, sizes and types in a folder of their own. */
+/** Files of known names, sizes and types in a separate folder. */
 async function shelf(ann: Account): Promise<Item> {
   const folder = await ann.folder({ name: 'shelf' })
   await ann.file({ in: folder.id, name: 'bravo.txt', content: 'bb' })
@@ -61,7 +61,7 @@ export const listing = cases('GET /contents/{contentId}', (test) => {
     },
   )
 
-  test('the root lists as any folder', ['success: folder'], async (world) => {
+  test('the root lists like any folder', ['success: folder'], async (world) => {
     const ann = await world.premium()
     const empty = (await ann.read(ann.root)).listing()
     assert.deepEqual(empty.children, [])
@@ -73,7 +73,7 @@ export const listing = cases('GET /contents/{contentId}', (test) => {
   })
 
   test(
-    'a file is its own payload without children, and one page of one',
+    'a file is its own payload without children, and one page of one item',
     ['success: file', 'metadata', 'contentId: UUID', 'contentId: share code of 8'],
     async (world) => {
       const ann = await world.premium()
@@ -106,7 +106,7 @@ export const listing = cases('GET /contents/{contentId}', (test) => {
   )
 
   test(
-    'a share code of 8 names the same folder; UUIDs have no case',
+    'a share code of 8 names the same folder; UUIDs ignore case',
     ['contentId: share code of 8', 'contentId: UUID'],
     async (world) => {
       const ann = await world.premium()
@@ -121,7 +121,7 @@ export const listing = cases('GET /contents/{contentId}', (test) => {
   )
 
   test(
-    'a legacy code of 6 works for ever',
+    'a legacy code of 6 works permanently',
     ['contentId: share code of 6', 'operator · legacy folders'],
     async (world) => {
       const ann = await world.premium()
@@ -139,7 +139,7 @@ export const listing = cases('GET /contents/{contentId}', (test) => {
     },
   )
 
-  test('what nobody has is not found', ['error-notFound'], async (world) => {
+  test('unknown content is not found', ['error-notFound'], async (world) => {
     const ann = await world.premium()
     for (const id of [unknownId, '00000000-0000-4000-8000-000000000000', 'Zz9Zz9Zz', 'Zz9Zz9'])
       (await ann.read(id)).refused('error-notFound')
@@ -237,7 +237,7 @@ export const listing = cases('GET /contents/{contentId}', (test) => {
     },
   )
 
-  test('without a word the newest comes first', ['sortField createTime', 'sortDirection'], async (world) => {
+  test('by default the newest comes first', ['sortField createTime', 'sortDirection'], async (world) => {
     const ann = await world.premium()
     const folder = await ann.folder()
     for (const name of ['first', 'second', 'third']) {
@@ -254,7 +254,7 @@ export const listing = cases('GET /contents/{contentId}', (test) => {
   })
 
   test(
-    'equals are told apart by their creation, and pages of them never repeat or skip',
+    'equal items are ordered by creation, and pages of them never repeat or skip',
     ['sortField size', 'sortField name', 'page'],
     async (world) => {
       const ann = await world.premium()
@@ -309,7 +309,7 @@ export const listing = cases('GET /contents/{contentId}', (test) => {
   )
 
   test(
-    'contentFilter finds parts of names and tags without case, whatever their Unicode form',
+    'contentFilter finds parts of names and tags, ignoring case and Unicode form',
     ['contentFilter', 'metadata', 'childrenCount'],
     async (world) => {
       const ann = await world.premium()
@@ -333,23 +333,19 @@ export const listing = cases('GET /contents/{contentId}', (test) => {
     },
   )
 
-  test(
-    'contentname finds exactly that name, and every content that bears it',
-    ['contentname'],
-    async (world) => {
-      const ann = await world.premium()
-      const folder = await ann.folder()
-      for (const name of ['Report', 'report', 'Report', 'Report 2']) await ann.folder({ in: folder.id, name })
-      const found = async (contentname: string) => (await ann.read(folder.id, { contentname })).listing()
-      assert.deepEqual((await found('Report')).names, ['Report', 'Report'])
-      assert.equal((await found('Report')).metadata.totalCount, 2)
-      assert.deepEqual((await found('REPORT')).names, [])
-      assert.deepEqual(
-        (await ann.read(folder.id, { contentname: 'report', contentFilter: '2' })).listing().names,
-        [],
-      )
-    },
-  )
+  test('contentname finds exactly that name, and every content with it', ['contentname'], async (world) => {
+    const ann = await world.premium()
+    const folder = await ann.folder()
+    for (const name of ['Report', 'report', 'Report', 'Report 2']) await ann.folder({ in: folder.id, name })
+    const found = async (contentname: string) => (await ann.read(folder.id, { contentname })).listing()
+    assert.deepEqual((await found('Report')).names, ['Report', 'Report'])
+    assert.equal((await found('Report')).metadata.totalCount, 2)
+    assert.deepEqual((await found('REPORT')).names, [])
+    assert.deepEqual(
+      (await ann.read(folder.id, { contentname: 'report', contentFilter: '2' })).listing().names,
+      [],
+    )
+  })
 
   test(
     'maxdepth shows that many levels; a folder at the end has children it does not show',
@@ -429,7 +425,7 @@ export const listing = cases('GET /contents/{contentId}', (test) => {
         const children = Object.values(folder.children ?? {})
         if (children.length === 0 && folder.childrenCount > 0)
           return walk((await ann.read(folder.id, { maxdepth: 16 })).ok())
-        assert.equal(children.length, folder.childrenCount, 'children come whole or not at all')
+        assert.equal(children.length, folder.childrenCount, 'children are complete or absent')
         for (const child of children) child.type === 'file' ? leaves.add(child.id) : await walk(child)
       }
       const first = (await ann.read(all, { maxdepth: 16 })).ok()

@@ -3,25 +3,29 @@ import { cases } from '../suite.ts'
 import { eventually, newAddress, randomContent } from '../world.ts'
 
 export const operator = cases('operator', (test) => {
-  test('account calls merge, and hold when answered', ['POST /admin/accounts/<id>'], async (world) => {
-    const guest = await world.guest()
-    await guest.operator({ tier: 'premium', limits: { contents: 50 } })
-    await guest.operator({ recycleBin: true })
-    await guest.operator({ limits: { storage: 5_000 } })
-    const details = await guest.details()
-    assert.deepEqual(
-      [details.tier, details.limits.contents, details.limits.storage, details.recycleBin.enabled],
-      ['premium', 50, 5_000, true],
-    )
-    await guest.operator({})
-    assert.deepEqual(await guest.details(), details)
-    await guest.operator({ premiumType: 'lifetime' })
-    assert.equal((await guest.details()).premiumType, 'lifetime')
-    for (const tier of ['standard', 'guest', 'premium'] as const) {
-      await guest.operator({ tier })
-      assert.equal((await guest.call('GET', '/accounts/getid')).ok<{ tier: string }>().tier, tier)
-    }
-  })
+  test(
+    'account calls merge, and are in effect when answered',
+    ['POST /admin/accounts/<id>'],
+    async (world) => {
+      const guest = await world.guest()
+      await guest.operator({ tier: 'premium', limits: { contents: 50 } })
+      await guest.operator({ recycleBin: true })
+      await guest.operator({ limits: { storage: 5_000 } })
+      const details = await guest.details()
+      assert.deepEqual(
+        [details.tier, details.limits.contents, details.limits.storage, details.recycleBin.enabled],
+        ['premium', 50, 5_000, true],
+      )
+      await guest.operator({})
+      assert.deepEqual(await guest.details(), details)
+      await guest.operator({ premiumType: 'lifetime' })
+      assert.equal((await guest.details()).premiumType, 'lifetime')
+      for (const tier of ['standard', 'guest', 'premium'] as const) {
+        await guest.operator({ tier })
+        assert.equal((await guest.call('GET', '/accounts/getid')).ok<{ tier: string }>().tier, tier)
+      }
+    },
+  )
 
   test('bad calls change nothing', ['POST /admin/accounts/<id>'], async (world) => {
     const guest = await world.guest()
@@ -78,7 +82,7 @@ export const operator = cases('operator', (test) => {
     },
   )
 
-  test('collecting frees what nobody refers to, and only that', ['collect'], async (world) => {
+  test('collecting frees unreferenced bytes, and only those', ['collect'], async (world) => {
     const ann = await world.premium()
     const [kept, gone] = [randomContent(200_000), randomContent(300_000)]
     const file = await ann.file({ content: kept })

@@ -1,14 +1,11 @@
-/**
- * On an instance of its own, whose limits are as they come. Every case calls from addresses of its
- * own.
- */
+/** On a separate instance, with default limits. Every case uses its own client addresses. */
 import assert from 'node:assert/strict'
 import type { Answer } from '../answer.ts'
 import { mailsTo } from '../mails.ts'
 import { cases } from '../suite.ts'
 import { sha256, sleep, type World } from '../world.ts'
 
-/** More calls than any budget of a short window has. */
+/** More calls than any budget of a short window allows. */
 const plenty = 4_000
 
 async function limited(world: World, from: string): Promise<World> {
@@ -31,7 +28,7 @@ async function untilRefused(
 function assertRefusal(refusal: Answer): void {
   refusal.refused('error-rateLimit')
   assert.match(refusal.header('retry-after'), /^[1-9]\d*$/)
-  assert.ok(refusal.header('ratelimit').length > 0, 'RateLimit tells the budget')
+  assert.ok(refusal.header('ratelimit').length > 0, 'RateLimit reports the budget')
 }
 
 export const rateLimits = cases('rate limits and bans', (test) => {
@@ -54,7 +51,7 @@ export const rateLimits = cases('rate limits and bans', (test) => {
     },
   )
 
-  test('an account has one budget, wherever it calls from', ['per account'], async (outer) => {
+  test('an account has one budget, from any client address', ['per account'], async (outer) => {
     const world = await limited(outer, '127.99.2.1')
     const [ann, bob] = await Promise.all([world.guest(), world.guest()])
     const { refusal } = await untilRefused((number) =>
@@ -80,7 +77,7 @@ export const rateLimits = cases('rate limits and bans', (test) => {
     assertGuessRefusal(await untilRefused((n) => visitor.read(folder.id, { password: sha256(`guess ${n}`) })))
   })
 
-  test('X-Forwarded-For buys nothing', ['X-Forwarded-For'], async (outer) => {
+  test('X-Forwarded-For has no effect', ['X-Forwarded-For'], async (outer) => {
     const world = await limited(outer, '127.99.4.1')
     const { refusal } = await untilRefused((n) =>
       world.call('GET', '/accounts/getid', {
@@ -92,7 +89,7 @@ export const rateLimits = cases('rate limits and bans', (test) => {
   })
 
   test(
-    'who goes on and on is shut out of everything, until it is lifted',
+    'a client that continues is banned from everything, until the ban is lifted',
     ['ban', 'operator · POST /admin/accounts/<id>'],
     async (outer) => {
       const from = '127.99.5.1'
@@ -151,7 +148,7 @@ export const rateLimits = cases('rate limits and bans', (test) => {
       }
       const mails = await mailsTo(world.hosts.outbox, '@often.test')
       assert.ok(mails.length <= 3, `${mails.length} mails to one mailbox`)
-      // Dots tell mailboxes apart but at one provider; others are not held up.
+      // Dots distinguish mailboxes except at one provider; others are not delayed.
       ;(await create('vic.tim@often.test', '127.99.8.40')).ok()
       const [dots, plain] = ['a.n.n@gmail.com', 'ann+x@GoogleMail.com']
       for (const email of [dots, plain, `${'ann'}@gmail.com`]) (await create(email, '127.99.8.41')).ok()

@@ -17,7 +17,7 @@ const restore = (ann: Account, ...ids: string[]) =>
 
 export const recycleBin = cases('recycle bin', (test) => {
   test(
-    'what is deleted lies in the bin with all that is in it, and comes back where it was',
+    'deleted content is in the bin with everything in it, and is restored to its place',
     ['GET /recyclebin', 'POST /recyclebin/restore', 'states and transitions · deleted with the bin'],
     async (world) => {
       const ann = await premiumWithBin(world)
@@ -96,7 +96,7 @@ export const recycleBin = cases('recycle bin', (test) => {
     ;(await ann.copy([target.id], folder.id)).refused('error-notFound')
   })
 
-  test('DELETE in the bin is for good', ['DELETE for good'], async (world) => {
+  test('DELETE in the bin is permanent', ['DELETE for good'], async (world) => {
     const ann = await premiumWithBin(world)
     const [folder, other] = [await ann.folder(), await ann.folder()]
     const file = await ann.file({ in: folder.id })
@@ -110,7 +110,7 @@ export const recycleBin = cases('recycle bin', (test) => {
     ;(await restore(ann, folder.id)).refused('error-notFound')
   })
 
-  test('emptying it is for good', ['DELETE /recyclebin'], async (world) => {
+  test('emptying it is permanent', ['DELETE /recyclebin'], async (world) => {
     const ann = await premiumWithBin(world)
     const folder = await ann.folder()
     await ann.file({ in: folder.id })
@@ -127,7 +127,7 @@ export const recycleBin = cases('recycle bin', (test) => {
   })
 
   test(
-    'switched off, deletion is for good again',
+    'switched off, deletion is permanent again',
     ['GET /recyclebin', 'states and transitions · deleted without the bin'],
     async (world) => {
       const ann = await premiumWithBin(world)
@@ -141,7 +141,7 @@ export const recycleBin = cases('recycle bin', (test) => {
   )
 
   test(
-    "every tier has it, nobody another's",
+    "every tier has it, and no access to another account's",
     ['error-token', 'error-contentsId', 'error-notFound'],
     async (world) => {
       const [guest, other] = await Promise.all([world.guest(), world.guest()])

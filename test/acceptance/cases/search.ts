@@ -8,7 +8,7 @@ type Hits = Record<string, Item>
 
 export const search = cases('GET /contents/search', (test) => {
   test(
-    'files and folders below are found by name and tag, without case',
+    'files and folders below are found by name and tag, ignoring case',
     ['success', 'contentId', 'searchedString'],
     async (world) => {
       const ann = await world.premium()
@@ -42,13 +42,13 @@ export const search = cases('GET /contents/search', (test) => {
       }
       assert.deepEqual(Object.keys((await ann.search(folder.id, 'CAFÉ')).ok()), [accented.id])
       assert.deepEqual(Object.keys((await ann.search(folder.id, '%_.*')).ok()), [accented.id])
-      assert.deepEqual((await ann.search(folder.id, 'nothing like it')).ok(), {})
+      assert.deepEqual((await ann.search(folder.id, 'nothing similar')).ok(), {})
       assert.equal(Object.keys((await ann.search(ann.root, 'summer')).ok()).length, 5)
     },
   )
 
   test(
-    'times bound the creation, both ends included',
+    'times bound the creation, including both ends',
     ['createTimeFrom', 'createTimeTo', 'error-createTimeFrom', 'error-createTimeTo'],
     async (world) => {
       const ann = await world.premium()
@@ -103,7 +103,7 @@ export const search = cases('GET /contents/search', (test) => {
   )
 
   test(
-    'visitors find what they may read, and nothing below what they may not',
+    'visitors find what they may read, and nothing below other folders',
     ['visitors', 'password', 'error-notOwner', 'error-passwordRequired', 'error-passwordWrong'],
     async (world) => {
       const [ann, visitor] = await Promise.all([world.premium(), world.premium()])
@@ -131,7 +131,7 @@ export const search = cases('GET /contents/search', (test) => {
   )
 
   test(
-    'expired and recycled content is not found by visitors, recycled by nobody',
+    'visitors do not find expired content, and recycled content is never found',
     ['visitors'],
     async (world) => {
       const [ann, visitor] = await Promise.all([world.premium(), world.premium()])

@@ -2,7 +2,7 @@ import type { Answer } from '../answer.ts'
 import { cases } from '../suite.ts'
 import type { Account, World } from '../world.ts'
 
-/** Every operation that wants a token, with parameters that would otherwise be right. */
+/** Every operation that requires a token, with otherwise valid parameters. */
 async function operations(
   world: World,
   ann: Account,
@@ -146,7 +146,7 @@ export const tokens = cases('tokens, in every request', (test) => {
     },
   )
 
-  test('what only resembles a token is refused', ['wrong places'], async (world) => {
+  test('text that only resembles a token is refused', ['wrong places'], async (world) => {
     const [ann, bob] = await Promise.all([world.guest(), world.guest()])
     const middle = ann.token.length >> 1
     const other = ann.token[middle] === 'A' ? 'B' : 'A'
@@ -195,7 +195,7 @@ export const tokens = cases('tokens, in every request', (test) => {
 })
 
 export const orderOfChecks = cases('order of checks', (test) => {
-  test('a broken body is told before a missing token', ['body before token'], async (world) => {
+  test('a malformed body is reported before a missing token', ['body before token'], async (world) => {
     for (const [method, path] of [
       ['POST', '/contents/createFolder'],
       ['DELETE', '/contents'],
@@ -205,21 +205,25 @@ export const orderOfChecks = cases('order of checks', (test) => {
       (await world.call(method, path, { body: '{', type: 'application/json' })).refused('error-body')
   })
 
-  test('a missing token is told before the tier and the parameters', ['token before tier'], async (world) => {
-    ;(await world.call('POST', '/contents/copy', { json: {} })).refused('error-token')
-    ;(await world.call('GET', '/contents/search')).refused('error-token')
-    ;(await world.call('GET', '/contents/nonsense', { query: { page: 'x' } })).refused('error-token')
-    ;(await world.call('POST', '/contents/createFolder', { json: { parentFolderId: 5 } })).refused(
-      'error-token',
-    )
-    ;(await world.call('PUT', '/contents/nonsense/update', { json: {} })).refused('error-token')
-    ;(await world.call('DELETE', '/contents', { json: { contentsId: 'x' }, token: 'nonsense' })).refused(
-      'error-token',
-    )
-  })
+  test(
+    'a missing token is reported before the tier and the parameters',
+    ['token before tier'],
+    async (world) => {
+      ;(await world.call('POST', '/contents/copy', { json: {} })).refused('error-token')
+      ;(await world.call('GET', '/contents/search')).refused('error-token')
+      ;(await world.call('GET', '/contents/nonsense', { query: { page: 'x' } })).refused('error-token')
+      ;(await world.call('POST', '/contents/createFolder', { json: { parentFolderId: 5 } })).refused(
+        'error-token',
+      )
+      ;(await world.call('PUT', '/contents/nonsense/update', { json: {} })).refused('error-token')
+      ;(await world.call('DELETE', '/contents', { json: { contentsId: 'x' }, token: 'nonsense' })).refused(
+        'error-token',
+      )
+    },
+  )
 
   test(
-    'the tier is told before the parameters, on every premium operation',
+    'the tier is reported before the parameters, on every premium operation',
     [
       'tier before parameters',
       'GET /contents/{contentId} · error-notPremium',
@@ -246,7 +250,7 @@ export const orderOfChecks = cases('order of checks', (test) => {
     },
   )
 
-  test('parameters are told before existence', ['parameters before existence'], async (world) => {
+  test('parameters are reported before existence', ['parameters before existence'], async (world) => {
     const ann = await world.premium()
     const unknown = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
     ;(await ann.read(unknown, { page: 0 })).refused('error-page')

@@ -7,7 +7,7 @@ const unknownId = 'ffffffff-ffff-4fff-bfff-ffffffffffff'
 
 export const update = cases('PUT /contents/{contentId}/update', (test) => {
   test(
-    'an answer shows the whole item, with all that rclone reads of it',
+    'an answer shows the whole item, with all fields that rclone reads',
     ['success', 'modTime'],
     async (world) => {
       const ann = await world.premium()
@@ -174,7 +174,7 @@ export const update = cases('PUT /contents/{contentId}/update', (test) => {
   )
 
   test(
-    'a password of 4 to 100 characters protects; empty removes it; nobody reads it back',
+    'a password of 4 to 100 characters protects; empty removes it; it is never returned',
     [
       'password',
       'error-password',
@@ -216,7 +216,7 @@ export const update = cases('PUT /contents/{contentId}/update', (test) => {
   })
 
   test(
-    'an expiry lies in the future, in seconds; empty removes it and the consent',
+    'an expiry is in the future, in seconds; empty removes it and the consent',
     [
       'expiry',
       'deleteAfterExpiry',
@@ -282,7 +282,7 @@ export const update = cases('PUT /contents/{contentId}/update', (test) => {
   })
 
   test(
-    'modTime of a folder moves with its direct children, of a file with nothing but itself',
+    'modTime of a folder moves with its direct children, of a file only with itself',
     ['modTime'],
     async (world) => {
       const ann = await world.premium()
@@ -374,7 +374,7 @@ export const update = cases('PUT /contents/{contentId}/update', (test) => {
     ;(await guest.update(folder.id, 'name', 'x')).refused('error-notFound')
   })
 
-  test("another's content cannot be changed, public or not", ['error-notOwner'], async (world) => {
+  test("another account's content cannot be changed, public or not", ['error-notOwner'], async (world) => {
     const [ann, bob] = await Promise.all([world.premium(), world.premium()])
     for (const folder of [
       await ann.folder({ public: true, name: 'hers' }),
@@ -415,7 +415,7 @@ export const update = cases('PUT /contents/{contentId}/update', (test) => {
     },
   )
 
-  test('racing changes all hold, one after the other', ['success'], async (world) => {
+  test('racing changes all take effect, one after the other', ['success'], async (world) => {
     const ann = await world.premium()
     const folder = await ann.folder()
     const names = Array.from({ length: 20 }, (_, number) => `name ${number}`)

@@ -144,7 +144,7 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
   )
 
   test(
-    'fields come in any order, before or after the file, with strangers among them',
+    'fields come in any order, before or after the file, with unknown ones among them',
     ['field order'],
     async (world) => {
       const guest = await world.guest()
@@ -167,7 +167,7 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
     },
   )
 
-  test('what comes back is what was sent, from zero bytes up', ['success', 'zero bytes'], async (world) => {
+  test('downloads equal uploads, from zero bytes up', ['success', 'zero bytes'], async (world) => {
     const ann = await world.premium()
     for (const size of [0, 1, 4_095, 4_096, 4_097, 65_536, 1_048_576, 1_048_577, 9_000_001]) {
       const content = randomContent(size)
@@ -181,7 +181,7 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
     }
   })
 
-  test('content that looks like the form itself comes back whole', ['file'], async (world) => {
+  test('content that looks like the form itself is stored whole', ['file'], async (world) => {
     const ann = await world.premium()
     const boundary = 'b-0123456789-holdfast'
     const contents = [
@@ -267,7 +267,7 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
     assert.equal(quoted.name, 'a"b.txt')
   })
 
-  test('mimetype is as the part says, or judged from the name', ['mimetype'], async (world) => {
+  test('mimetype is as the part says, or derived from the name', ['mimetype'], async (world) => {
     const guest = await world.guest()
     const types: [name: string, type: string | undefined, kept: string][] = [
       ['a.png', undefined, 'image/png'],
@@ -328,7 +328,7 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
   })
 
   test(
-    'a bad token is refused and no guest is made of it',
+    'a bad token is refused and does not make a guest',
     ['error-token', 'token', 'Authorization'],
     async (world) => {
       const [ann, bob] = await Promise.all([world.guest(), world.guest()])
@@ -379,7 +379,7 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
     },
   )
 
-  test('past a cap nothing is kept', ['error-limits'], async (world) => {
+  test('beyond a cap nothing is kept', ['error-limits'], async (world) => {
     const guest = await world.guest()
     await guest.operator({ limits: { contents: 1 } })
     ;(await world.uploadForm([filePart()], { token: guest.token })).refused('error-limits')
@@ -394,50 +394,46 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
     assert.equal((await guest.details()).statsCurrent.storage, 20)
   })
 
-  test(
-    'a refusal that can be told early comes before the bytes are sent',
-    ['early refusal'],
-    async (world) => {
-      const guest = await world.guest()
-      const head = (headers: string) =>
-        `POST /uploadfile HTTP/1.1\r\nHost: upload\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 10000000000\r\n${headers}\r\n`
-      const part = (name: string, value: string) =>
-        `--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`
-      const start = `--b\r\nContent-Disposition: form-data; name="file"; filename="big"\r\n\r\n${'x'.repeat(100_000)}`
-      const early: [request: string, status: string][] = [
-        [head('Authorization: Bearer nonsense\r\n') + start, 'error-token'],
-        [head('') + part('token', 'nonsense') + start, 'error-token'],
-        [
-          head(`Authorization: Bearer ${guest.token}\r\n`) + part('folderId', 'nonsense') + start,
-          'error-folderId',
-        ],
-        [
-          head(`Authorization: Bearer ${guest.token}\r\n`) + part('folderId', unknownId) + start,
-          'error-notFound',
-        ],
-      ]
-      for (const [request, status] of early) {
-        const { text } = await rawExchange(world.uploadHost(), request, {
-          until: new RegExp(status),
-          timeoutMs: 5_000,
-          from: world.from,
-        })
-        assert.match(text, new RegExp(`"${status}"`), `no early ${status}: ${text.slice(0, 200)}`)
-      }
-      await guest.operator({ limits: { contents: 1 } })
-      await guest.file()
-      const full = head(`Authorization: Bearer ${guest.token}\r\n`) + part('folderId', guest.root) + start
-      const { text } = await rawExchange(world.uploadHost(), full, {
-        until: /error-limits/,
+  test('an early refusal comes before the bytes are sent', ['early refusal'], async (world) => {
+    const guest = await world.guest()
+    const head = (headers: string) =>
+      `POST /uploadfile HTTP/1.1\r\nHost: upload\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 10000000000\r\n${headers}\r\n`
+    const part = (name: string, value: string) =>
+      `--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`
+    const start = `--b\r\nContent-Disposition: form-data; name="file"; filename="big"\r\n\r\n${'x'.repeat(100_000)}`
+    const early: [request: string, status: string][] = [
+      [head('Authorization: Bearer nonsense\r\n') + start, 'error-token'],
+      [head('') + part('token', 'nonsense') + start, 'error-token'],
+      [
+        head(`Authorization: Bearer ${guest.token}\r\n`) + part('folderId', 'nonsense') + start,
+        'error-folderId',
+      ],
+      [
+        head(`Authorization: Bearer ${guest.token}\r\n`) + part('folderId', unknownId) + start,
+        'error-notFound',
+      ],
+    ]
+    for (const [request, status] of early) {
+      const { text } = await rawExchange(world.uploadHost(), request, {
+        until: new RegExp(status),
         timeoutMs: 5_000,
         from: world.from,
       })
-      assert.match(text, /"error-limits"/)
-    },
-  )
+      assert.match(text, new RegExp(`"${status}"`), `no early ${status}: ${text.slice(0, 200)}`)
+    }
+    await guest.operator({ limits: { contents: 1 } })
+    await guest.file()
+    const full = head(`Authorization: Bearer ${guest.token}\r\n`) + part('folderId', guest.root) + start
+    const { text } = await rawExchange(world.uploadHost(), full, {
+      until: /error-limits/,
+      timeoutMs: 5_000,
+      from: world.from,
+    })
+    assert.match(text, /"error-limits"/)
+  })
 
   test(
-    'a client that sends on after an early refusal still sees the answer',
+    'a client that continues to send after an early refusal still sees the answer',
     ['early refusal'],
     async (world) => {
       const answer = await world.uploadForm([
@@ -464,7 +460,7 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
   })
 
   test(
-    'what changes while the bytes come counts at the end',
+    'changes during the upload count at the end',
     ['folderId', 'error-notFound', 'error-token', 'error-limits'],
     async (world) => {
       const meanwhile: [change: (guest: Account, folder: Item) => Promise<unknown>, status: string][] = [
@@ -489,7 +485,7 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
     },
   )
 
-  test('a client that asks before it sends is told to go on', ['file'], async (world) => {
+  test('a client that expects 100 Continue gets it', ['file'], async (world) => {
     const guest = await world.guest()
     const form = multipart([{ name: 'folderId', value: guest.root }, filePart()])
     const head = `POST /uploadfile HTTP/1.1\r\nHost: upload\r\nExpect: 100-continue\r\nAuthorization: Bearer ${guest.token}\r\nContent-Type: ${form.contentType}\r\nContent-Length: ${form.body.length}\r\nConnection: close\r\n\r\n`
@@ -576,7 +572,7 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
     },
   )
 
-  test('every regional host takes uploads', ['regional hosts'], async (world) => {
+  test('every regional host accepts uploads', ['regional hosts'], async (world) => {
     const guest = await world.guest()
     for (const code of regionCodes)
       assert.equal(
@@ -643,7 +639,7 @@ export const uploads = cases('POST {upload_url}/uploadfile', (test) => {
   )
 })
 
-/** Sends half of an upload, lets something happen, sends the rest; resolves with the raw answer. */
+/** Sends half of an upload, calls a function, sends the rest; resolves with the raw answer. */
 function uploadAround(
   world: World,
   guest: Account,
@@ -665,14 +661,14 @@ function uploadAround(
     socket.on('error', reject)
     socket.once('close', () => resolve(text))
     socket.write(Buffer.concat([Buffer.from(head), form.body.subarray(0, 100_000)]))
-    // Time for the host to look at what it has; the answer must not depend on whether it did.
+    // Time for the host to process it; the answer must not depend on that.
     sleep(200)
       .then(happens)
       .then(() => socket.write(form.body.subarray(100_000)), reject)
   })
 }
 
-/** Sends bytes and cuts the connection the hard way. */
+/** Sends bytes and resets the connection. */
 function abortAfter(world: World, bytes: Buffer): Promise<void> {
   const target = new URL(world.uploadHost())
   return new Promise((resolve) => {

@@ -20,7 +20,7 @@ export const visitors = cases('GET /contents/{contentId}', (test) => {
   })
 
   test(
-    'private content stays with its owner, also by share code',
+    'private content is visible only to its owner, also by share code',
     ['visitors', 'error-notOwner'],
     async (world) => {
       const [ann, visitor] = await Promise.all([world.premium(), world.premium()])
@@ -32,7 +32,7 @@ export const visitors = cases('GET /contents/{contentId}', (test) => {
     },
   )
 
-  test('a file follows the folder it lies in, not those above', ['visitors'], async (world) => {
+  test('a file follows its own folder, not those above', ['visitors'], async (world) => {
     const [ann, visitor] = await Promise.all([world.premium(), world.premium()])
     const hidden = await ann.folder()
     const open = await ann.folder({ in: hidden.id, public: true })

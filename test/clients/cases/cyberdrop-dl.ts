@@ -1,5 +1,5 @@
 /**
- * cyberdrop-dl-patched: a command that downloads what is behind links, with few calls at a time.
+ * cyberdrop-dl-patched: a command that downloads the content of links, with few concurrent calls.
  */
 import assert from 'node:assert/strict'
 import { rm } from 'node:fs/promises'
@@ -19,7 +19,7 @@ export const cyberdropDl: Client = {
     const byCode = await single('by code.txt')
     const byAddress = await single("by it's address ü.txt")
     const byPages = await single('by the address of the pages.txt')
-    /** It cleans names and sorts into folders of its own making: bytes are what is compared. */
+    /** It cleans names and sorts into its own folders: bytes are compared. */
     const download = async (...links: string[]): Promise<string[]> => {
       const said = await person.python('cyberdrop-dl-patched', 'cyberdrop-dl', ['download', ...links])
       const kept = Object.values(await digests(join(person.home, 'downloads')))
@@ -31,7 +31,7 @@ export const cyberdropDl: Client = {
     const address = (host: string, { id, name }: Item) =>
       `${host}/download/web/${id}/${encodeURIComponent(name)}`
 
-    // In one go: it takes seconds to start, and then makes four calls in ten seconds.
+    // In one run: it takes seconds to start, and then makes four calls in ten seconds.
     await step(
       'downloads a folder, the folder within, one with a password, and single files by a link and by an address on the download host',
       async () => {

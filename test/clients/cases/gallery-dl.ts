@@ -1,4 +1,4 @@
-/** gallery-dl: a command that downloads what is behind a link. */
+/** gallery-dl: a command that downloads the content of a link. */
 import assert from 'node:assert/strict'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -51,7 +51,7 @@ export const galleryDl: Client = {
       await run('-o', 'password=geheim', `${urls.web}/d/${locked.code}`)
       assert.deepEqual(await got(), { [`locked (${locked.code})/secret.txt`]: md5('secret') })
     })
-    await step('is told of a link that leads nowhere', async () => {
+    await step('reports an unknown link', async () => {
       await assert.rejects(run(`${urls.web}/d/aaaaaaaa`), /404 Not Found/)
     })
   },

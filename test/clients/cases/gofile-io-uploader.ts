@@ -1,4 +1,4 @@
-/** GofileIOUploader: a command that uploads folders and skips what is there. */
+/** GofileIOUploader: a command that uploads folders and skips existing files. */
 import assert from 'node:assert/strict'
 import { readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -23,9 +23,7 @@ export const gofileTui: Client = {
     await writeTree(files, tree)
     const { token, rootFolder } = await world.account('guest')
     const program = join(world.tools.python, 'gofile-tui/bin/gofile-tui')
-    /**
-     * It keeps its account and its links in the folder that it runs in; resolves with the links.
-     */
+    /** It keeps its account and its links in its working folder; resolves with the links. */
     const run = async (
       folder: string,
       uploads: string[],

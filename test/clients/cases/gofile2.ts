@@ -1,4 +1,4 @@
-/** gofile2: a library over the whole contract. */
+/** gofile2: a library for the whole contract. */
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** rclone's own gofile backend: copy, sync, check, move, cat and what else its users do. */
+/** rclone's own gofile backend: copy, sync, check, move, cat and other common commands. */
 import assert from 'node:assert/strict'
 import { rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -145,7 +145,7 @@ export const rclone: Client = {
       await assert.rejects(run(['deletefile', 'remote:third/copied.txt']))
       await run(['check', local, 'remote:backup'])
     })
-    await step('takes streams of unknown length, empty folders, touched files', async () => {
+    await step('accepts streams of unknown length, empty folders, touched files', async () => {
       await run(['rcat', 'remote:stream/in.txt'], { input: 'from a pipe' })
       assert.equal(await run(['cat', 'remote:stream/in.txt']), 'from a pipe')
       await run(['mkdir', 'remote:stream/empty'])
@@ -154,13 +154,13 @@ export const rclone: Client = {
       const { ModTime } = (await entry('remote:stream/in.txt')) ?? {}
       assert.equal(Date.parse(ModTime ?? ''), Date.parse('2020-02-02T02:02:02Z'))
     })
-    await step('makes a direct link and takes it away', async () => {
+    await step('makes a direct link and removes it', async () => {
       const url = (await run(['link', 'remote:stream/in.txt'])).trim()
       assert.equal(await person.run('curl', ['-sSf', url]), 'from a pipe')
       await run(['link', 'remote:stream/in.txt', '--unlink'])
       assert.equal(await person.run('curl', ['-sS', '-o', 'gone', '-w', '%{http_code}', url]), '404')
     })
-    await step('tells what is used', async () => {
+    await step('reports the usage', async () => {
       const about = JSON.parse(await run(['about', 'remote:', '--json'])) as { used: number; objects: number }
       const { statsCurrent } = (await world.api('GET', `/accounts/${account.id}`, {
         token: account.token,

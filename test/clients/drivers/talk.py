@@ -5,7 +5,7 @@ import sys
 
 
 def talk(handlers):
-    # What the client prints by itself goes elsewhere: standard output is for the answers.
+    # The client's own output is redirected: standard output is for the answers.
     answers, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
         call = json.loads(line)

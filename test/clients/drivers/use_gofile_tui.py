@@ -33,7 +33,7 @@ fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 160, 0, 0))
 
 
 def look(seconds):
-    """What it draws is read all the time: a full terminal would hold it up. False: it ended."""
+    """What it draws is read all the time: a full terminal would block it. False: it ended."""
     global screen
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:

@@ -1,20 +1,20 @@
 /**
- * Holds a history against what was promised: every acknowledged change is there, whole, once; one
+ * Compares a history with the promises: every acknowledged change is there, whole, once; one
  * without an answer is there whole or not at all; no value goes back; a look that began after an
- * acknowledged change sees it, whoever made it.
+ * acknowledged change sees it, whichever client made it.
  *
- * Each item lives once: it is not there yet, there, gone, and that is a register of three values.
- * Each board is a register of descriptions. See `register.ts`.
+ * Each item lives once: it does not exist yet, exists, is deleted, and that is a register of three
+ * values. Each board is a register of descriptions. See `register.ts`.
  */
 import type { Board, History, Look, MadeItem } from './history.ts'
 import { contradictionsOf, type Read, type Write } from './register.ts'
 
 export interface Verdict {
-  /** Changes and looks that were answered. */
+  /** Answered changes and looks. */
   operations: number
   acknowledged: number
   unknown: { happened: number; absent: number }
-  /** Acknowledged, and not so when everything had come to rest. */
+  /** Acknowledged, and not true when everything had settled. */
   lost: string[]
   /** Seen in an order that no order of the changes explains. */
   stale: string[]
@@ -53,7 +53,7 @@ function viewsOf(looks: readonly Look[], name: string): View[] {
   return looks.map((look) => ({ look, seen: look.items.find((item) => item.name === name) }))
 }
 
-/** Nothing is there that nobody made, and nothing twice. */
+/** Nothing exists that no client made, and nothing twice. */
 function findStrangers(history: History, looks: readonly Look[], { other }: Verdict): void {
   const known = new Set([...history.items, ...history.boards].map(({ name }) => name))
   const said = new Set<string>()
@@ -61,7 +61,7 @@ function findStrangers(history: History, looks: readonly Look[], { other }: Verd
     const names = new Set<string>()
     for (const { name } of items) {
       const fault = !known.has(name)
-        ? `${name}: nobody made it`
+        ? `${name}: no client made it`
         : names.has(name)
           ? `${name} is there twice`
           : ''
@@ -108,8 +108,8 @@ function checkItem(item: MadeItem, views: readonly View[], verdict: Verdict): vo
     if (removed === undefined || answered < removed.asked)
       return [{ value: 'not yet there', asked, answered }]
     if (asked > made.answered) return [{ value: 'gone', asked, answered }]
-    // It began before the making was answered and ended after the removal was asked for: either way
-    // of not being there.
+    // It began before the creation was answered and ended after the removal was requested: it may
+    // be absent for either reason.
     return []
   })
   for (const { value, other } of contradictionsOf(writes, reads))
@@ -124,7 +124,7 @@ function checkBoard({ name, writes }: Board, views: readonly View[], verdict: Ve
     seen === undefined ? [] : [{ value: seen.description, asked, answered }],
   )
   const missing = views.filter(({ seen }) => seen === undefined).length
-  if (missing > 0) verdict.lost.push(`${name}: it is not there in ${missing} of ${views.length} looks`)
+  if (missing > 0) verdict.lost.push(`${name}: it is missing in ${missing} of ${views.length} looks`)
   const seenValues = new Set(reads.map(({ value }) => value))
   for (const write of writes) tally(write, seenValues.has(write.value), verdict)
   const all: Write[] = [{ value: '', asked: -Infinity, answered: -Infinity }, ...writes]

@@ -1,6 +1,6 @@
 /**
- * An actor host that joins, serves and leaves for as long as it lives: a process of its own,
- * started with an actor host's settings. It says on its output how often it has come.
+ * An actor host that joins, serves and leaves repeatedly: a separate process, started with an actor
+ * host's settings. It prints how often it has joined.
  */
 import { readFileSync } from 'node:fs'
 import { startActorHost } from '@holdfast/actor-host'

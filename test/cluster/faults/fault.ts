@@ -2,34 +2,33 @@ import type { Kind } from './load.ts'
 import type { Person } from './people.ts'
 import type { Stage } from './stage.ts'
 
-/** What is done to the cluster while people work on it. */
+/** What is done to the cluster while users work on it. */
 export interface Fault {
   name: string
-  /** Who may notice; everybody else must not. */
+  /** Which users may notice; all others must not. */
   touches: (person: Person, stage: Stage) => boolean
-  /** What must work again; everything unless told. */
+  /** What must work again; default: everything. */
   kinds?: readonly Kind[]
   /**
-   * Whether the cluster gets over it by itself, or when it is repaired: from then on recovery
-   * counts.
+   * Whether the cluster recovers by itself, or when it is repaired: recovery counts from then on.
    */
   recovers: 'itself' | 'repaired'
-  /** Nobody is touched who asks in his own region; who asks in the other one has to recover. */
+  /** Users of their own region are not affected; users of the other one must recover. */
   touchesAbroad?: boolean
   /** Clients send every change twice, at once, by two frontends. */
   doubled?: boolean
   /** Also in the daily tests, on the cluster of the acceptance suite. */
   daily?: boolean
-  /** Left to the long form: the short one has its like. */
+  /** Left to the long form: the short one has a similar one. */
   longOnly?: boolean
   /** Why this machine cannot do it; undefined: it can. */
   impossible?: (stage: Stage) => string | undefined
   run: (stage: Stage) => Promise<void>
-  /** What comes true once nobody asks any more. */
+  /** What becomes true without further requests. */
   atRest?: (stage: Stage) => Promise<void>
 }
 
-/** Where things break, and the other one. */
+/** Where faults happen, and the other one. */
 export const home = 'eu-par'
 export const other = 'na-nyc'
 

@@ -1,4 +1,4 @@
-/** All faults, in the order in which the suite carries them out. */
+/** All faults, in the order of the suite. */
 import type { Fault } from './fault.ts'
 import { messageFaults } from './message-faults.ts'
 import { processFaults } from './process-faults.ts'

@@ -1,12 +1,11 @@
 /**
- * What the clients of a run asked, what they were answered and what they saw, by one monotonic
- * clock (ms).
+ * The requests of a run's clients, their answers and what they saw, by one monotonic clock (ms).
  */
 
-/** A change that somebody asked for. */
+/** A requested change. */
 export interface Change {
   asked: number
-  /** Infinity: nobody knows what became of it. */
+  /** Infinity: the outcome is unknown. */
   answered: number
 }
 
@@ -42,7 +41,7 @@ export interface Look {
   account: string
   asked: number
   answered: number
-  /** After the run, when everything has come to rest. */
+  /** After the run, when everything has settled. */
   last: boolean
   items: SeenItem[]
 }
@@ -51,10 +50,10 @@ export class History {
   readonly items: MadeItem[] = []
   readonly boards: Board[] = []
   readonly looks: Look[] = []
-  /** Whole downloads, by what they gave. */
+  /** Whole downloads, by their content. */
   readonly bytes = { right: 0, wrong: [] as string[] }
-  /** Refusals of what nothing forbids. */
+  /** Refusals of allowed requests. */
   readonly refused: string[] = []
-  /** Answers that name another item than an earlier answer under the same key did. */
+  /** Answers that name another item than an earlier answer under the same key. */
   readonly doubled: string[] = []
 }

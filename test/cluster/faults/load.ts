@@ -1,10 +1,9 @@
 /**
- * People who work on their accounts while something breaks: each has two clients that make,
- * describe, remove, upload, list and download, one call after the other, by the frontends of all
- * regions. What they asked and were answered is the history.
+ * Users that work on their accounts during faults. Each has two clients that make, describe,
+ * remove, upload, list and download, one call after the other, through the frontends of all
+ * regions. Their requests and answers are the history.
  *
- * A call without an answer is asked again with its Idempotency-Key, elsewhere, or left open: a coin
- * decides.
+ * A call without an answer is repeated with its Idempotency-Key, elsewhere, or left open at random.
  */
 import { Answer, type Item } from '../../acceptance/answer.ts'
 import { send } from '../../acceptance/http.ts'
@@ -17,7 +16,7 @@ import type { Person } from './people.ts'
 
 export type Kind = 'change' | 'upload' | 'look' | 'download'
 
-/** A call that was answered well, for who was out of reach and for how long. */
+/** A successful call, to see who had no service and for how long. */
 export interface Success {
   account: string
   /** Region of the frontend that was asked first. */
@@ -52,7 +51,7 @@ const boardsEach = 2
 const thinkMs = 120
 /** The service's own deadline is 15 s. */
 const patienceMs = 20_000
-/** A call is asked again this long. */
+/** How long a call is repeated. */
 const retryForMs = 20_000
 const retryPauseMs = 250
 
@@ -70,7 +69,7 @@ export class Load {
     this.#random = new Seeded(options.seed)
   }
 
-  /** Everybody has a folder of this run and boards in it. */
+  /** Every user has a folder of this run and boards in it. */
   async prepare(): Promise<void> {
     await Promise.all(
       this.#options.people.map(async (person) => {
@@ -94,13 +93,15 @@ export class Load {
       for (let client = 0; client < clientsEach; client++) this.#clients.push(this.#work(place, client))
   }
 
-  /** Resolves when the last call of everybody was answered or given up. */
+  /** Resolves when the last call of every user was answered or given up. */
   async stop(): Promise<void> {
     this.#ending = true
     await Promise.all(this.#clients)
   }
 
-  /** Looks at everything once more, by each region's frontend; reads the files, or some of them. */
+  /**
+   * Reads everything once more, through each region's frontend; reads the files, or some of them.
+   */
   async lookAtRest({ filesMax }: { filesMax: number }): Promise<void> {
     await Promise.all(this.#places.map((place) => this.#lookAtRest(place, filesMax)))
   }
@@ -118,7 +119,7 @@ export class Load {
 
   async #work(place: Place, client: number): Promise<void> {
     const random = new Seeded(this.#random.below(2 ** 31))
-    // One works from home, the other from abroad: no answer may depend on where it was asked.
+    // One works from home, the other from abroad: no answer may depend on the frontend's region.
     const home = this.#options.regions.findIndex(({ code }) => code === place.person.region)
     const at = home + client
     while (!this.#ending) {
@@ -220,7 +221,7 @@ export class Load {
     return item
   }
 
-  /** Undefined: nobody knows what became of it. The change knows when it was acknowledged. */
+  /** Undefined: the outcome is unknown. The change records when it was acknowledged. */
   async #change(
     place: Place,
     { change, kind = 'change', at, random, ...request }: Changing,
@@ -328,8 +329,8 @@ export class Load {
 
   async #download(place: Place, { at, random }: Call): Promise<void> {
     const by = this.#regionAt(at)
-    // What was uploaded in the other region a moment ago may not have come yet: who works at home
-    // does not depend on it.
+    // A recent upload of the other region may not have arrived yet: users at home do not depend on
+    // it.
     const atHome = by.code === place.person.region
     const files = [...place.links]
       .filter(([{ removed }, link]) => removed === undefined && (!atHome || link.startsWith(by.download)))
@@ -377,7 +378,7 @@ export class Load {
 }
 
 interface Call {
-  /** Of the frontends; counted on from retry to retry. */
+  /** Of the frontends; advanced with every retry. */
   at: number
   random: Seeded
 }

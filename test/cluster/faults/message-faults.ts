@@ -1,4 +1,4 @@
-/** What happens to messages, and what happens at once. */
+/** Faults of messages, and of concurrency. */
 import assert from 'node:assert/strict'
 import { type Fault, home, nobody, other } from './fault.ts'
 import { raceForPlaces } from './quota-race.ts'
@@ -9,7 +9,7 @@ type Way = readonly [from: string, to: string]
 const there: Way = [home, other]
 const back: Way = [other, home]
 
-/** Who works with the frontends of his own region must not notice. */
+/** Users of the frontends of their own region must not notice. */
 function cut(what: string, ways: readonly Way[], times = 1): Fault {
   return {
     name: `the link between the regions ${what}`,

@@ -2,7 +2,7 @@
 import { closeSync, fstatSync, openSync, readdirSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** What a name says. Locks and logs for people hold nothing. */
+/** Kinds by name. Locks and logs for people hold nothing. */
 const kinds: readonly (readonly [kind: string, name: RegExp])[] = [
   ['extent', /\.extent$/],
   ['table', /\.(sst|blob)$/],
@@ -16,7 +16,7 @@ const kinds: readonly (readonly [kind: string, name: RegExp])[] = [
 ]
 const ofNoUse = /^(LOCK|LOG.*|lock|damaged|ballast of the test)$/
 
-/** Paths by kind. @throws Error when there is a file of no kind: it has to be thought about */
+/** Paths by kind. @throws Error when a file has no kind: add it */
 export function filesOf(directory: string): Map<string, string[]> {
   const found = new Map<string, string[]>()
   for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true })) {
@@ -30,6 +30,7 @@ export function filesOf(directory: string): Map<string, string[]> {
 
 /**
  * One bit, in the middle of what was written. @returns where, in bytes; undefined when nothing was
+ * written
  */
 export function flipBit(path: string): number | undefined {
   const file = openSync(path, 'r+')
@@ -56,7 +57,7 @@ function writtenMiddle(file: number): number | undefined {
     if (part.subarray(0, read).some((byte) => byte !== 0)) end = at + read
   }
   if (end === 0) return undefined
-  // The nearest byte to the middle that is not zero: a gap would not be missed.
+  // The nearest non-zero byte to the middle: a gap would have no effect.
   for (let at = Math.floor(end / 2); at < end; at += part.length) {
     const read = readSync(file, part, 0, part.length, at)
     const found = part.subarray(0, read).findIndex((byte) => byte !== 0)

@@ -1,4 +1,4 @@
-/** Accounts of a cluster, and what the operator does with them. */
+/** Accounts of a cluster, and the operator's actions on them. */
 import assert from 'node:assert/strict'
 import { send } from '../../acceptance/http.ts'
 import type { ClusterRegion } from '../local-cluster.ts'

@@ -1,4 +1,4 @@
-/** Processes that die, stand still, come and go. */
+/** Processes that die, pause, join and leave. */
 import { type Fault, home, livesIn } from './fault.ts'
 import type { Stage } from './stage.ts'
 
@@ -52,7 +52,7 @@ export const processFaults: readonly Fault[] = [
     },
   },
   {
-    name: 'membership changing every second: two actor hosts come and go',
+    name: 'membership changing every second: two actor hosts join and leave',
     touches: livesIn(home),
     recovers: 'itself',
     async run(stage) {
@@ -61,7 +61,7 @@ export const processFaults: readonly Fault[] = [
       await stage.pause(stage.long ? 60_000 : 10_000)
       const times = await Promise.all(guests.map((guest) => guest.end()))
       stage.ended()
-      if (times.some((count) => count < 2)) throw new Error(`they came ${times.join(' and ')} times`)
+      if (times.some((count) => count < 2)) throw new Error(`they joined ${times.join(' and ')} times`)
     },
   },
 ]

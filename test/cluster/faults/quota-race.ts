@@ -1,4 +1,6 @@
-/** Many uploads at once, by the hosts of all regions, into an account that has room for a few. */
+/**
+ * Many concurrent uploads, through the hosts of all regions, into an account with room for a few.
+ */
 import { Answer } from '../../acceptance/answer.ts'
 import { send } from '../../acceptance/http.ts'
 import { multipart } from '../../acceptance/multipart.ts'
@@ -8,9 +10,7 @@ import { arrive, fileCountOf, type Person, setAccount } from './people.ts'
 
 const retryForMs = 60_000
 
-/**
- * @returns how many were told what, and how many files the account has then, as each region says.
- */
+/** @returns how many got which answer, and how many files the account has then, by region. */
 export async function raceForPlaces(
   regions: readonly ClusterRegion[],
   { uploads, places }: { uploads: number; places: number },
@@ -28,7 +28,7 @@ export async function raceForPlaces(
   return { told, kept: await Promise.all(regions.map((region) => fileCountOf(region, person))) }
 }
 
-/** Without an answer, or turned away for the moment, it is asked again with its key. */
+/** A request without an answer, or refused for the moment, is repeated with its key. */
 async function statusOf(
   { upload }: ClusterRegion,
   { person, at }: { person: Person; at: number },

@@ -1,20 +1,20 @@
 /**
- * Whether what was written to one place and read from it can have happened in one order, each
- * operation at a moment between its asking and its answer (linearizability), when every value is
- * written once (Gibbons and Korach, 1997).
+ * Whether the writes and reads of one place can have happened in one order, each operation at a
+ * time between its request and its answer (linearizability), when every value is written once
+ * (Gibbons and Korach, 1997).
  *
- * All operations on a value form a cluster. Its first answer says when the value had come at the
- * latest, its last asking that it was still there then. A value that had come before another was
- * last seen must come before it in the order; two values that must both come before each other
- * contradict. That is all there is to check. A write without an answer may have happened whenever
- * after its asking, or never: it counts from when somebody reads it.
+ * All operations on a value form a cluster. Its first answer gives the latest time at which the
+ * value appeared, its last request a time at which it was still there. A value that appeared before
+ * another was last seen must precede it in the order; two values that must both precede each other
+ * contradict. Nothing else needs to be checked. A write without an answer may have happened at any
+ * time after its request, or never: it counts from its first read.
  */
 
 export interface Write {
   value: string
-  /** Monotonic ms; the value that was there first has -Infinity twice. */
+  /** Monotonic ms; the initial value has -Infinity twice. */
   asked: number
-  /** Infinity: nobody knows what became of it. */
+  /** Infinity: the outcome is unknown. */
   answered: number
 }
 
@@ -25,7 +25,9 @@ export interface Read {
 }
 
 export interface Contradiction {
-  /** `never`: nobody wrote it, or not yet. `order`: both values would have to be the older one. */
+  /**
+   * `never`: it was not written, or not yet. `order`: both values would have to be the older one.
+   */
   kind: 'never' | 'order'
   value: string
   other?: string

@@ -1,6 +1,6 @@
 /**
- * Each fault while people work, then the history held against the promises; and the table of what
- * was found.
+ * Each fault during the users' work, then the comparison of the history with the promises; and the
+ * table of results.
  */
 import { LocalCluster } from '../local-cluster.ts'
 import { check, type Verdict } from './checker.ts'
@@ -17,11 +17,9 @@ export interface FaultRow extends Omit<Verdict, 'unknown'> {
   unknown: { happened: number; absent: number }
   /** Stale writes that the journal refused. */
   fenced: number
-  /** The longest that somebody whom the fault does not touch had no success, ms. */
+  /** The longest time without success for a user whom the fault does not affect, ms. */
   untouchedOutMs: number
-  /**
-   * Until the first change that the last one of those who were touched asked for was acknowledged.
-   */
+  /** Until the acknowledgement of the first change that the last affected user requested. */
   recoveryMs: number | undefined
   tookMs: number
   /** It was not over in time, or could not be carried out. */
@@ -35,7 +33,7 @@ export interface FaultOptions {
   runs: number
   seed: number
   long: boolean
-  /** Files that are read at rest, an account and run. */
+  /** Files that are read after the run, per account and run. */
   filesMax: number
   report: (line: string) => void
 }
@@ -45,7 +43,7 @@ const allKinds: readonly Kind[] = ['change', 'look', 'upload', 'download']
 const warmMs = 1_500
 const coolMs = 1_000
 
-/** On a cluster of its own. @throws Error when that cannot be started */
+/** On a separate cluster. @throws Error when that cannot be started */
 export async function runFaultSuite(options: FaultOptions): Promise<FaultRow[]> {
   const cluster = await LocalCluster.start({
     smallDisk: { node: smallNode, mebibytes: options.long ? 2_048 : 512 },
@@ -91,7 +89,7 @@ export async function runFaults(cluster: LocalCluster, options: FaultOptions): P
     }
     report(lineOf(row))
   }
-  // What later faults did to what earlier ones had left.
+  // Effects of later faults on the results of earlier ones.
   for (const { row, history, load } of histories) {
     try {
       await load.lookAtRest({ filesMax: options.filesMax })
@@ -145,7 +143,7 @@ async function runOne(
   row.fenced += (await stage.fencedWrites()) - fencedBefore
 }
 
-/** The longest time in which nothing was answered well by the frontends of the account's region. */
+/** The longest time without success at the frontends of the account's region. */
 function outOf({ successes }: Load, { person, loadedMs }: { person: Person; loadedMs: number }): number {
   const times = successes
     .filter(({ account, by }) => account === person.id && by === person.region)

@@ -1,10 +1,9 @@
 /**
- * Delivers every command to its actor host once more, right behind the first time: a bus may do
- * that.
+ * Delivers every command to its actor host a second time, right after the first: a bus may do that.
  */
 import { type ConnectionOptions, connect } from 'nats'
 
-/** Asked and answered as `NatsBus` does it. */
+/** Requests and replies in the way of `NatsBus`. */
 const subjectOf = (host: string) => `ask.accounts.${host}`
 
 export interface SecondDelivery {
@@ -17,7 +16,7 @@ export async function deliverTwice(
   server: ConnectionOptions,
   hosts: readonly string[],
 ): Promise<SecondDelivery> {
-  // What it sends itself does not come back to it.
+  // Its own messages are not delivered to it.
   const connection = await connect({ ...server, noEcho: true })
   let count = 0
   for (const host of hosts)

@@ -1,5 +1,5 @@
 /**
- * A disk of its own for a storage node, small enough to be filled to the last byte. Needs the right
+ * A separate disk for a storage node, small enough to be filled to the last byte. Needs permission
  * to mount.
  */
 import { execFileSync } from 'node:child_process'
@@ -11,7 +11,7 @@ const ballast = 'ballast of the test'
 export class SmallDisk {
   readonly #path: string
 
-  /** Undefined where nobody may mount. */
+  /** Undefined without permission to mount. */
   static mount(path: string, { mebibytes }: { mebibytes: number }): SmallDisk | undefined {
     mkdirSync(path, { recursive: true })
     try {
@@ -28,7 +28,7 @@ export class SmallDisk {
     this.#path = path
   }
 
-  /** Until the system says ENOSPC to a single byte. */
+  /** Until the system reports ENOSPC for a single byte. */
   fill(): void {
     const file = openSync(join(this.#path, ballast), 'a')
     try {
@@ -43,7 +43,7 @@ export class SmallDisk {
   }
 
   unmount(): void {
-    // At once out of sight; gone when the last one has closed its files.
+    // Hidden at once; removed when the last process has closed its files.
     execFileSync('umount', ['-l', this.#path])
   }
 }

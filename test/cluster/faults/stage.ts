@@ -1,4 +1,6 @@
-/** What a fault works with: the processes of a running cluster, and whom it may touch. */
+/**
+ * What a fault works with: the processes of a running cluster, and the users that it may affect.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
@@ -33,12 +35,12 @@ export class Stage {
     this.load = parts.load
   }
 
-  /** From here on the fault is felt. */
+  /** The fault begins to have an effect. */
   began(): void {
     this.beganMs = performance.now()
   }
 
-  /** From here on nothing hinders any more. */
+  /** The fault has no effect from here on. */
   ended(): void {
     this.endedMs = performance.now()
   }
@@ -67,8 +69,8 @@ export class Stage {
   }
 
   /**
-   * Resolves when each of these people had a success of each kind with a call asked after this
-   * moment, in the other region if `abroad`.
+   * Resolves when each of these users had a success of each kind with a call made after this time,
+   * in the other region if `abroad`.
    */
   async untilServed(
     people: readonly Person[],
@@ -96,10 +98,7 @@ export class Stage {
     }
   }
 
-  /**
-   * When the first call asked since then was answered well; by a client that asks in the other
-   * region.
-   */
+  /** When the first call since then succeeded; by a client of the other region. */
   firstSuccess(
     account: string,
     { kind, since, notBy }: { kind: Kind; since: number; notBy?: string | undefined },
@@ -131,8 +130,8 @@ export class Stage {
   }
 
   /**
-   * Another actor host beside this one that joins and leaves, again and again. @returns ends it and
-   * says how often it came
+   * Another actor host beside this one that joins and leaves, repeatedly. @returns ends it and
+   * reports how often it joined
    */
   async comeAndGo(beside: string, name: string): Promise<{ end: () => Promise<number> }> {
     const { processes } = this.#plan()
@@ -185,7 +184,7 @@ export class Stage {
     }
   }
 
-  /** However long it takes on a busy machine, as long as it goes on. */
+  /** However long it takes on a busy machine, while it makes progress. */
   async untilReached(
     what: string,
     wanted: number,
@@ -221,7 +220,7 @@ export class Stage {
     return plan
   }
 
-  /** Activations that were found to be of the past when they wrote, since the logs began. */
+  /** Activations that were found fenced when they wrote, since the logs began. */
   async fencedWrites(): Promise<number> {
     let count = 0
     for (const { code } of this.regions)

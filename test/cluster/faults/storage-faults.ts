@@ -1,4 +1,4 @@
-/** What happens to the disks of storage nodes. */
+/** Faults of the disks of storage nodes. */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Fault, home, livesIn } from './fault.ts'
@@ -7,7 +7,7 @@ import type { Stage } from './stage.ts'
 
 /** Its disk is small. */
 export const smallNode = `${home}-storage-2`
-/** Its disk goes bad and is lost. */
+/** Its disk gets damaged and is lost. */
 const bad = `${home}-storage-1`
 
 export const storageFaults: readonly Fault[] = [
@@ -16,7 +16,7 @@ export const storageFaults: readonly Fault[] = [
     touches: livesIn(home),
     recovers: 'repaired',
     impossible: (stage) =>
-      stage.smallDisk(smallNode) === undefined ? 'nobody may mount a file system here' : undefined,
+      stage.smallDisk(smallNode) === undefined ? 'mounting a file system is not permitted here' : undefined,
     async run(stage) {
       const disk = stage.smallDisk(smallNode)
       const filled = async () => {
@@ -26,14 +26,14 @@ export const storageFaults: readonly Fault[] = [
       disk?.fill()
       stage.began()
       try {
-        // It gives its own reserve back first, and that is filled, too.
-        await stage.until(`${smallNode} says that it takes nothing more`, filled)
+        // It first releases its own reserve, and that is filled, too.
+        await stage.until(`${smallNode} reports that it accepts nothing more`, filled)
         await stage.pause(stage.long ? 20_000 : 3_000)
       } finally {
         disk?.free()
         stage.ended()
       }
-      await stage.until(`${smallNode} takes uploads again by itself`, () => stage.isReady(smallNode))
+      await stage.until(`${smallNode} accepts uploads again by itself`, () => stage.isReady(smallNode))
     },
   },
   {
@@ -43,14 +43,14 @@ export const storageFaults: readonly Fault[] = [
     async run(stage) {
       stage.began()
       const directory = join(stage.cluster.dataDir, bad, 'blobs')
-      // What is read from now on was damaged under the running node.
+      // Content read from now on was damaged under the running node.
       for (const path of filesOf(directory).get('extent') ?? []) flipBit(path)
       await stage.pause(2_000)
       const kinds = stage.long ? [...filesOf(directory).keys()] : ['write-ahead log', 'manifest']
       for (const kind of kinds) {
         await stage.kill(bad)
         for (const path of filesOf(directory).get(kind) ?? []) flipBit(path)
-        // A node may refuse to start on damaged files; then its disk is taken for lost.
+        // A node may refuse to start on damaged files; then its disk counts as lost.
         await stage.restart(bad).catch(() => renewed(stage, bad))
       }
       stage.ended()
@@ -77,7 +77,7 @@ function lostDisk(): Fault {
       await renewed(stage, bad)
       await stage.pause(stage.long ? 30_000 : 5_000)
     },
-    // The people ask as much as the machine gives: how fast copies come beside them says nothing.
+    // The users use all of the machine: the speed of copies beside them says nothing.
     async atRest(stage) {
       await stage.untilReached(`blobs that ${bad} has again`, wanted, () => stage.blobsOf(bad))
       await stage.until('every group has all its copies', () => stage.allGroupsFull())

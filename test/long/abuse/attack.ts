@@ -1,17 +1,16 @@
 /**
- * What an attack is: a name, what it prepares, what it sends, and what must hold besides the common
- * limits.
+ * An attack: a name, its preparation, its requests, and what must hold besides the common limits.
  */
 import type { Account, World } from '../../acceptance/world.ts'
 import type { Standalone } from '../../support/standalone.ts'
 import type { Hostile } from './hostile.ts'
 
 export interface Attack {
-  /** Words that `--attack` chooses by; unique. */
+  /** Words that `--attack` selects by; unique. */
   name: string
   /** Makes what the attack needs before anything is measured. */
   prepare?: (stage: Stage) => Promise<Prepared>
-  /** Sends until `signal` aborts. Runs in a process of its own, whose connections end with it. */
+  /** Sends until `signal` aborts. Runs in a separate process, whose connections end with it. */
   run: (hostile: Hostile) => Promise<void>
   /** Further things that must hold, each fault a sentence. */
   judge?: (facts: Facts) => string[] | Promise<string[]>
@@ -20,20 +19,20 @@ export interface Attack {
   /** Longer or shorter than the others, seconds. */
   seconds?: number
   /**
-   * What the sink cannot stand in for: the attack is no traffic. Then there is no reference, and
-   * what the users wait for meanwhile is told but not judged, as it is not a stranger who did it.
+   * The sink cannot replace it: the attack is no traffic. Then there is no reference, and the
+   * users' waits are reported but not judged, because the attack is not a stranger's.
    */
   byOperator?: boolean
-  /** Needs a network namespace, where any IPv6 address is the machine's own. */
+  /** Needs a network namespace, where any IPv6 address belongs to the machine. */
   manyIpv6?: boolean
 }
 
-/** Everything here goes to the generator's process as JSON. */
+/** Everything here is sent to the generator's process as JSON. */
 export interface Prepared {
   tokens?: string[]
   ids?: string[]
   paths?: string[]
-  /** Folders with passwords of their own that the ordinary users open during all phases. */
+  /** Folders with separate passwords that the ordinary users open during all phases. */
   visits?: Visit[]
 }
 
@@ -45,7 +44,7 @@ export interface Visit {
 
 export interface Stage {
   service: Standalone
-  /** People who call from this address, and wait when a budget is spent. */
+  /** Users of this address, which wait when a budget is spent. */
   world: (from: string) => World
   /** Accounts of the three ordinary users. */
   users: readonly Account[]

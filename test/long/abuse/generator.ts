@@ -1,7 +1,4 @@
-/**
- * The process that one attack runs in. It is told by its parent what to send where, and when to
- * end.
- */
+/** The process of one attack. Its parent sends the target, and when to end. */
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Prepared, Target } from './attack.ts'
@@ -20,7 +17,7 @@ export interface Sent {
   tally: Record<string, number>
 }
 
-/** Nothing of an attack takes so long once its connections are closed. */
+/** Every attack ends within this time once its connections are closed. */
 const puttingRightMs = 3_000
 
 const ending = new AbortController()
@@ -36,7 +33,7 @@ async function run({ attack: name, target, prepared }: Order): Promise<void> {
   const running = attack.run(hostile)
   await once(process, 'message')
   ending.abort()
-  // What the attack has to put right itself is put right before it counts as over.
+  // The attack's own repairs are done before it counts as over.
   await Promise.race([running, sleep(puttingRightMs)])
   const { inputs, connections, tally } = hostile
   process.send?.({ inputs, connections, tally } satisfies Sent)

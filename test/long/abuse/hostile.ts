@@ -1,7 +1,7 @@
 /**
- * What attack programs are made of: raw sockets that swallow every error, and counts. The generator
- * shares the machine with the service, so nothing here parses more than the first line of an
- * answer.
+ * Building blocks of attack programs: raw sockets that ignore every error, and counts. The
+ * generator shares the machine with the service, so nothing here parses more than the first line of
+ * an answer.
  */
 import { connect, type Socket } from 'node:net'
 import { setTimeout as after } from 'node:timers/promises'
@@ -52,7 +52,7 @@ export class Hostile {
     await after(ms, undefined, { signal: this.signal }).catch(() => {})
   }
 
-  /** Runs several of the same at a time, each again and again until the attack ends. */
+  /** Runs several of the same at a time, each repeatedly until the attack ends. */
   async each(count: number, turn: (number: number) => Promise<void>): Promise<void> {
     await Promise.all(
       Array.from({ length: count }, async (_, number) => {
@@ -71,7 +71,7 @@ export class Hostile {
     this.connections++
     this.#open.add(socket)
     socket.on('error', (error: NodeJS.ErrnoException) => {
-      // What breaks because the attack is over says nothing about the service.
+      // Failures after the end of the attack say nothing about the service.
       if (this.on) this.count(error.code ?? 'error')
     })
     socket.once('close', () => this.#open.delete(socket))
@@ -85,8 +85,8 @@ export class Hostile {
   }
 
   /**
-   * Writes and waits until the system has taken it; false when the connection is gone or the attack
-   * is over.
+   * Writes and waits until the system has accepted it; false when the connection is closed or the
+   * attack is over.
    */
   write(socket: Socket, bytes: string | Buffer): Promise<boolean> {
     if (!this.on || socket.destroyed) return Promise.resolve(false)
@@ -115,7 +115,7 @@ export class Hostile {
     })
   }
 
-  /** Sends one text and nothing after it on a connection of its own, and waits for the end. */
+  /** Sends one text on a new connection, and waits for the end. */
   async once(listener: Listener, bytes: string | Buffer, opening: Opening = {}): Promise<void> {
     const socket = this.connect(listener, opening)
     this.sent()
@@ -127,8 +127,8 @@ export class Hostile {
   }
 
   /**
-   * Keeps so many connections open, whatever the server closes, each opened again after a second.
-   * @param opened told each connection, once it is asked for
+   * Keeps this many connections open, whatever the server closes, each opened again after a second.
+   * @param opened called with each new connection
    */
   async hold(
     count: number,
@@ -136,7 +136,7 @@ export class Hostile {
     opened: (socket: Socket, number: number) => void = () => {},
   ): Promise<void> {
     await this.each(count, async (number) => {
-      // Not all in one moment: the backlog of a listener is a bound too.
+      // Not all at once: the backlog of a listener is a bound too.
       await this.pause(number % 1_000)
       if (!this.on) return
       const socket = open(number)

@@ -1,7 +1,7 @@
 /**
  * The abuse table: `npm run test:long -- --only abuse [--attack <words>]… [--seconds 8]`. Each
- * attack runs against a service of its own beside three ordinary users. Prints a line an attack,
- * the table, and `N held, M failed`; the exit code says whether all held.
+ * attack runs against a new service beside three ordinary users. Prints one line per attack, the
+ * table, and `N held, M failed`; the exit code says whether all held.
  */
 import { commandLine, headOf } from '../../../infra/command-line.ts'
 import { attacks } from './attacks.ts'
@@ -23,7 +23,7 @@ const chosen = attacks.filter(
     (isOwnNetwork() || !manyIpv6),
 )
 if (chosen.length === 0) refuse(`no attack is called ${options.attack.join(' or ')}`)
-if (!isOwnNetwork()) console.log('  no network namespace here: what needs IPv6 networks is left out')
+if (!isOwnNetwork()) console.log('  no network namespace here: attacks that need IPv6 networks are left out')
 
 const form: Pick<AbuseOptions, 'beforeSeconds' | 'referenceSeconds' | 'restart' | 'lenient'> = options.short
   ? { beforeSeconds: 2, referenceSeconds: 1, restart: false, lenient: true }

@@ -1,7 +1,7 @@
 /**
- * A network of the suite's own: loopback alone, in which every address of 127.0.0.0/8 and of
- * 2001:db8::/32 is the machine's, so that many clients are many addresses, and nothing leaves.
- * Where the machine allows no namespace, its loopback serves.
+ * A separate network for the suite: loopback alone, in which every address of 127.0.0.0/8 and of
+ * 2001:db8::/32 belongs to the machine, so that many clients are many addresses, and nothing
+ * leaves. Where the machine allows no namespace, its own loopback is used.
  */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** From what was measured to a row of the table and its verdict: all pure. */
+/** From measurements to a row of the table and its verdict: all pure. */
 import type { Sample } from './users.ts'
 
 /** What an attack may cost the others. */
@@ -6,8 +6,8 @@ export const limits = {
   /** Others' p99 above their normal p99. */
   latencyMs: 250,
   /**
-   * Where others use the machine: what they do in the seconds of an attack alone adds more than
-   * half a second.
+   * Where others use the machine: their load in the seconds of an attack adds more than half a
+   * second.
    */
   lenientLatencyMs: 5_000,
   rssBytes: 200 * 1024 * 1024,
@@ -45,7 +45,7 @@ export interface Measured {
   during: Window
   acknowledged: number
   lost: readonly string[]
-  /** Strange answers, further faults of the attack's own judge, a generator that broke. */
+  /** Unexpected answers, further faults of the attack's own judge, a generator that failed. */
   faults: readonly string[]
   restarts: number
 }
@@ -73,8 +73,8 @@ export interface Row {
 
 export interface Judging {
   /**
-   * For machines that others use, too: the reference counts as normal where it is higher, and where
-   * normal is more than what an attack may add, times are told and not judged.
+   * For shared machines: the reference counts as normal where it is higher, and where normal is
+   * more than what an attack may add, times are reported and not judged.
    */
   lenient: boolean
   latencyJudged: boolean
@@ -123,7 +123,7 @@ export function rowOf(measured: Measured, { lenient, latencyJudged }: Judging): 
 }
 
 /**
- * The last moment after the attack when something was not yet as before: a call that was late, or
+ * The last time after the attack when something was not yet as before: a call that was late, or
  * descriptors above what they were. The end of the attack when there was none.
  */
 export function lastTroubleMs({

@@ -1,7 +1,7 @@
 /**
- * Plays each attack against a service of its own, beside three ordinary users, and measures what it
- * costs them. The service has 1,024 descriptors, a heap of 512 MiB and every setting as it comes,
- * rate limits included.
+ * Runs each attack against a new service, beside three ordinary users, and measures what it costs
+ * them. The service has 1,024 descriptors, a heap of 512 MiB and default settings, rate limits
+ * included.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -22,17 +22,20 @@ const readEveryMs = 100
 const pageBytes = 4_096
 /** Of the times in `/proc/<pid>/stat`. */
 const ticksPerSecond = 100
-/** After the last trouble the users go on for so long, so that calm is seen and not assumed. */
+/**
+ * After the last trouble the users continue for this long, so that calm is observed and not
+ * assumed.
+ */
 const calmMs = 1_500
-/** Recovery that takes longer is not waited for. */
+/** A longer recovery is not awaited. */
 const recoveryMaxMs = 30_000
-/** A generator that is asked to end answers within this time, or is killed without its counts. */
+/** A generator that is told to end answers within this time, or is killed without its counts. */
 const endingMs = 5_000
 
 export interface AbuseOptions {
   attacks: readonly Attack[]
   secondsOf: (attack: Attack) => number
-  /** Normal latency is measured for so long. */
+  /** How long normal latency is measured. */
   beforeSeconds: number
   /** How long the attack runs against the sink; 0: not at all. */
   referenceSeconds: number
@@ -56,7 +59,7 @@ export async function runAbuse(options: AbuseOptions): Promise<Row[]> {
 async function play(attack: Attack, options: AbuseOptions): Promise<Measured> {
   const settings = {
     HOLDFAST_RATE_LIMITS: 'default',
-    // Every address of the machine, v6 too; the admin host stays where it is by default.
+    // Every address of the machine, v6 too; the admin host keeps its default.
     ...(attack.manyIpv6 ? { HOLDFAST_BIND: '::', HOLDFAST_ADMIN_BIND: '127.0.0.1' } : {}),
   }
   const service = await Standalone.start({ settings, bounds })
@@ -155,7 +158,7 @@ class Trial {
     return window
   }
 
-  /** Runs the attack in a process of its own; every connection of it is closed at the end. */
+  /** Runs the attack in a separate process; its connections are closed at the end. */
   async #send(target: Target, prepared: Prepared, seconds: number): Promise<Sent> {
     const generator = child('generator.ts')
     const ended = once(generator, 'exit')
@@ -192,7 +195,7 @@ class Trial {
     }
   }
 
-  /** Everything acknowledged is looked for, then once more after a kill where that is asked for. */
+  /** Looks for everything acknowledged, and once more after a kill where that is configured. */
   async #verify(): Promise<void> {
     if (!this.#service.running) await this.#startAgain()
     await this.#ask({ ask: 'verify' })
@@ -210,7 +213,7 @@ class Trial {
 
   async #read(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      // A process that has ended is not read, but told by its restart.
+      // A process that has ended is not read, but reported by its restart.
       const reading = await readingOf(this.#service.pid).catch(() => undefined)
       if (reading !== undefined) this.#readings.push(reading)
       await sleep(readEveryMs)
@@ -244,8 +247,8 @@ async function readingOf(pid: number | undefined): Promise<Reading> {
     readFile(`/proc/${pid}/stat`, 'utf8'),
   ])
   const pages = Number(memory.split(' ')[1])
-  // The name in parentheses may hold spaces; time in user mode and in the kernel are the 14th and
-  // 15th field.
+  // The name in parentheses may contain spaces; time in user mode and in the kernel are the 14th
+  // and 15th field.
   const [user = 0, system = 0] = stat
     .slice(stat.lastIndexOf(')') + 2)
     .split(' ')

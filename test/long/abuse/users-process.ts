@@ -1,8 +1,8 @@
 /**
- * The ordinary users, in a process of their own, so that nothing but the service delays them. Its
- * parent asks: `begin` starts them, `tell` answers what they have seen so far, `end` lets them
- * finish their calls, `verify` looks for everything that was acknowledged. Each is answered when it
- * is done.
+ * The ordinary users, in a separate process, so that only the service delays them. Its parent
+ * sends: `begin` starts them, `tell` answers what they have seen so far, `end` lets them finish
+ * their calls, `verify` looks for everything that was acknowledged. Each is answered when it is
+ * done.
  */
 import { type Sample, User, type UserOptions } from './users.ts'
 

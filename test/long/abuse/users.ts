@@ -1,8 +1,8 @@
 /**
- * An ordinary user: uploads, lists, downloads, makes folders, opens somebody's protected folder,
- * and checks every byte and every acknowledged change. Calls are due at fixed moments whatever
- * happened to the earlier ones, and a call's latency counts from the moment it was due until its
- * success: a service that stands still for two seconds has made forty calls late, not one.
+ * An ordinary user: uploads, lists, downloads, makes folders, opens another user's protected
+ * folder, and checks every byte and every acknowledged change. Calls are due at fixed times
+ * whatever happened to earlier ones, and a call's latency counts from its due time to its success:
+ * a service that pauses for two seconds has made forty calls late, not one.
  */
 import { createHash } from 'node:crypto'
 import http from 'node:http'
@@ -10,9 +10,9 @@ import { multipart } from '../../acceptance/multipart.ts'
 import { Seeded } from '../seeded.ts'
 import type { Visit } from './attack.ts'
 
-/** A user has a call due so often. */
+/** Interval between a user's calls. */
 const everyMs = 50
-/** A program of today has so many calls under way at most; later ones wait for one of them. */
+/** Maximum of running calls, as in programs of today; later ones wait for one of them. */
 const underWayMax = 8
 /** A call that has no success after this time is given up, with this latency. */
 export const givenUpMs = 20_000
@@ -56,12 +56,12 @@ interface Answer {
   retryAfterMs: number
 }
 
-/** What the answer says cannot be true. */
+/** The answer cannot be true. */
 class WrongAnswer extends Error {}
 
 export class User {
   readonly samples: Sample[] = []
-  /** Acknowledged things that are not there, and bytes that are not those sent. */
+  /** Missing acknowledged things, and bytes that differ from those sent. */
   readonly lost: string[] = []
   /** Answers that no ordinary call should get. */
   readonly strange: string[] = []
@@ -135,8 +135,8 @@ export class User {
     const [kind, work] = this.#draw(number)
     let refused = 0
     for (;;) {
-      // What could not even be sent in time, because everything before it stood still, is given up
-      // too.
+      // A call that could not be sent in time, because everything before it was blocked, is given
+      // up too.
       const waitMs = Date.now() > dueMs + givenUpMs ? Infinity : await this.#try(work)
       if (waitMs === undefined || Date.now() + waitMs > dueMs + givenUpMs) {
         const doneMs = waitMs === undefined ? Date.now() : dueMs + givenUpMs
@@ -169,8 +169,8 @@ export class User {
   }
 
   /**
-   * @returns how long to wait before the next try; undefined: it succeeded, or trying again makes
-   * no sense.
+   * @returns how long to wait before the next attempt; undefined: it succeeded, or a retry is
+   *   pointless.
    */
   async #try(work: () => Promise<number | undefined>): Promise<number | undefined> {
     try {
@@ -180,13 +180,13 @@ export class User {
         this.strange.push(error.message)
         return undefined
       }
-      // The connection broke, or was refused: an ordinary program tries again.
+      // The connection broke, or was refused: an ordinary program retries.
       return 100
     }
   }
 
   async #createFolder(name: string): Promise<number | undefined> {
-    // A folder that is full is left; the next one is made in the root, as is the first.
+    // A full folder is left; the next one is made in the root, like the first.
     const full = this.#folder === this.#options.root || this.#inFolder >= folderContentsMax
     const parentFolderId = full ? this.#options.root : this.#folder
     const answer = await this.#api('POST', '/contents/createFolder', { parentFolderId, folderName: name })
@@ -272,8 +272,7 @@ export class User {
       known = true,
     }: { method?: string; body?: Buffer; type?: string; known?: boolean } = {},
   ): Promise<Answer> {
-    // One call in four comes by a connection of its own, as from a browser's new tab: those must
-    // get in, too.
+    // One call in four uses a new connection, like a browser's new tab: those must get in, too.
     const fresh = this.#random.chance(0.25)
     return new Promise((resolve, reject) => {
       const call = http.request(url, {

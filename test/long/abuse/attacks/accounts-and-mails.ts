@@ -1,4 +1,4 @@
-/** Accounts by the thousand, and mails to somebody who asked for none. */
+/** Accounts by the thousand, and unwanted mails to one address. */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Attack } from '../attack.ts'
@@ -25,9 +25,7 @@ export const accountsFlood: Attack = {
   },
 }
 
-/**
- * What one address may have sent within ten minutes, twice: a window may end while the attack runs.
- */
+/** Maximum for one address within ten minutes, twice: a window may end while the attack runs. */
 const mailsMax = 40
 
 export const mailsFlood: Attack = {

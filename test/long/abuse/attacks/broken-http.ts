@@ -1,7 +1,4 @@
-/**
- * What is no request, or hardly one: garbage, huge heads, false addresses, connections that come
- * and go.
- */
+/** Malformed and minimal requests: garbage, huge heads, false addresses, short connections. */
 import { type Attack, type Listener, listeners } from '../attack.ts'
 import { address, type Hostile, request } from '../hostile.ts'
 

@@ -1,6 +1,6 @@
 /**
- * Accounts that write so much that the metadata store needs new files all the time: company for
- * what takes its descriptors.
+ * Accounts that write so much that the metadata store needs new files all the time: beside attacks
+ * on descriptors.
  */
 import type { Socket } from 'node:net'
 import type { Prepared, Stage } from '../attack.ts'

@@ -1,4 +1,4 @@
-/** Accounts that use what they may to the last: searches, copies, links, expiries. */
+/** Accounts that use their limits to the last: searches, copies, links, expiries. */
 import type { Account } from '../../../acceptance/world.ts'
 import type { Attack } from '../attack.ts'
 import { address, type Hostile, json, request } from '../hostile.ts'
@@ -90,7 +90,7 @@ export const expiries: Attack = {
   },
   run: async (hostile) => {
     const { ids = [], tokens = [] } = hostile.prepared
-    // Three in four stay ahead; the fourth fires within the attack, all in the same second.
+    // Three in four stay in the future; the fourth fires within the attack, all in the same second.
     const firing = Math.floor(Date.now() / 1_000) + 6
     await hostile.each(4, async (number) => {
       const socket = hostile.connect('api', { from: address(98, number) })

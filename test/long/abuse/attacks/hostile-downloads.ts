@@ -1,4 +1,4 @@
-/** Downloads that nobody reads, ranges in storms, archives that are made for nothing. */
+/** Unread downloads, storms of ranges, archives without a reader. */
 import type { Attack, Prepared, Stage } from '../attack.ts'
 import { address, request } from '../hostile.ts'
 

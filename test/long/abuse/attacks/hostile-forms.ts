@@ -18,8 +18,7 @@ const formPaths: readonly [Listener, string][] = [
 ]
 
 /**
- * Each part has a header that is nothing but a name and spaces, in one of the places where they may
- * stand.
+ * Each part has a header of only a name and spaces, in one of the places where spaces are allowed.
  */
 const spacedHeaders = [`X: a${spaces}b`, `X${spaces}: a`, `X:${spaces}`, `X: ${spaces}a${spaces.slice(0, 8)}`]
 const spacedForm = Buffer.from(
@@ -115,7 +114,7 @@ export const slowUploads: Attack = {
       4 * each,
       (number) => hostile.connect('upload', { from: address(14, number % 4) }),
       (socket) => {
-        // Enough at first that the store has to take it in.
+        // Enough at first that the store must accept it.
         socket.write(formHead('/uploadfile', { bytes: 100_000_000 }) + filePartHead)
         socket.write(Buffer.alloc(20_000, 'a'))
         sockets.add(socket)

@@ -1,7 +1,7 @@
 /**
- * Connections that say nothing: to every listener at a time, more than the service has descriptors
- * for. Some accounts write meanwhile, so that a metadata store which fails for want of a descriptor
- * is seen to fail.
+ * Connections without requests: to every listener at a time, more than the service has descriptors.
+ * Some accounts write meanwhile, so that a metadata store that fails for lack of a descriptor is
+ * noticed.
  */
 import { type Attack, listeners } from '../attack.ts'
 import { address, type Hostile } from '../hostile.ts'

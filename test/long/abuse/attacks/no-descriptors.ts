@@ -1,8 +1,8 @@
 /**
- * No descriptor is left, whatever keeps the connections within bounds: the limit of the running
- * process is lowered to what it has open while accounts write so much that the stores need new
- * files. Nothing acknowledged may be lost, and all must be as before without a restart once the
- * limit is back.
+ * No descriptor is left, whatever limits the connections: the limit of the running process is
+ * lowered to what it has open while accounts write so much that the stores need new files. Nothing
+ * acknowledged may be lost, and everything must be as before without a restart once the limit is
+ * back.
  */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'

@@ -1,7 +1,4 @@
-/**
- * Many requests in one packet: listings of somebody's folder while its owner works, and plain
- * floods.
- */
+/** Many requests in one packet: listings of a folder while its owner works, and plain floods. */
 import type { Attack, Prepared, Stage } from '../attack.ts'
 import { address, request } from '../hostile.ts'
 

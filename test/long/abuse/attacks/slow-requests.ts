@@ -1,7 +1,4 @@
-/**
- * Requests that never come to their end: headers and bodies a byte at a time, and heads that stop
- * half way.
- */
+/** Requests that never end: headers and bodies a byte at a time, and incomplete heads. */
 import type { Socket } from 'node:net'
 import type { Attack, Listener } from '../attack.ts'
 import { address, formHead, type Hostile, json } from '../hostile.ts'
