@@ -1,10 +1,17 @@
 /** The pages of the repository that a program writes. */
+import { metricsPage } from './metrics.ts'
+import type { RunningService } from './service.ts'
 import { settingsPage } from './settings.ts'
+import { statusesPage } from './statuses.ts'
 
 export interface GeneratedDocument {
   /** In the repository. */
   path: string
-  text: () => string | Promise<string>
+  text: (service: RunningService) => string
 }
 
-export const documents: readonly GeneratedDocument[] = [{ path: 'infra/SETTINGS.md', text: settingsPage }]
+export const documents: readonly GeneratedDocument[] = [
+  { path: 'infra/SETTINGS.md', text: settingsPage },
+  { path: 'infra/METRICS.md', text: metricsPage },
+  { path: 'apps/api/STATUSES.md', text: statusesPage },
+]

@@ -1,15 +1,30 @@
 /**
+<<<<<<< HEAD
  * `npm run documents`: writes the pages that follow from the code. A test fails while one of them
  * differs from the output of this program.
+=======
+ * `npm run documents`: writes the pages that follow from the code. With `-- --check` it writes
+ * nothing and ends with 1 when one of them is out of date; `npm run check` does that.
+>>>>>>> 5a8d498 (Pages of statuses and metrics follow from the code; READMEs are one screen)
  */
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { commandLine, headOf } from '../command-line.ts'
 import { documents } from './documents.ts'
+import { withService } from './service.ts'
 
-commandLine('documents', headOf(import.meta.filename), {})
+const { values: options } = commandLine('documents', headOf(import.meta.filename), {
+  check: { type: 'boolean', default: false },
+})
 
-for (const { path, text } of documents) {
-  writeFileSync(join(import.meta.dirname, '../..', path), await text())
-  console.log(path)
-}
+await withService((service) => {
+  for (const { path, text } of documents) {
+    const file = join(import.meta.dirname, '../..', path)
+    const now = text(service)
+    if (!options.check) writeFileSync(file, now)
+    else if (readFileSync(file, 'utf8') !== now) {
+      console.error(`${path} is out of date: npm run documents`)
+      process.exitCode = 1
+    }
+  }
+})

@@ -18,7 +18,8 @@ export class AdminUnreachable extends Error {
   readonly code = 'ADMIN_UNREACHABLE'
 }
 
-const reasons: Record<string, string> = {
+/** What the statuses of the admin host mean, to the operator. */
+export const reasons: Readonly<Record<string, string>> = {
   'error-notFound': 'no such account',
   'error-email': 'the address is not usable: malformed, a guest’s, or known already',
   'error-limits': 'the account is full',

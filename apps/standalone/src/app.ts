@@ -36,6 +36,7 @@ import {
   type SettingDescription,
 } from '@holdfast/process'
 import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
 import { startAccounts } from './accounts.ts'
 import { type Addresses, listeningOf } from './addresses.ts'
 import { openBlobs } from './blobs.ts'
@@ -53,6 +54,8 @@ export interface StandaloneOptions {
 
 export interface Standalone {
   readonly addresses: Addresses
+  /** What `/metrics` shows. */
+  readonly metrics: Registry
   /**
    * Drains and closes everything; takes at most about the drain time of the configuration. A second
    * call shares the first.
@@ -233,6 +236,7 @@ export async function startStandalone({
   let closing: Promise<void> | undefined
   return {
     addresses: urls,
+    metrics,
     close() {
       readiness.phase = 'draining'
       closing ??= running.disposeAsync()

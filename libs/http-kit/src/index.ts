@@ -54,7 +54,14 @@ export {
   defaultPolicies,
   type RateLimitPolicies,
 } from './rate-limits.ts'
-export { httpCodeOf, type KnownStatus, Refusal, refusalOf, unavailableRetrySeconds } from './refusals.ts'
+export {
+  httpCodeOf,
+  type KnownStatus,
+  Refusal,
+  refusalOf,
+  statuses,
+  unavailableRetrySeconds,
+} from './refusals.ts'
 export { type DocumentedResponse, type OperationAnswers, responsesOf } from './responses.ts'
 export { accountCookieOf, bearerOf, oneToken, tokenOf } from './token-transport.ts'
 export { okWritten, sendWritten, WrittenAnswer, writeMembers } from './written-answer.ts'

@@ -1,44 +1,79 @@
 /**
- * The contract's statuses and their HTTP codes, in one table. A status outside the table names a
- * parameter: 400.
+ * The contract's statuses: HTTP code and meaning, in one table. `apps/api/STATUSES.md` follows
+ * from it. A status that is not in it names a parameter: 400.
  */
-const httpCodes = {
-  'error-body': 400,
-  'error-host': 400,
-  'error-idempotencyKey': 400,
-  'error-request': 400,
-  'error-token': 401,
-  'error-notPremium': 401,
-  'error-owner': 401,
-  'error-notOwner': 401,
-  'error-passwordRequired': 401,
-  'error-passwordWrong': 401,
-  'error-accountId': 403,
-  'error-limits': 403,
-  'error-rootFolder': 403,
-  'error-protectedFolder': 403,
-  'error-forbidden': 403,
-  'error-notFound': 404,
-  'error-method': 405,
-  'error-timeout': 408,
-  'error-alreadyDone': 409,
-  'error-precondition': 412,
-  'error-bodySize': 413,
-  'error-range': 416,
-  'error-expect': 417,
-  'error-rateLimit': 429,
-  'error-headerSize': 431,
-  'error-blocked': 451,
-  'error-internal': 500,
-  'error-unavailable': 503,
-  'error-storageFull': 507,
-} as const satisfies Record<`error-${string}`, number>
+export const statuses = {
+  'error-body': {
+    code: 400,
+    meaning:
+      'The body cannot be read: it is no JSON, form or multipart body, or has too many values or levels.',
+  },
+  'error-host': { code: 400, meaning: 'The request has no Host header, or more than one.' },
+  'error-idempotencyKey': {
+    code: 400,
+    meaning: 'The Idempotency-Key is malformed, or came with another request before.',
+  },
+  'error-request': { code: 400, meaning: 'The request is no HTTP.' },
+  'error-token': {
+    code: 401,
+    meaning: 'There is no token, or it was refused; two different tokens also count as refused.',
+  },
+  'error-notPremium': { code: 401, meaning: 'The operation is for premium accounts.' },
+  'error-owner': { code: 401, meaning: 'The content of a DELETE belongs to another account.' },
+  'error-notOwner': { code: 401, meaning: 'The content belongs to another account, or is private.' },
+  'error-passwordRequired': { code: 401, meaning: 'The folder has a password, and none was sent.' },
+  'error-passwordWrong': { code: 401, meaning: 'The folder has a password, and another one was sent.' },
+  'error-accountId': { code: 403, meaning: "The account id is not that of the token's account." },
+  'error-limits': {
+    code: 403,
+    meaning:
+      'A cap of the account (contents, storage, metadata), the depth of the tree or the number of direct links is reached.',
+  },
+  'error-rootFolder': { code: 403, meaning: 'The root folder does not allow this.' },
+  'error-protectedFolder': { code: 403, meaning: 'The root folder or the recycle bin does not allow this.' },
+  'error-forbidden': {
+    code: 403,
+    meaning: 'The caller may not do this: a restriction of a direct link, or of the admin host.',
+  },
+  'error-notFound': {
+    code: 404,
+    meaning: 'The content is unknown, expired or recycled, or there is no such route.',
+  },
+  'error-method': { code: 405, meaning: 'The path has no such method; `Allow` names those that it has.' },
+  'error-timeout': { code: 408, meaning: 'The request did not arrive in time.' },
+  'error-alreadyDone': {
+    code: 409,
+    meaning: 'The change with this Idempotency-Key was carried out, and its answer is no longer kept.',
+  },
+  'error-precondition': { code: 412, meaning: 'If-Match or If-Unmodified-Since does not hold.' },
+  'error-bodySize': { code: 413, meaning: 'The body is too large: JSON has at most 256 KiB.' },
+  'error-range': { code: 416, meaning: 'No byte of the range exists; `Content-Range` has the length.' },
+  'error-expect': { code: 417, meaning: 'The request expects something other than 100-continue.' },
+  'error-rateLimit': {
+    code: 429,
+    meaning: 'A rate limit, a ban or a place that is taken; `Retry-After` says when to try again.',
+  },
+  'error-headerSize': {
+    code: 431,
+    meaning: 'The head of the request, or of the parts of a form, is too large.',
+  },
+  'error-blocked': {
+    code: 451,
+    meaning: 'The content is blocked. Reserved: no operation blocks content yet.',
+  },
+  'error-internal': { code: 500, meaning: 'A fault of the service.' },
+  'error-unavailable': {
+    code: 503,
+    meaning: 'A part of the service is out of reach; `Retry-After` says when to try again.',
+  },
+  'error-storageFull': { code: 507, meaning: 'There is no room for new bytes.' },
+} as const satisfies Record<`error-${string}`, { code: number; meaning: string }>
 
 /** A status of the table. */
-export type KnownStatus = keyof typeof httpCodes
+export type KnownStatus = keyof typeof statuses
 
 export function httpCodeOf(status: string): number {
-  return Object.hasOwn(httpCodes, status) ? httpCodes[status as KnownStatus] : 400
+  return Object.hasOwn(statuses, status) ? statuses[status as KnownStatus].code : 400
 }
 
 /** Seconds after which a client may retry a busy part, where no better value is known. */

@@ -35,7 +35,7 @@ export class LevelLookups implements LookupStore, LookupWalk {
   readonly #counters: TentativeCells<number>
   /**
    * Of rows written by this process, deleted ones too, the last written at the end. Not stored: see
-   * "Write times" in DESIGN.md.
+   * "The writer" in DESIGN.md.
    */
   readonly #writeTimes = new Map<string, bigint>()
   /** One claimant of a key at a time; the others wait behind it. */
