@@ -67,7 +67,7 @@ export function createApi(deps: ApiDeps): FastifyInstance {
     trustProxy: deps.settings.trustProxy,
     cors: true,
     limits: deps.limits,
-    ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections }),
+    ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections, lane: deps.budgets.lane }),
   })
   documentation(app, deps.settings)
   app.register(async (scope) => {

@@ -3,7 +3,12 @@ import { createHash } from 'node:crypto'
 import { type AccountClient, AccountHost, type LocalHost, RoutedAccountClient } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates } from '@holdfast/content-tree'
-import { type AnswerBudget, createRateLimits, type RateLimitPolicies } from '@holdfast/http-kit'
+import {
+  type AnswerBudget,
+  createRateLimits,
+  type RateLimitPolicies,
+  SmallPiecesLane,
+} from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { Keyring, mintRequestId, systemClock } from '@holdfast/kernel'
 import { type AccountRequest, SetAccount } from '@holdfast/wire'
@@ -97,6 +102,7 @@ export function world(t: Test, options: WorldOptions = {}) {
       ? {}
       : {
           budgets: {
+            lane: new SmallPiecesLane(),
             answers: options.answers,
             connections: { max: 1_024, perNetworkMax: 1_024 },
           },

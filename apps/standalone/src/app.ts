@@ -23,7 +23,7 @@ import {
   storeStatus,
 } from '@holdfast/admin'
 import { Scrubber } from '@holdfast/blob-store'
-import { AnswerBudget, createRateLimits, drainOnClose } from '@holdfast/http-kit'
+import { AnswerBudget, createRateLimits, drainOnClose, SmallPiecesLane } from '@holdfast/http-kit'
 import { systemClock } from '@holdfast/kernel'
 import {
   type Config,
@@ -217,7 +217,11 @@ export async function startStandalone({
     lookups,
     keyring,
     limits,
-    budgets: { connections: descriptors.connections, answers: new AnswerBudget({ metrics, clock }) },
+    budgets: {
+      connections: descriptors.connections,
+      answers: new AnswerBudget({ metrics, clock }),
+      lane: new SmallPiecesLane(clock),
+    },
     clock,
     log,
     metrics,

@@ -83,7 +83,7 @@ export function createDownloads(deps: DownloadsDeps): FastifyInstance {
     trustProxy: deps.trustProxy,
     cors: true,
     limits,
-    ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections }),
+    ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections, lane: deps.budgets.lane }),
   })
   const reports = new DownloadReports({ accounts, clock, log })
   const bytesSent = trafficCounter(deps.metrics)

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { AnswerBudget } from '@holdfast/http-kit'
+import { AnswerBudget, SmallPiecesLane } from '@holdfast/http-kit'
 import t from 'tap'
 import { OneProcess } from '../../../test/support/one-process.ts'
 
@@ -10,7 +10,7 @@ const MiB = 1024 * 1024
 
 t.test('readers that do not read hold no more than the budget, and others are served', async (t) => {
   const answers = new AnswerBudget({ bytesMax: 2 * MiB, stalledMs: 400, sweepMs: 50 })
-  const budgets = { connections: { max: 1_000, perNetworkMax: 1_000 }, answers }
+  const budgets = { connections: { max: 1_000, perNetworkMax: 1_000 }, answers, lane: new SmallPiecesLane() }
   const process = await OneProcess.start({ budgets })
   t.teardown(() => process.close())
   const { token } = await process.newAccount()

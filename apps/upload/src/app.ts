@@ -3,7 +3,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AccountClient } from '@holdfast/actor-runtime'
 import type { BlobStore } from '@holdfast/blob-store'
 import {
-  arrivalsOfProcess,
   createHttpHost,
   drainOnClose,
   type HostBudgets,
@@ -18,7 +17,6 @@ import type { Registry } from 'prom-client'
 import { FormMemory } from './form-scanner.ts'
 import { RecentPermits } from './recent-permits.ts'
 import { RunningUploads } from './running-uploads.ts'
-import { SmallPiecesLane } from './small-pieces-lane.ts'
 import { upload } from './upload.ts'
 import { UploadMetrics } from './upload-metrics.ts'
 
@@ -79,7 +77,6 @@ export interface UploadParts extends UploadDeps {
   uploadMetrics: UploadMetrics
   permits: RecentPermits
   forms: FormMemory
-  smallPieces: SmallPiecesLane
   /** 32 bytes: derives a guest account from a client's key. */
   idempotencySecret: Uint8Array
 }
@@ -95,7 +92,6 @@ const drainMsDefault = 30_000
  */
 export function createUpload(deps: UploadDeps): FastifyInstance {
   const { settings, keyring } = deps
-  const smallPieces = new SmallPiecesLane({ clock: deps.clock, arrivals: arrivalsOfProcess })
   const app = createHttpHost({
     name: 'upload',
     log: deps.log,
@@ -103,8 +99,7 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
     trustProxy: settings.trustProxy,
     cors: true,
     limits: deps.limits,
-    arrivals: smallPieces,
-    ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections }),
+    ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections, lane: deps.budgets.lane }),
   })
   const uploadMetrics: UploadMetrics = new UploadMetrics(deps.metrics, () => running.figures)
   const running = new RunningUploads({
@@ -125,7 +120,6 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
     }),
     permits: new RecentPermits(deps.clock),
     forms: new FormMemory(),
-    smallPieces,
     idempotencySecret: keyring.derive('idempotency'),
   }
 

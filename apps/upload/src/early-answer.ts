@@ -3,11 +3,16 @@
  * the client would see that instead of the reason. So the whole answer is sent, incoming bytes are
  * discarded for a while, and then the connection closes.
  */
-import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import { httpCodeOf, logFailure, Refusal, refusalOf } from '@holdfast/http-kit'
+import {
+  httpCodeOf,
+  logFailure,
+  type PiecewiseRequest,
+  Refusal,
+  refusalOf,
+  takePieces,
+} from '@holdfast/http-kit'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { takePieces } from './pieces.ts'
 
 const lingerBytes = 8 * 1024 * 1024
 const lingerMs = 10_000
@@ -16,7 +21,6 @@ const lingerMs = 10_000
  * a few bytes: 128 of those are enough.
  */
 const pieceBytesMin = 1024
-const tinyBytes = 64
 const tinyCountsAs = 64 * 1024
 
 /**
@@ -41,21 +45,23 @@ export function answerEarly(
   logFailure(error, request, refusal)
   if (refusal.retryAfter !== undefined) reply.header('retry-after', String(refusal.retryAfter))
   const envelope = Buffer.from(JSON.stringify({ status: refusal.status }))
+  // Requests of our hosts are such.
+  const unread = isCostly ? undefined : (request.raw as PiecewiseRequest)
   return reply
     .code(code)
     .header('connection', 'close')
     .header('content-length', String(envelope.length))
     .type('application/json; charset=utf-8')
-    .send(Readable.from(lingering(envelope, isCostly ? undefined : request.raw), { objectMode: false }))
+    .send(Readable.from(lingering(envelope, unread), { objectMode: false }))
 }
 
 /** The length is announced, so the client has the whole answer before the connection ends. */
-async function* lingering(envelope: Buffer, body: IncomingMessage | undefined): AsyncGenerator<Buffer> {
+async function* lingering(envelope: Buffer, body: PiecewiseRequest | undefined): AsyncGenerator<Buffer> {
   yield envelope
   if (body !== undefined) await readAway(body)
 }
 
-function readAway(body: IncomingMessage): Promise<void> {
+function readAway(body: PiecewiseRequest): Promise<void> {
   return new Promise((resolve) => {
     let bytes = 0
     let isDone = body.complete || body.destroyed
@@ -65,8 +71,10 @@ function readAway(body: IncomingMessage): Promise<void> {
       body.off('end', done).off('close', done).off('error', done)
       resolve()
     }
+    let { smallPieces } = body
     const count = ({ length }: Buffer) => {
-      bytes += length < tinyBytes ? tinyCountsAs : Math.max(length, pieceBytesMin)
+      bytes += Math.max(length, pieceBytesMin) + (body.smallPieces - smallPieces) * tinyCountsAs
+      smallPieces = body.smallPieces
       if (bytes > lingerBytes && !isDone) done()
       return !isDone
     }

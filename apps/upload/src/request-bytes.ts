@@ -1,9 +1,13 @@
 /** The body of a request as it comes, with a minimum pace for the client. */
-import type { IncomingMessage } from 'node:http'
 import { giveBack } from '@holdfast/blob-store'
-import { Refusal, unavailableRetrySeconds } from '@holdfast/http-kit'
+import {
+  type PiecewiseRequest,
+  Refusal,
+  smallPieceBytes,
+  takePieces,
+  unavailableRetrySeconds,
+} from '@holdfast/http-kit'
 import { GrowingBytes } from '@holdfast/kernel'
-import { takePieces } from './pieces.ts'
 
 /** What a client must send, and how often that is checked. */
 export interface Pace {
@@ -15,13 +19,11 @@ export interface Pace {
   /** Time for them while places are scarce. */
   scarceProgressMs: number
   /**
-   * A piece below this number of bytes adds the difference to a debt, because every piece costs
-   * time …
+   * Small pieces add what they lack of `smallPieceBytes` to a debt, because every piece costs time.
+   * Its limit:
    */
-  pieceBytes: number
-  /** … up to this limit; … */
   owedBytesMax: number
-  /** … and each check forgives this much. */
+  /** Each check forgives this much. */
   forgottenBytes: number
 }
 
@@ -34,7 +36,6 @@ export const slowest: Pace = {
   progressMs: 60_000,
   lookEveryMs: 5_000,
   scarceProgressMs: 10_000,
-  pieceBytes: 64,
   owedBytesMax: 4 * 1024 * 1024,
   forgottenBytes: 640 * 1024,
 }
@@ -44,24 +45,10 @@ export interface PaceKeeper {
   /** Others wait for the places of slow uploads. */
   isScarce(): boolean
   /**
-   * The number of pieces smaller than `pieceBytes`.
+   * The number of small pieces.
    * @throws Refusal, by the promise, when the client's network has sent too many of them
    */
   tookSmallPieces?(count: number): Promise<void> | undefined
-  /** Where bodies in small pieces wait for each other. */
-  lane?: Lane
-}
-
-/** Of one client. Both call back when reading may continue, or when it waited too long. */
-export interface Lane {
-  /**
-   * A body of unknown length begins. @returns whether it may be read now: then there is no call
-   * back
-   */
-  begin(readOn: () => void, refuse: (refusal: Refusal) => void): boolean
-  /** Reports the time spent on reading small pieces. */
-  took(ms: number): void
-  wait(readOn: () => void, refuse: (refusal: Refusal) => void): void
 }
 
 const patient: PaceKeeper = { isScarce: () => false }
@@ -74,11 +61,6 @@ const smallPiecesTold = 4_096
  */
 const smallChunkBytes = 4 * 1024
 const gatheredBytesMax = 64 * 1024
-/**
- * After this number a body waits for its turn. A read of 64 KiB holds 11,000 pieces of one byte,
- * which take 10 ms; a hundred such bodies would fill each turn of the loop with a second.
- */
-const smallChunksATurn = 512
 
 /** Chunks of 64 KiB that may wait for their reader before the socket is paused. */
 const chunksAheadMax = 2
@@ -94,7 +76,7 @@ const chunksAheadMax = 2
  * @throws when the client is gone before the body's end, or was cut off for sending too slowly.
  */
 export function requestBytes(
-  request: IncomingMessage,
+  request: PiecewiseRequest,
   pace: Pace = slowest,
   keeper: PaceKeeper = patient,
 ): RequestBytes {
@@ -102,7 +84,7 @@ export function requestBytes(
 }
 
 export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
-  readonly #request: IncomingMessage
+  readonly #request: PiecewiseRequest
   readonly #pace: Pace
   readonly #keeper: PaceKeeper
   readonly #guard: NodeJS.Timeout
@@ -120,21 +102,18 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
   /** The current debt of small pieces. */
   #owedBytes = 0
   #smallPieces = 0
-  /** Chunks that gathered in this turn of the loop, since when, and the callback at its end. */
-  #smallChunks = 0
-  #gatheringSince = 0
+  #smallPiecesTold = 0
+  /** At the end of this turn of the loop small chunks that gathered in it are delivered. */
   #gathering: NodeJS.Immediate | undefined
   /** Cut off because similar uploads wait. */
   isCostly = false
-  /** It waits for its turn in the lane. */
-  #resting = false
   #left = false
   /** The socket is paused. */
   #stopped = false
   /** The chunk that the reader holds. */
   #given: Buffer | undefined
 
-  constructor(request: IncomingMessage, pace: Pace, keeper: PaceKeeper) {
+  constructor(request: PiecewiseRequest, pace: Pace, keeper: PaceKeeper) {
     this.#request = request
     this.#pace = pace
     this.#keeper = keeper
@@ -142,9 +121,9 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
     if (request.destroyed) this.#fail(new Error('the client is gone'))
     else if (request.readableEnded) this.#end()
     else {
+      request.waitedTooLong = this.#refuse
       this.#endPieces = takePieces(request, this.#take)
       request.on('end', this.#end).on('error', this.#fail).on('close', this.#close)
-      if (request.headers['transfer-encoding'] !== undefined && !request.complete) this.#begin()
     }
   }
 
@@ -186,8 +165,8 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
 
   readonly #take = (chunk: Buffer): boolean => {
     this.#bytes += chunk.length
-    if ((chunk.length < this.#pace.pieceBytes || this.#owedBytes > 0) && !this.#isPaidFor(chunk.length))
-      return false
+    const small = this.#request.smallPieces - this.#smallPieces
+    if ((small > 0 || this.#owedBytes > 0) && !this.#isPaidFor(chunk.length, small)) return false
     if (this.#bytes >= this.#pace.progressBytes) {
       this.#bytes = 0
       this.#waitedMs = 0
@@ -206,37 +185,12 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
 
   #gather(chunk: Buffer): void {
     this.#gathered.append(chunk)
-    if (this.#gathering === undefined) {
-      this.#gatheringSince = performance.now()
-      this.#gathering = setImmediate(this.#gatheredAll)
-    }
-    if (++this.#smallChunks === smallChunksATurn && this.#keeper.lane !== undefined) this.#stop()
+    this.#gathering ??= setImmediate(this.#gatheredAll)
   }
 
   readonly #gatheredAll = (): void => {
     this.#gathering = undefined
-    const { lane } = this.#keeper
-    if (this.#smallChunks >= smallChunksATurn && lane !== undefined) {
-      lane.took(performance.now() - this.#gatheringSince)
-      if (!this.#resting) lane.wait(this.#inTurn, this.#refuse)
-      this.#resting = true
-    }
-    this.#smallChunks = 0
     this.#deliver()
-  }
-
-  #begin(): void {
-    if (this.#keeper.lane?.begin(this.#inTurn, this.#refuse) !== false) return
-    this.#resting = true
-    // The stream starts the socket when its first bytes are requested.
-    setImmediate(() => {
-      if (this.#resting) this.#stop()
-    })
-  }
-
-  readonly #inTurn = (): void => {
-    this.#resting = false
-    this.#readOn()
   }
 
   readonly #refuse = (refusal: Refusal): void => {
@@ -262,7 +216,7 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
   }
 
   #readOn(ended = false): void {
-    if (!this.#stopped || (!ended && (this.#resting || this.#left || this.#isFull))) return
+    if (!this.#stopped || (!ended && (this.#left || this.#isFull))) return
     this.#stopped = false
     this.#request.socket.resume()
   }
@@ -285,12 +239,17 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
     return bytes
   }
 
-  #isPaidFor(bytes: number): boolean {
-    const { pieceBytes, owedBytesMax } = this.#pace
-    this.#owedBytes = Math.max(0, this.#owedBytes + pieceBytes - bytes)
-    if (bytes < pieceBytes && ++this.#smallPieces % smallPiecesTold === 0)
+  /** @param small pieces that these bytes came in, 0: one that is not small */
+  #isPaidFor(bytes: number, small: number): boolean {
+    this.#owedBytes = Math.max(0, this.#owedBytes + Math.max(1, small) * smallPieceBytes - bytes)
+    this.#smallPieces += small
+    for (
+      ;
+      this.#smallPieces - this.#smallPiecesTold >= smallPiecesTold;
+      this.#smallPiecesTold += smallPiecesTold
+    )
       this.#keeper.tookSmallPieces?.(smallPiecesTold)?.catch((error: Error) => this.cutOff(error))
-    if (this.#owedBytes <= owedBytesMax) return true
+    if (this.#owedBytes <= this.#pace.owedBytesMax) return true
     this.cutOff(new Refusal('error-rateLimit', { retryAfter: Math.ceil(this.#pace.lookEveryMs / 1000) }))
     return false
   }
@@ -339,7 +298,6 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
   #letGo(): void {
     clearInterval(this.#guard)
     if (this.#gathering !== undefined) clearImmediate(this.#gathering)
-    this.#resting = false
     this.#left = true
     this.#endPieces?.()
     // The error listener stays: an unhandled error would end the process.

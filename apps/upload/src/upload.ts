@@ -15,6 +15,7 @@ import {
   httpCodeOf,
   networkOf,
   ok,
+  type PiecewiseRequest,
   Refusal,
   refusalOf,
 } from '@holdfast/http-kit'
@@ -196,13 +197,12 @@ class IncomingUpload implements Running {
   }
 
   async #readForm(scanner: FormScanner): Promise<void> {
-    const { running, limits, smallPieces } = this.#parts
+    const { running, limits } = this.#parts
     const place = this.#upload as UploadPlace
     let inFile = false
-    this.#body = requestBytes(this.#request.raw, slowest, {
+    this.#body = requestBytes(this.#request.raw as PiecewiseRequest, slowest, {
       isScarce: () => running.isScarce,
       tookSmallPieces: () => limits.takeAddress(this.#request, 'smallPieces'),
-      lane: smallPieces.of(this.#network),
     })
     for await (const chunk of this.#body) {
       place.bytes += chunk.length

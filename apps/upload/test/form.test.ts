@@ -1,10 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Busboy } from '@fastify/busboy'
-import { Refusal } from '@holdfast/http-kit'
+import { PiecewiseRequest, Refusal } from '@holdfast/http-kit'
 import fc from 'fast-check'
 import t from 'tap'
 import { growsLinearly } from '../../../test/support/growth.ts'
@@ -311,8 +311,11 @@ t.test('the type is the stated one, or derived from the name', async (t) => {
 t.test('a client that trickles is cut off, one that waits for us is not', async (t) => {
   const outcomes: string[] = []
   const pace = { ...slowest, progressBytes: 100, progressMs: 150, lookEveryMs: 10 }
-  const server = createServer((request, response) => void take(request, response))
-  async function take(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const server = createServer(
+    { IncomingMessage: PiecewiseRequest },
+    (request, response) => void take(request, response),
+  )
+  async function take(request: PiecewiseRequest, response: ServerResponse): Promise<void> {
     try {
       for await (const _ of requestBytes(request, pace)) if (request.url === '/held') await delay(300)
       outcomes.push('whole')
@@ -343,8 +346,11 @@ t.test('a client that trickles is cut off, one that waits for us is not', async 
 t.test('processed parts of a large body take no memory', async (t) => {
   const body = randomBytes(4 * 1024 * 1024)
   const gone: boolean[] = []
-  const server = createServer((request, response) => void take(request, response))
-  async function take(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const server = createServer(
+    { IncomingMessage: PiecewiseRequest },
+    (request, response) => void take(request, response),
+  )
+  async function take(request: PiecewiseRequest, response: ServerResponse): Promise<void> {
     const digest = createHash('md5')
     let before: Buffer | undefined
     for await (const chunk of requestBytes(request)) {

@@ -7,7 +7,13 @@ import { type AccountClient, RoutedAccountClient } from '@holdfast/actor-runtime
 import { clockMetric, processMetrics, Readiness } from '@holdfast/admin'
 import { BusFault } from '@holdfast/bus'
 import { NatsBus } from '@holdfast/bus-nats'
-import { AnswerBudget, type CountingRateLimits, createRateLimits, type HostBudgets } from '@holdfast/http-kit'
+import {
+  AnswerBudget,
+  type CountingRateLimits,
+  createRateLimits,
+  type HostBudgets,
+  SmallPiecesLane,
+} from '@holdfast/http-kit'
 import type {
   JournalBackup,
   JournalRepair,
@@ -307,7 +313,11 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     nodes,
     groups,
     limits,
-    budgets: { connections: descriptors.connections, answers: new AnswerBudget({ metrics, clock }) },
+    budgets: {
+      connections: descriptors.connections,
+      answers: new AnswerBudget({ metrics, clock }),
+      lane: new SmallPiecesLane(clock),
+    },
     adminConnections: descriptors.adminConnections,
     bans,
     readiness,

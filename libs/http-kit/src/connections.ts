@@ -27,6 +27,8 @@
  * Requests that a client sends ahead of the answers (pipelining) wait for their turn here,
  * unhandled: their answers are not made before they can be sent. A client that sends more of them
  * ahead than real clients do loses its connection.
+ *
+ * Reads that may take the parser long begin one by one, see `SmallPiecesLane`.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -34,8 +36,10 @@ import { type Clock, systemClock } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
 import { clientAddress, networkOf, normalAddress } from './addresses.ts'
-import type { Arrivals } from './arrivals.ts'
 import { connectionFigures } from './connection-figures.ts'
+import { awaitFirstBytes, hasManyLines } from './newcomers.ts'
+import { type PiecewiseRequest, takePieces } from './piecewise-request.ts'
+import type { PiecesLane } from './small-pieces-lane.ts'
 
 /** How many connections a listener accepts. */
 export interface ConnectionLimits {
@@ -84,7 +88,9 @@ export interface ConnectionsParts {
   handle: RequestHandler
   metrics: Registry
   clock?: Clock
-  arrivals: Pick<Arrivals, 'enter'>
+  lane: PiecesLane
+  /** A connection that sends nothing for this long is closed. */
+  silentTimeoutMs: number
 }
 
 /** Connections of one network: its own, or those on which proxies ask for it now. */
@@ -106,7 +112,6 @@ type HeldSocket = Socket & { [heldBy]?: Connection }
 export class Connections {
   readonly #parts: ConnectionsParts
   readonly #clock: Clock
-  readonly #arrivals: Pick<Arrivals, 'enter'>
   readonly #networks = new Map<string, Network>()
   /** Requests under way behind proxies, by the client's network. */
   readonly #clients = new Map<string, Holder>()
@@ -115,22 +120,35 @@ export class Connections {
   readonly #silent = new Set<Connection>()
   #open = 0
   #looking: NodeJS.Timeout | undefined
+  #closing = false
 
   constructor(parts: ConnectionsParts) {
     this.#parts = parts
     this.#clock = parts.clock ?? systemClock
-    this.#arrivals = parts.arrivals
     this.#figures = connectionFigures(parts.metrics)
     this.#figures.max.set({ host: parts.host }, parts.limits.max)
     this.#figures.open.set({ host: parts.host }, 0)
   }
 
-  /** Counts the server's connections from now on. */
+  /** Counts the server's connections from now on. Its requests are `PiecewiseRequest`s. */
   watch(server: Server): void {
     // An option of servers in `node:net` that `node:http` cannot pass on.
     Object.assign(server, { pauseOnConnect: true })
-    server.on('connection', (socket) => this.#take(socket))
+    const listeners = server.listeners('connection')
+    server.removeAllListeners('connection')
+    server.on('connection', (socket) =>
+      this.#take(socket, () => {
+        for (const attach of listeners) attach.call(server, socket)
+      }),
+    )
     server.on('close', () => clearTimeout(this.#looking))
+  }
+
+  /** Before the server closes, which does not know of those that have sent nothing. */
+  close(): void {
+    this.#closing = true
+    for (const { open } of this.#networks.values())
+      for (const { socket, isServed } of open) if (!isServed) socket.destroy()
   }
 
   /** Connections open now. */
@@ -148,6 +166,21 @@ export class Connections {
     }
     if (connection.running === undefined) this.#begin(connection, response)
     else this.#sendAhead(connection, response)
+  }
+
+  /** Nothing is read of it until `#wake`, even when a reader resumes the socket. */
+  #pause(connection: Connection): void {
+    const { socket } = connection
+    if (!connection.isResting) socket.on('resume', stayPaused)
+    connection.isResting = true
+    socket.pause()
+  }
+
+  #wake(connection: Connection): void {
+    const { socket } = connection
+    connection.isResting = false
+    socket.off('resume', stayPaused)
+    if (!socket.destroyed) socket.resume()
   }
 
   /**
@@ -196,13 +229,58 @@ export class Connections {
     connection.begin(response, this.#clock.monotonic())
     this.#speaks(connection)
     response.once('close', answered)
-    this.#parts.handle(response.req, response)
+    if (isOfUnknownLength(response.req)) this.#beginPieces(connection, response)
+    else this.#parts.handle(response.req, response)
+  }
+
+  /** Its body may come in small pieces. */
+  #beginPieces(connection: Connection, response: ServerResponse): void {
+    const { handle, lane } = this.#parts
+    const request = response.req as PiecewiseRequest
+    request.foundSmallPieces = (sinceMs) => this.#rest(connection, request, sinceMs)
+    const readOn = () => {
+      this.#wake(connection)
+      if (connection.socket.destroyed) return
+      handle(request, response)
+      // Node drops what nobody has read of a request, and its pieces would not be counted.
+      request.read(0)
+    }
+    const refuse = () => this.#refuseWaiting(connection)
+    if (connection.hasTurn || lane.begin(connection.networkName, { readOn, refuse })) readOn()
+    else this.#pause(connection)
+  }
+
+  /** A read of it held many small pieces. */
+  #rest(connection: Connection, request: PiecewiseRequest, sinceMs: number): void {
+    const { lane } = this.#parts
+    const waits = connection.isResting
+    this.#pause(connection)
+    // The rest of what was read is parsed before.
+    setImmediate(() => {
+      lane.took(connection.networkName, performance.now() - sinceMs)
+      if (waits) return
+      lane.wait(connection.networkName, {
+        readOn: () => this.#wake(connection),
+        refuse: (refusal) => {
+          if (request.waitedTooLong !== undefined) request.waitedTooLong(refusal)
+          else this.#refuseWaiting(connection)
+        },
+      })
+    })
+  }
+
+  #refuseWaiting({ socket, running }: Connection): void {
+    if (socket.destroyed) return
+    this.#refused('pieces')
+    if (running?.headersSent === false) this.#parts.refuse(socket, 'error-rateLimit')
+    else socket.destroy()
   }
 
   #sendAhead(connection: Connection, response: ServerResponse): void {
     const { ahead } = connection
     connection.aheadBytes += headBytes(response.req)
     if (ahead.length < requestsAheadMax && connection.aheadBytes <= aheadBytesMax) {
+      if (isOfUnknownLength(response.req)) this.#pause(connection)
       ahead.push(response)
       return
     }
@@ -213,6 +291,8 @@ export class Connections {
 
   /** @internal the answer of the running request has ended, whole or not */
   answered(connection: Connection): void {
+    const request = connection.running?.req as PiecewiseRequest
+    if (!request.complete && isOfUnknownLength(request)) dropRest(request)
     connection.running = undefined
     connection.sinceMs = this.#clock.monotonic()
     if (connection.client !== undefined) this.#leaveClient(connection)
@@ -233,16 +313,13 @@ export class Connections {
     if (client.open.size === 0) this.#clients.delete(client.name)
   }
 
-  /**
-   * At a connection's end Node makes an error for each unanswered request, with the same stack: 25
-   * µs each, and one read of 64 KiB holds 1,500 of them. So stacks are disabled while Node's own
-   * listener runs, which comes before ours.
-   */
-  #take(socket: HeldSocket): void {
-    const { limits, refuse, isProxy } = this.#parts
+  #take(socket: HeldSocket, attach: () => void): void {
+    const { limits, lane, refuse, isProxy } = this.#parts
+    // One that nobody hears would end the process.
+    socket.on('error', closeBroken)
     const address = normalAddress(socket.remoteAddress)
-    if (address === undefined) {
-      socket.destroy() // already closed
+    if (address === undefined || this.#closing) {
+      socket.destroy() // already closed, or the host closes
       return
     }
     const proxied = isProxy(address)
@@ -268,19 +345,55 @@ export class Connections {
     }
     this.#open++
     this.#figures.open.set({ host: this.#parts.host }, this.#open)
+    socket.once('close', () => this.#leave(connection))
+    if (lane.isKnown(name)) lane.enter(name, () => this.#awaitFirstBytes(connection, attach))
+    else this.#awaitFirstBytes(connection, attach)
+  }
+
+  #awaitFirstBytes(connection: Connection, attach: () => void): void {
+    const { socket } = connection
+    if (socket.destroyed) return
+    awaitFirstBytes(socket, { timeoutMs: this.#parts.silentTimeoutMs }, (bytes) => {
+      if (!hasManyLines(bytes)) this.#serve(connection, attach)
+      else this.#serveInTurn(connection, attach)
+    })
+  }
+
+  #serveInTurn(connection: Connection, attach: () => void): void {
+    const readOn = () => {
+      if (connection.socket.destroyed) return
+      connection.hasTurn = true
+      setImmediate(() => {
+        connection.hasTurn = false
+      })
+      this.#serve(connection, attach)
+    }
+    const refuse = () => {
+      this.#refused('pieces')
+      if (!connection.socket.destroyed) this.#parts.refuse(connection.socket, 'error-rateLimit')
+    }
+    if (this.#parts.lane.begin(connection.networkName, { readOn, refuse })) readOn()
+  }
+
+  /**
+   * Node reads its requests from now on.
+   *
+   * At a connection's end Node makes an error for each unanswered request, with the same stack: 25
+   * µs each, and one read of 64 KiB holds 1,500 of them. So stacks are disabled while Node's own
+   * listener runs, which comes between these two.
+   */
+  #serve(connection: Connection, attach: () => void): void {
+    const { socket } = connection
+    connection.isServed = true
     const { stackTraceLimit } = Error
     socket.prependOnceListener('close', () => {
       Error.stackTraceLimit = 0
     })
+    attach()
     socket.once('close', () => {
       Error.stackTraceLimit = stackTraceLimit
-      this.#leave(connection)
     })
-    this.#arrivals.enter(name, () => {
-      if (socket.destroyed) return false
-      socket.resume()
-      return true
-    })
+    socket.resume()
   }
 
   #leave(connection: Connection): void {
@@ -415,7 +528,7 @@ export class Connections {
     this.#leave(connection)
   }
 
-  #refused(reason: 'full' | 'network' | 'pipelining'): void {
+  #refused(reason: 'full' | 'network' | 'pieces' | 'pipelining'): void {
     this.#figures.refused.inc({ host: this.#parts.host, reason })
   }
 
@@ -457,6 +570,27 @@ export function notePassed(socket: Socket | null, bytes: number): void {
   if (connection !== undefined) connection.passedBytes += bytes
 }
 
+/** A listener of sockets; one function for all of them. */
+function closeBroken(this: Socket): void {
+  this.destroy()
+}
+
+/** A listener of sockets: readers of a request ask its socket to go on. */
+function stayPaused(this: Socket): void {
+  this.pause()
+}
+
+/** What comes is counted and not kept. */
+function dropRest(request: PiecewiseRequest): void {
+  takePieces(request, () => true)
+  request.resume()
+}
+
+/** Only such a body can come in many pieces of one read. */
+function isOfUnknownLength({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined
+}
+
 /** A listener of responses; one function for all of them. */
 function answered(this: ServerResponse): void {
   const connection = (this.req.socket as HeldSocket)[heldBy]
@@ -478,6 +612,12 @@ class Connection {
   sinceMs: number
   /** The network of the client behind a proxy whose request runs. */
   client: Holder | undefined
+  /** Node reads its requests. */
+  isServed = false
+  /** Its first bytes are parsed in this turn of the loop, in the turn of small pieces. */
+  hasTurn = false
+  /** Nothing is read of it for now: it waits in the lane of small pieces. */
+  isResting = false
   /** Of the previous window: a window that has just begun says nothing. */
   #earlierMs: number
   #earlierBytes = 0
@@ -494,6 +634,11 @@ class Connection {
     this.sinceMs = nowMs
     this.#earlierMs = nowMs
     this.#windowMs = nowMs
+  }
+
+  /** Of the client, as far as it is known. */
+  get networkName(): string {
+    return this.client?.name ?? this.network.name
   }
 
   /** Earlier requests on a connection say nothing about the pace of this one. */
@@ -527,6 +672,7 @@ class Connection {
   get waitsForUs(): boolean {
     const { running } = this
     if (running === undefined) return false
+    if (this.isResting) return true
     if (!running.req.complete) return running.req.readableLength > 0
     return this.socket.writableLength === 0 && running.writableLength === 0
   }

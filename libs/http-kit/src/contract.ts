@@ -8,8 +8,8 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { TrustProxy } from './addresses.ts'
 import type { AnswerBudget } from './answer-budget.ts'
-import type { Arrivals } from './arrivals.ts'
 import type { ConnectionLimits } from './connections.ts'
+import type { PiecesLane } from './small-pieces-lane.ts'
 
 export interface HttpHostOptions {
   name: 'api' | 'upload' | 'download' | 'admin'
@@ -24,8 +24,8 @@ export interface HttpHostOptions {
   connections?: ConnectionLimits
   /** Of its connections. */
   clock?: Clock
-  /** Default: new connections are read at once. */
-  arrivals?: Pick<Arrivals, 'enter'>
+  /** Where bodies in small pieces wait for each other. Default: one of this host alone. */
+  lane?: PiecesLane
   /** Longest JSON or form body, bytes. */
   bodyBytesMax?: number
   /**
@@ -43,6 +43,8 @@ export interface HostBudgets {
   connections: ConnectionLimits
   /** Of all hosts together. */
   answers: AnswerBudget
+  /** Of all hosts together. */
+  lane: PiecesLane
 }
 
 /**

@@ -13,16 +13,17 @@ import fastify, {
   LogController,
 } from 'fastify'
 import { clientAddress, proxyTrust } from './addresses.ts'
-import { arrivalsAtOnce } from './arrivals.ts'
 import { bodyBytesMaxDefault, parseBody, parseForm } from './bodies.ts'
 import { type ConnectionLimits, Connections, type RequestHandler } from './connections.ts'
 import type { HttpHostOptions } from './contract.ts'
 import { KnownPaths } from './known-paths.ts'
 import { pathOf } from './log.ts'
+import { PiecewiseRequest } from './piecewise-request.ts'
 import { readBody } from './read-body.ts'
 import { httpCodeOf, type KnownStatus, Refusal, refusalOf, unavailableRetrySeconds } from './refusals.ts'
 import { hasSoundHost, isFramed, originForm } from './request-heads.ts'
 import { requestHistogram } from './request-histogram.ts'
+import { SmallPiecesLane } from './small-pieces-lane.ts'
 
 /** Slow headers are cut off after this time. */
 const headersTimeoutMs = 20_000
@@ -78,14 +79,18 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
   app.removeAllContentTypeParsers()
   const bytesMax = options.bodyBytesMax ?? bodyBytesMaxDefault
   app.addContentTypeParser('*', (request, payload, done) =>
-    readBody(payload, { bytesMax, announced: request.headers['content-length'] }, (error, body) => {
-      if (body === undefined) return done(error ?? new Refusal('error-body'))
-      try {
-        done(null, parseBody(request.headers['content-type'], body))
-      } catch (error) {
-        done(error as Error)
-      }
-    }),
+    readBody(
+      payload as PiecewiseRequest,
+      { bytesMax, announced: request.headers['content-length'] },
+      (error, body) => {
+        if (body === undefined) return done(error ?? new Refusal('error-body'))
+        try {
+          done(null, parseBody(request.headers['content-type'], body))
+        } catch (error) {
+          done(error as Error)
+        }
+      },
+    ),
   )
 
   app.decorateRequest('rateLimit', null)
@@ -121,6 +126,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     throw new Refusal('error-notFound')
   })
   measure(app, options)
+  app.addHook('preClose', async () => connections?.close())
   return app
 
   function serverOf(handle: RequestHandler) {
@@ -136,11 +142,16 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
       },
       metrics: options.metrics,
       ...(options.clock === undefined ? {} : { clock: options.clock }),
-      arrivals: options.arrivals ?? arrivalsAtOnce,
+      lane: options.lane ?? new SmallPiecesLane(options.clock),
+      silentTimeoutMs: headersTimeoutMs,
     })
     connections = held
     const server = createServer(
-      { connectionsCheckingInterval: connectionsCheckMs, requireHostHeader: false },
+      {
+        connectionsCheckingInterval: connectionsCheckMs,
+        requireHostHeader: false,
+        IncomingMessage: PiecewiseRequest,
+      },
       (request, response) => held.handle(request, response),
     )
     server.on('connect', (_request, socket) => held.refuseTunnel(socket as Socket))

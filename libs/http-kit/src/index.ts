@@ -1,6 +1,5 @@
 export { clientAddress, networkOf, normalAddress, type TrustProxy } from './addresses.ts'
 export { AnswerBudget, type AnswerBudgetOptions, type AnswerShare } from './answer-budget.ts'
-export { type Arrivals, arrivalsOfProcess, type ReadNewcomer } from './arrivals.ts'
 export type { Ban } from './bans.ts'
 export { type Fields, parseBody, parseForm, parseJson, Repeated } from './bodies.ts'
 export { type ConnectionLimits, notePassed, requestsAheadMax } from './connections.ts'
@@ -39,6 +38,7 @@ export { guessing, RequestGuesses } from './guesses.ts'
 export { createHttpHost, logFailure, ok, takeOver } from './host.ts'
 export { createLog, pathOf, standardError } from './log.ts'
 export { booleanOf, documented, integerOf, parametersOf, refined } from './parameters.ts'
+export { PiecewiseRequest, smallPieceBytes, takePieces } from './piecewise-request.ts'
 export {
   ItemPresenter,
   type ItemShape,
@@ -63,5 +63,6 @@ export {
   unavailableRetrySeconds,
 } from './refusals.ts'
 export { type DocumentedResponse, type OperationAnswers, responsesOf } from './responses.ts'
+export { type PiecesLane, SmallPiecesLane, type Turn } from './small-pieces-lane.ts'
 export { accountCookieOf, bearerOf, oneToken, tokenOf } from './token-transport.ts'
 export { okWritten, sendWritten, WrittenAnswer, writeMembers } from './written-answer.ts'

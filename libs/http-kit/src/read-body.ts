@@ -1,21 +1,14 @@
 /** A request's body, whole: for the small ones that are parsed. */
-import type { IncomingMessage } from 'node:http'
 import { GrowingBytes } from '@holdfast/kernel'
+import { type PiecewiseRequest, smallPieceBytes } from './piecewise-request.ts'
 import { Refusal } from './refusals.ts'
-
-/**
- * A client chooses the size of its pieces, and each piece costs a microsecond at any length. A
- * shorter piece counts as this many bytes towards the longest body: a body sent byte by byte has 4
- * KiB at most.
- */
-const pieceBytesMin = 64
 
 /**
  * Gives the body, or a Refusal: error-bodySize when it is longer than `bytesMax`, error-body when
  * it is cut off. Unlike fastify's reader it keeps no list of the pieces.
  */
 export function readBody(
-  payload: NodeJS.ReadableStream,
+  payload: PiecewiseRequest,
   { bytesMax, announced }: { bytesMax: number; announced: string | undefined },
   told: (error: Error | undefined, body: Buffer | undefined) => void,
 ): void {
@@ -24,10 +17,10 @@ export function readBody(
     return
   }
   const body = new GrowingBytes()
-  let lacking = 0
   const take = (piece: Buffer) => {
-    lacking += Math.max(0, pieceBytesMin - piece.length)
-    if (body.length + piece.length > bytesMax || lacking > bytesMax) end(new Refusal('error-bodySize'))
+    // Small pieces cost as much as larger ones: a body of single bytes has 4 KiB at most.
+    const costsBytes = payload.smallPieces * smallPieceBytes
+    if (body.length + piece.length > bytesMax || costsBytes > bytesMax) end(new Refusal('error-bodySize'))
     else body.append(piece)
   }
   const end = (error?: Error) => {
@@ -39,5 +32,5 @@ export function readBody(
   const whole = () => end()
   const cut = () => end(new Refusal('error-body'))
   payload.on('data', take).once('end', whole).once('error', cut).once('close', cut)
-  if ((payload as IncomingMessage).destroyed) cut()
+  if (payload.destroyed) cut()
 }

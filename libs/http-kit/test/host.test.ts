@@ -1,11 +1,11 @@
 import { once } from 'node:events'
-import { connect } from 'node:net'
-import { PassThrough } from 'node:stream'
+import { connect, Socket } from 'node:net'
 import { Fault, type FaultCategory, systemClock } from '@holdfast/kernel'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t, { type Test } from 'tap'
 import { createHttpHost, createRateLimits, type HttpHostOptions, ok, Refusal, tokenOf } from '../src/index.ts'
+import { PiecewiseRequest } from '../src/piecewise-request.ts'
 import { readBody } from '../src/read-body.ts'
 
 class Broken extends Fault {
@@ -384,17 +384,17 @@ t.test('metrics are labelled by route, never by path', async (t) => {
 
 t.test('a body in pieces of a few bytes is read up to a bound, and keeps no list of them', async (t) => {
   const pieces = async (text: string, bytesMax: number) => {
-    const payload = new PassThrough()
+    const payload = new PiecewiseRequest(new Socket())
     const told = new Promise<string>((resolve) =>
       readBody(payload, { bytesMax, announced: undefined }, (error, body) =>
         resolve(body === undefined ? (error as Refusal).status : body.toString()),
       ),
     )
     for (const character of text) {
-      payload.write(character)
+      payload.push(Buffer.from(character))
       await new Promise((resolve) => setImmediate(resolve))
     }
-    payload.end()
+    payload.push(null)
     return told
   }
   t.equal(await pieces('{"a":1}', 1_000), '{"a":1}')

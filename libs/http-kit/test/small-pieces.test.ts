@@ -1,0 +1,183 @@
+/** Reads that may take the parser long wait for each other, on every host. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { systemClock } from '@holdfast/kernel'
+import { pino } from 'pino'
+import { Registry } from 'prom-client'
+import t, { type Test } from 'tap'
+import { createHttpHost, createRateLimits, ok, Refusal, type Turn } from '../src/index.ts'
+
+/** A host whose lane lets nothing begin before the test says so. */
+async function waitingHost(t: Test, { isFree = false, isKnown = false } = {}) {
+  const turns: Turn[] = []
+  const took: number[] = []
+  const lane = {
+    begin: (network: string, turn: Turn) => {
+      if (!isFree) lane.wait(network, turn)
+      return isFree
+    },
+    wait: (_network: string, turn: Turn) => void turns.push(turn),
+    took: (_network: string, ms: number) => void took.push(ms),
+    isKnown: () => isKnown,
+    enter: (_network: string, readOn: () => void) => void turns.push({ readOn, refuse: () => {} }),
+  }
+  const app = createHttpHost({
+    name: 'api',
+    log: pino({ level: 'silent' }),
+    metrics: new Registry(),
+    trustProxy: false,
+    cors: false,
+    limits: createRateLimits({ mode: 'off', clock: systemClock }),
+    bodyBytesMax: 10_000_000,
+    lane,
+  })
+  const begun: string[] = []
+  app.addHook('onRequest', (request, _reply, done) => {
+    begun.push(request.url)
+    done()
+  })
+  app.get('/now', async () => ok({}))
+  app.get('/later', () => new Promise(() => {}))
+  app.post('/body', async () => ok({}))
+  app.post('/read', (request, reply) => {
+    let bytes = 0
+    request.raw.on('data', (piece: Buffer) => {
+      bytes += piece.length
+    })
+    request.raw.once('end', () => void reply.send(ok({ bytes })))
+  })
+  app.addContentTypeParser('test/pieces', (_request, _body, done) => done(null))
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const sockets: Socket[] = []
+  t.teardown(async () => {
+    for (const socket of sockets) socket.destroy()
+    // A connection that waits does not see that its client is gone.
+    const serving = setInterval(() => turns.shift()?.readOn(), 1)
+    await app.close()
+    clearInterval(serving)
+  })
+  const dial = async () => {
+    const socket = connect((app.server.address() as { port: number }).port, '127.0.0.1')
+    sockets.push(socket)
+    let text = ''
+    socket.setEncoding('latin1').on('data', (more: string) => {
+      text += more
+    })
+    socket.on('error', () => {})
+    await once(socket, 'connect')
+    return { socket, received: () => text }
+  }
+  return { turns, took, begun, dial }
+}
+
+const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`
+const chunkedHead = (path: string) =>
+  `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: test/pieces\r\nTransfer-Encoding: chunked\r\n\r\n`
+const pieces = (count: number) => '1\r\nx\r\n'.repeat(count)
+const end = '0\r\n\r\n'
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 2))
+}
+
+/** The loop has polled several times. */
+async function polls(): Promise<void> {
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setTimeout(resolve, 1))
+}
+
+t.test('a first read of very many lines is parsed in its turn, others at once', async (t) => {
+  const host = await waitingHost(t)
+  const costly = await host.dial()
+  costly.socket.write(`${chunkedHead('/read')}${pieces(5_000)}`)
+  await until(() => host.turns.length === 1)
+  const plain = await host.dial()
+  plain.socket.write(get('/now'))
+  await until(() => plain.received().includes('200 OK'))
+  t.same(host.begun, ['/now'], 'nothing of the other one is parsed')
+  host.turns.shift()?.readOn()
+  // Its request begins with it. What follows waits again.
+  await until(() => host.turns.length > 0)
+  t.same(host.begun, ['/now', '/read'])
+  t.equal(host.took.length, 1)
+  const serving = setInterval(() => host.turns.shift()?.readOn(), 1)
+  t.teardown(() => clearInterval(serving))
+  costly.socket.write(end)
+  await until(() => costly.received().includes('"bytes":5000'))
+  t.match(costly.received(), /^HTTP\/1\.1 200 OK/)
+})
+
+t.test('what waits too long to be parsed at all gets an envelope', async (t) => {
+  const host = await waitingHost(t)
+  const { socket, received } = await host.dial()
+  socket.write(`${chunkedHead('/read')}${pieces(5_000)}`)
+  await until(() => host.turns.length === 1)
+  host.turns.shift()?.refuse(new Refusal('error-rateLimit'))
+  await once(socket, 'close')
+  t.match(received(), /^HTTP\/1\.1 429 .*"error-rateLimit"/s)
+})
+
+t.test('a request of unknown length begins in its turn', async (t) => {
+  const host = await waitingHost(t)
+  const first = await host.dial()
+  const second = await host.dial()
+  for (const { socket } of [first, second]) socket.write(`${chunkedHead('/read')}1\r\nx\r\n${end}`)
+  await until(() => host.turns.length === 2)
+  t.same(host.begun, [])
+  host.turns.shift()?.readOn()
+  await until(() => first.received().includes('"bytes":1'))
+  host.turns.shift()?.refuse(new Refusal('error-rateLimit'))
+  await once(second.socket, 'close')
+  t.match(second.received(), /^HTTP\/1\.1 429 .*"error-rateLimit"/s)
+  t.same(host.begun, ['/read'])
+})
+
+t.test('nothing follows a read of small pieces before its turn', async (t) => {
+  const host = await waitingHost(t, { isFree: true })
+  const { socket, received } = await host.dial()
+  socket.write(chunkedHead('/read'))
+  await until(() => host.begun.length === 1)
+  socket.write(`${pieces(50_000)}${end}`)
+  await until(() => host.turns.length === 1)
+  await polls()
+  t.equal(host.took.length, 1, 'one read of at most 64 KiB')
+  t.ok((host.took[0] as number) > 0)
+  t.equal(host.turns.length, 1)
+  const serving = setInterval(() => host.turns.shift()?.readOn(), 1)
+  t.teardown(() => clearInterval(serving))
+  await until(() => received().includes('"bytes":50000'))
+  t.ok(host.took.length >= 4, `${host.took.length} reads of 300,000 bytes`)
+  socket.write(get('/now'))
+  await until(() => received().split('200 OK').length === 3)
+})
+
+t.test('a body in small pieces that no handler reads waits, too', async (t) => {
+  const host = await waitingHost(t, { isFree: true })
+  const { socket, received } = await host.dial()
+  socket.write(chunkedHead('/nowhere'))
+  await until(() => received().includes('404'))
+  socket.write(pieces(20_000))
+  await until(() => host.turns.length === 1)
+  await polls()
+  t.equal(host.took.length, 1)
+})
+
+t.test('a request of unknown length behind another one is not read before its turn', async (t) => {
+  const host = await waitingHost(t, { isFree: true })
+  const { socket } = await host.dial()
+  socket.write(get('/later') + chunkedHead('/read'))
+  await until(() => host.begun.length === 1)
+  socket.write(pieces(20_000))
+  await polls()
+  t.same(host.took, [], 'its pieces are still with its client')
+})
+
+t.test('a newcomer of a network that sent small pieces is not read before its turn', async (t) => {
+  const host = await waitingHost(t, { isFree: true, isKnown: true })
+  const { socket, received } = await host.dial()
+  socket.write(get('/now'))
+  await until(() => host.turns.length === 1)
+  await polls()
+  t.same(host.begun, [])
+  host.turns.shift()?.readOn()
+  await until(() => received().includes('200 OK'))
+})
