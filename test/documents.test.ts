@@ -1,8 +1,3 @@
-<<<<<<< HEAD
-/** Generated pages are up to date. */
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
-=======
 /**
  * Rules about the documents: pages that a program writes are up to date, READMEs are short, and
  * what a page or a comment refers to is there.
@@ -10,7 +5,6 @@ import { join } from 'node:path'
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
->>>>>>> 5a8d498 (Pages of statuses and metrics follow from the code; READMEs are one screen)
 import t from 'tap'
 import { documents } from '../infra/documents/documents.ts'
 import { withService } from '../infra/documents/service.ts'
