@@ -12,11 +12,11 @@ node=$root/node_modules/.bin/node
 [ -x "$node" ] || node=node
 
 # Node keeps the modules that it has read without their types. A start takes half the time
-# (apps/standalone/README.md). What cannot be written there is read as TypeScript again.
+# (bench/NOTES-small-uploads.md). What cannot be written there is read as TypeScript again.
 export NODE_COMPILE_CACHE="$root/node_modules/.cache/holdfast"
 
 # glibc keeps 127 freed pieces of a size for each thread and has no fast bins: 0.95 of the CPU of
-# small uploads (apps/upload/README.md). Other C libraries ignore it.
+# small uploads (bench/NOTES-small-uploads.md). Other C libraries ignore it.
 export GLIBC_TUNABLES=glibc.malloc.tcache_count=127:glibc.malloc.mxfast=0
 
 # Two halves of 16 MiB hold young objects. Node would let each grow to 64 MiB, which is no faster

@@ -8,6 +8,7 @@ import { dirname, join, normalize } from 'node:path'
 import t from 'tap'
 import { documents } from '../infra/documents/documents.ts'
 import { withService } from '../infra/documents/service.ts'
+import { allRows, endpoints } from './acceptance/coverage.ts'
 
 const root = join(import.meta.dirname, '..')
 const read = (file: string) => readFileSync(join(root, file), 'utf8')
@@ -18,12 +19,33 @@ const tracked = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '
   .split('\0')
   .filter((file) => file !== '' && existsSync(join(root, file)))
 const pages = tracked.filter((file) => file.endsWith('.md'))
-const sources = tracked.filter((file) => /\.(ts|mjs|js|proto)$/.test(file) && !file.includes('/gen/'))
+const sources = tracked.filter((file) => /\.(ts|mjs|js|proto|sh)$/.test(file) && !file.includes('/gen/'))
 
 /** A README of the whole is read in some minutes, that of a part is one screen. */
 const readmeBytesMax = 8_192
 const partLinesMax = 60
 const partBytesMax = 5_200
+
+const contract = 'apps/api/CONTRACT.md'
+/** What every operation may answer: the contract says it once. */
+const ofEveryOperation =
+  sectionOf(read(contract), 'Errors') + sectionOf(read(contract), 'Requests and answers')
+/** Sections for what the acceptance table has beside endpoints. */
+const themes: Readonly<Record<string, string>> = {
+  'tokens, in every request': 'Authentication',
+  'order of checks': 'Requests and answers',
+  'answers, in every request': 'Requests and answers',
+  'states and transitions': 'States',
+  'downloads by link': 'Downloads by link',
+  'direct links opened': 'Direct links opened',
+  'recycle bin': 'GET /recyclebin',
+  'caps and statistics': 'Limits',
+  'rate limits and bans': 'Limits',
+  mail: 'Operator',
+  operator: 'Operator',
+  'beyond the contract': 'Extensions',
+  'real clients': 'Clients',
+}
 /** Names of ours that are no metrics. */
 const keyspaces = ['holdfast_lookups']
 
@@ -36,6 +58,52 @@ t.test('pages that a program writes are what it writes now', (t) =>
         t.ok(metrics.includes(`\`${name}\``) || keyspaces.includes(name), `${file}: ${name}`)
   }),
 )
+
+t.test('the contract names what the OpenAPI document declares', (t) =>
+  withService(async ({ operations }) => {
+    const text = read(contract)
+    for (const [path, methods] of Object.entries(operations))
+      for (const [method, { parameters = [], requestBody, responses }] of Object.entries(methods)) {
+        if (responses === undefined) continue
+        const title = `${method.toUpperCase()} ${path.replace(/^\/uploadfile$/, '{upload_url}$&')}`
+        const section = sectionOf(text, title)
+        t.ok(section, `a section for ${title}`)
+        const fields = Object.values(requestBody?.content ?? {}).flatMap(({ schema }) =>
+          Object.keys(schema?.properties ?? {}),
+        )
+        const names = [...parameters.map(({ name }) => name), ...fields].filter((name) => name !== 'token')
+        for (const name of names) t.ok(section.includes(`\`${name}\``), `${title}: ${name}`)
+        const declared = Object.values(responses).flatMap(
+          ({ content }) => content?.['application/json']?.schema?.properties?.status?.enum ?? [],
+        )
+        for (const status of declared.filter((each) => each !== 'ok')) {
+          const parameter = `\`${status.slice('error-'.length)}\``
+          t.ok(
+            (ofEveryOperation + section).includes(status) || section.includes(parameter),
+            `${title}: ${status}`,
+          )
+        }
+      }
+  }),
+)
+
+t.test('each endpoint and theme of the acceptance table has a section in the contract', async (t) => {
+  const text = read(contract)
+  for (const endpoint of endpoints()) {
+    const title = themes[endpoint] ?? endpoint
+    const section = sectionOf(text, title)
+    t.ok(section, `${endpoint}: a section "${title}" of ${contract}`)
+    for (const row of allRows().filter((name) => name.startsWith(`${endpoint} · `))) {
+      const [, name = ''] = row.split(' · ')
+      // A parameter, a status or a route; other rows are words about what the section says.
+      if (
+        /^(error-)?[a-z]+[A-Z]\w+$|^error-\w+$|^(GET|POST|PUT|DELETE) \//.test(name) &&
+        !(endpoint in themes)
+      )
+        t.ok((ofEveryOperation + section).includes(name.replace(/^error-(?=\w+$)/, '')), row)
+    }
+  }
+})
 
 t.test('READMEs are short', async (t) => {
   t.ok(Buffer.byteLength(read('README.md')) <= readmeBytesMax)
@@ -61,7 +129,7 @@ t.test('files that a page names are there', async (t) => {
 
 t.test('sections that pages and comments refer to are there', async (t) => {
   let found = 0
-  for (const file of [...pages, ...sources])
+  for (const file of [...pages, ...sources.filter((name) => name !== 'test/documents.test.ts')])
     for (const { document, section } of references(file)) {
       found += 1
       const target = resolved(file, document)
@@ -90,8 +158,8 @@ function resolved(from: string, name: string): string | undefined {
 function references(file: string): { document: string; section: string }[] {
   const text = file.endsWith('.md') ? read(file).replace(/^```.*?^```$/gms, '') : comments(read(file))
   const flat = text.replace(/\s+/g, ' ')
-  const behind = /((?:[\w-]+\/)*[A-Z][A-Z-]+\.md)`?(?:, "?([A-Z][\w ,'-]*\w))?/g
-  const before = /"([A-Z][\w ,'-]*\w)" (?:in|of) `?((?:[\w-]+\/)*[A-Z][A-Z-]+\.md)/g
+  const behind = /((?:[\w-]+\/)*[A-Z][\w-]*\.md)`?(?:, "?([A-Z][\w ,'-]*\w))?/g
+  const before = /"([A-Z][\w ,'-]*\w)" (?:in|of) `?((?:[\w-]+\/)*[A-Z][\w-]*\.md)/g
   return [
     ...[...flat.matchAll(behind)].map(([, document = '', section = '']) => ({ document, section })),
     ...[...flat.matchAll(before)].map(([, section = '', document = '']) => ({ document, section })),
@@ -99,10 +167,16 @@ function references(file: string): { document: string; section: string }[] {
 }
 
 function comments(source: string): string {
-  const lines = source.split('\n').filter((line) => /^\s*(\/\*\*?|\*|\/\/)/.test(line))
-  return lines.map((line) => line.replace(/^\s*(\/\*\*?|\*\/|\*|\/\/) ?/, '')).join('\n')
+  const lines = source.split('\n').filter((line) => /^\s*(\/\*\*?|\*|\/\/|#)/.test(line))
+  return lines.map((line) => line.replace(/^\s*(\/\*\*?|\*\/|\*|\/\/|#) ?/, '')).join('\n')
 }
 
 function headings(page: string): string[] {
   return [...read(page).matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => heading)
+}
+
+/** From a heading to the next one; empty where there is no such heading. */
+function sectionOf(text: string, title: string): string {
+  const [, body = ''] = text.split(new RegExp(`^#+ ${title.replace(/[{}/]/g, '\\$&')}$`, 'm'))
+  return body.split(/^#/m, 1)[0] ?? ''
 }

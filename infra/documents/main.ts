@@ -1,11 +1,6 @@
 /**
-<<<<<<< HEAD
- * `npm run documents`: writes the pages that follow from the code. A test fails while one of them
- * differs from the output of this program.
-=======
  * `npm run documents`: writes the pages that follow from the code. With `-- --check` it writes
  * nothing and ends with 1 when one of them is out of date; `npm run check` does that.
->>>>>>> 5a8d498 (Pages of statuses and metrics follow from the code; READMEs are one screen)
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

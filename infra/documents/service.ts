@@ -15,6 +15,8 @@ export interface RunningService {
 }
 
 export interface Operation {
+  parameters?: { name: string }[]
+  requestBody?: { content?: Record<string, { schema?: { properties?: object } }> }
   /** By HTTP code. Undefined: no operation, but what all of the path share. */
   responses?: Record<string, { content?: Record<string, { schema?: AnswerSchema }> }>
 }

@@ -140,11 +140,7 @@ export class ShortSightedMachine extends CrashMachine {
   }
 }
 
-<<<<<<< HEAD
-/** As in the header; 0: there is none. Offsets are those of the store's FORMAT.md. */
-=======
-/** As the header says; 0: none stands here. Offsets are those of libs/chunk-store/FORMAT.md. */
->>>>>>> 5a8d498 (Pages of statuses and metrics follow from the code; READMEs are one screen)
+/** As in the header; 0: there is none. Offsets are those of libs/chunk-store/FORMAT.md. */
 function recordLength(bytes: Buffer, at: number): number {
   const startsHere = bytes.readUInt32LE(at) !== 0 && bytes.readUInt16LE(at + 4) === 1
   if (!startsHere) return 0

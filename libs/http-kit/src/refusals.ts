@@ -8,12 +8,16 @@ export const statuses = {
     meaning:
       'The body cannot be read: it is no JSON, form or multipart body, or has too many values or levels.',
   },
-  'error-host': { code: 400, meaning: 'The request has no Host header, or more than one.' },
+  'error-host': { code: 400, meaning: 'There is no Host header, two, or one that is no host.' },
   'error-idempotencyKey': {
     code: 400,
     meaning: 'The Idempotency-Key is malformed, or came with another request before.',
   },
-  'error-request': { code: 400, meaning: 'The request is no HTTP.' },
+  'error-request': {
+    code: 400,
+    meaning:
+      'The request is not HTTP/1.1 or 1.0, or has a Transfer-Encoding other than `chunked`; the connection closes.',
+  },
   'error-token': {
     code: 401,
     meaning: 'There is no token, or it was refused; two different tokens also count as refused.',
