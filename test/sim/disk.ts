@@ -140,11 +140,7 @@ export class ShortSightedMachine extends CrashMachine {
   }
 }
 
-<<<<<<< Updated upstream
 /** As in the header; 0: there is none. Offsets are those of libs/chunk-store/FORMAT.md. */
-=======
-/** As in the header; 0: there is none. Offsets are those of `libs/chunk-store/FORMAT.md`. */
->>>>>>> Stashed changes
 function recordLength(bytes: Buffer, at: number): number {
   const startsHere = bytes.readUInt32LE(at) !== 0 && bytes.readUInt16LE(at + 4) === 1
   if (!startsHere) return 0
