@@ -3,6 +3,7 @@
  * or external resources.
  */
 import swagger from '@fastify/swagger'
+import { version } from '@holdfast/process'
 import type { FastifyInstance } from 'fastify'
 import type { ApiSettings } from './deps.ts'
 import { documentationPage } from './documentation-page.ts'
@@ -14,7 +15,7 @@ export function documentation(app: FastifyInstance, settings: ApiSettings) {
       openapi: '3.1.0',
       info: {
         title: 'Holdfast',
-        version: '0.1.0',
+        version,
         description:
           'Stores files in folders and shares them by link. Every answer is `{"status": "ok", "data": …}` or `{"status": "error-<name>"}`; a parameter that is refused gives its name. A JSON body has at most 256 KiB.',
       },

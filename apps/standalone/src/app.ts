@@ -34,6 +34,7 @@ import {
   openMailer,
   type Secrets,
   type SettingDescription,
+  version,
 } from '@holdfast/process'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -249,6 +250,5 @@ export async function startStandalone({
   }
 }
 
-const version = '0.1.0'
 /** An operator's call does not wait long. */
 const adminDrainMs = 2_000

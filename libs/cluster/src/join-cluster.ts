@@ -32,6 +32,7 @@ import {
   descriptorLimit,
   divideDescriptors,
   openKeyring,
+  version,
 } from '@holdfast/process'
 import { Holders, ReplicatedBlobStore } from '@holdfast/replication'
 import type { Logger } from 'pino'
@@ -133,7 +134,6 @@ export interface ClusterPart {
   close(): Promise<void>
 }
 
-export const version = '0.1.0'
 /** New tokens are made with this key; tokens of older keys stay valid. */
 export const tokenKeyId = 1
 

@@ -3,7 +3,7 @@ import { IncomingMessage } from 'node:http'
 import { GrowingBytes } from '@holdfast/kernel'
 import type { Refusal } from './refusals.ts'
 
-/** A client chooses how small its pieces are. Each costs a microsecond or two whatever its length. */
+/** A client chooses how small its pieces are. Each costs one or two microseconds at any length. */
 export const smallPieceBytes = 64
 /** Fewer in one read of the socket are not worth a look. */
 const fewPieces = 16

@@ -1,5 +1,5 @@
 /** Mails through a relay (nodemailer). It keeps few connections; every wait has a limit. */
-import nodemailer, { type Transporter } from 'nodemailer'
+import { createTransport, type Mail } from 'nodemailer'
 import { MailFault } from './errors.ts'
 import type { Mailer, SignInMail } from './mailer.ts'
 import { isPlainAddress, reachesAnInbox, signInMessage } from './sign-in.ts'
@@ -11,7 +11,7 @@ const connectTimeoutMs = 10_000
 const silenceTimeoutMs = 60_000
 
 export class SmtpMailer implements Mailer {
-  readonly #transport: Transporter
+  readonly #transport: Pick<Mail, 'sendMail' | 'close'>
   readonly #from: string
 
   /**
@@ -20,14 +20,14 @@ export class SmtpMailer implements Mailer {
    */
   constructor({ url, from }: { url: string; from: string }) {
     this.#from = from
-    this.#transport = nodemailer.createTransport({
+    this.#transport = createTransport({
       url,
       pool: true,
       maxConnections: connectionsMax,
       connectionTimeout: connectTimeoutMs,
       greetingTimeout: connectTimeoutMs,
       socketTimeout: silenceTimeoutMs,
-    } as nodemailer.TransportOptions)
+    })
   }
 
   async sendSignIn(mail: SignInMail): Promise<void> {
