@@ -27,6 +27,10 @@ const sizes = {
   keyRuns: { short: 500, full: 2_000, file: 'libs/content-tree/test/keys.test.ts' },
   /** Rounds of `kill -9` of the whole service under load. */
   crashRounds: { short: 3, full: 10, file: 'test/crash.test.ts' },
+  /** Seeds of the simulation; such as run twice and must be the same; planted faults to find. */
+  simSeeds: { short: 16, full: 60, file: 'test/sim.test.ts' },
+  simTwice: { short: 1, full: 2, file: 'test/sim.test.ts' },
+  simPlanted: { short: 0, full: 1_000, file: 'test/sim.test.ts' },
 } satisfies Record<string, Size>
 
 /** In this run's form. */
@@ -35,7 +39,7 @@ export function sizeOf(suite: keyof typeof sizes): number {
 }
 
 /** They are in both runs. */
-export const sizedFiles: readonly string[] = Object.values(sizes).map(({ file }) => file)
+export const sizedFiles: readonly string[] = [...new Set(Object.values(sizes).map(({ file }) => file))]
 
 /** Files of the long run alone, each with its reason. */
 export const longFiles: Readonly<Record<string, string>> = {
@@ -43,6 +47,7 @@ export const longFiles: Readonly<Record<string, string>> = {
   'libs/chunk-store/test/planted-faults.test.ts': 'shows that the search of crash states bites',
   'libs/journal-cassandra/test/backup.test.ts': 'two Cassandras, cut for longer than their hints last',
   'test/abuse-attacks.test.ts': 'latencies beside attacks need the machine for 70 s',
+  'test/pypi-programs.test.ts': 'makes four environments of Python for the clients',
   'test/clients/clients.test.ts': 'installs nine clients of other people and plays them',
   'test/cluster/faults.test.ts': '17 faults of 8 to 24 s; two of them are in acceptance.test.ts',
   'test/cluster/operator.test.ts': 'a region is lost, nodes are emptied: minutes of a cluster of its own',
