@@ -294,7 +294,8 @@ t.test('a reader that reads nothing is dropped, one that reads a little is not',
       yield Buffer.alloc(1024)
     }
   }
-  const pace = { progressBytes: 1024, progressMs: 200 }
+  // A piece of 64 KiB may take four times 200 ms.
+  const pace = { progressBytes: 16 * 1024, progressMs: 200 }
   const server = createServer((asked, response) => {
     new ResponseBody(asked.url === '/some' ? some : endless, () => {}, pace)
       .sendTo(response)
