@@ -2,7 +2,13 @@
  * The node behind the listeners: its store under the rules of its groups, and its background work.
  */
 import { Collector, type NodeStore, Scrubber, tellsHealth } from '@holdfast/blob-store'
-import { type ClusterPart, GroupLeader, serveCollecting, serveGroupWords, wantRound } from '@holdfast/cluster'
+import {
+  type ClusterPart,
+  GroupLeader,
+  serveCollecting,
+  serveGroupStatus,
+  wantRound,
+} from '@holdfast/cluster'
 import { isReferenced, type Referred, referencedOf } from '@holdfast/journal'
 import {
   Absence,
@@ -17,7 +23,7 @@ import {
 import { Draining } from './draining.ts'
 
 /** The node's part of heartbeats. */
-export interface NodeWord {
+export interface NodeStatus {
   freeBytes: number
   lagMs: number
   suspect: boolean
@@ -33,8 +39,8 @@ export interface RunningNode {
   readonly collector: Collector
   readonly scrubber: Scrubber
   /** Why it accepts no uploads or is not trusted; undefined when all is well. */
-  ailment(): Promise<string | undefined>
-  word(): Promise<NodeWord>
+  unhealthyReason(): Promise<string | undefined>
+  status(): Promise<NodeStatus>
   /**
    * Starts to follow other nodes, to scrub, to collect, to plan groups, and to check whether it was
    * away.
@@ -101,7 +107,7 @@ export async function openNode(
     },
     standstill: () => collector.standstill,
   })
-  const progress = serveGroupWords(cluster, () => groupProgress({ node, replicator, clock }))
+  const progress = serveGroupStatus(cluster, () => groupProgress({ node, replicator, clock }))
   const draining = new Draining(cluster, node)
   const timers: NodeJS.Timeout[] = []
   let leader: GroupLeader | undefined
@@ -113,11 +119,11 @@ export async function openNode(
     replicator,
     collector,
     scrubber,
-    async ailment() {
+    async unhealthyReason() {
       if (scrubber.suspect !== undefined) return scrubber.suspect
       return (await store.usage()).writable ? undefined : 'not writable: the disk is full or failed'
     },
-    async word() {
+    async status() {
       const [{ freeBytes }, lags] = await Promise.all([store.usage(), replicator.lag()])
       const marks = replicator.watermarks.known()
       return {

@@ -48,7 +48,7 @@ export async function startStorageNode({ config, secrets, settings, log }: Start
     role: 'storage-node',
     addresses,
     log,
-    report: () => storage.word,
+    report: () => storage.status,
     onGroup: (group) => storage.learn(group),
   })
   opened.defer(() => cluster.close())
@@ -60,7 +60,7 @@ export async function startStorageNode({ config, secrets, settings, log }: Start
     port: ports.admin,
     settings,
     accounts: false,
-    status: () => storage.status(),
+    status: () => storage.details(),
   })
   opened.defer(() => admin.close())
   const downloads = createDownloads({
@@ -76,7 +76,7 @@ export async function startStorageNode({ config, secrets, settings, log }: Start
   let draining = false
   await storage.start(() => {
     // Ready means that it can accept uploads; a node that cannot still serves what it has.
-    const phase = storage.ailment === undefined ? 'ready' : 'starting'
+    const phase = storage.unhealthyReason === undefined ? 'ready' : 'starting'
     if (!draining && cluster.readiness.phase !== phase) cluster.setPhase(phase)
   })
 

@@ -22,7 +22,7 @@ import {
 } from '@holdfast/process'
 import { NodeGroups, type PlacementGroup } from '@holdfast/replication'
 import type { Logger } from 'pino'
-import { type NodeWord, openNode, type RunningNode } from './node.ts'
+import { type NodeStatus, openNode, type RunningNode } from './node.ts'
 import { openNodeStore } from './node-store.ts'
 import { peerMetrics } from './peer-metrics.ts'
 import { replicationMetrics } from './replication-metrics.ts'
@@ -48,8 +48,8 @@ export class StorageRole {
   #running: RunningNode | undefined
   #server: BlobStoreServer | undefined
   #looking: NodeJS.Timeout | undefined
-  #word: NodeWord = { freeBytes: 0, lagMs: 0, suspect: false, coveredMs: {}, draining: false }
-  #ailment: string | undefined = 'starting'
+  #status: NodeStatus = { freeBytes: 0, lagMs: 0, suspect: false, coveredMs: {}, draining: false }
+  #unhealthyReason: string | undefined = 'starting'
 
   /** Opens the store. @throws StartFault DATA_LOCKED, DATA_UNUSABLE */
   static async open(options: StorageRoleOptions): Promise<StorageRole> {
@@ -81,15 +81,15 @@ export class StorageRole {
   }
 
   /** The content of heartbeats. */
-  get word(): NodeWord {
-    return this.#word
+  get status(): NodeStatus {
+    return this.#status
   }
 
   /**
    * Why it accepts no uploads or is not trusted, as of the last check; undefined when all is well.
    */
-  get ailment(): string | undefined {
-    return this.#ailment
+  get unhealthyReason(): string | undefined {
+    return this.#unhealthyReason
   }
 
   /** The node, once it has joined. */
@@ -142,11 +142,11 @@ export class StorageRole {
     const { log } = this.#options
     const { node } = this
     const look = async () => {
-      this.#word = await node.word()
-      const ailment = await node.ailment()
-      if (ailment !== undefined && ailment !== this.#ailment)
-        log.warn({ reason: ailment }, 'the node takes no uploads')
-      this.#ailment = ailment
+      this.#status = await node.status()
+      const unhealthyReason = await node.unhealthyReason()
+      if (unhealthyReason !== undefined && unhealthyReason !== this.#unhealthyReason)
+        log.warn({ reason: unhealthyReason }, 'the node takes no uploads')
+      this.#unhealthyReason = unhealthyReason
       looked()
     }
     await look()
@@ -158,7 +158,7 @@ export class StorageRole {
         await look()
       } catch (error) {
         log.warn({ err: error }, 'the store does not answer')
-        this.#ailment = `the store does not answer: ${(error as Error).message}`
+        this.#unhealthyReason = `the store does not answer: ${(error as Error).message}`
         looked()
       } finally {
         isLooking = false
@@ -169,7 +169,7 @@ export class StorageRole {
   }
 
   /** For the admin host. */
-  async status() {
+  async details() {
     const { replicator, scrubber } = this.node
     return {
       store: await storeStatus(this.#store),

@@ -67,7 +67,7 @@ export async function startUpload({ config, secrets, settings, log }: StartOptio
           moreRoles: ['storage-node'],
           // As a storage node it is ready before there are groups for its uploads: groups consist
           // of ready nodes.
-          report: () => ({ ...storage.word, ready: storage.ailment === undefined && !draining }),
+          report: () => ({ ...storage.status, ready: storage.unhealthyReason === undefined && !draining }),
           onGroup: (group) => storage.learn(group),
         }),
   })
@@ -102,7 +102,7 @@ export async function startUpload({ config, secrets, settings, log }: StartOptio
     port: ports.admin,
     settings,
     accounts: false,
-    ...(storage === undefined ? {} : { status: () => storage.status() }),
+    ...(storage === undefined ? {} : { status: () => storage.details() }),
   })
   opened.defer(() => admin.close())
 

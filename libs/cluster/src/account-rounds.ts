@@ -72,7 +72,7 @@ export class AccountRounds {
   #confirmedMs(birth: RegionCode): number | undefined {
     const { map } = this.#options
     const { confirmedMs, confirmedScope = '' } = this.#states.get(map.homeOf(birth).serving) ?? {}
-    return confirmedScope.split(' ').includes(scopeWord(map, birth)) ? confirmedMs : undefined
+    return confirmedScope.split(' ').includes(scopeEntry(map, birth)) ? confirmedMs : undefined
   }
 
   async #refresh(): Promise<void> {
@@ -99,10 +99,10 @@ export function scopeOf(
   { regions, map }: { regions: readonly RegionCode[]; map: Pick<RegionMap, 'homeOf'> },
 ): string {
   const served = regions.filter((birth) => map.homeOf(birth).serving === region)
-  return served.map((birth) => scopeWord(map, birth)).join(' ')
+  return served.map((birth) => scopeEntry(map, birth)).join(' ')
 }
 
-function scopeWord(map: Pick<RegionMap, 'homeOf'>, birth: RegionCode): string {
+function scopeEntry(map: Pick<RegionMap, 'homeOf'>, birth: RegionCode): string {
   return `${birth}:${map.homeOf(birth).term}`
 }
 

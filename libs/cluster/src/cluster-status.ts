@@ -7,7 +7,7 @@ import { collectingStatus } from './collecting.ts'
 import type { ClusterPart } from './join-cluster.ts'
 
 /** What a storage node reports of a group it holds. */
-export interface GroupWord {
+export interface GroupStatus {
   number: number
   /** Undefined when it has everything that the nodes it follows have; else the reason. */
   behind?: string
@@ -20,17 +20,17 @@ function subjectOf(node: string): string {
 }
 
 /** Answers requests for a storage node's progress. */
-export function serveGroupWords(
+export function serveGroupStatus(
   { bus, config }: ClusterPart,
-  words: () => Promise<GroupWord[]>,
+  statuses: () => Promise<GroupStatus[]>,
 ): Subscription {
-  return bus.serve(subjectOf(config.nodeName), async () => Buffer.from(JSON.stringify(await words())))
+  return bus.serve(subjectOf(config.nodeName), async () => Buffer.from(JSON.stringify(await statuses())))
 }
 
 export async function clusterStatus(cluster: ClusterPart) {
   const { membership, groups, peers, config, regions, nodes: orders } = cluster
-  const [words, collecting, quarantined, backup] = await Promise.all([
-    groupWords(cluster),
+  const [statuses, collecting, quarantined, backup] = await Promise.all([
+    groupStatuses(cluster),
     collectingStatus(cluster),
     quarantinedAccounts(cluster),
     backupStatus(cluster),
@@ -57,7 +57,7 @@ export async function clusterStatus(cluster: ClusterPart) {
       : {}),
     admin: beat.addresses.admin,
   }))
-  const told = all.map((group) => groupStatus(group, { cluster, words }))
+  const told = all.map((group) => groupStatus(group, { cluster, statuses }))
   return {
     regions: config.regions.map((code) => ({
       code,
@@ -159,12 +159,12 @@ async function quarantinedAccounts({
 }
 
 /** By node, then by group; a node that does not answer is missing. */
-async function groupWords({ bus, peers }: ClusterPart): Promise<Map<string, Map<number, GroupWord>>> {
-  const asked = peers.beats().map(async ({ id }): Promise<[string, Map<number, GroupWord>] | undefined> => {
+async function groupStatuses({ bus, peers }: ClusterPart): Promise<Map<string, Map<number, GroupStatus>>> {
+  const asked = peers.beats().map(async ({ id }): Promise<[string, Map<number, GroupStatus>] | undefined> => {
     try {
       const answer = await bus.request(subjectOf(id), new Uint8Array(), { timeoutMs: askMs })
-      const words = JSON.parse(Buffer.from(answer).toString()) as GroupWord[]
-      return [id, new Map(words.map((word) => [word.number, word]))]
+      const statuses = JSON.parse(Buffer.from(answer).toString()) as GroupStatus[]
+      return [id, new Map(statuses.map((status) => [status.number, status]))]
     } catch {
       return undefined
     }
@@ -174,7 +174,7 @@ async function groupWords({ bus, peers }: ClusterPart): Promise<Map<string, Map<
 
 function groupStatus(
   group: PlacementGroup,
-  { cluster, words }: { cluster: ClusterPart; words: Map<string, Map<number, GroupWord>> },
+  { cluster, statuses }: { cluster: ClusterPart; statuses: Map<string, Map<number, GroupStatus>> },
 ) {
   const { peers, nodes: orders } = cluster
   const usable = peers.beats().filter(({ id, ready }) => ready && orders.of(id) === undefined)
@@ -186,10 +186,10 @@ function groupStatus(
   const lacking: string[] = []
   const whole = (ids: readonly string[]) =>
     ids.filter((id) => {
-      const word = words.get(id)?.get(group.number)
+      const status = statuses.get(id)?.get(group.number)
       if (!peers.isAlive(id)) lacking.push(`${id} is silent or accepts nothing`)
-      else if (word === undefined) lacking.push(`${id} has not joined the group yet`)
-      else if (word.behind !== undefined) lacking.push(`${id} ${word.behind}`)
+      else if (status === undefined) lacking.push(`${id} has not joined the group yet`)
+      else if (status.behind !== undefined) lacking.push(`${id} ${status.behind}`)
       else return true
       return false
     }).length

@@ -5,8 +5,8 @@ export {
   backupStatus,
   clocksStatus,
   clusterStatus,
-  type GroupWord,
-  serveGroupWords,
+  type GroupStatus,
+  serveGroupStatus,
 } from './cluster-status.ts'
 export { CollectFault, collectEverywhere, collectingStatus, serveCollecting } from './collecting.ts'
 export { evacuate, portionOf, serveTakeover, type TakenOver, takenOver } from './evacuation.ts'

@@ -167,12 +167,12 @@ export class NatsMembership implements Membership {
   /** The last heartbeat of every member, the local one as it would be now. */
   beats(): readonly Heartbeat[] {
     const others = [...this.#heard.values()].map(({ beat }) => beat)
-    return [this.#word({ leaving: false }), ...others].sort((one, other) => (one.id < other.id ? -1 : 1))
+    return [this.#heartbeat({ leaving: false }), ...others].sort((one, other) => (one.id < other.id ? -1 : 1))
   }
 
   /** The last heartbeat of one member: calls use it several times per request. */
   beatOf(id: string): Heartbeat | undefined {
-    return id === this.#facts.id ? this.#word({ leaving: false }) : this.#heard.get(id)?.beat
+    return id === this.#facts.id ? this.#heartbeat({ leaving: false }) : this.#heard.get(id)?.beat
   }
 
   /** Also called when a member becomes ready or stops being ready. */
@@ -236,11 +236,11 @@ export class NatsMembership implements Membership {
     this.#sequence++
     this.#bus.publish(
       `members.${region}.${subjectToken(id)}`,
-      Heartbeat.encode(this.#word({ leaving })).finish(),
+      Heartbeat.encode(this.#heartbeat({ leaving })).finish(),
     )
   }
 
-  #word({ leaving }: { leaving: boolean }): Heartbeat {
+  #heartbeat({ leaving }: { leaving: boolean }): Heartbeat {
     const { id, role, region, addresses } = this.#facts
     const { ready, freeBytes = 0, accounts = 0, lagMs = 0, ...others } = this.#report()
     return {

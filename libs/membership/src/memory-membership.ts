@@ -59,14 +59,14 @@ export class MemoryMembership implements Membership {
 
   self(): Member {
     const seen = this.#seen()
-    return this.#word(this.#offsets(seen)[seen.indexOf(this)] as number)
+    return this.#member(this.#offsets(seen)[seen.indexOf(this)] as number)
   }
 
   members(): readonly Member[] {
     const seen = this.#seen()
     const offsets = this.#offsets(seen)
     return seen
-      .map((member, at) => member.#word(offsets[at] as number))
+      .map((member, at) => member.#member(offsets[at] as number))
       .sort((one, other) => (one.id < other.id ? -1 : 1))
   }
 
@@ -79,7 +79,7 @@ export class MemoryMembership implements Membership {
     return clockOffsets(seen.map((member) => member.#clock.now()))
   }
 
-  #word(clockOffsetMs: number): Member {
+  #member(clockOffsetMs: number): Member {
     const load = assertLoad(this.#load())
     return { ...structuredClone(this.#facts), load, seenMs: this.#clock.now(), clockOffsetMs }
   }
