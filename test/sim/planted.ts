@@ -85,7 +85,7 @@ export const planted: Record<string, Planted> = {
     in: 'cluster',
     make: () => ({
       storage: {
-        condemned: async (store, { id }) => {
+        deletedAtSource: async (store, { id }) => {
           for (const copy of await store.find(id)) await store.delete(copy)
         },
       },

@@ -67,7 +67,7 @@ export interface StoragePlants {
   store?: (store: NodeStore) => NodeStore
   memory?: ConstructorParameters<typeof MemoryBlobStore>[0]
   /** What a node does with a copy that another has deleted, instead of notifying its collector. */
-  condemned?: (store: NodeStore, copy: BlobName) => Promise<void>
+  deletedAtSource?: (store: NodeStore, copy: BlobName) => Promise<void>
 }
 
 interface Running {
@@ -137,9 +137,9 @@ export class Storage implements Uploads {
       peers,
       region: regionOf(id),
       referenced,
-      condemned: (copy) => {
-        if (this.#plants.condemned === undefined) collector.released(copy)
-        else void this.#plants.condemned(store, copy)
+      deletedAtSource: (copy) => {
+        if (this.#plants.deletedAtSource === undefined) collector.released(copy)
+        else void this.#plants.deletedAtSource(store, copy)
       },
       clock: process,
       timers: process,

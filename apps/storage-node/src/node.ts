@@ -83,7 +83,7 @@ export async function openNode(
     peers,
     region,
     referenced,
-    condemned: (blob) => collector.released(blob),
+    deletedAtSource: (blob) => collector.released(blob),
     clock,
     timers: systemTimers,
     random: Math.random,

@@ -89,7 +89,7 @@ export interface Standstill {
 }
 
 /** Marked copies that are remembered; a later pass marks the rest. */
-const condemnedMax = 1_000_000
+const pendingDeletionMax = 1_000_000
 
 /** Copies per batch: their answers are used while they are fresh. */
 const atOnce = 512
@@ -101,7 +101,7 @@ interface Pass {
   collected: Collected
 }
 
-interface Condemned {
+interface PendingDeletion {
   /** Monotonic, for the grace. */
   sinceMs: number
   /** Unix, to compare with the rounds of other processes. */
@@ -111,7 +111,7 @@ interface Condemned {
 export class Collector {
   readonly #options: CollectorOptions
   /** When a copy was first seen without a reference, by its name. */
-  readonly #condemned = new Map<string, Condemned>()
+  readonly #pendingDeletion = new Map<string, PendingDeletion>()
   /** Copies to check in the next pass, by name. */
   readonly #released = new Set<string>()
   /** Copies made before this time (Unix ms) were all seen; undefined before the first pass. */
@@ -144,7 +144,7 @@ export class Collector {
 
   /** A reference to this copy was removed: the next pass checks it. */
   released(blob: BlobName): void {
-    if (this.#released.size < condemnedMax) this.#released.add(nameOf(blob))
+    if (this.#released.size < pendingDeletionMax) this.#released.add(nameOf(blob))
     else this.#forgot = true
   }
 
@@ -240,7 +240,7 @@ export class Collector {
     return (facts) => {
       if (facts.createdMs >= seenUntilMs) return false
       const name = nameOf(facts)
-      return !released.has(name) && !this.#condemned.has(name)
+      return !released.has(name) && !this.#pendingDeletion.has(name)
     }
   }
 
@@ -258,7 +258,7 @@ export class Collector {
       if (this.#closed) return
       if (clock.monotonic() - askedMs > answerAgeMaxMs) {
         pass.collected.waiting++ // the answers are too old to use: the next pass reads them again
-        this.#condemn(nameOf(facts))
+        this.#markForDeletion(nameOf(facts))
       } else await this.#delete(facts, pass)
     }
   }
@@ -269,7 +269,7 @@ export class Collector {
     const referenced = await this.#options.referenced(copies)
     return copies.filter((facts, at) => {
       if (referenced[at] === false) return true
-      this.#condemned.delete(nameOf(facts))
+      this.#pendingDeletion.delete(nameOf(facts))
       return false
     })
   }
@@ -278,11 +278,14 @@ export class Collector {
   #isDue(facts: BlobFacts, { graceMs, confirmedMs, collected }: Pass): boolean {
     const { clock } = this.#options
     const name = nameOf(facts)
-    const { sinceMs, atMs } = this.#condemned.get(name) ?? { sinceMs: clock.monotonic(), atMs: clock.now() }
+    const { sinceMs, atMs } = this.#pendingDeletion.get(name) ?? {
+      sinceMs: clock.monotonic(),
+      atMs: clock.now(),
+    }
     if (clock.monotonic() - sinceMs < graceMs) collected.waiting++
     else if (confirmedMs !== undefined && confirmedMs <= atMs) collected.unconfirmed++
     else return true
-    this.#condemn(name)
+    this.#markForDeletion(name)
     return false
   }
 
@@ -290,21 +293,21 @@ export class Collector {
     const name = nameOf(facts)
     const result = await this.#options.blobs.delete(facts)
     // A pinned copy may have been referred to and released again since: its grace restarts.
-    this.#condemned.delete(name)
+    this.#pendingDeletion.delete(name)
     if (result === 'pinned') {
       collected.pinned++
-      this.#condemn(name)
+      this.#markForDeletion(name)
       return
     }
     collected.deleted++
     collected.freedBytes += facts.size
   }
 
-  #condemn(name: string): void {
-    if (this.#condemned.has(name)) return
+  #markForDeletion(name: string): void {
+    if (this.#pendingDeletion.has(name)) return
     const { clock } = this.#options
-    if (this.#condemned.size < condemnedMax)
-      this.#condemned.set(name, { sinceMs: clock.monotonic(), atMs: clock.now() })
+    if (this.#pendingDeletion.size < pendingDeletionMax)
+      this.#pendingDeletion.set(name, { sinceMs: clock.monotonic(), atMs: clock.now() })
     else this.#forgot = true
   }
 }

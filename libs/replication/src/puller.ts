@@ -39,7 +39,7 @@ export interface PullerOptions {
   /** Whether this copy is referenced, read at quorum. Called for copies that were deleted here. */
   referenced: (blob: BlobName) => Promise<boolean>
   /** The source has deleted a copy that is still here: for the collector. */
-  condemned?: (blob: BlobName) => void
+  deletedAtSource?: (blob: BlobName) => void
   clock: Clock
   /**
    * Inventories are compared at least this often, ms. Default 24 h. One case needs this: this
@@ -75,7 +75,12 @@ export class Puller {
 
   constructor(options: PullerOptions) {
     this.source = options.source
-    this.#options = { batch: batchDefault, compareEveryMs: 24 * 3_600_000, condemned: () => {}, ...options }
+    this.#options = {
+      batch: batchDefault,
+      compareEveryMs: 24 * 3_600_000,
+      deletedAtSource: () => {},
+      ...options,
+    }
   }
 
   /**
@@ -196,7 +201,8 @@ export class Puller {
       } else {
         gone.add(key)
         missing.delete(key)
-        if ((await this.#options.node.stat(entry.copy)) !== undefined) this.#options.condemned(entry.copy)
+        if ((await this.#options.node.stat(entry.copy)) !== undefined)
+          this.#options.deletedAtSource(entry.copy)
       }
     }
     return { missing: [...missing.values()], gone }

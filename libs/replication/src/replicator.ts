@@ -21,7 +21,7 @@ export interface ReplicatorOptions {
   region: string
   /** Read at quorum. */
   referenced: (blob: BlobName) => Promise<boolean>
-  condemned?: (blob: BlobName) => void
+  deletedAtSource?: (blob: BlobName) => void
   clock: Clock
   timers: Timers
   random: () => number
@@ -56,7 +56,7 @@ export class Replicator {
       idleMs: 500,
       compareEveryMs: 24 * 3_600_000,
       backoffMaxMs: 30_000,
-      condemned: () => {},
+      deletedAtSource: () => {},
       ...options,
     }
     this.watermarks = new Watermarks(options.node.store)
@@ -155,14 +155,14 @@ export class Replicator {
   #puller(source: string): Puller {
     let puller = this.#pullers.get(source)
     if (puller === undefined) {
-      const { node, peers, referenced, condemned, compareEveryMs, clock } = this.#options
+      const { node, peers, referenced, deletedAtSource, compareEveryMs, clock } = this.#options
       puller = new Puller({
         source,
         node,
         peers,
         watermarks: this.watermarks,
         referenced,
-        condemned,
+        deletedAtSource,
         compareEveryMs,
         clock,
       })

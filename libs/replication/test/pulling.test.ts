@@ -23,7 +23,7 @@ async function world(t: Test, specs: NodeSpec[], groups = [group(['a', 'b', 'c']
     groups,
   )
   const references = new Set<string>()
-  const condemned: string[] = []
+  const deletedAtSource: string[] = []
   const replicators = new Map<string, Replicator>()
   const replicator = (id: string) => {
     const known = replicators.get(id)
@@ -33,7 +33,7 @@ async function world(t: Test, specs: NodeSpec[], groups = [group(['a', 'b', 'c']
       peers: region,
       region: region.regionOf(id)!,
       referenced: async (blob) => references.has(copyKey(blob)),
-      condemned: (blob) => void condemned.push(`${id} ${copyKey(blob)}`),
+      deletedAtSource: (blob) => void deletedAtSource.push(`${id} ${copyKey(blob)}`),
       clock: time,
       timers: time,
       random: () => 0.5,
@@ -52,7 +52,7 @@ async function world(t: Test, specs: NodeSpec[], groups = [group(['a', 'b', 'c']
     replicators.delete(id)
     await region.add({ id, region: region.regionOf(id)!, store: region.stores.get(id)! })
   }
-  return { time, region, references, condemned, replicator, restart }
+  return { time, region, references, deletedAtSource, replicator, restart }
 }
 
 const three = [{ id: 'a' }, { id: 'b' }, { id: 'c' }]
@@ -190,7 +190,7 @@ t.test('a follower behind the end of the log compares inventories', async (t) =>
 // ---- deletions
 
 t.test('a late deletion does not delete a copy that got its reference meanwhile', async (t) => {
-  const { region, replicator, time, condemned } = await world(t, three)
+  const { region, replicator, time, deletedAtSource } = await world(t, three)
   const bytes = upload()
   const facts = await put(region.frontend(), bytes, { pinMs: 0 })
   await replicator('c').round('a')
@@ -203,7 +203,10 @@ t.test('a late deletion does not delete a copy that got its reference meanwhile'
   await replicator('b').round('a')
   t.same(again.incarnation, facts.incarnation, 'c has it pinned as well as b')
   t.same(await region.holdersOf(again), ['b', 'c'])
-  t.ok(condemned.includes(`c ${copyKey(facts)}`), 'the collector is told, and reads the references itself')
+  t.ok(
+    deletedAtSource.includes(`c ${copyKey(facts)}`),
+    'the collector is told, and reads the references itself',
+  )
 })
 
 t.test('a deletion deletes only the incarnation it was written for', async (t) => {

@@ -113,7 +113,7 @@ async function run(seed: number, plant?: Plant, mixOf = plant): Promise<string |
         peers: region,
         region: 'r1',
         referenced,
-        condemned: (blob) => {
+        deletedAtSource: (blob) => {
           if (plant === 'deletions travel') void node.delete(blob)
         },
         ...(before === undefined ? {} : { compareEveryMs: Number.POSITIVE_INFINITY }),
