@@ -155,7 +155,7 @@ async function assertReturnable(
 
 /** @throws Refusal `error-regionAlive` */
 async function assertSilent(cluster: ClusterPart, region: RegionCode): Promise<void> {
-  await Promise.all(hostsOf(cluster, region).map(({ id }) => cluster.membership.doubt(id)))
+  await Promise.all(hostsOf(cluster, region).map(({ id }) => cluster.membership.suspect(id)))
   if (hostsOf(cluster, region).length > 0) throw new Refusal('error-regionAlive')
 }
 

@@ -301,7 +301,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
         bus,
         hostOf: routes.hostOf,
         onHostsChanged: (listener) => routes.onChange(listener),
-        onSilent: (host) => void membership.doubt(host),
+        onSilent: (host) => void membership.suspect(host),
         clock,
       }),
       bus,

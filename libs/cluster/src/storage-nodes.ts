@@ -23,7 +23,7 @@ export async function drainNode(cluster: ClusterPart, node: string) {
 export async function removeNode(cluster: ClusterPart, node: string) {
   const groups = groupsOf(cluster, node)
   // Heartbeats of a node that was just killed are not old yet.
-  await cluster.membership.doubt(node)
+  await cluster.membership.suspect(node)
   const alive = isAlive(cluster, node)
   if (alive && groups.length > 0) throw new Refusal('error-nodeAlive')
   if (!alive && groups.length === 0 && cluster.nodes.of(node) === undefined) throw new Refusal('error-node')

@@ -78,9 +78,9 @@ type Listener = (members: readonly Member[]) => void
 
 const roles: readonly MemberRole[] = ['standalone', 'api', 'upload', 'actor-host', 'storage-node', 'web']
 /** Members that another member found dead; each member checks for itself. */
-const doubtsSubject = 'doubts'
+const suspicionsSubject = 'suspicions'
 /** NATS answers at once for a dead process. */
-const doubtMs = 1_000
+const suspectTimeoutMs = 1_000
 /** Greetings for new members are sent together. */
 const greetMs = 20
 /**
@@ -103,8 +103,8 @@ export class NatsMembership implements Membership {
   readonly #listeners = new Set<Listener>()
   readonly #heard = new Map<string, Heard>()
   readonly #timer: NodeJS.Timeout
-  readonly #doubted = new Set<string>()
-  readonly #doubts: Subscription
+  readonly #suspected = new Set<string>()
+  readonly #suspicions: Subscription
   readonly #alive: Subscription
   #greeting: NodeJS.Timeout | undefined
   #subscription: Subscription
@@ -129,9 +129,9 @@ export class NatsMembership implements Membership {
     this.#ownHeardMs = this.#clock.monotonic()
     this.#subscription = this.#bus.subscribe('members.>', (message) => this.#hear(message))
     this.#alive = this.#bus.serve(aliveSubject(this.#facts.id), async () => new Uint8Array())
-    this.#doubts = this.#bus.subscribe(
-      doubtsSubject,
-      (message) => void this.doubt(Buffer.from(message).toString()),
+    this.#suspicions = this.#bus.subscribe(
+      suspicionsSubject,
+      (message) => void this.suspect(Buffer.from(message).toString()),
     )
     this.#timer = setInterval(() => this.#beat(), this.#intervalMs)
     this.announce()
@@ -187,20 +187,20 @@ export class NatsMembership implements Membership {
    * dead at once when its process is gone; silence alone proves nothing. Resolves when that is
    * known; never rejects.
    */
-  async doubt(id: string): Promise<void> {
+  async suspect(id: string): Promise<void> {
     const known = this.#heard.get(id)
-    if (known === undefined || this.#closed || this.#doubted.has(id)) return
-    this.#doubted.add(id)
+    if (known === undefined || this.#closed || this.#suspected.has(id)) return
+    this.#suspected.add(id)
     try {
-      await this.#bus.request(aliveSubject(id), new Uint8Array(), { timeoutMs: doubtMs })
+      await this.#bus.request(aliveSubject(id), new Uint8Array(), { timeoutMs: suspectTimeoutMs })
     } catch (fault) {
       const same = this.#heard.get(id)?.beat.incarnation.equals(known.beat.incarnation) === true
       if ((fault as { code?: string }).code !== 'NO_RESPONDERS' || !same || !this.#hearsItself()) return
       this.#heard.delete(id)
       this.#changed()
-      this.#bus.publish(doubtsSubject, Buffer.from(id))
+      this.#bus.publish(suspicionsSubject, Buffer.from(id))
     } finally {
-      this.#doubted.delete(id)
+      this.#suspected.delete(id)
     }
   }
 
@@ -222,7 +222,7 @@ export class NatsMembership implements Membership {
     this.#listeners.clear()
     this.#subscription.close()
     this.#alive.close()
-    this.#doubts.close()
+    this.#suspicions.close()
     this.#heard.clear()
   }
 

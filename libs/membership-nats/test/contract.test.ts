@@ -106,12 +106,12 @@ t.test(
       for (const { real } of [one, two, gone]) await real.close()
     })
     await until('all', () => [one, two].every(({ membership }) => membership.members().length === 3))
-    await one.membership.doubt('gone')
-    await one.membership.doubt('nobody')
+    await one.membership.suspect('gone')
+    await one.membership.suspect('nobody')
     t.equal(one.membership.members().length, 3, 'it answers')
     gone.membership.die()
     await gone.real.close()
-    void one.membership.doubt('gone')
+    void one.membership.suspect('gone')
     const startedMs = performance.now()
     await until('it is declared dead', () =>
       [one, two].every(({ membership }) => membership.members().length === 2),
