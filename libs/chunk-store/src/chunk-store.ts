@@ -33,6 +33,7 @@ import {
 import { type Clock, type Failing, RecentMap, systemClock } from '@holdfast/kernel'
 import { ballastPath } from './ballast.ts'
 import type { Catalogue } from './catalogue.ts'
+import { CleanShutdownMarker, endMarkBytes, endMarkKey } from './clean-shutdown-marker.ts'
 import { Compactor, worthBytes } from './compactor.ts'
 import { Crc32Combiner } from './crc32-combine.ts'
 import type { Disk } from './disk.ts'
@@ -45,7 +46,6 @@ import { type Log, silentLog } from './log.ts'
 import { NodeDisk } from './node-disk.ts'
 import { openRocksCatalogue } from './open-catalogue.ts'
 import { boundsOf, type ChunkStoreMachine, type ChunkStoreOptions, type StoreBounds } from './options.ts'
-import { endMarkBytes, endMarkKey, OrderlyEnd } from './orderly-end.ts'
 import { Pins } from './pins.ts'
 import { Lease, Reader } from './reader.ts'
 import { nothingRecovered, type Recovered, Recovery } from './recovery.ts'
@@ -87,7 +87,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   readonly #catalogue: Catalogue
   readonly #disk: Disk
   readonly #files: ExtentFiles
-  readonly #end: OrderlyEnd
+  readonly #end: CleanShutdownMarker
   readonly #extents: ExtentTable
   readonly #space: Space
   readonly #rows: Rows
@@ -146,7 +146,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       try {
         const { openExtentsMax } = boundsOf(options, 0)
         const files = new ExtentFiles(disk, directory, { openMax: openExtentsMax })
-        const end = new OrderlyEnd(disk, options.path)
+        const end = new CleanShutdownMarker(disk, options.path)
         const surveyed = await survey({ catalogue, disk, directory, files, end, log, randomFill })
         const space = await disk.space(directory)
         store = new ChunkStore(options, { disk, catalogue, files, end, surveyed, space, machine, log })
@@ -195,7 +195,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       disk: Disk
       catalogue: Catalogue
       files: ExtentFiles
-      end: OrderlyEnd
+      end: CleanShutdownMarker
       surveyed: Surveyed
       space: { freeBytes: number; totalBytes: number }
       machine: Partial<ChunkStoreMachine>

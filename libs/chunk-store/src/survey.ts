@@ -12,6 +12,7 @@ import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
 import { isShortage } from '@holdfast/kernel'
 import type { Catalogue } from './catalogue.ts'
+import { type CleanShutdownMarker, endMarkKey } from './clean-shutdown-marker.ts'
 import type { Disk, DiskFile } from './disk.ts'
 import {
   Extent,
@@ -34,7 +35,6 @@ import {
 } from './format.ts'
 import { bytesOfRun, readStoreFacts, type StoreFacts } from './ledger.ts'
 import type { Log } from './log.ts'
-import { endMarkKey, type OrderlyEnd } from './orderly-end.ts'
 import { blobPrefix, type Copy, decodeCopies, decodeExtentRow, type ExtentRow, extentPrefix } from './rows.ts'
 import { readAround, windowBytes } from './scan.ts'
 import { alignedBytes } from './slots.ts'
@@ -60,7 +60,7 @@ export interface SurveyParts {
   disk: Disk
   directory: string
   files: ExtentFiles
-  end: OrderlyEnd
+  end: CleanShutdownMarker
   log: Log
   randomFill: (bytes: Buffer) => Buffer
 }

@@ -16,7 +16,7 @@ export const endMarkBytes = 16
 /** Of the mark in the catalogue, which is there while the store is closed. */
 export const endMarkKey = Buffer.from('mclean')
 
-export class OrderlyEnd {
+export class CleanShutdownMarker {
   readonly #disk: Disk
   readonly #directory: string
   readonly #path: string
