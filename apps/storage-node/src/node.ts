@@ -11,11 +11,11 @@ import {
 } from '@holdfast/cluster'
 import { isReferenced, type Referred, referencedOf } from '@holdfast/journal'
 import {
-  Absence,
   groupProgress,
   LocalNode,
   type NodeGroups,
   ReadThroughStore,
+  RejoinCheck,
   Replicator,
   repairSources,
   systemTimers,
@@ -63,8 +63,8 @@ export async function openNode(
   const node = new LocalNode({ store, groups, peers })
   peers.local = { id, region, node }
   const referenced = (blob: Referred) => isReferenced(lookups, blob)
-  const absence = new Absence({ node, referenced, clock })
-  await absence.begin()
+  const rejoinCheck = new RejoinCheck({ node, referenced, clock })
+  await rejoinCheck.begin()
   const collector = new Collector({
     blobs: node,
     referenced: (blobs) => referencedOf(lookups, blobs),
@@ -154,12 +154,12 @@ export async function openNode(
       })
       timers.push(
         setInterval(
-          quietly('the alive mark was not stored', () => absence.noteAlive()),
+          quietly('the alive mark was not stored', () => rejoinCheck.noteAlive()),
           aliveMs,
         ),
       )
       if (node.unverified !== undefined)
-        quietly('deletions of the meantime are not known', () => absence.verify())()
+        quietly('deletions of the meantime are not known', () => rejoinCheck.verify())()
     },
     async close() {
       for (const timer of timers) clearInterval(timer)

@@ -1,4 +1,3 @@
-export { Absence, type AbsenceOptions } from './absence.ts'
 export { type Drained, type DrainOptions, leaveGroup } from './draining.ts'
 export { type Holder, readFromAny } from './failover-read.ts'
 export { type GroupProgress, groupProgress } from './group-progress.ts'
@@ -18,6 +17,7 @@ export {
 } from './placement-groups.ts'
 export { Puller, type PullerOptions, type PullRound } from './puller.ts'
 export { type ReadThroughOptions, ReadThroughStore } from './read-through.ts'
+export { RejoinCheck, type RejoinCheckOptions } from './rejoin-check.ts'
 export { repairSources } from './repair-sources.ts'
 export { ReplicatedBlobStore, type ReplicatedBlobStoreOptions } from './replicated-blob-store.ts'
 export { Replicator, type ReplicatorOptions, type SourceLag, sourcesOf } from './replicator.ts'

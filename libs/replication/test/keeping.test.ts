@@ -6,12 +6,12 @@ import { type BlobFacts, BlobFault, type BlobName, Collector, Scrubber } from '@
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import {
-  Absence,
   Holders,
   leaveGroup,
   type PlacementGroup,
   planGroups,
   ReadThroughStore,
+  RejoinCheck,
   Replicator,
   repairSources,
 } from '../src/index.ts'
@@ -406,7 +406,7 @@ t.test(
     const references = new Set<string>()
     const node = region.nodes.get('a')!
     const absence = () =>
-      new Absence({ node, referenced: async (blob) => references.has(copyKey(blob)), clock: time })
+      new RejoinCheck({ node, referenced: async (blob) => references.has(copyKey(blob)), clock: time })
     await absence().begin()
     t.equal(node.unverified, undefined, 'new')
     const gone = await put(node.store, upload(), { pinMs: 0 })

@@ -9,7 +9,7 @@ import type { LocalNode } from './local-node.ts'
 
 const noteName = 'alive'
 
-export interface AbsenceOptions {
+export interface RejoinCheckOptions {
   node: LocalNode
   /** Read at quorum. */
   referenced: (blob: BlobName) => Promise<boolean>
@@ -21,10 +21,10 @@ export interface AbsenceOptions {
   clock: Clock
 }
 
-export class Absence {
-  readonly #options: Required<AbsenceOptions>
+export class RejoinCheck {
+  readonly #options: Required<RejoinCheckOptions>
 
-  constructor(options: AbsenceOptions) {
+  constructor(options: RejoinCheckOptions) {
     this.#options = { awayMsMax: 5 * 24 * 3_600_000, ...options }
   }
 
