@@ -147,7 +147,7 @@ export async function openNode(
         regions: config.regions,
         rows: cluster.groups,
         peers,
-        orders: cluster.nodes,
+        states: cluster.nodes,
         clock,
         lostMs: config.nodeLostMs,
         onFault: (error) => log.warn({ err: error }, 'the placement groups could not be planned'),

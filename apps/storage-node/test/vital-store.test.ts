@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { Readiness } from '@holdfast/admin'
 import { MemoryBus } from '@holdfast/bus'
-import { type ClusterPart, GroupRows, NodeOrders, StoragePeers } from '@holdfast/cluster'
+import { type ClusterPart, GroupRows, NodeAdminStates, StoragePeers } from '@holdfast/cluster'
 import { MemoryLookupStore } from '@holdfast/journal/testing'
 import { readClusterConfig } from '@holdfast/process'
 import { pino } from 'pino'
@@ -39,7 +39,7 @@ t.test('a storage node whose store does not recover within a minute is not alive
   >[0]['membership']
   const peers = new StoragePeers({ membership, secret: secrets.clusterSecret })
   const groups = new GroupRows({ lookups, bus, regions: config.regions, onFault })
-  const nodes = new NodeOrders({ lookups, bus, onFault })
+  const nodes = new NodeAdminStates({ lookups, bus, onFault })
   const readiness = new Readiness({}, { clock })
   const metrics = new Registry()
   const role = await StorageRole.open({

@@ -11,7 +11,7 @@ import type { LookupStore } from '@holdfast/journal'
 import { type Clock, type RegionCode, regionCodes } from '@holdfast/kernel'
 import { GroupMap, type GroupNode, type PlacementGroup, planGroups } from '@holdfast/replication'
 import { PlacementGroup as PlacementGroupRow } from '@holdfast/wire/cluster'
-import type { NodeOrders } from './node-orders.ts'
+import type { NodeAdminStates } from './node-admin-states.ts'
 import type { StoragePeers } from './storage-peers.ts'
 
 export interface GroupRowsOptions {
@@ -91,7 +91,7 @@ export interface GroupLeaderOptions {
   regions: readonly RegionCode[]
   rows: GroupRows
   peers: StoragePeers
-  orders: NodeOrders
+  states: NodeAdminStates
   clock: Clock
   /**
    * A node that was silent for this long counts as lost: its copies are made again elsewhere, ms.
@@ -147,11 +147,11 @@ export class GroupLeader {
   }
 
   #nodes(): GroupNode[] {
-    const { rows, peers, orders, clock, lostMs } = this.#options
+    const { rows, peers, states, clock, lostMs } = this.#options
     const nowMs = clock.monotonic()
     const alive = peers.beats().map(({ id, region, ready, freeBytes }): GroupNode => {
       this.#seenMs.set(id, nowMs)
-      const order = orders.of(id)
+      const order = states.of(id)
       return { id, region, ready, freeBytes, draining: order === 'draining', lost: order === 'removed' }
     })
     const living = new Set(alive.map(({ id }) => id))
@@ -162,7 +162,7 @@ export class GroupLeader {
         const seenMs = this.#seenMs.get(id) ?? nowMs
         this.#seenMs.set(id, seenMs)
         const region = group.members.includes(id) ? group.region : (peers.regionOf(id) ?? '')
-        const lost = orders.of(id) === 'removed' || nowMs - seenMs > lostMs
+        const lost = states.of(id) === 'removed' || nowMs - seenMs > lostMs
         silent.set(id, { id, region, ready: false, lost, freeBytes: 0 })
       }
     return [...alive, ...silent.values()]

@@ -19,7 +19,7 @@ export {
   tokenKeyId,
 } from './join-cluster.ts'
 export { backupOf, homeRegions, keyspaceOf, openMetadata } from './metadata.ts'
-export { type NodeOrder, NodeOrders } from './node-orders.ts'
+export { type NodeAdminState, NodeAdminStates } from './node-admin-states.ts'
 export { ReconcileFault, reconcileEverywhere, startReconciling, wantRound } from './reconciling.ts'
 export { RegionMap } from './region-map.ts'
 export { RegionalJournals } from './regional-journals.ts'

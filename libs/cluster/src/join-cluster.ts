@@ -42,7 +42,7 @@ import { AccountRoutes } from './account-routes.ts'
 import { pagesNamedBy } from './evacuation.ts'
 import { GroupRows, type GroupRowsOptions } from './group-rows.ts'
 import { openMetadata, refusal } from './metadata.ts'
-import { NodeOrders } from './node-orders.ts'
+import { NodeAdminStates } from './node-admin-states.ts'
 import { type Home, RegionMap } from './region-map.ts'
 import { RegionalJournals } from './regional-journals.ts'
 import { RegionalLookups } from './regional-lookups.ts'
@@ -89,7 +89,7 @@ export interface ClusterPart {
   readonly accounts: AccountClient
   readonly peers: StoragePeers
   /** The operator's decisions about storage nodes. */
-  readonly nodes: NodeOrders
+  readonly nodes: NodeAdminStates
   readonly groups: GroupRows
   readonly limits: CountingRateLimits
   /** Of the public hosts of this process. */
@@ -234,7 +234,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   opened.defer(() => routes.close())
   const peers = new StoragePeers({ membership, secret: secrets.clusterSecret })
   opened.defer(() => peers.close())
-  const nodes = new NodeOrders({
+  const nodes = new NodeAdminStates({
     lookups,
     bus,
     onFault: warn('what was decided about storage nodes cannot be read; the last of it counts'),

@@ -7,18 +7,18 @@
 import type { Bus, Subscription } from '@holdfast/bus'
 import type { LookupStore } from '@holdfast/journal'
 
-export type NodeOrder = 'draining' | 'removed'
+export type NodeAdminState = 'draining' | 'removed'
 
 const prefix = 'nodes/all/'
 const changedSubject = 'nodes.changed'
 const rereadMs = 2_000
 
-export class NodeOrders {
+export class NodeAdminStates {
   readonly #lookups: LookupStore
   readonly #bus: Bus
   readonly #timer: NodeJS.Timeout
   readonly #subscription: Subscription
-  #orders: ReadonlyMap<string, NodeOrder> = new Map()
+  #states: ReadonlyMap<string, NodeAdminState> = new Map()
 
   constructor({
     lookups,
@@ -32,30 +32,30 @@ export class NodeOrders {
     this.#subscription = bus.subscribe(changedSubject, reread)
   }
 
-  of(node: string): NodeOrder | undefined {
-    return this.#orders.get(node)
+  of(node: string): NodeAdminState | undefined {
+    return this.#states.get(node)
   }
 
-  all(): ReadonlyMap<string, NodeOrder> {
-    return this.#orders
+  all(): ReadonlyMap<string, NodeAdminState> {
+    return this.#states
   }
 
   /** @throws what the lookups throw */
   async refresh(): Promise<void> {
-    const orders = new Map<string, NodeOrder>()
+    const states = new Map<string, NodeAdminState>()
     for await (const { key, value } of this.#lookups.scan(prefix))
-      orders.set(key.slice(prefix.length), Buffer.from(value).toString() as NodeOrder)
-    this.#orders = orders
+      states.set(key.slice(prefix.length), Buffer.from(value).toString() as NodeAdminState)
+    this.#states = states
   }
 
   /**
-   * @param order undefined: an ordinary node again. Durable in this region when it resolves; others
+   * @param state undefined: an ordinary node again. Durable in this region when it resolves; others
    *   follow.
    */
-  async set(node: string, order: NodeOrder | undefined): Promise<void> {
+  async set(node: string, state: NodeAdminState | undefined): Promise<void> {
     const key = prefix + node
     await this.#lookups.write([
-      order === undefined ? { delete: key } : { put: key, value: Buffer.from(order) },
+      state === undefined ? { delete: key } : { put: key, value: Buffer.from(state) },
     ])
     await this.refresh()
     this.#bus.publish(changedSubject, new Uint8Array())
