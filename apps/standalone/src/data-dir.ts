@@ -1,7 +1,7 @@
 /** The data directory: created if needed, writable, and locked by this process. */
 import { access, constants, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { giveBackBallast } from '@holdfast/chunk-store'
+import { releaseBallast } from '@holdfast/chunk-store'
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import { makeDirectories } from '@holdfast/kernel'
 import { makePrivate, StartFault } from '@holdfast/process'
@@ -59,7 +59,7 @@ export async function openMetadata(dir: DataDir, log: Logger): Promise<LevelMeta
   }
   try {
     return await open().catch(async (error: Error) => {
-      if (!isFull(error) || !(await giveBackBallast(dir.blobs))) throw error
+      if (!isFull(error) || !(await releaseBallast(dir.blobs))) throw error
       return open()
     })
   } catch (error) {

@@ -141,7 +141,7 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
   }
 
   async next(): Promise<IteratorResult<Buffer, undefined>> {
-    this.#giveBack()
+    this.#releaseChunk()
     const chunk = this.#chunks.shift() ?? this.#gatheredBytes()
     if (chunk !== undefined) {
       this.#given = chunk
@@ -157,7 +157,7 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
   }
 
   async return(): Promise<IteratorResult<Buffer, undefined>> {
-    this.#giveBack()
+    this.#releaseChunk()
     this.#letGo()
     if (!this.#ended) this.#pause()
     return { value: undefined, done: true }
@@ -280,10 +280,10 @@ export class RequestBytes implements AsyncIterableIterator<Buffer, undefined> {
     return wanted
   }
 
-  #giveBack(): void {
+  #releaseChunk(): void {
     const chunk = this.#given
     this.#given = undefined
-    if (chunk !== undefined) giveBack(chunk)
+    if (chunk !== undefined) releaseBuffer(chunk)
   }
 
   #look(): void {

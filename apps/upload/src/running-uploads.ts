@@ -84,7 +84,7 @@ export class RunningUploads {
   }
 
   /** For `UploadPlace`. */
-  giveBack(place: UploadPlace, network: Network): void {
+  release(place: UploadPlace, network: Network): void {
     this.#used.uploads--
     network.uploads--
     network.places.delete(place)
@@ -181,7 +181,7 @@ export class UploadPlace {
   end(): void {
     if (this.#ended) return
     this.#ended = true
-    this.#owner.giveBack(this, this.#network)
+    this.#owner.release(this, this.#network)
   }
 
   get isComplete(): boolean {

@@ -134,7 +134,7 @@ class IncomingUpload implements Running {
         file.stage === undefined || this.#waiting !== undefined ? await this.#passOn() : file.stage
       blob = await stage.commit({ pinMs })
     } catch (error) {
-      this.#giveBackAccount(drawnMs)
+      this.#refundAccount(drawnMs)
       throw error
     }
     this.#committed = true
@@ -142,7 +142,7 @@ class IncomingUpload implements Running {
       return await this.#add({ name: file.name, type: file.type, blob, folderId, modTime, key })
     } catch (error) {
       // After a fault it is unknown whether the account was made.
-      if (error instanceof Refusal) this.#giveBackAccount(drawnMs)
+      if (error instanceof Refusal) this.#refundAccount(drawnMs)
       throw error
     }
   }
@@ -192,8 +192,8 @@ class IncomingUpload implements Running {
     return drawnMs
   }
 
-  #giveBackAccount(drawnMs: number | undefined): void {
-    if (drawnMs !== undefined) this.#parts.limits.giveBackAddress(this.#request, 'createAccount', drawnMs)
+  #refundAccount(drawnMs: number | undefined): void {
+    if (drawnMs !== undefined) this.#parts.limits.refundAddress(this.#request, 'createAccount', drawnMs)
   }
 
   async #readForm(scanner: FormScanner): Promise<void> {

@@ -20,8 +20,8 @@ import {
   BlobFault,
   type BlobName,
   batchBytesMax,
-  giveBack,
   readsWhole,
+  releaseBuffer,
   smallBlobBytesMax,
 } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
@@ -127,7 +127,7 @@ export class ByteRoutes {
         touch()
         const room = stage.write(bytes)
         if (room !== undefined) await room
-        giveBack(bytes)
+        releaseBuffer(bytes)
       }
       const { id, size, crc32 } = await stage.seal()
       touch()
@@ -241,7 +241,7 @@ async function bodyOf(request: IncomingMessage, length: number): Promise<Buffer>
   const pieces: AsyncIterable<Buffer> = request.iterator({ destroyOnReturn: false })
   for await (const piece of pieces) {
     at += piece.copy(body, at)
-    giveBack(piece)
+    releaseBuffer(piece)
   }
   if (at !== length) throw new BlobFault('CANCELLED', `${at} of ${length} bytes of a small blob arrived`)
   request.setTimeout(0)

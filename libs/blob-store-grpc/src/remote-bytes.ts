@@ -2,7 +2,7 @@
  * Reads bytes from a node: counted, checked against their sum, and cancelled when nothing arrives.
  */
 import { type Agent, request as httpRequest, type IncomingMessage } from 'node:http'
-import { type BlobFacts, BlobFault, type BlobName, batchBytesMax, giveBack } from '@holdfast/blob-store'
+import { type BlobFacts, BlobFault, type BlobName, batchBytesMax, releaseBuffer } from '@holdfast/blob-store'
 import { hex } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import { batchKey, batchOf, digestOfNames, namesOf } from './batch.ts'
@@ -59,7 +59,7 @@ export async function* readBytes(
       sum = crc32(bytes, sum)
       if (held !== undefined) {
         yield held
-        giveBack(held)
+        releaseBuffer(held)
         if (line.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
         if (line.isClosed()) throw new BlobFault('CLOSED', 'the store is closed')
       }
@@ -75,7 +75,7 @@ export async function* readBytes(
       throw new BlobFault('UNAVAILABLE', `the bytes from ${line.node} changed on their way`)
     if (held !== undefined) {
       yield held
-      giveBack(held)
+      releaseBuffer(held)
     }
     if (line.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
   } catch (error) {

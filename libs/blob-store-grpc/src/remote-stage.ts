@@ -5,9 +5,9 @@ import { type ClientRequest, request as httpRequest, type IncomingMessage } from
 import {
   type BlobFacts,
   BlobFault,
-  giveBack,
   type PlacedCommit,
   type PlacedStage,
+  releaseBuffer,
   type SealedContent,
 } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
@@ -117,7 +117,7 @@ export class RemoteStage implements PlacedStage {
 
   #send(copy: Buffer, request: ClientRequest): void {
     request.write(copy, () => {
-      giveBack(copy)
+      releaseBuffer(copy)
       this.#taken(request)
     })
   }

@@ -1,4 +1,4 @@
-import { giveBack } from '@holdfast/blob-store'
+import { releaseBuffer } from '@holdfast/blob-store'
 
 /**
  * Releases by hand the memory that a socket has read into, once the HTTP parser has processed it.
@@ -16,7 +16,7 @@ export class SocketMemory {
   /** After the parser has processed it. */
   read(chunk: Uint8Array): void {
     if (this.#parserCopies === undefined) this.#kept.push(chunk)
-    else if (this.#parserCopies) giveBack(chunk)
+    else if (this.#parserCopies) releaseBuffer(chunk)
   }
 
   /** A piece that came out of the parser. */
@@ -25,6 +25,6 @@ export class SocketMemory {
     this.#parserCopies = this.#kept.every(({ buffer }) => buffer !== piece.buffer)
     const kept = this.#kept
     this.#kept = []
-    if (this.#parserCopies) for (const chunk of kept) giveBack(chunk)
+    if (this.#parserCopies) for (const chunk of kept) releaseBuffer(chunk)
   }
 }

@@ -21,7 +21,6 @@ export {
 } from './blob-store.ts'
 export { type Collected, Collector, type CollectorOptions, type Standstill } from './collector.ts'
 export { BlobFault, type BlobFaultCode } from './errors.ts'
-export { giveBack } from './given-back.ts'
 export { MemoryBlobStore, type MemoryBlobStoreOptions } from './memory-blob-store.ts'
 export { tombstoneRetentionMsDefault } from './memory-log.ts'
 export {
@@ -47,5 +46,6 @@ export {
 } from './placed-blob-store.ts'
 export { putSmall } from './put-small.ts'
 export { readBatch } from './read-batch.ts'
+export { releaseBuffer } from './release-buffer.ts'
 export { restoreCopy } from './restore-copy.ts'
 export { type Scrubbed, Scrubber, type ScrubberOptions, type ScrubFigures } from './scrubber.ts'

@@ -89,7 +89,7 @@ export class Ballast {
  * store.
  * @returns whether it existed.
  */
-export async function giveBackBallast(directory: string): Promise<boolean> {
+export async function releaseBallast(directory: string): Promise<boolean> {
   try {
     await rm(ballastPath(directory))
     return true

@@ -66,7 +66,7 @@ export class Blocks {
    * Releases the blocks of the range; the file keeps its length, and reads as zeros there. @returns
    * false where the file system cannot.
    */
-  giveBack(fd: number, range: Range): Promise<boolean> {
+  release(fd: number, range: Range): Promise<boolean> {
     return this.#change(fd, keepSize | punchHole, range)
   }
 

@@ -137,7 +137,7 @@ export class Compactor {
     await this.#cutTails()
     await this.#reclaimAll(isDead)
     await this.#trimFree()
-    await this.#giveBackDead()
+    await this.#freeAllDead()
     await this.#reclaimAll(() => true)
     await this.#trimFree()
   }
@@ -198,7 +198,7 @@ export class Compactor {
   }
 
   /** On a nearly full disk: dead records among live ones. */
-  async #giveBackDead(): Promise<void> {
+  async #freeAllDead(): Promise<void> {
     const { extents, bounds, space, log } = this.#parts
     for (const extent of [...extents.all.values()]) {
       await space.freshen()
@@ -207,7 +207,7 @@ export class Compactor {
       if (this.#rests(extent) || blocked(extent)) continue
       if (!this.#isWorthLooking(extent)) continue
       const { liveBytes } = extent
-      await this.#giveBack(extent).catch((error: BlobFault) => {
+      await this.#freeDead(extent).catch((error: BlobFault) => {
         if (error.code === 'CORRUPT') extent.lookedThroughAt = liveBytes
         else extent.rest = { untilMs: this.#parts.now() + restMs, liveBytes: extent.liveBytes }
         log.warn({ extent: extent.number, error: error.message }, 'dead records were not freed')
@@ -227,7 +227,7 @@ export class Compactor {
   }
 
   /** @throws BlobFault `CORRUPT`, `IO`, `FULL`. */
-  async #giveBack(extent: Extent): Promise<void> {
+  async #freeDead(extent: Extent): Promise<void> {
     const { rows, seal, blobOf, ledger, space, log } = this.#parts
     const goOn = async () => {
       await this.#parts.pause()
@@ -239,7 +239,7 @@ export class Compactor {
     await ledger.flush() // the moves and deletions that made them dead
     const freeBytes = await space.onDisk()
     const allocatedBytes = await extent.allocatedBytes()
-    const given = await extent.giveBack(dead, goOn)
+    const given = await extent.freeDead(dead, goOn)
     this.#makesHoles = given !== 'not here'
     if (given === 'all') extent.lookedThroughAt = liveBytes
     // Holes of earlier runs are not known, and making them again frees nothing.
@@ -282,7 +282,7 @@ export class Compactor {
       if (mayGiveBack && liveBytes > this.#budgetBytes && this.#isWorthLooking(extent)) {
         // Holes for dead records need no room; afterwards it is known what moving a portion would
         // free.
-        await this.#giveBack(extent)
+        await this.#freeDead(extent)
         if (this.#isWorthLooking(extent))
           extent.rest = { untilMs: this.#parts.now() + restMs, liveBytes: extent.liveBytes }
         return
@@ -290,7 +290,7 @@ export class Compactor {
       const whole = await this.#drain(extent)
       if (this.#stopped) return
       if (!whole) {
-        if (this.#makesHoles && extent.quarantine === undefined) await this.#giveBack(extent)
+        if (this.#makesHoles && extent.quarantine === undefined) await this.#freeDead(extent)
         if (extent.liveBytes === liveBytes) extent.rest = { untilMs: this.#parts.now() + restMs, liveBytes }
         return
       }

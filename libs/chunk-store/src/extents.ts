@@ -203,7 +203,7 @@ export class Extent implements ExtentRow {
    *   a moment: the rest may be freed later.
    * @throws BlobFault `IO`: some may have been freed; retry.
    */
-  async giveBack(
+  async freeDead(
     ranges: readonly Range[],
     goOn: () => Promise<boolean>,
   ): Promise<'all' | 'some' | 'not here'> {

@@ -1,4 +1,4 @@
-export { giveBackBallast } from './ballast.ts'
+export { releaseBallast } from './ballast.ts'
 export { ChunkStore } from './chunk-store.ts'
 export type { Log } from './log.ts'
 export type { ChunkStoreMachine, ChunkStoreOptions } from './options.ts'

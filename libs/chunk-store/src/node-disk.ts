@@ -197,7 +197,7 @@ class NodeDiskFile implements DiskFile {
         return 'not now'
       }
     }
-    return (await this.#blocks.giveBack(this.#cached, { from, to })) ? 'done' : 'not here'
+    return (await this.#blocks.release(this.#cached, { from, to })) ? 'done' : 'not here'
   }
 
   truncate(bytes: number): Promise<void> {

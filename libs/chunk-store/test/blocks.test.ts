@@ -157,7 +157,7 @@ t.test('a full disk leaves the length of a file unchanged', async (t) => {
   t.equal(await file.size(), 4096)
   t.ok(occupied(path) < MiB, 'reserved blocks are released')
   const { blocks } = answering(EBADF)
-  await t.rejects(blocks.giveBack(9, { from: 0, to: 1 }), { code: 'EBADF', errno: -EBADF })
+  await t.rejects(blocks.release(9, { from: 0, to: 1 }), { code: 'EBADF', errno: -EBADF })
 })
 
 const enospc = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })

@@ -84,7 +84,7 @@ export interface RateLimits {
    * Returns what was drawn at this time on the address' budget of the endpoint and not used. Past
    * windows do not change.
    */
-  giveBackAddress(request: FastifyRequest, endpoint: string, drawnMs: number): void
+  refundAddress(request: FastifyRequest, endpoint: string, drawnMs: number): void
   /**
    * As `takeAddress`, for the account, once the token was accepted.
    * @throws Refusal error-rateLimit

@@ -83,7 +83,7 @@ export class CounterTable {
    * Takes back one point that was added at `drawnMs`, unless its window is over. It is not sent to
    * other frontends.
    */
-  giveBack(key: string, options: { outerKey: string; drawnMs: number; nowMs: number }): void {
+  refund(key: string, options: { outerKey: string; drawnMs: number; nowMs: number }): void {
     this.#turn(options.nowMs)
     if (Math.floor(options.drawnMs / this.#windowMs) !== this.#window) return
     const counts = this.#counts.has(key) ? this.#counts : this.#outerCounts

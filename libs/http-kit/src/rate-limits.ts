@@ -118,12 +118,12 @@ export class CountingRateLimits implements RateLimits {
     this.#count(`a ${endpoint} `, clientAddress(request), budget, 1)
   }
 
-  giveBackAddress(request: FastifyRequest, endpoint: string, drawnMs: number): void {
+  refundAddress(request: FastifyRequest, endpoint: string, drawnMs: number): void {
     if (this.#off) return
     const { windowSeconds } = this.#policies.endpoints[endpoint] ?? this.#policies.standard
     const address = clientAddress(request)
     const prefix = `a ${endpoint} `
-    this.#tables.get(windowSeconds * 1000)?.giveBack(prefix + networkOf(address), {
+    this.#tables.get(windowSeconds * 1000)?.refund(prefix + networkOf(address), {
       outerKey: prefix + outerNetworkOf(address),
       drawnMs,
       nowMs: this.#clock.now(),

@@ -57,7 +57,7 @@ export const plantedFaults: readonly PlantedFault[] = [
       const { flush } = Ledger.prototype
       Ledger.prototype.flush = function () {
         const caller = new Error('who flushes').stack?.split('\n')[2] ?? ''
-        return /#free\b|#giveBack\b/.test(caller) ? Promise.resolve() : flush.call(this)
+        return /#free\b|#freeDead\b/.test(caller) ? Promise.resolve() : flush.call(this)
       }
       return () => {
         Ledger.prototype.flush = flush

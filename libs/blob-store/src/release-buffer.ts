@@ -11,7 +11,7 @@
 const ownMemoryBytesMin = 4 * 1024
 
 /** The piece is empty afterwards for every holder. Does nothing where it shares its memory. */
-export function giveBack(piece: Uint8Array): void {
+export function releaseBuffer(piece: Uint8Array): void {
   if (piece.length >= ownMemoryBytesMin && piece.length === piece.buffer.byteLength)
     (piece.buffer as ArrayBuffer).transfer(0)
 }
