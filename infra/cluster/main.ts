@@ -8,7 +8,7 @@ import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, openSync, realpathSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { exitCodes, losePrints, SettingsFault, StartFault } from '@holdfast/process'
+import { exitCodes, ignoreStdioErrors, SettingsFault, StartFault } from '@holdfast/process'
 import { commandLine } from '../command-line.ts'
 import { endOf } from '../servers/server.ts'
 import { cassandraJars, java, natsServer } from '../servers/tools.ts'
@@ -26,7 +26,7 @@ npm run cluster -- --restart <process>   starts a process again, after it was ki
 npm run cluster -- --cut <from>:<to>     holds back what goes from one region to another; --join lets it go on
 npm run cluster -- --delay <ms>          how long everything takes from one region to another (20)`
 
-losePrints()
+ignoreStdioErrors()
 const options = optionsOf()
 const env = process.env
 const dataDir = resolve(env.HOLDFAST_DATA_DIR || './data/cluster')

@@ -4,7 +4,7 @@ import { createLog, standardError } from '@holdfast/http-kit'
 import {
   describeSettings,
   exitCodes,
-  losePrints,
+  ignoreStdioErrors,
   readConfig,
   SettingsFault,
   StartFault,
@@ -15,7 +15,7 @@ import { readyText } from './ready-text.ts'
 
 const env = process.env
 
-losePrints()
+ignoreStdioErrors()
 try {
   const { config, secrets } = readConfig(env, { readSecret: (path) => readFileSync(path, 'utf8') })
   const log = createLog({ level: config.logLevel, destination: standardError() })

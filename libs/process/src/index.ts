@@ -21,7 +21,7 @@ export {
 export { addressFault, listen, urlOf, webUrlOf } from './listening.ts'
 export { openMailer } from './mailer.ts'
 export { openKeyring } from './master-secret.ts'
-export { losePrints } from './output.ts'
+export { ignoreStdioErrors } from './output.ts'
 export { chosenPorts } from './ports.ts'
 export { makePrivate } from './private-files.ts'
 export { runMain } from './run-main.ts'

@@ -2,6 +2,6 @@
  * Output that cannot be written, on a full disk or into a pipe without a reader, is lost; it ends
  * no service.
  */
-export function losePrints(): void {
+export function ignoreStdioErrors(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
 }

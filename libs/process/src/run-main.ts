@@ -1,4 +1,4 @@
-import { losePrints } from './output.ts'
+import { ignoreStdioErrors } from './output.ts'
 import { SettingsFault } from './settings.ts'
 import { stopAtSignals } from './signals.ts'
 import { exitCodes, StartFault } from './start-fault.ts'
@@ -8,7 +8,7 @@ import { exitCodes, StartFault } from './start-fault.ts'
  * code.
  */
 export async function runMain(start: () => Promise<{ close(): Promise<void> }>): Promise<void> {
-  losePrints()
+  ignoreStdioErrors()
   try {
     const running = await start()
     stopAtSignals(() => running.close())
