@@ -6,7 +6,7 @@ import type { LookupStore, LookupWalk } from '@holdfast/journal'
 import { CassandraMetadataStore, isRefused } from '@holdfast/journal-cassandra'
 import type { RegionCode } from '@holdfast/kernel'
 import { type ClusterConfig, type Credentials, SettingsFault } from '@holdfast/process'
-import { Late, LateLookups } from './late.ts'
+import { LazyConnection, LazyLookups } from './lazy-connection.ts'
 
 export interface MetadataConnections {
   /**
@@ -60,7 +60,7 @@ export async function openMetadata(
     })
   }
   const late = (...what: Parameters<typeof open>) => {
-    const store = new Late(() => open(...what))
+    const store = new LazyConnection(() => open(...what))
     opened.push(store)
     return store
   }
@@ -76,7 +76,7 @@ export async function openMetadata(
     const others = config.regions
       .filter((region) => region !== config.region)
       .map((region) => ({ region, store: late(region, 'holdfast_lookups', config.regions, { claimed }) }))
-    for (const { region, store } of others) lookups.set(region, new LateLookups(region, store))
+    for (const { region, store } of others) lookups.set(region, new LazyLookups(region, store))
     await Promise.all(others.map(({ store }) => store.tried))
     const homes = new Map<RegionCode, CassandraMetadataStore>()
     for (const birth of journals ? config.regions : []) {

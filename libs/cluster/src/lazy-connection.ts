@@ -6,7 +6,7 @@ import { JournalFault, type LookupChange, type LookupRow, type LookupStore } fro
 
 const retryMs = 2_000
 
-export class Late<Store extends { close(): Promise<void> }> {
+export class LazyConnection<Store extends { close(): Promise<void> }> {
   readonly #open: () => Promise<Store>
   #store: Store | undefined
   #trying: Promise<void>
@@ -47,13 +47,13 @@ export class Late<Store extends { close(): Promise<void> }> {
   }
 }
 
-export class LateLookups implements LookupStore {
+export class LazyLookups implements LookupStore {
   readonly #region: string
-  readonly #late: Late<{ lookups: LookupStore; close(): Promise<void> }>
+  readonly #connection: LazyConnection<{ lookups: LookupStore; close(): Promise<void> }>
 
-  constructor(region: string, late: Late<{ lookups: LookupStore; close(): Promise<void> }>) {
+  constructor(region: string, connection: LazyConnection<{ lookups: LookupStore; close(): Promise<void> }>) {
     this.#region = region
-    this.#late = late
+    this.#connection = connection
   }
 
   async write(changes: readonly LookupChange[], writeTime?: bigint): Promise<void> {
@@ -81,7 +81,7 @@ export class LateLookups implements LookupStore {
   }
 
   get #store(): LookupStore {
-    const store = this.#late.now?.lookups
+    const store = this.#connection.now?.lookups
     if (store === undefined) throw new JournalFault('UNAVAILABLE', `${this.#region} cannot be reached`)
     return store
   }
