@@ -43,6 +43,7 @@ import { pagesNamedBy } from './evacuation.ts'
 import { GroupRows, type GroupRowsOptions } from './group-rows.ts'
 import { openMetadata, refusal } from './metadata.ts'
 import { NodeAdminStates } from './node-admin-states.ts'
+import { RateLimitedLog } from './rate-limited-log.ts'
 import { type Home, RegionMap } from './region-map.ts'
 import { RegionalJournals } from './regional-journals.ts'
 import { RegionalLookups } from './regional-lookups.ts'
@@ -50,7 +51,6 @@ import { ReplicaReads } from './replica-reads.ts'
 import { SharedBans } from './shared-bans.ts'
 import { SharedCounts } from './shared-counts.ts'
 import { StoragePeers } from './storage-peers.ts'
-import { SummedFacts } from './summed-facts.ts'
 
 export interface JoinOptions {
   config: ClusterConfig
@@ -149,7 +149,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   if (descriptors.warning !== undefined) log.warn(descriptors.warning)
   const warn = (message: string) => (error: unknown) => log.warn({ err: error }, message)
 
-  const unanswered = new SummedFacts<{ subject: string; error: unknown }>(({ subject, error }, count) =>
+  const unanswered = new RateLimitedLog<{ subject: string; error: unknown }>(({ subject, error }, count) =>
     log.error({ subject, err: error, count }, 'requests were left without an answer'),
   )
   opened.defer(() => unanswered.close())

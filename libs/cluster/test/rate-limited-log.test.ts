@@ -1,12 +1,12 @@
 import { mock } from 'node:test'
 import t from 'tap'
-import { SummedFacts } from '../src/summed-facts.ts'
+import { RateLimitedLog } from '../src/rate-limited-log.ts'
 
 t.test('of many events the first is logged at once, the others per interval with their number', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const told: [string, number][] = []
-  const facts = new SummedFacts<string>((last, count) => told.push([last, count]))
+  const facts = new RateLimitedLog<string>((last, count) => told.push([last, count]))
   for (let n = 0; n < 20_000; n++) facts.add(`fact ${n}`)
   t.same(told, [['fact 0', 1]])
   mock.timers.tick(10_000)

@@ -3,7 +3,7 @@
 /** How long events are only counted after one was logged, ms. */
 const silenceMs = 10_000
 
-export class SummedFacts<Fact> {
+export class RateLimitedLog<Fact> {
   readonly #tell: (last: Fact, count: number) => void
   #timer: NodeJS.Timeout | undefined
   #last: Fact | undefined
