@@ -3,7 +3,7 @@
  * write and sync, drop, tear and reorder what was not synced, refuse with ENOSPC or EIO.
  */
 import type { Range } from './blocks.ts'
-import type { Passed, PassRequest } from './page-pipe.ts'
+import type { Passed, PassRequest } from './splice-sender.ts'
 
 export interface Disk {
   /** Makes the directory and all missing parents; its entry is durable when it resolves. */

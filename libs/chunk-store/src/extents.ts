@@ -17,9 +17,9 @@ import type { Range } from './blocks.ts'
 import type { Disk, DiskFile, PassOn } from './disk.ts'
 import { encodeExtentHeader, firstRecordOffset } from './format.ts'
 import { alignUp } from './numbers.ts'
-import type { Passed } from './page-pipe.ts'
 import type { ExtentRow, ExtentState } from './rows.ts'
 import { alignedBytes, slotBytes } from './slots.ts'
+import type { Passed } from './splice-sender.ts'
 
 /**
  * Extents whose files are open at once, two descriptors each. Consecutive reads seldom need more

@@ -24,8 +24,8 @@ import { makeDirectories } from '@holdfast/kernel'
 import { Blocks, type Range } from './blocks.ts'
 import type { Disk, DiskFile, PassOn } from './disk.ts'
 import { cachedRead } from './page-cache.ts'
-import { PagePipe, type Passed } from './page-pipe.ts'
 import { alignedBytes } from './slots.ts'
+import { type Passed, SpliceSender } from './splice-sender.ts'
 
 const openFile = promisify(openFd)
 const closeFile = promisify(closeFd)
@@ -38,7 +38,7 @@ export class NodeDisk implements Disk {
   /** Undefined until the first file shows what the file system allows. */
   #direct: boolean | undefined
   /** Where pages in the pipe stay unchanged. */
-  #pipe: PagePipe | undefined
+  #spliceSender: SpliceSender | undefined
   readonly #blocks: Blocks | undefined
 
   /**
@@ -72,13 +72,13 @@ export class NodeDisk implements Disk {
     if (this.#direct === undefined) {
       const allowed = await allowedIn(dirname(path))
       this.#direct = allowed.direct
-      this.#pipe = allowed.pipe
+      this.#spliceSender = allowed.pipe
     }
     const making = create ? constants.O_CREAT | (exclusive ? constants.O_EXCL : 0) : 0
     const cached = await openFile(path, constants.O_RDWR | making, 0o600)
     try {
       const direct = this.#direct ? await openFile(path, constants.O_RDWR | constants.O_DIRECT) : undefined
-      return new NodeDiskFile({ cached, direct, pipe: this.#pipe, blocks: this.#blocks })
+      return new NodeDiskFile({ cached, direct, pipe: this.#spliceSender, blocks: this.#blocks })
     } catch (error) {
       await closeFile(cached)
       // otherwise the next attempt would find it as another's
@@ -116,31 +116,31 @@ export class NodeDisk implements Disk {
   }
 
   sendsDirectly(): boolean {
-    return this.#pipe !== undefined
+    return this.#spliceSender !== undefined
   }
 
   close(): void {
-    this.#pipe?.close()
+    this.#spliceSender?.close()
   }
 }
 
 interface FileParts {
   cached: number
   direct: number | undefined
-  pipe: PagePipe | undefined
+  pipe: SpliceSender | undefined
   blocks: Blocks | undefined
 }
 
 class NodeDiskFile implements DiskFile {
   readonly #cached: number
   readonly #direct: number | undefined
-  readonly #pipe: PagePipe | undefined
+  readonly #spliceSender: SpliceSender | undefined
   readonly #blocks: Blocks | undefined
 
   constructor({ cached, direct, pipe, blocks }: FileParts) {
     this.#cached = cached
     this.#direct = direct
-    this.#pipe = pipe
+    this.#spliceSender = pipe
     this.#blocks = blocks
   }
 
@@ -153,7 +153,7 @@ class NodeDiskFile implements DiskFile {
   }
 
   passOn(request: PassOn): Passed | undefined {
-    return this.#pipe?.pass({ file: this.#cached, ...request })
+    return this.#spliceSender?.pass({ file: this.#cached, ...request })
   }
 
   readUncached(into: Uint8Array, position: number): Promise<number> {
@@ -188,7 +188,7 @@ class NodeDiskFile implements DiskFile {
    */
   async discard({ from, to }: Range, { wasRead = false } = {}): Promise<'done' | 'not now' | 'not here'> {
     if (this.#blocks === undefined) return 'not here'
-    if (wasRead && this.#pipe !== undefined) {
+    if (wasRead && this.#spliceSender !== undefined) {
       try {
         await this.write(zeroBlock, from)
         await this.write(zeroBlock, to - zeroBlock.length)
@@ -245,7 +245,7 @@ function writeSome(fd: number, bytes: Uint8Array, at: number, position: number):
 
 interface Allowed {
   direct: boolean
-  pipe?: PagePipe
+  pipe?: SpliceSender
 }
 
 /**
@@ -273,7 +273,7 @@ async function allowedFor(file: number, path: string): Promise<Allowed> {
     const direct = await openFile(path, constants.O_RDWR | constants.O_DIRECT)
     try {
       if ((await writeSome(direct, block, 0, 0)) !== block.length) return { direct: false }
-      const pipe = PagePipe.create()
+      const pipe = SpliceSender.create()
       return pipe?.keeps({ file, direct, block }) ? { direct: true, pipe } : { direct: true }
     } finally {
       await closeFile(direct)

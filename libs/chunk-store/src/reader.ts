@@ -26,10 +26,10 @@ import {
   recordBytesMax,
 } from './format.ts'
 import { asBuffer } from './numbers.ts'
-import type { HeldRead } from './page-pipe.ts'
 import type { Copy, RowEntry } from './rows.ts'
 import { belongsTo, matches, readInline } from './scan.ts'
 import { alignedBytes } from './slots.ts'
+import type { HeldRead } from './splice-sender.ts'
 
 /**
  * Payload bytes of one read: large while large buffers are available and the range is long, else

@@ -12,8 +12,8 @@ import { get, put } from '@holdfast/blob-store/testing'
 import t, { type Test } from 'tap'
 import { ChunkStore } from '../src/index.ts'
 import { NodeDisk } from '../src/node-disk.ts'
-import { PagePipe } from '../src/page-pipe.ts'
 import { alignedBytes } from '../src/slots.ts'
+import { SpliceSender } from '../src/splice-sender.ts'
 
 const MiB = 1024 * 1024
 
@@ -22,7 +22,7 @@ const MiB = 1024 * 1024
  * it.
  */
 function keeps(directory: string): { direct: boolean; buffered: boolean } | undefined {
-  const pipe = PagePipe.create()
+  const pipe = SpliceSender.create()
   if (pipe === undefined) return undefined
   const path = join(directory, 'file')
   const file = openSync(path, constants.O_RDWR | constants.O_CREAT)

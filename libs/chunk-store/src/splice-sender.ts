@@ -80,7 +80,7 @@ interface Pipes {
   checking: Pipe
 }
 
-export class PagePipe {
+export class SpliceSender {
   readonly #calls: Calls
   /** The same memory for each read: it stays in the processor's cache. */
   readonly #piece = Buffer.allocUnsafeSlow(pieceBytes)
@@ -91,9 +91,9 @@ export class PagePipe {
   #pipes: Pipes | undefined
 
   /** Undefined where the calls do not exist. */
-  static create(): PagePipe | undefined {
+  static create(): SpliceSender | undefined {
     const calls = process.platform === 'linux' ? load() : undefined
-    return calls && new PagePipe(calls)
+    return calls && new SpliceSender(calls)
   }
 
   private constructor(calls: Calls) {
