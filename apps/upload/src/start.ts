@@ -20,7 +20,7 @@ import { ClientCountries } from '@holdfast/regions'
 import { createDownloads, StorageRole } from '@holdfast/storage-node'
 import type { Logger } from 'pino'
 import { createUpload } from './app.ts'
-import { UploadPlaces } from './upload-places.ts'
+import { UploadRouting } from './upload-routing.ts'
 
 export interface StartOptions {
   config: ClusterConfig
@@ -90,7 +90,7 @@ export async function startUpload({ config, secrets, settings, log }: StartOptio
           group.writable &&
           group.members.some((node) => cluster.peers.isAlive(node)),
       )
-  const places = new UploadPlaces({
+  const routing = new UploadRouting({
     own: region,
     regions: config.regions,
     countries: await ClientCountries.open(),
@@ -110,7 +110,7 @@ export async function startUpload({ config, secrets, settings, log }: StartOptio
     upload: createUpload({
       ...cluster,
       blobs,
-      placeOf: places.placeOf,
+      placeOf: routing.placeOf,
       settings: {
         trustProxy,
         downloadUrl,

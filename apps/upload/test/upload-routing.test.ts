@@ -1,12 +1,12 @@
 import { MemoryBlobStore } from '@holdfast/blob-store'
 import type { RegionCode } from '@holdfast/kernel'
 import t from 'tap'
-import { UploadPlaces } from '../src/upload-places.ts'
+import { UploadRouting } from '../src/upload-routing.ts'
 
-function places(options: { healthy?: RegionCode[]; country?: string } = {}): UploadPlaces {
+function places(options: { healthy?: RegionCode[]; country?: string } = {}): UploadRouting {
   const regions: RegionCode[] = ['eu-par', 'na-nyc', 'ap-tyo']
   const { healthy = regions } = options
-  return new UploadPlaces({
+  return new UploadRouting({
     own: 'na-nyc',
     regions,
     countries: { countryOf: () => options.country },

@@ -8,7 +8,7 @@ import type { RegionCode } from '@holdfast/kernel'
 import { type ClientCountries, pinnedRegion, regionsByNearness } from '@holdfast/regions'
 import type { FastifyRequest } from 'fastify'
 
-export interface UploadPlacesOptions {
+export interface UploadRoutingOptions {
   own: RegionCode
   regions: readonly RegionCode[]
   countries: Pick<ClientCountries, 'countryOf'>
@@ -17,10 +17,10 @@ export interface UploadPlacesOptions {
   blobsOf: (region: RegionCode) => BlobStore
 }
 
-export class UploadPlaces {
-  readonly #options: UploadPlacesOptions
+export class UploadRouting {
+  readonly #options: UploadRoutingOptions
 
-  constructor(options: UploadPlacesOptions) {
+  constructor(options: UploadRoutingOptions) {
     this.#options = options
   }
 
