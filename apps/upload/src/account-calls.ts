@@ -4,7 +4,7 @@ import { guessing, type RateLimits, Refusal } from '@holdfast/http-kit'
 import { type AccountId, type Clock, type IdCodec, mintRequestId, parseToken } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, AddFile, Caller, ContentView } from '@holdfast/wire'
 import type { FastifyRequest } from 'fastify'
-import type { RecentPermits } from './recent-permits.ts'
+import type { UploadPermissionCache } from './upload-permission-cache.ts'
 
 type Result = NonNullable<AccountReply['result']>
 type Operation = NonNullable<AccountRequest['operation']>
@@ -21,7 +21,7 @@ interface Parts {
   clock: Clock
   limits: RateLimits
   ids: IdCodec
-  permits: RecentPermits
+  permissions: UploadPermissionCache
 }
 
 export class AccountCalls {
@@ -53,11 +53,11 @@ export class AccountCalls {
   async checkUpload(caller: SignedIn, folderId: string | undefined): Promise<void> {
     const owner = folderId === undefined ? caller.accountId : this.#parts.ids.accountOf(folderId)
     if (owner !== caller.accountId) return this.#refuseForeign(caller, owner, folderId as string)
-    const { permits, clock } = this.#parts
-    if (this.#isSmall && permits.has(caller.bytes, folderId)) return
+    const { permissions, clock } = this.#parts
+    if (this.#isSmall && permissions.has(caller.bytes, folderId)) return
     const askedMs = clock.monotonic()
     await this.#askAs(caller, { $case: 'checkUpload', value: { folderId } })
-    permits.add(caller.bytes, folderId, askedMs)
+    permissions.add(caller.bytes, folderId, askedMs)
   }
 
   /** Adds a file to an account. @param caller undefined: the account is made for it. */

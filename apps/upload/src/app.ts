@@ -15,10 +15,10 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { FormMemory } from './form-scanner.ts'
-import { RecentPermits } from './recent-permits.ts'
 import { RunningUploads } from './running-uploads.ts'
 import { upload } from './upload.ts'
 import { UploadMetrics } from './upload-metrics.ts'
+import { UploadPermissionCache } from './upload-permission-cache.ts'
 
 export interface UploadDeps {
   accounts: AccountClient
@@ -75,7 +75,7 @@ export interface UploadParts extends UploadDeps {
   present: ItemPresenter
   running: RunningUploads
   uploadMetrics: UploadMetrics
-  permits: RecentPermits
+  permissions: UploadPermissionCache
   forms: FormMemory
   /** 32 bytes: derives a guest account from a client's key. */
   idempotencySecret: Uint8Array
@@ -118,7 +118,7 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
       serversOf: deps.serversOf,
       capabilityKey: keyring.derive('capability'),
     }),
-    permits: new RecentPermits(deps.clock),
+    permissions: new UploadPermissionCache(deps.clock),
     forms: new FormMemory(),
     idempotencySecret: keyring.derive('idempotency'),
   }

@@ -12,7 +12,7 @@ const lifetimeMs = 1_000
 /** About 200 bytes each. */
 const permitsMax = 10_000
 
-export class RecentPermits {
+export class UploadPermissionCache {
   readonly #clock: Clock
   /** Time of the request, by token and folder; oldest first. */
   readonly #permits = new Map<string, number>()
