@@ -15,7 +15,7 @@ import {
   SortField,
 } from '@holdfast/wire'
 import type { FastifyRequest } from 'fastify'
-import type { ApiParts } from './parts.ts'
+import type { ApiContext } from './context.ts'
 
 export type AccountOperation = NonNullable<AccountRequest['operation']>
 export type Result = Exclude<NonNullable<AccountReply['result']>, { $case: 'refusal' }>
@@ -34,7 +34,7 @@ export interface SignedIn {
 }
 
 export class Call {
-  readonly parts: ApiParts
+  readonly context: ApiContext
   readonly request: FastifyRequest
   /** `premium` or empty. */
   readonly tier: string
@@ -46,14 +46,14 @@ export class Call {
   readonly guesses: RequestGuesses
 
   constructor(options: {
-    parts: ApiParts
+    context: ApiContext
     request: FastifyRequest
     tier: string
     signedIn: SignedIn | undefined
     keyRequestId: Buffer | undefined
     guesses: RequestGuesses
   }) {
-    this.parts = options.parts
+    this.context = options.context
     this.request = options.request
     this.tier = options.tier
     this.signedIn = options.signedIn
@@ -62,7 +62,7 @@ export class Call {
   }
 
   get nowMs(): number {
-    return this.parts.clock.now()
+    return this.context.clock.now()
   }
 
   get nowSeconds(): number {
@@ -96,7 +96,7 @@ export class Call {
    * tier were accepted.
    */
   async askOf(contentId: string, operation: AccountOperation): Promise<Result> {
-    const owner = this.parts.ids.accountOf(contentId)
+    const owner = this.context.ids.accountOf(contentId)
     if (owner !== undefined && owner === this.signedIn?.accountId) return await this.askOwn(operation)
     if (this.signedIn !== undefined) await this.authenticate()
     if (owner === undefined) throw new Refusal('error-notFound')
@@ -114,7 +114,7 @@ export class Call {
    * budget of guesses.
    */
   async askAccount(accountId: AccountId, who: Caller['who'], operation: AccountOperation): Promise<Result> {
-    const reply = await this.parts.accounts.call(
+    const reply = await this.context.accounts.call(
       {
         accountId,
         requestId: this.#requestIdOf(operation),
@@ -138,7 +138,7 @@ export class Call {
   async contentNamed(name: string): Promise<string> {
     if (!isShareCode(name)) return name
     await this.guesses.begin('code')
-    const contentId = await this.parts.codes.contentOf(name, { clientNetwork: this.networkKey })
+    const contentId = await this.context.codes.contentOf(name, { clientNetwork: this.networkKey })
     if (contentId !== undefined) {
       this.guesses.right('code')
       return contentId
@@ -150,7 +150,7 @@ export class Call {
 
   /** True for content of the caller's account. */
   owns(contentId: string): boolean {
-    return this.parts.ids.accountOf(contentId) === this.caller.accountId
+    return this.context.ids.accountOf(contentId) === this.caller.accountId
   }
 
   /**
@@ -164,7 +164,7 @@ export class Call {
     const foreign = contentIds.find((id) => !this.owns(id))
     if (foreign === undefined) return
     await this.authenticate()
-    const owner = this.parts.ids.accountOf(foreign)
+    const owner = this.context.ids.accountOf(foreign)
     if (owner === undefined) throw new Refusal('error-notFound')
     const reply = await this.#probe(owner, foreign)
     throw new Refusal(reply === 'error-notFound' ? 'error-notFound' : status)
@@ -172,7 +172,7 @@ export class Call {
 
   /** The status for a visitor without a password. */
   async #probe(accountId: AccountId, contentId: string): Promise<string | undefined> {
-    const reply = await this.parts.accounts.call(
+    const reply = await this.context.accounts.call(
       {
         accountId,
         requestId: mintRequestId(this.nowMs),
@@ -190,7 +190,7 @@ export class Call {
    * Identifies the client's network without revealing it; undefined where networks have no limits.
    */
   get networkKey(): string | undefined {
-    return this.parts.limits.networkKey(this.request)
+    return this.context.limits.networkKey(this.request)
   }
 
   /**
@@ -205,7 +205,7 @@ export class Call {
 
   async #refuse(status: string): Promise<never> {
     if (status === 'error-token') {
-      this.parts.tokens.forget(this.signedIn?.token)
+      this.context.tokens.forget(this.signedIn?.token)
       if (this.signedIn?.byCookie !== true) await this.guesses.wrong('token')
     }
     if (status === 'error-passwordWrong') await this.guesses.wrong('password')

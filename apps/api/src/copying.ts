@@ -85,7 +85,7 @@ function groupByAccount(
 ): { accountId: AccountId; ids: string[] }[] {
   const byAccount = new Map<AccountId, string[]>()
   for (const id of contentIds) {
-    const accountId = call.parts.ids.accountOf(id)
+    const accountId = call.context.ids.accountOf(id)
     if (accountId === undefined) throw new Refusal('error-notFound')
     const ids = byAccount.get(accountId) ?? []
     ids.push(id)

@@ -3,6 +3,7 @@
  */
 import { createHttpHost } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
+import { contextOf } from './context.ts'
 import type { ApiDeps } from './deps.ts'
 import { documentation } from './documentation.ts'
 import { confirmEmail } from './operations/confirm-email.ts'
@@ -29,7 +30,6 @@ import { searchContents } from './operations/search-contents.ts'
 import { updateContents } from './operations/update-contents.ts'
 import { updateDirectLink } from './operations/update-directlink.ts'
 import { webContents } from './operations/web-contents.ts'
-import { partsOf } from './parts.ts'
 
 const operations = [
   createFolder,
@@ -59,7 +59,7 @@ const operations = [
 ]
 
 export function createApi(deps: ApiDeps): FastifyInstance {
-  const parts = partsOf(deps)
+  const context = contextOf(deps)
   const app = createHttpHost({
     name: 'api',
     log: deps.log,
@@ -71,7 +71,7 @@ export function createApi(deps: ApiDeps): FastifyInstance {
   })
   documentation(app, deps.settings)
   app.register(async (scope) => {
-    for (const operation of operations) operation(scope, parts)
+    for (const operation of operations) operation(scope, context)
   })
   return app
 }

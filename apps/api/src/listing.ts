@@ -82,7 +82,7 @@ export async function readListing(call: Call, name: string, query: Static<typeof
   return okWritten(
     {
       bytes: bytesOf(item) + (view.files === undefined ? 0 : (view.files.ids.length / 16) * itemBytes),
-      write: (json) => call.parts.present.write(json, { ...view, item }, presented),
+      write: (json) => call.context.present.write(json, { ...view, item }, presented),
     },
     presentPage(page),
   )

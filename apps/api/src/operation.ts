@@ -24,7 +24,7 @@ import { parseToken, requestIdOfKey } from '@holdfast/kernel'
 import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Call, type SignedIn } from './call.ts'
-import type { ApiParts } from './parts.ts'
+import type { ApiContext } from './context.ts'
 
 /** The callers it accepts, and whose budgets it draws on. */
 interface Door {
@@ -71,7 +71,7 @@ type Nothing = typeof nothing
 
 export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, B extends TObject = Nothing>(
   app: FastifyInstance,
-  parts: ApiParts,
+  context: ApiContext,
   operation: Operation<P, Q, B>,
 ): void {
   const readParams = parametersOf(operation.params ?? nothing)
@@ -84,10 +84,10 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
     config: { endpoint: operation.name },
     schema: schemaOf(operation),
     handler: async (request, reply) => {
-      const result = await guessing(parts.limits, request, (guesses) => answer(request, guesses))
+      const result = await guessing(context.limits, request, (guesses) => answer(request, guesses))
       if (!(result instanceof WrittenAnswer)) return result
-      const charge = () => parts.limits.charge(request, doorOf(request).name)
-      return await sendWritten(request, reply, { answer: result, budget: parts.answers, charge })
+      const charge = () => context.limits.charge(request, doorOf(request).name)
+      return await sendWritten(request, reply, { answer: result, budget: context.answers, charge })
     },
   })
 
@@ -99,10 +99,10 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
   async function answer(request: FastifyRequest, guesses: RequestGuesses): Promise<object> {
     const door = doorOf(request)
     // The host drew on the budget of the operation's own endpoint.
-    if (door !== operation) await parts.limits.takeAddress(request, door.name)
+    if (door !== operation) await context.limits.takeAddress(request, door.name)
     const tier = door.tier ?? ''
-    const signedIn = await signIn(parts, { request, guesses }, door.token)
-    const asking = { parts, request, guesses, signedIn }
+    const signedIn = await signIn(context, { request, guesses }, door.token)
+    const asking = { context, request, guesses, signedIn }
     if (signedIn !== undefined) await drawOnAccount({ ...asking, signedIn }, door.name)
     let call = new Call({ ...asking, tier, keyRequestId: undefined })
     const input = await refuseAfterToken(call, () => ({
@@ -111,7 +111,7 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
       ...readBody(fieldsOf(request.body)),
     }))
     const keyRequestId = await refuseAfterToken(call, () =>
-      requestIdOf(parts, request, { operation: operation.name, input }),
+      requestIdOf(context, request, { operation: operation.name, input }),
     )
     if (keyRequestId !== undefined) call = new Call({ ...asking, tier, keyRequestId })
     if ((input as Fields).password) await guesses.begin('password')
@@ -124,7 +124,7 @@ export function serve<P extends TObject = Nothing, Q extends TObject = Nothing, 
  * @throws Refusal error-token when it is missing or cannot be a token
  */
 async function signIn(
-  parts: ApiParts,
+  context: ApiContext,
   { request, guesses }: { request: FastifyRequest; guesses: RequestGuesses },
   needed: 'needed' | 'optional' | 'none',
 ): Promise<SignedIn | undefined> {
@@ -134,9 +134,9 @@ async function signIn(
     if (needed === 'optional') return undefined
     throw new Refusal('error-token')
   }
-  if (!parts.tokens.has(token)) await guesses.begin('token')
+  if (!context.tokens.has(token)) await guesses.begin('token')
   const parsed = parseToken(token)
-  const accountId = parsed && parts.ids.parseAccount(parsed.account)
+  const accountId = parsed && context.ids.parseAccount(parsed.account)
   if (accountId === undefined) {
     await guesses.wrong('token')
     throw new Refusal('error-token')
@@ -150,19 +150,19 @@ const endingTheToken: ReadonlySet<string> = new Set(['resetToken', 'confirmEmail
  * Draws on the account's budget once its token is known to be valid: forged ones must not spend it.
  */
 async function drawOnAccount(
-  asking: { parts: ApiParts; request: FastifyRequest; guesses: RequestGuesses; signedIn: SignedIn },
+  asking: { context: ApiContext; request: FastifyRequest; guesses: RequestGuesses; signedIn: SignedIn },
   operation: string,
 ): Promise<void> {
-  const { parts, request, guesses, signedIn } = asking
-  if (!parts.tokens.has(signedIn.token)) {
+  const { context, request, guesses, signedIn } = asking
+  if (!context.tokens.has(signedIn.token)) {
     // A repeat comes with the token that its first run has ended: only the account can recognise
     // it.
     if (endingTheToken.has(operation) && request.headers['idempotency-key'] !== undefined) return
     await new Call({ ...asking, tier: '', keyRequestId: undefined }).authenticate()
-    parts.tokens.add(signedIn.token)
+    context.tokens.add(signedIn.token)
     guesses.right('token')
   }
-  await parts.limits.takeAccount(request, operation, signedIn.accountId)
+  await context.limits.takeAccount(request, operation, signedIn.accountId)
 }
 
 /** The result of `read`. When it refuses a parameter, token and tier are checked first. */
@@ -184,7 +184,7 @@ function fieldsOf(value: unknown): Fields {
  * parameters it is refused.
  */
 function requestIdOf(
-  { idempotencySecret }: ApiParts,
+  { idempotencySecret }: ApiContext,
   request: FastifyRequest,
   { operation, input }: { operation: string; input: object },
 ): Buffer | undefined {

@@ -6,7 +6,10 @@ import { itemBytes } from './listing.ts'
 
 export function presentContent(call: Call, view: ContentView): ItemShape {
   if (view.item === undefined) throw new Error('the account answered without an item')
-  return call.parts.present.item(view.item, { nowSeconds: call.nowSeconds, tokenCounter: view.tokenCounter })
+  return call.context.present.item(view.item, {
+    nowSeconds: call.nowSeconds,
+    tokenCounter: view.tokenCounter,
+  })
 }
 
 /** `{<source id>: {status, data: <item>}}` of the items, one per requested id. */
@@ -15,7 +18,7 @@ export function presentItems(call: Call, ids: readonly string[], { items }: Item
     bytes: items.length * itemBytes,
     write: (json) =>
       writeMembers(json, items.entries(), ([index, item]) => {
-        const data = call.parts.present.item(item, { nowSeconds: call.nowSeconds })
+        const data = call.context.present.item(item, { nowSeconds: call.nowSeconds })
         return [ids[index] ?? item.id, { status: 'ok', data }]
       }),
   })
@@ -32,7 +35,7 @@ export function presentCopies(
     bytes: made.length * itemBytes,
     write: (json) =>
       writeMembers(json, made, ({ sourceId, item }) => {
-        const data = dataOf(call.parts.present.item(item, { nowSeconds: call.nowSeconds }))
+        const data = dataOf(call.context.present.item(item, { nowSeconds: call.nowSeconds }))
         return [sourceId, { status: 'ok', data }]
       }),
   })
@@ -41,7 +44,7 @@ export function presentCopies(
 export function presentDirectLink(call: Call, view: DirectLinkView): ItemShape {
   const { link, contentId, name, isFolder } = view
   if (link === undefined) throw new Error('the account answered without a direct link')
-  return { id: link.id, ...call.parts.present.directLink({ id: contentId, name, isFolder }, link) }
+  return { id: link.id, ...call.context.present.directLink({ id: contentId, name, isFolder }, link) }
 }
 
 /** Account details with the token of the call and the names that existing clients read. */

@@ -18,7 +18,7 @@ import type { Config } from '@holdfast/process'
 import { signInMailer } from '@holdfast/process'
 import type { Logger } from 'pino'
 
-export interface AccountsParts {
+export interface AccountsDeps {
   config: Config
   journals: JournalStore & JournalRepair
   lookups: LookupStore
@@ -52,7 +52,7 @@ const hostId = 'standalone'
  */
 const restMs = 5_000
 
-export function startAccounts(parts: AccountsParts): Accounts {
+export function startAccounts(parts: AccountsDeps): Accounts {
   const { config, keyring, clock, lookups } = parts
   const log = parts.log.child({ part: 'accounts' })
   const bus = new MemoryBus({

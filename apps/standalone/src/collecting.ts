@@ -8,7 +8,7 @@ import type { Clock } from '@holdfast/kernel'
 import type { Config } from '@holdfast/process'
 import type { Logger } from 'pino'
 
-export interface CollectingParts {
+export interface CollectingDeps {
   config: Config['collect']
   blobs: ChunkStore
   metadata: LevelMetadataStore
@@ -18,7 +18,7 @@ export interface CollectingParts {
   log: Logger
 }
 
-export function createCollector({ config, blobs, metadata, rounds, clock, log }: CollectingParts): Collector {
+export function createCollector({ config, blobs, metadata, rounds, clock, log }: CollectingDeps): Collector {
   return new Collector({
     blobs,
     referenced: (some) => referencedOf(metadata.lookups, some),

@@ -14,7 +14,7 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Listening } from './addresses.ts'
 
-export interface HostParts {
+export interface HostDeps {
   config: Config
   urls: Listening['urls']
   accounts: AccountClient
@@ -33,7 +33,7 @@ export interface HostParts {
 export const tokenKeyId = 1
 
 /** What users reach; not listening yet. */
-export function createPublicHosts(parts: HostParts): Record<'api' | 'upload' | 'download', FastifyInstance> {
+export function createPublicHosts(parts: HostDeps): Record<'api' | 'upload' | 'download', FastifyInstance> {
   const { config, urls } = parts
   const serversOf = () => [config.serverName]
   const { trustProxy, region, drainMs } = config

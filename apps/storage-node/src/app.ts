@@ -44,7 +44,7 @@ export interface DownloadsDeps {
 }
 
 /** The parts that handlers use. */
-export interface DownloadParts {
+export interface DownloadContext {
   accounts: AccountClient
   moments: AccountMoments | undefined
   blobs: BlobStore
@@ -87,7 +87,7 @@ export function createDownloads(deps: DownloadsDeps): FastifyInstance {
   })
   const reports = new DownloadReports({ accounts, clock, log })
   const bytesSent = trafficCounter(deps.metrics)
-  const parts: DownloadParts = {
+  const parts: DownloadContext = {
     accounts,
     moments: deps.moments,
     blobs,

@@ -9,7 +9,7 @@ import { clientAddress, guessing, httpCodeOf, Refusal } from '@holdfast/http-kit
 import { type AccountId, isUuid } from '@holdfast/kernel'
 import type { ArchiveView, FileView, Item } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { DownloadParts } from './app.ts'
+import type { DownloadContext } from './app.ts'
 import { askAccount } from './ask-account.ts'
 import type { FolderNow } from './folder-layouts.ts'
 import { openedFile } from './opened-file.ts'
@@ -21,7 +21,7 @@ export interface DirectLinkParams {
 }
 
 export async function directLink(
-  parts: DownloadParts,
+  parts: DownloadContext,
   request: FastifyRequest<{ Params: DirectLinkParams }>,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -60,7 +60,7 @@ interface Link {
 type Opened = { $case: 'file'; value: FileView } | { $case: 'archive'; value: ArchiveView }
 
 async function open(
-  parts: DownloadParts,
+  parts: DownloadContext,
   request: FastifyRequest,
   reply: FastifyReply,
   link: Link,
@@ -81,7 +81,7 @@ async function open(
 
 /** @throws Refusal with the account's status. */
 function ask(
-  parts: DownloadParts,
+  parts: DownloadContext,
   request: FastifyRequest,
   { accountId, contentId, linkId }: Link,
   { versionOnly }: { versionOnly: boolean },

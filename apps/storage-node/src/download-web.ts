@@ -9,12 +9,12 @@ import { accountCookieOf, guessing, Refusal, tokenOf } from '@holdfast/http-kit'
 import { isShareCode, parseToken } from '@holdfast/kernel'
 import { type Caller, type FileView, ReadContent } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { DownloadParts } from './app.ts'
+import type { DownloadContext } from './app.ts'
 import { askAccount } from './ask-account.ts'
 import { type Content, type Guessing, opener, sendFile, unlessRefused } from './download.ts'
 
 export async function downloadWeb(
-  parts: DownloadParts,
+  parts: DownloadContext,
   request: FastifyRequest<{ Params: { contentId: string } }>,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -34,7 +34,7 @@ export async function downloadWeb(
 
 /** Undefined when the request has no account, or one that may not read the file. */
 async function openSignedIn(
-  parts: DownloadParts,
+  parts: DownloadContext,
   { request, guesses }: Guessing,
   content: Content,
 ): Promise<FileView | undefined> {
@@ -67,7 +67,7 @@ async function openSignedIn(
 
 /** The share code when a visitor may see it, else the id. @throws Refusal error-notFound */
 async function pageOf(
-  parts: DownloadParts,
+  parts: DownloadContext,
   request: FastifyRequest,
   { accountId, contentId }: Content,
 ): Promise<string> {

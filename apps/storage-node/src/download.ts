@@ -10,7 +10,7 @@ import { accountCookieOf, guessing, Refusal, type RequestGuesses, tokenOf } from
 import { type AccountId, parseToken } from '@holdfast/kernel'
 import type { Caller, FileView } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { DownloadParts } from './app.ts'
+import type { DownloadContext } from './app.ts'
 import { askAccount } from './ask-account.ts'
 import { openedFile } from './opened-file.ts'
 import { serve } from './representation.ts'
@@ -18,7 +18,7 @@ import { serve } from './representation.ts'
 type Who = NonNullable<Caller['who']>
 
 export async function download(
-  parts: DownloadParts,
+  parts: DownloadContext,
   request: FastifyRequest<{ Params: { contentId: string } }>,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -44,7 +44,7 @@ export interface Guessing {
 
 /** Sends what the account opened, and counts it. */
 export function sendFile(
-  parts: DownloadParts,
+  parts: DownloadContext,
   request: FastifyRequest,
   reply: FastifyReply,
   { accountId, contentId }: Content,
@@ -63,7 +63,7 @@ export function sendFile(
 
 /** Opens the file with the request's password, for one caller after the other. */
 export async function opener(
-  parts: DownloadParts,
+  parts: DownloadContext,
   { request, guesses }: Guessing,
   content: Content,
 ): Promise<{ password: string | undefined; ask: (who: Who) => Promise<FileView> }> {
@@ -83,7 +83,7 @@ export async function opener(
 }
 
 async function open(
-  parts: DownloadParts,
+  parts: DownloadContext,
   { request, guesses }: Guessing,
   content: Content,
 ): Promise<FileView> {
@@ -152,7 +152,7 @@ export interface Grant {
 }
 
 /** The verified capability of the link, if it has a valid one. */
-function grantOf(parts: DownloadParts, request: FastifyRequest): Grant | undefined {
+function grantOf(parts: DownloadContext, request: FastifyRequest): Grant | undefined {
   const { c } = request.query as Record<string, unknown>
   if (typeof c !== 'string') return undefined
   const now = Math.floor(parts.clock.now() / 1000)

@@ -71,7 +71,7 @@ export interface UploadSettings {
 }
 
 /** The parts that the handler uses. */
-export interface UploadParts extends UploadDeps {
+export interface UploadContext extends UploadDeps {
   present: ItemPresenter
   running: RunningUploads
   uploadMetrics: UploadMetrics
@@ -109,7 +109,7 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
     now: () => deps.clock.monotonic(),
     metrics: uploadMetrics,
   })
-  const parts: UploadParts = {
+  const parts: UploadContext = {
     ...deps,
     uploadMetrics,
     running,

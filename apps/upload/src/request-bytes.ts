@@ -1,5 +1,5 @@
 /** The body of a request as it comes, with a minimum pace for the client. */
-import { giveBack } from '@holdfast/blob-store'
+import { releaseBuffer } from '@holdfast/blob-store'
 import {
   type PiecewiseRequest,
   Refusal,

@@ -23,7 +23,7 @@ import { type AccountId, GrowingBytes, type RegionCode } from '@holdfast/kernel'
 import type { AddFile, ContentView } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AccountCalls, type SignedIn } from './account-calls.ts'
-import type { UploadParts } from './app.ts'
+import type { UploadContext } from './app.ts'
 import { answerEarly } from './early-answer.ts'
 import { fileType } from './file-type.ts'
 import { FormScanner, type PartHead } from './form-scanner.ts'
@@ -37,7 +37,7 @@ import type { UploadOutcome } from './upload-metrics.ts'
 const pinMs = 10 * 60 * 1000
 
 export async function upload(
-  parts: UploadParts,
+  parts: UploadContext,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
@@ -81,7 +81,7 @@ interface IncomingFile {
 }
 
 class IncomingUpload implements Running {
-  readonly #parts: UploadParts
+  readonly #parts: UploadContext
   readonly #request: FastifyRequest
   readonly #reply: FastifyReply
   readonly #calls: AccountCalls
@@ -100,7 +100,7 @@ class IncomingUpload implements Running {
   /** The folder that the caller was permitted to upload to; undefined: none was checked yet. */
   #checkedFolder: string | undefined
 
-  constructor(parts: UploadParts, request: FastifyRequest, reply: FastifyReply) {
+  constructor(parts: UploadContext, request: FastifyRequest, reply: FastifyReply) {
     this.#parts = parts
     this.#request = request
     this.#reply = reply

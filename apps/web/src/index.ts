@@ -1,1 +1,1 @@
-export { type PageParts, webPages } from './pages.ts'
+export { type PageDeps, webPages } from './pages.ts'

@@ -5,7 +5,7 @@ import { type Html, html } from './html.ts'
 import type { ListingQuery } from './listing-query.ts'
 import type { Page } from './shell.ts'
 
-export interface ListingParts {
+export interface ListingDeps {
   presenter: ItemPresenter
   nowSeconds: number
 }
@@ -13,7 +13,7 @@ export interface ListingParts {
 export function contentPage(
   view: ContentView & { item: Item },
   query: ListingQuery,
-  parts: ListingParts,
+  parts: ListingDeps,
 ): Page {
   const { item } = view
   return {
@@ -23,7 +23,7 @@ export function contentPage(
   }
 }
 
-function fileBody(item: Item, { presenter, nowSeconds }: ListingParts): Html {
+function fileBody(item: Item, { presenter, nowSeconds }: ListingDeps): Html {
   const shape = presenter.item(item, { nowSeconds })
   return html`<h1><bdi>${item.name}</bdi></h1>
 <div class="card">
@@ -37,7 +37,7 @@ function fileBody(item: Item, { presenter, nowSeconds }: ListingParts): Html {
 </div>`
 }
 
-function folderBody(view: ContentView & { item: Item }, query: ListingQuery, parts: ListingParts): Html {
+function folderBody(view: ContentView & { item: Item }, query: ListingQuery, parts: ListingDeps): Html {
   const { item: folder, page } = view
   const shape = parts.presenter.item(folder, { nowSeconds: parts.nowSeconds })
   const shapes = shape.children as Record<string, { link?: string }>

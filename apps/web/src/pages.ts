@@ -18,13 +18,13 @@ import { listingQueryOf } from './listing-query.ts'
 import { hashOf, passwordCookie, passwordOf } from './password-cookie.ts'
 import { passwordPage, problemPage } from './problem-page.ts'
 import { profilePage } from './profile-page.ts'
-import { contentNamed, type ReaderParts, readAsVisitor } from './reader.ts'
+import { contentNamed, type ReaderDeps, readAsVisitor } from './reader.ts'
 import { sendPage } from './shell.ts'
 import { startPage } from './start-page.ts'
 import { webAccountRoute } from './web-account.ts'
 import { websiteConfig } from './website-config.ts'
 
-export interface PageParts extends ReaderParts {
+export interface PageDeps extends ReaderDeps {
   limits: RateLimits
   presenter: ItemPresenter
   /** Used in links; no slash at the end. */
@@ -38,7 +38,7 @@ interface Shared {
 }
 
 /** Register it once: `host.register(webPages(parts))`. */
-export function webPages(parts: PageParts): (app: FastifyInstance) => Promise<void> {
+export function webPages(parts: PageDeps): (app: FastifyInstance) => Promise<void> {
   const origins = { upload: parts.urls.upload }
   const secure = parts.urls.web.startsWith('https:')
   const page = { config: { endpoint: 'page' }, schema: { hide: true } as object }

@@ -5,7 +5,7 @@ import { type Clock, type IdCodec, isShareCode, mintRequestId } from '@holdfast/
 import type { AccountRequest, ContentView, Item } from '@holdfast/wire'
 import { type ListingQuery, listingPageSize, sortFieldOf } from './listing-query.ts'
 
-export interface ReaderParts {
+export interface ReaderDeps {
   accounts: AccountClient
   codes: Pick<ShareCodeRoutes, 'contentOf'>
   ids: IdCodec
@@ -14,7 +14,7 @@ export interface ReaderParts {
 
 /** @throws Refusal error-notFound for what is neither id nor code, or has no content */
 export async function contentNamed(
-  parts: ReaderParts,
+  parts: ReaderDeps,
   name: string,
   { clientNetwork }: { clientNetwork: string | undefined },
 ): Promise<string> {
@@ -30,7 +30,7 @@ export async function contentNamed(
  * @throws Refusal with the account's own status.
  */
 export async function readAsVisitor(
-  parts: ReaderParts,
+  parts: ReaderDeps,
   {
     contentId,
     password,

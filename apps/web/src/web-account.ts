@@ -16,7 +16,7 @@ import { mintRequestId, parseToken } from '@holdfast/kernel'
 
 import { SetAccount } from '@holdfast/wire'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { ReaderParts } from './reader.ts'
+import type { ReaderDeps } from './reader.ts'
 
 /** For the OpenAPI document. */
 const documentation = {
@@ -62,7 +62,7 @@ const documentation = {
   }),
 } as object
 
-export function webAccountRoute(app: FastifyInstance, parts: ReaderParts & { limits: RateLimits }): void {
+export function webAccountRoute(app: FastifyInstance, parts: ReaderDeps & { limits: RateLimits }): void {
   app.put<{ Body: Record<string, unknown> | undefined }>(
     '/web/account',
     { config: { endpoint: 'webAccount' }, schema: documentation },

@@ -4,15 +4,15 @@ import type { AccountId } from '@holdfast/kernel'
 import type { AccountView } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
 import { commandOf, objectOf } from './account-change.ts'
-import { accountNamed, askAsOperator, type OperatorParts } from './calls.ts'
-import { makeAccount, type NewAccountParts } from './new-account.ts'
+import { accountNamed, askAsOperator, type OperatorDeps } from './calls.ts'
+import { makeAccount, type NewAccountDeps } from './new-account.ts'
 
 interface Named {
   Params: { name: string }
   Body: unknown
 }
 
-export function accountRoutes(host: FastifyInstance, parts: NewAccountParts): void {
+export function accountRoutes(host: FastifyInstance, parts: NewAccountDeps): void {
   host.post<{ Body: unknown }>('/admin/accounts', async (request) => {
     const { email } = objectOf(request.body, 'body')
     const { accountId, token } = await makeAccount(parts, email)
@@ -56,7 +56,7 @@ export function accountRoutes(host: FastifyInstance, parts: NewAccountParts): vo
   })
 }
 
-async function showAccount(parts: OperatorParts, accountId: AccountId) {
+async function showAccount(parts: OperatorDeps, accountId: AccountId) {
   const result = await askAsOperator(parts, accountId, { $case: 'getAccount', value: {} })
   if (result.$case !== 'account')
     throw new Error(`account ${accountId} answered ${result.$case} to getAccount`)

@@ -8,7 +8,7 @@ import type { LookupStore } from '@holdfast/journal'
 import { type AccountId, type IdCodec, mintRequestId } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest } from '@holdfast/wire'
 
-export interface OperatorParts {
+export interface OperatorDeps {
   accounts: AccountClient
   lookups: LookupStore
   ids: IdCodec
@@ -24,7 +24,7 @@ type Result = Exclude<NonNullable<AccountReply['result']>, { $case: 'refusal' }>
  *   account is unavailable.
  */
 export async function askAsOperator(
-  parts: OperatorParts,
+  parts: OperatorDeps,
   accountId: AccountId,
   operation: NonNullable<AccountRequest['operation']>,
 ): Promise<Result> {
@@ -48,13 +48,13 @@ export async function askAsOperator(
  * The account that an operator names by id or e-mail address.
  * @throws Refusal error-notFound for an unknown address, or an id that was not made with this key.
  */
-export async function accountNamed(parts: OperatorParts, name: string): Promise<AccountId> {
+export async function accountNamed(parts: OperatorDeps, name: string): Promise<AccountId> {
   const id = name.includes('@') ? await idOfEmail(parts, name) : parts.ids.parseAccount(name)
   if (id === undefined) throw new Refusal('error-notFound')
   return id
 }
 
-async function idOfEmail(parts: OperatorParts, email: string): Promise<AccountId | undefined> {
+async function idOfEmail(parts: OperatorDeps, email: string): Promise<AccountId | undefined> {
   const guest = /^(.*)@guest\.invalid$/i.exec(email)?.[1]
   if (guest !== undefined) return parts.ids.parseAccount(guest)
   const row = await parts.lookups.get(`email/${email.trim().toLowerCase()}`)

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
 import type { Readiness } from './readiness.ts'
 
-export interface HealthParts {
+export interface HealthDeps {
   readiness: Readiness
   metrics: Registry
   /** The answer for a client that may not see figures; undefined: it may. */
@@ -15,7 +15,7 @@ export interface HealthParts {
  * restart the process. `/readyz`: send requests here; 503 while starting, draining, or when a check
  * fails. Both are for orchestrators anywhere; `?verbose` and `/metrics` are for the operator.
  */
-export function healthRoutes(host: FastifyInstance, { readiness, metrics, refusalFor }: HealthParts): void {
+export function healthRoutes(host: FastifyInstance, { readiness, metrics, refusalFor }: HealthDeps): void {
   host.get('/livez', async (request, answer) => {
     const { hopeless } = readiness
     if (hopeless === undefined) return { status: 'ok', data: {} }

@@ -6,11 +6,11 @@ import type { Registry } from 'prom-client'
 import { accountRoutes } from './accounts.ts'
 import { judge } from './guard.ts'
 import { healthRoutes } from './health.ts'
-import type { NewAccountParts } from './new-account.ts'
-import { type OperationParts, operationRoutes } from './operations.ts'
+import type { NewAccountDeps } from './new-account.ts'
+import { type OperationDeps, operationRoutes } from './operations.ts'
 import type { Readiness } from './readiness.ts'
 
-export interface AdminParts {
+export interface AdminDeps {
   log: Logger
   metrics: Registry
   limits: RateLimits
@@ -19,12 +19,12 @@ export interface AdminParts {
   adminToken: string | undefined
   /** A separate number, so that it is reachable while the public hosts are full. */
   connections?: ConnectionLimits
-  operations: OperationParts
+  operations: OperationDeps
   /** Absent in processes without access to accounts. */
-  accounts?: NewAccountParts
+  accounts?: NewAccountDeps
 }
 
-export function createAdminHost(parts: AdminParts): FastifyInstance {
+export function createAdminHost(parts: AdminDeps): FastifyInstance {
   const { log, metrics, limits, adminToken } = parts
   // No proxy is trusted here: the peer of the connection decides.
   const host = createHttpHost({

@@ -5,9 +5,9 @@
 import { parseEmail, Refusal } from '@holdfast/http-kit'
 import type { AccountId, Keyring, RegionCode } from '@holdfast/kernel'
 import type { AccountView } from '@holdfast/wire'
-import { askAsOperator, type OperatorParts } from './calls.ts'
+import { askAsOperator, type OperatorDeps } from './calls.ts'
 
-export interface NewAccountParts extends OperatorParts {
+export interface NewAccountDeps extends OperatorDeps {
   keyring: Keyring
   /** Where new accounts are created. */
   region: RegionCode
@@ -20,7 +20,7 @@ export interface NewAccountParts extends OperatorParts {
  * @throws Refusal error-email for an address that is malformed or already has an account
  */
 export async function makeAccount(
-  parts: NewAccountParts,
+  parts: NewAccountDeps,
   sent: unknown,
 ): Promise<{ accountId: AccountId; token: string }> {
   const email = sent === undefined || sent === null ? undefined : emailOf(sent)
@@ -31,7 +31,7 @@ export async function makeAccount(
 }
 
 async function create(
-  parts: NewAccountParts,
+  parts: NewAccountDeps,
   accountId: AccountId,
   email: string | undefined,
 ): Promise<AccountView> {
@@ -47,7 +47,7 @@ async function create(
 }
 
 /** First come, first served; a claim whose account was never made is completed. */
-async function claim(parts: NewAccountParts, email: string, proposed: AccountId): Promise<AccountId> {
+async function claim(parts: NewAccountDeps, email: string, proposed: AccountId): Promise<AccountId> {
   const row = await parts.lookups.claim(`email/${email.toLowerCase()}`, Buffer.from(proposed))
   const accountId = parts.ids.parseAccount(Buffer.from(row).toString())
   if (accountId === undefined) throw new Error('the row of an e-mail address names no account')

@@ -3,7 +3,7 @@ import { type Ban, Refusal } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import { objectOf } from './account-change.ts'
 
-export interface OperationParts {
+export interface OperationDeps {
   /** Values for people and programs: plain JSON. */
   status: () => Promise<Record<string, unknown>>
   /** Runs the collector of unreferenced bytes once. @param graceMs undefined: as configured */
@@ -39,7 +39,7 @@ export interface ClusterOperations {
 /** A day more than the longest grace that can be set. */
 const graceSecondsMax = 31 * 86_400
 
-export function operationRoutes(host: FastifyInstance, parts: OperationParts): void {
+export function operationRoutes(host: FastifyInstance, parts: OperationDeps): void {
   host.get('/admin/status', async () => ({ status: 'ok', data: await parts.status() }))
 
   host.get('/admin/settings', async () => ({ status: 'ok', data: { settings: parts.settings() } }))

@@ -1,7 +1,7 @@
 import type { Scrubber } from '@holdfast/blob-store'
 import { Counter, Gauge, type Registry } from 'prom-client'
 
-export interface ScrubParts {
+export interface ScrubDeps {
   scrubber: Pick<Scrubber, 'figures'>
   store: {
     /** Copies known to be damaged now, and those replaced by a whole one since the start. */
@@ -10,7 +10,7 @@ export interface ScrubParts {
 }
 
 /** The scrubber's work and findings, read at each scrape. */
-export function scrubMetrics(registry: Registry, { scrubber, store }: ScrubParts): void {
+export function scrubMetrics(registry: Registry, { scrubber, store }: ScrubDeps): void {
   const registers = [registry]
   const gauge = (name: string, help: string, read: () => number) =>
     new Gauge({
@@ -69,7 +69,7 @@ export function scrubMetrics(registry: Registry, { scrubber, store }: ScrubParts
 }
 
 /** The same for the operator's status. */
-export function scrubStatus({ scrubber, store }: ScrubParts) {
+export function scrubStatus({ scrubber, store }: ScrubDeps) {
   const { lastPassMs, progress, suspect, ...totals } = scrubber.figures
   const { damagedBlobs, replacedBlobs } = store.counters()
   return {

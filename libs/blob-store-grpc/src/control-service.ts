@@ -22,7 +22,7 @@ import { faultKey, faultOf, grpcStatusOf } from './faults.ts'
 import type { OpenStages } from './open-stages.ts'
 import type { ServedStore } from './serve-blob-store.ts'
 
-export interface ServiceParts {
+export interface ServiceDeps {
   store: ServedStore
   stages: OpenStages
 }
@@ -30,7 +30,7 @@ export interface ServiceParts {
 /** Copies in one message of an inventory. */
 const inventoryBatch = 1000
 
-export function controlService({ store, stages }: ServiceParts): StorageServiceServer {
+export function controlService({ store, stages }: ServiceDeps): StorageServiceServer {
   const unary =
     <Q extends object, A>(answer: (request: Q, call: ServerUnaryCall<Q, A>) => Promise<A>) =>
     (call: ServerUnaryCall<Q, A>, done: sendUnaryData<A>) => {

@@ -15,7 +15,7 @@ import { proofKey } from './byte-routes.ts'
 import { sentContent } from './cluster-secret.ts'
 import { type ByteLine, refusalOf, textOf } from './remote-bytes.ts'
 
-export interface RemoteStageParts extends ByteLine {
+export interface RemoteStageDeps extends ByteLine {
   /** From the last byte to the answer, ms. */
   sealTimeoutMs: number
   commit(options: PlacedCommit): Promise<BlobFacts>
@@ -31,7 +31,7 @@ const bufferedBytesMax = 1024 * 1024
 
 export class RemoteStage implements PlacedStage {
   readonly uploadId: Uint8Array
-  readonly #parts: RemoteStageParts
+  readonly #parts: RemoteStageDeps
   #request: ClientRequest | undefined
   /** The node's answer about the bytes; a refusal may come before their end. */
   #outcome: Promise<SealedContent> | undefined
@@ -45,7 +45,7 @@ export class RemoteStage implements PlacedStage {
   /** Accepted from the caller; 0 once it has ended. */
   bytesWritten = 0
 
-  constructor(uploadId: Uint8Array, parts: RemoteStageParts) {
+  constructor(uploadId: Uint8Array, parts: RemoteStageDeps) {
     this.uploadId = uploadId
     this.#parts = parts
   }

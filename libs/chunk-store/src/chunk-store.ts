@@ -66,10 +66,10 @@ import type { Missed } from './scan.ts'
 import { Slab } from './slab.ts'
 import { type After, SlotPool, slotBytes } from './slots.ts'
 import { Space } from './space.ts'
-import { ChunkStage, type StageParts } from './stage.ts'
+import { ChunkStage, type StageDeps } from './stage.ts'
 import { type Surveyed, survey } from './survey.ts'
 import { Verifier } from './verifier.ts'
-import { CommitIntent, DeleteIntent, PinIntent, Writer, type WriterParts } from './writer.ts'
+import { CommitIntent, DeleteIntent, PinIntent, Writer, type WriterDeps } from './writer.ts'
 
 /** Results of uploads that are remembered beyond their copies' rows, 250 bytes each. */
 const outcomesMax = 16_384
@@ -94,7 +94,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   readonly #ledger: Ledger
   readonly #pins: Pins
   readonly #writer: Writer
-  readonly #writerParts: WriterParts
+  readonly #writerDeps: WriterDeps
   readonly #reader: Reader
   readonly #verifier: Verifier
   readonly #known: KnownCopies
@@ -106,7 +106,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   readonly #compactor: Compactor
   readonly #slots: SlotPool
   readonly #hashing: Hashing
-  readonly #stageParts: StageParts
+  readonly #stageDeps: StageDeps
   readonly #stages = new Set<ChunkStage>()
   /** Stages that are already counted, and not open yet. */
   #opening = 0
@@ -268,7 +268,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     })
     this.#pins = new Pins(this.#clock, { allForMs: options.pinnedAtFirstMs ?? 0 })
     const seal = new HeaderSeal(facts.secret)
-    this.#writerParts = {
+    this.#writerDeps = {
       extents: this.#extents,
       ledger: this.#ledger,
       pins: this.#pins,
@@ -276,7 +276,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       clock: this.#clock,
       log,
     }
-    this.#writer = new Writer(this.#writerParts)
+    this.#writer = new Writer(this.#writerDeps)
     this.#reader = new Reader({
       extents: this.#extents,
       seal,
@@ -318,7 +318,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     this.#hashing = (machine.hashing ?? ((memory) => new WorkerHashing(memory, options.hashThreadsMax)))(
       this.#slots.memory,
     )
-    this.#stageParts = {
+    this.#stageDeps = {
       clock: this.#clock,
       slots: this.#slots,
       hashing: this.#hashing,
@@ -367,7 +367,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     for (const open of options.uploadId === undefined ? [] : this.#stages)
       if (open.uploadId.equals(uploadId))
         throw new BlobFault('INVALID', `the upload ${uploadId.toString('hex')} is staged already`)
-    const stage = new ChunkStage(uploadId, options.placement?.group ?? 0, this.#stageParts)
+    const stage = new ChunkStage(uploadId, options.placement?.group ?? 0, this.#stageDeps)
     this.#stages.add(stage)
     return stage
   }
@@ -479,7 +479,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     const entry = await this.#rows.acquire(blob.id)
     try {
       if (whole && !(await this.#isWhole(entry, blob))) return false
-      const intent = new PinIntent(this.#writerParts, entry, blob.incarnation, { ttlMs, whole })
+      const intent = new PinIntent(this.#writerDeps, entry, blob.incarnation, { ttlMs, whole })
       this.#writer.submit(intent)
       return await intent.done
     } finally {
@@ -568,7 +568,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   }
 
   #delete(entry: RowEntry, incarnation: Uint8Array): Promise<'deleted' | 'pinned'> {
-    const intent = new DeleteIntent(this.#writerParts, entry, incarnation, (copy) => {
+    const intent = new DeleteIntent(this.#writerDeps, entry, incarnation, (copy) => {
       this.#reader.forget(copy)
       if (copy.quarantined) this.#damaged.delete(nameOf(entry, copy))
       this.#compactLater()
@@ -811,7 +811,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
         createdMs: createdMs ?? this.#clock.now(),
         placementGroup: stage.placementGroup,
       }
-      const intent = new CommitIntent(this.#writerParts, entry, blob, body, {
+      const intent = new CommitIntent(this.#writerDeps, entry, blob, body, {
         pinMs,
         asNew: asNew || damaged === 'unsure',
         replaced: (old) => {

@@ -39,7 +39,7 @@ import { alignedBytes, slotBytes } from './slots.ts'
 import type { Space } from './space.ts'
 import { type Carried, CarryIntent, carriedEntriesMax, MoveIntent, type Writer } from './writer.ts'
 
-export interface CompactorParts {
+export interface CompactorDeps {
   extents: ExtentTable
   files: ExtentFiles
   rows: Rows
@@ -87,7 +87,7 @@ export function worthBytes({
 }
 
 export class Compactor {
-  readonly #parts: CompactorParts
+  readonly #parts: CompactorDeps
   readonly #window = alignedBytes(windowBytes)
   readonly #record = alignedBytes(windowBytes)
   #running: Promise<void> | undefined
@@ -100,7 +100,7 @@ export class Compactor {
   movedBytes = 0
   freedBytes = 0
 
-  constructor(parts: CompactorParts) {
+  constructor(parts: CompactorDeps) {
     this.#parts = parts
   }
 

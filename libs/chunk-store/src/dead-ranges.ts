@@ -19,7 +19,7 @@ import { alignUp } from './numbers.ts'
 import type { Copy, RowEntry, Rows } from './rows.ts'
 import { Missed, walk } from './scan.ts'
 
-export interface DeadRangesParts {
+export interface DeadRangesDeps {
   rows: Rows
   seal: HeaderSeal
   /** As for `walk`. */
@@ -38,7 +38,7 @@ export interface DeadRangesParts {
  * @throws BlobFault `CORRUPT` when less was found alive than there is: then records that look dead
  *   may be the missing ones.
  */
-export async function deadRanges(extent: Extent, parts: DeadRangesParts): Promise<Range[] | undefined> {
+export async function deadRanges(extent: Extent, parts: DeadRangesDeps): Promise<Range[] | undefined> {
   const { liveBytes } = extent
   const found = new Found(extent, parts)
   if (!(await findAll(extent, found, parts))) return undefined
@@ -53,7 +53,7 @@ export async function deadRanges(extent: Extent, parts: DeadRangesParts): Promis
 }
 
 /** @returns false when it was told to end. */
-async function findAll(extent: Extent, found: Found, parts: DeadRangesParts): Promise<boolean> {
+async function findAll(extent: Extent, found: Found, parts: DeadRangesDeps): Promise<boolean> {
   let restsAt = 0
   // Many at once, so that the catalogue is read once for all their blobs.
   let groups: Promise<void>[] = []
@@ -91,10 +91,10 @@ class Found {
   /** As the ledger counts them. */
   liveBytes = 0
   readonly #extent: Extent
-  readonly #parts: DeadRangesParts
+  readonly #parts: DeadRangesDeps
   readonly #uploads = new Map<string, Needed>()
 
-  constructor(extent: Extent, parts: DeadRangesParts) {
+  constructor(extent: Extent, parts: DeadRangesDeps) {
     this.#extent = extent
     this.#parts = parts
   }

@@ -23,7 +23,7 @@ export const verifiedForMs = 3_600_000
  */
 const largeReadsMax = 2
 
-export interface KnownCopiesParts {
+export interface KnownCopiesDeps {
   clock: Clock
   /** Reads all of it. @throws BlobFault `CORRUPT` once it is marked, `IO`. */
   verify(entry: RowEntry, copy: Copy): Promise<void>
@@ -32,12 +32,12 @@ export interface KnownCopiesParts {
 }
 
 export class KnownCopies {
-  readonly #parts: KnownCopiesParts
+  readonly #parts: KnownCopiesDeps
   readonly #running = new Map<Copy, Promise<void>>()
   #largeReads = 0
   readonly #line: (() => void)[] = []
 
-  constructor(parts: KnownCopiesParts) {
+  constructor(parts: KnownCopiesDeps) {
     this.#parts = parts
   }
 

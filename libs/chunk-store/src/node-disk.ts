@@ -124,7 +124,7 @@ export class NodeDisk implements Disk {
   }
 }
 
-interface FileParts {
+interface FileDeps {
   cached: number
   direct: number | undefined
   pipe: SpliceSender | undefined
@@ -137,7 +137,7 @@ class NodeDiskFile implements DiskFile {
   readonly #spliceSender: SpliceSender | undefined
   readonly #blocks: Blocks | undefined
 
-  constructor({ cached, direct, pipe, blocks }: FileParts) {
+  constructor({ cached, direct, pipe, blocks }: FileDeps) {
     this.#cached = cached
     this.#direct = direct
     this.#spliceSender = pipe

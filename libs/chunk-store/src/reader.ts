@@ -135,7 +135,7 @@ export class Lease {
   }
 }
 
-export interface ReaderParts {
+export interface ReaderDeps {
   extents: ExtentTable
   seal: HeaderSeal
   /** Bytes of frequently read small blobs. */
@@ -165,7 +165,7 @@ interface Piece {
 }
 
 export class Reader {
-  readonly #parts: ReaderParts
+  readonly #parts: ReaderDeps
   readonly #hot: LRUCache<Copy, Buffer>
   readonly #headers = new LRUCache<string, Uint32Array>({ max: rememberedHeadersMax })
   /** Where each run of a blob ends in it, so that a piece is found by binary search. */
@@ -182,7 +182,7 @@ export class Reader {
   hotReads = 0
   damagedReads = 0
 
-  constructor(parts: ReaderParts) {
+  constructor(parts: ReaderDeps) {
     this.#parts = parts
     this.#hot = new LRUCache({
       maxSize: Math.max(1, parts.cacheBytes),

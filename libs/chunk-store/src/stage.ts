@@ -34,7 +34,7 @@ import type { Hashing, HashStream } from './hashing.ts'
 import { asBuffer } from './numbers.ts'
 import type { Slot, SlotHolder, SlotPool } from './slots.ts'
 
-export interface StageParts {
+export interface StageDeps {
   clock: Clock
   slots: SlotPool
   hashing: Hashing
@@ -64,7 +64,7 @@ interface Sealed {
 export class ChunkStage implements PlacedStage, SlotHolder {
   readonly uploadId: Buffer
   readonly placementGroup: number
-  readonly #parts: StageParts
+  readonly #parts: StageDeps
   /** Bytes accepted. */
   size = 0
   /** Monotonic milliseconds of the last activity. */
@@ -93,7 +93,7 @@ export class ChunkStage implements PlacedStage, SlotHolder {
   #runOpen = false
   readonly #extents = new Set<Extent>()
 
-  constructor(uploadId: Buffer, placementGroup: number, parts: StageParts) {
+  constructor(uploadId: Buffer, placementGroup: number, parts: StageDeps) {
     this.uploadId = uploadId
     this.placementGroup = placementGroup
     this.#parts = parts

@@ -55,7 +55,7 @@ export interface Surveyed {
   inOrder: boolean
 }
 
-export interface SurveyParts {
+export interface SurveyDeps {
   catalogue: Catalogue
   disk: Disk
   directory: string
@@ -83,7 +83,7 @@ interface FoundFile {
  * @throws BlobFault `IO` also when there are too few descriptors or too little memory: that says
  *   nothing about the files.
  */
-export async function survey(parts: SurveyParts): Promise<Surveyed> {
+export async function survey(parts: SurveyDeps): Promise<Surveyed> {
   try {
     return await surveyAll(parts)
   } catch (error) {
@@ -96,7 +96,7 @@ export async function survey(parts: SurveyParts): Promise<Surveyed> {
   }
 }
 
-async function surveyAll(parts: SurveyParts): Promise<Surveyed> {
+async function surveyAll(parts: SurveyDeps): Promise<Surveyed> {
   const { catalogue, disk, directory, files, end, log } = parts
   const known = await readStoreFacts(catalogue)
   const [endMark] = await catalogue.get([endMarkKey])
@@ -395,7 +395,7 @@ async function generationOf(
 /** Without a catalogue the headers identify the store: by the majority of them. */
 function factsOfHeaders(
   found: ReadonlyMap<number, FoundFile>,
-  { log, randomFill }: Pick<SurveyParts, 'log' | 'randomFill'>,
+  { log, randomFill }: Pick<SurveyDeps, 'log' | 'randomFill'>,
 ): StoreFacts {
   const random = (count: number) => randomFill(Buffer.alloc(count))
   const log0 = { life: random(16), logHead: 0, logDropped: 0 }

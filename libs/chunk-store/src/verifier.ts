@@ -21,7 +21,7 @@ const tries = 2
  */
 const idleMax = 3
 
-export interface VerifierParts {
+export interface VerifierDeps {
   extents: Pick<ExtentTable, 'get'>
   seal: HeaderSeal
   /** Monotonic milliseconds. */
@@ -43,12 +43,12 @@ interface Place {
 }
 
 export class Verifier {
-  readonly #parts: VerifierParts
+  readonly #parts: VerifierDeps
   readonly #idle: Buffer[] = []
   /** For metrics. */
   verifiedBytes = 0
 
-  constructor(parts: VerifierParts) {
+  constructor(parts: VerifierDeps) {
     this.#parts = parts
   }
 

@@ -110,7 +110,7 @@ export class Group {
   }
 }
 
-export interface WriterParts {
+export interface WriterDeps {
   extents: ExtentTable
   ledger: Ledger
   pins: Pins
@@ -120,7 +120,7 @@ export interface WriterParts {
 }
 
 export class Writer {
-  readonly parts: WriterParts
+  readonly parts: WriterDeps
   readonly #waiting: Intent[] = []
   readonly #memory = alignedBytes(slotBytes)
   #voids: VoidEntry[] = []
@@ -130,7 +130,7 @@ export class Writer {
   groups = 0
   failedGroups = 0
 
-  constructor(parts: WriterParts) {
+  constructor(parts: WriterDeps) {
     this.parts = parts
   }
 
@@ -271,7 +271,7 @@ export interface CommitTerms {
 
 /** Makes a stage a blob, or pins the existing healthy copy. */
 export class CommitIntent implements Intent {
-  readonly #writer: WriterParts
+  readonly #writer: WriterDeps
   readonly #entry: RowEntry
   readonly #blob: NewBlob
   readonly #bytes: Uint8Array | undefined
@@ -286,7 +286,7 @@ export class CommitIntent implements Intent {
 
   /** @param body the bytes of a small blob, or the runs of a large one. */
   constructor(
-    parts: WriterParts,
+    parts: WriterDeps,
     entry: RowEntry,
     blob: NewBlob,
     body: { bytes: Uint8Array } | { runs: Run[] },
@@ -437,7 +437,7 @@ function homeOf({ commitExtent, commitGeneration }: Copy | DeletedEntry): Home {
  * never during it.
  */
 export class PinIntent implements Intent {
-  readonly #writer: WriterParts
+  readonly #writer: WriterDeps
   readonly #entry: RowEntry
   readonly #incarnation: Uint8Array
   readonly #ttlMs: number
@@ -448,7 +448,7 @@ export class PinIntent implements Intent {
 
   /** @param options.whole not when it is damaged. */
   constructor(
-    parts: WriterParts,
+    parts: WriterDeps,
     entry: RowEntry,
     incarnation: Uint8Array,
     { ttlMs, whole }: { ttlMs: number; whole: boolean },
@@ -479,7 +479,7 @@ export class PinIntent implements Intent {
 }
 
 export class DeleteIntent implements Intent {
-  readonly #writer: WriterParts
+  readonly #writer: WriterDeps
   readonly #entry: RowEntry
   readonly #incarnation: Uint8Array
   readonly #deleted: (copy: Copy) => void
@@ -488,7 +488,7 @@ export class DeleteIntent implements Intent {
   #reject!: (error: Error) => void
 
   /** @param deleted called in the turn in which the copy is deleted. */
-  constructor(parts: WriterParts, entry: RowEntry, incarnation: Uint8Array, deleted: (copy: Copy) => void) {
+  constructor(parts: WriterDeps, entry: RowEntry, incarnation: Uint8Array, deleted: (copy: Copy) => void) {
     this.#writer = parts
     this.#entry = entry
     this.#incarnation = incarnation
@@ -574,7 +574,7 @@ export class DeleteIntent implements Intent {
 
 /** The same copy, written again at another place by compaction. */
 export class MoveIntent implements Intent {
-  readonly #writer: WriterParts
+  readonly #writer: WriterDeps
   readonly #entry: RowEntry
   readonly #old: Copy
   readonly #body: { bytes: Uint8Array } | { runs: Run[] }
@@ -585,7 +585,7 @@ export class MoveIntent implements Intent {
   #reject!: (error: Error) => void
 
   constructor(
-    parts: WriterParts,
+    parts: WriterDeps,
     entry: RowEntry,
     old: Copy,
     body: { bytes: Uint8Array } | { runs: Run[] },
@@ -653,7 +653,7 @@ export class CarryIntent implements Intent {
   #reject!: (error: Error) => void
 
   /** @param entries at most what fits one group. */
-  constructor({ ledger }: WriterParts, entries: readonly Carried[]) {
+  constructor({ ledger }: WriterDeps, entries: readonly Carried[]) {
     this.#ledger = ledger
     this.#entries = entries
     this.done = new Promise((resolve, reject) => {

@@ -77,7 +77,7 @@ export type RefuseSocket = (
   status: 'error-rateLimit' | 'error-unavailable' | 'error-method',
 ) => void
 
-export interface ConnectionsParts {
+export interface ConnectionsDeps {
   /** Label of the metrics. */
   host: string
   limits: ConnectionLimits
@@ -110,7 +110,7 @@ const heldBy = Symbol('connection')
 type HeldSocket = Socket & { [heldBy]?: Connection }
 
 export class Connections {
-  readonly #parts: ConnectionsParts
+  readonly #parts: ConnectionsDeps
   readonly #clock: Clock
   readonly #networks = new Map<string, Network>()
   /** Requests under way behind proxies, by the client's network. */
@@ -122,7 +122,7 @@ export class Connections {
   #looking: NodeJS.Timeout | undefined
   #closing = false
 
-  constructor(parts: ConnectionsParts) {
+  constructor(parts: ConnectionsDeps) {
     this.#parts = parts
     this.#clock = parts.clock ?? systemClock
     this.#figures = connectionFigures(parts.metrics)

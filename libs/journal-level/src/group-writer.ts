@@ -49,7 +49,7 @@ export interface Place {
   write(changes: RowChange[], fact?: Fact): Promise<void>
 }
 
-export interface GroupWriterParts {
+export interface GroupWriterDeps {
   /** Writes all changes or none and syncs them. */
   commit(changes: RowChange[]): Promise<void>
   /** Adds to a batch what marks it. */
@@ -62,7 +62,7 @@ export interface GroupWriterParts {
 }
 
 export class GroupWriter {
-  readonly #parts: GroupWriterParts
+  readonly #parts: GroupWriterDeps
   readonly #queue: QueuedPlace[] = []
   #queuedBytes = 0
   #nextBatch: number
@@ -71,7 +71,7 @@ export class GroupWriter {
   #failure: JournalFault | undefined
   #closed = false
 
-  constructor(parts: GroupWriterParts, { nextBatch }: { nextBatch: number }) {
+  constructor(parts: GroupWriterDeps, { nextBatch }: { nextBatch: number }) {
     this.#parts = parts
     this.#nextBatch = nextBatch
   }

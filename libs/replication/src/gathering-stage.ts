@@ -6,7 +6,7 @@
 import { type BlobFacts, BlobFault, type BlobStage, smallBlobBytesMax } from '@holdfast/blob-store'
 import { GrowingBytes } from '@holdfast/kernel'
 
-export interface GatheringStageParts {
+export interface GatheringStageDeps {
   assertOpen(): void
   /**
    * Reserves memory for this many more bytes of small uploads. @returns false when there is none.
@@ -22,14 +22,14 @@ export interface GatheringStageParts {
 
 export class GatheringStage implements BlobStage {
   readonly uploadId: Uint8Array
-  readonly #parts: GatheringStageParts
+  readonly #parts: GatheringStageDeps
   readonly #bytes = new GrowingBytes()
   #memory = 0
   #state: 'open' | 'staging' | 'staged' | 'committing' | 'lost' | 'ended' = 'open'
   #stage: BlobStage | undefined
   #committed: Promise<BlobFacts> | undefined
 
-  constructor(uploadId: Uint8Array, parts: GatheringStageParts) {
+  constructor(uploadId: Uint8Array, parts: GatheringStageDeps) {
     this.uploadId = uploadId
     this.#parts = parts
   }

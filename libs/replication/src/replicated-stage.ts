@@ -31,7 +31,7 @@ export interface Known {
   refused: RefusedCopy[]
 }
 
-export interface ReplicatedStageParts {
+export interface ReplicatedStageDeps {
   group: PlacementGroup
   clock: Clock
   assertOpen(): void
@@ -49,7 +49,7 @@ export interface ReplicatedStageParts {
 
 export class ReplicatedStage implements BlobStage {
   readonly uploadId: Uint8Array
-  readonly #parts: ReplicatedStageParts
+  readonly #parts: ReplicatedStageDeps
   /** Nodes that have every byte so far. */
   #legs: Leg[]
   /** Nodes whose part failed: asked last when a copy is needed. */
@@ -59,7 +59,7 @@ export class ReplicatedStage implements BlobStage {
   #committed: Promise<BlobFacts> | undefined
   bytesWritten = 0
 
-  constructor(uploadId: Uint8Array, legs: Leg[], parts: ReplicatedStageParts) {
+  constructor(uploadId: Uint8Array, legs: Leg[], parts: ReplicatedStageDeps) {
     this.uploadId = uploadId
     this.#legs = legs
     this.#parts = parts

@@ -31,7 +31,7 @@ interface Member {
   node: StorageNode
 }
 
-export interface SmallPutParts {
+export interface SmallPutDeps {
   /** W. */
   needed: number
   timers: Timers
@@ -41,7 +41,7 @@ export interface SmallPutParts {
 export class SmallPut {
   readonly #blob: SmallBlob
   readonly #options: Omit<PutOptions, 'asNew'>
-  readonly #parts: SmallPutParts
+  readonly #parts: SmallPutDeps
   /** The newest answer of each member. */
   readonly #answers = new Map<Member, BlobFacts>()
   /** Silent members, and their pending answers. */
@@ -50,7 +50,7 @@ export class SmallPut {
   readonly #deaf = new Set<Member>()
   readonly faults: BlobFault[] = []
 
-  constructor(blob: SmallBlob, options: Omit<PutOptions, 'asNew'>, parts: SmallPutParts) {
+  constructor(blob: SmallBlob, options: Omit<PutOptions, 'asNew'>, parts: SmallPutDeps) {
     this.#blob = blob
     this.#options = options
     this.#parts = parts

@@ -2,17 +2,17 @@ import { ok, Refusal } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { viewOf } from '../call.ts'
+import type { ApiContext } from '../context.ts'
 import { serve } from '../operation.ts'
 import { accountPath, refuseOtherAccount } from '../own-account.ts'
-import type { ApiParts } from '../parts.ts'
 
 /**
  * The first sign-in by a mailed link. The creator of the account knows its token but may not own
  * the address. So the token alone confirms nothing, and it is replaced unless the owner says that a
  * program continues to use it.
  */
-export function confirmEmail(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function confirmEmail(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'confirmEmail',
     method: 'POST',
     path: '/accounts/:accountId/confirm',
@@ -39,18 +39,18 @@ export function confirmEmail(app: FastifyInstance, parts: ApiParts) {
     async handle(call, { accountId, mailed, keepToken = false }) {
       await refuseOtherAccount(call, accountId)
       const { caller } = call
-      if (!parts.mailProofs.holds(caller.bytes, mailed)) {
+      if (!context.mailProofs.holds(caller.bytes, mailed)) {
         await call.authenticate()
         throw new Refusal('error-mailed')
       }
-      const { tokenKeyId } = parts.settings
+      const { tokenKeyId } = context.settings
       const result = await call.askOwn({ $case: 'confirmEmail', value: { tokenKeyId, keepToken } })
       const view = viewOf(result, 'account')
-      const token = parts.keyring.tokens.token(caller.accountId, {
+      const token = context.keyring.tokens.token(caller.accountId, {
         keyId: view.tokenKeyId,
         counter: view.tokenCounter,
       })
-      if (token !== caller.token) parts.tokens.forget(caller.token)
+      if (token !== caller.token) context.tokens.forget(caller.token)
       return ok({ emailConfirmed: view.emailConfirmed, token })
     },
   })

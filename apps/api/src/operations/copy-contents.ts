@@ -1,14 +1,14 @@
 import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
+import type { ApiContext } from '../context.ts'
 import { copy } from '../copying.ts'
 import { serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 import { presentCopies } from '../presenting.ts'
 import { contentsId, readerPassword, representationAnswer, uuid } from '../schemas.ts'
 
-export function copyContents(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function copyContents(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'copyContents',
     method: 'POST',
     path: '/contents/copy',

@@ -10,8 +10,8 @@ import type { AccountId } from '@holdfast/kernel'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Call, viewOf } from '../call.ts'
+import type { ApiContext } from '../context.ts'
 import { idempotencyKeyOf, serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 
 /**
  * A key of this length cannot collide with another client's by chance; shorter ones are valid
@@ -27,8 +27,8 @@ const emailDocument = {
   maxLength: 254,
 }
 
-export function createAccount(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function createAccount(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'createAccount',
     method: 'POST',
     path: '/accounts',
@@ -48,9 +48,9 @@ export function createAccount(app: FastifyInstance, parts: ApiParts) {
     async handle(call, { email }) {
       if (email !== undefined) await drawOnMails(call, email)
       const proposed = proposedId(call)
-      const accountId = email === undefined ? proposed : await claim(parts, email, proposed)
+      const accountId = email === undefined ? proposed : await claim(context, email, proposed)
       const view = await create(call, accountId, email)
-      const token = parts.keyring.tokens.token(accountId, {
+      const token = context.keyring.tokens.token(accountId, {
         keyId: view.tokenKeyId,
         counter: view.tokenCounter,
       })
@@ -63,19 +63,19 @@ export function createAccount(app: FastifyInstance, parts: ApiParts) {
  * Created here. With an Idempotency-Key a retry finds the same account, also through another
  * region's host.
  */
-function proposedId({ parts, request }: Call): AccountId {
-  const { region, regions } = parts.settings
+function proposedId({ context, request }: Call): AccountId {
+  const { region, regions } = context.settings
   const key = idempotencyKeyOf(request)
-  if (key === undefined) return parts.ids.account(region, randomBytes(8))
+  if (key === undefined) return context.ids.account(region, randomBytes(8))
   const network = key.length < unguessableKeyLength ? networkOf(clientAddress(request)) : ''
-  const digest = createHmac('sha256', parts.idempotencySecret).update(`${network}\n${key}`).digest()
-  return parts.ids.account(regions[digest.readUInt32BE(28) % regions.length] ?? region, digest)
+  const digest = createHmac('sha256', context.idempotencySecret).update(`${network}\n${key}`).digest()
+  return context.ids.account(regions[digest.readUInt32BE(28) % regions.length] ?? region, digest)
 }
 
 /** The account this address belongs to from now on. */
-async function claim(parts: ApiParts, email: string, proposed: AccountId): Promise<AccountId> {
-  const row = await parts.lookups.claim(`email/${email.toLowerCase()}`, Buffer.from(proposed))
-  const accountId = parts.ids.parseAccount(Buffer.from(row).toString())
+async function claim(context: ApiContext, email: string, proposed: AccountId): Promise<AccountId> {
+  const row = await context.lookups.claim(`email/${email.toLowerCase()}`, Buffer.from(proposed))
+  const accountId = context.ids.parseAccount(Buffer.from(row).toString())
   if (accountId === undefined) throw new Error('the row of an e-mail address names no account')
   return accountId
 }
@@ -91,7 +91,7 @@ async function create(call: Call, accountId: AccountId, email: string | undefine
       { $case: 'system', value: {} },
       {
         $case: 'createAccount',
-        value: { email, tokenKeyId: call.parts.settings.tokenKeyId },
+        value: { email, tokenKeyId: call.context.settings.tokenKeyId },
       },
     )
     return viewOf(result, 'account')
@@ -119,6 +119,6 @@ async function exists(call: Call, accountId: AccountId): Promise<boolean> {
  * @throws Refusal error-rateLimit
  */
 async function drawOnMails(call: Call, email: string): Promise<void> {
-  await call.parts.limits.takeAddress(call.request, 'sendSignIn')
-  await call.parts.limits.takeAccount(call.request, 'sendSignIn', mailboxOf(email))
+  await call.context.limits.takeAddress(call.request, 'sendSignIn')
+  await call.context.limits.takeAccount(call.request, 'sendSignIn', mailboxOf(email))
 }

@@ -1,22 +1,22 @@
 import { ok } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import { viewOf } from '../call.ts'
+import type { ApiContext } from '../context.ts'
 import { refusePastExpiry } from '../direct-link-expiry.ts'
 import { directLinkBody, directLinkOf } from '../direct-link-fields.ts'
 import { serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 import { presentDirectLink } from '../presenting.ts'
 import { contentIdPath, directLinkAnswer } from '../schemas.ts'
 
-export function createDirectLink(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function createDirectLink(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'createDirectLink',
     method: 'POST',
     path: '/contents/:contentId/directlinks',
     summary: 'Create a direct link to a file, or to a ZIP archive of a folder',
     group: 'Direct links',
     token: 'needed',
-    tier: parts.settings.directLinksPremium ? 'premium' : '',
+    tier: context.settings.directLinksPremium ? 'premium' : '',
     params: contentIdPath,
     body: directLinkBody,
     answer: directLinkAnswer,

@@ -2,13 +2,13 @@ import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { viewOf } from '../call.ts'
+import type { ApiContext } from '../context.ts'
 import { serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 import { presentContent } from '../presenting.ts'
 import { contentName, itemAnswer, modTime, uuid } from '../schemas.ts'
 
-export function createFolder(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function createFolder(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'createFolder',
     method: 'POST',
     path: '/contents/createFolder',

@@ -1,13 +1,13 @@
 import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
+import type { ApiContext } from '../context.ts'
 import { serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 import { presentItems } from '../presenting.ts'
 import { contentsId, representationAnswer } from '../schemas.ts'
 
-export function deleteContents(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function deleteContents(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'deleteContents',
     method: 'DELETE',
     path: '/contents',

@@ -1,12 +1,12 @@
 import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
+import type { ApiContext } from '../context.ts'
 import { serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 import { emptyAnswer, uuid } from '../schemas.ts'
 
-export function deleteDirectLink(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function deleteDirectLink(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'deleteDirectLink',
     method: 'DELETE',
     path: '/contents/:contentId/directlinks/:directLinkId',
@@ -14,7 +14,7 @@ export function deleteDirectLink(app: FastifyInstance, parts: ApiParts) {
     group: 'Direct links',
     token: 'needed',
     params: Type.Object({ contentId: uuid('Content'), directLinkId: uuid('Direct link') }),
-    tier: parts.settings.directLinksPremium ? 'premium' : '',
+    tier: context.settings.directLinksPremium ? 'premium' : '',
     answer: emptyAnswer,
     refusals: ['error-notFound', 'error-notOwner', 'error-protectedFolder'],
     async handle(call, { contentId, directLinkId }) {

@@ -10,7 +10,7 @@ import { isShareCode, isUuid, parseToken } from '@holdfast/kernel'
 import type { ContentView } from '@holdfast/wire'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Call, lookAt, type SignedIn, viewOf } from '../call.ts'
-import type { ApiParts } from '../parts.ts'
+import type { ApiContext } from '../context.ts'
 import { presentContent } from '../presenting.ts'
 
 /**
@@ -18,13 +18,13 @@ import { presentContent } from '../presenting.ts'
  * redirected to the download host, by a link that needs no token; every other caller to the page of
  * the content. A name after the id is only for people.
  */
-export function downloadWeb(app: FastifyInstance, parts: ApiParts) {
+export function downloadWeb(app: FastifyInstance, context: ApiContext) {
   for (const url of ['/download/web/:id', '/download/web/:id/*']) {
     app.get(
       url,
       { config: { endpoint: 'downloadWeb' }, schema: { hide: true } as object },
       (request, reply) =>
-        guessing(parts.limits, request, (guesses) => placeOf({ parts, request, guesses })).then((place) =>
+        guessing(context.limits, request, (guesses) => placeOf({ context, request, guesses })).then((place) =>
           reply.redirect(place, 302),
         ),
     )
@@ -32,15 +32,15 @@ export function downloadWeb(app: FastifyInstance, parts: ApiParts) {
 }
 
 interface Asking {
-  parts: ApiParts
+  context: ApiContext
   request: FastifyRequest
   guesses: RequestGuesses
 }
 
 async function placeOf(asking: Asking): Promise<string> {
-  const { parts, request } = asking
+  const { context, request } = asking
   const { id } = request.params as { id: string }
-  const page = (name: string) => `${parts.settings.urls.web}/d/${name}`
+  const page = (name: string) => `${context.settings.urls.web}/d/${name}`
   if (isShareCode(id)) return page(id)
   if (!isUuid(id)) throw new Refusal('error-notFound')
   return (await linkOf(asking, id)) ?? page(await pageOf(asking, id))
@@ -59,12 +59,12 @@ async function linkOf(asking: Asking, id: string): Promise<string | undefined> {
   return presentContent(call, view).link as string
 }
 
-async function signedInBy({ parts, request, guesses }: Asking): Promise<SignedIn | undefined> {
+async function signedInBy({ context, request, guesses }: Asking): Promise<SignedIn | undefined> {
   const sent = tokenOf(request)
   if (sent !== undefined) await guesses.begin('token')
   const token = sent ?? accountCookieOf(request) ?? ''
   const parsed = parseToken(token)
-  const accountId = parsed && parts.ids.parseAccount(parsed.account)
+  const accountId = parsed && context.ids.parseAccount(parsed.account)
   if (accountId !== undefined)
     return { accountId, token, bytes: parsed?.bytes as Buffer, byCookie: sent === undefined }
   if (sent !== undefined) await guesses.wrong('token')

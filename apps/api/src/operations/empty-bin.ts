@@ -1,11 +1,11 @@
 import { ok } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
+import type { ApiContext } from '../context.ts'
 import { serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 import { emptyAnswer } from '../schemas.ts'
 
-export function emptyBin(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function emptyBin(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'emptyBin',
     method: 'DELETE',
     path: '/recyclebin',

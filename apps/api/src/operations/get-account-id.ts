@@ -2,11 +2,11 @@ import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { viewOf } from '../call.ts'
+import type { ApiContext } from '../context.ts'
 import { serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 
-export function getAccountId(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function getAccountId(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'getAccountId',
     method: 'GET',
     path: '/accounts/getid',

@@ -2,14 +2,14 @@ import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { viewOf } from '../call.ts'
+import type { ApiContext } from '../context.ts'
 import { serve } from '../operation.ts'
 import { accountPath, refuseOtherAccount } from '../own-account.ts'
-import type { ApiParts } from '../parts.ts'
 import { presentAccount } from '../presenting.ts'
 import { accountAnswer } from '../schemas.ts'
 
-export function getAccount(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function getAccount(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'getAccount',
     method: 'GET',
     path: '/accounts/:accountId',

@@ -1,12 +1,12 @@
 import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
+import type { ApiContext } from '../context.ts'
 import { serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 import { regionalUploadUrl, regionNames } from '../region-hosts.ts'
 
-export function getRegions(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function getRegions(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'getRegions',
     method: 'GET',
     path: '/regions',
@@ -20,10 +20,10 @@ export function getRegions(app: FastifyInstance, parts: ApiParts) {
     }),
     refusals: [],
     async handle() {
-      const regions = parts.settings.regions.map((code) => ({
+      const regions = context.settings.regions.map((code) => ({
         code,
         name: regionNames[code],
-        uploadUrl: regionalUploadUrl(parts.settings.urls.upload, code, parts.uploadUrlOf),
+        uploadUrl: regionalUploadUrl(context.settings.urls.upload, code, context.uploadUrlOf),
       }))
       return ok({ regions })
     },

@@ -1,12 +1,12 @@
 import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
+import type { ApiContext } from '../context.ts'
 import { serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 
 /** Upload hosts in the form that older clients expect: `<name>.<domain>`, by zone. */
-export function getServers(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function getServers(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'getServers',
     method: 'GET',
     path: '/servers',
@@ -21,7 +21,7 @@ export function getServers(app: FastifyInstance, parts: ApiParts) {
     }),
     refusals: [],
     async handle(_call, { zone }) {
-      const servers = parts.settings.regions.map((code) => ({
+      const servers = context.settings.regions.map((code) => ({
         name: `upload-${code}`,
         zone: code.slice(0, code.indexOf('-')),
       }))

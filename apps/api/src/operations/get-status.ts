@@ -1,11 +1,11 @@
 import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
+import type { ApiContext } from '../context.ts'
 import { serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 
-export function getStatus(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function getStatus(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'getStatus',
     method: 'GET',
     path: '/status',
@@ -15,7 +15,7 @@ export function getStatus(app: FastifyInstance, parts: ApiParts) {
     answer: Type.Object({ region: Type.String(), time: Type.Integer({ description: 'Unix seconds' }) }),
     refusals: [],
     async handle(call) {
-      return ok({ region: parts.settings.region, time: call.nowSeconds })
+      return ok({ region: context.settings.region, time: call.nowSeconds })
     },
   })
 }

@@ -1,13 +1,13 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
+import type { ApiContext } from '../context.ts'
 import { copy } from '../copying.ts'
 import { serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 import { presentCopies } from '../presenting.ts'
 import { contentsId, mapAnswer, readerPassword } from '../schemas.ts'
 
-export function importContents(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function importContents(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'importContents',
     method: 'POST',
     path: '/contents/import',

@@ -2,13 +2,13 @@ import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { viewOf } from '../call.ts'
+import type { ApiContext } from '../context.ts'
 import { serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 import { presentItems } from '../presenting.ts'
 import { contentsId, representationAnswer, uuid } from '../schemas.ts'
 
-export function moveContents(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function moveContents(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'moveContents',
     method: 'PUT',
     path: '/contents/move',

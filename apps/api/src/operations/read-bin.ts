@@ -2,13 +2,13 @@ import { okWritten, writeMembers } from '@holdfast/http-kit'
 import type { Item } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
 import { type Call, type Result, viewOf } from '../call.ts'
+import type { ApiContext } from '../context.ts'
 import { itemBytes } from '../listing.ts'
 import { serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 import { mapAnswer } from '../schemas.ts'
 
-export function readBin(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function readBin(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'readBin',
     method: 'GET',
     path: '/recyclebin',
@@ -31,7 +31,7 @@ function presentBin(call: Call, result: Result) {
       json.text(`{"childrenCount":${items.length},"children":`)
       yield* writeMembers(json, items, (item) => [
         item.id,
-        call.parts.present.item(item, { nowSeconds: call.nowSeconds }),
+        call.context.present.item(item, { nowSeconds: call.nowSeconds }),
       ])
       json.text('}')
     },

@@ -1,13 +1,13 @@
 import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
+import type { ApiContext } from '../context.ts'
 import { serve } from '../operation.ts'
 import { accountPath, refuseOtherAccount } from '../own-account.ts'
-import type { ApiParts } from '../parts.ts'
 import { emptyAnswer } from '../schemas.ts'
 
-export function resetToken(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function resetToken(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'resetToken',
     method: 'POST',
     path: '/accounts/:accountId/resettoken',
@@ -19,8 +19,8 @@ export function resetToken(app: FastifyInstance, parts: ApiParts) {
     refusals: [],
     async handle(call, { accountId }) {
       await refuseOtherAccount(call, accountId)
-      await call.askOwn({ $case: 'resetToken', value: { tokenKeyId: parts.settings.tokenKeyId } })
-      parts.tokens.forget(call.caller.token)
+      await call.askOwn({ $case: 'resetToken', value: { tokenKeyId: context.settings.tokenKeyId } })
+      context.tokens.forget(call.caller.token)
       return ok({})
     },
   })

@@ -3,9 +3,9 @@ import type { SearchHit } from '@holdfast/wire'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { viewOf } from '../call.ts'
+import type { ApiContext } from '../context.ts'
 import { pageMax, refusalsOfReading } from '../listing.ts'
 import { serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 import { mapAnswer, pageAnswer, readerPassword, uuidOrCode } from '../schemas.ts'
 
 const hitsMax = 10_000
@@ -15,15 +15,15 @@ const hitBytes = 250
 const time = (description: string) =>
   Type.Optional(refined(Type.Integer({ description: `${description}, Unix seconds` }), integerOf))
 
-export function searchContents(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function searchContents(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'searchContents',
     method: 'GET',
     path: '/contents/search',
     summary: 'Search a folder and all below it by name or tags',
     group: 'Contents',
     token: 'needed',
-    tier: parts.settings.openListing ? '' : 'premium',
+    tier: context.settings.openListing ? '' : 'premium',
     query: Type.Object({
       contentId: uuidOrCode('Folder'),
       searchedString: refined(

@@ -19,8 +19,8 @@ import type { UpdateContent } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { type Call, viewOf } from '../call.ts'
+import type { ApiContext } from '../context.ts'
 import { serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 import { presentContent } from '../presenting.ts'
 import { contentIdPath, futureTime, itemAnswer, modTimeRange, nameDocument } from '../schemas.ts'
 
@@ -88,8 +88,8 @@ const bodyDocument = {
   ],
 }
 
-export function updateContents(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function updateContents(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'updateContents',
     method: 'PUT',
     path: '/contents/:contentId/update',
@@ -171,7 +171,7 @@ function changed<Case extends NonNullable<Unhashed>['$case']>(
 async function hashed(call: Call, attribute: Unhashed): Promise<Change> {
   if (attribute?.$case !== 'plainPassword') return attribute
   const { networkKey: network = '', caller } = call
-  const verifier = await call.parts.passwords.verifier(attribute.value, {
+  const verifier = await call.context.passwords.verifier(attribute.value, {
     network,
     account: caller.accountId,
   })

@@ -2,22 +2,22 @@ import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { viewOf } from '../call.ts'
+import type { ApiContext } from '../context.ts'
 import { refusePastExpiry } from '../direct-link-expiry.ts'
 import { directLinkBody, directLinkOf } from '../direct-link-fields.ts'
 import { serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 import { presentDirectLink } from '../presenting.ts'
 import { directLinkAnswer, uuid } from '../schemas.ts'
 
-export function updateDirectLink(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function updateDirectLink(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     name: 'updateDirectLink',
     method: 'PUT',
     path: '/contents/:contentId/directlinks/:directLinkId',
     summary: 'Replace the restrictions of a direct link: what is omitted is lifted',
     group: 'Direct links',
     token: 'needed',
-    tier: parts.settings.directLinksPremium ? 'premium' : '',
+    tier: context.settings.directLinksPremium ? 'premium' : '',
     params: Type.Object({ contentId: uuid('Content'), directLinkId: uuid('Direct link') }),
     body: directLinkBody,
     answer: directLinkAnswer,

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
+import type { ApiContext } from '../context.ts'
 import { listingQuery, readListing, refusalsOfReading } from '../listing.ts'
 import { serve } from '../operation.ts'
-import type { ApiParts } from '../parts.ts'
 import { contentPath, itemAnswer, pageAnswer } from '../schemas.ts'
 
 /** Visitors, and owners of every tier. */
@@ -11,8 +11,8 @@ export const pagesDoor = { name: 'webContents', token: 'optional' } as const
  * What the pages read, for visitors and owners of every tier. The answer is that of `GET
  * /contents/{contentId}`.
  */
-export function webContents(app: FastifyInstance, parts: ApiParts) {
-  serve(app, parts, {
+export function webContents(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
     ...pagesDoor,
     method: 'GET',
     path: '/web/contents/:contentId',

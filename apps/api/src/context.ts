@@ -7,7 +7,7 @@ import { AcceptedTokens } from './accepted-tokens.ts'
 import type { ApiDeps } from './deps.ts'
 import { PasswordHasher } from './password-hasher.ts'
 
-export interface ApiParts extends ApiDeps {
+export interface ApiContext extends ApiDeps {
   ids: IdCodec
   present: ItemPresenter
   codes: ShareCodeRoutes
@@ -20,7 +20,7 @@ export interface ApiParts extends ApiDeps {
   idempotencySecret: Uint8Array
 }
 
-export function partsOf(deps: ApiDeps): ApiParts {
+export function contextOf(deps: ApiDeps): ApiContext {
   return {
     ...deps,
     ids: deps.keyring.ids,
