@@ -47,7 +47,7 @@ import { NodeDisk } from './node-disk.ts'
 import { openRocksCatalogue } from './open-catalogue.ts'
 import { boundsOf, type ChunkStoreMachine, type ChunkStoreOptions, type StoreBounds } from './options.ts'
 import { Pins } from './pins.ts'
-import { Lease, Reader } from './reader.ts'
+import { ExtentClaim, Reader } from './reader.ts'
 import { nothingRecovered, type Recovered, Recovery } from './recovery.ts'
 import { type PullRequest, ReplicationLog } from './replication-log.ts'
 import {
@@ -58,8 +58,8 @@ import {
   neverVerified,
   noHomes,
   noteKey,
+  RowCache,
   type RowEntry,
-  Rows,
   uploadKey,
 } from './rows.ts'
 import type { Missed } from './scan.ts'
@@ -90,7 +90,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   readonly #end: CleanShutdownMarker
   readonly #extents: ExtentTable
   readonly #space: Space
-  readonly #rows: Rows
+  readonly #rows: RowCache
   readonly #ledger: Ledger
   readonly #pins: Pins
   readonly #writer: Writer
@@ -246,7 +246,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
         'a file exists where an extent was to be made: it is left alone',
       )
     files.failed = (extent) => this.#failed(extent)
-    this.#rows = new Rows(catalogue)
+    this.#rows = new RowCache(catalogue)
     const extentOf = (run: { extent: number; generation: number }) => this.#extents.get(run)
     this.#ledger = new Ledger({
       facts,
@@ -394,12 +394,12 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   ): AsyncGenerator<Uint8Array, void, undefined> {
     this.#assertOpen()
     const entry = await this.#rows.acquire(blob.id)
-    let lease: Lease | undefined
+    let lease: ExtentClaim | undefined
     try {
       const copy = copyOf(entry, blob, range)
       const { start, end } = range
       if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
-      lease = new Lease(copy, this.#extents, () => this.#compactLater())
+      lease = new ExtentClaim(copy, this.#extents, () => this.#compactLater())
       if (copy.inlineOffset === undefined) {
         yield* this.#reader.stream(entry, lease, range, options.signal)
       } else if (start < end) {
@@ -422,13 +422,13 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     this.#assertOpen()
     const found = this.#rows.acquire(blob.id)
     const entry = found instanceof Promise ? await found : found
-    let lease: Lease | undefined
+    let lease: ExtentClaim | undefined
     try {
       const copy = copyOf(entry, blob, { start, end })
       if (copy.inlineOffset === undefined) return this.#reader.atHand(entry, copy, { start, end })
       const hot = this.#reader.hot(copy)
       if (hot !== undefined) return kept(hot.subarray(start, end))
-      lease = new Lease(copy, this.#extents, () => this.#compactLater())
+      lease = new ExtentClaim(copy, this.#extents, () => this.#compactLater())
       const bytes = await this.#reader.inline(entry, lease)
       return kept(bytes.subarray(start, end))
     } finally {
@@ -444,7 +444,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     try {
       const copy = copyOf(entry, blob, { start: 0, end: 0 })
       if (copy.inlineOffset !== undefined) return undefined
-      const lease = new Lease(copy, this.#extents, () => this.#compactLater())
+      const lease = new ExtentClaim(copy, this.#extents, () => this.#compactLater())
       sender = this.#reader.sender(entry, lease, () => this.#rows.release(entry))
       return sender
     } finally {
@@ -466,7 +466,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   }
 
   async *#verify(entry: RowEntry, copy: Copy, signal?: AbortSignal): AsyncGenerator<number, void, undefined> {
-    const lease = new Lease(copy, this.#extents, () => this.#compactLater())
+    const lease = new ExtentClaim(copy, this.#extents, () => this.#compactLater())
     try {
       yield* this.#verifier.verify(entry, lease, signal)
     } finally {
@@ -887,7 +887,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       inlineOffset: undefined,
       verifiedAt: neverVerified,
     }
-    const lease = new Lease(copy, this.#extents, () => this.#compactLater())
+    const lease = new ExtentClaim(copy, this.#extents, () => this.#compactLater())
     try {
       yield* this.#reader.stream(entry, lease, { start: 0, end: size }, undefined)
     } finally {
@@ -906,7 +906,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   #moved(old: Copy, copy: Copy, from: Extent): void {
     this.#reader.forget(old)
     for (const holder of [...from.holders])
-      if (holder instanceof Lease && holder.target === old) holder.moveTo(copy)
+      if (holder instanceof ExtentClaim && holder.target === old) holder.moveTo(copy)
   }
 
   /**

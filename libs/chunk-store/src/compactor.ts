@@ -33,7 +33,7 @@ import {
 import { bytesOfRun, type Ledger } from './ledger.ts'
 import type { Log } from './log.ts'
 import type { StoreBounds } from './options.ts'
-import type { Copy, RowEntry, Rows } from './rows.ts'
+import type { Copy, RowCache, RowEntry } from './rows.ts'
 import { Missed, readInline, readRecord, recordsOf, walk, windowBytes } from './scan.ts'
 import { alignedBytes, slotBytes } from './slots.ts'
 import type { Space } from './space.ts'
@@ -42,7 +42,7 @@ import { type Carried, CarryIntent, carriedEntriesMax, MoveIntent, type Writer }
 export interface CompactorDeps {
   extents: ExtentTable
   files: ExtentFiles
-  rows: Rows
+  rows: RowCache
   ledger: Ledger
   writer: Writer
   seal: HeaderSeal

@@ -16,11 +16,11 @@ import {
 } from './format.ts'
 import { bytesOfRun } from './ledger.ts'
 import { alignUp } from './numbers.ts'
-import type { Copy, RowEntry, Rows } from './rows.ts'
+import type { Copy, RowCache, RowEntry } from './rows.ts'
 import { Missed, walk } from './scan.ts'
 
 export interface DeadRangesDeps {
-  rows: Rows
+  rows: RowCache
   seal: HeaderSeal
   /** As for `walk`. */
   window: Buffer

@@ -19,8 +19,8 @@ import {
   encodeLogRow,
   extentKey,
   logKey,
+  type RowCache,
   type RowEntry,
-  type Rows,
   tombstoneKey,
   uploadKey,
 } from './rows.ts'
@@ -57,7 +57,7 @@ export interface StoreFacts {
 export class Ledger {
   readonly facts: StoreFacts
   readonly #catalogue: Catalogue
-  readonly #rows: Rows
+  readonly #rows: RowCache
   readonly #log: Log
   readonly #extentOf: (run: { extent: number; generation: number }) => Extent | undefined
   readonly #now: () => number
@@ -88,7 +88,7 @@ export class Ledger {
   constructor(options: {
     facts: StoreFacts
     catalogue: Catalogue
-    rows: Rows
+    rows: RowCache
     log: Log
     extentOf: (run: { extent: number; generation: number }) => Extent | undefined
     /** Unix milliseconds. */

@@ -52,7 +52,7 @@ const turnBytes = 1024 * 1024
 const rememberedHeadersMax = 8192
 
 /** One reader's claim on the extents of a copy. */
-export class Lease {
+export class ExtentClaim {
   copy: Copy
   readonly #extents: ExtentTable
   readonly #released: () => void
@@ -204,7 +204,7 @@ export class Reader {
   /**
    * A blob packed into a group record, whole and verified. The caller must not change the bytes.
    */
-  async inline(entry: RowEntry, lease: Lease): Promise<Buffer> {
+  async inline(entry: RowEntry, lease: ExtentClaim): Promise<Buffer> {
     const hot = this.hot(lease.copy)
     if (hot !== undefined) return hot
     lease.begin()
@@ -240,7 +240,7 @@ export class Reader {
    * The second path from the page cache: to a socket, without a copy.
    * @param released after the lease.
    */
-  sender(entry: RowEntry, lease: Lease, released: () => void): BlobSender {
+  sender(entry: RowEntry, lease: ExtentClaim, released: () => void): BlobSender {
     this.active++
     let ended = false
     return {
@@ -315,7 +315,7 @@ export class Reader {
   /** The bytes of a range of a blob in data records. */
   async *stream(
     entry: RowEntry,
-    lease: Lease,
+    lease: ExtentClaim,
     { start, end }: { start: number; end: number },
     signal: AbortSignal | undefined,
   ): AsyncGenerator<Uint8Array, void, undefined> {
@@ -417,7 +417,7 @@ export class Reader {
     return ends
   }
 
-  async #fill(entry: RowEntry, lease: Lease, piece: Piece, buffer: Buffer): Promise<Filled> {
+  async #fill(entry: RowEntry, lease: ExtentClaim, piece: Piece, buffer: Buffer): Promise<Filled> {
     const { copy } = lease
     lease.begin()
     try {

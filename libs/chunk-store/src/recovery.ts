@@ -19,7 +19,7 @@ import { blockBytes, type GroupEntry, type GroupHeader, HeaderSeal, type Run, re
 import type { Ledger } from './ledger.ts'
 import type { Log } from './log.ts'
 import { alignUp } from './numbers.ts'
-import { blobPrefix, type Copy, decodeCopies, type RowEntry, type Rows } from './rows.ts'
+import { blobPrefix, type Copy, decodeCopies, type RowCache, type RowEntry } from './rows.ts'
 import { Missed, type Verdict, verifyInline, verifyRuns, walk, windowBytes } from './scan.ts'
 import { alignedBytes } from './slots.ts'
 import type { Surveyed } from './survey.ts'
@@ -58,7 +58,7 @@ interface Found {
 
 /** Applies what the surveyed extents hold; the ledger is durable when it resolves. */
 export class Recovery {
-  readonly #rows: Rows
+  readonly #rows: RowCache
   readonly #ledger: Ledger
   readonly #catalogue: Catalogue
   readonly #extentOf: (run: { extent: number; generation: number }) => Extent | undefined
@@ -69,7 +69,7 @@ export class Recovery {
   readonly #result: Recovered = nothingRecovered()
 
   constructor(parts: {
-    rows: Rows
+    rows: RowCache
     ledger: Ledger
     catalogue: Catalogue
     extentOf: (run: { extent: number; generation: number }) => Extent | undefined

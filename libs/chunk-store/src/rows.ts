@@ -309,7 +309,7 @@ const idsSlabBytes = 64 * blobIdBytes
  * The rows in use. While an entry is here it is authoritative, and the catalogue follows. So each
  * decision uses the entry, in one turn, and no stale answer of the catalogue can undo it.
  */
-export class Rows {
+export class RowCache {
   readonly #catalogue: Catalogue
   /**
    * By blob id (latin1): recently used ones, and those of the previous generation, which may be

@@ -9,7 +9,7 @@ import { BlobFault } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
 import { type Extent, type ExtentTable, readFaultOf } from './extents.ts'
 import { blockBytes, dataRecordBytes, decodeRecord, type HeaderSeal, recordBytesMax } from './format.ts'
-import type { Lease } from './reader.ts'
+import type { ExtentClaim } from './reader.ts'
 import type { Copy, RowEntry } from './rows.ts'
 import { belongsTo, matches } from './scan.ts'
 import { alignedBytes, slotBytes } from './slots.ts'
@@ -55,7 +55,7 @@ export class Verifier {
   /** @throws BlobFault `CORRUPT`, `IO`, `UNAVAILABLE`, `CANCELLED`, `CLOSED`. */
   async *verify(
     entry: RowEntry,
-    lease: Lease,
+    lease: ExtentClaim,
     signal: AbortSignal | undefined,
   ): AsyncGenerator<number, void, undefined> {
     const memory = this.#idle.pop() ?? alignedBytes(slotBytes)
@@ -68,7 +68,7 @@ export class Verifier {
     }
   }
 
-  async *#verifyInline(entry: RowEntry, lease: Lease, memory: Buffer): AsyncGenerator<number> {
+  async *#verifyInline(entry: RowEntry, lease: ExtentClaim, memory: Buffer): AsyncGenerator<number> {
     const { copy } = lease
     if (copy.size === 0) return
     const extent = this.#parts.extents.get({ extent: copy.commitExtent, generation: copy.commitGeneration })
@@ -86,7 +86,7 @@ export class Verifier {
 
   async *#verifyRecords(
     entry: RowEntry,
-    lease: Lease,
+    lease: ExtentClaim,
     memory: Buffer,
     signal: AbortSignal | undefined,
   ): AsyncGenerator<number> {
@@ -132,7 +132,7 @@ export class Verifier {
     isRight,
   }: {
     entry: RowEntry
-    lease: Lease
+    lease: ExtentClaim
     extent: Extent
     offset: number
     into: Buffer

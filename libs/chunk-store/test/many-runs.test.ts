@@ -12,7 +12,7 @@ import type { Ledger } from '../src/ledger.ts'
 import { silentLog } from '../src/log.ts'
 import { NodeDisk } from '../src/node-disk.ts'
 import { Pins } from '../src/pins.ts'
-import { Lease, Reader } from '../src/reader.ts'
+import { ExtentClaim, Reader } from '../src/reader.ts'
 import { type Copy, noHomes, type RowEntry } from '../src/rows.ts'
 import { CommitIntent, Writer } from '../src/writer.ts'
 
@@ -138,7 +138,7 @@ t.test('a piece of it is found without walking its runs, at any position', async
   const extents = tableOf(new MadeExtent())
   const reader = new Reader({ extents, seal, cacheBytes: 0, damaged() {}, assertOpen() {} })
   const entry = rowOf([copy])
-  const lease = new Lease(copy, extents, () => {})
+  const lease = new ExtentClaim(copy, extents, () => {})
   CountedRun.looks = 0
   const part = 1_000
   for (const start of [0, many / 2, many - part]) {

@@ -10,7 +10,7 @@ import type { PassOn } from '../src/disk.ts'
 import { type Extent, ExtentFiles, ExtentTable } from '../src/extents.ts'
 import { blockBytes, encodeDataHeader, HeaderSeal } from '../src/format.ts'
 import { NodeDisk } from '../src/node-disk.ts'
-import { Lease, Reader } from '../src/reader.ts'
+import { ExtentClaim, Reader } from '../src/reader.ts'
 import { type Copy, noHomes, type RowEntry } from '../src/rows.ts'
 
 const MiB = 1024 * 1024
@@ -55,7 +55,7 @@ function readerOver(made: OneRecord) {
   const copy = { incarnation, size: MiB, runs, earlierHomes: noHomes, commitExtent: 0, commitGeneration: 1 }
   const row: RowEntry = { id: Buffer.alloc(48), copies: [], deleting: [], users: 1, unwritten: 0 }
   const reader = new Reader({ extents, seal, cacheBytes: 0, damaged() {}, assertOpen() {} })
-  const lease = () => new Lease(copy as unknown as Copy, extents, () => {})
+  const lease = () => new ExtentClaim(copy as unknown as Copy, extents, () => {})
   return {
     sender: reader.sender(row, lease(), () => {}),
     /** The longest read of a reader of everything. */
