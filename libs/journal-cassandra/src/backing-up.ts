@@ -1,18 +1,16 @@
 /**
- * Brings the backup what it lacks of an account.
+ * Sends the backup what it lacks of an account.
  *
- * Cassandra carries every write to the other data centre by itself, within moments, and keeps what
- * it could not deliver as hints, for the hint window. What is written after a cut has lasted that
- * long never arrives. So the account is compared here and there, and what is missing there is
- * written again, each cell with the time of its first write: repeating it changes nothing, and a
- * later write or a deletion wins wherever the two meet. A row or a page is one mutation, there as a
- * whole or not at all. Of the statics the write times are compared. Rows and pages are written
- * before the head and the root that name them.
+ * Cassandra sends every write to the other data centre, within moments, and keeps undelivered
+ * writes as hints, for the hint window. Writes after a cut of that length never arrive. So the
+ * account is compared at both places, and what the backup lacks is written again, each cell with
+ * the time of its first write: repeating it changes nothing, and a later write or a deletion wins.
+ * A row or a page is one mutation, whole or absent. Of the statics the write times are compared.
+ * Rows and pages are written before the head and the root that name them.
  *
- * The owner is not brought: of a clean release nothing is left that could be. Nobody who takes over
- * asks for it.
+ * The owner is not sent: a clean release leaves no owner to send, and a successor does not need it.
  *
- * Cost when nothing is missing: five small reads, side by side, one round trip between the regions.
+ * Cost when nothing is missing: five small parallel reads, one round trip between the regions.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Brought, JournalFault } from '@holdfast/journal'
@@ -29,9 +27,9 @@ import {
   storedRows,
 } from './home-terms.ts'
 
-/** What was written a moment ago is on its way: it is waited for so long, and only then brought. */
+/** Recent writes are still in transit: this is how long they are awaited before they are sent. */
 const onItsWayMs = 200
-/** Rows and pages under way at one time: each may have 1 MiB. */
+/** Rows and pages in transit at one time: each may have 1 MiB. */
 const atOnce = 4
 const rowsPerPage = 1_000
 
@@ -61,7 +59,7 @@ export async function bring(places: Places, partition: Partition): Promise<Broug
   await bringPages(places, partition, found.names)
   await places.backup.runAll(found.statics)
   if (!isWhole(await lacking(places, partition, found)))
-    throw new JournalFault('UNAVAILABLE', `the backup of ${partition.account} does not take what it lacks`)
+    throw new JournalFault('UNAVAILABLE', `the backup of ${partition.account} does not accept what it lacks`)
   return { rows: found.seqs.length, pages: found.names.length }
 }
 
@@ -69,7 +67,7 @@ function isWhole({ seqs, names, statics }: Lacking): boolean {
   return seqs.length + names.length + statics.length === 0
 }
 
-/** @param among only of these: what was written since is not asked for. */
+/** @param among only of these: later writes are not checked. */
 async function lacking(
   { here, backup }: Places,
   partition: Partition,
@@ -98,8 +96,7 @@ async function lacking(
   return {
     seqs: lacks.seqs.filter((seq) => among.seqs.includes(seq)),
     names: lacks.names.filter((name) => among.names.includes(name)),
-    // Written again since, perhaps: then what was brought is older, and the newer one is on its
-    // way.
+    // Possibly written again since: then the sent value is older, and the newer one is in transit.
     statics: olderThan(among.statics, others),
   }
 }
@@ -143,7 +140,7 @@ async function bringRows({ here, backup }: Places, partition: Partition, seqs: n
     const { account, term } = partition
     const [times] = await here.run(written, [account, term, BigInt(seq)])
     const [row] = await Array.fromAsync(storedRows(here, partition, { after: seq - 1, last: seq }))
-    // Trimmed meanwhile: a newer root stands for it.
+    // Trimmed meanwhile: a newer root replaces it.
     if (times === undefined || row === undefined) return
     await backup.run(...writtenAt(insertRow(partition, row satisfies StoredRow), times.written_at))
   })

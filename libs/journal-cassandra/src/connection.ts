@@ -1,6 +1,6 @@
 /**
  * One region's connection: local quorum for data, local serial for fences, everything prepared,
- * idempotence said truly.
+ * idempotence declared correctly.
  */
 import cassandra from 'cassandra-driver'
 import { faultOf } from './driver-faults.ts'
@@ -19,7 +19,7 @@ export interface CassandraOptions {
   /** Replicas by data centre, for the keyspace when it is made. */
   replication: Record<string, number>
   credentials?: { user: string; password: string } | undefined
-  /** PEM of the authority whose certificates the nodes must have. Default: no encryption. */
+  /** PEM of the authority that signed the nodes' certificates. Default: no encryption. */
   tlsCa?: string | undefined
   /** Milliseconds a request may take before its outcome counts as unknown. */
   requestTimeoutMs?: number
@@ -69,14 +69,14 @@ export class Connection {
     return this.#settled(this.#client.execute(query, params, { isIdempotent: true }))
   }
 
-  /** A linearizable read: finishes what was left half done in the partition. */
+  /** A linearizable read: completes interrupted transactions in the partition. */
   async serialRead(query: string, params: unknown[]): Promise<Row[]> {
     return this.#settled(
       this.#client.execute(query, params, { isIdempotent: true, consistency: consistencies.localSerial }),
     )
   }
 
-  /** All rows of a long read, `fetchSize` a round trip. */
+  /** All rows of a long read, `fetchSize` per round trip. */
   async *pages(query: string, params: unknown[], fetchSize: number): AsyncIterable<Row> {
     let pageState: string | undefined
     do {
@@ -96,7 +96,7 @@ export class Connection {
 
   /**
    * A conditional statement, or several of one partition, never repeated by the driver.
-   * @returns undefined when it was applied, else the row that stood against it.
+   * @returns undefined when it was applied, else the row that prevented it.
    */
   async conditional(statements: Statement[]): Promise<Row | undefined> {
     const [only] = statements
@@ -109,10 +109,7 @@ export class Connection {
     return row === undefined || row['[applied]'] === true ? undefined : row
   }
 
-  /**
-   * Writes that may be repeated, in one round trip: not atomic, and a batch is best of one
-   * partition.
-   */
+  /** Repeatable writes in one round trip: not atomic; best used for one partition. */
   async batch(statements: Statement[]): Promise<void> {
     const [only] = statements
     if (statements.length === 1 && only !== undefined) await this.run(only.query, only.params)
@@ -122,7 +119,7 @@ export class Connection {
       )
   }
 
-  /** Writes of several partitions side by side. */
+  /** Writes of several partitions in parallel. */
   async runAll(statements: Statement[]): Promise<void> {
     const slices = 64
     for (let at = 0; at < statements.length; at += slices)
@@ -169,17 +166,14 @@ function plain({ user, password }: { user: string; password: string }) {
   return { username: user, password }
 }
 
-/**
- * Where everything is made already nothing is changed, so a start needs nobody outside of its own
- * data centre.
- */
+/** Where the schema exists nothing is changed, so a start needs only its own data centre. */
 async function openCurrent(options: CassandraOptions & SchemaOptions): Promise<cassandra.Client | undefined> {
   const client = newClient(options, options.keyspace)
   try {
     await client.connect()
     if (await isCurrent(client, options)) return client
   } catch {
-    // Whatever it was, the way through the making of the tables tells.
+    // Whatever it was, the attempt to make the tables shows it.
   }
   await client.shutdown()
   return undefined

@@ -3,8 +3,8 @@ import { JournalFault } from '@holdfast/journal'
 import cassandra from 'cassandra-driver'
 
 /**
- * What a driver error leaves open. A coordinator that had too few replicas wrote nothing;
- * everything after a request was sent — a time-out, a broken connection — may have happened.
+ * What a driver error leaves open. A coordinator with too few replicas wrote nothing; everything
+ * after a request was sent (a timeout, a broken connection) may have taken effect.
  */
 export function faultOf(error: unknown): Error {
   if (error instanceof JournalFault || error instanceof RangeError) return error
@@ -24,7 +24,7 @@ export function faultOf(error: unknown): Error {
   return new JournalFault('UNKNOWN', message, { cause: error })
 }
 
-/** Whether a fault of opening is that a node does not take the credentials. */
+/** Whether opening failed because a node refused the credentials. */
 export function isRefused(fault: unknown): boolean {
   const { cause = fault } = fault as { cause?: unknown }
   const reasons =

@@ -1,22 +1,20 @@
 /**
- * What a home that moved begins with.
+ * The initial state of a home that moved.
  *
  * Lightweight transactions of two data centres do not exclude each other: a successor can neither
- * stop whoever still has an account in the region that was given up, nor tell what that one
- * acknowledged last. So it writes to a partition of its own, of the next term. What it begins with
- * is the newest earlier term as this data centre has it: the root with its pages, and the rows
- * behind it up to the first gap, for batches arrive in any order. That cut is noted. What reaches
- * the older partition later stays there.
+ * stop a host of the old region, nor know what that host acknowledged last. So it writes to a
+ * separate partition, of the next term. It begins with the newest earlier term as this data centre
+ * has it: the root with its pages, and the rows behind it up to the first gap, because batches
+ * arrive in any order. That cut is recorded. Rows that reach the older partition later stay there.
  *
- * Where the region that served the account before lives, it is asked instead: its data centre
- * closes the partition of the term before, by raising the epoch to the last one of that term, above
- * which nobody opens it. What it holds then is all that was ever acknowledged, and is taken over
- * whole. What was not opened in that term is looked for in the one before, where it was served, and
- * so on; keepers take turns, so every other term was served here.
+ * If the region that served the account before is alive, it is asked instead: its data centre
+ * closes the partition of the previous term, by raising the epoch to the last one of that term, so
+ * that no host can open it. The partition then holds everything that was ever acknowledged, and is
+ * taken over whole. An account that was not opened in that term is looked up in the term before,
+ * where it was served, and so on; the two regions take turns, so every other term was served here.
  *
- * Every write is conditional on the epoch of the opener, and the partition counts as open only with
- * its cut, the last thing that is written: one that broke off, or was overtaken, is begun again by
- * the next.
+ * Every write is conditional on the epoch of the opener. The partition counts as open only with its
+ * cut, which is written last: an interrupted or overtaken one is begun again by the next opener.
  */
 import { epochsPerTerm, firstChain, JournalFault, rowChecksum } from '@holdfast/journal'
 import type { Connection, Row, Statement } from './connection.ts'
@@ -24,7 +22,7 @@ import type { Connection, Row, Statement } from './connection.ts'
 export const statics =
   'SELECT epoch, head, chain, owner, root, root_through, cut FROM journal WHERE account = ? AND term = ? LIMIT 1'
 
-/** The same without the root, which is large where an account is. */
+/** The same without the root, which is large for a large account. */
 export const fence =
   'SELECT epoch, head, chain, root_through, cut FROM journal WHERE account = ? AND term = ? LIMIT 1'
 
@@ -43,7 +41,7 @@ export function firstEpochOf(term: number): number {
   return epochsPerTerm * (term - 1)
 }
 
-/** The epoch of a partition that was handed over: for ever, as the next one is of the next term. */
+/** The final epoch of a partition that was handed over: the next epoch belongs to the next term. */
 export function lastEpochOf(term: number): number {
   return epochsPerTerm * term - 1
 }
@@ -57,7 +55,7 @@ export function isOpen(row: Row | undefined, term: number): row is Row {
   return isBegun(row) && (term === 1 || row.cut !== null)
 }
 
-/** The newest term before this one that the account was open in, as this data centre knows. */
+/** The newest earlier term in which the account was open, as far as this data centre knows. */
 export async function termBefore(
   connection: Connection,
   { account, term }: Partition,
@@ -69,7 +67,7 @@ export async function termBefore(
   return undefined
 }
 
-/** What an account was in its last term, and where that can be read. */
+/** The account's state in its last term, and where that can be read. */
 export interface Earlier {
   connection: Connection
   term: number
@@ -77,9 +75,9 @@ export interface Earlier {
 }
 
 /**
- * The newest term before this one that the account was opened in, each asked where it was served.
- * @param keepers.other the region that served the term before. @param keepers.close nothing is
- *   written to what was looked at any more.
+ * The newest earlier term in which the account was opened, each asked where it was served.
+ * @param keepers.other the region that served the previous term. @param keepers.close nothing is
+ *   written any more to what was read.
  */
 export async function servedBefore(
   keepers: { own: Connection; other: Connection; close: boolean },
@@ -96,7 +94,7 @@ export async function servedBefore(
   return undefined
 }
 
-/** @returns what it was when it was closed. */
+/** @returns its state when it was closed. */
 async function closed(connection: Connection, { account, term }: Partition): Promise<Row | undefined> {
   const last = lastEpochOf(term)
   for (;;) {
@@ -114,8 +112,8 @@ async function closed(connection: Connection, { account, term }: Partition): Pro
 
 /**
  * Opens a partition that was begun.
- * @param other the data centre that served the term before, when it hands the account over. Without
- *   it what has arrived here counts.
+ * @param other the data centre that served the previous term, when it hands the account over.
+ *   Without it what has arrived here counts.
  * @returns false when a newer epoch does it. @throws JournalFault `CORRUPT` when what is handed
  *   over has a gap.
  */
@@ -221,7 +219,7 @@ export async function* storedRows(
   }
 }
 
-/** Those behind `after` that follow from each other and are what was written. */
+/** Rows behind `after` that form an intact chain. */
 export async function* rowsUpToGap(
   connection: Connection,
   partition: Partition,
@@ -238,7 +236,7 @@ export async function* rowsUpToGap(
   }
 }
 
-/** Later terms have pages of their own: what is deleted in an older one stays here. */
+/** Later terms have their own pages: what is deleted in an older one stays here. */
 export function pagesOf({ account, term }: Partition): string {
   return term === 1 ? account : `${account}/${term}`
 }
@@ -278,8 +276,8 @@ async function copyPages(from: Earlier, connection: Connection, to: Partition): 
 }
 
 /**
- * What accounts have to do next goes with them: rows with write times, as the other data centre has
- * them. Those that are here already and younger stay.
+ * The next tasks of accounts move with them: rows with write times, as the other data centre has
+ * them. Newer rows here stay.
  */
 export async function copyNotes(from: Connection, to: Connection): Promise<void> {
   const found = from.pages('SELECT part, key, value, WRITETIME(value) AS at FROM lookups', [], namesPerPage)

@@ -13,14 +13,14 @@ export interface MetadataStoreOptions {
   /** First segments of lookup keys that are ever claimed. */
   claimed?: readonly string[]
   /**
-   * The same keyspace in the data centre that would take over, undefined while it cannot be
-   * reached: what it needs is not deleted before it has what takes its place. Default: there is
-   * none.
+   * The same keyspace in the data centre that would take over, undefined while it is unreachable:
+   * what it needs is not deleted before it has the replacement. Default: there is none.
    */
   backup?: () => CassandraMetadataStore | undefined
   /**
-   * Whether the backup served the account in the term before and lives: everything is asked of it
-   * then, and it acknowledges nothing more. Default: it does not, and what has arrived here counts.
+   * Whether the backup served the account in the previous term and is alive: then it is asked for
+   * everything, and it acknowledges nothing more. Default: it does not, and what has arrived here
+   * counts.
    */
   handedOver?: (account: string) => boolean
 }
@@ -49,7 +49,7 @@ export class CassandraMetadataStore {
     this.lookups = new CassandraLookupStore(connection, claimed)
   }
 
-  /** Connects, makes keyspace and tables where they are missing. @throws JournalFault */
+  /** Connects, and makes missing keyspaces and tables. @throws JournalFault */
   static async open(options: CassandraOptions & MetadataStoreOptions): Promise<CassandraMetadataStore> {
     return new CassandraMetadataStore(await Connection.open(options), options)
   }

@@ -4,11 +4,11 @@
  *
  * A lightweight transaction conditions one partition of one table, so epoch, head, root and owner
  * are statics of the partition that holds the rows. Serial consistency is the home data centre's;
- * reads of rows follow the epoch's raise, which finishes whatever an earlier owner left half done.
- * In a term above 1 the first who acquires an account opens it (`home-terms.ts`).
+ * rows are read after the epoch was raised, which completes what an earlier owner left half done.
+ * In a term above 1 the first host to acquire an account opens it (`region-terms.ts`).
  *
- * Where another data centre would take over, nothing is deleted before that one has what takes its
- * place.
+ * Where another data centre would take over, nothing is deleted before that one has the
+ * replacement.
  */
 import { randomInt } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -62,13 +62,13 @@ import {
 import { wholeRing } from './ring.ts'
 
 /**
- * Raises whose outcome stayed unknown, under contention or a failing node, before the store counts
- * as unavailable.
+ * Raises with an unknown outcome, under contention or a failing node, before the store counts as
+ * unavailable.
  */
 const acquireAttemptsMax = 4
 /**
- * An opener that was overtaken waits up to so long, twice as long each time, until somebody has
- * opened the account.
+ * An overtaken opener waits up to this long, doubling each time, until another has opened the
+ * account.
  */
 const overtakenWaitMs = 100
 const overtakenDoublingsMax = 5
@@ -82,14 +82,14 @@ const takenAtOnce = 16
 const backupAttempts = 6
 const backupFirstMs = 50
 
-/** What became of an account when its home moved. */
+/** The result for an account whose home moved. */
 export interface Taken {
   account: string
   /** Rows up to here were taken over. */
   cut: number
   /**
-   * The last row that the term before is known to have had: rows behind the cut are no part of the
-   * account any more.
+   * The last row that the previous term is known to have had: rows behind the cut are no longer
+   * part of the account.
    */
   known: number
   /** When that row was written, Unix milliseconds. */
@@ -135,7 +135,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       try {
         return await this.#acquire(account, options)
       } catch (error) {
-        // A raise that may have happened harms nobody: the next attempt raises above it.
+        // A raise that may have happened is harmless: the next attempt raises above it.
         if (!(error instanceof JournalFault) || error.code !== 'UNKNOWN') throw error
         if (attempt === acquireAttemptsMax)
           throw new JournalFault('UNAVAILABLE', error.message, { cause: error })
@@ -175,19 +175,19 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       if (refused) continue
       if (term === 1) return hold(undefined)
       if (!(await this.#takeOver({ account, term }, epoch + 1))) {
-        // Openers that raise each other's epochs at once would never let one end.
+        // Concurrent openers that raise each other's epochs would never let one end.
         await delay(randomInt(overtakenWaitMs * 2 ** Math.min(overtaken++, overtakenDoublingsMax)))
         continue
       }
-      // Only now is nobody else able to append: what is read from here on is what holds.
+      // Only now no other host can append: what is read from here on is final.
       const [now] = await this.#connection.serialRead(statics, partition)
       if (now !== undefined && numberOf(now.epoch) === epoch + 1) return hold(now)
     }
   }
 
   /**
-   * @param facts.before what stood before the raise. @param facts.row what holds; undefined: the
-   * account is new.
+   * @param facts.before the state before the raise. @param facts.row the current row; undefined:
+   *   the account is new.
    */
   #holdOf(
     { account, term }: Partition,
@@ -206,8 +206,8 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   /**
-   * Raises the epoch if nothing was appended, no root was set and nobody released the account since
-   * the row was read: then the row is what holds.
+   * Raises the epoch if nothing was appended, no root was set and no owner released the account
+   * since the row was read: then the row is current.
    */
   async #seizeOpen(partition: unknown[], found: Row, owner: string): Promise<boolean> {
     const { epoch, head, root_through, root, owner: holder } = found
@@ -231,7 +231,10 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     return takeOver(this.#connection, partition, { epoch, other })
   }
 
-  /** Whoever hands the account over. @throws JournalFault `UNAVAILABLE` while it is out of reach */
+  /**
+   * The region that hands the account over. @throws JournalFault `UNAVAILABLE` while it is
+   * unreachable
+   */
   #otherOf(account: string): Connection | undefined {
     return this.#handedOver(account) ? this.#backup?.() : undefined
   }
@@ -244,7 +247,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   #begin([account, term]: unknown[], epoch: number, owner: string): Promise<Row | undefined> {
-    // What an account begins with in a later term is still to be found.
+    // The initial state of an account in a later term is not known yet.
     const empty =
       term === 1
         ? { set: ', head = 0, chain = ?, root_through = 0', params: [Buffer.from(firstChain)] }
@@ -324,8 +327,8 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   /**
-   * The account as far as it has arrived in this data centre, whoever serves it: for reading alone,
-   * and it may be old. Rows end at the first gap. Undefined when nothing has arrived.
+   * The account as far as it has arrived in this data centre, whichever region serves it: only for
+   * reading, and possibly old. Rows end at the first gap. Undefined when nothing has arrived.
    */
   async replica(account: string): Promise<JournalReplica | undefined> {
     const found = await termBefore(this.#connection, { account, term: this.#termOf(account) + 1 })
@@ -346,7 +349,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   async head(account: string): Promise<{ epoch: number; head: number; chain: Uint8Array }> {
     const term = this.#termOf(account)
     const [now] = await this.#connection.serialRead(fence, [account, term])
-    // An account that was not opened in this term yet is the one of the term before.
+    // An account that was not opened in this term yet is that of the previous term.
     const row = isOpen(now, term) ? now : (await this.#before({ account, term }))?.row
     return {
       epoch: numberOf(row?.epoch),
@@ -429,12 +432,11 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   /**
-   * Opens every account of earlier terms that nobody opened since its home moved, a few at one
-   * time, and tells what was taken over.
-   * @param term the one that holds now. @param handedOver by the region that served the term
-   *   before. Accounts that cannot be opened, or lack a page that their root names, come with the
-   *   fault.
-   * @param after a `place` of an earlier pass, which goes on behind it.
+   * Opens every account of earlier terms that was not opened since its home moved, a few at a time,
+   * and reports what was taken over.
+   * @param term the current one. @param handedOver by the region that served the previous term.
+   *   Accounts that cannot be opened, or lack a page that their root names, come with the fault.
+   * @param after a `place` of an earlier pass; continues behind it.
    */
   async *takeAll(
     term: number,
@@ -480,8 +482,8 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   /**
-   * Accounts and the earlier terms they are known in. @param other knows more of them, and is asked
-   * first
+   * Accounts and the earlier terms in which they are known. @param other knows more of them, and is
+   * asked first
    */
   async *#known(
     term: number,
@@ -549,8 +551,8 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   /**
-   * Rows in order; what is damaged or missing here behind the root comes from the backup, if it is
-   * whole there.
+   * Rows in order; damaged or missing ones behind the root come from the backup, if they are whole
+   * there.
    */
   async *#storedOrBackedUp(
     { account, term }: Partition,
@@ -632,7 +634,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       await this.#openOnce(account)
       row = (await this.#connection.serialRead(statics, partition))[0]
       if (!isOpen(row, term))
-        throw new JournalFault('UNAVAILABLE', `${account} is being opened by somebody else`)
+        throw new JournalFault('UNAVAILABLE', `${account} is being opened by another host`)
     }
     const root = bytesOf(row?.root)
     for (const name of root === undefined ? [] : pagesNamedBy(root))
@@ -648,7 +650,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     }
   }
 
-  /** A host that comes upon the account at the same time opens it as well, and fences us. */
+  /** A host that uses the account at the same time opens it as well, and fences us. */
   async #openOnce(account: string): Promise<void> {
     try {
       await this.release(await this.acquire(account, { owner: 'evacuation' }))
@@ -658,8 +660,9 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   }
 
   /**
-   * Resolves when the backup has the root that holds now, and every page but those that are to go.
-   * @throws JournalFault `UNAVAILABLE` when it has not, or cannot be asked: nothing may go then.
+   * Resolves when the backup has the current root, and every page except those to be deleted.
+   * @throws JournalFault `UNAVAILABLE` when it has not, or cannot be asked: nothing may be deleted
+   *   then.
    */
   async #untilBackedUp(
     { account, term }: Partition,
@@ -692,7 +695,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
     return true
   }
 
-  /** See `JournalBackup`. Without a backup there is nothing to bring. */
+  /** See `JournalBackup`. Without a backup there is nothing to send. */
   async backUp(account: string): Promise<Brought> {
     if (this.#backup === undefined) return { rows: 0, pages: 0 }
     return bring({ here: this.#connection, backup: this.#backup() }, { account, term: this.#termOf(account) })
@@ -742,7 +745,7 @@ function corrupt(account: string, what: string): JournalFault {
   return new JournalFault('CORRUPT', `journal of ${account}: ${what}`)
 }
 
-/** What Cassandra has of a row, as text: bytes in base64. */
+/** A row as Cassandra has it, as text: bytes in base64. */
 function storedForm(row: object): Uint8Array {
   const plain = (value: unknown) => {
     if (value instanceof Uint8Array) return Buffer.from(value).toString('base64')

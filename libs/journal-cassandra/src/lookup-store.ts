@@ -1,12 +1,12 @@
 /**
  * Lookups in Cassandra.
  *
- * A row's partition is what is scanned together: rows of three segments and more stand with those
+ * A row's partition holds what is scanned together: rows of three segments and more are with those
  * that share the first two (references of one copy: the first three; active rows of one slot and
  * wake rows of one hour: the first four), everything else alone.
  *
- * Kinds that are claimed are written by lightweight transactions throughout: mixed with plain
- * writes they would run on two clocks and lose updates.
+ * Claimed kinds are always written by lightweight transactions: mixed with plain writes they would
+ * use two clocks and lose updates.
  */
 import {
   assertChange,
@@ -25,24 +25,22 @@ import { wholeRing } from './ring.ts'
 
 /** Segments of the key that name the partition. */
 const segmentsByKind: Readonly<Record<string, number>> = { ref: 3, active: 4, wake: 4 }
-/**
- * Times a counter or a claimed row is tried against others before the store counts as unavailable.
- */
+/** Attempts on a contended counter or claimed row before the store counts as unavailable. */
 const attemptsMax = 64
-/** Statements under way at once for one call. */
+/** Concurrent statements of one call. */
 const writesAtOnce = 64
-/** Of one batch; Cassandra warns of larger ones, and of those that touch more partitions. */
+/** Of one batch; Cassandra warns of larger ones, and of those with more partitions. */
 const batchBytesMax = 4_000
 const batchPartsMax = 10
 const rowsPerPage = 500
 /**
- * Partitions that one statement reads the first row of. Its coordinator asks for all of them at
+ * Partitions of which one statement reads the first row. Its coordinator asks for all of them at
  * once.
  */
 const partsPerRead = 100
-/** Such statements under way at once for one call. */
+/** Such statements at once for one call. */
 const readsAtOnce = 4
-/** Of a walk over everything; keys without values. */
+/** Of a full walk; keys without values. */
 const rowsPerStep = 2_000
 
 export class CassandraLookupStore implements LookupStore, LookupWalk {
@@ -56,7 +54,7 @@ export class CassandraLookupStore implements LookupStore, LookupWalk {
   }
 
   async write(changes: readonly LookupChange[], writeTime?: bigint): Promise<void> {
-    // The last change of a key counts; they run side by side.
+    // The last change of a key counts; they run in parallel.
     const last = new Map(changes.map((change) => [keyOf(change), copyOf(change)]))
     const { claimed = [], plain = [] } = Object.groupBy(last.values(), (change) =>
       this.#claimed.has(kindOf(keyOf(change))) ? 'claimed' : 'plain',
@@ -73,10 +71,7 @@ export class CassandraLookupStore implements LookupStore, LookupWalk {
     return 'put' in change ? this.#replace(change.put, change.value) : this.#remove(change.delete)
   }
 
-  /**
-   * The write time goes where Cassandra keeps the time of a write, in place of the clock of whoever
-   * writes.
-   */
+  /** The write time replaces Cassandra's own timestamp, the writer's clock. */
   #writeBatch(changes: readonly LookupChange[], writeTime: bigint | undefined): Promise<void> {
     const at = writeTime === undefined ? [] : [writeTime]
     const using = writeTime === undefined ? '' : ' USING TIMESTAMP ?'
@@ -224,7 +219,7 @@ function keyOf(change: LookupChange): string {
 }
 
 /**
- * Rows of one partition go together, as many as fit; what is left are rows of a few partitions
+ * Rows of one partition are sent together, as many as fit; the rest are rows of a few partitions
  * each.
  */
 function batchesOf(changes: readonly LookupChange[]): LookupChange[][] {

@@ -1,8 +1,8 @@
 /**
  * Everything in a table, partition by partition in the order of the ring, a page at a time.
  *
- * A read that meets too many deleted rows fails whatever its page size. Then its piece of the ring
- * is read in two halves, down to a bound: a node that is away fails as often as that, and no more.
+ * A read that meets too many deleted rows fails at any page size. Then its piece of the ring is
+ * read in two halves, down to a bound: an unavailable node fails that often, and no more.
  */
 import { JournalFault } from '@holdfast/journal'
 import type { Connection, Row } from './connection.ts'
@@ -20,7 +20,7 @@ export interface WholeRing {
   /** The columns of the partition key. */
   partition: string
   rowsPerPage: number
-  /** Where to go on: a place of an earlier walk. Its partition comes once more. */
+  /** Where to continue: a place of an earlier walk. Its partition comes once more. */
   after?: string
 }
 

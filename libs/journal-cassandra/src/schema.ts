@@ -3,20 +3,20 @@
  * processes of all data centres.
  *
  * Cassandra spreads its schema by gossip. A table that two coordinators make at once has two ids,
- * and the rows of one of them are lost. So one leader makes the tables, and he holds the row
+ * and the rows of one of them are lost. So one leader makes the tables. It holds the row
  * `migration-leader` of `schema_state`, taken by a transaction over the replicas of all data
- * centres (`SERIAL`): with one that is local there would be a leader in each.
+ * centres (`SERIAL`): with a local one there would be a leader in each.
  *
- * - The row is gone after a minute. It is renewed before each statement, which may take half of
- *   that: whoever comes after a leader that died, was paused, or cannot tell whether a statement
- *   happened, finds none of his statements under way.
- * - The version is raised by a transaction too, from the one before: a leader of the past raises
+ * - The row expires after a minute. It is renewed before each statement, which may take half of
+ *   that. So when a leader died, was paused, or does not know whether a statement took effect, its
+ *   successor finds none of its statements running.
+ * - The version is raised by a transaction too, from the one before: a former leader raises
  *   nothing.
- * - The table of these rows is made by everybody. Its id follows from its name, so it is the same
- *   whoever makes it; keyspaces have no ids.
+ * - Every process makes the table of these rows. Its id follows from its name, so it is the same
+ *   for all; keyspaces have no ids.
  *
- * The price: a start that has to change the schema needs more than half of the keyspace's replicas,
- * wherever they are. One that finds it made asks its own data centre alone.
+ * The price: a start that must change the schema needs more than half of the keyspace's replicas,
+ * in all data centres. A start that finds it made asks only its own data centre.
  */
 import { createHash } from 'node:crypto'
 import cassandra from 'cassandra-driver'
@@ -34,10 +34,7 @@ export interface SchemaOptions {
 
 const leaderSeconds = 60
 const statementMs = 30_000
-/**
- * Data centres that start together come up one after the other, and each hears of tables after a
- * while.
- */
+/** Data centres that start together come up in sequence, and each hears of tables after a while. */
 const patienceMs = 60_000
 const waitMs = { least: 200, most: 600 }
 
@@ -45,8 +42,8 @@ const versionRow = 'version'
 const leaderRow = 'migration-leader'
 
 /**
- * Whether every migration was made, as the own data centre knows. @throws what the driver throws,
- * also where there is no such keyspace
+ * Whether every migration was made, as far as the own data centre knows. @throws what the driver
+ * throws, also where there is no such keyspace
  */
 export async function isCurrent(client: cassandra.Client, { migrations }: SchemaOptions): Promise<boolean> {
   return Number((await stateOf(client, versionRow)) ?? 0) >= migrations.length
@@ -67,7 +64,7 @@ export async function makeKeyspace(client: cassandra.Client, options: SchemaOpti
   )
 }
 
-/** Resolves when every migration was made, here or by another. @throws JournalFault */
+/** Resolves when every migration was made, here or by another process. @throws JournalFault */
 export async function migrate(client: cassandra.Client, options: SchemaOptions): Promise<void> {
   const leader = new Leader(client)
   for (;;) {
@@ -93,9 +90,9 @@ class Leader {
   }
 
   /**
-   * Makes what is missing, for as long as it leads.
-   * @throws what the driver throws. Whether the statement happened is open then: it does not
-   *   resign, so that nobody follows at once.
+   * Makes what is missing while it leads.
+   * @throws what the driver throws. It is unknown then whether the statement took effect: it does
+   *   not resign, so that no successor starts at once.
    */
   async run(migrations: SchemaOptions['migrations']): Promise<void> {
     const made = await patiently(() => stateOf(this.#client, versionRow, consistencies.serial))
@@ -112,7 +109,7 @@ class Leader {
     await this.#holds(undefined, 'DELETE FROM schema_state WHERE key = ? IF value = ?', [leaderRow, this.#id])
   }
 
-  /** @param before who leads until then. */
+  /** @param before the current leader. */
   #lead(before: string | null): Promise<boolean> {
     const lead = `UPDATE schema_state USING TTL ${leaderSeconds} SET value = ? WHERE key = ? IF value = ?`
     return this.#holds(this.#id, lead, [this.#id, leaderRow, before])
@@ -126,8 +123,8 @@ class Leader {
   }
 
   /**
-   * Repeated until it is known how it ended. @returns whether the row holds the value then, by this
-   * attempt or one before.
+   * Repeated until the outcome is known. @returns whether the row holds the value then, by this
+   * attempt or an earlier one.
    */
   #holds(value: string | undefined, query: string, params: (string | null)[]): Promise<boolean> {
     return patiently(async () => {
@@ -151,14 +148,15 @@ async function stateOf(
 }
 
 /**
- * Changes the schema, and waits until all nodes know it; for ten seconds at most, for one that is
- * down never does. A node that did not hear of a table by then refuses its rows until it does.
+ * Changes the schema, and waits until all nodes know it; for ten seconds at most, because a node
+ * that is down never does. A node that has not heard of a table by then refuses its rows until it
+ * has.
  */
 async function define(client: cassandra.Client, statement: string): Promise<void> {
   await client.execute(statement, [], { prepare: false, isIdempotent: false, readTimeout: statementMs })
 }
 
-/** @throws JournalFault when time is up. */
+/** @throws JournalFault after the time limit. */
 async function patiently<Result>(work: () => Promise<Result>): Promise<Result> {
   const deadlineMs = performance.now() + patienceMs
   for (;;) {

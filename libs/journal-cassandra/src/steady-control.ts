@@ -1,25 +1,25 @@
 /**
- * The driver's control connection, kept from ending the process.
+ * Prevents the driver's control connection from ending the process.
  *
- * Each event of a lost host or socket makes driver 4.10 acquire its control connection anew, also
- * while it is doing that already; the second round takes host and connection away under the first,
- * which then fails in a promise that nobody waits for (NODEJS-681). A paused Cassandra ended three
- * processes of ten so. Here one round runs at a time, an event meanwhile makes one more afterwards,
- * and one that fails is tried again.
+ * Each event of a lost host or socket makes driver 4.10 acquire its control connection again, even
+ * while it is already doing that. The second round takes host and connection away from the first,
+ * which then fails in a promise that no code awaits (NODEJS-681). A paused Cassandra ended three
+ * processes of ten this way. Here one round runs at a time, an event meanwhile causes one more
+ * afterwards, and a failed one is retried.
  */
 import type { Client } from 'cassandra-driver'
 
-/** What is used of the driver's inside. */
+/** The used part of the driver's internals. */
 interface ControlConnection {
-  /** @param hosts left to try, when a round goes on. */
+  /** @param hosts left to try, when a round continues. */
   _refresh(hosts?: unknown): Promise<void>
 }
 
 const retryMs = 1_000
 
 /**
- * @returns the client @throws Error when the driver has no such control connection any more: then
- * this is to be looked at again.
+ * @returns the client @throws Error when the driver no longer has such a control connection: then
+ *   review this code.
  */
 export function withSteadyControl(client: Client): Client {
   const { controlConnection } = client as unknown as { controlConnection?: ControlConnection }
@@ -44,7 +44,7 @@ function steady(control: ControlConnection): void {
     } while (again)
   }
   control._refresh = (hosts) => {
-    // The round that runs goes on with the hosts that are left.
+    // The running round continues with the remaining hosts.
     if (hosts !== undefined) return acquire(hosts)
     if (running !== undefined) {
       again = true

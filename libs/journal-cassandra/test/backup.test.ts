@@ -1,6 +1,6 @@
 /**
- * Two data centres, the line between them cut for longer than Cassandra keeps what it could not
- * deliver.
+ * Two data centres, with the line between them cut for longer than Cassandra keeps undelivered
+ * writes.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -94,7 +94,7 @@ async function cut(): Promise<void> {
 async function mend(): Promise<void> {
   there = await start(thereHost, 'na-nyc', directories.there)
   backup = await openThere()
-  // Both centres talk to each other again when a new write arrives by itself.
+  // Both centres communicate again when a new write arrives by itself.
   let probes = 0
   await until('the line is up', async () => {
     const account = `probe-${probes++}`
@@ -104,7 +104,7 @@ async function mend(): Promise<void> {
   })
 }
 
-t.test('what was acknowledged during a cut longer than the hint window is brought', async (t) => {
+t.test('what was acknowledged during a cut longer than the hint window is sent', async (t) => {
   backup = await openThere()
   const quiet = await journals.acquire('quiet', { owner: 'host' })
   const checkpointed = await journals.acquire('checkpointed', { owner: 'host' })
@@ -122,7 +122,7 @@ t.test('what was acknowledged during a cut longer than the hint window is brough
   await journals.append(checkpointed, row('behind the root'))
 
   await mend()
-  t.strictSame(await textsThere('quiet'), ['before'], 'nothing of it comes by itself')
+  t.strictSame(await textsThere('quiet'), ['before'], 'nothing of it arrives by itself')
   t.equal(await backup?.journals.replica('fresh'), undefined)
 
   t.strictSame(await journals.backUp('quiet'), { rows: 2, pages: 0 })
@@ -137,7 +137,7 @@ t.test('what was acknowledged during a cut longer than the hint window is brough
   for (const account of ['quiet', 'fresh', 'checkpointed'])
     t.strictSame(await journals.backUp(account), { rows: 0, pages: 0 }, 'once')
 
-  await t.test('and nothing of it stands in the way of those who hold the account', async (t) => {
+  await t.test('and nothing of it blocks the holders of the account', async (t) => {
     await journals.append(quiet, row('three'))
     await journals.trim(checkpointed, 1)
     await journals.deletePages(checkpointed, ['page'])
@@ -147,7 +147,7 @@ t.test('what was acknowledged during a cut longer than the hint window is brough
     await journals.release(next)
   })
 
-  await t.test('what was written again with its own time does not outlive a deletion', async (t) => {
+  await t.test('a value rewritten with its own time does not outlive a deletion', async (t) => {
     const client = new cassandra.Client({
       contactPoints: [thereHost],
       localDataCenter: 'na-nyc',

@@ -53,7 +53,7 @@ async function open(t: Test) {
   return { store: shared, reopen }
 }
 
-t.test('a leader of the schema that was overtaken goes no further', async (t) => {
+t.test('an overtaken leader of the schema stops', async (t) => {
   const startedMs = performance.now()
   const overtaken = "UPDATE schema_state USING TTL 3 SET value = 'another' WHERE key = 'migration-leader'"
   const store = await connect({
@@ -61,7 +61,7 @@ t.test('a leader of the schema that was overtaken goes no further', async (t) =>
     migrations: [[overtaken], ['CREATE TABLE once (key text PRIMARY KEY)']],
   })
   await store.close()
-  t.ok(performance.now() - startedMs > 2_000, 'what is left is made when nobody else leads')
+  t.ok(performance.now() - startedMs > 2_000, 'the rest is made when no other process leads')
 })
 
 t.test('journals in Cassandra', async (t) => {
@@ -149,7 +149,7 @@ t.test('a home that moves', async (t) => {
   }
 
   await t.test(
-    'an account goes on from what was known, and what its old host does later is not seen',
+    'an account continues from the known state, and later writes of its old host are not seen',
     async (t) => {
       const account = 'goes-on'
       const old = await written(account, ['one', 'two', 'three'])
@@ -160,7 +160,7 @@ t.test('a home that moves', async (t) => {
       const hold = await journals.acquire(account, { owner: 'new' })
       await journals.append(hold, Buffer.from('four'))
 
-      // Nobody can stop the old host in its own data centre.
+      // The old host in its own data centre cannot be stopped.
       await before.journals.append(old, Buffer.from('late'))
       await before.journals.setRoot(old, { root: Buffer.from('late root'), through: 4 })
       await before.journals.trim(old, 4)
@@ -190,7 +190,7 @@ t.test('a home that moves', async (t) => {
     t.same(await rowsOf(journals, await journals.acquire('gap', { owner: 'new' })), ['one', 'another two'])
   })
 
-  await t.test('openers that broke off or race take over the same', async (t) => {
+  await t.test('interrupted and racing openers take over the same state', async (t) => {
     const rows = Array.from({ length: 100 }, (_, at) => `row ${at}`)
     await written('raced', rows)
     // One that died between its epoch and the cut.
@@ -203,7 +203,7 @@ t.test('a home that moves', async (t) => {
     t.same(await rowsOf(journals, newest), rows)
   })
 
-  await t.test('an evacuation and hosts that open the same accounts do not hinder each other', async (t) => {
+  await t.test('an evacuation and hosts that open the same accounts do not block each other', async (t) => {
     for (let at = 0; at < 8; at++) await written(`busy-${at}`, ['one', 'two'])
     const journals = await successor(t)
     const taking = Array.fromAsync(journals.takeAll(2))
@@ -240,7 +240,7 @@ t.test('a home that moves', async (t) => {
     for (const [at, { place }] of places.entries()) {
       const rest = (await Array.fromAsync(fourth.takeAll(4, { after: place }))).map(({ account }) => account)
       const wanted = places.slice(at + 1).map(({ account }) => account)
-      t.same(rest, wanted, 'a pass goes on behind any place')
+      t.same(rest, wanted, 'a pass continues behind any place')
     }
     t.match(
       await fourth.replica('gap'),
@@ -265,7 +265,7 @@ t.test('a home that moves', async (t) => {
     t.not((await store.journals.head('learns')).epoch, 0)
   })
 
-  await t.test('nothing is deleted before the backup has what takes its place', async (t) => {
+  await t.test('nothing is deleted before the backup has the replacement', async (t) => {
     const backup = await connect({ keyspace: 'behind' })
     let reachable = false
     const store = await connect({ keyspace: 'moved', backup: () => (reachable ? backup : undefined) })
@@ -297,13 +297,13 @@ t.test('a home that moves', async (t) => {
   })
 })
 
-t.test('a home that is handed back by a region that lives', async (t) => {
+t.test('a home that is handed back by a living region', async (t) => {
   const rowsOf = async (journals: CassandraMetadataStore['journals'], hold: JournalHold) => {
     const rows: string[] = []
     for await (const { bytes } of journals.rows(hold, 0)) rows.push(Buffer.from(bytes).toString())
     return rows
   }
-  // Two keyspaces that do not replicate: what is not asked for does not come.
+  // Two keyspaces without replication: data moves only on request.
   const at = async (keyspace: string, term: number, backup?: CassandraMetadataStore) => {
     const store = await connect({
       keyspace,
@@ -347,13 +347,13 @@ t.test('a home that is handed back by a region that lives', async (t) => {
       t.same(
         await rowsOf(back.journals, again),
         ['one', 'two', 'three', 'four'],
-        'from then on it stands alone',
+        'from then on it is independent',
       )
       reachable = true
     },
   )
 
-  await t.test('every change that was acknowledged meanwhile comes along, and no other', async (t) => {
+  await t.test('every change acknowledged meanwhile is taken over, and no other', async (t) => {
     await write(arrived, 'raced', [])
     const held = await second.journals.acquire('raced', { owner: 'host' })
     const acknowledged: string[] = []
@@ -372,7 +372,7 @@ t.test('a home that is handed back by a region that lives', async (t) => {
     t.same(await rowsOf(back.journals, hold), acknowledged)
   })
 
-  await t.test('what was never served there is as it was here; new accounts begin', async (t) => {
+  await t.test('an account never served there is as it was here; new accounts begin', async (t) => {
     const held = await write(first, 'stayed', ['one'])
     t.same(await rowsOf(back.journals, await back.journals.acquire('stayed', { owner: 'new' })), ['one'])
     await t.rejects(first.journals.append(held, Buffer.from('late')), { code: 'FENCED' })
@@ -380,7 +380,7 @@ t.test('a home that is handed back by a region that lives', async (t) => {
     await t.rejects(second.journals.acquire('born', { owner: 'late' }), { code: 'FENCED' })
   })
 
-  await t.test('while the other cannot be asked nothing is taken for absent', async (t) => {
+  await t.test('while the other is unreachable nothing counts as absent', async (t) => {
     await write(second, 'asked', ['one'])
     reachable = false
     await t.rejects(back.journals.acquire('asked', { owner: 'new' }), { code: 'UNAVAILABLE' })
@@ -405,7 +405,11 @@ t.test('a home that is handed back by a region that lives', async (t) => {
       taken.find((one) => (one as { account: string }).account === 'last'),
       { cut: 2, known: 2 },
     )
-    t.equal((await (await at('here', 3)).journals.head('last')).head, 2, 'and nobody is asked any more')
+    t.equal(
+      (await (await at('here', 3)).journals.head('last')).head,
+      2,
+      'and the old region is not asked any more',
+    )
     const noteOf = async (key: string) => Buffer.from((await back.lookups.get(key)) ?? []).toString()
     t.equal(await noteOf(note), 'there', 'and they are woken here')
     t.equal(await noteOf(`${note}er`), 'younger')

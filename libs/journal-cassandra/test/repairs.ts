@@ -1,4 +1,4 @@
-/** Damaged accounts and their repair on a real Cassandra, in a keyspace of their own. */
+/** Damaged accounts and their repair on a real Cassandra, in a separate keyspace. */
 import cassandra from 'cassandra-driver'
 import type { Test } from 'tap'
 import { type Place, repairCases } from '../../../test/support/damaged-accounts.ts'

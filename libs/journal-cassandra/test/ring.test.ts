@@ -6,8 +6,7 @@ import { wholeRing } from '../src/ring.ts'
 const options = { columns: 'key', table: 'lookups', partition: 'part', rowsPerPage: 10 }
 
 /**
- * A table whose reads fail when they cover more deleted partitions than a node is willing to pass
- * over.
+ * A table whose reads fail when they cover more deleted partitions than a node is willing to skip.
  */
 function table(live: bigint[], deleted: bigint[], deletedMax: number) {
   let reads = 0
@@ -30,7 +29,7 @@ async function seen(connection: Parameters<typeof wholeRing>[0], after?: string)
   return Array.fromAsync(found, ({ place }) => place)
 }
 
-t.test('a walk gets past more deleted rows than one read may meet, in halves', async (t) => {
+t.test('a walk passes more deleted rows than one read may meet, by halving', async (t) => {
   const spread = (count: number) =>
     Array.from({ length: count }, (_, at) => -(2n ** 63n) + (2n ** 64n / BigInt(count)) * BigInt(at))
   const live = spread(50)

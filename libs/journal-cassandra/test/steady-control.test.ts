@@ -1,6 +1,6 @@
 /**
- * The driver's own control connection, with its ways to the network replaced: rounds that overlap,
- * and one that fails.
+ * The driver's own control connection, with its network access replaced: rounds that overlap, and
+ * one that fails.
  */
 import { EventEmitter, once } from 'node:events'
 import cassandra from 'cassandra-driver'
@@ -16,7 +16,7 @@ interface Inside {
   _registerToConnectionEvents(): Promise<void>
 }
 
-/** A control connection each of whose rounds waits for its hosts until it is let go. */
+/** A control connection each of whose rounds waits for its hosts until it is released. */
 function world({ steady }: { steady: boolean }) {
   const client = new cassandra.Client({ contactPoints: ['127.0.0.1'], localDataCenter: 'here' })
   if (steady) withSteadyControl(client)
@@ -37,7 +37,7 @@ function world({ steady }: { steady: boolean }) {
   return { control, steps, rounds: () => rounds }
 }
 
-t.test('the driver has the fault that is kept away here', async (t) => {
+t.test('the driver has the fault that the patch prevents', async (t) => {
   const { control, steps } = world({ steady: false })
   const waiting = once(steps, 'waiting')
   const first = control._refresh()
@@ -49,7 +49,7 @@ t.test('the driver has the fault that is kept away here', async (t) => {
   await t.rejects(first, TypeError)
 })
 
-t.test('an event while a round runs makes one more after it', async (t) => {
+t.test('an event during a round causes one more after it', async (t) => {
   const { control, steps, rounds } = world({ steady: true })
   const waiting = once(steps, 'waiting')
   const first = control._refresh()
@@ -66,7 +66,7 @@ t.test('an event while a round runs makes one more after it', async (t) => {
   t.ok(control.host)
 })
 
-t.test('a round that fails ends nothing and is tried again', async (t) => {
+t.test('a failed round ends nothing and is retried', async (t) => {
   const { control, steps, rounds } = world({ steady: true })
   const get = control._refreshControlConnection
   control._refreshControlConnection = async () => {
@@ -83,7 +83,7 @@ t.test('a round that fails ends nothing and is tried again', async (t) => {
   await first
   t.equal(rounds(), 1)
   control._refreshControlConnection = get
-  // A timer that holds no process open tries again.
+  // A timer that does not keep the process alive retries.
   const open = setTimeout(() => {}, 60_000)
   await once(steps, 'waiting')
   clearTimeout(open)

@@ -1,7 +1,6 @@
 /**
- * Some space that is taken now, so that it can be given back when somebody else fills the disk to
- * the last byte: opening LevelDB anew writes its log into tables, and a deletion is a write before
- * it frees anything.
+ * Reserved disk space, released when another program fills the disk to the last byte: reopening
+ * LevelDB writes its log into tables, and a deletion is a write before it frees anything.
  */
 import { open, rm } from 'node:fs/promises'
 
@@ -11,7 +10,7 @@ export class Ballast {
   readonly #path: string
   readonly #bytes: number
   #held = false
-  /** One thing after the other. */
+  /** One operation after the other. */
   #busy = Promise.resolve(false)
 
   /** @param bytes a multiple of 1 MiB; 0: none. */
@@ -34,7 +33,7 @@ export class Ballast {
     return this.#busy
   }
 
-  /** Gives the space back. Never fails. */
+  /** Releases the space. Never fails. */
   async release(): Promise<void> {
     this.#busy = this.#busy.then(async () => {
       this.#held = false

@@ -1,10 +1,10 @@
 /**
- * Keys and rows as they lie in LevelDB. Bound by DESIGN.md and golden tests: change only by a new
- * version.
+ * Keys and rows as stored in LevelDB. Fixed by DESIGN.md and golden tests: change them only with a
+ * new version.
  *
- * Every row proves itself: its checksum covers its place (account, number, name, key) as well as
- * its content, so that a row which turns up elsewhere, or an older one which turns up again, is
- * noticed as well as a flipped bit.
+ * Every row is self-verifying: its checksum covers its place (account, number, name, key) as well
+ * as its content, so that a misplaced row, or an older one that reappears, is detected as well as a
+ * flipped bit.
  */
 import { createHash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
@@ -207,7 +207,7 @@ export function decodeSmall(key: Uint8Array, stored: Uint8Array): Buffer {
   throw new JournalFault('CORRUPT', `the row ${JSON.stringify(textBehind(key, 0))} is damaged`)
 }
 
-/** True when a small value is the one that was written under this key. */
+/** True when the small value is the one that was written under this key. */
 export function isWhole(key: Uint8Array, stored: Uint8Array): boolean {
   const row = bufferOf(stored)
   return row.length >= 4 && row.readUInt32BE(0) === crc32(row.subarray(4), crc32(key))

@@ -1,36 +1,40 @@
 /**
  * The one writer of the store.
  *
- * A synced batch costs one fdatasync however much it holds. While one is in flight everything else
- * gathers, in the order it was issued, and goes in the next: with many accounts writing, the cost
- * of a sync is shared by all of them. One batch at a time also is what makes the store ordered:
- * nothing becomes durable before what was issued before it.
+ * A synced batch costs one fdatasync at any size. While one is in flight everything else gathers,
+ * in the order of issue, and goes into the next: with many accounts writing, all of them share the
+ * cost of a sync. One batch at a time also makes the store ordered: nothing becomes durable before
+ * what was issued before it.
  *
- * Fault model: a batch that failed may be in the log or not, and a later sync that succeeds proves
+ * Fault model: a failed batch may or may not be in the log, and a later successful sync proves
  * nothing about it (the kernel drops dirty pages after reporting an error once). So the first
- * failure is the last write: those in the batch get `UNKNOWN`, those behind it and all that comes
- * later `UNAVAILABLE`, until LevelDB was opened again and has decided from the log what there is.
- * Places taken before that are dead.
+ * failure is the last write: writes in the batch get `UNKNOWN`, those behind it and all later ones
+ * `UNAVAILABLE`, until LevelDB was reopened and has decided from the log. Places taken before that
+ * are dead.
  */
 import { JournalFault } from '@holdfast/journal'
 
 /**
- * One batch: a sync of this size costs the device little more than a small one, and waiters behind
- * it not much.
+ * One batch: a sync of this size costs the device little more than a small one, and does not delay
+ * waiters behind it much.
  */
 export const batchBytesMax = 4 * 1024 * 1024
-/** All that waits, above the working set of the busiest host; more is refused as `UNAVAILABLE`. */
+/**
+ * All waiting writes, above the working set of the busiest host; more is refused as `UNAVAILABLE`.
+ */
 export const queuedBytesMax = 128 * 1024 * 1024
 
-/** Writes that wait: a few for each account that can be active. */
+/** Waiting writes: a few for each account that can be active. */
 export const queuedPlacesMax = 262_144
 
-/** What LevelDB adds to a key and a value, roughly; keeps batches of deletes bounded as well. */
+/** Approximate overhead of LevelDB per key and value; it also bounds batches of deletes. */
 const rowOverheadBytes = 16
 
 export type RowChange = { type: 'put'; key: Uint8Array; value: Uint8Array } | { type: 'del'; key: Uint8Array }
 
-/** What a write makes true, for the witness: the newest number of something that only grows. */
+/**
+ * What a write makes true, for the commit audit: the newest number of something that only grows.
+ */
 export interface Fact {
   subject: string
   epoch: number
@@ -38,7 +42,7 @@ export interface Fact {
 }
 
 /**
- * A place in the order of writes. What goes there may be decided later; all behind it waits until
+ * A place in the order of writes. Its write may be decided later; all places behind it wait until
  * then.
  */
 export interface Place {
@@ -54,7 +58,7 @@ export interface GroupWriterDeps {
   commit(changes: RowChange[]): Promise<void>
   /** Adds to a batch what marks it. */
   seal(batch: number): RowChange
-  /** After the sync, before anybody is answered. Must not fail. */
+  /** After the sync, before any caller is answered. Must not fail. */
   witness(batch: number, facts: Fact[]): Promise<void>
   onFailure(fault: JournalFault): void
   /** After each batch that is on disk. */
@@ -87,8 +91,8 @@ export class GroupWriter {
   }
 
   /**
-   * Takes the next place now, for a write that has to look first. When the work ends without a
-   * write the place is given up.
+   * Takes the next place now, for a write that must read first. If the work ends without a write
+   * the place is skipped.
    * @throws JournalFault `UNAVAILABLE`, `CLOSED`: nothing was done.
    */
   async inOrder<R>(work: (place: Place) => Promise<R>): Promise<R> {
@@ -101,8 +105,8 @@ export class GroupWriter {
   }
 
   /**
-   * Resolves when all that was issued before is durable.
-   * @throws JournalFault `UNAVAILABLE` when it cannot be known any more; `CLOSED`.
+   * Resolves when everything issued before is durable.
+   * @throws JournalFault `UNAVAILABLE` when that cannot be known any more; `CLOSED`.
    */
   async flushed(): Promise<void> {
     await this.#last
@@ -110,7 +114,7 @@ export class GroupWriter {
   }
 
   /**
-   * After a failure, when LevelDB was opened again: takes writes again, in batches from this number
+   * After a failure, when LevelDB was reopened: accepts writes again, in batches from this number
    * on.
    */
   resume({ nextBatch }: { nextBatch: number }): void {
@@ -118,7 +122,7 @@ export class GroupWriter {
     this.#failure = undefined
   }
 
-  /** Takes nothing new, writes what was issued. */
+  /** Accepts nothing new, writes what was issued. */
   async close(): Promise<void> {
     this.#closed = true
     await this.#running
@@ -156,7 +160,7 @@ export class GroupWriter {
     this.#running = undefined
   }
 
-  /** As many decided places as fit, without those given up. */
+  /** As many decided places as fit, without skipped ones. */
   #nextGroup(): QueuedPlace[] {
     let bytes = 0
     let count = 0
@@ -211,19 +215,19 @@ class QueuedPlace implements Place {
   changes: RowChange[] | undefined
   fact: Fact | undefined
   bytes = 0
-  /** Why nothing can go here any more. */
+  /** Why no write can use this place any more. */
   #over: JournalFault | undefined
 
   constructor(reserve: (bytes: number) => void) {
     this.#reserve = reserve
   }
 
-  /** Resolves when it is known what goes here, if anything. */
+  /** Resolves when it is known what is written here, if anything. */
   get decided(): Promise<void> {
     return this.#decided.promise
   }
 
-  /** Resolves when it is over, however. */
+  /** Resolves when it has ended, in any way. */
   get settled(): Promise<void> {
     return this.#settled.promise
   }

@@ -1,6 +1,6 @@
 /**
- * The accounts' journals in LevelDB: fenced by cells, written by the group writer, proven by the
- * chain when read.
+ * The accounts' journals in LevelDB: fenced by rows in memory, written by the group writer,
+ * verified by the chain when read.
  */
 import {
   type AcquireOptions,
@@ -38,10 +38,10 @@ import type { Rows } from './rows.ts'
 import { type Cell, TentativeCells } from './tentative-cells.ts'
 import type { Suspicions } from './witness.ts'
 
-/** Rows removed by one write, so that a long trim does not hold up everybody's next batch. */
+/** Rows removed by one write, so that a long trim does not delay the next batch. */
 const trimSliceRows = 1_000
 
-/** What a decision says, and the write it queued. */
+/** The result of a decision, and the write it queued. */
 interface Decided<R> {
   result: R
   written?: Promise<void>
@@ -63,12 +63,12 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     this.#cells = new TentativeCells(load, { max: parts.cachedAccounts })
   }
 
-  /** What is held in memory of the rows is read again. */
+  /** Rows in memory are read again. */
   forget(): void {
     this.#cells.forget()
   }
 
-  /** Nobody is asked to release an account: this process alone has the store. */
+  /** No earlier host is asked to release an account: this process alone has the store. */
   async acquire(account: string, { owner, unwritten = 'begin' }: AcquireOptions): Promise<JournalHold> {
     assertAccount(account)
     if (Buffer.byteLength(owner) > maxOwnerBytes)
@@ -89,7 +89,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     }
   }
 
-  /** The last row is there and is the one that the static facts name. */
+  /** The last row exists and is the one that the static facts name. */
   async #assertLastRow(account: string, { head, chain, trimmed }: Fixed): Promise<void> {
     if (head === trimmed) return
     const stored = await this.#rows.get(keys.row(account, head))
@@ -249,7 +249,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     })
   }
 
-  /** One short iteration an account: the rows in between are passed over. */
+  /** One short iteration per account: the rows in between are skipped. */
   async *accounts({ after }: { after?: string } = {}) {
     let range = after === undefined ? keys.journals : keys.journalsBehind(after)
     for (;;) {
@@ -331,7 +331,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     return { account, epoch, head, chain, root: undefined, previousOwner: found.owner }
   }
 
-  /** The static facts as far as the rows, the witness and they themselves tell. */
+  /** The static facts, judged by the rows, the commit audit and the facts themselves. */
   async #whatIsLeft(account: string): Promise<Fixed> {
     let fixed: Fixed | undefined
     let first: number | undefined
@@ -352,8 +352,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
   }
 
   /**
-   * Decides at the next place in the order of all writes, and waits until what was decided is
-   * durable.
+   * Decides at the next place in the order of all writes, and waits until the decision is durable.
    */
   #decide<R>(account: string, decision: (cell: Cell<Fixed>, place: Place) => Decided<R>): Promise<R> {
     return this.#writer.inOrder(async (place) => {
@@ -363,7 +362,10 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     })
   }
 
-  /** Queues the new static row with what belongs to it, and moves the cell in the same step. */
+  /**
+   * Queues the new static row with everything that belongs to it, and updates the row in memory in
+   * the same step.
+   */
   #change(
     place: Place,
     account: string,
@@ -413,7 +415,7 @@ function assertNewest(hold: Pick<JournalHold, 'account' | 'epoch'>, { epoch }: F
   throw new JournalFault('FENCED', `${hold.account} is in epoch ${epoch}, not in the hold's ${hold.epoch}`)
 }
 
-/** What is damaged is told, not thrown. */
+/** Damage is reported, not thrown. */
 function read<Value>(decode: () => Value): { value: Value | undefined; damage: string | undefined } {
   try {
     return { value: decode(), damage: undefined }

@@ -1,6 +1,5 @@
 /**
- * The lookups in LevelDB: on the same writer as the journals, so that they keep the order in which
- * they were issued.
+ * The lookups in LevelDB: on the same writer as the journals, so that they keep the order of issue.
  */
 import {
   assertChange,
@@ -48,7 +47,7 @@ export class LevelLookups implements LookupStore, LookupWalk {
     this.#counters = new TentativeCells(load, { max: cachedCounters })
   }
 
-  /** What is held in memory of the rows is read again. */
+  /** Rows in memory are read again. */
   forget(): void {
     this.#counters.forget()
   }
@@ -62,7 +61,7 @@ export class LevelLookups implements LookupStore, LookupWalk {
     const written = slicesOf(holding).map((slice) => this.#writer.write(slice.map(rowChange)))
     for (const change of holding) this.#disturb(keyOf(change))
     await Promise.all(written)
-    // Changes that came too late are answered when what they lost against is durable.
+    // Late changes are answered when the change that won is durable.
     if (holding.length < changes.length) await this.#writer.flushed()
   }
 
@@ -75,7 +74,7 @@ export class LevelLookups implements LookupStore, LookupWalk {
     return true
   }
 
-  /** A claim that has looked already must look again. */
+  /** A claim that has already read must read again. */
   #disturb(key: string): void {
     const claim = this.#claims.get(key)
     if (claim !== undefined) claim.disturbed = true
@@ -99,7 +98,7 @@ export class LevelLookups implements LookupStore, LookupWalk {
     }
   }
 
-  /** One after the other: each opens an iterator, which takes microseconds. */
+  /** In sequence: each opens an iterator, which takes microseconds. */
   async firstOf(prefixes: readonly string[]): Promise<(LookupRow | undefined)[]> {
     assertPrefixes(prefixes)
     const found: (LookupRow | undefined)[] = []
@@ -158,7 +157,7 @@ export class LevelLookups implements LookupStore, LookupWalk {
     })
   }
 
-  /** A counter whose last rows were lost goes on behind the newest number that was seen. */
+  /** A counter whose last rows were lost continues behind the newest number that was seen. */
   async #loadCounter(counter: string, suspicions: Suspicions): Promise<number> {
     const key = keys.counter(counter)
     const stored = await this.#rows.get(key)
@@ -169,7 +168,7 @@ export class LevelLookups implements LookupStore, LookupWalk {
 
 interface Claim {
   readonly ended: Promise<void>
-  /** A write of the key was queued since it last looked. */
+  /** A write of the key was queued since its last read. */
   disturbed: boolean
 }
 

@@ -31,10 +31,7 @@ import { Rows } from './rows.ts'
 import { readWitness, Suspicions, Witness, type WitnessedFact } from './witness.ts'
 
 export interface LevelMetadataStoreOptions {
-  /**
-   * Directory of its own; made when missing. Holding the store is holding this directory
-   * exclusively.
-   */
+  /** A separate directory; made when missing. The open store locks this directory exclusively. */
   path: string
   /**
    * Accounts whose static facts are kept in memory, some 300 bytes each; others are read again.
@@ -42,45 +39,42 @@ export interface LevelMetadataStoreOptions {
    */
   cachedAccounts?: number
   /**
-   * Told when a write failed and nothing is written any more, until LevelDB could be opened again
-   * (`onReopened`): the store tries by itself.
+   * Called when a write failed and nothing is written any more, until LevelDB was reopened
+   * (`onReopened`): the store retries by itself.
    */
   onFailure?: (fault: JournalFault) => void
   onReopened?: () => void
   /**
-   * Space kept in a file beside the rows for the time when the disk is full, bytes, a multiple of 1
-   * MiB. Default 0.
+   * Space reserved in a file beside the rows for a full disk, bytes, a multiple of 1 MiB. Default
+   * 0.
    */
   ballastBytes?: number
   /**
-   * How often a store whose disk is full looks for space, ms; after other failures the longest time
-   * between two tries. Default 1,000.
+   * How often a store whose disk is full checks for space, ms; after other failures the longest
+   * time between two attempts. Default 1,000.
    */
   reopenEveryMs?: number
   /**
-   * Stands between the store and the disk, for tests: fails or delays a batch instead of committing
-   * it.
+   * Between the store and the disk, for tests: fails or delays a batch instead of committing it.
    */
   commit?: (changes: RowChange[], commit: () => Promise<void>) => Promise<void>
-  /** Likewise for opening it again. */
+  /** The same for reopening. */
   reopen?: (reopen: () => Promise<void>) => Promise<void>
   clock?: Clock
 }
 
-/**
- * What opening LevelDB again may write: its log as a table, and the logs and lists of a new start.
- */
+/** What reopening LevelDB may write: its log as a table, and the logs and lists of a new start. */
 const reopenBytes = 6 * 1024 * 1024
-/** The first pause after a failure that is not the disk's space; each one more is twice as long. */
+/** The first pause after a failure other than a full disk; each further one is twice as long. */
 const reopenFirstMs = 50
 /**
- * Files that opening LevelDB again has open at once, and some for the others who lack them. As long
- * as they cannot be had, reads go on from the store as it is, which closing would end.
+ * Files that reopening LevelDB opens at once, and some for others that lack them. While they are
+ * not available, reads continue on the store as it is, which closing would end.
  */
 const reopenFiles = 12
-/** Open again, and nothing was written for so long: what failed counts as over. */
+/** Open again, and nothing was written for this long: the failure counts as over. */
 const quietMs = 10_000
-/** How often a ballast that is not there is tried again. */
+/** How often a missing ballast is retried. */
 const ballastEveryMs = 10_000
 
 export class LevelMetadataStore {
@@ -101,9 +95,9 @@ export class LevelMetadataStore {
   #caring: Promise<void> = Promise.resolve()
   #witness: Witness
   #lostBatches: number
-  /** The message of the fault that was told last, while it lasts. */
+  /** The message of the fault that was reported last, while it lasts. */
   #told: string | undefined
-  /** Until a write succeeds: that LevelDB could be opened does not say that the disk is well. */
+  /** Until a write succeeds: a successful reopening does not prove that the disk works. */
   #failing: (Failing & { lastMs: number; tries: number }) | undefined
 
   private constructor(
@@ -150,12 +144,11 @@ export class LevelMetadataStore {
   }
 
   /**
-   * Opens or makes the store. What an earlier process acknowledged is there, or is noticed to be
-   * missing. On a full disk the ballast that it left is given back.
+   * Opens or makes the store. What an earlier process acknowledged is there, or is detected as
+   * missing. On a full disk the ballast of the earlier process is released.
    *
    * @throws JournalFault `UNAVAILABLE` when another process holds the directory (the message names
-   * it) or a newer release wrote it;
-   *   `CORRUPT` when LevelDB cannot read it at all.
+   *   it) or a newer release wrote it; `CORRUPT` when LevelDB cannot read it at all.
    */
   static async open(options: LevelMetadataStoreOptions): Promise<LevelMetadataStore> {
     try {
@@ -183,9 +176,8 @@ export class LevelMetadataStore {
   }
 
   /**
-   * Acknowledged batches that are known to be lost, over the whole life of the store. Above 0 no
-   * lookup may be concluded absent from the fact that it is not found: whoever deletes because a
-   * reference is missing must not.
+   * Acknowledged batches that are known to be lost, over the whole life of the store. Above 0 a
+   * missing lookup proves nothing: do not delete because a reference is missing.
    */
   get lostBatches(): number {
     return this.#lostBatches
@@ -196,7 +188,7 @@ export class LevelMetadataStore {
     return this.#writer.failure
   }
 
-  /** As `failure`, but until a write has succeeded; a full disk is none. */
+  /** As `failure`, but until a write has succeeded; a full disk does not count. */
   get failing(): Failing | undefined {
     const failing = this.#failing
     if (failing === undefined || isOutOfSpace(this.failure?.cause)) return undefined
@@ -204,9 +196,7 @@ export class LevelMetadataStore {
     return isOver ? undefined : failing
   }
 
-  /**
-   * Writes what is queued, then lets go of the directory. Everything else is refused as `CLOSED`.
-   */
+  /** Writes what is queued, then releases the directory. Everything else is refused as `CLOSED`. */
   async close(): Promise<void> {
     this.#closing.abort()
     await this.#caring
@@ -232,12 +222,12 @@ export class LevelMetadataStore {
     this.#options.onFailure?.(fault)
   }
 
-  /** Never rejects; ends when writes go on, or the store is closed. */
+  /** Never rejects; ends when writes continue, or the store is closed. */
   async #recover(isFull: boolean): Promise<void> {
     const everyMs = this.#options.reopenEveryMs ?? 1_000
     if (isFull) await this.#ballast.release()
     while (!this.#closing.signal.aborted) {
-      // Failures other than the disk's space may be over at once, or come back with the next write.
+      // Failures other than a full disk may be over at once, or return with the next write.
       if (!isFull) await this.#pause(Math.min(everyMs, reopenFirstMs * 2 ** Math.min(20, this.#tries())))
       if (await this.#mayReopen()) {
         const fault = await this.#reopened()
@@ -255,7 +245,10 @@ export class LevelMetadataStore {
     return this.#failing === undefined ? 0 : this.#failing.tries++
   }
 
-  /** There is what opening takes: space, and files that can be made, written and synced. */
+  /**
+   * Everything that opening needs is available: space, and files that can be made, written and
+   * synced.
+   */
   async #mayReopen(): Promise<boolean> {
     if ((await freeBytes(this.#path)) < reopenBytes) return false
     const names = Array.from({ length: reopenFiles }, (_, at) => join(this.#path, `probe.${at}`))
@@ -275,9 +268,8 @@ export class LevelMetadataStore {
   }
 
   /**
-   * As a start of the process would do it: LevelDB decides from its log what there is and writes
-   * that into a table anew, the witness is compared, and what was decided in memory beyond it is
-   * forgotten.
+   * As at a start of the process: LevelDB decides from its log what exists and writes that into a
+   * new table, the commit audit is compared, and later decisions in memory are dropped.
    */
   async #reopened(): Promise<JournalFault | undefined> {
     try {
@@ -300,7 +292,7 @@ export class LevelMetadataStore {
     return undefined
   }
 
-  /** Takes the ballast when there is room for more than that. Never rejects. */
+  /** Reserves the ballast when there is room for more than that. Never rejects. */
   async #keepBallast(): Promise<void> {
     const { ballastBytes = 0 } = this.#options
     while (!this.#closing.signal.aborted && this.failure === undefined) {
@@ -333,12 +325,12 @@ async function freeBytes(path: string): Promise<number> {
   }
 }
 
-/** LevelDB's own lock is the exclusive one; the file beside it only says whose it is. */
+/** LevelDB's own lock is the exclusive one; the file beside it only names its holder. */
 async function openAlone(path: string): Promise<Rows> {
   const holder = join(path, 'holder')
   try {
     const rows = await Rows.open(join(path, 'rows'))
-    // For messages only: a disk without room for it is no reason not to start.
+    // Only for messages: a disk without room for it does not prevent the start.
     await writeFile(
       holder,
       `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}\n`,
@@ -356,7 +348,7 @@ function isLocked(error: unknown): boolean {
   return cause?.code === 'LEVEL_LOCKED'
 }
 
-/** Checks the version and gives the store its name for ever: 16 random bytes. */
+/** Checks the version and gives the store its permanent name: 16 random bytes. */
 async function identify(rows: Rows): Promise<Uint8Array> {
   const format = await numberAt(rows, keys.meta('format'))
   if (format > formatVersion) {
@@ -382,9 +374,9 @@ interface Inspected {
 }
 
 /**
- * Compares what the witness saw with what there is, and keeps for good what is missing. Opening
- * moved LevelDB's log into tables, so what was compared once need not be again: only batches behind
- * the last comparison are judged.
+ * Compares the commit audit with the store, and records permanently what is missing. Opening moved
+ * LevelDB's log into tables, so a comparison need not be repeated: only batches behind the last one
+ * are judged.
  */
 async function inspect(rows: Rows, { path, store }: { path: string; store: Uint8Array }): Promise<Inspected> {
   const checked = await numberAt(rows, keys.meta('checked'))
@@ -408,7 +400,7 @@ function markerOf(batch: number): RowChange {
   return numberRow(keys.marker(batch), batch)
 }
 
-/** A damaged marker is no marker: its batch counts as lost, which it may well be. */
+/** A damaged marker is no marker: its batch counts as lost, which is likely. */
 async function markedBatches(rows: Rows): Promise<Set<number>> {
   const marked = new Set<number>()
   for await (const [key, stored] of rows.scan(keys.markers)) {
@@ -447,7 +439,7 @@ function numberRow(key: Uint8Array, number: number): RowChange {
   return { type: 'put', key, value: encodeNumber(key, number) }
 }
 
-/** Makes the directory and syncs all that were made, so that a power cut does not take them. */
+/** Makes the directory and syncs all new ones, so that they survive a power cut. */
 async function makeDurably(path: string): Promise<void> {
   const first = await makeDirectories(path)
   if (first === undefined) return

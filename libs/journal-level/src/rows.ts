@@ -1,6 +1,4 @@
-/**
- * LevelDB as the stores see it: bytes in, bytes out, and faults of ours instead of the driver's.
- */
+/** LevelDB as the stores see it: bytes in, bytes out, and our faults instead of the driver's. */
 import { JournalFault } from '@holdfast/journal'
 import { Level } from 'level'
 import type { RowChange } from './group-writer.ts'
@@ -18,7 +16,7 @@ const pageRows = 256
 /** Bytes an iterator reads ahead. */
 const readAheadBytes = 256 * 1024
 
-/** Of LevelDB alone, so that the type that covers browsers as well lacks it. */
+/** Only in LevelDB's binding, so the type that also covers browsers lacks it. */
 interface Properties {
   getProperty(name: string): string
 }
@@ -35,16 +33,17 @@ export class Rows {
   }
 
   /**
-   * @throws JournalFault `UNAVAILABLE` when somebody holds it, `CORRUPT` when it cannot be read.
+   * @throws JournalFault `UNAVAILABLE` when another process holds it, `CORRUPT` when it cannot be
+   *   read.
    */
   static async open(path: string): Promise<Rows> {
     return new Rows(path, await openLevel(path))
   }
 
   /**
-   * Closes it and opens it again, after a write failed: LevelDB takes no other until then. Reads
-   * wait; an iteration under way ends with `UNAVAILABLE`, and so do reads after a try that failed,
-   * until the next one.
+   * Closes it and opens it again, after a write failed: LevelDB accepts no other write until then.
+   * Reads wait. A running iteration ends with `UNAVAILABLE`, and so do reads after a failed
+   * attempt, until the next one.
    *
    * @throws JournalFault as `open` does.
    */
@@ -94,7 +93,8 @@ export class Rows {
   }
 
   /**
-   * All or none, on disk when it resolves. Without `sync` LevelDB would answer from the page cache.
+   * All or none, on disk when it resolves. Without `sync` LevelDB would acknowledge from the page
+   * cache.
    */
   async commit(changes: RowChange[]): Promise<void> {
     await this.#level.batch(changes, { sync: true })
@@ -132,7 +132,7 @@ async function openLevel(path: string): Promise<Level<Uint8Array, Uint8Array>> {
   try {
     damaged = await damagedTables(path, live)
   } catch (error) {
-    await level.close() // it holds the lock, and nobody else would let go of it
+    await level.close() // it holds the lock, and nothing else would release it
     throw faultOf(error)
   }
   if (damaged.length === 0) return level

@@ -1,10 +1,10 @@
 /**
  * Checks LevelDB's tables before anything is read from them.
  *
- * LevelDB has a CRC-32C for every block, but the binding does not ask it to compare them: a flipped
- * bit in a value comes through (our rows notice), one in a key makes the row unfindable, one in the
- * structure of a block fails an assertion and takes the process down. So the blocks are compared
- * here, at opening. Layout (LevelDB's doc/table_format.md):
+ * LevelDB has a CRC-32C for every block, but the binding does not make it compare them. A flipped
+ * bit in a value passes (our rows detect it), one in a key makes the row unfindable, one in the
+ * structure of a block fails an assertion and ends the process. So the blocks are compared here, at
+ * opening. Layout (LevelDB's doc/table_format.md):
  *
  *     data blocks … | meta index block | index block | footer: two handles, padding, magic (48)
  *     block on disk: contents | type (1 byte, 0 = not compressed) | masked CRC-32C of both (4,
@@ -15,8 +15,8 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /**
- * Bytes of tables compared at each opening, newest first: about a second. What is beyond is left to
- * the rows' own checksums.
+ * Bytes of tables compared at each opening, newest first: about a second. The rest is left to the
+ * rows' own checksums.
  */
 export const checkedBytesMax = 256 * 1024 * 1024
 
@@ -38,11 +38,10 @@ export function liveTables(property: string): Table[] {
 }
 
 /**
- * Names of damaged tables, with what is wrong, among as many as are compared at an opening.
+ * Names of damaged tables, with the damage, among as many as are compared at an opening.
  *
- * LevelDB compacts meanwhile: a table that has gone is damage only if it is still in use
- * afterwards.
- * @param live the tables in use at the moment of the call.
+ * LevelDB compacts meanwhile: a missing table is damage only if it is still in use afterwards.
+ * @param live the tables in use at the time of the call.
  */
 export async function damagedTables(directory: string, live: () => Table[]): Promise<string[]> {
   const damaged: string[] = []
@@ -59,7 +58,7 @@ export async function damagedTables(directory: string, live: () => Table[]): Pro
   return damaged
 }
 
-/** What is wrong with a table, if anything. */
+/** The damage of a table, if any. */
 export function tableFault(table: Buffer): string | undefined {
   const footer = table.subarray(-footerBytes)
   if (table.length < footerBytes || !footer.subarray(-magic.length).equals(magic)) return 'has no footer'
@@ -113,7 +112,7 @@ class Varints {
     return this.#at >= this.#bytes.length
   }
 
-  /** NaN behind the end, which no comparison takes for a place. */
+  /** NaN behind the end, which compares as no position. */
   next(): number {
     let value = 0
     for (let factor = 1; ; factor *= 128) {

@@ -1,11 +1,11 @@
 /**
- * Rows as they will be when all that is queued is written.
+ * Rows as they will be when everything queued is written.
  *
  * A check ("is this still the newest epoch?") and the write that relies on it must see one value,
- * though the write becomes durable much later. So the decision is made against a cell in memory,
- * changed in the same step in which the write is queued. A cell with queued writes is never
- * dropped; one without any equals its row and may be. After a failed write the cells are ahead of
- * the rows; the store then takes no decision any more until they are forgotten.
+ * although the write becomes durable much later. So the decision uses a row in memory, which
+ * changes in the same step in which the write is queued. A row with queued writes is never dropped;
+ * one without any equals its stored row and may be. After a failed write the rows in memory are
+ * ahead of the stored ones; the store then decides nothing until they are dropped.
  */
 export class TentativeCells<T> {
   readonly #load: (key: string) => Promise<T>
@@ -14,15 +14,15 @@ export class TentativeCells<T> {
   /** Decisions that wait for their row, or behind one that does: the last of each key. */
   readonly #waiting = new Map<string, Promise<void>>()
 
-  /** @param options.max cells kept beyond those with queued writes. */
+  /** @param options.max rows kept beyond those with queued writes. */
   constructor(load: (key: string) => Promise<T>, options: { max: number }) {
     this.#load = load
     this.#max = options.max
   }
 
   /**
-   * Runs the decision in one step on the cell: at once when it is in memory. Decisions on one key
-   * run in the order they were asked for. What a decision throws changes nothing.
+   * Runs the decision on the row in one step: at once when it is in memory. Decisions on one key
+   * run in the order of their calls. A decision that throws changes nothing.
    */
   async decide<R>(key: string, decision: (cell: Cell<T>) => R): Promise<R> {
     const cell = this.#cells.get(key)
@@ -37,14 +37,13 @@ export class TentativeCells<T> {
     return this.#cells.get(key)?.value
   }
 
-  /** As `decide`, on a cell that is not read: it begins with this value, unless it is in memory. */
+  /** As `decide`, on a row that is not read: it begins with this value, unless it is in memory. */
   decideFrom<R>(key: string, value: T, decision: (cell: Cell<T>) => R): R {
     return decision(this.#cells.get(key) ?? this.#keep(key, value))
   }
 
   /**
-   * All are read again. To be called when no write is queued any more, and none of those that were
-   * can still be.
+   * All are read again. Call it when no write is queued any more, and no earlier one can still be.
    */
   forget(): void {
     this.#cells.clear()

@@ -1,19 +1,19 @@
 /**
- * Who notices that the end of the log is gone.
+ * Detects that the end of the log is lost.
  *
  * LevelDB opens without complaint when its write-ahead log is damaged: it drops the rest of the
- * block, which may be everything from there to the end. A hole shows in the chains of the accounts;
- * a missing end takes static rows and rows away together, and what is left is a sound store of a
- * moment ago. So there is a second, small record of what was acknowledged: after each synced batch,
- * before anybody is answered, one entry (the batch's number and what its newest numbers are) goes
- * into the witness, without a sync of its own. And each batch leaves its number in one of 32,768
- * slots of the store. At opening, a batch which the witness names and the slots lack was lost, and
- * the entry says which accounts and counters it touched.
+ * block, possibly everything from there to the end. A hole is visible in the chains of the
+ * accounts. A missing end removes static rows and rows together, and leaves a sound store of an
+ * earlier moment. So there is a second, small record of what was acknowledged: after each synced
+ * batch, before any caller is answered, one entry (the batch's number and its newest numbers) is
+ * appended to the audit, without a separate sync. And each batch leaves its number in one of 32,768
+ * slots of the store. A batch that the audit names and the slots lack at opening was lost, and the
+ * entry says which accounts and counters it changed.
  *
- * The witness survives the death of the process, not always that of the machine: it then lacks its
- * own last entries and notices less, but never accuses falsely, as an entry is written only when
- * its batch is on disk. It is not a second log: it holds digests and numbers, and nothing can be
- * restored from it.
+ * The audit survives the death of the process, not always that of the machine: it then lacks its
+ * own last entries and detects less, but never reports falsely, because an entry is written only
+ * when its batch is on disk. It is not a second log: it holds digests and numbers, and nothing can
+ * be restored from it.
  */
 import { hash } from 'node:crypto'
 import { write as writeFd } from 'node:fs'
@@ -27,7 +27,7 @@ import type { Fact } from './group-writer.ts'
  */
 const fileBytesMax = 8 * 1024 * 1024
 const fileNames = ['witness.0', 'witness.1'] as const
-/** A lack of descriptors is over after some batches; each try costs the batch a failed call. */
+/** A lack of descriptors ends after some batches; each attempt costs the batch a failed call. */
 const missedMax = 100
 const magic = 'HFWITNS1'
 const headerBytes = 8 + 16
@@ -47,7 +47,7 @@ export interface WitnessedFact {
   number: number
 }
 
-/** What was acknowledged and is not there: newest numbers by subject. */
+/** Acknowledged and missing: newest numbers by subject. */
 export class Suspicions {
   readonly #newest = new Map<string, WitnessedFact>()
 
@@ -82,7 +82,7 @@ export class Witness {
     this.#store = store
   }
 
-  /** Begins anew: what earlier runs left has been read and compared. */
+  /** Restarts: what earlier runs left has been read and compared. */
   static async begin(directory: string, store: Uint8Array): Promise<Witness> {
     const witness = new Witness(directory, store)
     await rm(join(directory, fileNames[1]), { force: true })
@@ -91,8 +91,8 @@ export class Witness {
   }
 
   /**
-   * Never fails: without its witness the store is as safe as before, it only notices less. What
-   * failed is tried again, with a new file.
+   * Never fails: without its audit the store is as safe as before, it only detects less. After a
+   * failure it retries with a new file.
    */
   async note(batch: number, facts: readonly Fact[]): Promise<void> {
     if (this.#ended || (this.#file === undefined && ++this.#missed < missedMax)) return
@@ -130,8 +130,8 @@ export class Witness {
 }
 
 /**
- * By descriptor: a batch waits for its entry, and what the file's own promises cost. A short write
- * counts as a failed one.
+ * By descriptor: a batch waits for its entry, and the file handle's own promises cost time. A short
+ * write counts as failed.
  */
 function writeAll(fd: number, bytes: Buffer, position: number): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -142,7 +142,7 @@ function writeAll(fd: number, bytes: Buffer, position: number): Promise<void> {
   })
 }
 
-/** All entries that belong to this store, of each file up to the first that is not whole. */
+/** All entries that belong to this store, of each file up to the first incomplete one. */
 export async function readWitness(directory: string, store: Uint8Array): Promise<WitnessEntry[]> {
   const files = fileNames.map((name) => readIfThere(join(directory, name)))
   return (await Promise.all(files)).flatMap((bytes) => entriesOf(bytes, store))
@@ -200,8 +200,8 @@ function entryAt(bytes: Buffer, at: number): Buffer | undefined {
 }
 
 /**
- * The last fact of each subject in a batch says it all. A batch of 4 MiB holds fewer than the
- * 65,535 an entry can count.
+ * The last fact of each subject in a batch is sufficient. A batch of 4 MiB holds fewer than the
+ * 65,535 that an entry can count.
  */
 function newestOf(facts: readonly Fact[]): Fact[] {
   const bySubject = new Map(facts.map((fact) => [fact.subject, fact]))

@@ -1,7 +1,7 @@
 /**
- * Appends to several accounts until it is killed, and says of each append on standard output when
- * it was acknowledged. Each row is issued together with the lookup row that it needs, without
- * waiting in between.
+ * Appends to several accounts until it is killed, and reports each acknowledged append on standard
+ * output. Each row is issued together with the lookup row that it needs, without waiting in
+ * between.
  */
 import { writeSync } from 'node:fs'
 import { LevelMetadataStore } from '../src/index.ts'

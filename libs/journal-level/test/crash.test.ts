@@ -10,7 +10,7 @@ import { rowText, rowTexts } from './expected.ts'
 
 const accounts = Array.from({ length: 8 }, (_, at) => `account-${at}`)
 
-/** Runs the child until it has acknowledged so many appends, kills it with signal 9. */
+/** Runs the child until it has acknowledged this many appends, kills it with signal 9. */
 async function killedAfter(path: string, appends: number) {
   const script = new URL('appending-child.ts', import.meta.url).pathname
   const child = spawn(process.execPath, [script, path, String(accounts.length)], {
@@ -37,7 +37,7 @@ t.test('a killed process has lost nothing that it acknowledged', async (t) => {
     t.equal(signal, 'SIGKILL')
     t.ok(count >= appends, `${count} acknowledged`)
     const store = await LevelMetadataStore.open({ path })
-    t.equal(store.lostBatches, 0, 'and nothing is said to be lost')
+    t.equal(store.lostBatches, 0, 'and no loss is reported')
     for (const account of accounts) {
       const rows = await rowTexts(store.journals, account)
       t.ok(rows.length >= (heads.get(account) ?? 0), `${account}: ${rows.length} rows`)
@@ -55,7 +55,7 @@ t.test('a killed process has lost nothing that it acknowledged', async (t) => {
   }
 })
 
-/** What was acknowledged by the store that the damage tests work on. */
+/** What the store in the damage tests has acknowledged. */
 interface Acknowledged {
   rows: Map<string, string[]>
   lookups: Map<string, string>
@@ -86,15 +86,15 @@ async function filled(t: Test) {
 }
 
 interface Verdict {
-  /** Told in some way that something is wrong. */
+  /** Reported as wrong in some way. */
   noticed: number
   /** Accounts that are whole. */
   sound: number
-  /** Wrong or absent without a word. */
+  /** Silently wrong or missing. */
   silent: string[]
 }
 
-/** Opens a damaged store and compares all that was acknowledged with what it says now. */
+/** Opens a damaged store and compares everything acknowledged with its content. */
 async function judge(path: string, { rows, lookups, numbers }: Acknowledged): Promise<Verdict> {
   const verdict: Verdict = { noticed: 0, sound: 0, silent: [] }
   const ask = async <T>(name: string, question: () => Promise<T>, isRight: (answer: T) => boolean) => {
@@ -142,7 +142,7 @@ async function judge(path: string, { rows, lookups, numbers }: Acknowledged): Pr
 }
 
 /**
- * Flips one bit at evenly spread places of a kind of file, each time in a fresh copy of the image,
+ * Flips one bit at evenly spaced places of a kind of file, each time in a fresh copy of the image,
  * and judges each copy.
  */
 async function judgeFlips(
@@ -168,7 +168,7 @@ async function judgeFlips(
   return all
 }
 
-t.test('a flipped bit in the log is noticed, wherever it is', async (t) => {
+t.test('a flipped bit in the log is detected, in any place', async (t) => {
   const { path, acknowledged } = await filled(t)
   const image = await crashImage(t, path)
   t.match(await judge(await crashImage(t, image), acknowledged), { noticed: 0, sound: 8, silent: [] })
@@ -179,10 +179,10 @@ t.test('a flipped bit in the log is noticed, wherever it is', async (t) => {
 
   await rm(join(image, 'witness.0'))
   const without = await judgeFlips(t, image, { acknowledged, ending: '.log', places: 10 })
-  t.ok(without.silent.length > 0, 'without its witness the store loses the end without a word')
+  t.ok(without.silent.length > 0, 'without its commit audit the store silently loses the end')
 })
 
-t.test('the verdict on a lost end is kept, and numbering goes on behind it', async (t) => {
+t.test('the verdict on a lost end is kept, and numbering continues behind it', async (t) => {
   const { path, acknowledged } = await filled(t)
   const image = await crashImage(t, path)
   const [log] = (await readdir(join(image, 'rows'))).filter((name) => name.endsWith('.log'))
@@ -201,15 +201,15 @@ t.test('the verdict on a lost end is kept, and numbering goes on behind it', asy
   }
 })
 
-t.test('a flipped bit in a table is noticed before anything is read from it', async (t) => {
+t.test('a flipped bit in a table is detected before anything is read from it', async (t) => {
   const { path, store, acknowledged } = await filled(t)
   await store.close()
   await (await LevelMetadataStore.open({ path })).close()
   const image = await crashImage(t, path)
   const verdict = await judgeFlips(t, image, { acknowledged, ending: '.ldb', places: 32 })
   t.same(verdict.silent, [])
-  // A footer has padding that means nothing: a flip there leaves everything whole, any other is
-  // noticed at opening.
+  // A footer has unused padding: a flip there leaves everything whole, any other is detected at
+  // opening.
   t.equal(verdict.noticed + verdict.sound / accounts.length, 32)
   t.ok(verdict.noticed >= 30, `${verdict.noticed} are noticed`)
   const named = await crashImage(t, path)

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 
-/** A directory of the test's own, gone with it. */
+/** A directory of the test alone, removed with it. */
 export async function directory(t: Test): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'holdfast-journal-level-'))
   t.teardown(() => rm(path, { recursive: true, force: true }))
@@ -11,8 +11,8 @@ export async function directory(t: Test): Promise<string> {
 }
 
 /**
- * What a crash at this moment would leave behind: the files as they are, while their process still
- * has them open.
+ * What a crash at this moment would leave: the files as they are, while their process still has
+ * them open.
  */
 export async function crashImage(t: Test, path: string): Promise<string> {
   const image = await directory(t)

@@ -32,7 +32,7 @@ if (disk !== undefined) {
     return { path, store, told }
   }
 
-  t.test('without space writes are refused and reads go on; with space writes come back', async (t) => {
+  t.test('without space writes are refused and reads continue; with space writes recover', async (t) => {
     const { path, store, told } = await world(t, { ballastBytes: 0 })
     const { journals, lookups } = store
     const hold = await journals.acquire('one', { owner: 'host' })
@@ -47,13 +47,13 @@ if (disk !== undefined) {
         await t.rejects(journals.append(other, row(1)), { code: 'UNAVAILABLE', message: /No space left/ })
         await t.rejects(lookups.take('codes', 5), { code: 'UNAVAILABLE' })
         t.same((await lookups.get('before'))?.toString(), row(0).toString('latin1', 0, 10))
-        t.ok((await rowsOf(store, hold)) >= 20 * round, 'reads go on')
+        t.ok((await rowsOf(store, hold)) >= 20 * round, 'reads continue')
         await pause(20)
       }
       t.match(store.failure, { code: 'UNAVAILABLE' })
       await filler.empty()
       await writable(store)
-      // What was not known is asked for, as after a restart.
+      // Unknown outcomes are checked, as after a restart.
       const { head, chain } = await journals.head('one')
       t.ok(head === hold.head || head === hold.head + 1)
       Object.assign(hold, { head, chain })
@@ -74,30 +74,33 @@ if (disk !== undefined) {
     for (const key of ['before', 'after 1', 'after 2']) t.ok(await again.lookups.get(key), key)
   })
 
-  t.test('the ballast makes room for deletions on a disk that stays full, and is taken again', async (t) => {
-    const { path, store, told } = await world(t, { ballastBytes: 16 * MiB })
-    const { journals, lookups } = store
-    const hold = await journals.acquire('one', { owner: 'host' })
-    await lookups.write([{ put: 'reference', value: row(0).subarray(0, 10) }])
-    const ballast = join(path, 'ballast')
-    await eventually(async () => ((await sizeOf(ballast)) === 16 * MiB ? undefined : 'no ballast yet'))
-    await filler.fill()
-    await appendUntilRefused(hold, store)
-    await writable(store)
-    t.match(told, [/No space left/, 'reopened'])
-    t.equal(await sizeOf(ballast), undefined)
-    await lookups.write([{ delete: 'reference' }])
-    t.equal(await lookups.get('reference'), undefined, 'deleted with nobody having made room')
-    await filler.empty()
-    await store.close()
-    const again = await LevelMetadataStore.open({ path, ballastBytes: 16 * MiB })
-    t.teardown(() => again.close())
-    t.equal(again.lostBatches, 0)
-    t.equal(await again.lookups.get('reference'), undefined)
-    await eventually(async () => ((await sizeOf(ballast)) === 16 * MiB ? undefined : 'no ballast yet'))
-  })
+  t.test(
+    'the ballast makes room for deletions on a disk that stays full, and is reserved again',
+    async (t) => {
+      const { path, store, told } = await world(t, { ballastBytes: 16 * MiB })
+      const { journals, lookups } = store
+      const hold = await journals.acquire('one', { owner: 'host' })
+      await lookups.write([{ put: 'reference', value: row(0).subarray(0, 10) }])
+      const ballast = join(path, 'ballast')
+      await eventually(async () => ((await sizeOf(ballast)) === 16 * MiB ? undefined : 'no ballast yet'))
+      await filler.fill()
+      await appendUntilRefused(hold, store)
+      await writable(store)
+      t.match(told, [/No space left/, 'reopened'])
+      t.equal(await sizeOf(ballast), undefined)
+      await lookups.write([{ delete: 'reference' }])
+      t.equal(await lookups.get('reference'), undefined, 'deleted although no other program made room')
+      await filler.empty()
+      await store.close()
+      const again = await LevelMetadataStore.open({ path, ballastBytes: 16 * MiB })
+      t.teardown(() => again.close())
+      t.equal(again.lostBatches, 0)
+      t.equal(await again.lookups.get('reference'), undefined)
+      await eventually(async () => ((await sizeOf(ballast)) === 16 * MiB ? undefined : 'no ballast yet'))
+    },
+  )
 
-  t.test('the note of who holds the store may be missing', async (t) => {
+  t.test('the file that names the holder may be missing', async (t) => {
     const path = join(disk, `store-${stores++}`)
     await (await LevelMetadataStore.open({ path })).close()
     await rm(join(path, 'holder'))
@@ -108,7 +111,7 @@ if (disk !== undefined) {
     await rm(path, { recursive: true })
   })
 
-  t.test('a start without a byte left is given the ballast, and tells what was acknowledged', async (t) => {
+  t.test('a start on a full disk uses the ballast, and returns what was acknowledged', async (t) => {
     const { path, store } = await world(t, { ballastBytes: 16 * MiB })
     const hold = await store.journals.acquire('one', { owner: 'host' })
     for (let at = 0; at < 50; at++) await store.journals.append(hold, row(hold.head + 1))
@@ -141,7 +144,7 @@ async function appendUntilRefused(
   }
 }
 
-/** Rows of the account, each the one that was written. */
+/** Rows of the account, each as it was written. */
 async function rowsOf({ journals }: LevelMetadataStore, hold: JournalHold): Promise<number> {
   let last = 0
   for await (const { seq, bytes } of journals.rows(hold, 0)) {
@@ -162,7 +165,7 @@ async function sizeOf(path: string): Promise<number | undefined> {
   )
 }
 
-/** Until there is no reason why not, for a minute. */
+/** Until there is no reason against it, for a minute. */
 async function eventually(whyNot: () => Promise<string | undefined>): Promise<void> {
   const givenUpMs = Date.now() + 60_000
   for (let reason = await whyNot(); reason !== undefined; reason = await whyNot()) {

@@ -1,6 +1,6 @@
 import type { JournalStore } from '@holdfast/journal'
 
-/** What row `seq` of an account says in the crash tests; of many lengths. */
+/** Content of row `seq` of an account in the crash tests; of many lengths. */
 export function rowText(account: string, seq: number): string {
   return `${account} ${seq} ${'.'.repeat((seq * 37) % 200)}`
 }

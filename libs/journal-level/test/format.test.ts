@@ -35,7 +35,7 @@ const row = {
   bytes: Buffer.from('bytes'),
 }
 
-t.test('keys and rows of version 1 stay what they are', async (t) => {
+t.test('keys and rows of version 1 never change', async (t) => {
   const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
   t.same(
     {
@@ -132,7 +132,7 @@ t.test('a store of a newer format is left alone', async (t) => {
 })
 
 t.test(
-  'a table that a compaction took away meanwhile is no damage, one that is missing in use is',
+  'a table that a compaction removed meanwhile is no damage, one that is missing in use is',
   async (t) => {
     const path = await directory(t)
     const tables = [[{ number: 7, bytes: 100 }], []]
@@ -141,7 +141,7 @@ t.test(
   },
 )
 
-t.test('CRC-32C is the one that everybody computes', async (t) => {
+t.test('CRC-32C matches the standard values', async (t) => {
   t.equal(crc32c(Buffer.from('123456789')), 0xe3069283)
   t.equal(crc32c(Buffer.alloc(32)), 0x8a9136aa)
   t.equal(crc32c(Buffer.alloc(0)), 0)

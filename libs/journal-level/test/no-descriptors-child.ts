@@ -1,6 +1,6 @@
 /**
- * Run under `ulimit -n 256`: writes until descriptors lack, gives them back, and tells what became
- * of the store. One line of JSON.
+ * Runs under `ulimit -n 256`: writes until descriptors run out, frees them, and reports the store's
+ * behaviour. One line of JSON.
  *
  * Arguments: the store's directory.
  */
@@ -24,7 +24,7 @@ const held: number[] = []
 try {
   for (;;) held.push(openSync('/dev/null', 'r'))
 } catch {
-  // All are taken now.
+  // All are in use now.
 }
 // LevelDB notices when its log is full and it needs another file.
 let fault: { code?: string; message?: string } = {}

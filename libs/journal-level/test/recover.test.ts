@@ -1,4 +1,4 @@
-/** A store whose writes fail recovers by itself, whatever failed. */
+/** A store whose writes fail recovers by itself, after any failure. */
 import { execFile } from 'node:child_process'
 import { mkdirSync, readdirSync, renameSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ const run = promisify(execFile)
 const child = fileURLToPath(new URL('no-descriptors-child.ts', import.meta.url))
 
 t.test(
-  'without descriptors writes are refused at once and reads go on; with descriptors writes come back',
+  'without descriptors writes are refused at once and reads continue; with descriptors writes recover',
   async (t) => {
     const path = await directory(t)
     const { stdout } = await run('sh', [
@@ -30,7 +30,7 @@ t.test(
     t.equal(told.told.at(-1), 'reopened')
     t.equal(told.refusal, 'UNAVAILABLE')
     t.ok(told.refusedMs < 1_000, `refused after ${told.refusedMs} ms`)
-    t.equal(told.readDuring, told.acknowledged, 'reads go on')
+    t.equal(told.readDuring, told.acknowledged, 'reads continue')
     t.ok(told.failing)
     t.ok(
       told.head === told.acknowledged || told.head === told.acknowledged + 1,
@@ -68,7 +68,7 @@ async function planted(t: Test) {
     },
     onReopened: () => reopened.shift()?.(),
   })
-  // The store's own timers keep nobody alive.
+  // The store's own timers keep no process alive.
   const alive = setInterval(() => {}, 1_000)
   t.teardown(async () => {
     clearInterval(alive)
@@ -78,7 +78,7 @@ async function planted(t: Test) {
 }
 
 for (const code of ['EIO', 'ENOMEM', 'EMFILE', 'ENFILE'])
-  t.test(`after ${code} the store opens again, and goes on`, async (t) => {
+  t.test(`after ${code} the store reopens, and continues`, async (t) => {
     const { store, plan, nextReopening } = await planted(t)
     const hold = await store.journals.acquire('one', { owner: 'host' })
     await store.journals.append(hold, Buffer.from('one'))
@@ -92,13 +92,13 @@ for (const code of ['EIO', 'ENOMEM', 'EMFILE', 'ENFILE'])
     plan.fail = undefined
     await reopening
     t.equal(plan.reopens, 3)
-    t.equal((await store.journals.head('one')).head, 1, 'what was unknown is known')
+    t.equal((await store.journals.head('one')).head, 1, 'the unknown outcome is known')
     await store.journals.append(hold, Buffer.from('two'))
     t.equal(store.failing, undefined)
     t.equal(store.lostBatches, 0)
   })
 
-t.test('one that opens but cannot write fails on since its first failure', async (t) => {
+t.test('one that reopens but cannot write keeps the time of its first failure', async (t) => {
   const { store, plan, clock, nextReopening } = await planted(t)
   const write = () => store.lookups.write([{ put: 'a', value: Buffer.from('b') }])
   plan.fail = () => Object.assign(new Error('EIO: planted'), { code: 'EIO' })
@@ -110,7 +110,7 @@ t.test('one that opens but cannot write fails on since its first failure', async
   }
   t.equal(store.failing?.sinceMs, 0)
   clock.nowMs += 10_000
-  t.equal(store.failing, undefined, 'nothing was tried for long: nobody knows')
+  t.equal(store.failing, undefined, 'nothing was tried for long: the state is unknown')
   plan.fail = undefined
   await write()
   t.equal(store.failing, undefined)

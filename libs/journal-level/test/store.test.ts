@@ -18,7 +18,7 @@ async function rejected(t: Test, work: Promise<unknown>, code: string): Promise<
   )
 }
 
-/** A store whose batches a test lets through one by one, once it began to hold them. */
+/** A store whose batches a test releases one by one, once it began to hold them. */
 async function gated(t: Test) {
   const path = await directory(t)
   const batches: { changes: RowChange[]; pass: () => void; fail: (error: Error) => void }[] = []
@@ -41,28 +41,31 @@ async function gated(t: Test) {
   return { path, store, batches, gate, failures }
 }
 
-t.test('what gathers while a batch is in flight goes with the next one, as it was issued', async (t) => {
-  const { store, batches, gate } = await gated(t)
-  const accounts = Array.from({ length: 20 }, (_, at) => `account-${at}`)
-  const holds = await Promise.all(accounts.map((account) => store.journals.acquire(account, { owner })))
-  gate.closed = true
-  const { promise: arrived } = gate.arrived
-  const first = store.lookups.write([{ put: 'first', value: bytes('1') }])
-  await arrived
-  const before = batches.length
-  const work: Promise<unknown>[] = [
-    ...holds.map((hold) => store.journals.append(hold, bytes('row'))),
-    store.lookups.write([{ put: 'key', value: bytes('1') }]),
-  ]
-  await store.lookups.get('first')
-  gate.closed = false
-  batches.at(-1)?.pass()
-  await Promise.all([first, ...work])
-  t.equal(batches.length, before + 1, 'all of it is one batch')
-  const order = (batches.at(-1)?.changes ?? []).map(({ key }) => Buffer.from(key).toString('latin1'))
-  const rows = accounts.flatMap((account) => [`j${account}\0e\0\0\0\0\0\x01`, `j${account}\0s`])
-  t.same(order.slice(0, -1), [...rows, 'lkey'])
-})
+t.test(
+  'writes that gather while a batch is in flight go with the next one, in the order of issue',
+  async (t) => {
+    const { store, batches, gate } = await gated(t)
+    const accounts = Array.from({ length: 20 }, (_, at) => `account-${at}`)
+    const holds = await Promise.all(accounts.map((account) => store.journals.acquire(account, { owner })))
+    gate.closed = true
+    const { promise: arrived } = gate.arrived
+    const first = store.lookups.write([{ put: 'first', value: bytes('1') }])
+    await arrived
+    const before = batches.length
+    const work: Promise<unknown>[] = [
+      ...holds.map((hold) => store.journals.append(hold, bytes('row'))),
+      store.lookups.write([{ put: 'key', value: bytes('1') }]),
+    ]
+    await store.lookups.get('first')
+    gate.closed = false
+    batches.at(-1)?.pass()
+    await Promise.all([first, ...work])
+    t.equal(batches.length, before + 1, 'all of it is one batch')
+    const order = (batches.at(-1)?.changes ?? []).map(({ key }) => Buffer.from(key).toString('latin1'))
+    const rows = accounts.flatMap((account) => [`j${account}\0e\0\0\0\0\0\x01`, `j${account}\0s`])
+    t.same(order.slice(0, -1), [...rows, 'lkey'])
+  },
+)
 
 t.test('batches are bounded by bytes, one larger change goes alone', async (t) => {
   const sizes: number[] = []
@@ -81,7 +84,7 @@ t.test('batches are bounded by bytes, one larger change goes alone', async (t) =
   t.same(sizes, [2, 1, 1, 2])
 })
 
-t.test('a full queue refuses what comes, and takes again when it is written', async (t) => {
+t.test('a full queue refuses writes, and accepts again when it is written', async (t) => {
   const writer = new GroupWriter(
     {
       commit: async () => {},
@@ -101,7 +104,7 @@ t.test('a full queue refuses what comes, and takes again when it is written', as
   await writer.write([{ type: 'del', key: Buffer.alloc(1) }])
 })
 
-t.test('after a failed batch nothing is written any more, and nobody is told a guess', async (t) => {
+t.test('after a failed batch nothing is written any more, and no caller gets a guess', async (t) => {
   const { path, store, batches, gate, failures } = await gated(t)
   const { journals, lookups } = store
   const hold = await journals.acquire('one', { owner })
@@ -136,7 +139,11 @@ t.test('after a failed batch nothing is written any more, and nobody is told a g
   t.match(failures, [{ code: 'UNAVAILABLE', message: /EIO/ }])
   t.equal(failures.length, 1)
   t.match(store.failure, { code: 'UNAVAILABLE' })
-  t.same(await Array.fromAsync(journals.rows(hold, 0), (row) => String(row.bytes)), ['row 1'], 'reads go on')
+  t.same(
+    await Array.fromAsync(journals.rows(hold, 0), (row) => String(row.bytes)),
+    ['row 1'],
+    'reads continue',
+  )
   await store.close()
   const again = await LevelMetadataStore.open({ path })
   t.teardown(() => again.close())
@@ -174,7 +181,7 @@ t.test('every write to LevelDB is one synced batch', async (t) => {
   t.ok(calls.every((sync) => sync === true))
 })
 
-t.test('a directory is held by one store, and the other is told by whom', async (t) => {
+t.test("a directory is held by one store, and the other one's error names the holder", async (t) => {
   const path = await directory(t)
   const store = await LevelMetadataStore.open({ path })
   const second = LevelMetadataStore.open({ path })
@@ -207,7 +214,7 @@ t.test('a closed store has written what was queued and refuses everything else',
   await again.close()
 })
 
-t.test('what is not ours, or of a newer release, is not opened', async (t) => {
+t.test('a foreign store, or one of a newer release, is not opened', async (t) => {
   const strange = await directory(t)
   const level = new Level(join(strange, 'rows'))
   await level.put('some', 'row')
@@ -218,7 +225,7 @@ t.test('what is not ours, or of a newer release, is not opened', async (t) => {
   await t.rejects(LevelMetadataStore.open({ path: file }))
 })
 
-t.test('cells are forgotten by age, never while a write of theirs is queued', async (t) => {
+t.test('rows in memory are dropped by age, never while a write of theirs is queued', async (t) => {
   const stored = new Map<string, number>()
   const loads: string[] = []
   const cells = new TentativeCells<number>(

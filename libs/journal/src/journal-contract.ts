@@ -15,21 +15,18 @@ import { maxFlushBytes, maxPageBytes, maxRootBytes } from './limits.ts'
 export interface OpenedJournals {
   journals: JournalStore
   /**
-   * Closes and opens again on the same data, as after a restart; left out by stores that cannot.
+   * Closes and opens again on the same data, as after a restart; omit it for stores that cannot.
    */
   reopen?: () => Promise<JournalStore>
 }
 
 export interface JournalContract<T> {
   test: (name: string, body: (t: T) => Promise<void>) => unknown
-  /** An empty store; whatever it takes is given back by the test's own teardown. */
+  /** An empty store; the test's own teardown releases its resources. */
   open: (t: T) => Promise<OpenedJournals>
 }
 
-/**
- * Account ids of the suite are fresh for each test, so that it also runs against a store that is
- * shared.
- */
+/** Each test uses fresh account ids, so that the suite also runs against a shared store. */
 const account = () => crypto.randomUUID()
 const owner = 'host-1'
 
@@ -45,7 +42,7 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     assert.equal(await journals.page(id, 'none'), undefined)
   })
 
-  test('who asks for an account that was never written may leave it so', async (t) => {
+  test('reading an account that was never written can leave it unwritten', async (t) => {
     const { journals } = await open(t)
     const id = account()
     for (let round = 0; round < 2; round++) {
@@ -75,7 +72,7 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     await journals.acquire(same.account, { owner, askRelease })
     assert.deepEqual(asked, [])
     const next = await journals.acquire(id, { owner: 'host-2', askRelease })
-    // Where earlier owners are dead for certain there is nobody to ask.
+    // Where earlier owners are certainly dead none is asked.
     if (journals.capabilities.exclusive && asked.length === 0) return
     assert.deepEqual(asked, [owner])
     assert.deepEqual([next.previousOwner, await texts(journals, next)], [undefined, ['last']])
@@ -101,7 +98,7 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     assert.deepEqual(await texts(journals, hold), all)
   })
 
-  test('an append moves the head and the chain of its hold and of nothing else', async (t) => {
+  test('an append moves the head and the chain of its own hold only', async (t) => {
     const { journals } = await open(t)
     const { id, hold } = await written(journals, ['one'])
     const other = await journals.acquire(account(), { owner })
@@ -115,7 +112,7 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     assert.deepEqual(Buffer.from(settled.chain), Buffer.from(hold.chain))
   })
 
-  test('the largest row is taken, a larger one is refused and changes nothing', async (t) => {
+  test('the largest row is accepted, a larger one is refused and changes nothing', async (t) => {
     const { journals } = await open(t)
     const { hold } = await written(journals, [])
     await refused(journals.append(hold, Buffer.alloc(maxFlushBytes + 1)), 'TOO_LARGE')
@@ -125,7 +122,7 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     assert.equal(hold.head, 1)
   })
 
-  test('bytes are copied: neither side can change what the other has', async (t) => {
+  test("bytes are copied: neither side can change the other's copy", async (t) => {
     const { journals } = await open(t)
     const { id, hold } = await written(journals, [])
     const row = Buffer.from('as it was')
@@ -147,7 +144,7 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     assert.equal(text(again.root), 'as it was')
   })
 
-  test('every acquire raises the epoch and names who held it before', async (t) => {
+  test('every acquire raises the epoch and names the previous holder', async (t) => {
     const { journals } = await open(t)
     const id = account()
     const first = await journals.acquire(id, { owner: 'host-1' })
@@ -158,7 +155,7 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     assert.equal((await journals.head(id)).epoch, third.epoch)
   })
 
-  test('holds that are acquired at once all get epochs of their own, and only the newest can write', async (t) => {
+  test('concurrent holds all get different epochs, and only the newest can write', async (t) => {
     const { journals } = await open(t)
     const id = account()
     const holds = await Promise.all(Array.from({ length: 8 }, () => journals.acquire(id, { owner })))
@@ -197,7 +194,7 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     assert.deepEqual(await texts(journals, await journals.acquire(id, { owner })), ['one', 'two'])
   })
 
-  test('of an acquire and an append at once, what is acknowledged is what the new holder sees', async (t) => {
+  test('of a concurrent acquire and append, the new holder sees what is acknowledged', async (t) => {
     const { journals } = await open(t)
     for (let round = 0; round < 20; round++) {
       const { id, hold } = await written(journals, [])
@@ -212,7 +209,7 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     }
   })
 
-  test('a released journal names no owner, and the hold is of no further use', async (t) => {
+  test('a released journal names no owner, and the hold is useless', async (t) => {
     const { journals } = await open(t)
     const { id, hold } = await written(journals, ['one'])
     await journals.release(hold)
@@ -223,7 +220,7 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     assert.deepEqual(await texts(journals, next), ['one'])
   })
 
-  test('a root is what the next holder gets, the newest alone', async (t) => {
+  test('the next holder gets the newest root only', async (t) => {
     const { journals } = await open(t)
     const { id, hold } = await written(journals, ['one', 'two'])
     await refused(journals.setRoot(hold, { root: Buffer.alloc(maxRootBytes + 1), through: 1 }), 'TOO_LARGE')
@@ -245,7 +242,7 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     assert.equal(text((await journals.acquire(id, { owner })).root), 'good')
   })
 
-  test('trim takes the rows behind the root and no others', async (t) => {
+  test('trim removes the rows behind the root and no others', async (t) => {
     const { journals } = await open(t)
     const { id, hold } = await written(journals, ['one', 'two', 'three', 'four'])
     await assert.rejects(journals.trim(hold, 1), RangeError)
@@ -260,7 +257,7 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     assert.deepEqual(await numbered(journals, await journals.acquire(id, { owner }), 3), ['4 four', '5 five'])
   })
 
-  test('everything may be trimmed, and the journal goes on', async (t) => {
+  test('everything may be trimmed, and the journal continues', async (t) => {
     const { journals } = await open(t)
     const { id, hold } = await written(journals, ['one', 'two'])
     await journals.setRoot(hold, { root: bytes('root'), through: 2 })
@@ -280,7 +277,7 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     await refused(collect(journals.rows(slow, 0)), 'FENCED')
   })
 
-  test('rows end at the head that the hold had when they were asked for', async (t) => {
+  test('rows end at the head that the hold had at the call', async (t) => {
     const { journals } = await open(t)
     const { hold } = await written(journals, ['one', 'two'])
     const rows = journals.rows(hold, 0)
@@ -309,7 +306,7 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     assert.equal((await texts(journals, hold)).length, 4)
   })
 
-  test('pages belong to their account, are listed in order and go by name', async (t) => {
+  test('pages belong to their account, are listed in order and deleted by name', async (t) => {
     const { journals } = await open(t)
     const [id, other] = [account(), account()]
     for (const name of ['2/b', '10/a', '2/a']) await journals.putPage(id, name, bytes(name))
@@ -324,7 +321,7 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     assert.equal(text(await journals.page(other, '2/a')), "another's")
   })
 
-  test('a page is written once: the same bytes again are fine, others are not', async (t) => {
+  test('a page is written once: equal bytes again are accepted, others are not', async (t) => {
     const { journals } = await open(t)
     const id = account()
     await journals.putPage(id, 'page', Buffer.alloc(maxPageBytes, 5))
@@ -367,10 +364,7 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
   })
 }
 
-/**
- * What a store offers to repairs, on journals that are well; damage is planted by each adapter's
- * own tests.
- */
+/** What a store offers to repairs, on healthy journals; each adapter's own tests plant damage. */
 export function journalRepairContract<T>({
   test,
   open,
@@ -378,12 +372,12 @@ export function journalRepairContract<T>({
   test: JournalContract<T>['test']
   open: (t: T) => Promise<JournalStore & JournalRepair>
 }): void {
-  test('of an account never written nothing remains', async (t) => {
+  test('an account never written has nothing stored', async (t) => {
     const journals = await open(t)
     assert.deepEqual(await collect(journals.remains(account())), [])
   })
 
-  test('all that is stored is shown: facts, root, rows and pages, in order', async (t) => {
+  test('everything stored is shown: facts, root, rows and pages, in order', async (t) => {
     const journals = await open(t)
     const { id, hold } = await written(journals, ['one', 'two', 'three'])
     for (const name of ['b', 'a']) await journals.putPage(id, name, bytes(`page ${name}`))
@@ -401,7 +395,7 @@ export function journalRepairContract<T>({
     assert.deepEqual(await collect(journals.copiesOfPage(id, 'absent')), [])
   })
 
-  test('whoever seizes an account fences its holder, and begins it again with a root', async (t) => {
+  test('seizing an account fences its holder, and begins it again with a root', async (t) => {
     const journals = await open(t)
     const { id, hold } = await written(journals, ['one', 'two'])
     const aboveEpoch = hold.epoch + 10
@@ -430,7 +424,7 @@ export function journalAccountsContract<T>({
   test: JournalContract<T>['test']
   open: (t: T) => Promise<JournalStore & JournalAccounts>
 }): void {
-  test('every account that was written is listed, and a listing goes on behind any place', async (t) => {
+  test('every account that was written is listed, and a listing continues behind any place', async (t) => {
     const journals = await open(t)
     const one = account()
     const ids = [one, `${one}0`, `${one.slice(0, -1)}`, ...Array.from({ length: 40 }, account)]

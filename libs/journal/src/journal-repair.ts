@@ -1,29 +1,28 @@
 /**
- * A damaged journal as it lies there, and a way to begin it again.
+ * A damaged journal as it is stored, and a way to begin it again.
  *
- * The ways of `JournalStore` refuse whatever is not proven. An operator's repair looks at all that
- * is stored, decides what of it holds, and replaces it: it seizes the account, writes a checkpoint
- * through the last row that is known of, and trims what lies behind it. From then on the journal is
- * an ordinary one.
+ * `JournalStore` refuses everything unproven. An operator's repair reads everything stored, decides
+ * what is valid, and replaces it: it seizes the account, writes a checkpoint through the last known
+ * row, and trims what is behind it. From then on the journal is an ordinary one.
  */
 import type { JournalHold } from './journal-store.ts'
 
 /** Something that is stored of an account. */
 export type JournalRemain = {
-  /** The bytes as they are stored, with all that proves them. */
+  /** The bytes as stored, with everything that proves them. */
   stored: Uint8Array
-  /** What is wrong with them; undefined: they are what was written. */
+  /** What is wrong with them; undefined: they are as written. */
   damage?: string | undefined
 } & (
   | {
-      /** Always there for an account of which anything is stored. */
+      /** Present for every account with stored data. */
       kind: 'facts'
-      /** What they say; undefined when they are missing or damaged. */
+      /** Their content; undefined when they are missing or damaged. */
       facts: { head: number; chain: Uint8Array } | undefined
-      /** The last row that they tell of, or the one who noticed a loss. */
+      /** The last row named by them, or by whatever noticed a loss. */
       lastRow: number
     }
-  /** @param bytes of what was written; undefined when that is damaged. */
+  /** @param bytes as written; undefined when damaged. */
   | { kind: 'root'; bytes: Uint8Array | undefined }
   | {
       kind: 'row'
@@ -35,23 +34,24 @@ export type JournalRemain = {
 
 export interface JournalRepair {
   /**
-   * All that is stored of an account: facts, root, rows in order, pages in order. What is missing
-   * is missing. Nothing is changed. Where another copy is kept, a row that is damaged or missing
-   * comes from there if it is whole.
+   * Everything stored of an account: facts, root, rows in order, pages in order, as far as it
+   * exists. Nothing is changed. Where another copy is kept, a damaged or missing row comes from
+   * there if it is whole.
    *
    * @throws JournalFault `UNAVAILABLE`.
    */
   remains(account: string): AsyncIterable<JournalRemain>
 
-  /** Every copy of a page that is kept, as far as it can be read. */
+  /** Every kept copy of a page, as far as it can be read. */
   copiesOfPage(account: string, name: string): AsyncIterable<Uint8Array>
 
   /**
-   * Takes the account over whatever is damaged. The hold's head is the last row that anything tells
-   * of; rows up to there must not be read with it. It is good for `setRoot` through its head,
+   * Takes the account over, in any state of damage. The hold's head is the last row that anything
+   * names; rows up to there must not be read with it. It is valid for `setRoot` through its head,
    * `trim` and `release`. Repeating it is harmless. Durable when it resolves.
    *
-   * @param aboveEpoch the hold's epoch is above it: names of pages hold epochs, and are used once.
+   * @param aboveEpoch the hold's epoch is above it: names of pages contain epochs, and are used
+   *   once.
    * @throws JournalFault `UNAVAILABLE`.
    */
   seize(account: string, options: { owner: string; aboveEpoch: number }): Promise<JournalHold>

@@ -1,9 +1,9 @@
 /**
  * The journals of accounts: one partition each, fenced by epoch and head.
  *
- * A partition has static facts (epoch, head, root, owner) and rows, one a flush, numbered 1, 2, 3 …
- * without gaps. The only safety is here: `append`, `setRoot` and `release` succeed for the holder
- * of the newest epoch alone.
+ * A partition has static facts (epoch, head, root, owner) and rows, one per flush, numbered 1, 2, 3
+ * … without gaps. Safety rests on this alone: `append`, `setRoot` and `release` succeed only for
+ * the holder of the newest epoch.
  */
 import { firstChain } from './row-checksum.ts'
 
@@ -11,11 +11,11 @@ export interface JournalStore {
   readonly capabilities: {
     /**
      * Everything issued to the journal and the lookups of this store becomes durable in the order
-     * it was issued, so a caller may send lookup rows and the append that needs them without
-     * waiting in between.
+     * of issue, so a caller may send lookup rows and the append that needs them without waiting in
+     * between.
      */
     readonly ordered: boolean
-    /** Holding the store proves every earlier owner dead: no lease has to be waited out. */
+    /** Holding the store proves every earlier owner dead: no lease needs to expire. */
     readonly exclusive: boolean
   }
 
@@ -29,15 +29,14 @@ export interface JournalStore {
 
   /**
    * Rows with `after` < seq ≤ head as `acquire` saw it, in order.
-   * @throws JournalFault `CORRUPT` on a gap, a bad checksum or a wrong predecessor; `FENCED` when
-   *   the rows are gone because somebody newer trimmed them.
+   * @throws JournalFault `CORRUPT` on a gap, a bad checksum or a wrong predecessor; `FENCED` when a
+   *   newer holder trimmed the rows.
    */
   rows(hold: JournalHold, after: number): AsyncIterable<JournalRow>
 
   /**
-   * Appends the row head+1 if epoch and head still are what the hold says. Durable when it
-   * resolves. On success the hold's head (and chain) has moved. Never more than one append of a
-   * hold at a time.
+   * Appends the row head+1 if epoch and head still match the hold. Durable when it resolves. On
+   * success the hold's head (and chain) has moved. Call at most one append of a hold at a time.
    *
    * @param row at most `maxFlushBytes`.
    * @throws JournalFault `FENCED`: nothing was written, the activation is dead. `UNKNOWN`: settle
@@ -47,23 +46,23 @@ export interface JournalStore {
 
   /**
    * The newest epoch, head and its chain, read serially: settles an unknown append. With the hold's
-   * epoch, the hold's head means it is certain that nothing was written, head+1 that it was: the
-   * caller then moves the hold's head and chain to these. Any other epoch means fenced.
+   * epoch, the hold's head means that nothing was written, head+1 that the row was: the caller then
+   * moves the hold's head and chain to these. Any other epoch means fenced.
    *
    * @throws JournalFault `UNAVAILABLE`, `CORRUPT`.
    */
   head(account: string): Promise<{ epoch: number; head: number; chain: Uint8Array }>
 
   /**
-   * Immutable pages. A name is used once; writing it again with equal bytes is fine. Durable when
+   * Immutable pages. A name is used once; writing it again with equal bytes succeeds. Durable when
    * it resolves.
-   * @throws JournalFault `TOO_LARGE` beyond `maxPageBytes`; `CORRUPT` when the name is there with
+   * @throws JournalFault `TOO_LARGE` beyond `maxPageBytes`; `CORRUPT` when the name exists with
    *   other bytes.
    */
   putPage(account: string, name: string, bytes: Uint8Array): Promise<void>
   page(account: string, name: string): Promise<Uint8Array | undefined>
   /**
-   * Of the account that is held; epochs do not matter, for names are used once.
+   * Of the account that is held; epochs do not matter, because names are used once.
    * @throws JournalFault `FENCED` when the account's home has moved since it was acquired.
    */
   deletePages(hold: JournalHold, names: readonly string[]): Promise<void>
@@ -71,7 +70,8 @@ export interface JournalStore {
   pageNames(account: string): AsyncIterable<string>
 
   /**
-   * Names a checkpoint, fenced; rows up to `through` may go after it. Durable when it resolves.
+   * Names a checkpoint, fenced; rows up to `through` may be trimmed after it. Durable when it
+   * resolves.
    *
    * @param options.root at most `maxRootBytes`. @param options.through from the last root's up to
    *   the head, else a RangeError.
@@ -81,31 +81,29 @@ export interface JournalStore {
   /** Removes rows at or behind the root's `through`; beyond it is a RangeError. */
   trim(hold: JournalHold, through: number): Promise<void>
 
-  /**
-   * Clean release: owner = none, fenced. A hold that was released or fenced is of no further use.
-   */
+  /** Clean release: owner = none, fenced. A hold that was released or fenced is useless. */
   release(hold: JournalHold): Promise<void>
 }
 
 export interface AcquireOptions {
   owner: string
   /**
-   * What becomes of an account that was never written. `begin` (default): it gets its first epoch,
-   * and is there from now on. `leave`: nothing is written, so that asking for accounts that do not
-   * exist costs no space; the hold has epoch 0 and no use but to tell.
+   * What happens to an account that was never written. `begin` (default): it gets its first epoch,
+   * and exists from now on. `leave`: nothing is written, so that requests for nonexistent accounts
+   * cost no space; the hold has epoch 0 and only reports that.
    */
   unwritten?: 'begin' | 'leave'
   /**
-   * Waited for before the epoch of an account is raised that somebody else has not released: he may
-   * release it yet.
+   * Awaited before the epoch of an account is raised that another owner has not released: it may
+   * still release it.
    */
   askRelease?: (holder: string) => Promise<void>
 }
 
 /**
- * Who has a journal, for those who look at every account: what a store may offer besides. In an
- * order of the store's own, which goes on behind any `place` after a restart too. An account that
- * is made meanwhile may be seen or not; every other one is seen at least once.
+ * Which accounts have a journal, for walks over all accounts: optional for a store. In the store's
+ * own order, which continues behind any `place` after a restart too. An account that is made
+ * meanwhile may be seen or not; every other one is seen at least once.
  */
 export interface JournalAccounts {
   /** @param options.after a `place` of an earlier listing. */
@@ -113,17 +111,17 @@ export interface JournalAccounts {
 }
 
 /**
- * What a store may offer besides where a second place keeps the journals too: that place gets
- * everything later, by itself, and after a long cut not everything.
+ * Optional, for stores whose journals a second place keeps too: that place gets everything later,
+ * by itself, and after a long cut not everything.
  */
 export interface JournalBackup {
   /**
    * Resolves when everything of the account that was durable before the call is in the second place
-   * too; what was not is brought there. Whoever serves the account calls it; several at one time do
-   * the same work twice, and no harm.
+   * too; missing data is sent there. The host that serves the account calls it; concurrent calls do
+   * the same work twice, without harm.
    *
-   * @throws JournalFault `UNAVAILABLE` while that place cannot be reached; some of it may have been
-   *   brought.
+   * @throws JournalFault `UNAVAILABLE` while that place is unreachable; some of it may have been
+   *   sent.
    */
   backUp(account: string): Promise<Brought>
 }
@@ -136,15 +134,15 @@ export interface Brought {
 
 export interface JournalHold {
   readonly account: string
-  /** 0: the account was never written, and nobody owns it. */
+  /** 0: the account was never written, and has no owner. */
   readonly epoch: number
   /** Sequence number of the last row. */
   head: number
   /** Checksum of the last row, which the next one names as its predecessor. */
   chain: Uint8Array
-  /** As set by the last `setRoot`; undefined without checkpoint. */
+  /** As set by the last `setRoot`; undefined without a checkpoint. */
   root: Uint8Array | undefined
-  /** Who held it before; undefined after a clean release. */
+  /** The previous holder; undefined after a clean release. */
   readonly previousOwner: string | undefined
 }
 
@@ -156,12 +154,12 @@ export function unwrittenHold(account: string): JournalHold {
   return { account, epoch: 0, head: 0, chain: firstChain, root: undefined, previousOwner: undefined }
 }
 
-/** A copy of an account's journal that somebody else writes. */
+/** A copy of an account's journal that another region writes. */
 export interface JournalReplica {
   readonly root: Uint8Array | undefined
   /** Of the root; 0 without one. */
   readonly through: number
-  /** Those behind the root, without a gap; at most what a tail is bounded to. */
+  /** Those behind the root, without a gap; at most the bound of a tail. */
   readonly rows: readonly JournalRow[]
   page(name: string): Promise<Uint8Array | undefined>
 }

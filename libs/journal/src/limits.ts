@@ -4,10 +4,10 @@ import type { LookupChange } from './lookup-store.ts'
 
 /** One flush, equal in every adapter. */
 export const maxFlushBytes = 1024 * 1024
-/** One event within a flush; what is larger is written as a page first. */
+/** One event within a flush; a larger one is written as a page first. */
 export const maxEventBytes = 256 * 1024
 /**
- * One page: what one mutation of the cluster's database takes comfortably. Larger states are
+ * One page: what one mutation of the cluster's database accepts comfortably. Larger states are
  * several pages.
  */
 export const maxPageBytes = 1024 * 1024
@@ -16,7 +16,7 @@ export const maxRootBytes = 256 * 1024
 export const maxPageNameBytes = 128
 export const maxAccountBytes = 64
 export const maxLookupKeyBytes = 512
-/** Prefixes that one `firstOf` takes: a page of an inventory. */
+/** Prefixes of one `firstOf`: a page of an inventory. */
 export const maxPrefixes = 1_024
 export const maxLookupValueBytes = 4 * 1024
 /** Numbers taken from a counter at a time. */

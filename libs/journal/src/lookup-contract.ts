@@ -7,29 +7,29 @@ import { epochsPerTerm, writeTimeOf } from './write-time.ts'
 export interface OpenedLookups {
   lookups: LookupStore
   /**
-   * Closes and opens again on the same data, as after a restart; left out by stores that cannot.
+   * Closes and opens again on the same data, as after a restart; omit it for stores that cannot.
    */
   reopen?: () => Promise<LookupStore>
 }
 
 export interface LookupContract<T> {
   test: (name: string, body: (t: T) => Promise<void>) => unknown
-  /** A store that may be shared: the suite keeps to keys of its own. */
+  /** A store that may be shared: the suite uses its own keys. */
   open: (t: T) => Promise<OpenedLookups>
   /**
-   * Whether claims are linearizable with writes of the same key, too, which is more than the port
-   * promises. Default: among claimants alone.
+   * Whether claims are also linearizable with writes of the same key, which is more than the port
+   * promises. Default: only among claimants.
    */
   linearizableWrites?: boolean
 }
 
-/** A prefix nobody else uses. */
+/** A prefix of this test alone. */
 const own = () => `suite/${crypto.randomUUID()}/`
 
 export function lookupStoreContract<T>({ test, open, linearizableWrites = false }: LookupContract<T>): void {
   const testLinearizable = linearizableWrites ? test : () => {}
 
-  test('a key that was never put is not there', async (t) => {
+  test('a key that was never put is absent', async (t) => {
     const { lookups } = await open(t)
     const at = own()
     assert.equal(await lookups.get(`${at}none`), undefined)
@@ -63,7 +63,7 @@ export function lookupStoreContract<T>({ test, open, linearizableWrites = false 
     for (const key of ['a', 'b']) assert.deepEqual(Buffer.from((await lookups.get(at + key)) ?? []), sent)
   })
 
-  test('a scan keeps to its prefix, in the order of keys, behind and up to where it is told', async (t) => {
+  test('a scan keeps to its prefix and its bounds, in the order of keys', async (t) => {
     const { lookups } = await open(t)
     const at = own()
     const keys = ['b', 'a/2', 'a/10', 'a', 'a~', 'a/1', 'A', 'a/1/x']
@@ -123,7 +123,7 @@ export function lookupStoreContract<T>({ test, open, linearizableWrites = false 
     await assert.rejects(lookups.firstOf(Array.from({ length: maxPrefixes + 1 }, at)), RangeError)
   })
 
-  test('the first claim holds, also for those who claim at the same moment', async (t) => {
+  test('the first claim wins, also among concurrent claimants', async (t) => {
     const { lookups } = await open(t)
     const at = own()
     const values = Array.from({ length: 16 }, (_, number) => `claimant ${number}`)
@@ -145,23 +145,20 @@ export function lookupStoreContract<T>({ test, open, linearizableWrites = false 
     assert.equal(text(await lookups.get(`${at}key`)), 'claimed')
   })
 
-  testLinearizable(
-    'a claim and a delete at the same moment end as if one came after the other',
-    async (t) => {
-      const { lookups } = await open(t)
-      for (let round = 0; round < 10; round++) {
-        const at = own()
-        await lookups.write([put(`${at}key`, 'old')])
-        const deleting = lookups.write([{ delete: `${at}key` }])
-        const answer = text(await lookups.claim(`${at}key`, bytes('new')))
-        await deleting
-        const now = await lookups.get(`${at}key`)
-        assert.ok(answer === 'old' ? now === undefined : text(now) === 'new', `${answer}, then ${text(now)}`)
-      }
-    },
-  )
+  testLinearizable('a concurrent claim and delete end as if one came after the other', async (t) => {
+    const { lookups } = await open(t)
+    for (let round = 0; round < 10; round++) {
+      const at = own()
+      await lookups.write([put(`${at}key`, 'old')])
+      const deleting = lookups.write([{ delete: `${at}key` }])
+      const answer = text(await lookups.claim(`${at}key`, bytes('new')))
+      await deleting
+      const now = await lookups.get(`${at}key`)
+      assert.ok(answer === 'old' ? now === undefined : text(now) === 'new', `${answer}, then ${text(now)}`)
+    }
+  })
 
-  testLinearizable('a claim and a put at the same moment end as if one came after the other', async (t) => {
+  testLinearizable('a concurrent claim and put end as if one came after the other', async (t) => {
     const { lookups } = await open(t)
     for (let round = 0; round < 10; round++) {
       const at = own()
@@ -190,7 +187,7 @@ export function lookupStoreContract<T>({ test, open, linearizableWrites = false 
     for (const bad of [0, -1, 1.5, Number.NaN]) await assert.rejects(lookups.take(counter, bad), RangeError)
   })
 
-  test('of two changes of a row the one with the higher write time holds, whichever comes first', async (t) => {
+  test('of two changes of a row the one with the higher write time wins, in any order of arrival', async (t) => {
     const { lookups } = await open(t)
     const account = crypto.randomUUID()
     const at = (term: number, epoch: number, counter: number) =>
@@ -216,9 +213,13 @@ export function lookupStoreContract<T>({ test, open, linearizableWrites = false 
         assert.equal(
           text(await lookups.get(keys.put)),
           'later',
-          'a delete of an earlier owner comes too late',
+          'a late delete of an earlier owner has no effect',
         )
-        assert.equal(await lookups.get(keys.deleted), undefined, 'a put of an earlier owner comes too late')
+        assert.equal(
+          await lookups.get(keys.deleted),
+          undefined,
+          'a late put of an earlier owner has no effect',
+        )
         assert.equal(text(await lookups.get(keys.replaced)), 'later')
         assert.equal(text(await lookups.get(`${keys.put}/other`)), 'earlier', 'other rows are not touched')
 
@@ -230,7 +231,7 @@ export function lookupStoreContract<T>({ test, open, linearizableWrites = false 
       }
   })
 
-  test('a delete that is under way while a later owner puts the row does not remove it', async (t) => {
+  test('a running delete does not remove the row that a later owner puts meanwhile', async (t) => {
     const { lookups } = await open(t)
     const account = crypto.randomUUID()
     for (let round = 0; round < 20; round++) {
@@ -308,7 +309,7 @@ export function lookupWalkContract<T>({
   test: LookupContract<T>['test']
   open: (t: T) => Promise<LookupStore & LookupWalk>
 }): void {
-  test('a walk sees every row of its kind, and goes on from any place', async (t) => {
+  test('a walk sees every row of its kind, and continues from any place', async (t) => {
     const lookups = await open(t)
     const own = crypto.randomUUID()
     const keys = Array.from({ length: 250 }, (_, at) => `ref/${own}${at}/x/${at % 7}`)

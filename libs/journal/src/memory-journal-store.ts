@@ -1,5 +1,5 @@
 /**
- * Journals in memory: what tests of everything above the port run on. Bytes are copied in and out.
+ * Journals in memory: tests of everything above the port run on them. Bytes are copied in and out.
  */
 import { JournalFault } from './errors.ts'
 import type { JournalRemain, JournalRepair } from './journal-repair.ts'
@@ -153,7 +153,7 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     })
   }
 
-  /** As a second place that has everything at once; faults of `backUp` put it out of reach. */
+  /** As a second place that has everything at once; faults of `backUp` make it unreachable. */
   async backUp(account: string): Promise<Brought> {
     return this.#read('backUp', account, () => ({ rows: 0, pages: 0 }))
   }
@@ -233,7 +233,7 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     })
   }
 
-  /** Test seam: changes a stored page behind the store's back. False when it is not there. */
+  /** Test seam: changes a stored page behind the store's back. False when it does not exist. */
   damagePage(account: string, name: string, change: (page: Uint8Array) => Uint8Array | undefined): boolean {
     const { pages } = this.#partition(account)
     const page = pages.get(name)
@@ -244,7 +244,7 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     return true
   }
 
-  /** Test seam: changes a stored row behind the store's back. False when it is not there. */
+  /** Test seam: changes a stored row behind the store's back. False when it does not exist. */
   damage(account: string, seq: number, change: (row: StoredRow) => StoredRow | undefined): boolean {
     const { rows } = this.#partition(account)
     const row = rows.get(seq)

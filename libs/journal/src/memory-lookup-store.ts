@@ -9,7 +9,7 @@ import { MemoryMedium } from './memory-medium.ts'
 export class MemoryLookupStore implements LookupStore, LookupWalk {
   readonly #medium: MemoryMedium
   readonly #rows = new Map<string, Uint8Array>()
-  /** Of rows that were written with one, also of those that were deleted. */
+  /** Of rows that were written with one, including deleted ones. */
   readonly #writeTimes = new Map<string, bigint>()
   readonly #counters = new Map<string, number>()
 

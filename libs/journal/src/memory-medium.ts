@@ -1,8 +1,8 @@
 /**
- * What a memory journal and a memory lookup store stand on together: the order of their operations,
- * and the faults a test plants in them. Every operation asks the medium before its effect and once
- * more before its answer, so that a test can stop it at either point, let others overtake, or take
- * its answer away.
+ * The common base of a memory journal and a memory lookup store: the order of their operations, and
+ * the faults that a test plants. Every operation calls the medium before its effect and once more
+ * before its answer, so that a test can stop it at either point, let others overtake, or drop its
+ * answer.
  */
 import { JournalFault, type JournalFaultCode } from './errors.ts'
 
@@ -29,22 +29,22 @@ export interface PlantedFault {
   code: JournalFaultCode
   /**
    * Whether the operation has its effect before its answer is lost. A number is how many changes of
-   * a `lookup.write` come through. Default: false, nothing happened.
+   * a `lookup.write` take effect. Default: false, nothing happened.
    */
   applied?: boolean | number
-  /** How many operations it strikes; default 1, Infinity until removed. */
+  /** How many operations it affects; default 1, Infinity until removed. */
   times?: number
-  /** The account, key (of the first change) or counter it strikes; default any. */
+  /** The account, key (of the first change) or counter it affects; default any. */
   target?: string | ((target: string) => boolean)
 }
 
 /** An operation stopped by a test. */
 export interface Hold {
-  /** Resolves when an operation stands at the point. */
+  /** Resolves when an operation has reached the point. */
   readonly reached: Promise<void>
   /**
-   * Lets it go on; with a fault it fails there instead. Calling it before the point was reached
-   * lets it pass unstopped.
+   * Lets it continue; with a fault it fails there instead. Calling it before the point was reached
+   * lets the operation pass unstopped.
    */
   release(fault?: JournalFaultCode): void
 }
@@ -58,27 +58,27 @@ interface Plan {
 }
 
 export class MemoryMedium {
-  /** What the stores on it declare; `exclusive` is taken on trust. */
+  /** What the stores on it declare; `exclusive` is not verified. */
   readonly capabilities: { readonly ordered: boolean; readonly exclusive: boolean }
   readonly #plans: Plan[] = []
   /** With `ordered`: resolves when everything issued so far has had its effect. */
   #tail: Promise<unknown> = Promise.resolve()
   /**
-   * With `ordered`: counts lost effects; what was issued before one and comes after it must not
-   * have its own.
+   * With `ordered`: counts lost effects; an operation issued before one and running after it must
+   * not have its own.
    */
   #breaks = 0
   #operations = 0
 
   /**
-   * @param capabilities default: exclusive and ordered, as the embedded store is. Unordered stores
-   * let writes overtake each other when held.
+   * @param capabilities default: exclusive and ordered, like the embedded store. Unordered stores
+   *   let writes overtake each other when held.
    */
   constructor(capabilities: { ordered?: boolean; exclusive?: boolean } = {}) {
     this.capabilities = { ordered: true, exclusive: true, ...capabilities }
   }
 
-  /** Operations run so far: for tests that count round trips. */
+  /** Operations so far: for tests that count round trips. */
   get operations(): number {
     return this.#operations
   }
@@ -154,7 +154,7 @@ export class MemoryMedium {
   }
 }
 
-/** Before the effect, the effect, after it: with what the plan does at each point. */
+/** Before the effect, the effect, after it: with the plan's action at each point. */
 async function perform<T>(
   operation: MemoryOperation,
   effect: (changes: number) => T,

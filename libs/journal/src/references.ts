@@ -1,6 +1,6 @@
 /**
  * References: the rows `ref/<blob id>/<incarnation>/<account>` that say which accounts use a copy,
- * and so whether it may be collected.
+ * and therefore whether it may be collected.
  */
 import { hex } from '@holdfast/kernel'
 import type { LookupStore } from './lookup-store.ts'
@@ -18,12 +18,12 @@ export function referenceKey(blob: Referred, account: string): string {
   return `${referencesOf(blob)}${account}`
 }
 
-/** What the keys of all references of one copy begin with. */
+/** The common prefix of all references of one copy. */
 export function referencesOf({ id, incarnation }: Referred): string {
   return `${kind}/${hex(id)}/${hex(incarnation)}/`
 }
 
-/** Whether anybody refers to each of these copies; at most `maxPrefixes`. */
+/** Whether each of these copies has a reference; at most `maxPrefixes`. */
 export async function referencedOf(lookups: LookupStore, blobs: readonly Referred[]): Promise<boolean[]> {
   const rows = await lookups.firstOf(blobs.map(referencesOf))
   return rows.map((row) => row !== undefined)

@@ -2,18 +2,18 @@
  * The chain of an account's rows.
  *
  * Each row names its predecessor's checksum, and its own covers account, number, epoch, predecessor
- * and bytes. A lost, moved, exchanged or changed row therefore shows wherever it is read. SHA-256
- * cut to 16 bytes: Node has it natively at 2 GB/s, chance finds no second row with the same 128
- * bits, and it is not linear as a CRC is. It proves integrity, not authorship.
+ * and bytes. So a lost, moved, exchanged or changed row is detected when it is read. SHA-256
+ * truncated to 16 bytes: Node has it natively at 2 GB/s, a collision of 128 bits by chance is
+ * negligible, and it is not linear as a CRC is. It proves integrity, not authorship.
  */
 import { createHash } from 'node:crypto'
 
 export const chainBytes = 16
 
-/** What the first row of every account names as its predecessor. */
+/** The predecessor of every account's first row. */
 export const firstChain: Uint8Array = new Uint8Array(chainBytes)
 
-/** The checksum of a row; bound by golden tests, as it is part of what is stored. */
+/** The checksum of a row; fixed by golden tests, because it is stored. */
 export function rowChecksum(row: {
   account: string
   seq: number

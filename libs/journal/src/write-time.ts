@@ -3,10 +3,10 @@
  *
  * Two hosts may both believe that they own an account, and their clocks may differ. So these rows
  * are not ordered by clocks: each write carries (term, epoch, counter) of the activation that
- * issues it, and of two writes of one row the higher one holds, in whatever order they arrive. A
- * delete of an earlier owner never removes what a later owner has put.
+ * issues it, and of two writes of one row the higher one wins, in any order of arrival. A delete of
+ * an earlier owner never removes what a later owner has put.
  *
- * A write time is one number of 63 bits, so that Cassandra takes it as a timestamp:
+ * A write time is one number of 63 bits, so that Cassandra accepts it as a timestamp:
  *
  * | bits   | field                        | range           | what happens beyond it |
  * |--------|------------------------------|-----------------|------------------------|
@@ -15,14 +15,14 @@
  * | 0–26   | writes of one activation     | 1 … 134,217,727 | the activation ends; the next one has the next epoch |
  *
  * The smallest write time is above every wall clock in microseconds until the year 3111, so a row
- * that was written without one never holds against its owner.
+ * that was written without one never wins against its owner.
  */
 import { JournalFault } from './errors.ts'
 import type { JournalHold } from './journal-store.ts'
 
 /**
  * Epochs of a term are below those of the next, so that neither a hold nor the name of a page is
- * good in two terms.
+ * valid in two terms.
  */
 export const epochsPerTerm = 2 ** 32
 

@@ -1,6 +1,6 @@
 /**
- * The contract suites are worth what they catch: each of these stores has one fault, and the suite
- * must see it.
+ * The contract suites are only as good as what they detect: each of these stores has one fault, and
+ * the suite must find it.
  */
 import t from 'tap'
 import type { JournalHold, JournalStore, LookupChange, LookupStore } from '../src/index.ts'
@@ -231,7 +231,7 @@ const brokenLookups: Broken<LookupStore> = {
   }),
 }
 
-t.test('the journal suite sees every planted fault', async (t) => {
+t.test('the journal suite finds every planted fault', async (t) => {
   const shared = () => new MemoryJournalStore(new MemoryMedium({ exclusive: false }))
   const passed = await failures<JournalStore>(shared, () => ({}), runJournals)
   t.same(passed, [], 'and passes the sound store')
@@ -241,7 +241,7 @@ t.test('the journal suite sees every planted fault', async (t) => {
   }
 })
 
-t.test('the lookup suite sees every planted fault', async (t) => {
+t.test('the lookup suite finds every planted fault', async (t) => {
   t.same(
     await failures<LookupStore>(
       () => new MemoryLookupStore(),

@@ -40,7 +40,7 @@ t.test('everything in memory', async (t) => {
   journalRepairContract({ test: t.test, open: async () => new MemoryJournalStore() })
 })
 
-t.test('the checksum of a row stays what it is for ever', async (t) => {
+t.test('the checksum of a row never changes', async (t) => {
   const row = { account: 'account', seq: 1, epoch: 2, predecessor: firstChain, bytes: bytes('bytes') }
   const checksum = Buffer.from(rowChecksum(row))
   t.equal(checksum.toString('hex'), '6c02b68dedfd4eda42170dda5a845b27')
@@ -79,7 +79,7 @@ t.test(
       const writing = lookups.write([{ put: 'code/a', value: bytes('1') }]).then(() => order.push('lookup'))
       await held.reached
       const appending = journals.append(hold, bytes('row')).then(() => order.push('append'))
-      t.equal((await journals.head('one')).head, ordered ? 0 : 1, 'reads go on')
+      t.equal((await journals.head('one')).head, ordered ? 0 : 1, 'reads continue')
       held.release()
       await Promise.all([writing, appending])
       t.same(order, ordered ? ['lookup', 'append'] : ['append', 'lookup'])
@@ -88,7 +88,7 @@ t.test(
 )
 
 t.test(
-  'a lost write of an ordered store takes along what was issued behind it, not what came later',
+  'a lost write of an ordered store loses everything issued behind it, not what came later',
   async (t) => {
     const { medium, journals, lookups, hold } = await opened()
     medium.fail('lookup.write', { code: 'UNKNOWN' })
@@ -101,7 +101,7 @@ t.test(
   },
 )
 
-t.test('a lookup write can come through in part', async (t) => {
+t.test('a lookup write can take effect in part', async (t) => {
   const { medium, lookups } = await opened()
   medium.fail('lookup.write', { code: 'UNKNOWN', applied: 1 })
   const changes = ['a', 'b'].map((put) => ({ put, value: bytes(put) }))
@@ -110,7 +110,7 @@ t.test('a lookup write can come through in part', async (t) => {
   t.equal(await lookups.get('b'), undefined)
 })
 
-t.test('a plan strikes its target, as often as it says, until it is removed', async (t) => {
+t.test('a plan affects its target, as often as it says, until it is removed', async (t) => {
   const { medium, lookups } = await opened()
   medium.fail('lookup.get', { code: 'UNAVAILABLE', target: 'a', times: 2 })
   const remove = medium.fail('lookup.get', {
@@ -126,7 +126,7 @@ t.test('a plan strikes its target, as often as it says, until it is removed', as
   await lookups.get('c/1')
 })
 
-t.test('an answer can be held back, or lost, when the effect is there', async (t) => {
+t.test('an answer can be delayed, or lost, after the effect', async (t) => {
   const { medium, journals, hold } = await opened()
   const held = medium.hold('append', { at: 'after' })
   const appending = journals.append(hold, bytes('row'))

@@ -24,7 +24,7 @@ t.test(
   },
 )
 
-t.test('what is beyond a range is refused, not mixed up with another time', async (t) => {
+t.test('a value beyond a range is refused, not confused with another time', async (t) => {
   const refused = { code: 'UNAVAILABLE' }
   t.throws(() => at(1, writesPerEpochMax + 1), refused)
   t.throws(() => at(2 ** 28, 1), refused)
