@@ -63,7 +63,7 @@ export class Centre implements JournalStore {
     const previousOwner = valueIn(cells, 'owner') as string | undefined
     this.#write(account, { epoch, owner })
     const { head, chain } = await this.head(account)
-    return { account, epoch, head, chain, root: undefined, previousOwner }
+    return { account, owner, epoch, head, chain, root: undefined, previousOwner }
   }
 
   async *rows(hold: JournalHold, after: number): AsyncIterable<JournalRow> {

@@ -3,14 +3,15 @@
  * and must be found.
  */
 import type { AccountStates } from '@holdfast/content-tree'
-import type {
-  AcquireOptions,
-  JournalHold,
-  JournalRow,
-  JournalStore,
-  LookupChange,
-  LookupRow,
-  LookupStore,
+import {
+  type AcquireOptions,
+  isUnwritten,
+  type JournalHold,
+  type JournalRow,
+  type JournalStore,
+  type LookupChange,
+  type LookupRow,
+  type LookupStore,
 } from '@holdfast/journal'
 import { AccountReply, AccountRequest } from '@holdfast/wire'
 import type { Plants } from './cluster.ts'
@@ -170,6 +171,7 @@ class UnfencedAppends extends SameJournal {
     const { epoch } = await this.journal.head(hold.account)
     const forged = { ...hold, epoch }
     await this.journal.append(forged, row)
+    if (isUnwritten(hold)) hold.epoch = forged.epoch
     hold.head = forged.head
     hold.chain = forged.chain
   }

@@ -209,14 +209,16 @@ export class SimJournal implements JournalStore {
     // As it is now: a late append arrives with the condition that it was sent with.
     const sent = { ...hold }
     const bytes = Buffer.from(row)
-    const { account, epoch } = sent
+    const { account } = sent
     await this.#write(`append ${short(account)}`, async () => {
       await this.#store.append(sent, bytes)
+      const { epoch } = sent
       const step = this.#line.note(`appended ${short(account)} epoch ${epoch} row ${sent.head}`)
       const appended = { account, epoch, seq: sent.head, bytes, step, atMs: this.#line.nowMs }
       this.#line.shared.appended.push(appended)
       this.#line.shared.onAppended(appended)
     })
+    hold.epoch = sent.epoch
     hold.head = sent.head
     hold.chain = sent.chain
   }

@@ -4,7 +4,7 @@
  * Requests that come while the account is being read, or leaves, wait here. An account that was
  * never written is answered as an empty one: nothing durable comes of asking for random ids.
  */
-import { isUnwritten, JournalFault, type JournalHold } from '@holdfast/journal'
+import { type AcquireOptions, isUnwritten, JournalFault, type JournalHold } from '@holdfast/journal'
 import { isShortage } from '@holdfast/kernel'
 import type { AccountReply } from '@holdfast/wire'
 import { Activation, type Loss } from './activation.ts'
@@ -64,6 +64,11 @@ export class AccountActor {
 
   get bytes(): number {
     return this.#activation?.bytes ?? 0
+  }
+
+  /** In memory, and never written. */
+  get isUnwritten(): boolean {
+    return this.#activation?.isUnwritten === true
   }
 
   /** Unix seconds; undefined also when not in memory. */
@@ -194,7 +199,7 @@ export class AccountActor {
       }
       const activation = await slots.run(async () => {
         const startedMs = services.clock.monotonic()
-        const hold = await this.#acquire({ mayBeAbsent })
+        const hold = await this.#acquire(wanted)
         return hold && Activation.open(hold, services, { onLost, startedMs })
       })
       if (activation === undefined) return
@@ -208,21 +213,26 @@ export class AccountActor {
   }
 
   /** @returns undefined: there is no such account, and all who wait were told. */
-  async #acquire({ mayBeAbsent }: { mayBeAbsent: boolean }): Promise<JournalHold | undefined> {
-    const { services, absent } = this.#host
+  async #acquire(wanted: boolean): Promise<JournalHold | undefined> {
+    const { ailments, services, absent } = this.#host
     const early = [...this.#waiting]
-    const acquire = (unwritten: 'begin' | 'leave') =>
+    const acquire = (unwritten: NonNullable<AcquireOptions['unwritten']>) =>
       services.journal.acquire(this.account, {
         owner: services.hostId,
         unwritten,
         askRelease: (holder) => services.askRelease(this.account, holder),
       })
-    let hold = await acquire(mayBeAbsent ? 'leave' : 'begin')
-    if (isUnwritten(hold)) {
-      absent.set(this.account, true)
-      if (this.#answerAbsent()) return undefined
-      hold = await acquire('begin')
+    if (!wanted && !early.some(clears)) {
+      if (early.some(isNewborn) && !ailments.wasFenced(this.account)) return acquire('presume')
+      const hold = await acquire('leave')
+      if (isUnwritten(hold)) {
+        absent.set(this.account, true)
+        return this.#answerAbsent() ? undefined : acquire('presume')
+      }
+      for (const ask of early) ask.proven = true
+      return hold
     }
+    const hold = await acquire('begin')
     for (const ask of early) ask.proven = true
     return hold
   }
@@ -308,13 +318,21 @@ function asTold(reply: AccountReply): AccountReply {
   }
 }
 
-/**
- * Requests that may make the account: asking for its head first would only cost them. References of
- * an account that was never made go as all others do: by an owner, whose epoch fences the one that
- * put them.
- */
-function creates({ request: { operation } }: Ask): boolean {
-  if (operation?.$case === 'createAccount') return true
-  if (operation?.$case === 'reconcile') return !operation.value.dryRun
+/** Requests that an account is needed for which was never made. */
+function creates(ask: Ask): boolean {
+  return ask.request.operation?.$case === 'createAccount' || isNewborn(ask) || clears(ask)
+}
+
+/** Its id was made for this request, or for an earlier one that it repeats. */
+function isNewborn({ request: { operation } }: Ask): boolean {
+  if (operation?.$case === 'createAccount') return operation.value.email === undefined
   return operation?.$case === 'addFile' && operation.value.createAccount !== undefined
+}
+
+/**
+ * References of an account that was never made go as all others do: by an owner, whose epoch fences
+ * the one that put them.
+ */
+function clears({ request: { operation } }: Ask): boolean {
+  return operation?.$case === 'reconcile' && !operation.value.dryRun
 }

@@ -550,7 +550,7 @@ export class AccountHost implements AccountMoments {
       if (this.#passivating >= limits.passivationsAtOnceMax) break
       const crowded = bytes > limits.memoryBytesMax || accounts > limits.activeAccountsMax
       const idle = nowMs - actor.lastUsedMs >= limits.idleMs && !actor.effectsBusy
-      const leaves = crowded || idle || this.#elsewhere(actor.account) !== undefined
+      const leaves = crowded || idle || actor.isUnwritten || this.#elsewhere(actor.account) !== undefined
       if (!leaves || !actor.quiet) continue
       bytes -= actor.bytes
       accounts--

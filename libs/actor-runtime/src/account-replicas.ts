@@ -5,7 +5,13 @@
  * the home cannot be asked.
  */
 import type { AccountState } from '@holdfast/content-tree'
-import { firstChain, type JournalHold, type JournalReplica, type JournalStore } from '@holdfast/journal'
+import {
+  firstChain,
+  type JournalHold,
+  type JournalReplica,
+  type JournalStore,
+  unwrittenHold,
+} from '@holdfast/journal'
 import { type AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { encodeReply } from './ask.ts'
@@ -93,7 +99,7 @@ export class AccountReplicas {
     if (replica === undefined) return undefined
     const { root, through, rows, page } = replica
     const head = rows.at(-1)?.seq ?? through
-    const hold: JournalHold = { account, epoch: 0, head, chain: firstChain, root, previousOwner: undefined }
+    const hold: JournalHold = { ...unwrittenHold(account, ''), head, root }
     const journal: Pick<JournalStore, 'rows' | 'page' | 'head'> = {
       async *rows() {
         yield* rows

@@ -27,6 +27,7 @@
  */
 import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tree'
 import {
+  isUnwritten,
   JournalFault,
   type JournalHold,
   type LookupChange,
@@ -204,6 +205,11 @@ export class Activation {
     return this.#state.nextDue()
   }
 
+  /** There is no such account: what would have made it was refused, or is under way. */
+  get isUnwritten(): boolean {
+    return isUnwritten(this.#hold)
+  }
+
   /**
    * Another object after every decided change, before anybody is told of it. Undefined where a
    * stale owner could be asked: there only a question through the mailbox is confirmed.
@@ -303,7 +309,7 @@ export class Activation {
    * @returns false: it may be there still. Safe to repeat.
    */
   async clear(row: string): Promise<boolean> {
-    if (this.#leaving || this.#loss !== undefined) return false
+    if (this.#leaving || this.#loss !== undefined || isUnwritten(this.#hold)) return false
     this.#away++
     try {
       const pending = this.#owed > 0 || this.#finished.length > 0 || this.#effectsLeft || this.#hasChanged
@@ -366,9 +372,18 @@ export class Activation {
       this.#stalled ||
       this.#loss !== undefined ||
       this.#open.full ||
+      this.#beginsAccount ||
       this.#heldReplyBytes > this.#services.limits.heldReplyBytesMax ||
       (this.#checkpoints.full && !this.#checkpoints.stuck)
     )
+  }
+
+  /**
+   * The first row of an account makes it, and is one change: a larger row may need pages, which are
+   * written once the account has an epoch.
+   */
+  get #beginsAccount(): boolean {
+    return isUnwritten(this.#hold) && this.#open.changes && this.#inFlight?.changes !== true
   }
 
   /** Keeps the turn while `work` lets others run: meanwhile the state does not change. */
@@ -413,6 +428,11 @@ export class Activation {
     const { operation } = ask.request
     if (operation?.$case !== 'reconcile') return
     const { uses, dryRun, suspects } = operation.value
+    // What is deleted in epoch 0 could come back.
+    if (!dryRun && isUnwritten(this.#hold)) {
+      ask.unavailable()
+      return
+    }
     const place = uses && { epoch, row: uses.epoch === epoch ? uses.row : 0 }
     const value = { dryRun, suspects, uses: place }
     const request = { ...ask.request, operation: { $case: 'reconcile' as const, value } }
@@ -788,6 +808,8 @@ export class Activation {
     if (this.#loss !== undefined) return
     const row = encodeRow(batch.entries)
     const pages = batch.pages
+    if (pages.length > 0 && isUnwritten(this.#hold))
+      throw new Error(`the change that makes account ${account} does not fit into a row`)
     await this.#log.until(() => this.#rows.prepare())
     for (const page of pages) {
       await this.#log.until(() => journal.putPage(account, page.name, page.bytes))

@@ -76,6 +76,12 @@ export class Ailments {
     ailment.fencedAtMs = []
   }
 
+  /** Another host took the account in the last minute: so the account is there. */
+  wasFenced(account: string): boolean {
+    const sinceMs = this.#clock.monotonic() - takeoverWindowMs
+    return this.#byAccount.get(account)?.fencedAtMs.some((atMs) => atMs > sinceMs) ?? false
+  }
+
   /**
    * A decision failed by a bug: a few are forgiven, others' requests to the account must not suffer
    * from one.

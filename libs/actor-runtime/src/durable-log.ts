@@ -3,7 +3,7 @@
  * be repeated is repeated, and what nobody knows the outcome of is settled by the serial head,
  * never guessed.
  */
-import { JournalFault, type JournalHold } from '@holdfast/journal'
+import { JournalFault, type JournalHold, rowBehind } from '@holdfast/journal'
 import type { Services } from './services.ts'
 import { backoffMs, Pauses } from './timers.ts'
 
@@ -108,27 +108,31 @@ export class DurableLog {
         { account: this.#hold.account, err: error },
         'the outcome of an append is unknown',
       )
-      return this.#settle()
+      return this.#settle(row)
     }
   }
 
-  /** Asks the serial head until it answers. */
-  async #settle(): Promise<boolean> {
+  /** Asks the serial head until it answers. A first row may be another host's: the chain tells. */
+  async #settle(row: Uint8Array): Promise<boolean> {
     const { journal, metrics } = this.#services
     const { account, epoch, head } = this.#hold
+    const written = rowBehind(this.#hold, row)
     this.#onStall()
     const now = await this.until(() => journal.head(account))
-    if (now.epoch !== epoch) {
+    const isOut = now.epoch === epoch && now.head === head
+    const isIn =
+      now.epoch === written.epoch &&
+      now.head === written.seq &&
+      Buffer.compare(now.chain, written.checksum) === 0
+    if (!isOut && !isIn) {
+      if (now.epoch === epoch)
+        throw new JournalFault('CORRUPT', `${account} is at another row ${now.head}, our hold at ${head}`)
       metrics.unknown({ outcome: 'fenced' })
       throw new JournalFault('FENCED', `${account} is in epoch ${now.epoch}, not in ours, ${epoch}`)
     }
-    if (now.head !== head && now.head !== head + 1) {
-      throw new JournalFault('CORRUPT', `${account} is at row ${now.head}, our hold at ${head}`)
-    }
-    this.#hold.head = now.head
-    this.#hold.chain = now.chain
-    metrics.unknown({ outcome: now.head === head ? 'out' : 'in' })
-    return now.head !== head
+    Object.assign(this.#hold, now)
+    metrics.unknown({ outcome: isOut ? 'out' : 'in' })
+    return isIn
   }
 
   async #stall(attempt: number): Promise<void> {

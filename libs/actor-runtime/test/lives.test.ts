@@ -120,6 +120,70 @@ t.test('an append with an unknown outcome, fenced meanwhile: its request still h
   }
 })
 
+for (const outcome of ['late', 'lost', 'unanswered'] as const)
+  t.test(`two hosts make one account, the first row of one of them is ${outcome}`, async (t) => {
+    const world = new World(shared)
+    t.teardown(() => world.close())
+    world.host('one')
+    world.host('two')
+    const request = { id: mintRequestId(Date.now()) }
+    const create = () => world.ask({ $case: 'createAccount', value: { tokenKeyId: 1 } }, request)
+    const append = world.medium.hold('append', { at: outcome === 'unanswered' ? 'after' : 'before' })
+    const settling = world.medium.hold('head')
+    const slow = create()
+    await append.reached
+    if (outcome !== 'late') {
+      append.release('UNKNOWN')
+      await settling.reached
+    }
+    world.hostId = 'two'
+    t.equal(statusOf(await create()), 'ok')
+    append.release()
+    settling.release()
+    t.equal(statusOf(await slow), 'ok')
+    world.hostId = 'one'
+    t.equal(statusOf(await world.folder('a')), 'ok')
+    world.hostId = 'two'
+    t.strictSame(await world.names(), ['a'], 'nobody goes on beside the owner')
+    t.ok(world.warnings.includes('an activation was fenced'))
+  })
+
+t.test('an account whose making was refused leaves memory, and nothing behind', async (t) => {
+  const time = new ManualTime()
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  const host = world.host('one', { clock: time, timers: time })
+  world.states.refusesAccounts = true
+  t.equal(statusOf(await world.create()), 'error-limits')
+  t.equal(host.activeAccounts, 1)
+  await time.advance(1000)
+  t.equal(host.activeAccounts, 0)
+  t.equal((await world.journal.head(world.account)).epoch, 0)
+  t.strictSame(await world.keys('active/'), [])
+  world.states.refusesAccounts = false
+  t.equal(statusOf(await world.create()), 'ok')
+  t.strictSame(world.warnings, [])
+})
+
+t.test('an account is made with its first row; rows of blobs that it uses come before', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  world.host('one')
+  const append = world.medium.hold('append')
+  const value = { name: 'f', mimetype: '', blob: blob(1), createAccount: { tokenKeyId: 1 } }
+  const made = world.ask({ $case: 'addFile', value } as Operation)
+  const large = world.folder('large:270000')
+  await append.reached
+  t.equal((await world.keys('ref/')).length, 1)
+  t.equal(await world.head(), 0)
+  t.strictSame(await Array.fromAsync(world.journal.pageNames(world.account)), [], 'no page has a name yet')
+  append.release()
+  t.equal(statusOf(await made), 'ok')
+  t.equal(statusOf(await large), 'ok')
+  const next = await world.journal.acquire(world.account, { owner: 'two' })
+  t.strictSame([next.epoch, next.head, next.previousOwner], [2, 2, 'one'])
+})
+
 t.test('two hosts fight over an account: everything asked has one effect, in one order', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())

@@ -38,6 +38,7 @@ export class TinyStates implements AccountStates {
   applied = 0
   /** Folders an account may have. */
   foldersMax = 1_000_000
+  refusesAccounts = false
 
   readonly #latest = new Map<string, Facts>()
 
@@ -147,6 +148,7 @@ export class TinyState implements AccountState {
       operation?.$case === 'createAccount' ||
       (operation?.$case === 'addFile' && operation.value.createAccount)
     if (!this.#facts.exists && !created) return refusal('error-notFound')
+    if (!this.#facts.exists && this.#states.refusesAccounts) return refusal('error-limits')
     switch (operation?.$case) {
       case 'createAccount':
         return this.#facts.exists

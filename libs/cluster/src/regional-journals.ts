@@ -55,7 +55,7 @@ export class RegionalJournals implements KeptJournals {
   }
 
   async acquire(account: string, options: AcquireOptions): Promise<JournalHold> {
-    if (options.unwritten === 'leave' && this.#isUnborn(account)) return unwrittenHold(account)
+    if (options.unwritten === 'leave' && this.#isUnborn(account)) return unwrittenHold(account, options.owner)
     await this.#fresh()
     return this.#of(account).acquire(account, options)
   }

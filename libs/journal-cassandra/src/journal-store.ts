@@ -20,6 +20,7 @@ import {
   assertRow,
   type Brought,
   firstChain,
+  isUnwritten,
   type JournalAccounts,
   type JournalBackup,
   JournalFault,
@@ -29,6 +30,7 @@ import {
   type JournalReplica,
   type JournalRow,
   type JournalStore,
+  rowBehind,
   rowChecksum,
   unwrittenHold,
 } from '@holdfast/journal'
@@ -149,6 +151,12 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   ): Promise<JournalHold> {
     const term = this.#termOf(account)
     const partition = [account, term]
+    // In a later term what an earlier one has is looked for, and closed, before anything is written.
+    if (unwritten === 'presume' && term === 1) {
+      const hold = unwrittenHold(account, owner)
+      this.#terms.set(hold, term)
+      return hold
+    }
     for (let attempt = 0, overtaken = 0; ; attempt++) {
       // What is acknowledged is seen without a serial read, and the raise is refused when there is
       // more.
@@ -157,14 +165,14 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
           ? await this.#connection.run(statics, partition)
           : await this.#connection.serialRead(statics, partition)
       if (unwritten === 'leave' && !isBegun(before) && (await this.#before({ account, term })) === undefined)
-        return unwrittenHold(account)
+        return unwrittenHold(account, owner)
       const holder = before?.owner as string | null | undefined
       if (attempt === 0 && typeof holder === 'string' && holder !== owner) await askRelease?.(holder)
       const epoch = isBegun(before) ? numberOf(before.epoch) : firstEpochOf(term)
       if (epoch === lastEpochOf(term))
         throw new JournalFault('FENCED', `${account} was handed over in term ${term}`)
       const hold = (row: Row | undefined) =>
-        this.#holdOf({ account, term }, { before, row, epoch: epoch + 1 })
+        this.#holdOf({ account, term }, { owner, before, row, epoch: epoch + 1 })
       if (isOpen(before, term)) {
         if (await this.#seizeOpen(partition, before, owner)) return hold(before)
         continue
@@ -191,10 +199,16 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
    */
   #holdOf(
     { account, term }: Partition,
-    { before, row, epoch }: { before: Row | undefined; row: Row | undefined; epoch: number },
+    {
+      owner,
+      before,
+      row,
+      epoch,
+    }: { owner: string; before: Row | undefined; row: Row | undefined; epoch: number },
   ): JournalHold {
     const hold = {
       account,
+      owner,
       epoch,
       head: numberOf(row?.head),
       chain: bytesOf(row?.chain) ?? firstChain,
@@ -302,26 +316,27 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
   async append(hold: JournalHold, row: Uint8Array): Promise<void> {
     assertRow(row)
     this.#assertHeld(hold)
-    const seq = hold.head + 1
-    const bytes = Buffer.from(row)
-    const predecessor = hold.chain
-    const checksum = rowChecksum({ account: hold.account, seq, epoch: hold.epoch, predecessor, bytes })
+    const next = rowBehind(hold, Buffer.from(row))
+    const { seq, epoch, checksum } = next
     const partition = { account: hold.account, term: this.#termOfHold(hold) }
+    const place = Object.values(partition)
+    const moved = [BigInt(seq), Buffer.from(checksum)]
     const refused = await this.#connection.conditional([
-      {
-        query:
-          'UPDATE journal SET head = ?, chain = ? WHERE account = ? AND term = ? IF epoch = ? AND head = ?',
-        params: [
-          BigInt(seq),
-          Buffer.from(checksum),
-          ...Object.values(partition),
-          BigInt(hold.epoch),
-          BigInt(hold.head),
-        ],
-      },
-      insertRow(partition, { seq, epoch: hold.epoch, predecessor, bytes, checksum }),
+      isUnwritten(hold)
+        ? {
+            query:
+              'UPDATE journal SET epoch = ?, owner = ?, root_through = 0, head = ?, chain = ? WHERE account = ? AND term = ? IF epoch = null',
+            params: [BigInt(epoch), hold.owner, ...moved, ...place],
+          }
+        : {
+            query:
+              'UPDATE journal SET head = ?, chain = ? WHERE account = ? AND term = ? IF epoch = ? AND head = ?',
+            params: [...moved, ...place, BigInt(hold.epoch), BigInt(hold.head)],
+          },
+      insertRow(partition, next),
     ])
     if (refused) throw fenced(hold, refused)
+    hold.epoch = epoch
     hold.head = seq
     hold.chain = checksum
   }
@@ -421,6 +436,10 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
 
   async release(hold: JournalHold): Promise<void> {
     this.#assertHeld(hold)
+    if (isUnwritten(hold)) {
+      this.#released.add(hold)
+      return
+    }
     const refused = await this.#connection.conditional([
       {
         query: 'UPDATE journal SET owner = null WHERE account = ? AND term = ? IF epoch = ?',
@@ -615,7 +634,7 @@ export class CassandraJournalStore implements JournalStore, JournalAccounts, Jou
       ])
       if (refused) continue
       const previousOwner = (found?.owner as string | null | undefined) ?? undefined
-      const hold = { account, epoch: epoch + 1, head, chain, root: undefined, previousOwner }
+      const hold = { account, owner, epoch: epoch + 1, head, chain, root: undefined, previousOwner }
       this.#terms.set(hold, term)
       return hold
     }

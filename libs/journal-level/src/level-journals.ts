@@ -9,6 +9,7 @@ import {
   assertRoot,
   assertRow,
   firstChain,
+  isUnwritten,
   type JournalAccounts,
   JournalFault,
   type JournalHold,
@@ -16,7 +17,7 @@ import {
   type JournalRepair,
   type JournalRow,
   type JournalStore,
-  rowChecksum,
+  rowBehind,
   unwrittenHold,
 } from '@holdfast/journal'
 import {
@@ -75,11 +76,11 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
       throw new RangeError(`an owner is at most ${maxOwnerBytes} bytes`)
     const before = await this.#decide<Fixed>(account, (cell, place) => {
       const { value } = cell
-      if (value.epoch === 0 && unwritten === 'leave') return { result: value }
+      if (isUnwritten(value) && unwritten !== 'begin') return { result: value }
       return { result: value, written: this.#change(place, account, cell, { epoch: value.epoch + 1, owner }) }
     })
-    if (before.epoch === 0 && unwritten === 'leave') return unwrittenHold(account)
-    const hold = { account, epoch: before.epoch + 1, head: before.head, chain: before.chain }
+    if (isUnwritten(before) && unwritten !== 'begin') return unwrittenHold(account, owner)
+    const hold = { account, owner, epoch: before.epoch + 1, head: before.head, chain: before.chain }
     try {
       await this.#assertLastRow(account, before)
       return { ...hold, root: await this.#root(account, before), previousOwner: before.owner }
@@ -142,20 +143,18 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
   async append(hold: JournalHold, row: Uint8Array): Promise<void> {
     assertRow(row)
     const { account } = hold
-    const { head, chain } = await this.#decide(account, (cell, place) => {
-      const { epoch, head, chain: predecessor } = this.#assertHeld(hold, cell.value)
+    const moved = await this.#decide(account, (cell, place) => {
+      const { head, chain, owner } = this.#assertHeld(hold, cell.value)
       if (head !== hold.head) {
         throw new JournalFault('FENCED', `${account} is at row ${head}, not at the hold's ${hold.head}`)
       }
-      const seq = head + 1
-      const checksum = rowChecksum({ account, seq, epoch, predecessor, bytes: row })
-      const value = encodeRow({ seq, epoch, predecessor, checksum, bytes: row })
-      const result = { head: seq, chain: checksum }
-      const put: RowChange = { type: 'put', key: keys.row(account, seq), value }
-      return { result, written: this.#change(place, account, cell, result, [put]) }
+      const next = rowBehind({ ...hold, chain }, row)
+      const result = { epoch: next.epoch, head: next.seq, chain: next.checksum }
+      const put: RowChange = { type: 'put', key: keys.row(account, next.seq), value: encodeRow(next) }
+      const facts = { ...result, owner: isUnwritten(hold) ? hold.owner : owner }
+      return { result, written: this.#change(place, account, cell, facts, [put]) }
     })
-    hold.head = head
-    hold.chain = chain
+    Object.assign(hold, moved)
   }
 
   async head(account: string): Promise<{ epoch: number; head: number; chain: Uint8Array }> {
@@ -198,6 +197,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     const { account } = hold
     const bytes = Buffer.from(root)
     const value = encodeNamed(account, '', bytes)
+    if (isUnwritten(hold)) throw new JournalFault('FENCED', `${account} was never written`)
     await this.#decide(account, (cell, place) => {
       const fixed = this.#assertHeld(hold, cell.value)
       const least = fixed.root?.through ?? 0
@@ -241,6 +241,10 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
 
   async release(hold: JournalHold): Promise<void> {
     const { account } = hold
+    if (isUnwritten(hold)) {
+      this.#released.add(hold)
+      return
+    }
     await this.#decide(account, (cell, place) => {
       this.#assertHeld(hold, cell.value)
       const written = this.#change(place, account, cell, { owner: undefined })
@@ -328,7 +332,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
       return before
     })
     const { epoch, head, chain } = hold
-    return { account, epoch, head, chain, root: undefined, previousOwner: found.owner }
+    return { account, owner, epoch, head, chain, root: undefined, previousOwner: found.owner }
   }
 
   /** The static facts, judged by the rows, the commit audit and the facts themselves. */

@@ -10,6 +10,7 @@ export {
   type JournalReplica,
   type JournalRow,
   type JournalStore,
+  rowBehind,
   unwrittenHold,
 } from './journal-store.ts'
 export {

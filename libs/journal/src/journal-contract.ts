@@ -9,7 +9,7 @@
 import assert from 'node:assert/strict'
 import type { JournalFaultCode } from './errors.ts'
 import type { JournalRepair } from './journal-repair.ts'
-import type { JournalAccounts, JournalHold, JournalStore } from './journal-store.ts'
+import { type JournalAccounts, type JournalHold, type JournalStore, rowBehind } from './journal-store.ts'
 import { maxFlushBytes, maxPageBytes, maxRootBytes } from './limits.ts'
 
 export interface OpenedJournals {
@@ -57,6 +57,81 @@ export function journalStoreContract<T>({ test, open }: JournalContract<T>): voi
     assert.deepEqual([next.epoch > first.epoch, next.head, next.previousOwner], [true, 1, owner])
     await refused(journals.append(first, bytes('stale')), 'FENCED')
     await journals.append(next, bytes('two'))
+  })
+
+  test('the first append makes an account that is presumed to be new', async (t) => {
+    const { journals } = await open(t)
+    const id = account()
+    const hold = await journals.acquire(id, { owner, unwritten: 'presume' })
+    assert.deepEqual([hold.owner, hold.head, hold.root, hold.previousOwner], [owner, 0, undefined, undefined])
+    assert.deepEqual(await texts(journals, hold), [])
+    assert.equal((await journals.head(id)).epoch, hold.epoch)
+    await journals.append(hold, bytes('one'))
+    await journals.append(hold, bytes('two'))
+    assert.ok(hold.epoch > 0)
+    const now = await journals.head(id)
+    assert.deepEqual([now.epoch, now.head], [hold.epoch, 2])
+    assert.deepEqual(Buffer.from(now.chain), Buffer.from(hold.chain))
+    await journals.setRoot(hold, { root: bytes('root'), through: 1 })
+    const next = await journals.acquire(id, { owner: 'host-2' })
+    assert.deepEqual([next.epoch > hold.epoch, next.previousOwner], [true, owner])
+    assert.deepEqual([text(next.root), await texts(journals, next)], ['root', ['one', 'two']])
+    await refused(journals.append(hold, bytes('stale')), 'FENCED')
+  })
+
+  test('of several who presume an account to be new one gets its first row in', async (t) => {
+    const { journals } = await open(t)
+    const id = account()
+    const holds: JournalHold[] = []
+    for (let at = 0; at < 4; at++)
+      holds.push(await journals.acquire(id, { owner: `host-${at}`, unwritten: 'presume' }))
+    const first = holds.map((hold, at) => rowBehind(hold, bytes(`first of ${at}`)))
+    const outcomes = await Promise.allSettled(
+      holds.map((hold, at) => journals.append(hold, first[at]?.bytes as Buffer)),
+    )
+    const { head, chain } = await journals.head(id)
+    assert.equal(head, 1)
+    const isIn = first.map(({ checksum }) => Buffer.compare(checksum, chain) === 0)
+    assert.equal(isIn.filter(Boolean).length, 1, 'the chain tells whose row it is')
+    for (const [at, outcome] of outcomes.entries()) {
+      const code = outcome.status === 'rejected' ? (outcome.reason as { code: string }).code : undefined
+      if (code !== 'UNKNOWN') assert.equal(code, isIn[at] ? undefined : 'FENCED')
+    }
+    const last = await journals.acquire(id, { owner })
+    const winner = isIn.indexOf(true)
+    assert.deepEqual(
+      [last.previousOwner, await texts(journals, last)],
+      [`host-${winner}`, [`first of ${winner}`]],
+    )
+    for (const hold of holds) await refused(journals.append(hold, bytes('late')), 'FENCED')
+  })
+
+  test('who presumes an account to be new that is there writes nothing and takes nothing over', async (t) => {
+    const { journals } = await open(t)
+    for (const rows of [[], ['one']]) {
+      const { id, hold } = await written(journals, rows)
+      const late = await journals.acquire(id, { owner: 'host-2', unwritten: 'presume' })
+      // A store that cannot presume takes the account over, or begins it.
+      if (late.epoch > 0) assert.equal(late.head, rows.length)
+      else {
+        await refused(journals.append(late, bytes('first')), 'FENCED')
+        await refused(journals.setRoot(late, { root: bytes('root'), through: 0 }), 'FENCED')
+        await journals.release(late)
+        assert.deepEqual([late.epoch, late.head], [0, 0])
+        await journals.append(hold, bytes('next'))
+        assert.deepEqual(await texts(journals, hold), [...rows, 'next'])
+      }
+    }
+  })
+
+  test('an account that was presumed and released was never written', async (t) => {
+    const { journals } = await open(t)
+    const id = account()
+    const hold = await journals.acquire(id, { owner, unwritten: 'presume' })
+    const { epoch } = hold
+    await journals.release(hold)
+    await refused(journals.append(hold, bytes('late')), 'FENCED')
+    assert.deepEqual([(await journals.head(id)).epoch, (await journals.head(id)).head], [epoch, 0])
   })
 
   test('a holder is asked to release before it is fenced, unless it did or is the same', async (t) => {

@@ -1,11 +1,24 @@
 /**
  * The journals of accounts: one partition each, fenced by epoch and head.
  *
- * A partition has static facts (epoch, head, root, owner) and rows, one per flush, numbered 1, 2, 3
- * … without gaps. Safety rests on this alone: `append`, `setRoot` and `release` succeed only for
- * the holder of the newest epoch.
+ * A partition has static facts (epoch, head, root, owner) and rows, one a flush, numbered 1, 2, 3 …
+ * without gaps. The only safety is here: `append`, `setRoot` and `release` succeed for the holder
+ * of the newest epoch alone.
+ *
+ * An account that was never written is in epoch 0, and has no owner. Its first row can make it: a
+ * hold of epoch 0 costs nothing, and its first append raises the epoch to 1 in the same write, if
+ * the account still is in epoch 0. That is as safe as an epoch that was raised before, because:
+ *  - Several hosts may have a hold of epoch 0. One first row gets in; every other host is fenced by
+ *    the epoch that this row made, and so is a host whose hold was older when another one began the
+ *    account without a row.
+ *  - Epoch and head do not tell whose first row it is. After an unknown outcome the chain does: it
+ *    covers the bytes of the row, and first rows of two hosts differ, as each holds random bytes.
+ *  - Before its first row a host answers only after a look at the head that still finds epoch 0.
+ *  - Before its first row a host puts lookup rows and deletes none. Their write times are of epoch
+ *    0, below those of every owner: what an owner deletes, no fenced host brings back.
+ *  - What is named by an epoch, as pages are, is written after the first row alone.
  */
-import { firstChain } from './row-checksum.ts'
+import { firstChain, rowChecksum } from './row-checksum.ts'
 
 export interface JournalStore {
   readonly capabilities: {
@@ -35,8 +48,9 @@ export interface JournalStore {
   rows(hold: JournalHold, after: number): AsyncIterable<JournalRow>
 
   /**
-   * Appends the row head+1 if epoch and head still match the hold. Durable when it resolves. On
-   * success the hold's head (and chain) has moved. Call at most one append of a hold at a time.
+   * Appends the row head+1 if epoch and head still are what the hold says. Durable when it
+   * resolves. On success the hold's head (and chain) has moved; the epoch, too, if it was 0. Never
+   * more than one append of a hold at a time.
    *
    * @param row at most `maxFlushBytes`.
    * @throws JournalFault `FENCED`: nothing was written, the activation is dead. `UNKNOWN`: settle
@@ -45,9 +59,10 @@ export interface JournalStore {
   append(hold: JournalHold, row: Uint8Array): Promise<void>
 
   /**
-   * The newest epoch, head and its chain, read serially: settles an unknown append. With the hold's
-   * epoch, the hold's head means that nothing was written, head+1 that the row was: the caller then
-   * moves the hold's head and chain to these. Any other epoch means fenced.
+   * The newest epoch, head and its chain, read serially: settles an unknown append. The hold's
+   * epoch and head mean that certainly nothing was written. Those of `rowBehind`, with its checksum
+   * as the chain, mean that it was: the caller then moves the hold to these. Anything else means
+   * fenced.
    *
    * @throws JournalFault `UNAVAILABLE`, `CORRUPT`.
    */
@@ -88,11 +103,16 @@ export interface JournalStore {
 export interface AcquireOptions {
   owner: string
   /**
-   * What happens to an account that was never written. `begin` (default): it gets its first epoch,
-   * and exists from now on. `leave`: nothing is written, so that requests for nonexistent accounts
-   * cost no space; the hold has epoch 0 and only reports that.
+   * What becomes of an account that was never written.
+   *  - `begin` (default): it gets its first epoch, and is there from now on.
+   *  - `leave`: nothing is written, so that asking for accounts that do not exist costs no space;
+   *    the hold has epoch 0 and no use but to tell.
+   *  - `presume`: the account is taken to be one, because its id is new. Nobody is asked, and
+   *    nothing is written: the hold has epoch 0, and its first append makes the account, or is
+   *    fenced because the account is there. A store that cannot do so begins the account, or takes
+   *    it over.
    */
-  unwritten?: 'begin' | 'leave'
+  unwritten?: 'begin' | 'leave' | 'presume'
   /**
    * Awaited before the epoch of an account is raised that another owner has not released: it may
    * still release it.
@@ -134,8 +154,9 @@ export interface Brought {
 
 export interface JournalHold {
   readonly account: string
-  /** 0: the account was never written, and has no owner. */
-  readonly epoch: number
+  readonly owner: string
+  /** 0: the account was never written, and has no owner. Its first append makes this 1. */
+  epoch: number
   /** Sequence number of the last row. */
   head: number
   /** Checksum of the last row, which the next one names as its predecessor. */
@@ -150,8 +171,14 @@ export function isUnwritten({ epoch }: Pick<JournalHold, 'epoch'>): boolean {
   return epoch === 0
 }
 
-export function unwrittenHold(account: string): JournalHold {
-  return { account, epoch: 0, head: 0, chain: firstChain, root: undefined, previousOwner: undefined }
+export function unwrittenHold(account: string, owner: string): JournalHold {
+  return { account, owner, epoch: 0, head: 0, chain: firstChain, root: undefined, previousOwner: undefined }
+}
+
+/** The row that an append of these bytes makes. Its checksum is the chain behind it. */
+export function rowBehind({ account, epoch, head, chain }: JournalHold, bytes: Uint8Array) {
+  const row = { seq: head + 1, epoch: Math.max(epoch, 1), predecessor: chain, bytes }
+  return { ...row, checksum: rowChecksum({ account, ...row }) }
 }
 
 /** A copy of an account's journal that another region writes. */

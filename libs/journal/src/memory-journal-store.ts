@@ -6,11 +6,13 @@ import type { JournalRemain, JournalRepair } from './journal-repair.ts'
 import {
   type AcquireOptions,
   type Brought,
+  isUnwritten,
   type JournalAccounts,
   type JournalBackup,
   type JournalHold,
   type JournalRow,
   type JournalStore,
+  rowBehind,
   unwrittenHold,
 } from './journal-store.ts'
 import { assertAccount, assertPage, assertRoot, assertRow } from './limits.ts'
@@ -54,13 +56,14 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     const holder = this.#partitions.get(account)?.owner
     if (holder !== undefined && holder !== owner) await askRelease?.(holder)
     return this.#write('acquire', account, () => {
-      if (unwritten === 'leave' && !this.#isWritten(account)) return unwrittenHold(account)
+      if (unwritten !== 'begin' && !this.#isWritten(account)) return unwrittenHold(account, owner)
       const partition = this.#partition(account)
       const previousOwner = partition.owner
       partition.epoch++
       partition.owner = owner
       return {
         account,
+        owner,
         epoch: partition.epoch,
         head: partition.head,
         chain: partition.chain,
@@ -105,18 +108,19 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
   async append(hold: JournalHold, row: Uint8Array): Promise<void> {
     assertRow(row)
     const bytes = copyOf(row)
-    const { head, chain } = await this.#write('append', hold.account, () => {
+    const { epoch, seq, checksum } = await this.#write('append', hold.account, () => {
       const partition = this.#held(hold)
-      const { epoch, chain: predecessor } = partition
-      const seq = partition.head + 1
-      const checksum = rowChecksum({ account: hold.account, seq, epoch, predecessor, bytes })
-      partition.rows.set(seq, { epoch, predecessor, bytes, checksum })
+      const { seq, ...row } = rowBehind({ ...hold, chain: partition.chain }, bytes)
+      if (isUnwritten(hold)) partition.owner = hold.owner
+      partition.epoch = row.epoch
+      partition.rows.set(seq, row)
       partition.head = seq
-      partition.chain = checksum
-      return { head: seq, chain: checksum }
+      partition.chain = row.checksum
+      return { seq, ...row }
     })
-    hold.head = head
-    hold.chain = chain
+    hold.epoch = epoch
+    hold.head = seq
+    hold.chain = checksum
   }
 
   async head(account: string): Promise<{ epoch: number; head: number; chain: Uint8Array }> {
@@ -167,6 +171,7 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
     const bytes = copyOf(root)
     await this.#write('setRoot', hold.account, () => {
       const partition = this.#heldEpoch(hold)
+      if (isUnwritten(hold)) throw new JournalFault('FENCED', `${hold.account} was never written`)
       const least = partition.root?.through ?? 0
       if (through < least || through > partition.head) {
         throw new RangeError(`a root through row ${through} of ${partition.head}, the last one ${least}`)
@@ -187,6 +192,10 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
   }
 
   async release(hold: JournalHold): Promise<void> {
+    if (isUnwritten(hold)) {
+      this.#released.add(hold)
+      return
+    }
     await this.#write('release', hold.account, () => {
       this.#heldEpoch(hold).owner = undefined
       this.#released.add(hold)
@@ -229,7 +238,7 @@ export class MemoryJournalStore implements JournalStore, JournalAccounts, Journa
       partition.chain = rows.get(last)?.checksum ?? partition.chain
       partition.head = last
       const { epoch, head, chain } = partition
-      return { account, epoch, head, chain, root: root && copyOf(root.bytes), previousOwner }
+      return { account, owner, epoch, head, chain, root: root && copyOf(root.bytes), previousOwner }
     })
   }
 

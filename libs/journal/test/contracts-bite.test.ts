@@ -75,6 +75,31 @@ const brokenJournals: Broken<JournalStore> = {
   'asking for an account makes it': (sound) => ({
     acquire: (account, { unwritten: _, ...options }) => sound.acquire(account, options),
   }),
+  'a first row gets in whatever is there': (sound) => ({
+    append: async (hold, row) => {
+      if (hold.epoch === 0) Object.assign(hold, await sound.head(hold.account))
+      await sound.append(hold, row)
+    },
+  }),
+  'a first row leaves the hold in epoch 0': (sound) => ({
+    append: async (hold, row) => {
+      const moved = { ...hold }
+      await sound.append(moved, row)
+      Object.assign(hold, { head: moved.head, chain: moved.chain })
+    },
+  }),
+  'a first row names no owner': (sound) => ({
+    append: async (hold, row) => {
+      await sound.append(hold, row)
+      if (hold.head === 1) await sound.release({ ...hold })
+    },
+  }),
+  'an account is made to be released': (sound) => ({
+    release: async (hold) => {
+      if (hold.epoch === 0) await sound.acquire(hold.account, hold)
+      else await sound.release(hold)
+    },
+  }),
   'nobody is asked to release': (sound) => ({
     acquire: (account, { askRelease: _, ...options }) => sound.acquire(account, options),
   }),
