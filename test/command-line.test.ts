@@ -13,6 +13,7 @@ const read = (path: string) => readFileSync(join(root, path), 'utf8')
 const programs = [
   'infra/print-config.ts',
   'infra/documents/main.ts',
+  'infra/release.ts',
   'bench/run.ts',
   'infra/cluster/main.ts',
   'test/acceptance/run.ts',

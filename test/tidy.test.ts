@@ -17,7 +17,7 @@ const isText = (file: string) => !['.png', '.ico', '.zip', '.bin', '.gz', '.woff
 const isSource = (file: string) => /\.(ts|tsx|mjs|js)$/.test(file) && !file.includes('/gen/')
 
 const topLevel = new Set([
-  ...['apps', 'libs', 'proto', 'infra', 'bench', 'test', 'spec', 'docs', '.ci'],
+  ...['apps', 'libs', 'proto', 'infra', 'bench', 'test', 'spec', 'docs', '.ci', '.github'],
   ...['README.md', 'DESIGN.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'],
   ...['package.json', 'package-lock.json', 'tsconfig.json', 'biome.json', 'buf.yaml', 'buf.gen.yaml'],
   ...[
