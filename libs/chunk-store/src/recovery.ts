@@ -9,8 +9,8 @@
  * was read is synced first, so that nothing is accepted that another crash could take back.
  *
  * That moment may be long before the shutdown, when RocksDB dropped a damaged part of its log.
- * Extents that were paused then are scanned like open ones, unless `CleanShutdownMarker` says that this is
- * the catalogue of the last shutdown.
+ * Extents that were paused then are scanned like open ones, unless `CleanShutdownMarker` says that
+ * this is the catalogue of the last shutdown.
  */
 import type { BlobFault } from '@holdfast/blob-store'
 import type { Catalogue } from './catalogue.ts'
