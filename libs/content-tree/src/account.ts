@@ -1,6 +1,6 @@
 /**
- * Everything one account is: its facts, its tree, what it owes, what it answered, who reported to
- * it.
+ * Everything about one account: its facts, its tree, its pending effects, its kept results, its
+ * report sources.
  */
 import { Effects } from './effects.ts'
 import type { AccountFacts } from './facts.ts'
@@ -22,8 +22,8 @@ export class Account {
   /** Behind the last share code that was used: the rest of its block is the account's. */
   nextCode: { readonly next: number; readonly term: number } = noCode
   /**
-   * Tells this state in memory from every other of the account: 16 bytes, the seed of the first
-   * decision that asked.
+   * Distinguishes this state in memory from every other of the account: 16 bytes, the seed of the
+   * first decision that needed it.
    */
   #instance: Buffer | undefined
 
@@ -35,7 +35,7 @@ export class Account {
     return 4_096 + this.tree.bytes + this.effects.bytes + this.outcomes.bytes + this.sources.size * 100
   }
 
-  /** Names what a folder holds, now and in this state alone: 24 bytes. */
+  /** Identifies the content of a folder, now and only in this state: 24 bytes. */
   versionOf(folder: number, seed: Uint8Array): Buffer {
     this.#instance ??= Buffer.from(seed)
     const change = Buffer.alloc(8)
@@ -49,7 +49,10 @@ export class Account {
     return this.facts
   }
 
-  /** The row of a content; @throws Error when there is none. For what was looked up before. */
+  /**
+   * The row of a content; @throws Error when there is none. For contents that were looked up
+   * before.
+   */
   row(id: string): number {
     const row = this.tree.find(id)
     if (row < 0) throw new Error(`content ${id} is not in account ${this.id}`)

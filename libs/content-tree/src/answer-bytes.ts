@@ -1,6 +1,6 @@
 /**
- * What content takes in an answer, in bytes of JSON. Close enough to bound an answer by: what is
- * long is counted as it will be written, the rest by what it usually takes.
+ * Approximate size of content in an answer, in bytes of JSON. Close enough to bound an answer: long
+ * parts are counted as they will be written, the rest by its usual size.
  */
 import type { DirectLink } from '@holdfast/wire'
 import type { Reading } from './reading.ts'
@@ -37,7 +37,7 @@ function notesBytes(tree: Tree, row: number): number {
   return bytes
 }
 
-/** @param name of what they lead to */
+/** @param name of the link's target */
 export function linksBytes(links: readonly DirectLink[] | undefined, name: string): number {
   if (links === undefined) return 0
   let bytes = links.length * (directLinkBytes + urlBytes(name))
@@ -72,7 +72,7 @@ function urlBytes(text: string): number {
   return bytes
 }
 
-/** Letters, digits, dot, dash and underscore; what else needs no escape is rare. */
+/** Letters, digits, dot, dash and underscore; other characters without an escape are rare. */
 function isPlain(code: number): boolean {
   const letter = code | 0x20
   return (

@@ -1,9 +1,7 @@
 /**
- * `evolve`: what each event does to the state. Deterministic; the meaning of a published event
- * never changes.
+ * What each event does to the state. Deterministic; the meaning of a published event never changes.
  *
- * An event that does not fit the state is damage or a fault of ours, never something to be smoothed
- * over: it throws.
+ * An event that does not fit the state is damage or a bug: it throws, and is never skipped.
  */
 import type {
   AccountCreated,
@@ -211,8 +209,7 @@ function attributeSet(account: Account, event: AttributeSet): void {
 }
 
 /**
- * The bin's own id stands for all that is in it. Contents that went with a folder named before are
- * gone already.
+ * The bin's own id means everything in it. Contents of a folder named before are already deleted.
  */
 function* deleted(account: Account, event: ContentsDeleted): Generator<void, void> {
   const { tree } = account
@@ -264,7 +261,9 @@ function moved(account: Account, event: ContentsMoved): void {
   }
 }
 
-/** Back to where it lay; to the root when that is gone, recycled, over, or too deep by now. */
+/**
+ * Back to its old folder; to the root when that is deleted, recycled, expired, or too deep by now.
+ */
 function restored(account: Account, event: ContentsRestored): void {
   const { tree } = account
   for (const id of event.ids) {

@@ -1,8 +1,9 @@
 /**
- * The physical contents an account uses, each with the count of its uses, and the releases it owes.
+ * The physical contents that an account uses, each with its number of uses, and the releases it
+ * owes.
  *
- * When the last use goes a release becomes pending; a use that comes before it is done takes it
- * back, so that the reference is not removed under the new use.
+ * When the last use ends a release becomes pending; a new use before the release is done withdraws
+ * it, so that the reference is not removed under the new use.
  */
 import type { Blob, BlobColumns as SavedBlobs } from '@holdfast/wire'
 import { assertRows, BlobColumns, setColumn, wordsOf } from './columns.ts'
@@ -33,15 +34,15 @@ export class BlobTable {
     return row >= 0 && (this.columns.uses[row] as number) > 0
   }
 
-  /** In use, or its release is owed. */
+  /** In use, or its release is pending. */
   isKnown(blob: Pick<Blob, 'id' | 'incarnation'>): boolean {
     return this.#find(blob) >= 0
   }
 
   /**
-   * Names of blobs in use, id and incarnation in one, from a row on. A row stays where it is as
-   * long as the table lives.
-   * @returns the row to go on from; undefined: there are no more.
+   * Names of blobs in use, id and incarnation together, from a row on. A row keeps its place while
+   * the table exists.
+   * @returns the row to continue from; undefined: there are no more.
    */
   usedFrom(row: number, { max }: { max: number }): { names: Buffer[]; next: number | undefined } {
     const { keys, uses, end } = this.columns
@@ -94,7 +95,7 @@ export class BlobTable {
     this.#releases.set(effectNumber, row)
   }
 
-  /** The release was done; unknown numbers (taken back meanwhile) are none of ours. */
+  /** The release is done; unknown numbers (withdrawn meanwhile) are ignored. */
   released(effectNumber: number): void {
     const row = this.#releases.get(effectNumber)
     if (row === undefined) return
@@ -157,8 +158,8 @@ export class BlobTable {
     setColumn(columns.crc32, first, saved.crc32s)
     setColumn(columns.placementGroup, first, saved.placementGroups)
     setColumn(columns.release, first, saved.releases)
-    // Plain loops over words: most accounts are loaded by code that was never compiled, where each
-    // call costs more than what it does.
+    // Plain loops over words: most accounts are loaded by uncompiled code, where each call costs
+    // more than its work.
     const { keys, release } = columns
     for (let place = 0, at = first * 16; place < count; place++, at += 16) {
       for (let word = 0; word < 12; word++) keys[at + word] = ids[place * 12 + word] as number

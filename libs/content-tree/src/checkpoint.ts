@@ -2,9 +2,9 @@
  * The state as pages of bytes, and back.
  *
  * Rows are renumbered into the canonical order of the columns (see checkpoint.proto), so equal
- * states make equal pages whatever rows they lie in. Numbers are little-endian, as in the memory of
- * every machine that Node runs on. Loading sets whole columns: no work for a row beyond its name,
- * its place in the index and its neighbours. Both yield about every millisecond.
+ * states make equal pages in any order of rows. Numbers are little-endian, as in the memory of
+ * every machine that Node runs on. Loading sets whole columns: no work per row except its name, its
+ * place in the index and its neighbours. Both yield about every millisecond.
  */
 import {
   type BlobColumns,
@@ -22,7 +22,7 @@ import { loadContents } from './load.ts'
 import { savedLinkBytes, savedNoteBytes, savedRowBytes, savedTextBytes } from './saved-bytes.ts'
 import type { Tree } from './tree.ts'
 
-/** Pages are at most 256 KiB; what is added last may be 64 KiB (a direct link). */
+/** Pages are at most 256 KiB; the last part may be 64 KiB (a direct link). */
 const pageBytesTarget = 160 * 1024
 const version = 1
 
@@ -80,7 +80,7 @@ class Pages {
     return this.grow(bytes)
   }
 
-  /** To be called after something of that size was put into the page. */
+  /** Call it after that many bytes were put into the page. */
   grow(bytes: number): boolean {
     this.#bytes += bytes
     const full = this.#bytes >= pageBytesTarget

@@ -26,22 +26,22 @@ export function setColumn(column: Column | Uint16Array, row: number, saved: Uint
 }
 
 /**
- * Saved columns of so many rows, each of so many bytes a row: a shorter one would leave rows at
- * zero. @throws Error.
+ * Saved columns of this many rows, each with this many bytes per row: a shorter one would leave
+ * rows at zero. @throws Error.
  */
 export function assertRows(count: number, columns: readonly [Uint8Array, number][]): void {
   if (columns.some(([{ length }, bytes]) => length !== bytes * count))
     throw new Error('checkpoint columns of different lengths')
 }
 
-/** A saved column of 32-bit words. @throws RangeError when its length is none of such. */
+/** A saved column of 32-bit words. @throws RangeError when its length is no multiple. */
 export function wordsOf(saved: Uint8Array): Uint32Array {
   const words = new Uint32Array(saved.length / 4)
   setColumn(words, 0, saved)
   return words
 }
 
-/** Hands out row numbers; the columns of a table live in its subclass, named in `layout`. */
+/** Allocates row numbers; the columns of a table are in its subclass, named in `layout`. */
 abstract class Table {
   readonly #layout: [name: string, column: Layout[string]][]
   #capacity = firstCapacity
@@ -57,7 +57,7 @@ abstract class Table {
     return this.#end - this.#free.length
   }
 
-  /** One behind the last row that was ever taken. */
+  /** One behind the last row that was ever used. */
   get end(): number {
     return this.#end
   }
@@ -77,7 +77,7 @@ abstract class Table {
     return this.#end++
   }
 
-  /** That many rows in a run, behind all others; their columns are zero. @returns the first. */
+  /** That many consecutive rows, behind all others; their columns are zero. @returns the first. */
   takeRun(count: number): number {
     this.reserve(this.#end + count)
     this.#end += count
@@ -116,7 +116,7 @@ function f64(): Float64Array {
   return new Float64Array(firstCapacity)
 }
 
-/** What files and folders have in common. Strings of a row are kept beside, in plain arrays. */
+/** The common part of files and folders. Strings of a row are kept beside, in plain arrays. */
 export class ContentTable extends Table {
   ids = u32(4)
   parent = u32()
@@ -176,7 +176,7 @@ export class FolderTable extends Table {
   privateFolders = u32()
   /** Child folders with an expiry. */
   endingFolders = u32()
-  /** Of all that is below. */
+  /** Of everything below. */
   filesBelow = u32()
   foldersBelow = u32()
   bytesBelow = f64()

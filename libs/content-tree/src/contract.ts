@@ -1,8 +1,8 @@
 /**
- * The pure core's interface: one account's state, what may be asked of it, and what follows.
+ * The pure core's interface: one account's state, its requests, and their results.
  *
- * No I/O, clock or randomness in here: time, seeds, share codes and verdicts on passwords arrive in
- * the context. Replaying the changes gives the live state, always.
+ * No I/O, clock or randomness here: time, seeds, share codes and verdicts on passwords arrive in
+ * the context. Replaying the changes always gives the live state.
  */
 import type { IdCodec, ShareCodes, TokenCodec } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Blob, Change, Effect, PasswordVerifier } from '@holdfast/wire'
@@ -37,28 +37,29 @@ export interface DecideContext {
   /** 16 random bytes; every id made by this decision derives from them. */
   seed: Uint8Array
   /**
-   * Counters of share codes this decision may use: next … end-1, leased to the account in this home
-   * term. Legacy likewise, without a term.
+   * Counters of share codes that this decision may use: next … end-1, leased to the account in this
+   * home term. The same for legacy ones, without a term.
    */
   codes: { next: number; end: number; term?: number }
   legacyCodes: { next: number; end: number }
-  /** What the slow check of a password said: undefined when it has not been asked. */
+  /** The verdict of the slow check of a password: undefined when it has not run. */
   verdict(verifier: PasswordVerifier, password: string): boolean | undefined
 }
 
-/** What comes of a request. */
+/** The outcome of a request. */
 export type Outcome =
   /**
-   * Nothing changes: an answer or a refusal. The reply stays as it is whatever is applied later,
-   * although it may share texts and records with the state: askers in this process are given the
-   * object itself. They change nothing in it either.
+   * Nothing changes: an answer or a refusal. The reply stays the same whatever is applied later,
+   * although it may share texts and records with the state: callers in this process get the object
+   * itself. They do not change it either.
    */
   | { kind: 'reply'; reply: AccountReply }
   /**
-   * Apply the change, then make the reply from the new state. `uses` are blobs the account did not
-   * use before: their references must be durable before the change is (and before that, a removal
-   * of the same reference that is under way must have ended), and so must be the routes of the
-   * counters next … next+codesUsed-1 of the context, which it uses; legacy ones likewise.
+   * Apply the change, then make the reply from the new state. `uses` are blobs that the account did
+   * not use before: their references must be durable before the change is (and before that, a
+   * running removal of the same reference must have ended). The routes of the counters next …
+   * next+codesUsed-1 of the context, which it uses, must be durable too; the same applies to legacy
+   * ones.
    */
   | {
       kind: 'change'
@@ -68,7 +69,7 @@ export type Outcome =
       legacyCodesUsed: number
       reply: () => AccountReply
     }
-  /** Cannot say yet: ask again with more codes, or with these passwords checked. */
+  /** Undecided: call again with more codes, or with these passwords checked. */
   | {
       kind: 'needs'
       codes?: number
@@ -82,24 +83,21 @@ export type Outcome =
   | { kind: 'slices'; steps: Generator<void, Outcome> }
 
 export interface AccountState {
-  /**
-   * Decides one request; changes nothing. Duplicated request ids answer with the outcome kept for
-   * them.
-   */
+  /** Decides one request; changes nothing. Duplicated request ids answer with their kept result. */
   decide(request: AccountRequest, context: DecideContext): Outcome
   /**
    * Applies a decided or replayed change. Deterministic; takes time in proportion to what it
-   * touches.
+   * affects.
    */
   apply(change: Change): void
   /**
-   * The same in slices. Nothing may be asked or applied before the last one; what was begun and not
-   * ended is lost whole.
+   * The same in slices. Nothing may be read or applied before the last one; an unfinished one is
+   * lost whole.
    */
   applying(change: Change): Generator<void, void>
   /**
-   * What of a journaled change may be applied to a state that lacks changes before it, and what was
-   * left out of it, in words. For repairs alone. Changes nothing.
+   * What of a journaled change may be applied to a state that lacks earlier changes, and what was
+   * left out of it, as text. Only for repairs. Changes nothing.
    */
   salvage(change: Change): { change: Change | undefined; left: string[] }
   /**
@@ -109,11 +107,10 @@ export interface AccountState {
    */
   checkpoint(): Generator<void, Uint8Array[]>
   /**
-   * Effects that are not done yet, oldest first. A blob taken into use again takes its pending
-   * release back. To be read at once: not valid beyond the next change. Those of earlier changes
-   * may be asked for also while another is being applied.
-   * @param after only those with a greater number, without touching what is not asked for; default
-   * all.
+   * Pending effects, oldest first. A blob that is used again withdraws its pending release. Read
+   * them at once: not valid beyond the next change. Those of earlier changes are also readable
+   * while another is being applied.
+   * @param after only those with a greater number, without visiting the others; default all.
    * @param through only those up to this number; default all.
    */
   effects(after?: number, through?: number): Iterable<Effect>
@@ -126,9 +123,7 @@ export interface AccountState {
    * leased: the rest of its block is the account's. 0: there is none.
    */
   readonly nextCode: { next: number; term: number }
-  /**
-   * The rest of the block is given up: changes that are lost may have used it. For repairs alone.
-   */
+  /** The rest of the block is abandoned: lost changes may have used it. Only for repairs. */
   forgetCodes(): void
   /** Estimated bytes in memory, for passivation. */
   readonly bytes: number

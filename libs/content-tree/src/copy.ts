@@ -1,8 +1,8 @@
 /**
  * Copies: what one change makes of sources in this account and of manifests from others.
  *
- * The plan is taken whole before anything is made, so a folder can be copied below itself. New ids
- * and codes follow the plan's pre-order, from the change's seed and code counter.
+ * The plan is complete before anything is made, so a folder can be copied below itself. New ids and
+ * codes follow the plan's pre-order, from the change's seed and code counter.
  */
 import type { Blob, Change, ContentsCopied, Manifest, PasswordVerifier } from '@holdfast/wire'
 import type { Account } from './account.ts'
@@ -10,10 +10,7 @@ import type { TreeSettings } from './contract.ts'
 import { NewIds } from './new-ids.ts'
 import type { Tree } from './tree.ts'
 
-/**
- * Ids of a copy, made in slices while it was decided. Nothing but a memory: replay makes the same
- * ones.
- */
+/** Ids of a copy, made in slices while it was decided. Only a cache: replay makes the same ones. */
 export interface PreparedIds {
   seed: Uint8Array
   codeStart: number
@@ -21,7 +18,7 @@ export interface PreparedIds {
   codes: string[]
 }
 
-/** Copies planned or made before other accounts come to their right: a few milliseconds. */
+/** Copies planned or made before other accounts get their turn: a few milliseconds. */
 const copiesPerSlice = 1_024
 
 interface Planned {
@@ -117,7 +114,7 @@ function* planOwn(
   }
 }
 
-/** Copies of own folders keep public, password and an expiry that is still to come. */
+/** Copies of own folders keep public, password and a future expiry. */
 function ownEntry(
   tree: Tree,
   row: number,

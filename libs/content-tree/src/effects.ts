@@ -1,7 +1,6 @@
 /**
- * What the account owes the world and has not done yet: sign-in mails and releases of blobs. Part
- * of the state: a change adds them, the change that says they are done ends them. Numbers rise and
- * are never used twice.
+ * The account's pending effects: sign-in mails and releases of blobs. Part of the state: a change
+ * adds them, the change that reports them done ends them. Numbers rise and are never reused.
  */
 import type { Effect } from '@holdfast/wire'
 import type { BlobTable } from './blobs.ts'
@@ -38,9 +37,9 @@ export class Effects {
   }
 
   /**
-   * Oldest first, of the numbers after `after` up to `through`. Where fewer numbers were given
-   * between the two than effects are pending, which is what every change asks for, they are looked
-   * up one by one; else the others are passed over without being made.
+   * Oldest first, of the numbers after `after` up to `through`. Where that range has fewer numbers
+   * than there are pending effects, which is the case after every change, they are looked up one by
+   * one; else the others are skipped without being made.
    */
   *all(after = 0, through = this.last): Generator<Effect> {
     if (through - after > this.#pending.size + this.#blobs.releaseCount) {

@@ -9,7 +9,7 @@ export interface AccountFacts {
   readonly id: string
   /** As sent; undefined for guests. */
   readonly email: string | undefined
-  /** Somebody who reads its mail signed in. */
+  /** A reader of its mail signed in. */
   readonly emailConfirmed: boolean
   readonly tier: Tier
   readonly premiumType: string | undefined
@@ -34,7 +34,7 @@ export function isTier(text: string): text is Tier {
   return text === 'guest' || text === 'standard' || text === 'premium'
 }
 
-/** Merges: what is absent stays as it is. */
+/** Merges: absent fields stay as they are. */
 export function withSet(facts: AccountFacts, set: SetAccount): AccountFacts {
   const tier = set.tier !== undefined && isTier(set.tier) ? set.tier : facts.tier
   const premiumType = set.premiumType ?? facts.premiumType ?? defaultPremiumType

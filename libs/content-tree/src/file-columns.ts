@@ -1,7 +1,7 @@
 /**
- * Files of a page as columns: what a listing of a thousand files costs is making, sending and
- * reading a thousand messages. Whatever has more to say than the columns hold (folders, tags,
- * direct links, the bin) is an item of its own.
+ * Files of a page as columns: the cost of a listing of a thousand files is making, sending and
+ * reading a thousand messages. Content with more than the columns hold (folders, tags, direct
+ * links, the bin) is a separate item.
  */
 import type { FileColumns } from '@holdfast/wire'
 import type { Tree } from './tree.ts'

@@ -1,12 +1,12 @@
 /**
- * Which commands with a key of the client's (Idempotency-Key) were carried out within the last 24
- * hours: 33 bytes each, kept apart from their answers.
+ * Which commands with a client's key (Idempotency-Key) were carried out within the last 24 hours:
+ * 33 bytes each, kept apart from their answers.
  *
  * A ring of packed columns, oldest first, and a hash index of the names. Nothing is dropped before
- * its time: a full ring refuses new keys. Each new digest drops at most a few that are over, so no
- * change takes long; one that is over and still there counts as absent.
+ * its time: a full ring refuses new keys. Each new digest drops at most a few expired ones, so no
+ * change takes long; an expired one that is still there counts as absent.
  *
- * What the ring holds, and in which order, is part of the state: a function of the changes alone.
+ * The content and order of the ring are part of the state: a function of the changes alone.
  */
 import type { KeyDigestColumns } from '@holdfast/wire'
 import { assertRows, setColumn } from './columns.ts'
@@ -18,7 +18,7 @@ const nameStart = 4
 const nameEnd = 16
 const nameWords = 3
 const askedWords = 2
-/** In `operations`: the id brought a digest of what was asked for. */
+/** In `operations`: the id contained a digest of the request. */
 const askedFlag = 0x80
 const firstCapacity = 16
 
@@ -53,7 +53,7 @@ export class KeyDigests {
     return this.#count
   }
 
-  /** No new key can be taken now. */
+  /** No new key is accepted now. */
   isFull(nowMs: number): boolean {
     return this.#count >= this.#max && !this.#isOver(this.#first, nowMs)
   }
@@ -157,7 +157,7 @@ export class KeyDigests {
     return { names: bytesOf(names), asked: bytesOf(asked), seconds: bytesOf(seconds), operations }
   }
 
-  /** Room for this number. The oldest lies in row 0 then. */
+  /** Room for this number. The oldest is in row 0 then. */
   #reserve(rows: number): void {
     let capacity = this.#seconds.length
     while (capacity < rows) capacity *= 2

@@ -4,14 +4,14 @@
  */
 
 /**
- * An account is held in memory as a whole, about 250 bytes a content: a million, and some for the
+ * An account is held in memory as a whole, about 250 bytes per content: a million, and some for the
  * folders around it.
  */
 export const contentsMax = 1_048_576
 /**
  * Bytes that contents, folders, blobs and links of an account take in a checkpoint. A million
  * contents with names of 20 characters take 190 MB. The root of a checkpoint names some 5,700 pages
- * of 160 KiB, 900 MB: what comes on top of the cap (outcomes, digests, effects, notes of recycled
+ * of 160 KiB, 900 MB: what is added beyond the cap (results, digests, effects, notes of recycled
  * contents) still fits.
  */
 export const metadataBytesMax = 256 * 1024 * 1024
@@ -25,16 +25,16 @@ export const tagCodePointsMax = 25
 export const directLinksPerContentMax = 100
 /** Encoded; one link must fit into a checkpoint page and into an event with room to spare. */
 export const directLinkBytesMax = 64 * 1024
-/** A reader of deep listings comes back for the rest. */
+/** A reader of deep listings returns for the rest. */
 export const itemsPerAnswerMax = 10_000
 /**
- * Bytes of JSON of a listing's deeper levels. Names, tags and descriptions may take 17 KB an item:
- * the bound on items alone would let a request of 130 bytes be answered with 170 MB. The first
+ * Bytes of JSON of a listing's deeper levels. Names, tags and descriptions may take 17 KB per item:
+ * the bound on items alone would allow an answer of 170 MB to a request of 130 bytes. The first
  * level is a page of at most 1,000 items, 17 MB, and stays whole for clients that count pages.
  */
 export const deeperBytesMax = 4 * 1024 * 1024
 /**
- * Children looked at for whether their folder still fits; past it deeper folders come without
+ * Children examined for whether their folder still fits; beyond it deeper folders come without
  * children.
  */
 export const deeperRowsMax = 2 * itemsPerAnswerMax
@@ -53,63 +53,62 @@ export const binBytesMax = 16 * 1024 * 1024
 export const pageSizeMax = 1_000
 export const searchPageSizeMax = 10_000
 
-/** Retries come within seconds; both bounds hold, whichever is met first. */
+/** Retries come within seconds; both bounds apply, whichever is reached first. */
 export const outcomesMax = 1_024
 export const outcomeAgeMsMax = 15 * 60_000
-/** Outcomes of ids that clients chose (Idempotency-Key). Digests of those ids stay longer. */
+/** Results of ids that clients chose (Idempotency-Key). Digests of those ids stay longer. */
 export const keyedOutcomesMax = 1_024
-/** For so long a key that was used has no second effect. */
+/** How long a used key has no second effect. */
 export const keyedSecondsMax = 24 * 3_600
 export const keyedOutcomeAgeMsMax = keyedSecondsMax * 1_000
 /**
  * Keys of 24 hours whose digests are kept, 33 bytes each. One for each content of the fullest
- * account: a sync of a million files in a day passes. The budgets of requests alone would let an
+ * account: a sync of a million files in a day passes. The request budgets alone would let an
  * account send a hundred million.
  */
 export const keyDigestsMax = 1_048_576
-/** Digests whose time is over that one change drops: more than it adds, and no long work. */
+/** Expired digests that one change drops: more than it adds, and no long work. */
 export const forgottenDigestsPerChange = 16
-/** Digests saved in one go: 50 KB of a checkpoint's page. */
+/** Digests saved at once: 50 KB of a checkpoint's page. */
 export const keyDigestsPerSlice = 2_048
 /** Larger ones are made again from the state. */
 export const outcomeBytesMax = 4 * 1024
 /** All that is kept for one kind of id. */
 export const outcomesBytesMax = 2 * 1024 * 1024
 /**
- * A frontend's clock may run ahead this much; more would push the floor over everybody else's
- * requests.
+ * A frontend's clock may be ahead by this much; more would push the floor over all other requests.
  */
 export const requestAheadMsMax = 60_000
 
 export const recycledSecondsMax = 30 * 86_400
-/** Processes that report downloads; the one silent for longest is forgotten first. */
+/** Processes that report downloads; the one silent for longest is dropped first. */
 export const reportSourcesMax = 256
-/** What one Tick does; what is left is due again at once. */
+/** Work of one Tick; the rest is due again at once. */
 export const duePerTickMax = 1_000
 /**
- * Rows of deleted folders swept with one change. Part of what a change means: replays must agree on
- * it.
+ * Rows of deleted folders swept with one change. Part of the meaning of a change: replays must
+ * agree on it.
  */
 export const sweepRowsPerChangeMax = 16_384
-/** Rows freed before long work lets others run: a few milliseconds. */
+/** Rows freed before long work yields: a few milliseconds. */
 export const freedRowsPerSlice = 1_024
 /**
- * Orders of listings kept in memory: a folder of a million under each sort. The one unused for
- * longest goes first.
+ * Orders of listings kept in memory: a folder of a million under each sort. The least recently used
+ * is dropped first.
  */
 export const orderBytesMax = 24 * 1024 * 1024
-/** Folders with fewer children are sorted anew each time. */
+/** Folders with fewer children are sorted each time. */
 export const orderedFolderMin = 64
-/** Rows looked at before long work lets others run: about a millisecond. */
+/** Rows examined before long work yields: about a millisecond. */
 export const rowsPerSlice = 4_096
 /**
- * UTF-16 units of names and tags compared before long work lets others run: tags may take 2,500 a
- * row. A few milliseconds.
+ * UTF-16 units of names and tags compared before long work yields: tags may take 2,500 per row. A
+ * few milliseconds.
  */
 export const comparedUnitsPerSlice = 128 * 1024
-/** Items made before long work lets others run: about a millisecond. */
+/** Items made before long work yields: about a millisecond. */
 export const itemsPerSlice = 1_024
-/** Entries of a manifest made or encoded in one go: a few milliseconds. */
+/** Entries of a manifest made or encoded at once: a few milliseconds. */
 export const manifestEntriesPerSlice = 1_024
 
 /** The last second of the year 9999; larger values are milliseconds by mistake. */
@@ -117,5 +116,5 @@ export const timeMax = 253_402_300_799
 /** The first second of the year 0. */
 export const timeMin = -62_167_219_200
 
-/** Blobs in use that one look tells: 64 KiB of names, well below a millisecond. */
+/** Blobs in use in one page of a look: 64 KiB of names, well below a millisecond. */
 export const usesPerLookMax = 1_024

@@ -2,23 +2,23 @@
  * The orders of large folders: the children's rows, sorted, kept per (folder, field) from the first
  * listing on.
  *
- * A page of a listing then costs what the page costs. A child that comes, goes or changes is put
- * into place by binary search. An order is only a memory of the tree: it is dropped at will and
- * built anew on demand.
+ * The cost of a page of a listing is then the page alone. A new, deleted or changed child is placed
+ * by binary search. An order is only a cache of the tree: it is dropped freely and rebuilt on
+ * demand.
  */
 import { SortField } from '@holdfast/wire'
 import type { ContentTable } from './columns.ts'
 import { orderBytesMax, orderedFolderMin, rowsPerSlice } from './limits.ts'
 import { folded } from './text.ts'
 
-/** All orders of one folder together are dropped when a change would shift more words than this. */
+/** All orders of one folder are dropped together when a change would shift more words than this. */
 const shiftedWordsMax = 4 * 1024 * 1024
 
 export interface Ordered {
   contents: ContentTable
   /** Bytes of a file, 0 for a folder. */
   sizeOf(row: number): number
-  /** Children in the order in which they were put there. */
+  /** Children in the order of insertion. */
   children(folder: number): Iterable<number>
   childCount(folder: number): number
 }
@@ -64,7 +64,7 @@ export class ListingOrders {
     for (const order of this.#ordersOf(folder)) this.#insert(order, row)
   }
 
-  /** To be called while the row still is what it was. */
+  /** Call it while the row is still unchanged. */
   removing(folder: number, row: number): void {
     for (const order of this.#ordersOf(folder)) this.#remove(order, row)
   }
@@ -98,7 +98,7 @@ export class ListingOrders {
       : yield* sortInSlices(rows, (a, b) => this.#compare(field, a, b))
   }
 
-  /** Names are folded once each, not at every comparison: what is sorted is their places. */
+  /** Names are folded once each, not at every comparison: their places are sorted. */
   *#sortByName(rows: Uint32Array): Generator<void, Uint32Array> {
     const names = new Array<string>(rows.length)
     const places = new Uint32Array(rows.length)
@@ -220,7 +220,7 @@ function compareText(a: string, b: string): number {
   return a < b ? -1 : 1
 }
 
-/** Merge sort that yields between slices. The items given are room for it to work in. */
+/** Merge sort that yields between slices. The given items are its working memory. */
 export function* sortInSlices(
   items: Uint32Array,
   compare: (a: number, b: number) => number,
@@ -252,7 +252,7 @@ function* merge(
     compare,
   }: { start: number; middle: number; end: number; compare: (a: number, b: number) => number },
 ): Generator<void, void> {
-  // Children that were put there one after the other are in order by creation already.
+  // Children added one after the other are already ordered by creation.
   if (middle === end || compare(from[middle - 1] as number, from[middle] as number) <= 0) {
     to.set(from.subarray(start, end), start)
     return

@@ -1,7 +1,7 @@
 /**
- * A folder read: one page of its children in the order asked for, and what lies below them as far
+ * A folder read: one page of its children in the requested order, and everything below them as far
  * as the depth and the bounds on items and bytes reach. Deeper folders come whole or without
- * children, so that a reader who recurses misses nothing.
+ * children, so that a recursing reader misses nothing.
  */
 import type { FileColumns, Item, ListingPage, ReadContent } from '@holdfast/wire'
 import { answerBytes } from './answer-bytes.ts'
@@ -71,7 +71,7 @@ function inColumns(
 }
 
 /**
- * Whether a text occurs in a content's name, or in tags that this reader is shown.
+ * Whether a text occurs in a content's name, or in tags that this reader may see.
  * @param needle folded.
  */
 export function matches(reading: Reading, row: number, needle: string): boolean {
@@ -81,12 +81,12 @@ export function matches(reading: Reading, row: number, needle: string): boolean 
   return tags !== undefined && folded(tags).includes(needle) && reading.isOpen(row)
 }
 
-/** Says when rows looked at, or their texts, have taken long enough for others to have a turn. */
+/** Reports when examined rows, or their texts, have taken long enough to yield. */
 export class Looks {
   #rows = 0
   #units = 0
 
-  /** Counts a row that `matches` is to look at. */
+  /** Counts a row that `matches` is about to examine. */
   compared({ contents, tags }: Tree, row: number): void {
     this.#units += (contents.names[row] as string).length + (tags.get(row)?.length ?? 0)
   }
@@ -130,7 +130,7 @@ function* pageOf(
   return { rows, total }
 }
 
-/** What the filters let through; undefined: everything. */
+/** What passes the filters; undefined: everything. */
 function wantedBy(reading: Reading, query: Query): ((row: number) => boolean) | undefined {
   const { names } = reading.tree.contents
   const needle = folded(query.contentFilter)
@@ -141,7 +141,7 @@ function wantedBy(reading: Reading, query: Query): ((row: number) => boolean) | 
     (needle === '' || matches(reading, row, needle))
 }
 
-/** Level by level, every folder that fits into what is left of the answer. */
+/** Level by level, every folder that fits into the rest of the answer. */
 function* fillBelow(
   reading: Reading,
   { query, rows, items, left: room }: { query: Query; rows: number[]; items: Item[]; left: number },
@@ -178,10 +178,10 @@ function* fillBelow(
   }
 }
 
-/** Counting this many takes as long as making an item: texts are looked at unit by unit. */
+/** Counting this many takes as long as making an item: texts are examined unit by unit. */
 const bytesLikeAnItem = 1_024
 
-/** What a folder's children take in the answer; stops past `most`. */
+/** The size of a folder's children in the answer; stops beyond `most`. */
 function bytesBelow(reading: Reading, folder: number, most: number): number {
   let bytes = 0
   for (const row of reading.tree.children(folder)) {

@@ -40,7 +40,7 @@ function reserve(tree: Tree, pages: readonly CheckpointPage[]): void {
 }
 
 /**
- * Sets whole columns; what is left to do for a row is its name, its place in the index and its
+ * Sets whole columns; the remaining work per row is its name, its place in the index and its
  * neighbours.
  */
 class Loader {
@@ -104,7 +104,7 @@ class Loader {
 }
 
 /**
- * In ASCII they are cut out of one string, which lives as long as one of them; anything else is
+ * In ASCII they are substrings of one string, which lives as long as one of them; anything else is
  * decoded name by name.
  */
 function namesOf(names: Buffer, nameLengths: Uint8Array): string[] {

@@ -6,8 +6,8 @@ import type { Reading } from './reading.ts'
 import type { Tree } from './tree.ts'
 
 /**
- * What to do with a folder met on the way down: take it, leave it out with all that is below it, or
- * give up with this status.
+ * What to do with a folder met on the way down: take it, leave it out with everything below it, or
+ * fail with this status.
  */
 export type Choice = 'take' | 'leave' | { refuse: string }
 
@@ -54,15 +54,15 @@ export function* pagesOf({ entries }: Manifest): Generator<void, Buffer[]> {
 }
 
 /**
- * Expired folders are never taken; a visitor takes what opens to him, and leaves or stumbles over
- * the rest.
+ * Expired folders are never taken; a visitor takes readable folders, and leaves out or fails on the
+ * rest.
  */
 export function readableOnly(reading: Reading, skipUnreadable: boolean): (folder: number) => Choice {
   return (folder) => {
     const ends = reading.tree.expiryOf(folder)
     if (ends !== undefined && reading.now >= ends) return 'leave'
     const access = reading.accessToChild(folder)
-    // A check that is still to be made decides the request anew.
+    // A check that is still to be made decides the request again.
     if (access === 'open' || access === 'unknown') return 'take'
     return skipUnreadable || access === 'notFound' ? 'leave' : { refuse: accessRefusal(access) }
   }

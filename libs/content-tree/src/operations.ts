@@ -1,5 +1,5 @@
 /**
- * The operations by name: their field numbers in AccountRequest, and which of them keep an outcome.
+ * The operations by name: their field numbers in AccountRequest, and which of them keep a result.
  */
 import { bytesOfUuid, isRequestId, uuidOfBytes } from '@holdfast/kernel'
 import type { AccountRequest, Change, Event } from '@holdfast/wire'
@@ -31,12 +31,12 @@ export const commandNumbers: Partial<Record<OperationName, number>> = {
 /** Reports have sequence numbers of their own, and a second Tick finds nothing due. */
 const ownMeansOfBeingOnce = new Set([commandNumbers.reportDownloads, commandNumbers.tick])
 
-/** Whether a change's outcome is kept for a retry. */
+/** Whether a change's result is kept for a retry. */
 export function isKept(change: Pick<Change, 'requestId' | 'operation'>): boolean {
   return isRequestId(change.requestId) && change.operation !== 0 && !ownMeansOfBeingOnce.has(change.operation)
 }
 
-/** Ids that an answer can be made of again. */
+/** Ids from which an answer can be made again. */
 export function recipeIds(event: NonNullable<Event['event']>): string[] {
   if (event.$case === 'folderAdded' || event.$case === 'fileAdded' || event.$case === 'attributeSet')
     return [event.value.id]

@@ -1,11 +1,11 @@
 /**
- * What became of the last requests, so that a repeated one has one effect and the same answer.
+ * The results of the last requests, so that a repeated one has one effect and the same answer.
  *
- * Ids minted by frontends begin with their time. When an outcome is forgotten, the floor rises to
- * the time of its id: an id at or below the floor whose outcome is not kept may have been executed,
- * and is refused. Ids that clients chose have no time. Their outcomes are kept within bounds of
- * their own, and a digest of each id stays for 24 hours: an id of which only the digest is left was
- * executed, and is refused.
+ * Ids minted by frontends begin with their time. When a result is dropped, the floor rises to the
+ * time of its id: an id at or below the floor whose result is not kept may have been executed, and
+ * is refused. Ids that clients chose have no time. Their results are kept within separate bounds,
+ * and a digest of each id stays for 24 hours: an id of which only the digest is left was executed,
+ * and is refused.
  */
 import { nameOfRequest, requestTime } from '@holdfast/kernel'
 import type { KeptOutcome } from '@holdfast/wire'
@@ -43,7 +43,7 @@ export class Outcomes {
   }
 
   /**
-   * Why a request whose outcome is not kept must not be executed: it may have been already, or
+   * Why a request whose result is not kept must not be executed: it may have been already, or
    * claims to come from the future; or its id could not be remembered for its time.
    */
   refuses(requestId: Uint8Array, nowMs: number): 'stale' | 'full' | undefined {
@@ -52,7 +52,7 @@ export class Outcomes {
     return time > this.#floorMs && time <= nowMs + requestAheadMsMax ? undefined : 'stale'
   }
 
-  /** Keeps an outcome and forgets what is over its bound by then. */
+  /** Keeps a result and drops what is over its bound by then. */
   keep(outcome: KeptOutcome): void {
     this.#windowOf(outcome.requestId).add(withOwnMemory(outcome))
     if (requestTime(outcome.requestId) === undefined) this.digests.add(outcome.requestId, outcome)
@@ -114,8 +114,8 @@ class Window {
 }
 
 /**
- * Its bytes in memory of their own: as they come they are short views that keep a pool, or the
- * whole message, alive.
+ * Its bytes in separate memory: as they come they are short views that keep a pool, or the whole
+ * message, alive.
  */
 function withOwnMemory({ requestId, reply, ids, ...rest }: KeptOutcome): KeptOutcome {
   const memory = Buffer.allocUnsafeSlow(requestId.length + reply.length + ids.length)

@@ -1,4 +1,7 @@
-/** The passwords of folders. An inherited one is shared; it goes when no folder has it any more. */
+/**
+ * The passwords of folders. An inherited one is shared; it is dropped when no folder has it any
+ * more.
+ */
 import type { PasswordVerifier } from '@holdfast/wire'
 
 export class PasswordTable {

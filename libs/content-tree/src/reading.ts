@@ -1,7 +1,6 @@
 /**
- * One reader's view of an account: what opens to him, what he is shown, and how an item looks to
- * him. All access goes through the one rule of @holdfast/access; this file only brings it the
- * facts.
+ * One reader's view of an account: which contents are open to it, what it may see, and how an item
+ * looks to it. All access uses the one rule of @holdfast/access; this file only supplies the facts.
  */
 import {
   accessTo,
@@ -20,12 +19,12 @@ import { directLinkBytesPerAnswerMax } from './limits.ts'
 import type { Tree } from './tree.ts'
 
 /**
- * The one password a request sends, tried on every protected folder met. What is not known yet is
- * asked for; the runtime makes a bounded number of slow checks a request and calls the password
- * wrong for the rest.
+ * The one password of a request, tried on every protected folder met. Unknown verdicts are
+ * requested; the runtime makes a bounded number of slow checks per request and reports the rest as
+ * wrong.
  */
 export class PasswordTries {
-  /** Checks that have to be made before the request can be decided. */
+  /** Checks that must be made before the request can be decided. */
   readonly open: { verifier: PasswordVerifier; password: string }[] = []
   readonly #context: DecideContext
   readonly #password: string | undefined
@@ -49,14 +48,14 @@ export class PasswordTries {
     this.#verdicts.set(verifier, 'right')
   }
 
-  /** What is known already, without any check. */
+  /** Known verdicts, without any check. */
   recall(verifier: PasswordVerifier): PasswordVerdict {
     return this.#verdicts.get(verifier) ?? 'missing'
   }
 
   #check(verifier: PasswordVerifier): PasswordVerdict {
     if (this.#password === undefined || this.#password === '') return 'missing'
-    // Readers send a SHA-256 in hex; anything else needs no slow check to be wrong.
+    // Readers send a SHA-256 in hex; anything else is wrong without a slow check.
     if (!/^[0-9a-f]{64}$/.test(this.#password)) return 'wrong'
     const right = this.#context.verdict(verifier, this.#password)
     if (right !== undefined) return right ? 'right' : 'wrong'
@@ -124,7 +123,7 @@ export class Reading {
     return this.accessTo(this.tree.isFolder(row) ? row : this.tree.parentOf(row))
   }
 
-  /** How many direct children of an open folder this reader is shown. */
+  /** How many direct children of an open folder this reader may see. */
   childrenCount(folder: number): number {
     const { tree } = this
     const all = tree.childCount(folder)
@@ -137,13 +136,13 @@ export class Reading {
     return all - isPrivate - over
   }
 
-  /** Whether this reader is shown every child of an open folder. */
+  /** Whether this reader may see every child of an open folder. */
   seesAll(folder: number): boolean {
     const { isPrivate, ending } = this.tree.hiddenCandidates(folder)
     return this.isOwner || (isPrivate === 0 && ending === 0)
   }
 
-  /** Whether tags and what else a child says of itself are shown, or its name alone. */
+  /** Whether tags and other details of a child are shown, or only its name. */
   isOpen(child: number): boolean {
     return this.isOwner || !this.tree.isFolder(child) || this.accessToChild(child) === 'open'
   }
@@ -224,7 +223,7 @@ export class Reading {
   }
 
   /**
-   * Says the same whatever was sent: that password may have been meant for another folder of the
+   * The same for any password sent: that password may have been meant for another folder of the
    * listing.
    */
   #locked(row: number): Item {
@@ -240,7 +239,7 @@ export class Reading {
     }
   }
 
-  /** Asks no slow check only to name a parent. */
+  /** Requests no slow check only to name a parent. */
   #mayReadAbove(folder: number): boolean {
     const { tree } = this
     const facts = {
@@ -259,7 +258,7 @@ export class Reading {
 
 const noBytes = Buffer.alloc(0)
 
-/** An item that opens and says nothing yet. */
+/** An open item without details yet. */
 export function blankItem(): Item {
   return {
     id: '',

@@ -1,10 +1,10 @@
 /**
- * What of a change still holds for a state that lacks changes before it.
+ * What of a change is still valid for a state that lacks earlier changes.
  *
- * Only what names things that are there is applied, and nothing is taken away: a lost change may
- * have moved a file out of the folder that this one deletes. Copies are left out, as their ids
- * derive from what the source held. Ends of effects are left out, as numbers of effects follow from
- * all changes before: what is pending is carried out again, which does no harm.
+ * Only what names existing things is applied, and nothing is removed: a lost change may have moved
+ * a file out of the folder that this one deletes. Copies are left out, because their ids derive
+ * from the content of the source. Ends of effects are left out, because numbers of effects follow
+ * from all earlier changes: pending effects are carried out again, which is harmless.
  */
 import type { Change, Event } from '@holdfast/wire'
 import type { Account } from './account.ts'
@@ -14,7 +14,7 @@ import { treeDepthMax } from './limits.ts'
 export interface Salvaged {
   /** Undefined: nothing of it. */
   change: Change | undefined
-  /** What was left out, in words. */
+  /** What was left out, as text. */
   left: string[]
 }
 
@@ -23,7 +23,7 @@ type Known = NonNullable<Event['event']>
 export function salvage(account: Account, change: Change): Salvaged {
   const left: string[] = []
   const events: Known[] = []
-  // Things that this change makes itself.
+  // Things that this change itself makes.
   const made = new Map<string, 'folder' | 'file'>()
   for (const { event } of change.events) {
     const kept = event === undefined ? 'an event of an unknown kind' : salvaged(account, event, made)
@@ -83,7 +83,7 @@ function salvaged(
           tree.depthOf(row) + tree.heightOf(moved) <= treeDepthMax
         )
       })
-      // Folders of one list may lie in each other: what fits alone fits one after the other.
+      // Folders of one list may be nested: what fits alone fits one after the other.
       return fits.length === ids.length ? event : `a move of ${ids.length} contents into ${folderId}`
     }
     case 'contentsRestored': {

@@ -1,6 +1,6 @@
 /**
- * What things take in a checkpoint, a little more than exact. Pages are cut by these numbers, and
- * an account's metadata is counted in them.
+ * Sizes in a checkpoint, slightly overestimated. Pages are cut by these numbers, and an account's
+ * metadata is counted in them.
  */
 import { DirectLink } from '@holdfast/wire'
 

@@ -1,6 +1,6 @@
 /**
- * Search below a folder: names and tags, newest first. Folders the reader may not read are found,
- * not looked into.
+ * Search below a folder: names and tags, newest first. Unreadable folders are found, but not
+ * searched.
  */
 import type { SearchContents, SearchView } from '@holdfast/wire'
 import { Looks, matches } from './listing.ts'

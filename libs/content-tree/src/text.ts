@@ -1,9 +1,9 @@
 /** How names and tags are compared. */
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the range is what ASCII is
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the range is ASCII
 const asciiOnly = /^[\x00-\x7f]*$/
 
-/** NFC, whatever the case: equal for texts that a reader takes for the same word. */
+/** NFC, ignoring case: equal for texts that a reader considers the same word. */
 export function folded(text: string): string {
   if (asciiOnly.test(text)) return text.toLowerCase()
   // Upper case first unites what lower case alone keeps apart: ß and SS, the two lower-case sigmas.

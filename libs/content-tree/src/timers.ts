@@ -1,7 +1,7 @@
 /**
- * When folders expire: a heap of (time, row). Changes only add entries; an entry counts while the
- * folder still says the same, and what no longer counts is dropped when it comes to the top, or all
- * at once when it outnumbers the rest.
+ * When folders expire: a heap of (time, row). Changes only add entries; an entry is valid while the
+ * folder still has that time, and invalid ones are dropped at the top, or all at once when they
+ * outnumber the rest.
  */
 
 export class Timers {
@@ -44,7 +44,7 @@ export class Timers {
     return [...rows]
   }
 
-  /** @param waiting how many folders wait at all. */
+  /** @param waiting how many folders wait in all. */
   tidy(waiting: number): void {
     if (this.#times.length <= 2 * waiting + 64) return
     const entries = new Map<number, number>()

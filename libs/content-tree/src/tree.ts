@@ -2,13 +2,13 @@
  * The tree of an account's content: rows in packed columns, children in linked lists, totals kept
  * on every folder.
  *
- * Everything hangs below one of two tops, the root and the recycle bin. A deleted folder is cut off
- * at once, whatever it holds, and becomes garbage: nothing in it is found any more, and its rows
- * are swept a bounded number at a time. The order in which children were put into a folder is part
- * of the state (copies and archives follow it); row numbers are not.
+ * Everything is below one of two tops, the root and the recycle bin. A deleted folder of any size
+ * is cut off at once, and becomes garbage: its content is not found any more, and its rows are
+ * swept a bounded number at a time. The order of insertion into a folder is part of the state
+ * (copies and archives follow it); row numbers are not.
  *
- * Memory: about 80 bytes of columns a content, 50 more for a folder, 90 for each distinct blob, and
- * the name.
+ * Memory: about 80 bytes of columns per content, 50 more for a folder, 90 for each distinct blob,
+ * and the name.
  */
 import { type DirectLink, type PasswordVerifier, SortField } from '@holdfast/wire'
 import { BlobTable } from './blobs.ts'
@@ -21,10 +21,10 @@ import { savedLinkBytes, savedNoteBytes, savedRowBytes, savedTextBytes } from '.
 import { Timers } from './timers.ts'
 import { WordIndex } from './word-index.ts'
 
-/** Bytes in memory for a byte that is saved of a direct link: its lists are of short texts. */
+/** Bytes in memory per saved byte of a direct link: its lists are of short texts. */
 const directLinkObjects = 3
 
-/** What a new file or folder brings along. */
+/** The attributes of a new file or folder. */
 export interface NewContent {
   id: string
   name: string
@@ -42,7 +42,7 @@ export interface NewFolder extends NewContent {
 
 export interface Recycled {
   time: number
-  /** Id of the folder it lay in. */
+  /** Id of its previous folder. */
   from: string
 }
 
@@ -52,7 +52,7 @@ export interface Totals {
   bytes: number
 }
 
-/** Mimetypes shared between rows; more distinct ones than this are kept by each row for itself. */
+/** Mimetypes shared between rows; beyond this number each row keeps its own. */
 const sharedMimetypesMax = 1_024
 
 export class Tree {
@@ -63,8 +63,8 @@ export class Tree {
   readonly descriptions = new Map<number, string>()
   readonly tags = new Map<number, string>()
   /**
-   * What tags and description of a row take in an answer, bytes; those that were asked for since
-   * they were set. To count them again takes as long as to write them.
+   * Size of tags and description of a row in an answer, bytes; those requested since they were set.
+   * Counting them again takes as long as writing them.
    */
   readonly notesInAnswers = new Map<number, number>()
   readonly directLinks = new Map<number, DirectLink[]>()
@@ -112,8 +112,8 @@ export class Tree {
   }
 
   /**
-   * What a checkpoint takes for contents, folders, blobs, passwords and links, deleted folders that
-   * are not swept yet included; a little more than exact. Kept up to date by every change.
+   * Size in a checkpoint of contents, folders, blobs, passwords and links, including deleted
+   * folders that are not swept yet; slightly overestimated. Kept up to date by every change.
    */
   get savedBytes(): number {
     return (
@@ -125,7 +125,7 @@ export class Tree {
     )
   }
 
-  /** What a copy of this row alone would add to that, its blob aside. */
+  /** What a copy of this row alone would add to that, without its blob. */
   savedBytesOf(row: number): number {
     return (
       savedRowBytes.content +
@@ -136,7 +136,7 @@ export class Tree {
     )
   }
 
-  // ---- looking
+  // ---- reading
 
   /** The row of a content that was not deleted, or -1. */
   find(id: string): number {
@@ -151,10 +151,7 @@ export class Tree {
     return uuidOfWords(this.contents.ids, row * 4)
   }
 
-  /**
-   * All rows are looked through: whoever asks remembers the answer, and a million take a
-   * millisecond.
-   */
+  /** All rows are visited: callers cache the answer, and a million take a millisecond. */
   idOfCode(code: string): string | undefined {
     if (code.length === 0 || code.length > 8) return undefined
     const [low, high] = new Uint32Array(Uint8Array.from(Buffer.from(code.padEnd(8, '\0'), 'latin1')).buffer)
@@ -195,10 +192,7 @@ export class Tree {
     return depth
   }
 
-  /**
-   * Levels of folders it brings with it: 0 for a file, 1 for a folder without folders. Looks no
-   * further than `max`.
-   */
+  /** Levels of folders inside it: 0 for a file, 1 for a folder without folders. Stops at `max`. */
   heightOf(row: number, max = Number.POSITIVE_INFINITY): number {
     if (!this.isFolder(row)) return 0
     let level = [row]
@@ -272,7 +266,7 @@ export class Tree {
     }
   }
 
-  /** Of all that is below a folder, without itself. */
+  /** Of everything below a folder, without itself. */
   below(folder: number): Totals {
     const at = this.#folder(folder)
     return {
@@ -282,14 +276,14 @@ export class Tree {
     }
   }
 
-  /** Of a content and all that is below it. */
+  /** Of a content and everything below it. */
   totalsOf(row: number): Totals {
     if (!this.isFolder(row)) return { files: 1, folders: 0, bytes: this.sizeOf(row) }
     const { files, folders, bytes } = this.below(row)
     return { files, folders: folders + 1, bytes }
   }
 
-  /** What the account holds, recycled content included, root and bin not. */
+  /** What the account holds, including recycled content, without root and bin. */
   totals(): Totals {
     const root = this.below(this.root)
     const bin = this.below(this.bin)
@@ -301,9 +295,9 @@ export class Tree {
   }
 
   /**
-   * Another number after each change of what lies in the folder, at any depth, and of names, times
-   * and expiries there and of its own. It means nothing to another tree, also not to one made of
-   * this one's checkpoint.
+   * A new number after each change of the folder's content, at any depth, and of names, times and
+   * expiries there and of its own. It means nothing to another tree, including one made from this
+   * one's checkpoint.
    */
   changeOf(folder: number): number {
     return this.folders.changed[this.#folder(folder)] as number
@@ -321,7 +315,7 @@ export class Tree {
     for (; row !== none; row = next[row] as number) yield row
   }
 
-  /** Files first, then folders, each in the order in which they were put there. */
+  /** Files first, then folders, each in the order of insertion. */
   *children(folder: number): Generator<number> {
     yield* this.fileRows(folder)
     yield* this.folderRows(folder)
@@ -352,7 +346,7 @@ export class Tree {
     return row
   }
 
-  /** @param blob its row, counted already. */
+  /** @param blob its row, already counted. */
   addFile(parent: number, facts: NewContent & { mimetype: string }, blob: number): number {
     const row = this.#addRow(facts)
     this.contents.link[row] = blob
@@ -406,7 +400,7 @@ export class Tree {
     if (before !== 0) this.passwords.unuse(before - 1)
   }
 
-  /** A new expiry opens a closed folder's question anew. */
+  /** A new expiry makes a closed folder undecided again. */
   setExpiry(folder: number, expiry: number | undefined, deleteAfterExpiry: boolean): void {
     this.#counted(folder, -1)
     this.#stopTimer(folder)
@@ -447,7 +441,7 @@ export class Tree {
   }
 
   /**
-   * Deletes for good. A folder with all that is in it is cut off; `sweep` frees the rows. @param
+   * Deletes permanently. A folder is cut off with everything in it; `sweep` frees the rows. @param
    * unused see `sweep`.
    */
   discard(row: number, unused: (blobRow: number) => void): void {
@@ -457,10 +451,10 @@ export class Tree {
   }
 
   /**
-   * Frees rows of deleted folders, at most about `max`, always in the same order: how far it gets
-   * is part of the state. Yields in between.
+   * Frees rows of deleted folders, at most about `max`, always in the same order: its progress is
+   * part of the state. Yields in between.
    *
-   * @param unused is told of each blob whose last use went.
+   * @param unused called for each blob whose last use ended.
    */
   *sweep(max: number, unused: (blobRow: number) => void): Generator<void, void> {
     let left = max
@@ -545,7 +539,7 @@ export class Tree {
     folders.bytesBelow[folder] = (folders.bytesBelow[folder] as number) + this.blobs.size(blob)
   }
 
-  /** After the last row: adds what is in each folder to those above it, from the leaves on. */
+  /** After the last row: adds the totals of each folder to those above it, from the leaves on. */
   restored(): void {
     const { isFolder, parent, link } = this.contents
     const { filesBelow, foldersBelow, bytesBelow } = this.folders
@@ -576,7 +570,7 @@ export class Tree {
     return mimetype
   }
 
-  // ---- inside
+  // ---- internals
 
   #emptyLists(folder: number): void {
     const { firstFolder, lastFolder, firstFile, lastFile } = this.folders
@@ -656,7 +650,7 @@ export class Tree {
       : (['firstFile', 'lastFile', 'fileCount'] as const)
   }
 
-  /** The row, or what lies in it, is not what it was: for all folders that show it. */
+  /** The row, or its content, has changed: for all folders that show it. */
   #touch(row: number): void {
     this.#changes++
     for (let at = this.isFolder(row) ? row : this.parentOf(row); at !== none; at = this.parentOf(at))
@@ -676,7 +670,7 @@ export class Tree {
     }
   }
 
-  /** Counts a folder in, or out of, what its parent knows of private and ending children. */
+  /** Counts a folder in, or out of, its parent's numbers of private and expiring children. */
   #counted(row: number, sign: 1 | -1): void {
     const parent = this.parentOf(row)
     if (parent === none || !this.isFolder(row)) return
@@ -745,7 +739,7 @@ export class Tree {
   }
 }
 
-/** What a string costs in memory, roughly. */
+/** Approximate memory of a string. */
 function textBytes(text: string): number {
   return text === '' ? 0 : 32 + text.length
 }

@@ -1,6 +1,6 @@
 /**
- * A hash index from keys of several 32-bit words to rows. The keys themselves stay in their column;
- * the index holds row numbers alone, four bytes a slot. Linear probing; deletion shifts back, so
+ * A hash index from keys of several 32-bit words to rows. The keys themselves are in their column;
+ * the index holds only row numbers, four bytes per slot. Linear probing; deletion shifts back, so
  * there are no tombstones.
  *
  * Keys are random by construction (ids are keyed permutations, incarnations random numbers), so
@@ -27,7 +27,7 @@ export class WordIndex {
     return this.#slots.byteLength
   }
 
-  /** To be called when the key column was replaced by a larger one. */
+  /** Call it when the key column was replaced by a larger one. */
   moved(column: Uint32Array): void {
     this.#column = column
   }
@@ -49,7 +49,7 @@ export class WordIndex {
     this.#used++
   }
 
-  /** As `add`, of rows in a run. */
+  /** As `add`, for consecutive rows. */
   addRun(first: number, count: number): void {
     this.reserve(this.#used + count)
     for (let row = first; row < first + count; row++) this.#insert(row)

@@ -165,7 +165,7 @@ t.test('refusals of a copy change nothing', async (t) => {
   t.equal(status([broken]), 'error-contentsId', 'a manifest without order')
 })
 
-t.test('expired folders are never copied; an expiry that is over is not kept', async (t) => {
+t.test('expired folders are never copied; a past expiry is not kept', async (t) => {
   const world = new World()
   const root = world.create({ tier: 'premium' })
   const folder = world.folder(root, { name: 'folder' })
@@ -184,7 +184,7 @@ t.test('expired folders are never copied; an expiry that is over is not kept', a
   t.match(named, { name: 'over', expiry: undefined, childrenCount: 1 })
 })
 
-t.test('content of another account comes as what its visitor may read', async (t) => {
+t.test('content of another account comes as its visitor may read it', async (t) => {
   const source = new World({ account: 1 })
   const root = source.create()
   const shared = source.folder(root, { name: 'shared', isPublic: true })
@@ -281,7 +281,7 @@ t.test('a large copy makes its ids in slices and is the same when it is replayed
   t.ok(equal(pagesOf(world.replayed()), pagesOf(world.state)))
 })
 
-t.test('a decision asks for the share codes it lacks', async (t) => {
+t.test('a decision requests the share codes it lacks', async (t) => {
   const world = new World()
   const root = world.create({ tier: 'premium' })
   const folder = world.folder(root)

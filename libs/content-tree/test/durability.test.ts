@@ -1,4 +1,4 @@
-/** What outlives a request: outcomes for retries, effects, references of blobs, checkpoints. */
+/** What outlives a request: results for retries, effects, references of blobs, checkpoints. */
 import { requestIdOfKey } from '@holdfast/kernel'
 import { type Blob, Change, CheckpointPage, type Effect } from '@holdfast/wire'
 import t from 'tap'
@@ -31,7 +31,7 @@ t.test('a repeated request has one effect and the same answer', async (t) => {
   t.same(
     world.ask(world.bearer(), folder, { requestId: folderId }).result,
     one.result,
-    'though it is gone by now',
+    'although it is deleted by now',
   )
   t.equal(
     world.status(world.bearer(), { deleteContents: { contentIds: [idOf(one)] } }, { requestId: folderId }),
@@ -96,7 +96,7 @@ t.test('large answers are made again', async (t) => {
   again({ moveContents: { contentIds: [file.id], folderId: root } }, 'a move')
 })
 
-t.test('an id older than what is remembered is refused, never executed', async (t) => {
+t.test('an id older than the remembered ones is refused, never executed', async (t) => {
   const world = new World()
   const root = world.create()
   const old = world.requestId()
@@ -130,7 +130,7 @@ t.test('an id older than what is remembered is refused, never executed', async (
   )
 })
 
-t.test('at most 1,024 outcomes are kept, and those of chosen ids for a day', async (t) => {
+t.test('at most 1,024 results are kept, and those of chosen ids for a day', async (t) => {
   const world = new World()
   const root = world.create()
   const file = world.file(root)
@@ -163,7 +163,7 @@ t.test('at most 1,024 outcomes are kept, and those of chosen ids for a day', asy
   t.equal(world.changes.length, before + 2, 'forgotten after a day')
 })
 
-t.test('queries and ticks keep no outcome', async (t) => {
+t.test('queries and ticks keep no result', async (t) => {
   const world = new World()
   const root = world.create()
   const requestId = world.requestId()
@@ -177,7 +177,7 @@ t.test('queries and ticks keep no outcome', async (t) => {
   t.equal(world.account().folderCount, 1)
 })
 
-t.test('a blob is referenced once and released when its last use goes', async (t) => {
+t.test('a blob is referenced once and released when its last use ends', async (t) => {
   const world = new World()
   const root = world.create({ tier: 'premium' })
   const blob = blobOf('shared')
@@ -201,7 +201,7 @@ t.test('a blob is referenced once and released when its last use goes', async (t
   t.match(releases(world), [{ effect: { value: { blob: other } } }, { effect: { value: { blob } } }])
 })
 
-t.test('a use that comes before a release is done takes it back', async (t) => {
+t.test('a use before a release is done withdraws it', async (t) => {
   const world = new World()
   const root = world.create()
   const blob = blobOf('again')
@@ -281,7 +281,7 @@ t.test('a report counts once per source', async (t) => {
   report(1, 2)
   report(1, 4, world.id)
   t.equal(world.read(operator, file.id).downloads, 6)
-  t.match(world.account(), { trafficDirect: 40, trafficWeb: 20 }, 'traffic of what is gone counts')
+  t.match(world.account(), { trafficDirect: 40, trafficWeb: 20 }, 'traffic of deleted content counts')
   t.equal(report(2, 2, root), 'ok', 'a folder has no downloads')
   t.equal(
     world.status(world.bearer(), { reportDownloads: { source: Buffer.alloc(16), sequence: 1 } }),
@@ -302,7 +302,7 @@ t.test('a report counts once per source', async (t) => {
   t.equal(sources.length, 256, 'a bounded number of sources')
 })
 
-t.test('a large folder goes at once and is swept bit by bit, the same way after a replay', async (t) => {
+t.test('a large folder is deleted at once and swept in steps, the same way after a replay', async (t) => {
   const world = new World()
   const root = world.create({ tier: 'premium' })
   let folder = world.folder(root, { name: 'big' }).id
@@ -407,7 +407,7 @@ t.test('a checkpoint loads into an equal state, in pages of bounded size', async
   )
 })
 
-t.test('a checkpoint with a column of another length, or of what is not there, is refused', async (t) => {
+t.test('a checkpoint with a column of another length, or of missing things, is refused', async (t) => {
   const world = new World()
   const root = world.create()
   for (let n = 0; n < 4; n++) world.file(root, `file ${n}.txt`)
@@ -452,7 +452,7 @@ t.test('a checkpoint with a column of another length, or of what is not there, i
   )
 })
 
-t.test('a change that does not fit the state is refused loudly', async (t) => {
+t.test('a change that does not fit the state throws', async (t) => {
   const world = new World()
   world.create()
   const apply = (event: NonNullable<Change['events'][number]['event']>) => () =>

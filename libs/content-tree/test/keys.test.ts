@@ -1,4 +1,4 @@
-/** One effect for each key of a client's within 24 hours, whatever else the account was asked. */
+/** One effect for each client's key within 24 hours, whatever other requests the account gets. */
 import { requestIdOfKey } from '@holdfast/kernel'
 import { CheckpointPage } from '@holdfast/wire'
 import fc from 'fast-check'
@@ -67,7 +67,7 @@ t.test('a key counts for 24 hours, and is free afterwards', async (t) => {
   t.ok(equal(pagesOf(world.state), pagesOf(world.replayed())))
 })
 
-t.test('a repeated token reset whose outcome is gone is no wrong token', async (t) => {
+t.test('a repeated token reset whose result is gone is no wrong token', async (t) => {
   const world = new World()
   const root = world.create()
   const requestId = requestIdOfKey('reset')
@@ -77,7 +77,7 @@ t.test('a repeated token reset whose outcome is gone is no wrong token', async (
   t.equal(world.status(world.bearer(), reset, { requestId }), 'error-alreadyDone')
 })
 
-t.test('an account whose digests are full takes no new key, and all else', async (t) => {
+t.test('an account whose digests are full accepts no new key, and everything else', async (t) => {
   const world = new World()
   const root = world.create()
   const [first = new Uint8Array(), ...rest] = pagesOf(world.state)
@@ -93,7 +93,7 @@ t.test('an account whose digests are full takes no new key, and all else', async
   }
   const full = CheckpointPage.encode({ ...page, keyDigests: [columns] }).finish()
   world.state = restored(world, [full, ...rest])
-  t.ok(world.state.bytes < 48 * 1024 * 1024, 'what it takes in memory')
+  t.ok(world.state.bytes < 48 * 1024 * 1024, 'its memory')
   const pages = pagesOf(world.state)
   t.ok(
     pages.every(({ length }) => length <= 256 * 1024),

@@ -1,4 +1,4 @@
-/** The cap on an account's metadata: what grows is refused, all else goes on. */
+/** The cap on an account's metadata: growth is refused, everything else continues. */
 import type { Manifest } from '@holdfast/wire'
 import t from 'tap'
 import { metadataBytesMax } from '../src/limits.ts'
@@ -28,7 +28,7 @@ function filled(options: { recycleBin?: boolean } = {}) {
   return { world, root, file, folders }
 }
 
-t.test('a full account refuses what grows', async (t) => {
+t.test('a full account refuses growth', async (t) => {
   const { world, root, file, folders } = filled()
   t.ok(world.state.metadataBytes <= cap)
   const [first = ''] = folders
@@ -106,7 +106,7 @@ t.test('a full account deletes to its bin, and empties it', async (t) => {
   t.equal(world.status(operator, { createFolder: { parentFolderId: root } }), 'ok')
 })
 
-t.test('what is counted is what a checkpoint takes, a little less', async (t) => {
+t.test('the count is the size in a checkpoint, slightly overestimated', async (t) => {
   const world = new World()
   const root = world.create()
   for (let at = 0; at < 300; at++) {

@@ -1,8 +1,8 @@
 /**
  * Random commands against the tree and its model: the same answers, the same content, the same view
- * for strangers; and the state is the same live, replayed and loaded from a checkpoint.
+ * for visitors; and the state is the same live, replayed and loaded from a checkpoint.
  *
- * fast-check prints the seed of a sequence that fails.
+ * fast-check prints the seed of a failing sequence.
  */
 import type { Item, UpdateContent } from '@holdfast/wire'
 import fc from 'fast-check'
@@ -31,10 +31,7 @@ const storageMax = 2_000
 
 type Attribute = NonNullable<UpdateContent['attribute']>
 
-/**
- * A content by its place among all that ever were; the model decides what becomes of one that is
- * gone.
- */
+/** A content by its place among all that ever existed; the model decides about a deleted one. */
 const pick = fc.nat(10_000)
 const picks = fc.array(pick, { minLength: 1, maxLength: 3 })
 const text = fc.constantFrom('', 'a', 'b,c', 'é')
@@ -156,7 +153,7 @@ class Run {
     return { files: fileCount, folders: folderCount, storage }
   }
 
-  /** Asks, and asks the same once more: nothing may change the second time. */
+  /** Sends a request, and the same once more: nothing may change the second time. */
   #ask(ask: Ask, who = operator): Asked {
     const requestId = this.world.requestId()
     const asked = this.world.ask(who, ask, { requestId })
@@ -216,7 +213,7 @@ class Run {
         same(
           world.ask(system, { tick: {} }).change !== undefined,
           isDue,
-          'a tick changes what is due and nothing else',
+          'a tick changes due content and nothing else',
         )
         same(model.tick(), isDue, 'something is due')
         break
@@ -451,7 +448,7 @@ class Run {
     }
   }
 
-  /** Everything there is, as the owner and as strangers see it. */
+  /** Everything there is, as the owner and as visitors see it. */
   check(): void {
     const { world, model } = this
     for (const top of [model.root, model.bin]) for (const node of model.all(top)) this.#checkNode(node)
@@ -460,7 +457,7 @@ class Run {
         same(
           world.status(operator, { readContent: { ...firstPage, contentId: id } }),
           'error-notFound',
-          'what is gone',
+          'deleted content',
         )
     const replayed = world.replayed()
     const pages = pagesOf(world.state)
@@ -474,7 +471,7 @@ class Run {
       effect?.$case === 'blobReleased' ? [effect.value.blob?.size ?? -1] : [],
     )
     const unused = [...this.#referenced.difference(model.totals().blobs)].map((blob) => Number(blob) * 20)
-    same(released.sort(byNumber), unused.sort(byNumber), 'what is used no more is released, once')
+    same(released.sort(byNumber), unused.sort(byNumber), 'unused blobs are released, once')
   }
 
   #checkNode(node: Node): void {
@@ -526,9 +523,9 @@ class Run {
     same(
       item.children.map((child) => `${child.id} ${!child.canAccess}`).sort(),
       [...shown].map(([id, locked]) => `${id} ${locked}`).sort(),
-      'what a visitor is shown',
+      'what a visitor sees',
     )
-    same(item.childrenCount, shown.size, 'how many he is shown')
+    same(item.childrenCount, shown.size, 'how many it sees')
   }
 }
 
@@ -546,7 +543,7 @@ function same(found: unknown, expected: unknown, what: string): void {
   if (one !== other) throw new Error(`${what}: found ${one}, expected ${other}`)
 }
 
-t.test('random commands: the tree is its model, live, replayed and loaded', async (t) => {
+t.test('random commands: the tree equals its model, live, replayed and loaded', async (t) => {
   fc.assert(
     fc.property(fc.array(command, { maxLength: 100, size: 'max' }), fc.boolean(), (commands, isPremium) => {
       const run = new Run()

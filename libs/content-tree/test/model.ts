@@ -1,6 +1,6 @@
 /**
- * The tree as anybody would write it down: objects, sets and recursion, without a thought for
- * speed. It says what each command must answer and what the account must look like afterwards.
+ * The tree in its simplest form: objects, sets and recursion, without regard to speed. It says what
+ * each command must answer and what the account must look like afterwards.
  */
 import { createHash } from 'node:crypto'
 
@@ -269,7 +269,7 @@ export class Model {
     this.tier = tier
   }
 
-  /** What a visitor gets who sends this password. */
+  /** What a visitor gets that sends this password. */
   visitorStatus(node: Node, password: string | undefined): string {
     const folder = node.isFolder ? node : (node.parent as Node)
     if (this.inBin(folder) || this.isOver(folder)) return 'error-notFound'
@@ -278,7 +278,7 @@ export class Model {
     return password === undefined ? 'error-passwordRequired' : 'error-passwordWrong'
   }
 
-  /** Children that a visitor is shown, by whether they are locked to him. */
+  /** Children that a visitor sees, by whether they are locked to it. */
   shown(folder: Node, password: string | undefined): Map<string, boolean> {
     const shown = new Map<string, boolean>()
     for (const child of folder.children) {
@@ -290,7 +290,7 @@ export class Model {
   }
 }
 
-/** Equal for trees that differ in nothing but ids. */
+/** Equal for trees that differ only in ids. */
 export function shapeOf(node: Node): string {
   const facts = [
     node.isFolder,

@@ -1,4 +1,4 @@
-/** Queries: listings, search, files, manifests, direct links, and who is shown what. */
+/** Queries: listings, search, files, manifests, direct links, and who may see what. */
 import { createHash } from 'node:crypto'
 import {
   AccountReply,
@@ -30,48 +30,45 @@ const password = (world: World, contentId: string, text: string) =>
 const expire = (world: World, contentId: string, seconds: number) =>
   set(world, contentId, { $case: 'expiry', value: { expiry: world.now + seconds, deleteAfterExpiry: false } })
 
-t.test(
-  'files as columns say what the items say, and what does not fit stays an item in its place',
-  async (t) => {
-    const world = new World()
-    const root = world.create()
-    const files = ['a', 'é😀', 'C', 'd', 'E', 'f'].map((name, n) =>
-      world.item(operator, {
-        addFile: {
-          folderId: root,
-          name,
-          mimetype: `text/${n % 2}`,
-          blob: { ...blobOf(name, n), placementGroup: n },
-        },
-      }),
-    )
-    world.folder(root, { name: 'b' })
-    set(world, files[3]?.id ?? '', { $case: 'tags', value: 'red' })
-    set(world, files[4]?.id ?? '', { $case: 'modTime', value: -7 })
-    const counts = [{ contentId: files[0]?.id ?? '', count: 9 }]
-    world.ask(system, { reportDownloads: { source: Buffer.alloc(16), sequence: 1, counts } })
-    const query = { ...firstPage, contentId: root, sortField: SortField.NAME, ascending: true }
-    const read = (more: object) => {
-      const { result } = world.ask(operator, { readContent: { ...query, ...more } })
-      if (result.$case !== 'content') throw new Error(result.$case)
-      return result.value
-    }
-    for (const more of [
-      {},
-      { page: 2, pageSize: 4 },
-      { pageSize: 1 },
-      { maxDepth: 2 },
-      { contentFilter: 'c' },
-    ]) {
-      const plain = read(more)
-      const columns = read({ ...more, columns: true })
-      t.same(fromColumns(columns), factsOf(plain.item?.children ?? []))
-      t.same(columns.page, plain.page)
-      const others = new Set(['b', 'd'])
-      t.ok(columns.item?.children.every(({ name }) => others.has(name)))
-    }
-  },
-)
+t.test('files as columns equal the items, and what does not fit stays an item in its place', async (t) => {
+  const world = new World()
+  const root = world.create()
+  const files = ['a', 'é😀', 'C', 'd', 'E', 'f'].map((name, n) =>
+    world.item(operator, {
+      addFile: {
+        folderId: root,
+        name,
+        mimetype: `text/${n % 2}`,
+        blob: { ...blobOf(name, n), placementGroup: n },
+      },
+    }),
+  )
+  world.folder(root, { name: 'b' })
+  set(world, files[3]?.id ?? '', { $case: 'tags', value: 'red' })
+  set(world, files[4]?.id ?? '', { $case: 'modTime', value: -7 })
+  const counts = [{ contentId: files[0]?.id ?? '', count: 9 }]
+  world.ask(system, { reportDownloads: { source: Buffer.alloc(16), sequence: 1, counts } })
+  const query = { ...firstPage, contentId: root, sortField: SortField.NAME, ascending: true }
+  const read = (more: object) => {
+    const { result } = world.ask(operator, { readContent: { ...query, ...more } })
+    if (result.$case !== 'content') throw new Error(result.$case)
+    return result.value
+  }
+  for (const more of [
+    {},
+    { page: 2, pageSize: 4 },
+    { pageSize: 1 },
+    { maxDepth: 2 },
+    { contentFilter: 'c' },
+  ]) {
+    const plain = read(more)
+    const columns = read({ ...more, columns: true })
+    t.same(fromColumns(columns), factsOf(plain.item?.children ?? []))
+    t.same(columns.page, plain.page)
+    const others = new Set(['b', 'd'])
+    t.ok(columns.item?.children.every(({ name }) => others.has(name)))
+  }
+})
 
 /** What columns hold of each child, in order. */
 function factsOf(items: readonly Item[]) {
@@ -110,7 +107,7 @@ function fromColumns({ item, files, places }: ContentView) {
   return merged
 }
 
-t.test('a page is a slice of the order asked for', async (t) => {
+t.test('a page is a slice of the requested order', async (t) => {
   const world = new World()
   const root = world.create()
   const made = ['b', 'É', 'a', 'e\u0301x', 'D', 'c', 'A'].map((name, index) => {
@@ -274,7 +271,7 @@ t.test('an answer holds at most 10,000 items', async (t) => {
 })
 
 t.test(
-  'visitors are not shown what is private, expired or recycled; a protected child shows its lock',
+  'visitors do not see private, expired or recycled content; a protected child shows its lock',
   async (t) => {
     const world = new World()
     const root = world.create()
@@ -348,12 +345,12 @@ t.test(
       world.status(visitor, { readContent: { contentId: world.account().recycleBinFolder } }),
       'error-notFound',
     )
-    t.equal(world.read(visitor, open.id).parentFolder, folder.id, 'a parent that he may read')
+    t.equal(world.read(visitor, open.id).parentFolder, folder.id, 'a parent that it may read')
     t.equal(world.status(visitor, { getAccount: {} }), 'error-notOwner')
   },
 )
 
-t.test('pages of a visitor are cut from what he is shown', async (t) => {
+t.test('pages of a visitor are cut from what it may see', async (t) => {
   const world = new World()
   const root = world.create()
   const folder = world.folder(root, { isPublic: true })
@@ -405,7 +402,7 @@ t.test('both ways of storing a password open, with few slow checks', async (t) =
   t.equal(read(sent('secret')), 'error-notOwner')
 })
 
-t.test('search goes down, newest first, and leaves out itself', async (t) => {
+t.test('search descends, newest first, and omits the folder itself', async (t) => {
   const world = new World()
   const root = world.create()
   const folder = world.folder(root, { name: 'match', isPublic: true })
@@ -497,7 +494,7 @@ t.test('a file opened for a visitor says when the first folder above it ends', a
   t.equal(ends({ $case: 'grant', value: { ...grant, ownerTokenCounter: 0 } }), undefined)
 })
 
-t.test('a file follows its folder; a capability follows what it was given for', async (t) => {
+t.test('a file follows its folder; a capability follows its folder and password', async (t) => {
   const world = new World()
   const root = world.create()
   const folder = world.folder(root, { isPublic: true })
@@ -539,7 +536,7 @@ t.test('a file follows its folder; a capability follows what it was given for', 
   )
   world.ask(operator, { moveContents: { contentIds: [file.id], folderId: other.id } })
   password(world, other.id, 'another')
-  t.equal(open(grant(none, 0)), 'error-passwordRequired', 'the file lies elsewhere')
+  t.equal(open(grant(none, 0)), 'error-passwordRequired', 'the file is elsewhere')
   world.ask(operator, { moveContents: { contentIds: [file.id], folderId: folder.id } })
   world.ask(operator, { resetToken: { tokenKeyId: 1 } })
   t.equal(open(grant(none, 0)), 'error-notOwner', 'dead at a token reset')
@@ -611,7 +608,7 @@ t.test('direct links are made, replaced as a whole, and removed', async (t) => {
   t.equal(strict.status(strict.bearer(), { putDirectLink: { contentId: strictRoot, link } }), 'ok')
 })
 
-t.test('a direct link is an access path of its own', async (t) => {
+t.test('a direct link is a separate access path', async (t) => {
   const world = new World()
   const root = world.create()
   world.ask(operator, { setAccount: { recycleBin: true } })
@@ -669,7 +666,7 @@ function entriesOf(result: NonNullable<AccountReply['result']>): ManifestEntry[]
 }
 
 t.test(
-  'an archive has another version whenever its manifest is another, and ends when time makes it so',
+  'an archive has another version whenever its manifest changes, and ends when time changes it',
   async (t) => {
     const world = new World()
     const root = world.create()
@@ -722,7 +719,7 @@ t.test(
   },
 )
 
-t.test('sorting many rows is sorting them, in slices of bounded work', async (t) => {
+t.test('sorting many rows is correct, in slices of bounded work', async (t) => {
   for (const count of [0, 1, 4_096, 4_097, 8_192, 50_000]) {
     const ascending = Uint32Array.from({ length: count }, (_, place) => place)
     const mixed = ascending.map((place) => Math.imul(place, 2_654_435_761) >>> 0)
@@ -783,7 +780,7 @@ t.test('what does not fit into the deeper levels is counted up to 8 MiB, then al
       set(world, below.id, { $case: 'description', value: fat })
     }
   }
-  // Each is counted up to 4 MiB and does not fit; the third comes to the end of what is counted.
+  // Each is counted up to 4 MiB and does not fit; the third reaches the end of the count.
   for (const name of ['a', 'b', 'c']) fill(name, 520)
   fill('d', 1)
   const read = world.read(operator, root, { maxDepth: 16, sortField: SortField.NAME, ascending: true })
@@ -798,7 +795,7 @@ t.test('what does not fit into the deeper levels is counted up to 8 MiB, then al
   )
 })
 
-t.test('counting long texts lets others run about every MiB', async (t) => {
+t.test('counting long texts yields about every MiB', async (t) => {
   const world = new World()
   const root = world.create()
   for (let n = 0; n < 24; n++) {
@@ -813,7 +810,7 @@ t.test('counting long texts lets others run about every MiB', async (t) => {
   if (outcome.kind !== 'slices') throw new Error(`${outcome.kind} instead of slices`)
   let slices = 1
   while (outcome.steps.next().done !== true) slices++
-  t.ok(slices >= 5, `6 MiB were looked at in ${slices} slices`)
+  t.ok(slices >= 5, `6 MiB were examined in ${slices} slices`)
 })
 
 t.test('an answer has 8 MiB of direct links, and one item always has all of its own', async (t) => {
@@ -924,5 +921,5 @@ t.test('filters and search compare long tags in slices', async (t) => {
   const searched = slicesOf({ searchContents: query })
   t.ok(searched >= leastSlices, `${searched} of a search`)
   const plain = slicesOf({ readContent: { ...firstPage, contentId: root } })
-  t.equal(plain, 0, 'a page that nothing is looked for in comes at once')
+  t.equal(plain, 0, 'a page without a filter comes at once')
 })

@@ -1,6 +1,6 @@
 /**
- * Changes of many contents: how much of one is done before others come to their right, and that
- * slices do not show.
+ * Changes of many contents: how much of one is done before other accounts get their turn, and that
+ * slices are invisible.
  */
 import type { Change, Effect, ManifestEntry } from '@holdfast/wire'
 import t from 'tap'
@@ -33,7 +33,7 @@ class Sliced {
       const freed = rows - tree.contents.count
       this.freed += Math.max(0, freed)
       this.freedMost = Math.max(this.freedMost, freed)
-      // What earlier changes owe is handed on meanwhile.
+      // Effects of earlier changes are handed over meanwhile.
       if (!done && numbers(effects.all(0, before)) !== owed)
         throw new Error('a slice shows in what was owed before')
     }
@@ -56,7 +56,7 @@ function folder(name: string): ManifestEntry {
   return { sourceId: '', parent: 0, isFolder: true, name, modTime: 0, mimetype: '', blob: undefined }
 }
 
-t.test('100,000 contents that are deleted go in slices of a bounded number of rows', async (t) => {
+t.test('100,000 deleted contents are freed in slices of a bounded number of rows', async (t) => {
   const world = new World()
   const root = world.create({ tier: 'premium' })
   const { id: folderId } = world.folder(root)
@@ -80,7 +80,7 @@ t.test('100,000 contents that are deleted go in slices of a bounded number of ro
   t.ok(equal(sliced.pages, pagesOf(world.state)))
 })
 
-t.test('so do those that a bin holds side by side', async (t) => {
+t.test('the same for contents side by side in a bin', async (t) => {
   const world = new World()
   const root = world.create({ tier: 'premium' })
   world.ask(operator, { setAccount: { recycleBin: true } })
@@ -104,7 +104,7 @@ t.test('so do those that a bin holds side by side', async (t) => {
   t.ok(equal(sliced.pages, pagesOf(world.replayed())))
 })
 
-t.test('150,000 folders in one folder are written to checkpoints, and told to who copies them', async (t) => {
+t.test('150,000 folders in one folder are written to checkpoints, and listed for copies', async (t) => {
   const world = new World()
   const root = world.create({ tier: 'premium' })
   const { id: folderId } = world.folder(root)

@@ -1,5 +1,6 @@
 /**
- * An account under test: asks, applies, and remembers every change, so that replay can be compared.
+ * An account under test: sends requests, applies, and remembers every change, so that replay can be
+ * compared.
  */
 import { createHash } from 'node:crypto'
 import { type AccountId, Keyring } from '@holdfast/kernel'
@@ -45,7 +46,7 @@ export const visitor: Who = { $case: 'visitor', value: { accountId: '' } }
 export const operator: Who = { $case: 'operator', value: {} }
 export const system: Who = { $case: 'system', value: {} }
 
-/** What may be left out of a request: protobuf's defaults. */
+/** Optional fields of a request: protobuf's defaults. */
 type Loose<Value> = { [Key in keyof Value]?: Value[Key] }
 export type Ask = { [Case in Operation['$case']]?: Loose<Extract<Operation, { $case: Case }>['value']> }
 
@@ -91,7 +92,7 @@ export class World {
 
   requestId(): Buffer {
     const id = Buffer.alloc(16)
-    // A millisecond apart each, well within what a frontend's clock may run ahead.
+    // A millisecond apart each, well within the tolerance of a frontend's clock.
     id.writeUIntBE(this.nowMs + (++this.#requests % 50_000), 0, 6)
     id.writeUInt32BE(this.#requests, 8)
     return id
@@ -99,7 +100,7 @@ export class World {
 
   request(who: Who, ask: Ask, more: { requestId?: Buffer; tierNeeded?: string } = {}): AccountRequest {
     const [[$case, value] = []] = Object.entries(ask)
-    // Through the wire, as in life.
+    // Through the wire, as in production.
     const request = AccountRequest.fromPartial({
       accountId: this.id,
       requestId: more.requestId ?? this.requestId(),
@@ -110,7 +111,7 @@ export class World {
     return AccountRequest.decode(AccountRequest.encode(request).finish())
   }
 
-  /** The content that has a share code, as strangers are told. */
+  /** The content that has a share code, as visitors see it. */
   contentOf(code: string | undefined): string | undefined {
     const { result } = this.ask(
       { $case: 'visitor', value: { accountId: '' } },
@@ -133,7 +134,8 @@ export class World {
   /** Decides, in slices if need be; changes nothing. */
   decide(request: AccountRequest, context = this.context()): Outcome {
     let outcome = this.state.decide(request, context)
-    // As the runtime does it: a bounded number of slow checks a request, wrong unseen past it.
+    // As the runtime does it: a bounded number of slow checks per request, wrong unchecked beyond
+    // it.
     const unseen = new Set<PasswordVerifier>()
     const verdict: DecideContext['verdict'] = (verifier, password) =>
       unseen.has(verifier) ? false : context.verdict(verifier, password)

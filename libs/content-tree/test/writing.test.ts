@@ -175,7 +175,7 @@ t.test('a deletion shows the items as they were; a retry what was small enough t
   t.ok(holds(world), 'replay and checkpoint give the same state')
 })
 
-t.test('the operator sets tier, limits and bin; the owner the bin alone', async (t) => {
+t.test('the operator sets tier, limits and bin; the owner only the bin', async (t) => {
   const world = new World()
   world.create()
   world.ask(operator, { setAccount: { tier: 'premium' } })
@@ -300,7 +300,7 @@ t.test('early refusals of uploads are those of the upload', async (t) => {
   t.equal(check(world.bearer(), folder.id), 'ok', 'a file alone')
 })
 
-t.test('caps hold exactly, count the bin and stay through a downgrade', async (t) => {
+t.test('caps are exact, count the bin and stay through a downgrade', async (t) => {
   const world = new World()
   const root = world.create()
   world.ask(operator, { setAccount: { limitContents: 4, limitStorage: 100, recycleBin: true } })
@@ -384,7 +384,7 @@ t.test('folders go 128 deep', async (t) => {
   const root = at
   for (let depth = 1; depth <= 128; depth++) at = world.folder(at).id
   t.equal(world.status(operator, { createFolder: { parentFolderId: at } }), 'error-limits')
-  t.equal(world.file(at).parentFolder, at, 'the deepest takes files')
+  t.equal(world.file(at).parentFolder, at, 'the deepest accepts files')
   const two = world.folder(root)
   world.folder(two.id)
   const above = world.read(operator, at).parentFolder ?? ''
@@ -578,7 +578,7 @@ t.test('deletion is all or nothing', async (t) => {
     t.equal(world.status(operator, { readContent: { contentId: id } }), 'error-notFound')
 })
 
-t.test('the bin takes deletions when it is on, and gives them back', async (t) => {
+t.test('the bin receives deletions when it is on, and restores them', async (t) => {
   const world = new World()
   const root = world.create()
   world.ask(operator, { setAccount: { recycleBin: true } })
@@ -646,7 +646,7 @@ t.test('the bin takes deletions when it is on, and gives them back', async (t) =
   t.equal(
     world.status(operator, { deleteContents: { contentIds: [folder.id] } }),
     'ok',
-    'from the bin for good',
+    'permanently from the bin',
   )
   t.equal(world.status(operator, { readContent: { contentId: folder.id } }), 'error-notFound')
 })
@@ -661,7 +661,7 @@ const noLink = {
   createTime: 0,
 }
 
-t.test('what is restored goes back to where it lay, or to the root when that is gone', async (t) => {
+t.test('restored content returns to its place, or to the root when that is gone', async (t) => {
   const world = new World()
   const root = world.create()
   world.ask(operator, { setAccount: { recycleBin: true } })
@@ -711,7 +711,7 @@ t.test('moves keep everything and make no circles', async (t) => {
 })
 
 t.test(
-  'an expired folder of a guest takes nothing new and goes with all that is in it at that moment',
+  'an expired folder of a guest accepts nothing new and is deleted with everything in it then',
   async (t) => {
     const world = new World()
     const root = world.create()
@@ -784,7 +784,11 @@ t.test('a Premium folder without consent is closed and stays, also when Premium 
   expire(closes.id, false)
   expire(goes.id, true)
   world.nowMs += 60_000
-  t.equal(world.status(operator, { createFolder: { parentFolderId: closes.id } }), 'ok', 'takes new content')
+  t.equal(
+    world.status(operator, { createFolder: { parentFolderId: closes.id } }),
+    'ok',
+    'accepts new content',
+  )
   t.equal(
     world.read(operator, closes.id, {}).children[0]?.expiry,
     undefined,
@@ -811,10 +815,14 @@ t.test('a Premium folder without consent is closed and stays, also when Premium 
   t.equal(world.read(visitor, closes.id).id, closes.id, 'open again')
   world.nowMs += 60_000
   world.ask(system, { tick: {} })
-  t.equal(world.status(operator, { readContent: { contentId: closes.id } }), 'error-notFound', 'now it goes')
+  t.equal(
+    world.status(operator, { readContent: { contentId: closes.id } }),
+    'error-notFound',
+    'now it is deleted',
+  )
 })
 
-t.test('what was due falls under the tier of that time', async (t) => {
+t.test('what was due is handled by the tier of that time', async (t) => {
   const world = new World()
   const root = world.create({ tier: 'premium' })
   const folder = world.folder(root)

@@ -62,7 +62,7 @@ export function resetToken(deciding: Deciding, command: ResetToken): Outcome {
 
 /**
  * The first time, the token is replaced unless its owner keeps it, and the new one is mailed, too.
- * An address that is confirmed stays so, and nothing changes.
+ * A confirmed address stays confirmed, and nothing changes.
  */
 export function confirmEmail(deciding: Deciding, command: ConfirmEmail): Outcome {
   if (!deciding.viewer.isOwner) return refuse('error-notOwner')
@@ -91,7 +91,7 @@ export function setAccount(deciding: Deciding, command: SetAccount): Outcome {
   ] as const)
     if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 0)) return refuse(`error-${name}`)
   const facts: AccountFacts = withSet(account.known, command)
-  // What is due falls under the tier it became due under.
+  // What is due is handled by the tier at its due time.
   const due = facts.tier === account.known.tier ? [] : dueEvents(deciding)
   const set = { $case: 'accountSet', value: { set: command } } as const
   const result: Result | (() => Result) =

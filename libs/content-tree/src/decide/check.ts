@@ -1,5 +1,5 @@
 /**
- * Assertions on what frontends have validated already: the state never takes what would break its
+ * Assertions on what frontends have already validated: the state never accepts what would break its
  * own rules.
  */
 
@@ -14,7 +14,7 @@ import {
 } from '../limits.ts'
 import { codePoints } from '../text.ts'
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: it looks for control characters
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the rule looks for control characters
 const refusedInNames = /[/\u0000-\u001f\u007f-\u009f]/
 const tagForm = /^[\p{L}\p{N}_-]+$/u
 

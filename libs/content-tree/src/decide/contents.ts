@@ -298,7 +298,7 @@ function isGoodValue(attribute: Attribute, now: number): boolean {
   }
 }
 
-/** The item as it will be. */
+/** The item after the change. */
 function changedItem(item: Item, attribute: Attribute): Item {
   switch (attribute.$case) {
     case 'name':

@@ -10,7 +10,7 @@ import { savedNoteBytes, savedRowBytes, savedTextBytes } from '../saved-bytes.ts
 import { isList, isName } from './check.ts'
 import { type Deciding, inSlices, Refused, type Result, refuse } from './deciding.ts'
 
-/** Ids of copies are made in slices, so many at a time: about two milliseconds each. */
+/** Ids of copies are made in slices of this number: about two milliseconds each. */
 const idsPerSlice = 256
 
 interface Measured {
@@ -21,7 +21,7 @@ interface Measured {
   leftOut: string[]
 }
 
-/** @param prepared takes the ids of the copies, for when they are applied. */
+/** @param prepared receives the ids of the copies, for when they are applied. */
 export function copyContents(
   deciding: Deciding,
   command: CopyContents,
@@ -147,7 +147,7 @@ function metadataOf(entry: Manifest['entries'][number]): number {
   )
 }
 
-/** Rows of the sources named in this account; -1 for manifests. Recycled content is not there. */
+/** Rows of the named sources in this account; -1 for manifests. Recycled content does not count. */
 function ownRows(deciding: Deciding, sources: readonly CopySource[]): number[] | Refused {
   const rows: number[] = []
   for (const source of sources) {
@@ -158,7 +158,7 @@ function ownRows(deciding: Deciding, sources: readonly CopySource[]): number[] |
   return rows
 }
 
-/** Descendants that are expired at this moment are left out, each with all that is below. */
+/** Descendants that are expired now are left out, each with everything below. */
 function measureOwn({ tree, now }: Deciding, top: number): Measured {
   const totals = tree.totalsOf(top)
   const measured: Measured = {

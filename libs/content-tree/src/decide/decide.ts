@@ -1,6 +1,6 @@
 /**
- * Who may ask what, and in which order the answers come: token, a repeated request's kept outcome,
- * tier, and then the operation with its parameters, existence, ownership and rules.
+ * Which caller may send what, and the order of the answers: token, a repeated request's kept
+ * result, tier, and then the operation with its parameters, existence, ownership and rules.
  */
 import { type AccountId, asksTheSame } from '@holdfast/kernel'
 import {
@@ -108,7 +108,7 @@ function tokenHolds(
   return resets && settings.tokens.verify(token, id, { keyId: previousTokenKeyId, counter: tokenCounter - 1 })
 }
 
-/** What is left of an earlier run of the request: its outcome, or only that it was. */
+/** What is left of an earlier run of the request: its result, or only that it ran. */
 interface EarlierRun {
   operation: number
   asks(requestId: Uint8Array): boolean
@@ -209,8 +209,8 @@ function decideOperation(
 }
 
 /**
- * The answer of the first time: its bytes, or made again from the ids it was about. A key is good
- * for one question.
+ * The answer of the first time: its bytes, or made again from its ids. A key is valid for one
+ * request.
  */
 function repeated(deciding: Deciding, before: EarlierRun): Outcome {
   const isSame = before.asks(deciding.request.requestId)
@@ -239,7 +239,7 @@ function madeAgain(deciding: Deciding, ids: string[]): Result {
     const link = tree.directLinks.get(row)?.find((other) => other.id === linkId)
     return link === undefined ? refusal('error-notFound') : linkView(deciding, row, link)
   }
-  // What is left shows one content: the last that its events name.
+  // The rest shows one content: the last that its events name.
   const row = tree.find(ids.at(-1) ?? '')
   return row < 0 ? refusal('error-notFound') : deciding.contentView(deciding.owners().item(row))
 }

@@ -1,4 +1,4 @@
-/** One request being decided: who asks, when, and the ways it can end. */
+/** One request being decided: the caller, the time, and the ways it can end. */
 import { accessRefusal } from '@holdfast/access'
 import {
   type AccountReply,
@@ -21,7 +21,7 @@ import { commandNumbers, type OperationName } from '../operations.ts'
 import { PasswordTries, Reading } from '../reading.ts'
 
 export interface Viewer {
-  /** The account itself, the operator, or a part of ours. */
+  /** The account itself, the operator, or a part of the service. */
   isOwner: boolean
   kind: 'bearer' | 'visitor' | 'grant' | 'operator' | 'system'
   grant?: Grant
@@ -29,7 +29,7 @@ export interface Viewer {
 
 export type Result = NonNullable<AccountReply['result']>
 
-/** A refusal on its way to becoming the answer. */
+/** A refusal, before it becomes the answer. */
 export class Refused {
   readonly status: string
   constructor(status: string) {
@@ -47,7 +47,7 @@ export function answer(result: Result): Outcome {
 
 export const done: Result = { $case: 'done', value: {} }
 
-/** Runs long work at once when it is short after all. */
+/** Runs long work at once when it turns out to be short. */
 export function inSlices(steps: Generator<void, Outcome>): Outcome {
   const first = steps.next()
   return first.done === true ? first.value : { kind: 'slices', steps }
@@ -100,7 +100,7 @@ export class Deciding {
     return new Reading(this.account, { isOwner, now: this.now, tries })
   }
 
-  /** As the owner sees it: what answers to commands show. */
+  /** As the owner sees it: in answers to commands. */
   owners(): Reading {
     return this.reading(undefined, true)
   }
@@ -114,7 +114,7 @@ export class Deciding {
   }
 
   /**
-   * What to ask for when a decision takes more share codes than there are; undefined: there are
+   * What to request when a decision takes more share codes than there are; undefined: there are
    * enough.
    */
   missingCodes(count: number): Outcome | undefined {
@@ -124,8 +124,8 @@ export class Deciding {
 
   /**
    * The change, with its answer. A small answer is kept for a retry, and `keptIfLarge` instead of a
-   * large one. A large one without that, or one that only the new state can give, is made again
-   * from the ids in the events.
+   * large one. A large one without that, or one that needs the new state, is made again from the
+   * ids in the events.
    */
   changed(
     events: NonNullable<Event['event']>[],
@@ -170,7 +170,7 @@ export class Deciding {
     return more.metadata <= this.metadataLeft
   }
 
-  /** What does not grow passes however full the account is. */
+  /** A change that does not grow is accepted in a full account. */
   growthFits(metadata: number): boolean {
     return metadata <= 0 || metadata <= this.metadataLeft
   }
@@ -210,9 +210,9 @@ export class Deciding {
   }
 
   /**
-   * Content that a command names: it exists for this caller, is his, and is not in the bin.
+   * Content that a command names: it exists for this caller, belongs to it, and is not in the bin.
    *
-   * @param foreign the status for other people's content.
+   * @param foreign the status for other accounts' content.
    */
   own(id: string, foreign = 'error-notOwner'): number | Refused {
     const row = this.visible(id)
@@ -221,7 +221,7 @@ export class Deciding {
   }
 
   /**
-   * Existence alone, as this caller may know it: recycled content is there for nobody, expired
+   * Existence alone, as this caller may know it: recycled content exists for no caller, expired
    * content for its owner.
    */
   visible(id: string): number | Refused {
@@ -239,18 +239,18 @@ export class Deciding {
     return ends !== undefined && this.now >= ends
   }
 
-  /** A folder that takes new content now. @param parameter names it in the refusal of a file. */
+  /** A folder that accepts new content now. @param parameter names it in the refusal of a file. */
   destination(id: string, parameter: string): number | Refused {
     const row = this.own(id)
     if (row instanceof Refused) return row
     if (!this.tree.isFolder(row)) return new Refused(`error-${parameter}`)
-    // What expires with everything in it takes nothing new; a Premium owner's folder stays, and
-    // does.
+    // A folder that expires with everything in it accepts nothing new; a Premium owner's folder
+    // stays, and does.
     if (!this.isPremium && this.isExpired(row)) return new Refused('error-notFound')
     return row
   }
 
-  /** What a new folder takes from its parent. Expiries that are over already are not handed on. */
+  /** What a new folder inherits from its parent. Past expiries are not inherited. */
   inherited(parent: number) {
     const expiry = this.tree.expiryOf(parent)
     return {
@@ -260,7 +260,7 @@ export class Deciding {
     }
   }
 
-  /** The answer of a read, or what has to be checked first. */
+  /** The answer of a read, or what must be checked first. */
   read(reading: Reading, result: () => Result): Outcome {
     const { open } = reading.tries
     return open.length > 0 ? { kind: 'needs', verdicts: open } : answer(result())

@@ -6,7 +6,7 @@ import { savedLinkBytes } from '../saved-bytes.ts'
 import { isTime } from './check.ts'
 import { type Deciding, done, Refused, type Result, refuse } from './deciding.ts'
 
-/** Replaces as a whole: what is not sent restricts nothing any more. */
+/** Replaces as a whole: omitted fields restrict nothing any more. */
 export function putDirectLink(deciding: Deciding, { contentId, linkId, link }: PutDirectLink): Outcome {
   const { viewer, settings, tree } = deciding
   if (settings.directLinksPremium && viewer.kind === 'bearer' && !deciding.isPremium)

@@ -5,7 +5,7 @@ import { treeDepthMax } from '../limits.ts'
 import { isList } from './check.ts'
 import { answer, type Deciding, done, Refused, type Result, refuse } from './deciding.ts'
 
-/** Into the bin when it is on; what is in the bin already goes for good. */
+/** Into the bin when it is on; what is already in the bin is deleted permanently. */
 export function deleteContents(deciding: Deciding, { contentIds, representation }: DeleteContents): Outcome {
   if (!isList(contentIds)) return refuse('error-contentsId')
   const { tree, viewer } = deciding
@@ -33,7 +33,7 @@ export function deleteContents(deciding: Deciding, { contentIds, representation 
       events.push({ $case: 'contentsDeleted', value: { ids, toBin: bin, time: deciding.now } })
   }
   if (representation !== true) return deciding.changed(events, done)
-  // What is gone cannot be shown again: a retry is told no more than that it holds, where the items
+  // Deleted content cannot be shown again: a retry only learns that it succeeded, where the items
   // are too large to be kept.
   return deciding.changed(events, itemsOf(deciding, contentIds), { keptIfLarge: done })
 }
@@ -92,7 +92,7 @@ export function emptyBin(deciding: Deciding): Outcome {
   return deciding.changed([{ $case: 'contentsDeleted', value }], done)
 }
 
-/** As they are now, one for each id that is still there. */
+/** As they are now, one for each id that still exists. */
 export function itemsOf(deciding: Deciding, ids: readonly string[]): Result {
   const reading = deciding.owners()
   const rows = ids.map((id) => deciding.tree.find(id)).filter((row) => row >= 0)

@@ -1,4 +1,4 @@
-/** Queries: they change nothing and keep no outcome. */
+/** Queries: they change nothing and keep no result. */
 
 import { directLinkAccess } from '@holdfast/access'
 import {
@@ -76,13 +76,13 @@ function pageBounds<Query extends { page: number; pageSize: number }>(query: Que
   return { ...query, page: Math.max(1, query.page), pageSize }
 }
 
-/** A code opens nothing: which content has it is told to everybody. */
+/** A code opens nothing: any caller may ask which content has it. */
 export function findCode(deciding: Deciding, { code }: FindCode): Outcome {
   const contentId = deciding.tree.idOfCode(code)
   return contentId === undefined ? refuse('error-notFound') : answer({ $case: 'code', value: { contentId } })
 }
 
-/** A hint only: the same checks hold when the file comes, and then they count. */
+/** A hint only: the same checks run when the file comes, and then they count. */
 export function checkUpload(deciding: Deciding, query: CheckUpload): Outcome {
   if (query.folderId === undefined) {
     if (!deciding.viewer.isOwner) return refuse('error-notOwner')
@@ -115,9 +115,9 @@ function fileView(reading: Reading, row: number): FileView {
 }
 
 /**
- * What a link's capability opens: files that still lie in the folder it was given for, to the owner
- * until his token changes, to a visitor while the folder still opens under the password he gave
- * then. Without a good one the caller is any visitor.
+ * What a link's capability opens: files that are still in its folder, to the owner until the token
+ * changes, to a visitor while the folder still opens under the password given then. Without a valid
+ * one the caller is an ordinary visitor.
  */
 function grantedTo(deciding: Deciding, row: number): FileView | undefined {
   const { tree, viewer, account } = deciding
@@ -135,7 +135,7 @@ function grantedTo(deciding: Deciding, row: number): FileView | undefined {
 }
 
 /**
- * An access path of its own: only deletion, the bin and an expiry above close it, and its own
+ * A separate access path: only deletion, the bin and an expiry above close it, and its own
  * restrictions.
  */
 export function openDirectLink(deciding: Deciding, query: OpenDirectLink): Outcome {

@@ -3,7 +3,7 @@ import type { ReportDownloads } from '@holdfast/wire'
 import type { Outcome } from '../contract.ts'
 import { answer, type Deciding, done, refuse } from './deciding.ts'
 
-/** A report counts once: a sequence at or below the source's last one was heard already. */
+/** A report counts once: a sequence at or below the source's last one was already counted. */
 export function reportDownloads(deciding: Deciding, report: ReportDownloads): Outcome {
   const { viewer, account } = deciding
   if (viewer.kind !== 'system' && viewer.kind !== 'operator') return refuse('error-notOwner')

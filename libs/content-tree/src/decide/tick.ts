@@ -15,8 +15,8 @@ export function tick(deciding: Deciding): Outcome {
 }
 
 /**
- * Folders whose expiry is over, as tier and consent are now: deleted with all that is in them at
- * this moment, or closed for good. At most a bounded number; the rest stays due.
+ * Folders whose expiry is over, by the current tier and consent: deleted with everything in them
+ * now, or closed permanently. At most a bounded number; the rest stays due.
  */
 export function dueEvents(deciding: Deciding): NonNullable<Event['event']>[] {
   const { tree, now } = deciding
@@ -28,7 +28,7 @@ export function dueEvents(deciding: Deciding): NonNullable<Event['event']>[] {
     else gone.push(tree.idOf(folder))
   }
   gone.push(...overInBin(deciding, duePerTickMax - gone.length))
-  // Closed first: a closed folder may lie in one that goes.
+  // Closed first: a closed folder may be inside a deleted one.
   if (gone.length > 0)
     events.push({ $case: 'contentsDeleted', value: { ids: gone, toBin: false, time: now } })
   return events

@@ -1,4 +1,4 @@
-/** What the account uses, for the one who compares it with the references beside the journal. */
+/** What the account uses, for the comparison with the references beside the journal. */
 import type { Reconcile } from '@holdfast/wire'
 import type { Account } from '../account.ts'
 import type { Outcome } from '../contract.ts'
@@ -7,7 +7,7 @@ import { usesPerLookMax } from '../limits.ts'
 const idBytes = 48
 const nameBytes = 64
 
-/** An account that was never made uses nothing. The epoch of the place is the runtime's. */
+/** An account that was never made uses nothing. The epoch of the place belongs to the runtime. */
 export function usesOf({ tree }: Account, { uses, suspects }: Reconcile): Outcome {
   const { names, next } =
     uses === undefined
