@@ -182,6 +182,9 @@ async function world(t: Test) {
       t.rejects(ask({ $case: 'getAccount', value: {} }, ring.ids.account('eu-par')), {
         message: 'error-notFound',
       }),
+    journals: store.journals,
+    lookups: store.lookups,
+    account,
     /** Every account leaves memory cleanly, as after a quiet period. */
     async sleep() {
       await current.host.close({ drainMs: 10_000 })
@@ -209,7 +212,7 @@ function createFolder(parentFolderId: string): Operation {
 }
 
 t.test('what operations cost the database', async (t) => {
-  const { meter, ask, askOfNobody, item, sleep, wake } = await world(t)
+  const { meter, ask, askOfNobody, item, sleep, wake, ...stores } = await world(t)
   const costs = async (name: string, work: () => Promise<unknown>, bounds: Partial<Cost>) => {
     atMost(t, name, await meter.of(work), bounds, meter.queries)
   }
@@ -266,5 +269,24 @@ t.test('what operations cost the database', async (t) => {
         value: { sources, folderId: destination.id, skipUnreadable: false },
       } as Operation),
     { conditional: 1, writes: 1, rows: 20 },
+  )
+  await costs(
+    'a page of a checkpoint',
+    () => stores.journals.putPage(stores.account, '9-0-0', Buffer.alloc(100_000)),
+    { writes: 1, rows: 1 },
+  )
+  const copies = Array.from({ length: 512 }, (_, at) => {
+    const id = Buffer.alloc(48)
+    id.writeUInt32BE(at, 0)
+    return `ref/${id.toString('hex')}/${Buffer.alloc(16, 1).toString('hex')}/`
+  })
+  await costs(
+    'a look at the references of 512 copies',
+    async () => {
+      const found = await stores.lookups.firstOf(copies)
+      t.equal(found.filter((row) => row !== undefined).length, 511, 'the first number is of no file')
+    },
+    // A statement asks for a hundred: 10 million copies are 100,000 statements.
+    { reads: 6 },
   )
 })

@@ -168,13 +168,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     assertPage(name, bytes)
     const key = keys.page(account, name)
     const value = encodeNamed(account, name, bytes)
-    await this.#writer.inOrder(async (place) => {
-      const there = await this.#rows.get(key)
-      if (there !== undefined && !equal(there, value)) {
-        throw corrupt(account, `page ${name} is there with other bytes`)
-      }
-      await place.write([{ type: 'put', key, value }])
-    })
+    await this.#writer.write([{ type: 'put', key, value }])
   }
 
   async page(account: string, name: string): Promise<Uint8Array | undefined> {

@@ -69,10 +69,12 @@ export interface JournalStore {
   head(account: string): Promise<{ epoch: number; head: number; chain: Uint8Array }>
 
   /**
-   * Immutable pages. A name is used once; writing it again with equal bytes succeeds. Durable when
-   * it resolves.
-   * @throws JournalFault `TOO_LARGE` beyond `maxPageBytes`; `CORRUPT` when the name exists with
-   *   other bytes.
+   * Immutable pages. A name is used once, by the owner of the epoch in it; writing it again with
+   * equal bytes succeeds. Other bytes under a name are a bug of the caller, which no read looks
+   * for: rows and roots hold the digest of each page that they name, and readers compare it.
+   * Durable when it resolves.
+   * @throws JournalFault `TOO_LARGE` beyond `maxPageBytes`; `CORRUPT` where a store comes upon
+   *   other bytes without a read.
    */
   putPage(account: string, name: string, bytes: Uint8Array): Promise<void>
   page(account: string, name: string): Promise<Uint8Array | undefined>

@@ -150,12 +150,6 @@ const brokenJournals: Broken<JournalStore> = {
     },
   }),
   'trim does nothing': () => ({ trim: async () => {} }),
-  'pages can be written over': (sound) => ({
-    putPage: async (account, name, bytes) => {
-      await sound.deletePages({ account } as JournalHold, [name])
-      await sound.putPage(account, name, bytes)
-    },
-  }),
   'pages are shared by accounts': (sound) => ({
     putPage: (_, name, bytes) => sound.putPage('all', name, bytes),
     page: (_, name) => sound.page('all', name),
