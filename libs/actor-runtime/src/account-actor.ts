@@ -1,8 +1,8 @@
 /**
  * One account on one host, whether it is in memory or not: its mailbox outlives activations.
  *
- * Requests that come while the account is being read, or leaves, wait here. An account that was
- * never written is answered as an empty one: nothing durable comes of asking for random ids.
+ * Requests that come while the account is being read, or leaves memory, wait here. An account that
+ * was never written answers like an empty one: requests for random ids make nothing durable.
  */
 import { type AcquireOptions, isUnwritten, JournalFault, type JournalHold } from '@holdfast/journal'
 import { isShortage } from '@holdfast/kernel'
@@ -17,9 +17,9 @@ import { pause } from './timers.ts'
 export interface ActorHost {
   readonly services: Services
   readonly ailments: Ailments
-  /** Activations at one time. */
+  /** Concurrent activations. */
   readonly slots: Slots
-  /** Accounts known not to exist, for a moment. */
+  /** Accounts known not to exist, for a short time. */
   readonly absent: {
     has(account: string): boolean
     set(account: string, absent: true): unknown
@@ -27,7 +27,7 @@ export interface ActorHost {
   }
   /** An account has left memory. @param left.activeRows those of its active rows that stay */
   left(left: { pendingEffects: boolean; activeRows: readonly string[] }): void
-  /** The actor's weight in memory may have changed, or it may be forgotten. */
+  /** The actor's memory estimate may have changed, or it may be dropped. */
   changed(actor: AccountActor): void
 }
 
@@ -36,7 +36,7 @@ export class AccountActor {
   readonly #host: ActorHost
   #waiting: Ask[] = []
   #activation: Activation | undefined
-  /** Reading or leaving. */
+  /** Being read or leaving. */
   #underWay: Promise<void> | undefined
   #wanted = false
   #abandoned = false
@@ -57,7 +57,7 @@ export class AccountActor {
     return this.#activation !== undefined
   }
 
-  /** Nothing would be lost by forgetting the actor. */
+  /** Nothing would be lost by dropping the actor. */
   get empty(): boolean {
     return this.#activation === undefined && this.#underWay === undefined && this.#inHand === 0
   }
@@ -81,7 +81,7 @@ export class AccountActor {
     return this.#activation?.moment
   }
 
-  /** May leave: nobody waits. */
+  /** May leave: no request waits. */
   get quiet(): boolean {
     return this.#underWay === undefined && this.#inHand === 0 && this.#activation?.quiet === true
   }
@@ -104,7 +104,7 @@ export class AccountActor {
     if (this.empty) this.#host.changed(this)
   }
 
-  /** Brings the account into memory, so that its pending effects go on. Never rejects. */
+  /** Loads the account into memory, so that its pending effects continue. Never rejects. */
   async wake(): Promise<void> {
     if (this.#activation === undefined) this.#wanted = true
     this.#advance()
@@ -112,15 +112,15 @@ export class AccountActor {
   }
 
   /**
-   * Brings the account into memory, and removes an active row of it. Never rejects. @returns false:
-   * it may be there still.
+   * Loads the account into memory, and removes an active row of it. Never rejects. @returns false:
+   * it may still exist.
    */
   async clear(row: string): Promise<boolean> {
     if (this.#activation === undefined) await this.wake()
     return (await this.#activation?.clear(row)) ?? false
   }
 
-  /** Leaves memory, cleanly as far as the stores let it. To be called when quiet. */
+  /** Leaves memory, cleanly as far as the stores permit. Call it when quiet. */
   async passivate(): Promise<void> {
     const activation = this.#activation
     if (activation === undefined || this.#underWay !== undefined) return
@@ -134,13 +134,13 @@ export class AccountActor {
   }
 
   /**
-   * Runs work while the account is not in memory here; requests wait. What is not at rest is left
-   * as a crash would leave it.
+   * Runs work while the account is not in memory here; requests wait. Unsettled work is left as
+   * after a crash.
    */
   async whileAway<Result>(work: () => Promise<Result>): Promise<Result> {
     while (this.#underWay !== undefined) await this.#underWay
     const done = Promise.withResolvers<Result>()
-    // What fails is told to the caller alone.
+    // Only the caller sees a failure.
     done.promise.catch(() => {})
     await this.#track(async () => {
       const activation = this.#activation
@@ -155,7 +155,7 @@ export class AccountActor {
     return done.promise
   }
 
-  /** Leaves at once, as a crash would. */
+  /** Leaves at once, like a crash. */
   abandon(): void {
     this.#abandoned = true
     this.#activation?.abandon()
@@ -173,7 +173,7 @@ export class AccountActor {
       void this.#track(() => this.#activate())
   }
 
-  /** One thing at a time; what came meanwhile goes on afterwards. */
+  /** One thing at a time; later work continues afterwards. */
   async #track(work: () => Promise<void>): Promise<void> {
     this.#underWay = work()
     await this.#underWay
@@ -212,7 +212,7 @@ export class AccountActor {
     }
   }
 
-  /** @returns undefined: there is no such account, and all who wait were told. */
+  /** @returns undefined: the account does not exist, and all waiting requests were answered. */
   async #acquire(wanted: boolean): Promise<JournalHold | undefined> {
     const { ailments, services, absent } = this.#host
     const early = [...this.#waiting]
@@ -238,8 +238,8 @@ export class AccountActor {
   }
 
   /**
-   * Answers what an account that was never written would answer.
-   * @returns true when nothing is left that needs the account: a creation does.
+   * Answers like an account that was never written.
+   * @returns true when no request is left that needs the account: a creation does.
    */
   #answerAbsent(): boolean {
     this.#waiting = this.#waiting.filter((ask) => !this.#answeredEmpty(ask))
@@ -309,7 +309,7 @@ export class AccountActor {
   }
 }
 
-/** To a dry run all references of an account that was never made are orphans. */
+/** In a dry run all references of an account that was never made are orphans. */
 function asTold(reply: AccountReply): AccountReply {
   if (reply.result?.$case !== 'reconcile') return reply
   const { strangers, ...view } = reply.result.value
@@ -318,7 +318,7 @@ function asTold(reply: AccountReply): AccountReply {
   }
 }
 
-/** Requests that an account is needed for which was never made. */
+/** Requests that need an account which may never have been made. */
 function creates(ask: Ask): boolean {
   return ask.request.operation?.$case === 'createAccount' || isNewborn(ask) || clears(ask)
 }
@@ -330,8 +330,8 @@ function isNewborn({ request: { operation } }: Ask): boolean {
 }
 
 /**
- * References of an account that was never made go as all others do: by an owner, whose epoch fences
- * the one that put them.
+ * References of an account that was never made are removed like all others: by an owner, whose
+ * epoch fences the host that put them.
  */
 function clears({ request: { operation } }: Ask): boolean {
   return operation?.$case === 'reconcile' && !operation.value.dryRun

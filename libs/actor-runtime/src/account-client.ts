@@ -1,6 +1,6 @@
 /**
- * Finds the host of an account and asks it, again and elsewhere if need be, within one deadline and
- * under one request id.
+ * Finds the host of an account and sends it requests, with retries and other hosts if needed,
+ * within one deadline and with one request id.
  */
 import { type Bus, BusFault, maxMessageBytes } from '@holdfast/bus'
 import type { Clock } from '@holdfast/kernel'
@@ -13,27 +13,25 @@ import { cutRequest } from './request-parts.ts'
 import { partSubjectOf, subjectOf } from './subjects.ts'
 import { backoffMs, pause, systemTimers, type Timers } from './timers.ts'
 
-/**
- * Of a call that names none: longer than any healthy answer takes, shorter than clients' patience.
- */
+/** Of a call without one: longer than any healthy answer takes, shorter than clients' patience. */
 const timeoutMsDefault = 15_000
 /** While writes fail, reads of loaded accounts are still answered: in milliseconds. */
 const standstillMs = 1_000
 const retry = { firstMs: 20, maxMs: 1000 }
 /**
- * A host that died has nobody left to say so to those whom it was answering: they ask after this.
- * Most answers take a few milliseconds.
+ * A dead host cannot report its death to the callers it was answering: they suspect it after this
+ * time. Most answers take a few milliseconds.
  */
 const doubtAfterMs = 500
 /**
- * A host that only another one names may be one that fell silent, of which that one has not heard
- * yet. It is waited for this long, the next time twice as long; asked again under the same request
- * id it does nothing twice.
+ * A redirect may name a host that has fallen silent without the sender's knowledge. Such an
+ * unconfirmed redirect is awaited for this long, the next time twice as long; a repeat with the
+ * same request id has no second effect.
  */
 const hearsayMs = 1_000
 /**
- * Where no host is known, none may come for long: a region is lost. One that restarts alone is back
- * sooner, and clients are told to ask again.
+ * When no host is known, none may come for long: a region is lost. A single restarting host is back
+ * sooner, and clients are told to retry.
  */
 const absenceMs = 3_000
 
@@ -43,20 +41,18 @@ export interface RoutedAccountClientOptions {
    * The host that serves the account now, as far as this process knows; undefined: none is known.
    */
   hostOf: (accountId: string) => string | undefined
-  /** The host in this very process, if there is one: it is asked without the bus. */
+  /** The host in this very process, if there is one: it is called without the bus. */
   local?: LocalHost
   /**
-   * Told when `hostOf` may say another host than before: who waits for one that is not named
-   * any more asks the new one.
+   * Called when `hostOf` may have changed: requests that wait for a host that is no longer named go
+   * to the new one.
    */
   onHostsChanged?: (listener: () => void) => void
-  /**
-   * Told of a host that has not answered for a while, or that nobody answers for: it may be gone.
-   */
+  /** Called for a host that has not answered for a while, or has no responder: it may be gone. */
   onSilent?: (host: string) => void
   /**
-   * Why accounts cannot be written now, where this process knows: nobody is then kept waiting for
-   * it. Undefined while all is well.
+   * Why accounts cannot be written now, as far as this process knows: then no request waits for it.
+   * Undefined while all is well.
    */
   standstill?: () => Error | undefined
   clock?: Clock
@@ -68,18 +64,18 @@ export interface LocalHost {
   hostId: string
   /** Takes an encoded request. */
   ask(message: Uint8Array): Promise<AccountReply>
-  /** Takes a request that is what decoding would make of it. */
+  /** Takes a request that equals its decoded form. */
   take(request: AccountRequest): Promise<AccountReply>
 }
 
-/** A request, encoded once somebody needs it so. */
+/** A request, encoded when first needed. */
 interface Question {
   request: AccountRequest
   asIs: boolean
   encoded: Uint8Array | undefined
 }
 
-/** Who waits for which host. */
+/** Which calls wait for which host. */
 interface Waiting {
   account: string
   host: string
@@ -99,7 +95,7 @@ export class RoutedAccountClient implements AccountClient {
   readonly #randomness: Randomness
   readonly #onSilent: (host: string) => void
   readonly #standstill: () => Error | undefined
-  /** Who waits for which host; undefined where hosts never change. */
+  /** Which calls wait for which host; undefined where hosts never change. */
   readonly #waiting: Set<Waiting> | undefined
 
   constructor(options: RoutedAccountClientOptions) {
@@ -155,7 +151,7 @@ export class RoutedAccountClient implements AccountClient {
         throw new AccountsUnavailable(`account ${request.accountId} cannot be written now`, {
           cause: standstill,
         })
-      // A hint is followed at once, but only once in a row.
+      // A hint is followed at once, but not twice in a row.
       if (hint !== undefined && hint !== host) continue
       hint = undefined
       await this.#pause(attempt, endsMs)
@@ -170,7 +166,7 @@ export class RoutedAccountClient implements AccountClient {
     await pause(this.#timers, Math.max(1, Math.min(ms, endsMs - this.#clock.monotonic())))
   }
 
-  /** A host that fell silent is waited for only until another one is named in its place. */
+  /** A silent host is awaited only until another one replaces it. */
   #askWhileThere(
     host: string,
     question: Question,
@@ -238,7 +234,7 @@ export class RoutedAccountClient implements AccountClient {
     throw new AccountsUnavailable('the mailbox is full', { overloaded: true })
   }
 
-  /** @throws BusFault `TIMEOUT`, `CANCELLED`, as the bus would. */
+  /** @throws BusFault `TIMEOUT`, `CANCELLED`, like the bus. */
   #askHere(
     local: LocalHost,
     question: Question,

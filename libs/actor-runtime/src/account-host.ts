@@ -1,9 +1,9 @@
 /**
- * The accounts of one process: takes requests from the bus to their actors, brings accounts into
- * memory and out again, fires their timers.
+ * The accounts of one process: passes requests from the bus to their actors, loads accounts into
+ * memory and unloads them, fires their timers.
  *
- * Everything it knows of placement is a hint; that two hosts never both change an account is the
- * journal's doing.
+ * All its knowledge of placement is a hint; the journal prevents two hosts from both changing an
+ * account.
  */
 import type { Bus, Subscription } from '@holdfast/bus'
 import type { AccountStates } from '@holdfast/content-tree'
@@ -66,29 +66,30 @@ export interface AccountHostOptions {
   lookups: LookupStore
   states: AccountStates
   mailer: SignInMailer
-  /** After a reference row was removed: the collector may look at the blob. Must not throw. */
+  /** Called after a reference row was removed: the collector may check the blob. Must not throw. */
   onBlobReleased?: (released: ReleasedBlob) => void
   /**
-   * This host's view of the placement; accounts of others are sent there. Default: all are ours.
+   * This host's view of the placement; requests for other accounts are redirected. Default: all are
+   * ours.
    */
   hostOf?: (accountId: string) => string | undefined
   /**
-   * The host that has the account if it was placed there until lately: it is asked to let go before
-   * it is fenced. Default: nobody is asked.
+   * The host that has the account if it was recently placed there: it is asked to release it before
+   * it is fenced. Default: none is asked.
    */
   predecessorOf?: (accountId: string) => string | undefined
   /**
-   * Copies of journals that others write, for downloads while their homes are out of reach.
+   * Copies of journals that other regions write, for downloads while their homes are unavailable.
    * Default: there are none.
    */
   replicaOf?: (accountId: string) => Promise<JournalReplica | undefined>
   /** Default: all accounts are kept together. */
   homes?: Homes
-  /** Between looks for due timers (HOLDFAST_EXPIRY_SWEEP_SECONDS), milliseconds. Default 2,000. */
+  /** Between checks for due timers (HOLDFAST_EXPIRY_SWEEP_SECONDS), milliseconds. Default 2,000. */
   sweepMs?: number
   /**
    * The wall clock is far from those of the other members: meanwhile no timer fires, because what
-   * expired by this clock may not be over. Default: never.
+   * expired by this clock may not be expired. Default: never.
    */
   isClockOff?: () => boolean
   limits?: Partial<RuntimeLimits>
@@ -101,29 +102,29 @@ export interface AccountHostOptions {
   checkPassword?: PasswordCheck
 }
 
-/** How often idleness and memory are looked at. */
+/** How often idleness and memory are checked. */
 const tidyMs = 1000
 /** Of a timer's own request. */
 const tickTimeoutMs = 30_000
-/** A timer that could not be fired is tried again after this. */
+/** A timer that could not be fired is retried after this. */
 const tickRetrySeconds = 5
 /** Quarantined accounts that a host names; all are counted. */
 const quarantinedToldMax = 100
-/** Timers are read so far ahead: until they are read next, and as long again. */
+/** Timers are read this far ahead: until the next read, and the same time again. */
 const lookAheadSeconds = 180
 /**
- * A row that is there so long after it was due is not its account's any more, or the account could
- * not be woken.
+ * A row that still exists this long after it was due no longer belongs to its account, or the
+ * account could not be woken.
  */
 const straySeconds = 180
-/** Such rows in one look. */
+/** Such rows per check. */
 const straysAtOnceMax = 1_000
-/** Timers are read again when those that were forgotten come this near. */
+/** Timers are read again when dropped ones come this near. */
 const horizonMarginSeconds = 60
 
 export class AccountHost implements AccountMoments {
   readonly #services: Services
-  /** What actors see of this host. */
+  /** The host as actors see it. */
   readonly #actorHost: ActorHost
 
   readonly #bus: Bus
@@ -221,8 +222,8 @@ export class AccountHost implements AccountMoments {
   }
 
   /**
-   * Serves. Accounts with pending effects are woken and timers read behind the scenes; faults there
-   * show in the log and are tried again.
+   * Serves. Accounts with pending effects are woken and timers read in the background; faults there
+   * are logged and retried.
    */
   start(): void {
     const { hostId, codes } = this.#services
@@ -264,12 +265,12 @@ export class AccountHost implements AccountMoments {
     return count
   }
 
-  /** Accounts that are left alone because of damage or a bug, the first of them first. */
+  /** Accounts in quarantine because of damage or a bug, oldest first. */
   get quarantined(): QuarantinedAccount[] {
     return this.#actorHost.ailments.quarantined()
   }
 
-  /** How far the second region is behind what was acknowledged here, at most. */
+  /** Maximum lag of the second region behind changes acknowledged here. */
   get backupLag(): Lag {
     return this.#services.arrivals.lag
   }
@@ -299,14 +300,14 @@ export class AccountHost implements AccountMoments {
 
   /**
    * Takes an encoded request from this very process. The request is a copy as if it had come over
-   * the bus; what is made for it comes back as it is. Whoever asks bounds his waiting himself.
+   * the bus; the result comes back unencoded. The caller bounds its own wait.
    */
   ask(message: Uint8Array): Promise<AccountReply> {
     const request = this.#parse(message)
     return request === undefined ? Promise.resolve(refusal('error-internal')) : this.#askHere(request)
   }
 
-  /** The same for a request that is what decoding would make of it; nobody changes it any more. */
+  /** The same for a request that equals its decoded form and does not change any more. */
   take(request: AccountRequest): Promise<AccountReply> {
     const checked = this.#checked(request)
     return checked === undefined ? Promise.resolve(refusal('error-internal')) : this.#askHere(checked)
@@ -346,7 +347,7 @@ export class AccountHost implements AccountMoments {
       new Ask(request, answered).moved(host)
       return
     }
-    // Looking after an account is no use of it: it leaves soon if it came for that.
+    // Maintenance of an account does not count as use: it leaves soon if it was loaded for that.
     const uses = request.operation?.$case !== 'reconcile'
     const actor = this.#actorOf(request.accountId, { uses })
     const full = this.#requests >= limits.requestsMax || actor.inHand >= limits.mailboxMax
@@ -391,7 +392,7 @@ export class AccountHost implements AccountMoments {
     actor.lastUsedMs = Math.max(actor.lastUsedMs, nowMs - idleMs)
   }
 
-  /** Actors that hold nothing are forgotten. */
+  /** Actors without state are dropped. */
   #forgetEmpty(actor: AccountActor): void {
     if (actor.empty && this.#actors.get(actor.account) === actor) this.#actors.delete(actor.account)
   }
@@ -410,8 +411,8 @@ export class AccountHost implements AccountMoments {
   }
 
   /**
-   * Brings the account out of memory once its requests have ended and our own view has it
-   * elsewhere, too.
+   * Unloads the account once its requests have ended and the local placement puts it elsewhere,
+   * too.
    */
   async #letGo(account: string): Promise<Uint8Array> {
     const { clock, timers, limits } = this.#services
@@ -425,8 +426,8 @@ export class AccountHost implements AccountMoments {
   }
 
   /**
-   * Wakes the accounts that hosts which are gone may have left with pending effects, and those of
-   * an earlier life of this one; a few at one time.
+   * Wakes accounts that dead hosts may have left with pending effects, and those of an earlier life
+   * of this one; a few at a time.
    */
   async wakeListed(): Promise<void> {
     const { activeSlots, homes } = this.#services
@@ -452,7 +453,7 @@ export class AccountHost implements AccountMoments {
     }
   }
 
-  /** @returns whether none is left that is for this host to clear. */
+  /** @returns whether none is left that this host must clear. */
   async #clearAll(rows: AsyncIterable<{ key: string }>): Promise<boolean> {
     let all = true
     await forEachAtMost(this.#services.limits.wakesAtOnceMax, rows, async ({ key }) => {
@@ -461,9 +462,7 @@ export class AccountHost implements AccountMoments {
     return all
   }
 
-  /**
-   * A host that does not answer is only doubted: looking after what it may have left harms nobody.
-   */
+  /** A host that does not answer is only suspected: checking what it may have left is harmless. */
   async #isGone(host: string): Promise<boolean> {
     const { journal, limits } = this.#services
     if (journal.capabilities.exclusive) return true
@@ -475,7 +474,7 @@ export class AccountHost implements AccountMoments {
       )
   }
 
-  /** The owner removes the row, here or elsewhere. @returns false: it is to be tried again */
+  /** The owner removes the row, here or elsewhere. @returns false: retry */
   async #clear(key: string): Promise<boolean> {
     if (this.#closing !== undefined) return false
     const { hostId, limits, activeSlots, log } = this.#services
@@ -483,7 +482,7 @@ export class AccountHost implements AccountMoments {
     const account = accountOfRow(key)
     const elsewhere = this.#elsewhere(account)
     if (elsewhere !== undefined) {
-      // The host that has the account finds the rows of those that are gone itself.
+      // The host that has the account finds the rows of dead hosts itself.
       if (host !== hostId) return true
       const timeoutMs = limits.releaseWaitMs
       try {
@@ -507,8 +506,8 @@ export class AccountHost implements AccountMoments {
   }
 
   /**
-   * Accounts come to this host without anybody telling: from one that died, or that lost them with
-   * effects undone.
+   * Accounts move to this host without a message: from a dead one, or one that lost them with
+   * pending effects.
    */
   #relist(): void {
     this.#relisting ??= this.#background('waking accounts', () => this.wakeListed()).finally(() => {
@@ -517,8 +516,8 @@ export class AccountHost implements AccountMoments {
   }
 
   /**
-   * Brings to the second region what did not get there by itself. Accounts that wait for it with
-   * their end are woken, and leave cleanly.
+   * Sends the second region what did not arrive by itself. Accounts that wait for it before they
+   * leave are woken, and leave cleanly.
    */
   bringArrivals(): Promise<void> {
     return this.#services.arrivals.pass({
@@ -529,7 +528,7 @@ export class AccountHost implements AccountMoments {
 
   async #wake(account: string): Promise<void> {
     if (this.#closing !== undefined || this.#elsewhere(account) !== undefined) return
-    // Nothing to wake, and no use of it that would keep it from leaving.
+    // Nothing to wake, and no use that would keep it in memory.
     if (this.#actors.get(account)?.active === true) return
     await this.#actorOf(account).wake()
   }
@@ -579,7 +578,7 @@ export class AccountHost implements AccountMoments {
 
   #clearOverdue(nowMs: number): void {
     for (const [row, { atMs, owed }] of this.#keptRows) {
-      // What only waits for the second region is woken when that has it.
+      // An account that waits only for the second region is woken when that has everything.
       if (atMs > nowMs || (!owed && this.#services.arrivals.has(accountOfRow(row)))) continue
       void this.#clearKept(row)
     }
@@ -592,7 +591,7 @@ export class AccountHost implements AccountMoments {
     this.#keptRows.set(row, { atMs, owed: false })
   }
 
-  /** It is in the second region, too: it may leave cleanly. */
+  /** The second region has everything, too: it may leave cleanly. */
   async #arrived(account: string): Promise<void> {
     await this.#wake(account)
     const rows = [...this.#keptRows.keys()].filter((row) => accountOfRow(row) === account)
@@ -600,8 +599,8 @@ export class AccountHost implements AccountMoments {
   }
 
   /**
-   * Makes an account whose journal is damaged readable again, and says what was lost. Its requests
-   * wait meanwhile. A dry run looks and changes nothing.
+   * Makes an account whose journal is damaged readable again, and reports what was lost. Its
+   * requests wait meanwhile. A dry run changes nothing.
    *
    * @throws JournalFault `UNAVAILABLE`, `FENCED`: nothing, or not all, was done; it may be
    *   repeated.
@@ -611,7 +610,7 @@ export class AccountHost implements AccountMoments {
     if (journal === undefined) throw new JournalFault('UNAVAILABLE', 'this host repairs no accounts')
     const actor = this.#actorOf(account)
     const report = await actor.whileAway(() => repair(this.#services, journal, { account, dryRun }))
-    // Its timers and effects go on.
+    // Its timers and effects continue.
     if (report.outcome === 'repaired') void this.#background('waking an account', () => this.#wake(account))
     return report
   }
@@ -630,7 +629,7 @@ export class AccountHost implements AccountMoments {
 
   // ---- timers of accounts
 
-  /** Fires what is due. Resolves when it was; a call while one runs shares it. */
+  /** Fires due timers. Resolves when that is done; a call during another shares it. */
   sweep(): Promise<void> {
     this.#sweeping ??= this.#background('firing timers', () => this.#fireDue()).finally(() => {
       this.#sweeping = undefined
@@ -660,7 +659,7 @@ export class AccountHost implements AccountMoments {
     }
   }
 
-  /** Said in the log when it begins and when it ends. */
+  /** Logged when it begins and when it ends. */
   #timersRest(): boolean {
     const isOff = this.#isClockOff()
     if (isOff !== this.#clockWasOff) {
@@ -690,13 +689,13 @@ export class AccountHost implements AccountMoments {
     const due = this.#actors.get(account)?.nextDue
     const nowSeconds = Math.floor(clock.now() / 1000)
     const active = this.#actors.get(account)?.active === true
-    // Still due, or not known: the stores refused. Not at once again.
+    // Still due, or unknown: the stores refused. Not again at once.
     if (!active || (due !== undefined && due <= nowSeconds))
       this.#due.set(account, nowSeconds + tickRetrySeconds)
     else this.#due.set(account, due)
   }
 
-  /** Those of the hours that are not done. @throws what the lookups throw. */
+  /** Those of open hours. @throws what the lookups throw. */
   async #readTimers(): Promise<void> {
     const { clock, homes, limits, wakeHours } = this.#services
     const nowSeconds = Math.floor(clock.now() / 1000)
@@ -707,7 +706,7 @@ export class AccountHost implements AccountMoments {
       for await (const { key, account, due } of wakeHours.rows(home, through)) {
         if (this.#elsewhere(account) !== undefined) continue
         const actor = this.#actors.get(account)
-        // An active account knows better than its row.
+        // An active account is more current than its row.
         if (actor?.active === true) this.#due.set(account, actor.nextDue)
         else this.#due.add(account, due)
         if (due < nowSeconds - straySeconds && strays.length < straysAtOnceMax) strays.push(key)
@@ -740,8 +739,7 @@ export class AccountHost implements AccountMoments {
   }
 
   /**
-   * Work nobody waits for: its faults are told and, for the work of a start, tried again until it
-   * is done.
+   * Background work: its faults are logged and, for the work of a start, retried until it is done.
    */
   async #background(what: string, work: () => Promise<void>): Promise<void> {
     const { log, limits } = this.#services
@@ -756,10 +754,9 @@ export class AccountHost implements AccountMoments {
   }
 
   /**
-   * Drains: takes no more requests, lets those in hand end, brings every account out of memory
-   * cleanly.
-   * @param options.drainMs what is not done by then is left as a crash would leave it; nothing
-   * acknowledged is lost. 0 leaves all so. Default 10,000.
+   * Drains: accepts no more requests, lets running ones end, unloads every account cleanly.
+   * @param options.drainMs what is not done by then is left as after a crash; nothing acknowledged
+   *   is lost. 0 leaves all so. Default 10,000.
    */
   close({ drainMs = 10_000 }: { drainMs?: number } = {}): Promise<void> {
     this.#closing ??= this.#drain(drainMs)
@@ -788,9 +785,9 @@ export class AccountHost implements AccountMoments {
   }
 }
 
-/** How often a draining host looks whether an account has come to rest. */
+/** How often a draining host checks whether an account has settled. */
 const restPollMs = 5
-/** What effects under way get to end; the others are taken up by the next activation. */
+/** The time that running effects get; the next activation takes the others up. */
 const effectsDrainMs = 1000
 
 async function leave(actor: AccountActor, { clock, timers }: Services, late: AbortSignal): Promise<void> {
@@ -802,7 +799,7 @@ async function leave(actor: AccountActor, { clock, timers }: Services, late: Abo
   }
 }
 
-/** What is said of an active row that is not there any more. */
+/** The answer about an active row that does not exist any more. */
 const clearedAnswer = 'cleared'
 
 function accountOfRow(key: string): string {

@@ -1,8 +1,8 @@
 /**
- * Downloads of accounts whose home is out of reach, answered from the journal as it arrived here:
- * who may read what is decided by the same rules on a state that may be old. Nothing is changed,
- * nothing else is answered, and no promise about the newest change is made: whoever asks knows that
- * the home cannot be asked.
+ * Downloads of accounts whose home is unavailable, answered from the journal as it arrived here:
+ * the same rules decide about access, on a state that may be old. It changes nothing, answers
+ * nothing else, and promises nothing about the newest change: the caller knows that the home is
+ * unavailable.
  */
 import type { AccountState } from '@holdfast/content-tree'
 import {
@@ -20,10 +20,10 @@ import { recover } from './recovery.ts'
 import type { Services } from './services.ts'
 import { Slots } from './slots.ts'
 
-/** What is answered; all of it leads to bytes. */
+/** The answered operations; all of them lead to bytes. */
 export const replicaOperations: ReadonlySet<string> = new Set(['openFile', 'openDirectLink'])
 
-/** How long a state is kept: as long as a visitor's answer may be remembered. */
+/** How long a state is kept: as long as a visitor's answer may be cached. */
 const keptMs = 3_000
 const keptMax = 16
 const readsAtOnceMax = 4
@@ -48,8 +48,8 @@ export class AccountReplicas {
   }
 
   /**
-   * @param message an encoded request. Resolves with the encoded reply: `unavailable` for whatever
-   * cannot be answered here.
+   * @param message an encoded request. Resolves with the encoded reply: `unavailable` for
+   *   everything that cannot be answered here.
    */
   async ask(message: Uint8Array): Promise<Uint8Array> {
     const request = AccountRequest.decode(message)
@@ -77,7 +77,7 @@ export class AccountReplicas {
       legacyCodes: none,
       verdict: () => undefined,
     })
-    // What is refused may only not have arrived.
+    // A refused content may simply not have arrived.
     const answered = outcome.kind === 'reply' && outcome.reply.result?.$case !== 'refusal'
     return answered ? outcome.reply : undefined
   }
@@ -107,7 +107,7 @@ export class AccountReplicas {
       page: (_, name) => page(name),
       head: async () => ({ epoch: 0, head, chain: firstChain }),
     }
-    // Reading back needs no more of a journal than that.
+    // Reading needs no more of a journal than that.
     return (await recover({ ...this.#services, journal: journal as JournalStore }, hold)).state
   }
 }

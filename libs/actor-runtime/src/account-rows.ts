@@ -1,7 +1,7 @@
 /**
- * The lookup rows that an account keeps beside its journal while it is active, and what of them is
- * there already: `active` as long as effects may be left, `wake` for its next timer, references of
- * blobs it uses, routes of its share codes.
+ * The lookup rows that an account keeps beside its journal while it is active, and which of them
+ * exist: `active` while effects may be pending, `wake` for its next timer, references of its blobs,
+ * routes of its share codes.
  */
 import {
   epochsPerTerm,
@@ -22,8 +22,8 @@ export class WriteTimes {
   #writes = 0
 
   /**
-   * @param options.onSpent told when there is none left: the activation has to end, the next one
-   *   has times of its own.
+   * @param options.onSpent called when none is left: the activation must end, and the next one has
+   *   its own times.
    * @throws JournalFault `UNAVAILABLE` when this epoch has none.
    */
   constructor(hold: JournalHold, options: { writesMax: number; onSpent: () => void }) {
@@ -45,17 +45,14 @@ export class AccountRows {
   readonly #hold: JournalHold
   readonly #times: WriteTimes
   readonly #home: string
-  /** Slot of the active row that is there, and of the one that goes with the next append. */
+  /** Slot of the existing active row, and of the one that is written with the next append. */
   #active: number | undefined
   #nextActive: number | undefined
   #taking: Promise<number> | undefined
   #wake: { due: number; key: string } | undefined
-  /**
-   * The wake row is this activation's: an earlier owner's delete that is under way cannot remove
-   * it.
-   */
+  /** The wake row is this activation's: a running delete of an earlier owner cannot remove it. */
   #ownWake = false
-  /** Wake rows that are to go. */
+  /** Wake rows to be deleted. */
   readonly #spentWakes = new Set<string>()
 
   constructor(services: Services, hold: JournalHold, times: WriteTimes) {
@@ -82,7 +79,7 @@ export class AccountRows {
       this.#wake = { due, key: this.#services.wakeHours.expectedKey({ home: this.#home, account }, due) }
   }
 
-  /** To be called before each append: the active row has a place to go to. May be repeated. */
+  /** Call it before each append: it reserves a place for the active row. May be repeated. */
   async prepare(): Promise<void> {
     const { activeSlots } = this.#services
     if (this.#active !== undefined && !activeSlots.isOld(this.#home, this.#active)) return
@@ -93,7 +90,7 @@ export class AccountRows {
     this.#nextActive = await this.#taking
   }
 
-  /** In the order in which they are issued, all at once. */
+  /** In the order of issue, all at once. */
   before({ uses, routes }: Pick<Batch, 'uses' | 'routes'>): Promise<void> {
     const rows: LookupChange[] = [...uses].map((key) => ({ put: key, value: new Uint8Array() }))
     for (const route of routes) rows.push(route)
@@ -102,7 +99,7 @@ export class AccountRows {
     return this.#write(rows)
   }
 
-  /** References of blobs that the account uses, which were missing. */
+  /** Missing references of blobs that the account uses. */
   restore(keys: readonly string[]): Promise<void> {
     return this.#write(keys.map((key) => ({ put: key, value: new Uint8Array() })))
   }
@@ -132,8 +129,8 @@ export class AccountRows {
   }
 
   /**
-   * Removes an active or wake row that another owner has left, or that outlived what it is for.
-   * What is pending or due has a row of this activation before.
+   * Removes an active or wake row that another owner has left, or that is no longer needed. Pending
+   * effects and timers have a row of this activation before.
    */
   async clear(row: string, { pending, due }: { pending: boolean; due: number | undefined }): Promise<void> {
     if (row.startsWith('wake/')) {
@@ -193,7 +190,7 @@ export class AccountRows {
     return due !== undefined && (this.#wake === undefined || due < this.#wake.due)
   }
 
-  /** All are issued at once, ahead of whatever is issued next. */
+  /** All are issued at once, ahead of everything issued later. */
   async #write(rows: readonly LookupChange[]): Promise<void> {
     if (rows.length === 0) return
     const { lookups, limits } = this.#services

@@ -3,27 +3,26 @@
  *
  * One request is decided at a time, against the tentative state: changes are applied as soon as
  * they are decided. While one append is in flight the account goes on deciding; the next append
- * carries all that gathered. Nobody is answered before the flush that holds what the answer saw, be
- * it a change, a read or a refusal. So when an append is refused, nobody was told anything that is
- * not so: all waiters are sent away and the state is dropped whole.
+ * carries all that gathered. No request is answered before the flush that holds what the answer
+ * saw: a change, a read or a refusal. So when an append is refused, no answer was wrong: all
+ * waiting requests get `unavailable` and the state is dropped whole.
  *
  *     mailbox ─► decide ─► apply (tentative) ─► open batch ─► in flight ─► answers, effects
  *                  └─ needs codes or verdicts: leaves the turn, comes back to the mailbox
  *
- * A change that takes long is applied in slices. They keep the turn, and nothing is sealed or cut
- * before the last one.
+ * A long change is applied in slices. They keep the turn, and nothing is sealed or cut before the
+ * last one.
  *
  * Around an append, in this order: pages of large changes, reference rows of blobs taken into use
  * routes of share codes and the `active` row before it; an earlier wake row beside it, due before
- * the answers; references of released blobs and mails after it. Stores that keep the order of what
- * is issued get the rows before without a wait.
+ * the answers; references of released blobs and mails after it. Stores that keep the order of issue
+ * get the rows before it without a wait.
  *
  * Unknown outcomes are settled by the serial head, never guessed. Until then new requests are
- * turned away and those who wait keep their place until their deadlines.
+ * rejected and waiting ones keep their place until their deadlines.
  *
  * Without proof that earlier owners are dead (`capabilities.exclusive`) reads are confirmed by a
- * serial read of the head behind them, shared by all reads that gathered: a stale owner answers
- * nothing.
+ * serial read of the head behind them, shared by all gathered reads: a stale owner answers nothing.
  */
 import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tree'
 import {
@@ -61,7 +60,7 @@ export type Loss = 'fenced' | 'unavailable' | 'bug'
 const overheadBytes = 8 * 1024
 /** Finished effects in one change. */
 const finishedPerChangeMax = 4096
-/** Effects handed on in one go: a few milliseconds. */
+/** Effects handed over at once: a few milliseconds. */
 const effectsPerSlice = 1024
 
 /** Flushes for effects that end while it leaves. */
@@ -87,12 +86,12 @@ export class Activation {
   #away = 0
   #turnHeld = false
   /**
-   * Spent on decisions since the loop was last let turn. Over all that come, not from the first of
-   * each: thousands that arrive one by one, each decided at once, would keep the owner's request in
-   * its socket.
+   * Time spent on decisions since the loop last turned. It counts over all arrivals, not from the
+   * first of each: thousands that arrive one by one, each decided at once, would block the owner's
+   * request in its socket.
    */
   #decidingMs = 0
-  /** A change is in the state, whole or by half, and not in the open batch. */
+  /** A change is in the state, wholly or partly, and not in the open batch. */
   #applying = false
   #open = new Batch()
   #inFlight: Batch | undefined
@@ -101,13 +100,13 @@ export class Activation {
   #heldReplyBytes = 0
   /** An outcome is unknown, or the stores refuse. */
   #stalled = false
-  /** A bug showed in a decision: what is decided goes out, nothing more is. */
+  /** A decision showed a bug: what is decided is flushed, nothing more is decided. */
   #ailing = false
   #leaving = false
   #loss: Loss | undefined
 
   #moment = {}
-  /** Something of it may not be in the second region. */
+  /** Part of it may be missing in the second region. */
   #hasChanged = false
   /** Whether no pages of earlier epochs are left that nothing names. */
   #swept: Promise<boolean> = Promise.resolve(true)
@@ -232,7 +231,7 @@ export class Activation {
   }
 
   /**
-   * Takes requests; each will be answered once. All of them are in the mailbox before the first is
+   * Accepts requests; each is answered once. All of them are in the mailbox before the first is
    * decided.
    */
   submit(...asks: Ask[]): void {
@@ -245,18 +244,18 @@ export class Activation {
   }
 
   /**
-   * Ends without further ado, as a crash would: who waits is sent away, what is durable stays so.
+   * Drops the activation like a crash; waiting requests get `unavailable`. What is durable stays.
    */
   abandon(): void {
     this.#lose('unavailable')
   }
 
   /**
-   * Leaves cleanly: finished effects journaled, a checkpoint if reading the tail would cost more,
-   * timers' row put right, the `active` row removed when nothing is pending, the hold released. To
-   * be called when quiet, with no requests coming. When the stores refuse, it simply leaves; the
-   * next activation mends the rest. So it does while something of it is not in the second region,
-   * or pages that nothing names could not be deleted: it is found by its `active` row.
+   * Leaves cleanly: finished effects are journaled, a checkpoint is made if reading the tail would
+   * cost more, the timers' row is corrected, the `active` row removed when nothing is pending, the
+   * hold released. Call it when quiet, with no requests coming. When the stores refuse, it simply
+   * leaves; the next activation repairs the rest. It does the same while the second region lacks
+   * some of it, or unnamed pages could not be deleted: its `active` row leads back to it.
    *
    * @returns whether effects stay undone.
    */
@@ -287,7 +286,7 @@ export class Activation {
     return { pendingEffects }
   }
 
-  /** Nothing is left for the next activation to mend. */
+  /** Nothing is left for the next activation to repair. */
   async #isWhole(): Promise<boolean> {
     const hasArrived = !this.#hasChanged || (await this.#services.arrivals.confirm(this.#hold.account))
     const isSwept = (await this.#swept) && !this.#checkpoints.leftPages
@@ -299,14 +298,14 @@ export class Activation {
     this.#services.arrivals.changed(this.#hold.account)
   }
 
-  /** Keys of active rows that are there because of this activation. */
+  /** Keys of active rows that exist because of this activation. */
   get activeRows(): string[] {
     return this.#rows.activeRows
   }
 
   /**
    * Removes an active row of this account that another owner has left.
-   * @returns false: it may be there still. Safe to repeat.
+   * @returns false: it may still exist. Safe to repeat.
    */
   async clear(row: string): Promise<boolean> {
     if (this.#leaving || this.#loss !== undefined || isUnwritten(this.#hold)) return false
@@ -326,7 +325,7 @@ export class Activation {
     }
   }
 
-  /** What was written before has not lost against a newer owner. */
+  /** Earlier writes have not lost against a newer owner. */
   async #isOwner(): Promise<boolean> {
     const { account, epoch } = this.#hold
     const { journal } = this.#services
@@ -420,8 +419,8 @@ export class Activation {
   }
 
   /**
-   * The state is asked in this turn; the rest waits until what it said is durable, and happens
-   * outside of the turn.
+   * The state is read in this turn. The rest waits until that is durable, and happens outside of
+   * the turn.
    */
   #compareReferences(ask: Ask): void {
     const { epoch } = this.#hold
@@ -439,7 +438,7 @@ export class Activation {
     try {
       const outcome = this.#state.decide(request, this.#contextOf(ask, noCodes))
       const view = outcome.kind === 'reply' ? outcome.reply.result : undefined
-      if (outcome.kind !== 'reply') throw new Error(`a comparison of references came to ${outcome.kind}`)
+      if (outcome.kind !== 'reply') throw new Error(`a comparison of references ended with ${outcome.kind}`)
       if (view?.$case !== 'reconcile') {
         this.#answerWhenDurable(ask, outcome.reply)
         return
@@ -462,8 +461,7 @@ export class Activation {
   }
 
   /**
-   * @param seen.answer other than the one of the state when the activation ended before that was
-   * durable.
+   * @param seen.answer other than the state's when the activation ended before that was durable.
    */
   async #mendReferences(
     ask: Ask,
@@ -502,7 +500,7 @@ export class Activation {
   #take(ask: Ask, outcome: Outcome, codes: Lease): void {
     switch (outcome.kind) {
       case 'reply':
-        // Encoding and decoding a listing of 13 MB holds the loop for some 100 ms. A reply may
+        // Encoding and decoding a listing of 13 MB blocks the loop for some 100 ms. A reply may
         // share texts and records with the state, which replaces them and never changes them.
         this.#answerWhenDurable(ask, ask.inProcess ? outcome.reply : encodeReply(outcome.reply))
         break
@@ -543,8 +541,8 @@ export class Activation {
 
   /**
    * Applies a change at once when that is short, else in slices that keep the turn. Until the last
-   * one nothing is decided, sealed or cut: nobody sees a part of it, and nothing of it becomes
-   * durable before it.
+   * one nothing is decided, sealed or cut: no part of it is visible, and none becomes durable
+   * before it.
    *
    * @returns undefined: it is applied.
    */
@@ -602,7 +600,9 @@ export class Activation {
     return cutPages(encoded, (page) => `${this.#hold.epoch}-e${run}-${page}`)
   }
 
-  /** What the reply saw is durable with the youngest tentative change, or is so already. */
+  /**
+   * What the reply saw becomes durable with the youngest tentative change, or is already durable.
+   */
   #answerWhenDurable(ask: Ask, answer: Answer): void {
     const { exclusive } = this.#services.journal.capabilities
     const saw = !exclusive || this.#open.changes ? this.#open : this.#inFlight
@@ -614,7 +614,7 @@ export class Activation {
   }
 
   /**
-   * A bug of the core: the request gets its answer, what was decided before goes out, then the
+   * A bug of the core: the request gets its answer, earlier decisions are flushed, then the
    * activation ends.
    */
   #bug(ask: Ask, error: unknown): void {
@@ -625,9 +625,9 @@ export class Activation {
     void this.#kick()
   }
 
-  // ---- what a decision asked for
+  // ---- what a decision requires
 
-  /** Outside of the turn; the request comes back to the mailbox. */
+  /** Outside of the turn; the request returns to the mailbox. */
   async #fetch(ask: Ask, needs: Extract<Outcome, { kind: 'needs' }>): Promise<void> {
     this.#away++
     try {
@@ -655,7 +655,8 @@ export class Activation {
   }
 
   /**
-   * @returns false: too many checks wait. Past the request's own bound passwords are wrong unseen.
+   * @returns false: too many checks wait. Beyond the request's own bound passwords count as wrong
+   *   unchecked.
    */
   async #checkPassword(ask: Ask, verifier: Parameters<typeof keyOf>[0], password: string): Promise<boolean> {
     const { passwords, limits } = this.#services
@@ -699,7 +700,7 @@ export class Activation {
     } catch (error) {
       this.#lost(error)
     } finally {
-      // In the same breath as the last look for work, so that no kick is lost in between.
+      // In the same turn as the last check for work, so that no kick is lost in between.
       this.#flushing = false
     }
   }
@@ -710,8 +711,8 @@ export class Activation {
   }
 
   /**
-   * The report of finished effects goes along with the batch that is open, once, or makes one when
-   * its time has come.
+   * The report of finished effects goes into the open batch, once, or makes one when its time has
+   * come.
    */
   get #finishedGo(): boolean {
     const { changes, finished } = this.#open
@@ -745,7 +746,7 @@ export class Activation {
   }
 
   /**
-   * The open batch goes; a new one gathers. In one breath with the append: the state is what this
+   * Sends the open batch; a new one gathers. In one turn with the append: the state is what this
    * batch makes, and nothing else yet.
    */
   #seal(): Batch {
@@ -781,9 +782,9 @@ export class Activation {
   }
 
   /**
-   * Takes over some of what durable changes owe. What younger changes, durable or not, took back
-   * since is not in the state any more. A younger one that is in the state by half does not matter:
-   * its own effects have greater numbers.
+   * Takes over some effects of durable changes. Effects that younger changes, durable or not, have
+   * withdrawn since are not in the state any more. A younger change that is partly in the state
+   * does not matter: its own effects have greater numbers.
    *
    * @returns how many; 0: nothing is left.
    */
@@ -802,7 +803,7 @@ export class Activation {
     const { clock, metrics, journal } = this.#services
     const { account } = this.#hold
     const startedMs = clock.monotonic()
-    // The state is what this row makes, and nothing else yet: the moment to cut.
+    // The state is what this row makes, and nothing else yet: the time to cut.
     const cut = this.#mayCut
     if (cut) await this.#turnAway(() => this.#checkpoints.cut(this.#hold.head + 1))
     if (this.#loss !== undefined) return
@@ -832,7 +833,7 @@ export class Activation {
     })
   }
 
-  /** The stores refuse. Who came too late for the wait that follows is sent away. */
+  /** The stores refuse. Requests that come too late for the following wait get `unavailable`. */
   #turnAwayNewcomers(): void {
     this.#stalled = true
     for (const ask of this.#mailbox.clear()) ask.unavailable()
@@ -849,7 +850,7 @@ export class Activation {
     this.#services.metrics.effectsPending(change)
   }
 
-  /** Effects are done: the journal hears of it with the next flush, or alone when none comes. */
+  /** Effects are done: the journal records it with the next flush, or alone when none comes. */
   #finish(numbers: readonly number[]): void {
     if (numbers.length === 0) return
     this.#owe(-numbers.length)
@@ -899,11 +900,11 @@ export class Activation {
     const code = codeOf(error)
     const facts = { account: this.#hold.account, epoch: this.#hold.epoch, head: this.#hold.head, err: error }
     if (code === 'FENCED') this.#services.log.warn(facts, 'an activation was fenced')
-    else this.#services.log.error(facts, 'an activation was given up')
+    else this.#services.log.error(facts, 'an activation was abandoned')
     this.#lose(code === 'FENCED' ? 'fenced' : error instanceof JournalFault ? 'unavailable' : 'bug')
   }
 
-  /** The state is dropped whole; nobody who waits is told a success. */
+  /** The state is dropped whole; no waiting request is answered as a success. */
   #lose(loss: Loss): void {
     if (this.#loss !== undefined) return
     this.#loss = loss

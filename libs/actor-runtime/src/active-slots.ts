@@ -1,16 +1,15 @@
 /**
  * Where the active rows of a host are: `active/<home>/<host>/<slot>/<account>`. An account has one
- * as long as effects of its changes may be left. Nobody reads them while their host lives; when it
- * is gone, the others find in them what it left undone.
+ * while effects of its changes may be pending. They are not read while their host lives; when it is
+ * gone, the others find its unfinished work by them.
  *
- * Each activation that changes something puts a row and deletes it again, so a place that all of
- * them share fills up with what was deleted, until it cannot be read any more. Therefore a host
- * goes on to the next slot after some hundred rows, and rows that stay longer than some slots move
- * along. What a reader meets is bounded, however many activations there were.
+ * Each activation that changes something puts a row and deletes it again, so a shared place fills
+ * up with deleted rows until it cannot be read any more. Therefore a host moves to the next slot
+ * after some hundred rows, and rows that stay longer than some slots move along. So a reader meets
+ * a bounded number, however many activations there were.
  *
  * The row `hosts/<home>/<host>` has the slots that may hold rows. It is durable before the first
- * row of a slot is put. A host that starts again finds its own row and goes on behind its last
- * slot.
+ * row of a slot is put. A restarted host finds its own row and continues behind its last slot.
  */
 import type { LookupStore } from '@holdfast/journal'
 import { activeSlotPrefix, hostKey, hostsPrefix } from './lookup-rows.ts'
@@ -20,16 +19,16 @@ export interface SlotRange {
   to: number
 }
 
-/** Slots that are looked at in one read. */
+/** Slots that one read covers. */
 const slotsPerRead = 100
 
 interface HomeSlots {
   /** Of an earlier life of this host, until all rows in them are cleared. */
   past: SlotRange | undefined
   current: number
-  /** Put into the current one. */
+  /** Number put into the current one. */
   rows: number
-  /** Rows that are there, by slot. */
+  /** Existing rows, by slot. */
   live: Map<number, number>
   noted: Promise<void> | undefined
 }
@@ -86,7 +85,7 @@ export class ActiveSlots {
     }
   }
 
-  /** A row there is to move along. */
+  /** A row there should move along. */
   isOld(home: string, slot: number): boolean {
     const slots = this.#known.get(home)
     return slots !== undefined && slot < slots.current - this.#bounds.slotsBack
@@ -159,7 +158,7 @@ export class ActiveSlots {
     return slots
   }
 
-  /** Ordered by the slot, whatever clocks say: only this host writes it, and slots only rise. */
+  /** Ordered by the slot, independent of clocks: only this host writes it, and slots only rise. */
   async #note(home: string, { past, current, live }: HomeSlots): Promise<void> {
     const from = Math.min(current, past?.from ?? current, ...live.keys())
     const value = Buffer.from(JSON.stringify({ from, to: current } satisfies SlotRange))

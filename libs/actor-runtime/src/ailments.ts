@@ -1,20 +1,20 @@
 /**
- * What a host remembers of accounts that gave trouble: how long to leave them alone, so that one of
- * them costs the others nothing.
+ * What a host remembers of accounts with faults: how long to leave them alone, so that one of them
+ * costs the others nothing.
  */
 import type { Clock } from '@holdfast/kernel'
 import { LRUCache } from 'lru-cache'
 import type { RuntimeLimits } from './limits.ts'
 import type { Randomness } from './randomness.ts'
 
-/** An account that is left alone, and why. */
+/** An account in quarantine, and why. */
 export interface QuarantinedAccount {
   account: string
-  /** What was wrong when it was tried last. */
+  /** What was wrong at the last attempt. */
   reason: string
   /** Unix seconds. */
   since: number
-  /** How often it was tried. */
+  /** Number of attempts. */
   tries: number
 }
 
@@ -26,7 +26,7 @@ interface Ailment {
   refusedUntilMs: number
   /** Monotonic; activations wait until then. */
   pausedUntilMs: number
-  /** From the first quarantine until the account was read, or left in good order. */
+  /** From the first quarantine until the account was read, or left cleanly. */
   quarantine?: { reason: string; since: number; tries: number; unreadable: boolean } | undefined
 }
 
@@ -55,17 +55,17 @@ export class Ailments {
     })
   }
 
-  /** Requests are to be refused as unavailable for now. */
+  /** Requests are refused as unavailable for now. */
   refused(account: string): boolean {
     return (this.#byAccount.get(account)?.refusedUntilMs ?? 0) > this.#clock.monotonic()
   }
 
-  /** Milliseconds an activation has to wait. */
+  /** Milliseconds an activation must wait. */
   pauseMs(account: string): number {
     return Math.max(0, (this.#byAccount.get(account)?.pausedUntilMs ?? 0) - this.#clock.monotonic())
   }
 
-  /** Another host took the account: come back after a jittered pause, and not too often. */
+  /** Another host took the account: return after a jittered pause, and not too often. */
   fenced(account: string): void {
     const ailment = this.#of(account)
     const nowMs = this.#clock.monotonic()
@@ -83,8 +83,8 @@ export class Ailments {
   }
 
   /**
-   * A decision failed by a bug: a few are forgiven, others' requests to the account must not suffer
-   * from one.
+   * A decision failed by a bug. A few are tolerated, so that others' requests to the account do not
+   * suffer from one.
    */
   bug(account: string): void {
     const ailment = this.#of(account)
@@ -106,7 +106,7 @@ export class Ailments {
     if (this.#byAccount.get(account)?.quarantine?.unreadable) this.recovered(account)
   }
 
-  /** The account was read and left in good order: its faults are forgiven. */
+  /** The account was read and left cleanly: its faults are cleared. */
   recovered(account: string): void {
     const ailment = this.#byAccount.get(account)
     if (ailment === undefined) return
@@ -116,7 +116,7 @@ export class Ailments {
     this.#quarantined.delete(account)
   }
 
-  /** Tried again at once. */
+  /** Retried at once. */
   forget(account: string): void {
     this.#byAccount.delete(account)
   }

@@ -1,18 +1,18 @@
 /**
- * Whether what accounts acknowledged is in the second region, too.
+ * Whether the changes that accounts acknowledged are in the second region, too.
  *
- * The stores carry everything there by themselves, within moments, but not after a long cut. So
- * whoever serves an account remembers since when something of it may be here alone, and asks the
- * store again and again to compare both places and to bring what is missing, the account that waits
- * longest first. An account leaves memory cleanly only when that is done: else its hold stays
- * unreleased and its `active` row stays, so that it is found again after a crash, and its next
- * activation does not take it for whole.
+ * The stores send everything there by themselves, within moments, but not after a long cut. So the
+ * host that serves an account remembers since when part of it may be only here, and asks the store
+ * repeatedly to compare both places and to send what is missing, the longest waiting account first.
+ * An account leaves memory cleanly only when that is done. Otherwise its hold stays unreleased and
+ * its `active` row stays: it is found again after a crash, and its next activation does not assume
+ * that the second region is complete.
  *
- * While the second region is out of reach nobody waits for it: after a few failures in a row it is
- * left alone for a while. An account that alone fails holds nobody up.
+ * While the second region is unreachable no account waits for it: after a few failures in a row it
+ * is left alone for a while. One account that fails alone blocks no other.
  *
- * Cost: a question for each changed account in `freshMs`, and one when it leaves; five small reads
- * side by side.
+ * Cost: a request for each changed account in `freshMs`, and one when it leaves; five small
+ * parallel reads.
  */
 import type { JournalBackup } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
@@ -24,29 +24,29 @@ export interface ArrivalsOptions {
   backup: JournalBackup | undefined
   clock: Clock
   log: RuntimeLog
-  /** Accounts that are remembered. The `active` rows of others lead to them. */
+  /** Remembered accounts. The `active` rows lead to the others. */
   accountsMax: number
 }
 
-/** How far the second region is behind what was acknowledged here, at most. */
+/** Maximum lag of the second region behind changes acknowledged here. */
 export interface Lag {
-  /** Accounts of which something may be here alone. */
+  /** Accounts with data that may be only here. */
   accounts: number
-  /** How long that is so for the account that waits longest, ms. */
+  /** For how long, for the longest waiting account, ms. */
   ms: number
 }
 
-/** What changed lately is on its way, and is not asked for yet. */
+/** Recent changes are in transit, and are not checked yet. */
 const freshMs = 30_000
 /**
- * Accounts compared at one time: between regions a question is some 100 ms of waiting and little
+ * Accounts compared at one time: between regions a request is some 100 ms of waiting and little
  * work.
  */
 const atOnce = 64
-/** After so many failures in a row the second region is left alone for so long. */
+/** After this many failures in a row the second region is left alone for this long. */
 const failuresMax = 3
 const pauseMs = 5_000
-/** An account that failed is asked for again after this time. */
+/** An account that failed is retried after this time. */
 const accountPauseMs = 30_000
 
 interface Behind {
@@ -57,7 +57,7 @@ interface Behind {
 
 export class Arrivals {
   readonly #options: ArrivalsOptions
-  /** The one that waits longest first; monotonic times. */
+  /** The longest waiting first; monotonic times. */
   readonly #behind = new Map<string, Behind>()
   #failures = 0
   #retryAtMs = Number.NEGATIVE_INFINITY
@@ -77,7 +77,7 @@ export class Arrivals {
     return this.#behind.has(account)
   }
 
-  /** Something of the account became durable here, or may have before it was opened. */
+  /** A change of the account became durable here, or may have before it was opened. */
   changed(account: string): void {
     const { backup, clock, accountsMax } = this.#options
     if (backup === undefined) return
@@ -94,9 +94,9 @@ export class Arrivals {
   }
 
   /**
-   * Compares, and brings what is missing. Never rejects.
+   * Compares, and sends what is missing. Never rejects.
    * @returns whether everything that was durable before the call is in both places. False at once
-   *   while that cannot be found out.
+   *   while that cannot be determined.
    */
   async confirm(account: string): Promise<boolean> {
     const { backup, clock, log } = this.#options
@@ -110,7 +110,7 @@ export class Arrivals {
         log.info({ account, ...brought }, 'what had not arrived in the second region was brought there')
       const known = this.#behind.get(account)
       this.#behind.delete(account)
-      // Changed meanwhile: of that nothing is known.
+      // Changed meanwhile: the state of that is unknown.
       if (known !== undefined && known.changedMs >= askedMs)
         this.#behind.set(account, { sinceMs: askedMs, changedMs: known.changedMs, retryAtMs: askedMs })
       return true
@@ -120,15 +120,15 @@ export class Arrivals {
       this.#retryAtMs = failedMs + pauseMs
       const known = this.#behind.get(account)
       if (known !== undefined) known.retryAtMs = failedMs + accountPauseMs
-      log.warn({ account, err: error }, 'the second region is behind, and is brought nothing for now')
+      log.warn({ account, err: error }, 'the second region is behind, and is sent nothing for now')
       return false
     }
   }
 
   /**
-   * Goes once through those that wait, the longest first, until the second region is to be left
-   * alone.
-   * @param arrived told of those that are in both places now. @param isOurs others are forgotten.
+   * One pass over the waiting accounts, the longest waiting first, until the second region is to be
+   * left alone.
+   * @param arrived called for those that are in both places now. @param isOurs others are dropped.
    */
   async pass({
     isOurs,

@@ -1,10 +1,10 @@
-/** One request in hand: from its arrival to its one answer. */
+/** One pending request: from its arrival to its one answer. */
 import { AccountReply, type AccountRequest, type Item } from '@holdfast/wire'
 import type { CodeRange } from './code-leases.ts'
 
 /**
- * Encoded, or as it was made for this request alone: then it needs no encoding where the asker is
- * in this process.
+ * Encoded, or as it was made for this request alone: then it needs no encoding for a caller in this
+ * process.
  */
 export type Answer = Uint8Array | AccountReply
 
@@ -15,11 +15,11 @@ export class Ask {
   readonly inProcess: boolean
   #done = false
 
-  /** Counters of its own, when it asked for them. */
+  /** Its own counters, when it asked for them. */
   legacyCodes: CodeRange | undefined
-  /** Verdicts that were made for this request, by `keyOf`. */
+  /** Verdicts made for this request, by `keyOf`. */
   readonly verdicts = new Map<string, boolean>()
-  /** It came before the epoch was raised: that alone proves what it is told. */
+  /** It came before the epoch was raised: that alone proves its answer. */
   proven = false
   slowChecks = 0
   decisions = 0
@@ -39,7 +39,7 @@ export class Ask {
     return this.#done
   }
 
-  /** Nobody waits for the answer any more. */
+  /** No caller waits for the answer any more. */
   expired(nowMs: number): boolean {
     return this.request.deadlineMs <= nowMs
   }
@@ -76,7 +76,7 @@ export function decodedAnswer(answer: Answer): AccountReply {
   return answer instanceof Uint8Array ? AccountReply.decode(answer) : answer
 }
 
-/** Of one that is not encoded: an item with a long description and its tags. */
+/** Of an unencoded one: an item with a long description and its tags. */
 const unencodedBytes = 4 * 1024
 
 /** Of an item or a hit in a list, also as a row of columns. Its texts are those of the state. */
@@ -84,7 +84,7 @@ const listedBytes = 1024
 /** Of a content's id in columns. */
 const idBytes = 16
 
-/** What an answer that waits weighs. */
+/** Memory estimate of a waiting answer. */
 export function bytesOfAnswer(answer: Answer): number {
   if (answer instanceof Uint8Array) return answer.length
   return unencodedBytes + listedBytes * listedIn(answer) + pageBytesOf(answer)

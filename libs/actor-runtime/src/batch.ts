@@ -1,12 +1,12 @@
 /**
- * What one flush carries: the changes gathered while the one before it was in flight, and all who
- * wait for it.
+ * One flush: the changes gathered while the previous one was in flight, and all requests that wait
+ * for it.
  */
 import { type LookupChange, maxEventBytes, maxFlushBytes } from '@holdfast/journal'
 import { type Answer, type Ask, bytesOfAnswer } from './ask.ts'
 import { entryOverheadBytes, type Page, type RowEntry } from './flush-row.ts'
 
-/** Kept free of a row for one more change and the report of finished effects. */
+/** Left free in a row for one more change and the report of finished effects. */
 const reservedBytes = maxEventBytes + 64 * 1024
 /** Name and digest of a page in a row. */
 const pageEntryBytes = 80
@@ -15,12 +15,12 @@ export class Batch {
   readonly entries: RowEntry[] = []
   /** Reference keys that must be durable before the row. */
   readonly uses = new Set<string>()
-  /** Routes of share codes, likewise. */
+  /** Routes of share codes, the same. */
   readonly routes: LookupChange[] = []
   readonly waiting: { ask: Ask; answer: Answer }[] = []
   /**
-   * Whoever waits came after the epoch was raised: without changes, a look at the head has to prove
-   * it.
+   * All waiting requests came after the epoch was raised: without changes, a read of the head must
+   * prove it.
    */
   toConfirm = false
   rowBytes = 0
@@ -33,7 +33,7 @@ export class Batch {
   /** When the account's next timer is due after it, Unix seconds. */
   due: number | undefined
 
-  /** Something tentative is in it. */
+  /** It contains something tentative. */
   get changes(): boolean {
     return this.entries.length > 0
   }

@@ -1,12 +1,13 @@
 /**
- * Checkpoints of one activation: when one is due, its pages, its root, and what may go afterwards.
+ * Checkpoints of one activation: when one is due, its pages, its root, and what may be removed
+ * afterwards.
  *
  * A checkpoint is cut at one row, in slices in which the account decides nothing, so all its pages
- * show the same state. Its pages are written while the account goes on; their names
+ * show the same state. Its pages are written while the account continues; their names
  * (`<epoch>-<n>-<page>`) are used once. It takes effect when its root is set, fenced, which the
  * flush pipeline does between two appends. Only then rows and pages behind it are removed, by exact
- * name. A root whose setting failed or is unknown is set again with the same content; until it
- * holds, nothing is removed.
+ * name. A root whose setting failed or is unknown is set again with the same content; until it is
+ * set, nothing is removed.
  */
 import type { AccountState } from '@holdfast/content-tree'
 import type { JournalHold } from '@holdfast/journal'
@@ -19,7 +20,7 @@ import { backoffMs, inTurns } from './timers.ts'
 export interface TailRow {
   seq: number
   bytes: number
-  /** Pages that hold its large changes. */
+  /** Pages of its large changes. */
   pages: readonly string[]
 }
 
@@ -33,10 +34,11 @@ interface Cut {
   written: boolean
 }
 
-/** Tails that force a checkpoint: at so many of them the account waits for it. */
+/** Tails that force a checkpoint: at this number the account waits for it. */
 const fullTails = 2
 /**
- * And so many while checkpoints fail, for what makes the account smaller: a start still reads them.
+ * And this number while checkpoints fail, for changes that make the account smaller: a start still
+ * reads them.
  */
 const crammedTails = 4
 /**
@@ -46,7 +48,7 @@ const tooLargeRetryMs = 60_000
 
 /**
  * A tail that changed the state's weight by this part of it is slower to read than the state
- * itself, however short its rows are.
+ * itself, even with short rows.
  */
 const weightPart = 16
 
@@ -103,19 +105,17 @@ export class Checkpoints {
     return this.#tailBytes >= enough || this.#tail.length >= tailFlushesMax
   }
 
-  /** The tail is so long that nothing more may be added before a checkpoint holds. */
+  /** The tail is so long that nothing more may be added before a checkpoint is set. */
   get full(): boolean {
     return this.#tailIsBeyond(fullTails)
   }
 
-  /**
-   * Checkpoints fail, and the tail is full: the account is read and made smaller, and nothing else.
-   */
+  /** Checkpoints fail, and the tail is full: the account is only read and made smaller. */
   get stuck(): boolean {
     return this.#failures > 0 && this.full
   }
 
-  /** As `stuck`, and the room for what makes the account smaller is used up, too. */
+  /** As `stuck`, and the room for changes that make the account smaller is used up, too. */
   get crammed(): boolean {
     return this.#tailIsBeyond(crammedTails)
   }
@@ -136,12 +136,12 @@ export class Checkpoints {
     )
   }
 
-  /** The next try after a failure, monotonic milliseconds. */
+  /** The next attempt after a failure, monotonic milliseconds. */
   get retryAtMs(): number {
     return this.#retryAtMs
   }
 
-  /** A cut was made and does not hold yet. */
+  /** A cut was made and is not in effect yet. */
   get underWay(): boolean {
     return this.#cut !== undefined
   }
@@ -153,7 +153,7 @@ export class Checkpoints {
 
   /**
    * Cuts the state, which must be what the rows up to `through` make, and stay so until this
-   * resolves; that row may still be on its way.
+   * resolves; that row may still be in flight.
    */
   async cut(through: number): Promise<void> {
     const { clock, timers, limits } = this.#services
@@ -167,7 +167,7 @@ export class Checkpoints {
   }
 
   /**
-   * Writes the pages of the cut; to be called once its row is durable. @returns whether they are
+   * Writes the pages of the cut; call it once its row is durable. @returns whether they are
    * durable.
    */
   async writePages(): Promise<boolean> {
@@ -189,16 +189,16 @@ export class Checkpoints {
     }
   }
 
-  /** A later cut has pages of its own. */
+  /** A later cut has its own pages. */
   #giveUp(cut: Cut): void {
     this.#cut = undefined
     const names = cut.pages.map((page) => page.name)
-    this.#removePages(names, 'pages of a given up checkpoint stay')
+    this.#removePages(names, 'pages of an abandoned checkpoint stay')
   }
 
   /**
-   * Sets the root; never while an append is under way.
-   * @throws JournalFault `FENCED`. Anything else is tried again later.
+   * Sets the root; never during an append.
+   * @throws JournalFault `FENCED`. Anything else is retried later.
    */
   async setRoot(): Promise<void> {
     const cut = this.#cut
@@ -217,7 +217,7 @@ export class Checkpoints {
         this.#retryAtMs = this.#services.clock.monotonic() + tooLargeRetryMs
         log.error(
           { account: this.#hold.account, pages: pages.length, bytes: cut.bytes, err: error },
-          'an account is too large for a checkpoint: it is read and deleted from alone',
+          'an account is too large for a checkpoint: it is only read and deleted from',
         )
         return this.#giveUp(cut)
       }
@@ -225,7 +225,7 @@ export class Checkpoints {
       log.warn({ account: this.#hold.account, err: error }, 'the root of a checkpoint could not be set')
       return
     }
-    // A passivation and a retry may set it at the same time. For the second one to end, the pages
+    // A passivation and a retry may set it at the same time. So that the second one ends, the pages
     // of the cut are those of the root, which must not be taken for obsolete.
     if (this.#cut === cut) this.#holds(cut)
   }
@@ -252,8 +252,8 @@ export class Checkpoints {
   }
 
   /**
-   * Pages that nothing names could not be deleted: the next activation sweeps them, if this one
-   * does not end cleanly.
+   * Unnamed pages that could not be deleted: the next activation sweeps them, if this one does not
+   * end cleanly.
    */
   get leftPages(): boolean {
     return this.#leftPages
@@ -270,7 +270,7 @@ export class Checkpoints {
     }, message)
   }
 
-  /** Rows that stay go with those behind the next checkpoint. */
+  /** Rows that stay are removed with those behind the next checkpoint. */
   #remove(work: () => Promise<void>, message: string): void {
     const removal = work().catch((error: unknown) => {
       this.#services.log.warn({ account: this.#hold.account, err: error }, message)

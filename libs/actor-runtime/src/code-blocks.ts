@@ -1,14 +1,14 @@
 /**
- * The share codes that one active account may give: the rest of its last block, then blocks that
- * its host leases to it.
+ * The share codes available to one active account: the rest of its last block, then blocks that its
+ * host leases to it.
  *
  * A block has one route to the account, which is durable before the first change that uses a code
- * of it. So a code needs no row, and a crash leaves nothing to be made up for: the account says
- * whether one of its codes exists. What a refused change would have used is used by the next one,
- * because nobody was told of it.
+ * of it. So a code needs no row, and a crash leaves nothing to repair: the account answers whether
+ * one of its codes exists. The next change uses the codes of a refused one, because they were never
+ * shown.
  *
- * The rest of a block is the account's in the next activation too. Not in another home term:
- * changes that did not arrive when the home moved may have used it.
+ * The rest of a block stays the account's in the next activation. Not in another home term: changes
+ * that did not arrive when the home moved may have used it.
  */
 import type { LookupChange } from '@holdfast/journal'
 import { codesPerBlock } from '@holdfast/kernel'
@@ -16,15 +16,15 @@ import { type CodeLeases, type CodeRange, widthOf } from './code-leases.ts'
 import { routeRow } from './lookup-rows.ts'
 
 /**
- * Blocks of one lease, unless a request needs more: what an account that grows gets at most ahead
+ * Blocks of one lease, unless a request needs more: the maximum that a growing account gets ahead
  * of its needs.
  */
 const blocksAheadMax = 64
 
-/** A range in hand. */
+/** An available range. */
 export interface Lease extends CodeRange {
   readonly term: number
-  /** Behind the last block whose route is durable, or goes with a change that is. */
+  /** Behind the last block whose route is durable, or part of a durable change. */
   routed: number
 }
 
@@ -37,7 +37,8 @@ export class CodeBlocks {
   #blocks = 1
 
   /**
-   * @param options.last behind the last code of the account. @param options.term its home term now.
+   * @param options.last behind the last code of the account. @param options.term its current home
+   *   term.
    */
   constructor(
     leases: CodeLeases,
@@ -52,14 +53,14 @@ export class CodeBlocks {
     this.#held = { next, end, term, routed: end }
   }
 
-  /** What a decision may use; `used` is told what its change does. */
+  /** What a decision may use; `used` is called with what its change does. */
   show(): Lease {
     return this.#held
   }
 
   /**
-   * Leases what is missing for so many codes, if the host has it. @returns whether they can be
-   * shown now
+   * Leases what is missing for this many codes, if the host has it. @returns whether they are
+   * available now
    */
   leaseNow(count: number): boolean {
     if (widthOf(this.#held) >= count) return true
@@ -83,7 +84,7 @@ export class CodeBlocks {
   }
 
   /**
-   * A change uses the first `count` codes of what its decision was shown.
+   * A change uses the first `count` codes available to its decision.
    * @returns the routes that must be durable before it.
    */
   used(lease: Lease, count: number): LookupChange[] {

@@ -1,6 +1,6 @@
 /**
- * Counters of share codes, drawn ahead by a host and leased to its accounts in whole blocks that
- * nobody else gets. What a host does not lease before it ends is lost.
+ * Counters of share codes, drawn ahead by a host and leased to its accounts in whole, exclusive
+ * blocks. Counters not leased before the host ends are lost.
  */
 import type { LookupStore } from '@holdfast/journal'
 import { codesPerBlock } from '@holdfast/kernel'
@@ -28,15 +28,12 @@ export class CodeLeases {
     this.#drawn = drawn
   }
 
-  /**
-   * Draws the first counters; whoever needs some before waits for them. Failure shows at the first
-   * use.
-   */
+  /** Draws the first counters; earlier users wait for them. Failure shows at the first use. */
   prepare(): void {
     this.#drawAhead()
   }
 
-  /** That many blocks in a row, or undefined: they have to be waited for. */
+  /** That many consecutive blocks, or undefined: they must be awaited. */
   takeNow(blocks: number): CodeRange | undefined {
     const count = blocks * codesPerBlock
     if (widthOf(this.#rest) < count && this.#spare !== undefined && widthOf(this.#spare) >= count) {
@@ -50,13 +47,13 @@ export class CodeLeases {
     return { next, end: next + count }
   }
 
-  /** That many blocks in a row. @throws what the lookups throw. */
+  /** That many consecutive blocks. @throws what the lookups throw. */
   async take(blocks: number): Promise<CodeRange> {
     const count = blocks * codesPerBlock
     if (count <= this.#drawn) {
       const range = this.takeNow(blocks)
       if (range !== undefined) return range
-      await this.#drawing?.catch(() => {}) // the draw below tells what fails
+      await this.#drawing?.catch(() => {}) // the draw below reports the failure
       const drawn = this.takeNow(blocks)
       if (drawn !== undefined) return drawn
     }

@@ -1,6 +1,6 @@
 /**
- * What frontends see of the accounts: one call that finds the owner, retries what may be retried,
- * and shares one deadline.
+ * The accounts as frontends see them: one call that finds the owner, retries where permitted, and
+ * has one deadline.
  */
 import type { AccountReply, AccountRequest } from '@holdfast/wire'
 
@@ -9,9 +9,9 @@ export interface AccountClient {
    * Asks the account's actor. `moved` and missing responders are retried with the same request id
    * until the deadline; the reply is never `moved`.
    *
-   * @param options.asIs the request is what decoding would make of it, and nobody changes it any
-   *   more: all fields there or undefined, texts well-formed, numbers in range. It need not be
-   *   encoded then for a host in this process.
+   * @param options.asIs the request equals its decoded form, and does not change any more: all
+   *   fields present or undefined, texts well-formed, numbers in range. It is then not encoded for
+   *   a host in this process.
    * @throws AccountsUnavailable (`ACCOUNTS_UNAVAILABLE`, → 503) when no answer came in time: the
    *   outcome is unknown, a repeat with the same request id has one effect.
    * @throws AccountsUnavailable with `overloaded` (→ 429) when the account's mailbox is full.
@@ -23,14 +23,14 @@ export interface AccountClient {
 }
 
 /**
- * Where the only host of all accounts is in this process: tells whether an account's answer would
- * still be the same.
+ * For a process with the only host of all accounts: whether an account's answer would still be the
+ * same.
  */
 export interface AccountMoments {
   /**
-   * An object that stays the same one as long as nothing about the account was changed; undefined
-   * when that is not known here. Fetched before a question and found again later, it says that the
-   * answer holds still, as far as it does not depend on the clock.
+   * An object that stays the same while the account is unchanged; undefined when that is not known
+   * here. If it is the same before a question and later, the answer is still valid, as far as it
+   * does not depend on the clock.
    */
   momentOf(accountId: string): object | undefined
 }

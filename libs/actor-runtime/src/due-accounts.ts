@@ -2,9 +2,9 @@
  * Which accounts have a timer next, earliest first: a binary heap over (due, account) whose
  * outdated entries are skipped.
  *
- * Bounded: when more accounts come than it may hold, the later half is forgotten and `horizon` says
- * from when on it does not know all. Their rows are durable; whoever sweeps reads them again when
- * the horizon comes near.
+ * Bounded: when there are more accounts than it may hold, the later half is dropped and `horizon`
+ * says from when on it is incomplete. Their rows are durable; the sweeper reads them again when the
+ * horizon comes near.
  */
 interface Entry {
   account: string
@@ -31,12 +31,12 @@ export class DueAccounts {
     return this.#horizon
   }
 
-  /** Everything up to then is known again: to be called before all rows up to then are read. */
+  /** Everything up to then is known again: call it before all rows up to then are read. */
   resetHorizon(seconds = Number.POSITIVE_INFINITY): void {
     this.#horizon = seconds
   }
 
-  /** As `set`, unless it is due earlier as far as is known. */
+  /** As `set`, unless an earlier due time is known. */
   add(account: string, due: number): void {
     if (due < (this.#dueByAccount.get(account) ?? Number.POSITIVE_INFINITY)) this.set(account, due)
   }

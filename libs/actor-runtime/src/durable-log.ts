@@ -1,13 +1,12 @@
 /**
- * The rows of an account's journal, and those that go around them, brought to the stores: what may
- * be repeated is repeated, and what nobody knows the outcome of is settled by the serial head,
- * never guessed.
+ * Writes the rows of an account's journal, and those around them, to the stores: repeatable work is
+ * repeated, and unknown outcomes are settled by the serial head, never guessed.
  */
 import { JournalFault, type JournalHold, rowBehind } from '@holdfast/journal'
 import type { Services } from './services.ts'
 import { backoffMs, Pauses } from './timers.ts'
 
-/** Faults that no repeat mends. */
+/** Faults that no repeat cures. */
 const final = new Set<unknown>(['FENCED', 'CORRUPT', 'TOO_LARGE', 'CLOSED'])
 
 export interface RowsAround {
@@ -25,8 +24,8 @@ export class DurableLog {
   #ended = false
 
   /**
-   * @param onStall the stores refuse, or do not say what became of a row: told each time before
-   * they are tried again.
+   * @param onStall the stores refuse, or the outcome of a row is unknown: called each time before a
+   *   retry.
    */
   constructor(services: Services, hold: JournalHold, onStall: () => void) {
     this.#services = services
@@ -35,7 +34,7 @@ export class DurableLog {
     this.#pauses = new Pauses(services.timers)
   }
 
-  /** What is being tried again is given up with `UNAVAILABLE`. */
+  /** Pending retries are abandoned with `UNAVAILABLE`. */
   end(): void {
     this.#ended = true
     this.#pauses.endAll()
@@ -71,7 +70,7 @@ export class DurableLog {
   }
 
   /**
-   * We still were the owner when this resolves: what was read before it was the truth. @throws
+   * This host still was the owner when this resolves: earlier reads were true. @throws
    * JournalFault.
    */
   async confirm(): Promise<void> {
@@ -81,7 +80,7 @@ export class DurableLog {
       throw new JournalFault('FENCED', `${account} is in epoch ${now.epoch}, not in ours, ${epoch}`)
   }
 
-  /** Repeats work that may be repeated, until it is done, the fault is final or all has ended. */
+  /** Repeats repeatable work until it is done, the fault is final or all has ended. */
   async until<T>(work: () => Promise<T>): Promise<T> {
     for (let attempt = 0; ; attempt++) {
       try {
@@ -140,7 +139,7 @@ export class DurableLog {
     this.#onStall()
     const bounds = { firstMs: limits.retryFirstMs, maxMs: limits.retryMaxMs, fraction: randomness.fraction() }
     await this.#pauses.pause(backoffMs(attempt, bounds))
-    if (this.#ended) throw new JournalFault('UNAVAILABLE', `${this.#hold.account} was given up`)
+    if (this.#ended) throw new JournalFault('UNAVAILABLE', `${this.#hold.account} was abandoned`)
   }
 }
 

@@ -1,11 +1,11 @@
 /**
- * A bounded number of things at one time. The rest waits, and networks and folders take turns.
+ * A bounded number of concurrent jobs. The rest waits, and networks and folders take turns.
  *
- * One network must not crowd out the others, whatever folders it tries; and many networks that try
- * one folder must not crowd out the readers of others. So every other place goes to the network
- * that was served longest ago, and the places between to the folder. When too many wait, the
- * youngest of the network that has most of them is refused; when no network has more than one,
- * the youngest of the folder that has most.
+ * One network must not displace the others, with any number of folders; and many networks that try
+ * one folder must not displace the readers of others. So every other place goes to the network that
+ * was served longest ago, and the places between to the folder. When too many wait, the youngest of
+ * the network that has most of them is refused; when no network has more than one, the youngest of
+ * the folder that has most.
  */
 import { RecentMap } from '@holdfast/kernel'
 
@@ -26,7 +26,7 @@ interface Waiting extends Lane {
 export class FairSlots {
   #free: number
   readonly #waitingMax: number
-  /** In the order of their arrival; few enough to be looked through each time. */
+  /** In order of arrival; few enough to be searched each time. */
   readonly #waiting: Waiting[] = []
   readonly #served = {
     network: new RecentMap<string, number>({ max: rememberedMax }),

@@ -1,8 +1,8 @@
 /**
- * Rows of the journal: the encoded changes of one flush, in the order they were decided.
+ * Rows of the journal: the encoded changes of one flush, in the order of decision.
  *
- * Changes arrive encoded, so a row is put together without encoding anything twice. A change beyond
- * `maxEventBytes` is cut into pages first and the row names them with their digests; whoever reads
+ * Changes arrive encoded, so a row is assembled without encoding anything twice. A change beyond
+ * `maxEventBytes` is cut into pages first and the row names them with their digests; a reader of
  * the row gets the change back whole.
  */
 import { createHash } from 'node:crypto'
@@ -29,7 +29,7 @@ export function cutPages(bytes: Uint8Array, nameOf: (page: number) => string): P
   return pages
 }
 
-/** One entry of a row: a change as it is, or the pages that hold it. */
+/** One entry of a row: an unchanged change, or the pages that hold it. */
 export type RowEntry = Uint8Array | Page[]
 
 export function encodeRow(entries: readonly RowEntry[]): Uint8Array {

@@ -3,7 +3,7 @@ import type { AccountRequest } from '@holdfast/wire'
 
 type Name = NonNullable<AccountRequest['operation']>['$case']
 
-/** Changes that add to the state, or that can wait. What is in neither set changes nothing. */
+/** Changes that add to the state, or that can wait. An operation in neither set changes nothing. */
 const waiting: ReadonlySet<Name | undefined> = new Set<Name>([
   'createAccount',
   'addFile',
@@ -28,7 +28,7 @@ const passing: ReadonlySet<Name | undefined> = new Set<Name>([
   'tick',
 ])
 
-/** @param crammed there is no room left even for what makes the state smaller. */
+/** @param crammed there is no room left even for changes that make the state smaller. */
 export function passes({ operation }: AccountRequest, { crammed }: { crammed: boolean }): boolean {
   const name = operation?.$case
   return !waiting.has(name) && !(crammed && passing.has(name))

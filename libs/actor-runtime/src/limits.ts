@@ -1,19 +1,19 @@
 import { writesPerEpochMax } from '@holdfast/journal'
 
-/** An account is loaded whole by its actor; this many contents are the most that one may hold. */
+/** An account is loaded whole by its actor; this is the maximum number of contents in one. */
 export const accountContentsMax = 1_000_000
 
-/** Every bound of the runtime, with its name and the reason for its value. */
+/** Every bound of the runtime, with its name and reason. */
 export interface RuntimeLimits {
   /**
-   * Requests of one account in hand, undecided or waiting for a flush; past it the mailbox
+   * Pending requests of one account, undecided or waiting for a flush; beyond it the mailbox
    * overflows.
    */
   mailboxMax: number
-  /** Requests in hand of all accounts of a host. */
+  /** Pending requests of all accounts of a host. */
   requestsMax: number
   /**
-   * Visitors' requests in hand: of one account, so that its owner finds the mailbox at most half
+   * Pending visitors' requests: of one account, so that its owner finds the mailbox at most half
    * full.
    */
   visitorsPerAccountMax: number
@@ -22,8 +22,8 @@ export interface RuntimeLimits {
   /** Of all: half of `requestsMax`. */
   visitorsMax: number
   /**
-   * Bytes of replies one account holds back until their flush is durable; past it nothing more is
-   * decided.
+   * Bytes of replies that one account holds back until their flush is durable; beyond it nothing
+   * more is decided.
    */
   heldReplyBytesMax: number
   /** Accounts being read at one time: a host's death must not read all of them at once. */
@@ -32,11 +32,11 @@ export interface RuntimeLimits {
   activeAccountsMax: number
   /** Estimated bytes of all accounts in memory; the least recently used leave first. */
   memoryBytesMax: number
-  /** An account nobody asked for so long leaves. */
+  /** An account without requests for this long leaves memory. */
   idleMs: number
   /**
-   * The same for an account that came to have its references compared: until the next question for
-   * it, and no longer.
+   * The same for an account that was loaded to compare its references: until the next page of that,
+   * and no longer.
    */
   lookedAfterMs: number
   /** Passivations at one time. */
@@ -50,7 +50,7 @@ export interface RuntimeLimits {
   checkpointBytesMin: number
   /**
    * A tail of these bytes, or this many flushes, forces a checkpoint; at twice of it nothing more
-   * is decided until one is there.
+   * is decided until one is set.
    */
   tailBytesMax: number
   tailFlushesMax: number
@@ -58,11 +58,11 @@ export interface RuntimeLimits {
   pagesAtOnceMax: number
 
   /**
-   * How often an append that certainly was not written is tried again before the activation is
-   * given up.
+   * How often an append that certainly was not written is retried before the activation is
+   * abandoned.
    */
   appendAttemptsMax: number
-  /** Between attempts at anything the stores refused. */
+  /** Between attempts at anything that the stores refused. */
   retryFirstMs: number
   retryMaxMs: number
 
@@ -74,8 +74,8 @@ export interface RuntimeLimits {
   /** Rows in one write to the lookups. */
   lookupRowsMax: number
   /**
-   * Writes of rows beside the journal that one activation makes: what its write times can order.
-   * Past it the activation ends and the next one goes on.
+   * Writes of rows beside the journal by one activation: what its write times can order. Beyond it
+   * the activation ends and the next one continues.
    */
   rowWritesMax: number
   /** Attempts at a mail per activation; then it waits for the account's next one. */
@@ -86,7 +86,7 @@ export interface RuntimeLimits {
   mailsAtOnceMax: number
   /** An account that left with an effect undone is woken again after this time. */
   effectsWakeMs: number
-  /** Places of wake rows in each hour. Every host of an installation has to know the same. */
+  /** Places of wake rows in each hour. Every host of an installation must use the same value. */
   wakeBuckets: number
   /**
    * Active rows in one slot of a host, far below the deleted rows that Cassandra reads at one time.
@@ -95,12 +95,12 @@ export interface RuntimeLimits {
   /** An active row that stays longer than this many slots moves along. */
   activeSlotsBack: number
   /**
-   * Hosts that are gone are looked for, and timers read again, after this time: accounts whose host
-   * died or lost them are found.
+   * Dead hosts are looked for, and timers read again, after this time: it finds accounts whose host
+   * died or lost them.
    */
   relistMs: number
 
-  /** Counters of share codes that a host draws at one time, whole blocks; what its end loses. */
+  /** Counters of share codes that a host draws at one time, whole blocks; its end loses them. */
   codesDrawn: number
   /** Counters one request may ask for. */
   codesPerRequestMax: number
@@ -108,34 +108,34 @@ export interface RuntimeLimits {
   /** Password checks running at one time: each takes 50 ms of a thread and 16 MiB. */
   passwordChecksAtOnceMax: number
   /**
-   * Checks waiting, which is some 6 s of work, shorter than any deadline; past it one of those who
-   * have most waiting is refused with
-   * `error-rateLimit`.
+   * Waiting checks, some 6 s of work, shorter than any deadline; beyond it one of those that have
+   * most waiting is refused with `error-rateLimit`.
    */
   passwordChecksQueuedMax: number
-  /** Slow checks one request may cost; further passwords count as wrong. */
+  /** Slow checks per request; further passwords count as wrong. */
   passwordChecksPerRequestMax: number
   verdictsKeptMax: number
   verdictsKeptMs: number
 
-  /** How often one request is decided anew because something was missing. */
+  /** How often one request is decided again because something was missing. */
   decisionsPerRequestMax: number
 
-  /** A fenced host comes back no sooner than this, and up to twice as late. */
+  /** A fenced host returns no sooner than this, and up to twice as late. */
   fencedPauseMs: number
   /**
-   * How long a host that has an account in memory is waited for to let it go, before it is taken
+   * How long a host that has an account in memory is awaited to release it, before it is taken
    * over.
    */
   releaseWaitMs: number
   /**
-   * Takeovers of one account by this host within a minute; past it the account is unavailable here.
+   * Takeovers of one account by this host within a minute; beyond it the account is unavailable
+   * here.
    */
   takeoversPerMinuteMax: number
   /** An account with a bug or damage is left alone for this long, doubling up to the maximum. */
   quarantineFirstMs: number
   quarantineMaxMs: number
-  /** Bugs met while deciding before an account is left alone. */
+  /** Bugs in decisions before an account is left alone. */
   bugsBeforeQuarantine: number
   /** Accounts whose faults are remembered. */
   ailingAccountsMax: number
@@ -143,9 +143,9 @@ export interface RuntimeLimits {
   absentMs: number
   absentAccountsMax: number
 
-  /** Accounts remembered as changed and not known to be in the second region yet. */
+  /** Remembered accounts that changed and are not known to be in the second region yet. */
   unarrivedAccountsMax: number
-  /** Between looks for them. */
+  /** Between checks for them. */
   arrivalsMs: number
 
   /** Timers kept in memory; the later ones are read again when their time comes. */

@@ -1,11 +1,13 @@
-/** The rows that accounts keep beside their journals, and how many of them travel at once. */
+/**
+ * The rows that accounts keep beside their journals, and how many of them are in transit at once.
+ */
 import type { LookupChange, LookupStore } from '@holdfast/journal'
 
 export function activeSlotPrefix({ home, host, slot }: { home: string; host: string; slot: number }): string {
   return `active/${home}/${host}/${slot}/`
 }
 
-/** What an active row's key says of its place. */
+/** The parts of an active row's key. */
 export function activePlaceOf(key: string): { home: string; host: string; slot: number } {
   const [, home = '', host = '', slot = ''] = key.split('/')
   return { home, host, slot: Number(slot) }
@@ -24,7 +26,7 @@ export function dueOf(value: Uint8Array): number {
   return Number(Buffer.from(value).toString())
 }
 
-/** Routes that lie together: blocks of one lease. */
+/** Routes that are stored together: blocks of one lease. */
 const routesTogether = 64
 
 /**
@@ -43,7 +45,7 @@ export function routeRow(length: 6 | 8, block: number, account: string): LookupC
 }
 
 /**
- * Issues rows in writes of bounded size, all at once, ahead of whatever is issued next; resolves
+ * Issues rows in writes of bounded size, all at once, ahead of everything issued later; resolves
  * when all are durable.
  * @param options.writeTime of rows that one account owns.
  */

@@ -1,10 +1,10 @@
 /**
  * Requests of one account that wait for its turn, in two lanes.
  *
- * The first has what the owner, the operator and the service itself ask, in the order in which it
- * came: so the account's changes are one order. The second has what visitors ask. Anybody with a
- * link can send any number of those, so they wait behind the first lane, and in theirs networks
- * take turns. Visitors do not starve: after `ownersInARowMax` of the first lane one of them comes.
+ * The first has the requests of the owner, the operator and the service, in order of arrival: so
+ * the account's changes have one order. The second has those of visitors. Anyone with a link can
+ * send any number of those, so they wait behind the first lane, and in theirs networks take turns.
+ * Visitors do not starve: after `ownersInARowMax` of the first lane one of them comes.
  */
 import { RoundRobin } from '@holdfast/kernel'
 import type { AccountRequest } from '@holdfast/wire'
@@ -38,15 +38,14 @@ export class Mailbox {
     return this.#visitors.shift()
   }
 
-  /** Everything that waits; nothing does any more. */
+  /** Removes and returns everything that waits. */
   clear(): Ask[] {
     return [...this.#owners.splice(0), ...this.#visitors.clear()]
   }
 }
 
 /**
- * Whether somebody asks who is not the owner, as far as the request says. Tokens are checked in the
- * turn.
+ * Whether the caller is not the owner, as far as the request says. Tokens are checked in the turn.
  */
 export function isVisitors({ caller }: AccountRequest): boolean {
   const who = caller?.who
@@ -54,7 +53,7 @@ export function isVisitors({ caller }: AccountRequest): boolean {
   return who?.$case === 'grant' && who.value.ownerTokenCounter === undefined
 }
 
-/** Names longer than a frontend makes them would be keys without a bound. */
+/** Names longer than a frontend makes them would be unbounded keys. */
 const networkNameMax = 32
 
 /** Empty: not known. */

@@ -1,4 +1,4 @@
-/** What a host tells about itself. */
+/** What a host reports about itself. */
 
 /** A child logger: constant messages, facts as fields. `pino` fits. */
 export interface RuntimeLog {
@@ -11,9 +11,9 @@ export const silentLog: RuntimeLog = { info() {}, warn() {}, error() {} }
 
 /** Called as things happen; must not throw, must not wait. */
 export interface HostMetrics {
-  /** A request came in; `depth` requests of its account are in hand with it. */
+  /** A request arrived; `depth` pending requests of its account, including it. */
   requested(facts: { depth: number }): void
-  /** A request was turned away because the mailbox or the host was full. */
+  /** A request was refused because the mailbox or the host was full. */
   overloaded(): void
   activated(facts: { ms: number; rows: number; bytes: number }): void
   /** An activation failed or ended other than by passivation. */
@@ -21,17 +21,17 @@ export interface HostMetrics {
   passivated(facts: { pendingEffects: boolean }): void
   /** One append became durable. */
   flushed(facts: { ms: number; bytes: number; changes: number; replies: number }): void
-  /** The outcome of an append was not known, and then settled: it was in, or not. */
+  /** The outcome of an append was unknown, and then settled: it was written, or not. */
   unknown(facts: { outcome: 'in' | 'out' | 'fenced' }): void
   checkpointed(facts: { ms: number; bytes: number; pages: number }): void
-  /** A checkpoint could not be written and is tried again. */
+  /** A checkpoint could not be written and is retried. */
   checkpointFailed(facts: { what: 'pages' | 'root' | 'too large' }): void
-  /** Effects waiting changed by so many. */
+  /** The number of waiting effects changed by this. */
   effectsPending(change: number): void
   passwordChecked(facts: { ms: number }): void
-  /** Accounts that are left alone because of damage or a bug, now, each second. */
+  /** Accounts in quarantine because of damage or a bug, now, each second. */
   quarantined(facts: { accounts: number }): void
-  /** How far the second region is behind, at most, now, each second. */
+  /** Maximum lag of the second region, now, each second. */
   backupLag(facts: { accounts: number; ms: number }): void
   /** Now, each second. */
   memory(facts: { accounts: number; bytes: number }): void

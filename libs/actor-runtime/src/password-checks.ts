@@ -58,7 +58,7 @@ export class PasswordChecks {
 
   /**
    * The verdict; undefined when too many checks wait, and most of them are this network's. Equal
-   * checks under way are shared.
+   * running checks are shared.
    *
    * @param network whose turn it is; empty: not known.
    */

@@ -1,16 +1,16 @@
 /**
- * What one active account owes the world, carried out outside of its turn: references of released
+ * Effects that one active account owes, carried out outside of its turn: references of released
  * blobs, sign-in mails.
  *
- * An effect gets here once the change that made it is durable, is tried until it is done, and is
- * then reported by its number for the journal. All of them may run twice. A blob that is taken into
- * use again withdraws its release. A delete that is under way then, or that an owner of before
- * sends yet, never hits the reference that came after it: its write time is lower.
+ * An effect comes here once the change that made it is durable, is retried until it is done, and is
+ * then reported by its number for the journal. All of them may run twice. A blob that is used again
+ * withdraws its release. A delete that is running then, or that an earlier owner still sends, never
+ * removes the later reference: its write time is lower.
  *
- * A reference that no change owes anything for is looked at by its owner alone, and in two steps:
- * what it looks at is named in the turn that read the state (`look`), and no reference is deleted
- * until that look is over. So a reference that is put back is put before its delete, and one that
- * is taken for a stranger's is deleted only if the account did not take its blob into use since.
+ * A reference without a pending effect is checked only by its owner, and in two steps: its
+ * candidates are named in the turn that read the state (`look`), and no reference is deleted until
+ * that look is over. So a restored reference is put before its delete, and an unclaimed one is
+ * deleted only if the account did not start to use its blob since.
  */
 import { type LookupChange, referenceKey } from '@holdfast/journal'
 import type { Fault } from '@holdfast/kernel'
@@ -25,18 +25,18 @@ const releaseBytes = 512
 interface Release {
   numbers: number[]
   blob: BlobName
-  /** Told when the reference is gone, or stays after all. */
+  /** Called when the reference is deleted, or stays after all. */
   ended?: (gone: boolean) => void
 }
 
 type BlobName = Pick<Blob, 'id' | 'incarnation'>
 
-/** References that are being looked at. */
+/** References being checked. */
 export interface Look {
   /**
-   * Deletes the references of those strangers that are still none of the account's; resolves with
-   * how many are gone. The look is over.
-   * @param keys of those that are there
+   * Deletes the references of those unclaimed blobs that the account still does not use; resolves
+   * with the number of deletions. The look is over.
+   * @param keys of existing ones
    */
   remove(keys: readonly string[]): Promise<number>
   /** The look is over: references may be deleted again. */
@@ -51,18 +51,15 @@ export class PendingEffects {
   /** By reference key; in the order they were released. */
   readonly #releases = new Map<string, Release>()
   #releasing = false
-  /**
-   * Strangers of the looks under way, by reference key; without those that were taken into use
-   * since.
-   */
+  /** Unclaimed blobs of the running looks, by reference key; without those used since. */
   readonly #looks = new Set<{ strangers: Map<string, BlobName>; over: Promise<void> }>()
   #mails = 0
-  /** Mails given up for this activation. */
+  /** Mails abandoned for this activation. */
   #left = 0
   #stopped = false
   readonly #pauses: Pauses
 
-  /** @param options.finished told the numbers of effects that are done. */
+  /** @param options.finished called with the numbers of effects that are done. */
   constructor(
     account: string,
     services: Services,
@@ -80,7 +77,7 @@ export class PendingEffects {
     return this.#releases.size * releaseBytes
   }
 
-  /** Effects being worked at. */
+  /** Running effects. */
   get busy(): boolean {
     return this.#releases.size > 0 || this.#releasing || this.#mails > 0
   }
@@ -91,8 +88,8 @@ export class PendingEffects {
   }
 
   /**
-   * Takes over effects of durable changes, without those that younger changes, durable or not, took
-   * back. Code rows are durable by now and only counted as done.
+   * Takes over effects of durable changes, without those that younger changes, durable or not, have
+   * withdrawn. Code rows are durable by now and only counted as done.
    */
   adopt(effects: readonly Effect[]): void {
     const done: number[] = []
@@ -127,8 +124,7 @@ export class PendingEffects {
   }
 
   /**
-   * To be called in the turn that read the state. @param strangers blobs that the account does not
-   * know
+   * Call it in the turn that read the state. @param strangers blobs that the account does not know
    */
   look(strangers: readonly BlobName[]): Look {
     const over = Promise.withResolvers<void>()
@@ -153,7 +149,7 @@ export class PendingEffects {
     }
   }
 
-  /** False: it stays, or nobody knows: the activation is over. */
+  /** False: it stays, or the outcome is unknown: the activation is over. */
   #removed(key: string, blob: BlobName): Promise<boolean> {
     if (this.#stopped || this.#releases.has(key)) return Promise.resolve(false)
     const { promise, resolve } = Promise.withResolvers<boolean>()
@@ -161,7 +157,7 @@ export class PendingEffects {
     return promise
   }
 
-  /** The activation is over; what is under way may still end, nothing new begins. */
+  /** The activation is over; running work may still end, nothing new begins. */
   stop(): void {
     this.#stopped = true
     for (const { ended } of this.#releases.values()) ended?.(false)
@@ -192,7 +188,7 @@ export class PendingEffects {
     this.#releasing = false
   }
 
-  /** @returns false: the lookups refused; what was withdrawn meanwhile is not tried again. */
+  /** @returns false: the lookups refused; what was withdrawn meanwhile is not retried. */
   async #deleteReferences(batch: readonly (readonly [string, Release])[]): Promise<boolean> {
     const rows: LookupChange[] = batch.map(([key]) => ({ delete: key }))
     try {

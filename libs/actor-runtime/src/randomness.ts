@@ -2,7 +2,7 @@
 import { randomFillSync } from 'node:crypto'
 
 export interface Randomness {
-  /** Fresh bytes, not shared with anybody. */
+  /** Fresh bytes, not shared. */
   bytes(count: number): Uint8Array
   /** 0 ≤ n < 1, for jitter. */
   fraction(): number

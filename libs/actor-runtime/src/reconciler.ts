@@ -1,21 +1,21 @@
 /**
- * Compares the references of blobs with the accounts, which are the truth, and mends what differs.
+ * Compares the references of blobs with the accounts, which are authoritative, and repairs
+ * differences.
  *
- * A round has two parts. First every account is asked to put back the references it misses: when
- * all have answered, each reference that was lost before the round began is there again, and
- * collectors may act upon what they see (`confirmedMs`). Then every reference is read, and the
- * account it names is asked whether it knows the blob; a reference that no account claims goes. An
- * account does both itself, as the owner of its rows and in its own order (see
- * `reference-look.ts`), so nothing here can be in the way of an upload, a copy, a move or a
- * takeover.
+ * A round has two parts. First every account is asked to restore its missing references: when all
+ * have answered, each reference that was lost before the round began is there again, and collectors
+ * may rely on what they read (`confirmedMs`). Then every reference is read, and the account it
+ * names is asked whether it knows the blob; an unclaimed reference is removed. An account does both
+ * itself, as the owner of its rows and in its own order (see `reference-look.ts`), so nothing here
+ * can block an upload, a copy, a move or a takeover.
  *
- * Memory is bounded whatever there is: accounts are asked a page at a time, references are gathered
- * by account up to `suspectsMax`. Each step may be repeated, so the place of the last one is noted
- * now and then, and a round goes on from there after a restart or elsewhere.
+ * Memory is bounded in every case: accounts are asked a page at a time, references are gathered by
+ * account up to `suspectsMax`. Each step may be repeated, so the last place is recorded now and
+ * then, and a round continues from there after a restart or elsewhere.
  *
- * Cost: an account is read into memory once in the first part, and in the second once for each time
- * that its references come in a batch: few accounts come in few batches, of very many accounts each
- * reference costs a question. That part has time: what it finds costs space and nothing else.
+ * Cost: an account is read into memory once in the first part, and in the second once for each
+ * batch of its references: few accounts come in few batches, of very many accounts each reference
+ * costs a request. That part is not urgent: what it finds costs only space.
  */
 import { type Clock, isUuid, mintRequestId } from '@holdfast/kernel'
 import type { ReconcileView } from '@holdfast/wire'
@@ -26,50 +26,50 @@ import { pause, type Timers } from './timers.ts'
 
 export interface ReconcilerOptions {
   accounts: AccountClient
-  /** Those to be asked, in the order of places, from a place on. */
+  /** The accounts to be asked, in the order of places, from a place on. */
   listAccounts: (after: string | undefined) => AsyncIterable<{ account: string; place: string }>
-  /** Keys of references, those of others too. */
+  /** Keys of references, including those of others. */
   listReferences: (after: string | undefined) => AsyncIterable<{ key: string; place: string }>
-  /** Whether its references are ours to judge. Default: all are. */
+  /** Whether this process judges its references. Default: all. */
   isOurs?: (account: string) => boolean
   /**
-   * Whose accounts are listed, in words: when it changes, a round under way counts for nothing and
-   * another one begins. Default: always the same.
+   * Names the listed accounts: when it changes, a running round counts for nothing and another one
+   * begins. Default: always the same.
    */
   scope?: () => string
   notes: RoundNotes
-  /** Whether the rounds are made here, as of now. Default: always. */
+  /** Whether the rounds are made here now. Default: always. */
   leads?: () => boolean
   /**
-   * Questions a second; a page of references counts as one. An operator's round is not held back.
+   * Requests per second; a page of references counts as one. An operator's round is not limited.
    */
   perSecond: number
   /** From the beginning of one round to that of the next. */
   everyMs: number
-  /** The same when somebody waits for a round. */
+  /** The same when a round is awaited. */
   wantedMs: number
   clock: Clock
   timers: Timers
   log: RuntimeLog
 }
 
-/** Keeps the state of the rounds; at most `notesBytesMax`. */
+/** Stores the state of the rounds; at most `notesBytesMax`. */
 export interface RoundNotes {
   read(): Promise<Uint8Array | undefined>
   write(bytes: Uint8Array): Promise<void>
 }
 
 export interface RoundFigures {
-  /** Accounts asked for what they use, and blobs in use that were looked at. */
+  /** Accounts asked what they use, and blobs in use that were checked. */
   accounts: number
   used: number
   /** References read, and those of accounts that are ours. */
   references: number
-  /** Used, and without reference. */
+  /** Used, and without a reference. */
   missing: number
   /** References that no account claims. */
   orphaned: number
-  /** Put back or removed. */
+  /** Restored or removed. */
   mended: number
   /** Accounts that gave no answer. */
   failed: number
@@ -85,15 +85,15 @@ export interface Round extends RoundFigures {
   failures: string[]
 }
 
-/** What is noted. */
+/** The recorded state. */
 export interface RoundState {
   version: 1
   /** The last round that ended. */
   last?: Round
-  /** When the last round began in which all accounts answered, and whose they were. */
+  /** When the last round began in which all accounts answered, and which accounts those were. */
   confirmedMs?: number
   confirmedScope?: string
-  /** The round under way. */
+  /** The running round. */
   round?: Round & Progress
 }
 
@@ -103,28 +103,28 @@ interface Progress {
   after?: string
 }
 
-/** Accounts asked before the place is noted, at most. */
+/** Maximum of accounts asked before the place is recorded. */
 const accountsPerPage = 64
-/** References that are read in one go. */
+/** References that are read at once. */
 const referencesPerPage = 2_000
 /** Accounts asked at one time. */
 const asksAtOnce = 8
 /** References gathered by account: some 10 MiB. */
 const suspectsMax = 50_000
-/** In one question: 64 KiB. */
+/** In one request: 64 KiB. */
 const suspectsPerAsk = 1_024
-/** Of one question. An account that cannot be asked now is asked again at the end of its page. */
+/** Of one request. An account that cannot be asked now is retried at the end of its page. */
 const askTimeoutMs = 15_000
 const attempts = 2
 /**
- * A round breaks off, and goes on later, when this many accounts in a row give no answer: something
- * is down.
+ * A round stops, and continues later, when this many accounts in a row give no answer: a part is
+ * down.
  */
 const failedInARowMax = 32
 const failuresNamed = 20
-/** Between looks whether a round is due. */
+/** Between checks whether a round is due. */
 const lookMs = 1_000
-/** Between notes of the place. */
+/** Between records of the place. */
 const noteMs = 5_000
 /** After a fault. */
 const pauseMs = 30_000
@@ -146,7 +146,7 @@ export class Reconciler {
     this.#options = options
   }
 
-  /** Rounds from now on, behind the scenes. */
+  /** Starts the rounds, in the background. */
   start(): void {
     if (this.#closed) return
     this.#cancelTimer = this.#options.timers.after(lookMs, () => {
@@ -154,14 +154,14 @@ export class Reconciler {
     })
   }
 
-  /** A round is wanted that begins from now on. */
+  /** Requests a round that begins from now on. */
   wanted(): void {
     this.#wanted = true
   }
 
   /**
-   * When the last round began in which every account answered, Unix ms: references that were lost
-   * before are there again.
+   * When the last round began in which every account answered, Unix ms: references lost before it
+   * are restored.
    * @throws what the notes throw
    */
   async confirmedMs(): Promise<number | undefined> {
@@ -169,7 +169,7 @@ export class Reconciler {
   }
 
   /**
-   * For status and metrics: the round under way, and the last one that ended, as far as they are
+   * For status and metrics: the running round, and the last one that ended, as far as they are
    * known here.
    */
   get rounds(): { running?: Round; last?: Round } {
@@ -181,9 +181,9 @@ export class Reconciler {
   }
 
   /**
-   * A whole round at once, as fast as the accounts answer. One that is under way is given up for
-   * it.
-   * @param options.signal ends it early: it goes on behind the scenes then, unless it is a dry run.
+   * A whole round at once, as fast as the accounts answer. It replaces a running one.
+   * @param options.signal ends it early: it continues in the background then, unless it is a dry
+   *   run.
    * @returns without `endedMs` when it was ended early.
    */
   async reconcile({ dryRun, signal }: { dryRun: boolean; signal?: AbortSignal }): Promise<Round> {
@@ -380,7 +380,7 @@ export class Reconciler {
     suspects.clear()
   }
 
-  // ---- one question
+  // ---- one request
 
   /** @returns undefined when there is no answer: counted, and named. */
   async #ask(
@@ -443,7 +443,7 @@ export class Reconciler {
     }
   }
 
-  /** Of another process, perhaps: read each time. */
+  /** Possibly of another process: read each time. */
   async #read(): Promise<RoundState> {
     const bytes = await this.#options.notes.read()
     this.#notes = (bytes && notesOf(bytes)) ?? { version: 1 }
@@ -473,7 +473,7 @@ export function roundInWords({ beganMs, endedMs, ...round }: Round) {
   }
 }
 
-/** Notes of a version that is not known count as none: a round begins. */
+/** Notes of an unknown version count as none: a round begins. */
 export function notesOf(bytes: Uint8Array): RoundState | undefined {
   const notes = JSON.parse(Buffer.from(bytes).toString()) as RoundState
   return notes.version === 1 ? notes : undefined
@@ -484,8 +484,8 @@ function reportOf({ part: _, after: __, scope: ___, ...round }: Round & Progress
 }
 
 /**
- * A listing in pages, each read in one go: no listing stays open while what it told is worked on. A
- * place that many items share ends no page.
+ * A listing in pages, each read at once: no listing stays open while its results are processed. A
+ * page does not end within items that share a place.
  */
 async function* pagesOf<Item extends { place: string }>(
   list: (after: string | undefined) => AsyncIterable<Item>,

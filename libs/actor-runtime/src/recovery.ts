@@ -1,9 +1,9 @@
 /**
- * Reading an account back: the root's pages, then every row behind it.
+ * Reads an account: the root's pages, then every row behind it.
  *
- * The hold was acquired before, so nobody else can change what is read here any more. Something
- * missing means that somebody newer fenced us meanwhile, which the serial head tells, or damage.
- * Never a start from what was found.
+ * The hold was acquired before, so no other host can change what is read here any more. Missing
+ * data means that a newer host fenced this one meanwhile, which the serial head shows, or damage.
+ * An incomplete state is never used.
  */
 import type { AccountState } from '@holdfast/content-tree'
 import { JournalFault, type JournalHold } from '@holdfast/journal'
@@ -23,8 +23,8 @@ export interface Recovered {
 }
 
 /**
- * @throws JournalFault `FENCED`, `CORRUPT`, `UNAVAILABLE`; whatever the core throws on a change it
- * does not take.
+ * @throws JournalFault `FENCED`, `CORRUPT`, `UNAVAILABLE`; what the core throws on an invalid
+ *   change.
  */
 export async function recover(services: Services, hold: JournalHold): Promise<Recovered> {
   const root = hold.root && CheckpointRoot.decode(hold.root)
@@ -83,7 +83,7 @@ function damaged(hold: JournalHold, what: string): JournalFault {
   return new JournalFault('CORRUPT', `journal of ${hold.account}: ${what}`)
 }
 
-/** Removes pages that dead epochs left behind and nothing names. */
+/** Removes unnamed pages that dead epochs left behind. */
 export async function sweepPages(services: Services, hold: JournalHold, recovered: Recovered): Promise<void> {
   const named = new Set([...recovered.rootPages, ...recovered.tail.flatMap((row) => row.pages)])
   const dead: string[] = []

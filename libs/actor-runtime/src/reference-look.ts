@@ -2,10 +2,10 @@
  * The owner's comparison of its references with what it uses.
  *
  * The state says what is used, in one turn; the rows are read outside of it. Meanwhile the account
- * goes on: what it takes into use gets its reference by itself and is no stranger any more, and
- * what it releases has its reference deleted when this look is over (see `PendingEffects.look`).
- * What was read is acted upon only after everything the state was made of is durable: the reference
- * of a blob that a change under way releases must be there if that change comes to nothing.
+ * continues: a newly used blob gets its reference by itself and is not unclaimed any more, and the
+ * reference of a released blob is deleted when this look is over (see `PendingEffects.look`). The
+ * result is used only after everything the state was made of is durable: the reference of a blob
+ * that a pending change releases must exist if that change fails.
  */
 import { referenceKey } from '@holdfast/journal'
 import type { ReconcileView } from '@holdfast/wire'
@@ -23,7 +23,8 @@ export function blobNamed(name: Uint8Array): { id: Buffer; incarnation: Buffer }
 }
 
 /**
- * @param view what the durable state said. @param look on its strangers; over when this resolves.
+ * @param view what the durable state said. @param look on its unclaimed blobs; over when this
+ *   resolves.
  * @param restore writes references as the owner.
  * @throws JournalFault
  */

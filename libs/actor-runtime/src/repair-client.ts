@@ -1,4 +1,4 @@
-/** An account repaired by the host that serves it, asked from any process. */
+/** Asks the host that serves an account to repair it, from any process. */
 import type { Bus } from '@holdfast/bus'
 import { AccountsUnavailable } from './errors.ts'
 import type { RepairReport } from './repair.ts'

@@ -1,11 +1,11 @@
 /**
- * An account whose journal cannot be read is made readable again from all that holds.
+ * An account whose journal cannot be read is made readable again from everything valid.
  *
- * The base is the checkpoint that the root names, or the empty account when every row is still
- * there. Rows behind it are applied in order up to the first that is damaged, missing or cannot be
- * applied. Of what comes after it only what is safe without it is applied (`AccountState.salvage`).
- * What results is written as a new checkpoint through the last row that anything tells of. What is
- * damaged, and every row behind the base, is kept beside it first, in pages that nothing sweeps.
+ * The base is the checkpoint that the root names, or the empty account when every row still exists.
+ * Rows behind it are applied in order up to the first that is damaged, missing or cannot be
+ * applied. Of later rows only what is safe without it is applied (`AccountState.salvage`). The
+ * result is written as a new checkpoint through the last known row. Damaged data, and every row
+ * behind the base, is first kept beside it, in pages that are never swept.
  *
  * Without a base nothing is written: a state would have to be invented.
  */
@@ -32,16 +32,16 @@ export interface RepairReport {
    * stored.
    */
   outcome: 'whole' | 'repaired' | 'repairable' | 'lost' | 'absent'
-  /** What is wrong with what is stored, in words. */
+  /** The damage of the stored data, as text. */
   damage: string[]
-  /** The last row of the checkpoint that everything begins with; 0: the empty account. */
+  /** The last row of the base checkpoint; 0: the empty account. */
   checkpointThrough: number
-  /** The last row that anything tells of. */
+  /** The last known row. */
   lastRow: number
   changesKept: number
-  /** What was lost, in words; the first `wordsMax`. */
+  /** What was lost, as text; the first `wordsMax`. */
   lost: string[]
-  /** Words that were left out above. */
+  /** Number of texts omitted above. */
   more: number
   /** Pages of the account with this prefix hold the originals. */
   keptAside: string | null
@@ -49,9 +49,9 @@ export interface RepairReport {
 
 /** Losses named in a report; the others are counted. */
 const wordsMax = 200
-/** States built anew because a change could not be applied; past it what is left is dropped. */
+/** States rebuilt because a change could not be applied; beyond it the rest is dropped. */
 const rebuildsMax = 16
-/** Pages of originals; the sweep of dead pages knows none that begins so. */
+/** Pages of originals; the sweep of dead pages skips this prefix. */
 const asidePrefix = 'kept-'
 
 type Row = Extract<JournalRemain, { kind: 'row' }>
@@ -61,7 +61,7 @@ interface Remains {
   facts: { head: number; chain: Uint8Array } | undefined
   root: CheckpointRoot | undefined
   rows: Map<number, Row>
-  /** Names of pages, without those that are kept aside. */
+  /** Names of pages, without those kept aside. */
   pages: Set<string>
   aside: { name: string; stored: Uint8Array }[]
   newestPageEpoch: number
@@ -173,7 +173,7 @@ function rootOf(bytes: Uint8Array | undefined, damage: string[]): CheckpointRoot
   }
 }
 
-/** Undefined when there is nothing to begin with. */
+/** Undefined without a base. */
 async function planOf(
   services: Services,
   journal: JournalRepair,
@@ -195,7 +195,7 @@ function dropBehindRefused(entries: readonly Entry[]): void {
     entry.refused ??= `row ${entry.seq}: a change after ${rebuildsMax} that cannot be applied`
 }
 
-/** The state that the rows are applied to, made as often as it is asked for. */
+/** The state that the rows are applied to, made on each call. */
 async function baseOf(
   services: Services,
   journal: JournalRepair,
@@ -234,12 +234,12 @@ async function wholePage(
   return undefined
 }
 
-/** A change, or why there is none in its place. */
+/** A change, or why it is missing. */
 interface Entry {
   seq: number
   change?: Change
   lost?: string
-  /** It could not be applied: it is passed over. */
+  /** It could not be applied: it is skipped. */
   refused?: string
 }
 
@@ -284,7 +284,7 @@ function byNumber(one: number, other: number): number {
   return one - other
 }
 
-/** A row is the one that was written when what follows it, or the facts, name it. */
+/** A row is the one that was written when its successor, or the facts, name it. */
 function rowDamage(
   seq: number,
   { rows, facts }: { rows: Map<number, Row>; facts: Remains['facts'] },
@@ -300,7 +300,7 @@ function rowDamage(
 
 /**
  * @returns undefined when a change was found that cannot be applied: it is marked, and the state is
- * spoilt.
+ *   unusable.
  */
 async function applied(
   services: Services,
@@ -325,7 +325,7 @@ async function applied(
     if (safe === undefined) continue
     try {
       await inTurns(state.applying(safe), turns)
-      // Ends of effects are the runtime's own.
+      // Ends of effects belong to the runtime.
       if (safe.requestId.length > 0) changesKept++
     } catch (error) {
       entry.refused = `row ${seq}: a change cannot be applied: ${(error as Error).message}`
@@ -372,10 +372,11 @@ async function replace(
   try {
     await journal.trim(hold, head)
     await journal.deletePages(hold, [...found.pages])
-    // Else the next activation takes it up: something of it is not in the second region.
+    // Otherwise the next activation continues: the second region lacks some of it.
     if (await arrivals.confirm(account)) await journal.release(hold)
   } catch (error) {
-    // The new checkpoint holds. An activation sweeps what stays; rows behind the root are not read.
+    // The new checkpoint is set. An activation sweeps what stays; rows behind the root are not
+    // read.
     log.warn({ account, err: error }, 'what a repair replaced stays for now')
   }
 }

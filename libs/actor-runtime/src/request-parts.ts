@@ -1,9 +1,8 @@
 /**
- * Requests beyond the bus' bound (manifests of large imports) travel in parts: transfer id (16
+ * Requests beyond the bus' bound (manifests of large imports) are sent in parts: transfer id (16
  * bytes), index and count (4 bytes each, big-endian), then the bytes. Sent one after the other; all
- * but the last are answered by nothing, the last by the reply. A host that does not have the parts
- * before (another one took over, or it forgot them) answers `unavailable`, and the sender begins
- * anew.
+ * but the last get an empty answer, the last the reply. A host that lacks the parts before (another
+ * one took over, or it dropped them) answers `unavailable`, and the sender restarts.
  */
 import { maxMessageBytes } from '@holdfast/bus'
 import type { Clock } from '@holdfast/kernel'
@@ -12,7 +11,7 @@ import { LRUCache } from 'lru-cache'
 const headBytes = 24
 const partBytes = maxMessageBytes - headBytes
 
-/** One request, and all of a host that are not complete. */
+/** One request, and all incomplete ones of a host. */
 export const requestBytesMax = 32 * 1024 * 1024
 const unfinishedBytesMax = 128 * 1024 * 1024
 const unfinishedMs = 30_000
@@ -53,8 +52,8 @@ export class RequestJoiner {
   }
 
   /**
-   * @returns the whole request with its last part; `unknown` when parts before are missing or the
-   * bounds are passed.
+   * @returns the whole request with its last part; `unknown` when earlier parts are missing or the
+   *   bounds are exceeded.
    */
   add(message: Uint8Array): JoinedPart {
     if (message.length <= headBytes) return 'unknown'

@@ -20,7 +20,7 @@ export interface SignInMailer {
    * unknown outcome.
    *
    * @throws a Fault of category `invalid`: it will never be accepted, the effect ends; anything
-   *   else is tried again.
+   *   else is retried.
    */
   send(mail: {
     id: string
@@ -31,7 +31,7 @@ export interface SignInMailer {
   }): Promise<void>
 }
 
-/** A copy that an account refers to no more. */
+/** A copy that an account no longer refers to. */
 export interface ReleasedBlob {
   blob: Pick<Blob, 'id' | 'incarnation'>
   account: string
@@ -67,11 +67,11 @@ export interface Services {
   readonly mailSlots: Slots
   readonly arrivals: Arrivals
   /**
-   * Asks the host that holds the account to let it go, if it probably has it in memory still. A
-   * courtesy: resolves whatever comes of it.
+   * Asks the host that holds the account to release it, if it probably still has it in memory. Best
+   * effort: resolves in every case.
    */
   readonly askRelease: (account: string, holder: string) => Promise<void>
-  /** The reference row of a blob is gone: the collector may look at it. */
+  /** The reference row of a blob was removed: the collector may check it. */
   readonly onBlobReleased: (released: ReleasedBlob) => void
   /** When the account has something due next, Unix seconds. */
   readonly onDue: (account: string, due: number | undefined) => void

@@ -1,7 +1,7 @@
 /**
  * Share code → content id. The code leads to its block, the block's route to an account, and the
- * account says which of its contents has it. A code is never given twice, so a hit is kept for
- * long; a miss is asked again each time.
+ * account answers which of its contents has it. A code is never reused, so a hit is kept for long;
+ * a miss is asked again each time.
  */
 import type { LookupStore } from '@holdfast/journal'
 import { type Clock, mintRequestId, type ShareCodes, systemClock } from '@holdfast/kernel'

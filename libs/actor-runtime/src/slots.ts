@@ -1,6 +1,6 @@
 /**
- * A bounded number of things at one time; the rest waits in order. Who adds to those that wait
- * looks at `waiting` first where nothing else bounds them.
+ * A bounded number of concurrent jobs; the rest waits in order. Callers check `waiting` first where
+ * nothing else bounds the queue.
  */
 export class Slots {
   #free: number
@@ -10,7 +10,7 @@ export class Slots {
     this.#free = count
   }
 
-  /** How many wait. */
+  /** Number of waiting jobs. */
   get waiting(): number {
     return this.#waiting.length
   }
@@ -29,8 +29,8 @@ export class Slots {
 }
 
 /**
- * Runs `work` over the items, at most `atOnce` at one time. The first fault ends it, once what runs
- * has ended.
+ * Runs `work` over the items, at most `atOnce` at one time. The first fault ends it, once running
+ * work has ended.
  */
 export async function forEachAtMost<T>(
   atOnce: number,

@@ -6,7 +6,7 @@ export function subjectOf(hostId: string): string {
 }
 
 /**
- * Where a host is asked to let go of an account: its id as text, answered when it is not in memory
+ * Where a host is asked to release an account: its id as text, answered when it is not in memory
  * there any more, or kept.
  */
 export function releaseSubjectOf(hostId: string): string {
@@ -18,7 +18,7 @@ export function replicaSubjectOf(hostId: string): string {
   return `accounts.${hostId}.replica`
 }
 
-/** Where a host is asked which accounts it leaves alone: a JSON list. */
+/** Where a host is asked which accounts it has in quarantine: a JSON list. */
 export function quarantineSubjectOf(hostId: string): string {
   return `accounts.${hostId}.quarantined`
 }

@@ -6,13 +6,11 @@ import type { Clock } from '@holdfast/kernel'
 export interface Timers {
   /** Runs once after the delay. @returns cancels it. */
   after(ms: number, run: () => void): () => void
-  /** Lets the loop turn once, so that sockets and other accounts come to their right. */
+  /** Lets the loop turn once, so that sockets and other accounts get their turn. */
   turn(): Promise<void>
 }
 
-/**
- * Real timers. They keep a process alive: whoever starts one cancels it when it is of no more use.
- */
+/** Real timers. They keep a process alive: the caller cancels one that is no longer needed. */
 export const systemTimers: Timers = {
   after(ms, run) {
     const timer = setTimeout(run, ms)
@@ -42,7 +40,7 @@ export function pause(timers: Timers, ms: number): Promise<void> {
   })
 }
 
-/** Pauses that end early, all at once, when what they are for is over. */
+/** Pauses that all end early when they are no longer needed. */
 export class Pauses {
   readonly #timers: Timers
   readonly #open = new Map<() => void, () => void>()
@@ -70,7 +68,7 @@ export class Pauses {
 }
 
 /**
- * Doubling delays between two bounds, spread by ± half, so that many waiters do not come back
+ * Doubling delays between two bounds, spread by ± half, so that many waiters do not return
  * together.
  */
 export function backoffMs(

@@ -1,6 +1,6 @@
 /**
- * Visitors' requests in hand of a host: in all, of each account, of each network. What is past a
- * bound is refused at once.
+ * Pending visitors' requests of a host: in all, of each account, of each network. Requests beyond a
+ * bound are refused at once.
  */
 import type { AccountRequest } from '@holdfast/wire'
 import type { RuntimeLimits } from './limits.ts'

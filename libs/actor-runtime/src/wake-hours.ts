@@ -2,21 +2,22 @@
  * When sleeping accounts have to be woken: rows `wake/<home>/<bucket>/<hour>/<origin>/<account>` →
  * Unix seconds.
  *
- * Rows of one bucket and hour are kept together. Whoever looks for what is due reads the hours that
- * are not done, and never one that is: what was deleted in them costs nobody anything. A due time
- * may lie centuries ahead, nothing is read before its hour.
+ * Rows of one bucket and hour are kept together. A search for due rows reads the open hours, and
+ * never one that is done: deleted rows in those cost nothing. A due time may be centuries ahead;
+ * nothing is read before its hour.
  *
- * Two rows of each bucket only rise, whoever writes them: `hours/<home>/<bucket>/open`, the first
- * hour that takes rows, and `…/done`, the first one that is not done.
+ * Two rows of each bucket only rise: `hours/<home>/<bucket>/open`, the first hour that takes rows,
+ * and `…/done`, the first one that is not done.
  *
  * - An owner puts its row into the hour that is due, or into the first open one if that is later.
- *   Then it reads `open`: if the hour was closed meanwhile it puts the row again, into an open one.
- * - To close hours, `open` goes behind them first. Then they are read a last time. Rows that are
- *   left, of accounts that could not be woken, are put once more into an open hour (`origin` keeps
+ *   Then it reads `open`: if the hour was closed meanwhile it puts the row again, into an open
+ *   hour.
+ * - To close hours, `open` is first moved behind them. Then they are read a last time. Remaining
+ *   rows, of accounts that could not be woken, are put once more into an open hour (`origin` keeps
  *   their keys apart from those of their owners). Then `done` follows.
  *
- * So a row is in an hour that is not done, or was there when the hour was read last, whatever
- * clocks say and whoever is paused where: a wrong clock makes timers late, and loses none.
+ * So a row is in an hour that is not done, or was there when the hour was last read, independent of
+ * clocks and pauses: a wrong clock makes timers late, and loses none.
  */
 import { crc32 } from 'node:zlib'
 import type { LookupRow, LookupStore } from '@holdfast/journal'
@@ -24,16 +25,16 @@ import { dueOf } from './lookup-rows.ts'
 import { forEachAtMost } from './slots.ts'
 
 const hourSeconds = 3600
-/** Places looked at in one read. */
+/** Places covered by one read. */
 const placesPerRead = 1_000
 /** Rows put once more at one time. */
 const movesAtOnce = 64
 /**
- * Hours before a bucket's first row that count as not done: those that put the first rows may have
+ * Hours before a bucket's first row that count as not done: the writers of the first rows may have
  * different clocks.
  */
 const firstHours = 48
-/** An hour is closed so long after its end: what was due in it has been done by then. */
+/** An hour is closed this long after its end: what was due in it has been done by then. */
 const closeAfterSeconds = 15 * 60
 
 export function hourOf(seconds: number): number {
@@ -56,7 +57,7 @@ export class WakeHours {
   readonly #lookups: LookupStore
   readonly #buckets: number
   readonly #nowSeconds: () => number
-  /** As read or written last; the real one may be higher. */
+  /** As last read or written; the real one may be higher. */
   readonly #open = new Map<string, number>()
 
   constructor(lookups: LookupStore, { buckets, nowSeconds }: { buckets: number; nowSeconds: () => number }) {
@@ -78,10 +79,7 @@ export class WakeHours {
     return `${placeOf({ home, bucket: this.#bucketOf(account), hour })}${hour}/${account}`
   }
 
-  /**
-   * To be called when the row is durable. @returns false: its hour was closed, it has to be put
-   * again.
-   */
+  /** Call it when the row is durable. @returns false: its hour was closed, put it again. */
   async holds(key: string): Promise<boolean> {
     const [, home = '', bucket = '', hour = ''] = key.split('/')
     const value = await this.#lookups.get(cursorKey(home, bucket, 'open'))
@@ -103,7 +101,7 @@ export class WakeHours {
     yield* this.#rowsAt(places)
   }
 
-  /** Closes the hours that are over. May be done by several at the same time. */
+  /** Closes the hours that are over. Several processes may do it at the same time. */
   async close(home: string): Promise<void> {
     const end = hourOf(this.#nowSeconds() - closeAfterSeconds)
     const over = [...(await this.#cursors(home))].filter(([, { done }]) => done < end)
@@ -133,8 +131,8 @@ export class WakeHours {
   }
 
   /**
-   * The old row stays where nobody looks any more. Its owner's deletes of other keys do not meet
-   * the new one.
+   * The old row stays where it is not read any more. Its owner's deletes of other keys do not
+   * affect the new one.
    */
   async #putOn({ key, due }: WakeRow, end: number): Promise<void> {
     const [, home = '', bucket = '', , origin = '', account = ''] = key.split('/')
@@ -182,7 +180,7 @@ export class WakeHours {
     return hour
   }
 
-  /** The higher hour holds: it is its own write time. */
+  /** The higher hour wins: it is its own write time. */
   async #raise(
     home: string,
     buckets: readonly string[],
