@@ -115,6 +115,13 @@ t.test('READMEs are short', async (t) => {
   }
 })
 
+t.test('the map of the design has every app and lib', async (t) => {
+  const map = sectionOf(read('libs/DESIGN.md'), 'The map')
+  const packages = tracked.filter((name) => /^(apps|libs)\/[^/]+\/package\.json$/.test(name))
+  for (const name of packages)
+    t.ok(map.includes(`\`${dirname(name)}\``), `libs/DESIGN.md, The map: ${dirname(name)}`)
+})
+
 t.test('notes of the laboratory have a date', async (t) => {
   const notes = pages.filter((name) => name.startsWith('bench/NOTES-'))
   for (const file of notes) t.match(read(file), /^# .* \([A-Z][a-z]+ 20\d\d\)$/m, file)
