@@ -38,8 +38,8 @@ import type { Registry } from 'prom-client'
 import { clientAddress, networkOf, normalAddress } from './addresses.ts'
 import { connectionFigures } from './connection-figures.ts'
 import { awaitFirstBytes, hasManyLines } from './newcomers.ts'
-import { type PiecewiseRequest, takePieces } from './piecewise-request.ts'
 import type { PiecesLane } from './small-pieces-lane.ts'
+import { isOfUnknownLength, isReadingPaused, pauseReading, readInTurns } from './unknown-length.ts'
 
 /** How many connections a listener accepts. */
 export interface ConnectionLimits {
@@ -168,21 +168,6 @@ export class Connections {
     else this.#sendAhead(connection, response)
   }
 
-  /** Nothing is read of it until `#wake`, even when a reader resumes the socket. */
-  #pause(connection: Connection): void {
-    const { socket } = connection
-    if (!connection.isResting) socket.on('resume', stayPaused)
-    connection.isResting = true
-    socket.pause()
-  }
-
-  #wake(connection: Connection): void {
-    const { socket } = connection
-    connection.isResting = false
-    socket.off('resume', stayPaused)
-    if (!socket.destroyed) socket.resume()
-  }
-
   /**
    * Refuses a CONNECT. Node no longer reads the connection, and it would not send a running answer
    * further.
@@ -236,51 +221,27 @@ export class Connections {
   /** Its body may come in small pieces. */
   #beginPieces(connection: Connection, response: ServerResponse): void {
     const { handle, lane } = this.#parts
-    const request = response.req as PiecewiseRequest
-    request.foundSmallPieces = (sinceMs) => this.#rest(connection, request, sinceMs)
-    const readOn = () => {
-      this.#wake(connection)
-      if (connection.socket.destroyed) return
-      handle(request, response)
-      // Node drops what nobody has read of a request, and its pieces would not be counted.
-      request.read(0)
-    }
-    const refuse = () => this.#refuseWaiting(connection)
-    if (connection.hasTurn || lane.begin(connection.networkName, { readOn, refuse })) readOn()
-    else this.#pause(connection)
-  }
-
-  /** A read of it held many small pieces. */
-  #rest(connection: Connection, request: PiecewiseRequest, sinceMs: number): void {
-    const { lane } = this.#parts
-    const waits = connection.isResting
-    this.#pause(connection)
-    // The rest of what was read is parsed before.
-    setImmediate(() => {
-      lane.took(connection.networkName, performance.now() - sinceMs)
-      if (waits) return
-      lane.wait(connection.networkName, {
-        readOn: () => this.#wake(connection),
-        refuse: (refusal) => {
-          if (request.waitedTooLong !== undefined) request.waitedTooLong(refusal)
-          else this.#refuseWaiting(connection)
-        },
-      })
+    readInTurns(response, {
+      lane,
+      network: connection.networkName,
+      isBeingParsed: connection.isBeingParsed,
+      handle,
+      refuse: () => this.#refuseWaiting(connection),
     })
   }
 
   #refuseWaiting({ socket, running }: Connection): void {
     if (socket.destroyed) return
     this.#refused('pieces')
-    if (running?.headersSent === false) this.#parts.refuse(socket, 'error-rateLimit')
-    else socket.destroy()
+    if (running?.headersSent === true) socket.destroy()
+    else this.#parts.refuse(socket, 'error-rateLimit')
   }
 
   #sendAhead(connection: Connection, response: ServerResponse): void {
     const { ahead } = connection
     connection.aheadBytes += headBytes(response.req)
     if (ahead.length < requestsAheadMax && connection.aheadBytes <= aheadBytesMax) {
-      if (isOfUnknownLength(response.req)) this.#pause(connection)
+      if (isOfUnknownLength(response.req)) pauseReading(connection.socket)
       ahead.push(response)
       return
     }
@@ -291,8 +252,6 @@ export class Connections {
 
   /** @internal the answer of the running request has ended, whole or not */
   answered(connection: Connection): void {
-    const request = connection.running?.req as PiecewiseRequest
-    if (!request.complete && isOfUnknownLength(request)) dropRest(request)
     connection.running = undefined
     connection.sinceMs = this.#clock.monotonic()
     if (connection.client !== undefined) this.#leaveClient(connection)
@@ -346,33 +305,45 @@ export class Connections {
     this.#open++
     this.#figures.open.set({ host: this.#parts.host }, this.#open)
     socket.once('close', () => this.#leave(connection))
-    if (lane.isKnown(name)) lane.enter(name, () => this.#awaitFirstBytes(connection, attach))
+    if (lane.isKnown(name)) this.#awaitTurn(connection, attach)
     else this.#awaitFirstBytes(connection, attach)
   }
 
-  #awaitFirstBytes(connection: Connection, attach: () => void): void {
+  /** Its network sent small pieces lately. */
+  #awaitTurn(connection: Connection, attach: () => void): void {
     const { socket } = connection
-    if (socket.destroyed) return
-    awaitFirstBytes(socket, { timeoutMs: this.#parts.silentTimeoutMs }, (bytes) => {
-      if (!hasManyLines(bytes)) this.#serve(connection, attach)
-      else this.#serveInTurn(connection, attach)
-    })
-  }
-
-  #serveInTurn(connection: Connection, attach: () => void): void {
     const readOn = () => {
-      if (connection.socket.destroyed) return
-      connection.hasTurn = true
-      setImmediate(() => {
-        connection.hasTurn = false
-      })
-      this.#serve(connection, attach)
+      if (!socket.destroyed) this.#awaitFirstBytes(connection, attach)
+      return !socket.destroyed
     }
     const refuse = () => {
       this.#refused('pieces')
-      if (!connection.socket.destroyed) this.#parts.refuse(connection.socket, 'error-rateLimit')
+      socket.destroy()
     }
-    if (this.#parts.lane.begin(connection.networkName, { readOn, refuse })) readOn()
+    this.#parts.lane.enter(connection.networkName, { readOn, refuse })
+  }
+
+  #awaitFirstBytes(connection: Connection, attach: () => void): void {
+    awaitFirstBytes(connection.socket, { timeoutMs: this.#parts.silentTimeoutMs }, (bytes) => {
+      if (hasManyLines(bytes)) this.#awaitParsing(connection, attach)
+      else this.#serve(connection, attach)
+    })
+  }
+
+  /** Parsing its first bytes may take long. */
+  #awaitParsing(connection: Connection, attach: () => void): void {
+    const { socket } = connection
+    const readOn = () => {
+      if (socket.destroyed) return false
+      connection.isBeingParsed = true
+      setImmediate(() => {
+        connection.isBeingParsed = false
+      })
+      this.#serve(connection, attach)
+      return true
+    }
+    const refuse = () => this.#refuseWaiting(connection)
+    this.#parts.lane.begin(connection.networkName, { readOn, refuse })
   }
 
   /**
@@ -575,22 +546,6 @@ function closeBroken(this: Socket): void {
   this.destroy()
 }
 
-/** A listener of sockets: readers of a request ask its socket to go on. */
-function stayPaused(this: Socket): void {
-  this.pause()
-}
-
-/** What comes is counted and not kept. */
-function dropRest(request: PiecewiseRequest): void {
-  takePieces(request, () => true)
-  request.resume()
-}
-
-/** Only such a body can come in many pieces of one read. */
-function isOfUnknownLength({ headers }: IncomingMessage): boolean {
-  return headers['transfer-encoding'] !== undefined
-}
-
 /** A listener of responses; one function for all of them. */
 function answered(this: ServerResponse): void {
   const connection = (this.req.socket as HeldSocket)[heldBy]
@@ -615,9 +570,7 @@ class Connection {
   /** Node reads its requests. */
   isServed = false
   /** Its first bytes are parsed in this turn of the loop, in the turn of small pieces. */
-  hasTurn = false
-  /** Nothing is read of it for now: it waits in the lane of small pieces. */
-  isResting = false
+  isBeingParsed = false
   /** Of the previous window: a window that has just begun says nothing. */
   #earlierMs: number
   #earlierBytes = 0
@@ -672,7 +625,7 @@ class Connection {
   get waitsForUs(): boolean {
     const { running } = this
     if (running === undefined) return false
-    if (this.isResting) return true
+    if (isReadingPaused(this.socket)) return true
     if (!running.req.complete) return running.req.readableLength > 0
     return this.socket.writableLength === 0 && running.writableLength === 0
   }

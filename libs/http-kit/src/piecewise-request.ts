@@ -18,6 +18,8 @@ export class PiecewiseRequest extends IncomingMessage {
   foundSmallPieces: ((sinceMs: number) => void) | undefined
   /** Called when the body waited too long to be read on. Otherwise the connection is closed. */
   waitedTooLong: ((refusal: Refusal) => void) | undefined
+  /** Called once nothing more comes of the body. */
+  arrivedWhole: (() => void) | undefined
   /** Gets the pieces past the stream. */
   taker: TakePiece | undefined
   /** So far. Many of them arrive as one. */
@@ -35,6 +37,7 @@ export class PiecewiseRequest extends IncomingMessage {
       return true
     }
     this.#passGathered()
+    if (piece === null) this.arrivedWhole?.()
     return this.#pass(piece, encoding)
   }
 

@@ -4,51 +4,73 @@
  *
  * Node parses a read of up to 64 KiB in one go. With pieces of one byte these are 11,000 calls,
  * which take 10 to 25 ms and cost the sender nothing. A hundred such connections, each read once a
- * turn of the loop, would make a turn last a second.
+ * turn of the loop, would make a turn last seconds.
  *
- * Whether pieces are small is seen after a read. So four kinds of reads begin here one by one:
+ * Whether pieces are small is known only after a read, and the next read may be of another kind. So
+ * three kinds of reads wait here for their turn. Networks take turns.
  *
- * - the parsing of a connection's first read, when it has very many lines,
- * - the first read of a connection whose network sent small pieces lately,
- * - the body of a request of unknown length,
- * - what follows after a read that held many small pieces.
+ * - Bodies of unknown length. Two of them are read at a time. When others wait, each is read for 10
+ *   ms, then it waits again. After a read of small pieces the lane rests three times as long as the
+ *   read took.
+ * - The parsing of a connection's first read, when it has very many lines.
+ * - The first read of a connection whose network sent small pieces lately.
  *
- * While there are no small pieces, none of them waits longer than a few milliseconds.
+ * While nothing waits, nothing is held up.
  */
 import { type Clock, RoundRobin, systemClock } from '@holdfast/kernel'
 import { Refusal, unavailableRetrySeconds } from './refusals.ts'
 
-/** After a read the lane rests: this many times as long as the read took. */
+/** Bodies that are read at a time. Each may take 25 ms of the same turn of the loop. */
+const flowingMax = 2
+/** A body is read for this long when others wait. */
+const sliceMs = 10
+/** After a read of small pieces the lane rests this many times as long as the read took. */
 const restFactor = 3
 /** However long the clock says that a read took. */
 const restMsMax = 250
-/** Until the first read of what begins is behind it. */
+/** Until what begins has been read. */
 const beginMs = 2
-/**
- * A wait that takes longer is refused: nothing is read of what waits, so its client may be gone.
- */
+/** A longer wait is refused: nothing is read of what waits, so its client may be gone. */
 const waitMsMax = 2_000
-/** What waits may hold two reads of its socket, 128 KiB: 64 MiB in all. */
-const waitingMax = 512
+/** … and in the middle of a body. A thousand that are read for 10 ms each, two at a time, take 5 s. */
+const waitInBodyMsMax = 10_000
+/** What waits may hold two reads of its socket, 128 KiB: 128 MiB in all. */
+const holdingMax = 1_024
+/** Connections that were not read and wait. Their listeners have fewer; some may be closed. */
+const unreadMax = 8_192
 /** A network that sent small pieces is known for this long. */
 const knownMs = 10_000
 const knownMax = 4_096
 
-/** What waits for its turn. Exactly one of both is called, once. */
+/** What waits for its turn. Exactly one of both is called, once for each wait. */
 export interface Turn {
-  /** It may be read on. */
-  readOn: () => void
+  /** It may be read. @returns false when its connection is closed: then it takes no turn */
+  readOn: () => boolean
   /** It waited too long, or too many wait. */
   refuse: (refusal: Refusal) => void
 }
 
-interface Waiting extends Turn {
-  /** It is refused after this moment. Infinity: it holds nothing and waits. */
-  latestMs: number
+/** What a body of unknown length does. */
+export interface BodyTurns extends Turn {
+  /** Nothing more is read of it until `readOn`. */
+  pause: () => void
+}
+
+/** A body in the lane. */
+export interface LaneBody {
+  /** A read of it held many small pieces and took this long. */
+  took(ms: number): void
+  /** It is complete, or its connection is closed. */
+  leave(): void
 }
 
 /** What hosts ask of it. */
-export type PiecesLane = Pick<SmallPiecesLane, 'isKnown' | 'enter' | 'begin' | 'took' | 'wait'>
+export type PiecesLane = Pick<SmallPiecesLane, 'isKnown' | 'enter' | 'begin' | 'beginBody'>
+
+interface Waiting extends Turn {
+  /** It is refused after this moment. Infinity: it holds nothing and is not refused. */
+  latestMs: number
+}
 
 export class SmallPiecesLane {
   readonly #clock: Pick<Clock, 'monotonic'>
@@ -56,6 +78,7 @@ export class SmallPiecesLane {
   readonly #waiting = new RoundRobin<string, Waiting>()
   /** Of those that wait: how many may hold bytes. */
   #holding = 0
+  readonly #flowing = new Set<Body>()
   /** Until when networks are known, the soonest first. */
   readonly #known = new Map<string, number>()
   #restingUntilMs = 0
@@ -65,45 +88,89 @@ export class SmallPiecesLane {
     this.#clock = clock
   }
 
-  /**
-   * What may be small pieces begins.
-   * @returns whether it may be read now: then `turn` is not called
-   */
-  begin(network: string, turn: Turn): boolean {
-    const nowMs = this.#clock.monotonic()
-    const isFree = this.#waiting.size === 0 && nowMs >= this.#restingUntilMs
-    if (isFree) this.#restingUntilMs = nowMs + beginMs
-    else this.wait(network, turn)
-    return isFree
-  }
-
   /** Has this network sent small pieces lately? */
   isKnown(network: string): boolean {
     return (this.#known.get(network) ?? Number.NEGATIVE_INFINITY) >= this.#clock.monotonic()
   }
 
-  /** A read of small pieces took this long. */
-  took(network: string, ms: number): void {
+  /** A connection of which nothing was read. */
+  enter(network: string, turn: Turn): void {
+    if (this.#waiting.size >= unreadMax) turn.refuse(refusal())
+    else this.#push(network, { ...turn, latestMs: Number.POSITIVE_INFINITY })
+  }
+
+  /** Bytes that were read and may take the parser long. */
+  begin(network: string, turn: Turn): void {
+    if (!this.#isFree) this.#wait(network, turn, waitMsMax)
+    else if (turn.readOn()) this.#restingUntilMs = this.#clock.monotonic() + beginMs
+  }
+
+  /** A body of unknown length. Nothing was read of it. */
+  beginBody(network: string, turns: BodyTurns): LaneBody {
+    const body = new Body(this, network, turns)
+    if (this.#isFree) this.#flow(body)
+    else this.#waitBody(body, waitMsMax)
+    return body
+  }
+
+  /** @internal */
+  tookSmallPieces(body: Body, ms: number): void {
+    const { network } = body
     const nowMs = this.#clock.monotonic()
     this.#restingUntilMs = Math.max(this.#restingUntilMs, nowMs) + Math.min(restMsMax, restFactor * ms)
     this.#known.delete(network)
     this.#known.set(network, nowMs + knownMs)
     const [oldest] = this.#known.keys()
     if (this.#known.size > knownMax && oldest !== undefined) this.#known.delete(oldest)
+    if (this.#flowing.has(body)) this.#yield(body)
   }
 
-  /** A connection of which nothing was read: the number of connections bounds how many wait. */
-  enter(network: string, readOn: () => void): void {
-    this.#push(network, { readOn, refuse: () => {}, latestMs: Number.POSITIVE_INFINITY })
+  /** @internal */
+  left(body: Body): void {
+    if (this.#flowing.delete(body) && this.#waiting.size > 0) this.#serveSoon()
   }
 
-  wait(network: string, turn: Turn): void {
-    if (this.#holding >= waitingMax) {
+  get #isFree(): boolean {
+    return this.#waiting.size === 0 && !this.#isBusy(this.#clock.monotonic())
+  }
+
+  #isBusy(nowMs: number): boolean {
+    return nowMs < this.#restingUntilMs || this.#flowing.size >= flowingMax
+  }
+
+  #flow(body: Body): void {
+    if (body.hasLeft) return
+    body.sinceMs = this.#clock.monotonic()
+    // Before it is read: it may leave at once.
+    this.#flowing.add(body)
+    if (!body.turns.readOn()) this.#flowing.delete(body)
+  }
+
+  #yield(body: Body): void {
+    this.#flowing.delete(body)
+    this.#waitBody(body, waitInBodyMsMax)
+  }
+
+  #waitBody(body: Body, waitMs: number): void {
+    body.turns.pause()
+    // Bodies in the lane rest by their number, not by time.
+    const readOn = () => {
+      this.#flow(body)
+      return false
+    }
+    const refuse = (why: Refusal) => {
+      if (!body.hasLeft) body.turns.refuse(why)
+    }
+    this.#wait(body.network, { readOn, refuse }, waitMs)
+  }
+
+  #wait(network: string, turn: Turn, waitMs: number): void {
+    if (this.#holding >= holdingMax) {
       turn.refuse(refusal())
       return
     }
     this.#holding++
-    this.#push(network, { ...turn, latestMs: this.#clock.monotonic() + waitMsMax })
+    this.#push(network, { ...turn, latestMs: this.#clock.monotonic() + waitMs })
   }
 
   #push(network: string, waiting: Waiting): void {
@@ -112,26 +179,53 @@ export class SmallPiecesLane {
   }
 
   #serveSoon(): void {
-    const ms = Math.max(0, this.#restingUntilMs - this.#clock.monotonic())
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined
-      this.#serve()
-    }, ms)
+    const nowMs = this.#clock.monotonic()
+    let fromMs = Math.max(nowMs, this.#restingUntilMs)
+    if (this.#flowing.size >= flowingMax) {
+      // The first of the set has been read for the longest time.
+      const [longest] = this.#flowing
+      fromMs = Math.max(fromMs, (longest as Body).sinceMs + sliceMs)
+    }
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#serve(), fromMs - nowMs)
   }
 
   #serve(): void {
     const nowMs = this.#clock.monotonic()
-    while (nowMs >= this.#restingUntilMs) {
+    for (const body of [...this.#flowing])
+      if (this.#flowing.size >= flowingMax && nowMs - body.sinceMs >= sliceMs) this.#yield(body)
+    while (!this.#isBusy(nowMs)) {
       const next = this.#waiting.shift()
       if (next === undefined) return
       if (next.latestMs !== Number.POSITIVE_INFINITY) this.#holding--
       if (nowMs > next.latestMs) next.refuse(refusal())
-      else {
-        this.#restingUntilMs = nowMs + beginMs
-        next.readOn()
-      }
+      else if (next.readOn()) this.#restingUntilMs = Math.max(this.#restingUntilMs, nowMs + beginMs)
     }
     if (this.#waiting.size > 0) this.#serveSoon()
+  }
+}
+
+class Body implements LaneBody {
+  readonly #lane: SmallPiecesLane
+  readonly network: string
+  readonly turns: BodyTurns
+  /** Read since then. */
+  sinceMs = 0
+  hasLeft = false
+
+  constructor(lane: SmallPiecesLane, network: string, turns: BodyTurns) {
+    this.#lane = lane
+    this.network = network
+    this.turns = turns
+  }
+
+  took(ms: number): void {
+    this.#lane.tookSmallPieces(this, ms)
+  }
+
+  leave(): void {
+    this.hasLeft = true
+    this.#lane.left(this)
   }
 }
 

@@ -1,23 +1,27 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
 import type { Refusal } from '../src/index.ts'
 import { SmallPiecesLane } from '../src/small-pieces-lane.ts'
 
 /** The clock moves when a test says so. */
-function lane() {
+function lane(t: Test) {
   let nowMs = 0
+  // What still waits is refused, and nothing keeps the process.
+  t.teardown(() => {
+    nowMs = 1_000_000
+  })
   const called: string[] = []
   const small = new SmallPiecesLane({ monotonic: () => nowMs })
-  const turnOf = (name: string) => ({
-    readOn: () => void called.push(name),
+  const turnOf = (name: string, isOpen = true) => ({
+    readOn: () => {
+      called.push(name)
+      return isOpen
+    },
     refuse: (refusal: Refusal) => void called.push(`${name}: ${refusal.status}`),
   })
   const of = (network: string, name = network) => ({
-    begin: () => small.begin(network, turnOf(name)),
-    wait: (tookMs: number) => {
-      if (tookMs > 0) small.took(network, tookMs)
-      small.wait(network, turnOf(name))
-    },
-    enter: () => small.enter(network, () => void called.push(name)),
+    begin: (isOpen = true) => small.begin(network, turnOf(name, isOpen)),
+    enter: (isOpen = true) => small.enter(network, turnOf(name, isOpen)),
+    body: () => small.beginBody(network, { ...turnOf(name), pause: () => void called.push(`${name} waits`) }),
     isKnown: () => small.isKnown(network),
   })
   /** Goes on until this number were called. */
@@ -29,54 +33,99 @@ function lane() {
   return { of, called, until }
 }
 
-t.test('after a read that took long nothing follows for three times as long', async (t) => {
-  const { of, called, until } = lane()
-  of('one').wait(10)
-  of('two').wait(0)
-  await until(29, 0)
-  t.same(called, [])
-  await until(30, 1)
-  t.same(called, ['one'], 'and then one at a time')
-  await until(32, 2)
-  t.same(called, ['one', 'two'])
+t.test('two bodies are read at a time, at once where nothing else is', async (t) => {
+  const { of, called, until } = lane(t)
+  const one = of('one').body()
+  of('two').body()
+  of('three').body()
+  t.same(called, ['one', 'two', 'three waits'])
+  one.leave()
+  await until(1, 4)
+  t.same(called.slice(3), ['three'])
 })
 
-t.test('networks take turns, and what waits too long is refused', async (t) => {
-  const { of, called, until } = lane()
-  for (const name of ['one', 'one again', 'one once more']) of('one', name).wait(1)
-  of('two').wait(0)
-  await until(9, 1)
-  await until(11, 2)
-  t.same(called, ['one', 'two'])
-  await until(2_500, 4)
-  t.same(called.slice(2), ['one again: error-rateLimit', 'one once more: error-rateLimit'])
+t.test('a body is read for ten milliseconds while others wait', async (t) => {
+  const { of, called, until } = lane(t)
+  for (const name of ['one', 'two', 'three', 'four']) of(name).body()
+  await until(9, 4)
+  t.same(called, ['one', 'two', 'three waits', 'four waits'])
+  await until(10, 8)
+  t.same(called.slice(4).sort(), ['four', 'one waits', 'three', 'two waits'])
 })
 
-t.test('what begins does so one by one, at once where nothing goes on', async (t) => {
-  const { of, called, until } = lane()
-  t.equal(of('one').begin(), true)
-  t.equal(of('two').begin(), false, 'the first one may be of small pieces')
-  await until(2, 1)
-  t.same(called, ['two'])
+t.test('after a read of small pieces nothing is read for three times as long', async (t) => {
+  const { of, called, until } = lane(t)
+  const one = of('one').body()
+  one.took(10)
+  of('two').body()
+  t.same(called, ['one', 'one waits', 'two waits'])
+  await until(29, 3)
+  t.equal(called.length, 3)
+  await until(30, 5)
+  t.same(called.slice(3), ['one', 'two'])
 })
 
-t.test('no more than 512 wait that may hold bytes', async (t) => {
-  const { of, called, until } = lane()
-  for (let number = 0; number < 512; number++) of(`network ${number}`).wait(1)
-  t.same(called, [])
-  of('late').wait(0)
+t.test('the last read of a body counts, too', async (t) => {
+  const { of, called, until } = lane(t)
+  const one = of('one').body()
+  one.leave()
+  one.took(10)
+  of('two').body()
+  t.same(called, ['one', 'two waits'])
+  await until(30, 3)
+  t.same(called.slice(2), ['two'])
+})
+
+t.test('networks take turns, and a request that waits too long is refused', async (t) => {
+  const { of, called, until } = lane(t)
+  of('one').body().took(80)
+  for (const name of ['one again', 'one once more']) of('one', name).begin()
+  of('two').begin()
+  t.same(called, ['one', 'one waits'])
+  await until(240, 4)
+  t.same(called.slice(2), ['one', 'two'], 'first bytes are parsed one by one')
+  await until(2_500, 6)
+  t.same(called.slice(4), ['one again: error-rateLimit', 'one once more: error-rateLimit'])
+})
+
+t.test('no more than 1,024 wait that may hold bytes', async (t) => {
+  const { of, called, until } = lane(t)
+  of('one').body().took(80)
+  for (let number = 1; number < 1_024; number++) of(`network ${number}`).begin()
+  t.equal(called.length, 2)
+  of('late').begin()
   of('later').enter()
-  t.same(called, ['late: error-rateLimit'])
-  await until(60_000, 514)
+  t.same(called.slice(2), ['late: error-rateLimit'])
+  await until(60_000, 3 + 1_024 + 1)
   t.equal(called.at(-1), 'later', 'a connection that was not read waits on')
 })
 
+t.test('closed connections take no turn', async (t) => {
+  const { of, called, until } = lane(t)
+  of('one').body().took(10)
+  for (let number = 0; number < 1_000; number++) of('two', 'closed').enter(false)
+  of('two', 'open').enter()
+  of('two', 'next').enter()
+  await until(30, 1_004)
+  t.equal(called.at(-1), 'open')
+  await until(32, 1_005)
+  t.equal(called.at(-1), 'next')
+})
+
+t.test('no more than 8,192 wait unread', async (t) => {
+  const { of, called, until } = lane(t)
+  of('one').body().took(10)
+  for (let number = 1; number < 8_192; number++) of('one').enter(false)
+  of('one', 'late').enter()
+  t.same(called.slice(2), ['late: error-rateLimit'])
+  await until(30, 3 + 8_192)
+})
+
 t.test('a network that sent small pieces is known for ten seconds', async (t) => {
-  const { of, called, until } = lane()
+  const { of, until } = lane(t)
   t.equal(of('one').isKnown(), false)
-  of('one').wait(5)
+  of('one').body().took(5)
   t.same([of('one').isKnown(), of('two').isKnown()], [true, false])
-  await until(10_001, 1)
+  await until(10_001, 3)
   t.equal(of('one').isKnown(), false)
-  t.same(called, ['one: error-rateLimit'])
 })

@@ -5,21 +5,34 @@ import { systemClock } from '@holdfast/kernel'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import t, { type Test } from 'tap'
-import { createHttpHost, createRateLimits, ok, Refusal, type Turn } from '../src/index.ts'
+import { createHttpHost, createRateLimits, ok, type PiecesLane, Refusal, type Turn } from '../src/index.ts'
 
 /** A host whose lane lets nothing begin before the test says so. */
 async function waitingHost(t: Test, { isFree = false, isKnown = false } = {}) {
   const turns: Turn[] = []
   const took: number[] = []
-  const lane = {
-    begin: (network: string, turn: Turn) => {
-      if (!isFree) lane.wait(network, turn)
-      return isFree
-    },
-    wait: (_network: string, turn: Turn) => void turns.push(turn),
-    took: (_network: string, ms: number) => void took.push(ms),
+  const lane: PiecesLane = {
     isKnown: () => isKnown,
-    enter: (_network: string, readOn: () => void) => void turns.push({ readOn, refuse: () => {} }),
+    enter: (_network, turn) => void turns.push(turn),
+    begin: (_network, turn) => {
+      if (isFree) turn.readOn()
+      else turns.push(turn)
+    },
+    beginBody: (_network, body) => {
+      const wait = () => {
+        body.pause()
+        turns.push(body)
+      }
+      if (isFree) body.readOn()
+      else wait()
+      return {
+        took: (ms) => {
+          took.push(ms)
+          if (!turns.includes(body)) wait()
+        },
+        leave: () => {},
+      }
+    },
   }
   const app = createHttpHost({
     name: 'api',
