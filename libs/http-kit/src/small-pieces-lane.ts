@@ -32,7 +32,7 @@ const restMsMax = 250
 const beginMs = 2
 /** A longer wait is refused: nothing is read of what waits, so its client may be gone. */
 const waitMsMax = 2_000
-/** … and in the middle of a body. A thousand that are read for 10 ms each, two at a time, take 5 s. */
+/** … and in the middle of a body. A thousand, read for 10 ms each and two at a time, take 5 s. */
 const waitInBodyMsMax = 10_000
 /** What waits may hold two reads of its socket, 128 KiB: 128 MiB in all. */
 const holdingMax = 1_024
