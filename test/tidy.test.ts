@@ -224,6 +224,28 @@ function ownDependencies(folder: string): string[] {
     .map((name) => name.slice('@holdfast/'.length))
 }
 
+/** Phrases that readers stumble over. A process, a client and a user are "it". */
+const listsOfPhrases = ['test/tidy.test.ts', 'test/documents.test.ts']
+const phrases = [
+  ...['whoever', 'he', 'his', 'him', 'himself', 'anew', 'for ever', 'a word to', 'without a word'],
+  ...['goes out with', 'stands still', 'stood still', 'nobody is told', 'sent away', 'turned away'],
+  ...['further ado', 'of its own accord', 'behind the scenes', 'to be had', 'lets go of'],
+]
+
+t.test('comments and messages are in plain English', async (t) => {
+  const phrase = new RegExp(`\\b(${phrases.join('|')})\\b|\\bso (many|long)\\b(?! that)`, 'i')
+  const found = tracked
+    .filter((file) => (isSource(file) || /\.(proto|sh)$/.test(file)) && !listsOfPhrases.includes(file))
+    .flatMap((file) =>
+      read(file)
+        .split('\n')
+        .flatMap((line, index) =>
+          phrase.test(line) ? [`${file}:${index + 1}: ${phrase.exec(line)?.[0]}`] : [],
+        ),
+    )
+  t.strictSame(found, [])
+})
+
 t.test('comments wrap at 100 columns', async (t) => {
   const isTable = (line: string) => /^\s*\* \|/.test(line)
   const isComment = (line: string) => /^\s*(\/\/|\/?\*+( |$))/.test(line)

@@ -261,7 +261,7 @@ t.test('a refused upload leaves nothing and gets the reason', async (t) => {
       bearer,
     ],
     [
-      'a folder that cannot be had',
+      'an unavailable folder',
       'error-notFound',
       404,
       form(['folderId', '00000000-0000-4000-8000-000000000000'], file),

@@ -41,7 +41,7 @@ export function profilePage(): Page {
 </section>
 <section class="card">
 <h2>Account token</h2>
-<p class="quiet">Whoever has it has the account. Programs send it as <code>Authorization: Bearer …</code></p>
+<p class="quiet">Anyone who has it has the account. Programs send it as <code>Authorization: Bearer …</code></p>
 <p><input id="token-shown" type="password" readonly aria-label="Account token"> <button type="button" id="show-token">Show</button> <button type="button" data-copy="token-shown">Copy</button></p>
 <p><button type="button" id="reset-token">Make a new token</button></p>
 </section>

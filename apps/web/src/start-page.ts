@@ -22,7 +22,7 @@ export function startPage({ uploadUrl }: { uploadUrl: string }): Page {
 <section id="shared" class="card" hidden aria-live="polite">
 <h2>Your link</h2>
 <p><a id="page" href="/"></a> <button type="button" data-copy="page">Copy</button></p>
-<p class="quiet">Whoever has this link can see the folder. To change or delete it later, keep your
+<p class="quiet">Anyone who has this link can see the folder. To change or delete it later, keep your
 <a id="account" href="/profile">account link</a>: it is the only key.</p>
 </section>
 <section class="card">

@@ -747,7 +747,7 @@ export class AccountHost implements AccountMoments {
       try {
         return await work()
       } catch (error) {
-        log.warn({ what, err: error }, 'work behind the scenes failed and is tried again')
+        log.warn({ what, err: error }, 'background work failed and is retried')
         await this.#pauses.pause(limits.retryMaxMs)
       }
     }

@@ -1,6 +1,6 @@
 /**
- * What was acknowledged reaches the second region, however long that was out of reach and however
- * quiet the account is.
+ * Acknowledged changes reach the second region, however long it was unavailable and however quiet
+ * the account is.
  */
 import t from 'tap'
 import { Arrivals } from '../src/arrivals.ts'
@@ -33,7 +33,7 @@ t.test('a clean end waits for the second region, and follows by itself when that
   const epoch = async () => (await world.journal.head(world.account)).epoch
   const before = await epoch()
   await time.advance(10 * idleMs)
-  t.equal(await epoch(), before, 'nobody wakes it in vain')
+  t.equal(await epoch(), before, 'it is not woken in vain')
 
   heal()
   await time.advance(2 * idleMs)
@@ -42,7 +42,7 @@ t.test('a clean end waits for the second region, and follows by itself when that
   t.equal(await ownerOf(), undefined, 'released')
 })
 
-t.test('what a dead host left behind is brought by the next, without being asked', async (t) => {
+t.test('the next host sends what a dead host left, without a request', async (t) => {
   const { world, time, options, ownerOf } = start()
   t.teardown(() => world.close())
   const heal = world.medium.fail('backUp', away)
@@ -68,35 +68,32 @@ t.test('what a dead host left behind is brought by the next, without being asked
   t.equal(await ownerOf(), undefined)
 })
 
-t.test(
-  'an account that is busy is asked for as well, and what changes meanwhile is not taken for arrived',
-  async (t) => {
-    const { world, time, options } = start()
-    t.teardown(() => world.close())
-    const host = world.host('one', options)
-    await world.create()
-    await time.advance(20_000)
-    t.equal(host.backupLag.accounts, 1)
-    const compared = world.medium.hold('backUp')
-    const passing = time.advance(30_000)
-    await compared.reached
-    await world.folder('meanwhile')
-    compared.release()
-    await passing
-    t.equal(host.activeAccounts, 1)
-    t.equal(host.backupLag.accounts, 1, 'of that nothing is known')
-    t.ok(host.backupLag.ms < 40_000)
-    for (let at = 0; at < 20; at++) {
-      await world.folder(`f${at}`)
-      await time.advance(10_000)
-      t.ok(host.backupLag.ms < 60_000)
-    }
-    await time.advance(3 * idleMs)
-    t.strictSame(host.backupLag, { accounts: 0, ms: 0 })
-  },
-)
+t.test('a busy account is checked as well, and changes meanwhile do not count as arrived', async (t) => {
+  const { world, time, options } = start()
+  t.teardown(() => world.close())
+  const host = world.host('one', options)
+  await world.create()
+  await time.advance(20_000)
+  t.equal(host.backupLag.accounts, 1)
+  const compared = world.medium.hold('backUp')
+  const passing = time.advance(30_000)
+  await compared.reached
+  await world.folder('meanwhile')
+  compared.release()
+  await passing
+  t.equal(host.activeAccounts, 1)
+  t.equal(host.backupLag.accounts, 1, 'the state of that is unknown')
+  t.ok(host.backupLag.ms < 40_000)
+  for (let at = 0; at < 20; at++) {
+    await world.folder(`f${at}`)
+    await time.advance(10_000)
+    t.ok(host.backupLag.ms < 60_000)
+  }
+  await time.advance(3 * idleMs)
+  t.strictSame(host.backupLag, { accounts: 0, ms: 0 })
+})
 
-t.test('an account that was only read asks nothing of the second region', async (t) => {
+t.test('an account that was only read sends no request to the second region', async (t) => {
   const { world, time, options, ownerOf } = start()
   t.teardown(() => world.close())
   world.host('one', options)
@@ -136,55 +133,52 @@ t.test(
   },
 )
 
-t.test(
-  'the second region is left alone after a failure, and those that wait longest come first',
-  async (t) => {
-    const time = new ManualTime()
-    const asked: string[] = []
-    let reachable = false
-    const backup = {
-      backUp: async (account: string) => {
-        asked.push(account)
-        if (!reachable) throw new Error('away')
-        return { rows: 1, pages: 0 }
-      },
-    }
-    const log = { info() {}, warn() {}, error() {} }
-    const arrivals = new Arrivals({ backup, clock: time, log, accountsMax: 3 })
-    for (const account of ['a', 'b', 'c', 'd']) {
-      arrivals.changed(account)
-      await time.advance(1_000)
-    }
-    arrivals.changed('a')
-    t.strictSame(arrivals.lag, { accounts: 3, ms: 4_000 }, 'bounded, and the oldest counts')
-    const done: string[] = []
-    const pass = (ours = ['a', 'b', 'c']) =>
-      arrivals.pass({
-        isOurs: (account) => ours.includes(account),
-        arrived: async (one) => void done.push(one),
-      })
-    await pass()
-    t.strictSame(asked, [], 'what changed lately is on its way')
-    await time.advance(40_000)
-    for (let count = 0; count < 4; count++) t.notOk(await arrivals.confirm('d'))
-    await pass()
-    t.strictSame(asked.splice(0), ['d', 'd', 'd'], 'three questions')
-    reachable = true
-    await time.advance(5_000)
-    await pass(['a', 'c'])
-    t.strictSame(asked, ['a', 'c'])
-    t.strictSame(done, ['a', 'c'])
-    t.strictSame(arrivals.lag, { accounts: 0, ms: 0 }, "another host's are forgotten")
-  },
-)
+t.test('the second region is left alone after a failure, and the longest waiting come first', async (t) => {
+  const time = new ManualTime()
+  const asked: string[] = []
+  let reachable = false
+  const backup = {
+    backUp: async (account: string) => {
+      asked.push(account)
+      if (!reachable) throw new Error('away')
+      return { rows: 1, pages: 0 }
+    },
+  }
+  const log = { info() {}, warn() {}, error() {} }
+  const arrivals = new Arrivals({ backup, clock: time, log, accountsMax: 3 })
+  for (const account of ['a', 'b', 'c', 'd']) {
+    arrivals.changed(account)
+    await time.advance(1_000)
+  }
+  arrivals.changed('a')
+  t.strictSame(arrivals.lag, { accounts: 3, ms: 4_000 }, 'bounded, and the oldest counts')
+  const done: string[] = []
+  const pass = (ours = ['a', 'b', 'c']) =>
+    arrivals.pass({
+      isOurs: (account) => ours.includes(account),
+      arrived: async (one) => void done.push(one),
+    })
+  await pass()
+  t.strictSame(asked, [], 'recent changes are in transit')
+  await time.advance(40_000)
+  for (let count = 0; count < 4; count++) t.notOk(await arrivals.confirm('d'))
+  await pass()
+  t.strictSame(asked.splice(0), ['d', 'd', 'd'], 'three questions')
+  reachable = true
+  await time.advance(5_000)
+  await pass(['a', 'c'])
+  t.strictSame(asked, ['a', 'c'])
+  t.strictSame(done, ['a', 'c'])
+  t.strictSame(arrivals.lag, { accounts: 0, ms: 0 }, "another host's are forgotten")
+})
 
-t.test('an account that alone fails holds nobody up', async (t) => {
+t.test('an account that fails alone blocks no other', async (t) => {
   const time = new ManualTime()
   const asked: string[] = []
   const backup = {
     backUp: async (account: string) => {
       asked.push(account)
-      if (account === 'bad') throw new Error('does not take it')
+      if (account === 'bad') throw new Error('does not accept it')
       return { rows: 0, pages: 0 }
     },
   }
@@ -199,5 +193,5 @@ t.test('an account that alone fails holds nobody up', async (t) => {
   t.strictSame(arrivals.lag, { accounts: 1, ms: 40_000 })
   await time.advance(30_000)
   await pass()
-  t.strictSame(asked.slice(4), ['bad'], 'and is asked for again')
+  t.strictSame(asked.slice(4), ['bad'], 'and is retried')
 })

@@ -1,6 +1,6 @@
 /**
  * Random faults of the stores under random load on two hosts that both may serve. A seed repeats
- * the faults and the requests. `HOLDFAST_CHAOS_SEEDS=1-500` looks longer.
+ * the faults and the requests. `HOLDFAST_CHAOS_SEEDS=1-500` runs more.
  */
 
 import type { MemoryOperation } from '@holdfast/journal/testing'
@@ -53,7 +53,7 @@ async function storm(t: Test, seed: number): Promise<void> {
   world.host('one', { limits })
   world.host('two', { limits })
   await world.create()
-  /** What each name's last acknowledged change left: there, or not. */
+  /** The effect of each name's last acknowledged change: present or absent. */
   const acknowledged = new Map<string, boolean>()
 
   const faults: (() => void)[] = []
@@ -114,7 +114,7 @@ async function storm(t: Test, seed: number): Promise<void> {
     `seed ${seed}: also for the next host`,
   )
   for (let turn = 0; turn < 10; turn++) await settled()
-  // A reference too many is swept one day; one too few is lost bytes.
+  // An extra reference is swept later; a missing one is lost bytes.
   const references = new Set((await world.keys('ref/')).map((key) => key.slice(4, 6)))
   for (const byte of world.states.usedBlobs(world.account)) {
     if (!references.has(byte)) t.fail(`seed ${seed}: blob ${byte} is used without a reference`)
@@ -122,7 +122,7 @@ async function storm(t: Test, seed: number): Promise<void> {
   await world.close()
 }
 
-t.test('whatever the stores do, what is acknowledged holds, once', async (t) => {
+t.test('with any faults of the stores, acknowledged changes stay, once', async (t) => {
   const { HOLDFAST_CHAOS_SEEDS: range = '1-5' } = process.env
   const [first = 1, last = 1] = range.split('-').map(Number)
   for (let seed = first; seed <= last; seed++) await storm(t, seed)

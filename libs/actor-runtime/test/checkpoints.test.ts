@@ -1,4 +1,4 @@
-/** Which pages go when a checkpoint holds. */
+/** Which pages are removed when a checkpoint is set. */
 import type { JournalHold } from '@holdfast/journal'
 import t from 'tap'
 import { Checkpoints } from '../src/checkpoints.ts'

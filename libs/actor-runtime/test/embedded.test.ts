@@ -1,4 +1,4 @@
-/** The runtime with what `npm start` stands on: the real core, journals in LevelDB, real time. */
+/** The runtime with the parts of `npm start`: the real core, journals in LevelDB, real time. */
 import { randomBytes, scryptSync } from 'node:crypto'
 import { MemoryBus } from '@holdfast/bus'
 import { type AccountStates, createAccountStates } from '@holdfast/content-tree'
@@ -151,33 +151,36 @@ t.test(
   },
 )
 
-t.test('deleting gives references back, copies share them, an expired folder goes by itself', async (t) => {
-  const life = await live(t.testdir())
-  const account = ring.ids.account('eu-par')
-  const file = itemOf(await life.ask(account, upload('f')))
-  const folderId = String(file.parentFolder)
-  await life.ask(account, {
-    $case: 'copyContents',
-    value: { sources: [{ contentId: file.id, manifest: undefined }], folderId, skipUnreadable: false },
-  })
-  const references = async () => {
-    const keys: string[] = []
-    for await (const { key } of life.store.lookups.scan('ref/')) keys.push(key)
-    return keys.length
-  }
-  t.equal(await references(), 1)
-  await life.ask(account, { $case: 'deleteContents', value: { contentIds: [file.id] } })
-  t.equal(await references(), 1)
-  const expiry = Math.floor(Date.now() / 1000) + 2
-  const attribute = { $case: 'expiry' as const, value: { expiry, deleteAfterExpiry: false } }
-  await life.ask(account, { $case: 'updateContent', value: { contentId: folderId, attribute } })
-  while ((await references()) > 0) await new Promise((resolve) => setTimeout(resolve, 50))
-  t.strictSame((await rootOf(life, account)).children, [])
-  t.strictSame(life.faults, [])
-  await life.end({ cleanly: true })
-})
+t.test(
+  'deletions return references, copies share them, an expired folder is deleted by itself',
+  async (t) => {
+    const life = await live(t.testdir())
+    const account = ring.ids.account('eu-par')
+    const file = itemOf(await life.ask(account, upload('f')))
+    const folderId = String(file.parentFolder)
+    await life.ask(account, {
+      $case: 'copyContents',
+      value: { sources: [{ contentId: file.id, manifest: undefined }], folderId, skipUnreadable: false },
+    })
+    const references = async () => {
+      const keys: string[] = []
+      for await (const { key } of life.store.lookups.scan('ref/')) keys.push(key)
+      return keys.length
+    }
+    t.equal(await references(), 1)
+    await life.ask(account, { $case: 'deleteContents', value: { contentIds: [file.id] } })
+    t.equal(await references(), 1)
+    const expiry = Math.floor(Date.now() / 1000) + 2
+    const attribute = { $case: 'expiry' as const, value: { expiry, deleteAfterExpiry: false } }
+    await life.ask(account, { $case: 'updateContent', value: { contentId: folderId, attribute } })
+    while ((await references()) > 0) await new Promise((resolve) => setTimeout(resolve, 50))
+    t.strictSame((await rootOf(life, account)).children, [])
+    t.strictSame(life.faults, [])
+    await life.end({ cleanly: true })
+  },
+)
 
-t.test('an account leaves with a checkpoint when a short tail made much', async (t) => {
+t.test('an account leaves with a checkpoint when a short tail changed much', async (t) => {
   const path = t.testdir()
   let life = await live(path, {})
   const account = ring.ids.account('eu-par')
@@ -198,7 +201,7 @@ t.test('an account leaves with a checkpoint when a short tail made much', async 
   await life.end({ cleanly: true })
 })
 
-t.test('an account of many contents goes to rest and comes back in a blink', async (t) => {
+t.test('an account of many contents leaves memory and is back at once', async (t) => {
   const path = t.testdir()
   let life = await live(path)
   const account = ring.ids.account('eu-par')
@@ -227,7 +230,7 @@ t.test('an account of many contents goes to rest and comes back in a blink', asy
   await life.end({ cleanly: true })
 })
 
-/** Counts what a state does in the loop's turn: slices of applying, and effects handed on. */
+/** Counts a state's work in the loop's turn: slices of applying, and effects handed over. */
 function counted(states: AccountStates, count: (what: 'slices' | 'effects') => void): AccountStates {
   return wrapped(states, (state) => ({
     *applying(change) {
@@ -284,7 +287,7 @@ t.test('deleting 40,000 contents leaves the loop a turn after each slice', async
   turn()
   await life.ask(account, { $case: 'deleteContents', value: { contentIds: [folderId] } })
   t.strictSame((await rootOf(life, account)).children, [], 'gone at once')
-  // In the middle of it the process ends: what is left is taken up again.
+  // In the middle of it the process ends: the rest is taken up again.
   await life.end({ cleanly: false })
   life = await live(path, { turnMs: 0 }, counting)
   t.strictSame((await rootOf(life, account)).children, [])

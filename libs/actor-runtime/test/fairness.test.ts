@@ -1,6 +1,6 @@
 /**
- * Whose turn it is: owners before visitors, visitors' networks by turns, password checks by network
- * and folder.
+ * The order of turns: owners before visitors, visitors' networks in turn, password checks by
+ * network and folder.
  */
 import { mintRequestId } from '@holdfast/kernel'
 import { type AccountReply, type AccountRequest, type Caller, SortField } from '@holdfast/wire'
@@ -12,7 +12,7 @@ import { type Operation, settled, statusOf, World } from './world.ts'
 
 const operator: Caller['who'] = { $case: 'operator', value: {} }
 const visitor: Caller['who'] = { $case: 'visitor', value: { accountId: '' } }
-/** Of the tiny core; told apart from the owner's by its name in `decided`. */
+/** Of the tiny core; distinguished from the owner's by its name in `decided`. */
 const look: Operation = { $case: 'getAccount', value: {} }
 const folder = (name: string): Operation => ({ $case: 'createFolder', value: { parentFolderId: '', name } })
 
@@ -44,7 +44,7 @@ async function slowWorld(t: Test, limits: object = {}): Promise<{ world: World; 
 
 const isOverloaded = ({ result }: AccountReply) => result?.$case === 'unavailable' && result.value.overloaded
 
-t.test("an owner's command comes before 4,000 reads of visitors that came before it", async (t) => {
+t.test("an owner's command comes before 4,000 earlier reads of visitors", async (t) => {
   const { world, host } = await slowWorld(t)
   const reads = Array.from({ length: 4_000 }, (_, at) =>
     host.take(request(world, look, { network: `n${at % 10}` })),
@@ -54,23 +54,26 @@ t.test("an owner's command comes before 4,000 reads of visitors that came before
   t.ok(world.states.decided.indexOf('mine') <= 1, `turn ${world.states.decided.indexOf('mine')}`)
   const refused = (await Promise.all(reads)).filter(isOverloaded)
   // The first is decided as it comes.
-  t.equal(refused.length, 4_000 - 513, 'what is past the bound of visitors is refused at once')
+  t.equal(refused.length, 4_000 - 513, 'requests beyond the bound of visitors are refused at once')
   t.equal(world.states.decided.length, 514, 'the others are all decided')
 })
 
-t.test('visitors do not starve behind an owner who asks without end, and his order is kept', async (t) => {
-  const { world, host } = await slowWorld(t)
-  const names = Array.from({ length: 200 }, (_, at) => `f${at}`)
-  const made = names.map((name) => host.take(request(world, folder(name), { who: operator })))
-  const read = host.take(request(world, look))
-  await Promise.all([...made, read])
-  const { decided } = world.states
-  t.ok(decided.findIndex((what) => !what.startsWith('f')) <= 18, 'the visitor has a turn')
-  t.same(
-    decided.filter((what) => what.startsWith('f')),
-    names,
-  )
-})
+t.test(
+  "visitors do not starve behind an owner that sends without end, and the owner's order is kept",
+  async (t) => {
+    const { world, host } = await slowWorld(t)
+    const names = Array.from({ length: 200 }, (_, at) => `f${at}`)
+    const made = names.map((name) => host.take(request(world, folder(name), { who: operator })))
+    const read = host.take(request(world, look))
+    await Promise.all([...made, read])
+    const { decided } = world.states
+    t.ok(decided.findIndex((what) => !what.startsWith('f')) <= 18, 'the visitor has a turn')
+    t.same(
+      decided.filter((what) => what.startsWith('f')),
+      names,
+    )
+  },
+)
 
 t.test('networks of visitors take turns', async (t) => {
   const { world, host } = await slowWorld(t)
@@ -81,7 +84,7 @@ t.test('networks of visitors take turns', async (t) => {
   t.ok(order.indexOf('one') <= 3, `place ${order.indexOf('one')}`)
 })
 
-t.test("a network's requests in hand are bounded over all accounts, also over the bus", async (t) => {
+t.test("a network's pending requests are bounded over all accounts, also over the bus", async (t) => {
   const { world } = await slowWorld(t, { visitorsPerNetworkMax: 2 })
   const { deadlineMs: _, ...crowd } = request(world, look, { network: 'crowd' })
   const hold = world.medium.hold('append')
@@ -131,7 +134,7 @@ function read(world: World, password: string, network: string): AccountRequest {
   return request(world, { $case: 'readContent', value }, { network })
 }
 
-t.test('the right password of an ordinary visitor is heard among guesses from 90 networks', async (t) => {
+t.test('the right password of an ordinary visitor is checked among guesses from 90 networks', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   let checked = 0
@@ -150,10 +153,10 @@ t.test('the right password of an ordinary visitor is heard among guesses from 90
   t.equal(statusOf(right), 'ok')
   t.ok(checked <= 100, `${checked} checks came before`)
   const statuses = (await Promise.all(guesses)).map(statusOf)
-  t.ok(statuses.includes('error-rateLimit'), 'those who have most waiting are refused')
+  t.ok(statuses.includes('error-rateLimit'), 'those with most waiting are refused')
 })
 
-t.test('many networks at one folder do not hold up the readers of another', async (t) => {
+t.test('many networks at one folder do not block the readers of another', async (t) => {
   const slots = new FairSlots({ atOnceMax: 1, waitingMax: 50 })
   const order: string[] = []
   const run = (network: string, folder: string) =>

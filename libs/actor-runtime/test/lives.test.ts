@@ -1,4 +1,4 @@
-/** What an account keeps through crashes, takeovers, checkpoints and rest. */
+/** What an account keeps through crashes, takeovers, checkpoints and passivation. */
 import { mintRequestId } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
 import { mortal } from './mortal-stores.ts'
@@ -8,7 +8,7 @@ import { itemsOf, ManualTime, type Operation, routeOf, settled, statusOf, World 
 const shared = { ordered: false, exclusive: false }
 
 t.test(
-  'a fenced append: nobody is told a success, the state is dropped, the client ends at the right host',
+  'a fenced append: no caller is told a success, the state is dropped, the client ends at the right host',
   async (t) => {
     const world = new World(shared)
     t.teardown(() => world.close())
@@ -23,14 +23,14 @@ t.test(
     world.hostId = 'two'
     t.equal(statusOf(await world.folder('taken over')), 'ok')
     hold.release()
-    t.equal(statusOf(await lost), 'error-limits', 'decided anew by the new owner')
+    t.equal(statusOf(await lost), 'error-limits', 'decided again by the new owner')
     t.equal(statusOf(await refused), 'error-limits')
     t.strictSame(await world.names(), ['taken over'])
     t.ok(world.warnings.includes('an activation was fenced'))
   },
 )
 
-t.test('a newcomer asks the living owner to let go, and does not fence it', async (t) => {
+t.test('a new host asks the living owner to release the account, and does not fence it', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   let placed = 'one'
@@ -46,14 +46,14 @@ t.test('a newcomer asks the living owner to let go, and does not fence it', asyn
   world.hostId = 'two'
   const next = world.folder('next')
   hold.release()
-  t.equal(statusOf(await late), 'ok', 'what was in hand ends where it is')
+  t.equal(statusOf(await late), 'ok', 'pending requests end where they are')
   t.equal(statusOf(await next), 'ok')
   t.equal(one.activeAccounts, 0)
   t.strictSame(world.warnings, [])
   t.strictSame((await world.names()).sort(), ['next', 'under way'])
 })
 
-t.test('an owner that does not let go in time is taken over', async (t) => {
+t.test('an owner that does not release in time is taken over', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   world.host('one', { limits: { releaseWaitMs: 60_000 } })
@@ -98,7 +98,7 @@ for (const isLate of [true, false])
     rows.release()
     const asOfEarly = await early
     if (isLate) t.strictSame(await late, ['b'], 'is confirmed')
-    else t.strictSame(asOfEarly, [], 'needs no more proof: it saw what held after it was asked')
+    else t.strictSame(asOfEarly, [], 'needs no more proof: it saw the state after its request')
   })
 
 t.test('an append with an unknown outcome, fenced meanwhile: its request still has one effect', async (t) => {
@@ -144,7 +144,7 @@ for (const outcome of ['late', 'lost', 'unanswered'] as const)
     world.hostId = 'one'
     t.equal(statusOf(await world.folder('a')), 'ok')
     world.hostId = 'two'
-    t.strictSame(await world.names(), ['a'], 'nobody goes on beside the owner')
+    t.strictSame(await world.names(), ['a'], 'no host continues beside the owner')
     t.ok(world.warnings.includes('an activation was fenced'))
   })
 
@@ -184,7 +184,7 @@ t.test('an account is made with its first row; rows of blobs that it uses come b
   t.strictSame([next.epoch, next.head, next.previousOwner], [2, 2, 'one'])
 })
 
-t.test('two hosts fight over an account: everything asked has one effect, in one order', async (t) => {
+t.test('two hosts fight over an account: every request has one effect, in one order', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   world.host('one', { limits: { takeoversPerMinuteMax: 10_000 } })
@@ -202,7 +202,7 @@ t.test('two hosts fight over an account: everything asked has one effect, in one
   t.strictSame(await world.names(), names, 'both read the same')
 })
 
-t.test('a host that is fenced again and again lets go of the account for a while', async (t) => {
+t.test('a host that is fenced repeatedly leaves the account alone for a while', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   world.host('one', { limits: { takeoversPerMinuteMax: 3 } })
@@ -214,7 +214,7 @@ t.test('a host that is fenced again and again lets go of the account for a while
   await t.rejects(world.names({ timeoutMs: 100 }), { code: 'ACCOUNTS_UNAVAILABLE' })
 })
 
-t.test('a host whose own view names another sends requests there and leaves', async (t) => {
+t.test('a host whose own view names another redirects requests there and unloads the account', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()
@@ -231,7 +231,7 @@ t.test('a host whose own view names another sends requests there and leaves', as
 
 // ---- crashes
 
-/** What a client does, with what must be there once it was acknowledged. */
+/** A client's actions, with what must exist once they were acknowledged. */
 const story: { operation: Operation; leaves: { has?: string; hasNot?: string } }[] = [
   { operation: { $case: 'createAccount', value: { tokenKeyId: 1 } }, leaves: {} },
   { operation: folder('a'), leaves: { has: 'a' } },
@@ -261,7 +261,7 @@ function expiry(name: string, due: number): Operation {
 }
 
 /**
- * Plays the story on a host that dies, goes on with another one, and looks at everything. @returns
+ * Plays the story on a host that dies, continues with another one, and checks everything. @returns
  * whether it died.
  */
 async function playWithDeath(
@@ -340,7 +340,7 @@ for (const capabilities of [
 ]) {
   for (const when of ['before', 'after'] as const) {
     t.test(`a host may die ${when} any of its operations, ${JSON.stringify(capabilities)}`, async (t) => {
-      // Unordered stores take more operations: every other one before, the rest after, is all of
+      // Unordered stores have more operations: every other one before, the rest after, is all of
       // them.
       const step = capabilities.ordered ? 1 : 2
       let at = when === 'before' ? 1 : 2

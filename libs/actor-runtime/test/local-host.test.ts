@@ -1,4 +1,4 @@
-/** The host in the asker's own process: no bus in between, and the same promises. */
+/** The host in the caller's own process: no bus in between, and the same promises. */
 import { MemoryBus } from '@holdfast/bus'
 import { mintRequestId } from '@holdfast/kernel'
 import { type AccountReply, AccountRequest } from '@holdfast/wire'
@@ -27,7 +27,7 @@ function request(account: string): Omit<AccountRequest, 'deadlineMs'> {
   return { accountId: account, requestId: mintRequestId(Date.now()), caller, tierNeeded: '', operation }
 }
 
-t.test('is asked for what a host on the bus would be, and answers the same', async (t) => {
+t.test('gets the same requests as over the bus, and answers the same', async (t) => {
   const world = new World()
   const host = world.host()
   const { client } = askerOf((message) => host.ask(message))
@@ -42,7 +42,7 @@ t.test('is asked for what a host on the bus would be, and answers the same', asy
   )
 })
 
-t.test('takes a request as it is, once, and answers a repeated one as the first', async (t) => {
+t.test('takes an unencoded request once, and answers a repeated one like the first', async (t) => {
   const world = new World()
   const host = world.host()
   const encoded = askerOf((message) => host.ask(message)).client
@@ -63,30 +63,27 @@ t.test('takes a request as it is, once, and answers a repeated one as the first'
   await world.close()
 })
 
-t.test(
-  'that does not answer is waited for until the deadline, and asked again under the same id',
-  async (t) => {
-    const asked: AccountRequest[] = []
-    const { client, time } = askerOf((message) => {
-      asked.push(AccountRequest.decode(message))
-      if (asked.length === 1) return Promise.resolve({ result: { $case: 'moved', value: { host: '' } } })
-      return new Promise(() => {})
-    })
-    const call = client.call(request('4b6f7c1e-0000-4000-8000-000000000001'), { timeoutMs: 500 })
-    const outcome = call.then(
-      () => 'answered',
-      (error: unknown) => (error instanceof AccountsUnavailable ? error.code : String(error)),
-    )
-    await settled()
-    await time.advance(499)
-    t.equal(asked.length, 2)
-    t.strictSame(asked[0]?.requestId, asked[1]?.requestId)
-    await time.advance(2)
-    t.equal(await outcome, 'ACCOUNTS_UNAVAILABLE')
-  },
-)
+t.test('without an answer it is awaited until the deadline, and retried with the same id', async (t) => {
+  const asked: AccountRequest[] = []
+  const { client, time } = askerOf((message) => {
+    asked.push(AccountRequest.decode(message))
+    if (asked.length === 1) return Promise.resolve({ result: { $case: 'moved', value: { host: '' } } })
+    return new Promise(() => {})
+  })
+  const call = client.call(request('4b6f7c1e-0000-4000-8000-000000000001'), { timeoutMs: 500 })
+  const outcome = call.then(
+    () => 'answered',
+    (error: unknown) => (error instanceof AccountsUnavailable ? error.code : String(error)),
+  )
+  await settled()
+  await time.advance(499)
+  t.equal(asked.length, 2)
+  t.strictSame(asked[0]?.requestId, asked[1]?.requestId)
+  await time.advance(2)
+  t.equal(await outcome, 'ACCOUNTS_UNAVAILABLE')
+})
 
-t.test('is not waited for any longer than the asker wants', async (t) => {
+t.test('is not awaited longer than the caller wants', async (t) => {
   const { client } = askerOf(() => new Promise(() => {}))
   const gone = new AbortController()
   const call = client.call(request('4b6f7c1e-0000-4000-8000-000000000001'), { signal: gone.signal })

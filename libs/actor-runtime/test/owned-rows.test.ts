@@ -1,6 +1,5 @@
 /**
- * Rows beside the journal while two hosts believe that they own an account, and after owners that
- * died.
+ * Rows beside the journal while two hosts believe that they own an account, and after dead owners.
  */
 import t from 'tap'
 import { type HostMetrics, noMetrics } from '../src/observer.ts'
@@ -21,7 +20,7 @@ function expire(world: World, name: string, due: number | undefined) {
 }
 const reference = (key: string) => key.startsWith('ref/07')
 
-/** The next host takes the account over while the one before does not know of it. */
+/** The next host takes the account over while the previous one does not know of it. */
 function takeOver(world: World, hostId: string) {
   const host = world.host(hostId)
   world.hostId = hostId
@@ -78,10 +77,10 @@ t.test('a put of a stale owner does not bring back what the new owner removed', 
   slow.release()
   await settled()
   t.strictSame(await world.names(), [])
-  t.strictSame(await world.keys('ref/07'), [], 'nobody uses the blob')
+  t.strictSame(await world.keys('ref/07'), [], 'the blob is not in use')
 })
 
-t.test("a stale host that goes to rest leaves the new owner's timer and active row", async (t) => {
+t.test("a stale host that passivates leaves the new owner's timer and active row", async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const one = world.host('one', { limits: { idleMs: 3_600_000 } })
@@ -103,7 +102,7 @@ t.test("a stale host that goes to rest leaves the new owner's timer and active r
 
 for (const exclusive of [true, false])
   t.test(
-    `effects are carried out though the owner before only read and died, exclusive: ${exclusive}`,
+    `effects are carried out although the previous owner only read and died, exclusive: ${exclusive}`,
     async (t) => {
       const world = new World({ ordered: exclusive, exclusive })
       t.teardown(() => world.close())
@@ -123,13 +122,13 @@ for (const exclusive of [true, false])
       world.mailer = accept
       const four = takeOver(world, 'four')
       while (world.mails.length === 0) await settled()
-      t.equal(world.mails.length, 1, 'without anybody asking')
+      t.equal(world.mails.length, 1, 'without a request')
       await four.close()
       t.strictSame(await world.keys('active/'), [])
     },
   )
 
-t.test('an activation whose write times are used up ends, and the next one goes on', async (t) => {
+t.test('an activation whose write times are used up ends, and the next one continues', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   world.host('one', { limits: { rowWritesMax: 3 } })
@@ -150,7 +149,7 @@ function counting() {
   return { counts, metrics }
 }
 
-t.test('an active row that nothing is left of wakes its account once, and goes', async (t) => {
+t.test('an active row without pending work wakes its account once, and is removed', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const one = world.host('one')
@@ -199,7 +198,7 @@ t.test('rows of a living host are left alone, and found when it is gone', async 
   t.strictSame(await world.keys('active/'), [])
 })
 
-t.test('an account that left with an effect undone and went elsewhere is woken there', async (t) => {
+t.test('an account that left with an effect undone and moved is woken at its new host', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const accept = world.mailer
@@ -220,7 +219,7 @@ t.test('an account that left with an effect undone and went elsewhere is woken t
   t.strictSame(await world.keys('active/'), [])
 })
 
-t.test('a host that starts again finds what it has left, in slots of its own', async (t) => {
+t.test('a restarted host finds what it has left, in its own slots', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()
@@ -243,13 +242,13 @@ t.test('a host that starts again finds what it has left, in slots of its own', a
   world.mailer = accept
   const again = world.host('one', options)
   await time.advance(30_000)
-  t.equal(world.mails.length, 9, 'without anybody asking')
+  t.equal(world.mails.length, 9, 'without a request')
   await time.advance(10 * 60_000)
   t.equal(again.activeAccounts, 0)
   t.strictSame(await world.keys('active/'), [])
 })
 
-t.test('rows that could not be removed, more than are remembered, go all the same', async (t) => {
+t.test('rows that could not be removed, more than are remembered, are removed all the same', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()
@@ -265,7 +264,7 @@ t.test('rows that could not be removed, more than are remembered, go all the sam
   t.strictSame(await world.keys('active/'), [])
 })
 
-t.test('an owner that is fenced does not take a row for removed', async (t) => {
+t.test('a fenced owner does not count a row as removed', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()

@@ -1,7 +1,7 @@
 /**
- * On a real Cassandra: what is due, and what a host that is gone has left, is found as quickly
- * after very many activations and deletions as at first. Rows that are put and deleted again would
- * otherwise fill the places that are scanned, until these cannot be read.
+ * On a real Cassandra: due work, and the work of a dead host, is found as quickly after very many
+ * activations and deletions as at first. Rows that are put and deleted again would otherwise fill
+ * the scanned places, until these cannot be read.
  */
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
 import t from 'tap'
@@ -14,9 +14,7 @@ import { hourOf, WakeHours } from '../src/wake-hours.ts'
 const activations = 20_000
 const deletions = activations / 5
 const hours = 50
-/**
- * From the first look at full places to the last one, the number of what was deleted grows by this.
- */
+/** From the first read of full places to the last one, the number of deletions grows by this. */
 const growth = 8
 const atOnce = 256
 const home = 'eu-par'
@@ -55,7 +53,7 @@ async function bestOf<T>(work: () => Promise<T>): Promise<{ ms: number; found: T
   return { ms, found }
 }
 
-t.test('what a host that is gone has left is found as quickly after many activations', async (t) => {
+t.test("a dead host's work is found as quickly after many activations", async (t) => {
   const busy = new ActiveSlots(lookups, { hostId: 'busy', ...bounds })
   const other = new ActiveSlots(lookups, { hostId: 'other', ...bounds })
   let writeTime = 1n << 55n
@@ -81,7 +79,7 @@ t.test('what a host that is gone has left is found as quickly after many activat
   for (const account of counts(50)) staying[account] = await put(account)
   const activate = async (number: number) => {
     await remove(100 + number, await put(100 + number))
-    // As an account does that goes on changing.
+    // Like an account that keeps changing.
     const account = number % 50
     const slot = staying[account] as number
     if (number % 97 > 0 || !busy.isOld(home, slot)) return
@@ -90,7 +88,7 @@ t.test('what a host that is gone has left is found as quickly after many activat
   }
   const none = await find()
   t.equal(none.found.length, 50)
-  // By then the slots that are looked at are full of deleted rows.
+  // By then the slots that are read are full of deleted rows.
   const early = activations / growth
   await forEachAtMost(atOnce, counts(early), activate)
   const first = await find()
@@ -106,7 +104,7 @@ t.test('what a host that is gone has left is found as quickly after many activat
   t.ok(last.ms < (growth / 2) * first.ms, 'far from growing with them')
 })
 
-t.test('what is due in a bucket is found as quickly after many deletions', async (t) => {
+t.test('due work in a bucket is found as quickly after many deletions', async (t) => {
   const start = hourOf(Date.now() / 1000) * 3600
   let seconds = start
   const wakeHours = new WakeHours(lookups, { buckets: 1, nowSeconds: () => seconds })

@@ -1,4 +1,4 @@
-/** References against accounts: what differs is found and mended, whatever goes on meanwhile. */
+/** References compared with accounts: differences are found and repaired, during any other work. */
 import { referenceKey } from '@holdfast/journal'
 import { IdCodec, mintRequestId } from '@holdfast/kernel'
 import type { ReconcileView } from '@holdfast/wire'
@@ -85,7 +85,7 @@ const has = async (world: World, byte: number, account: string = world.account) 
   (await world.lookups.get(referenceKey(file(byte), account))) !== undefined
 
 t.test(
-  'a round puts back what is missing and removes what nobody claims; a dry run only tells',
+  'a round restores missing references and removes unclaimed ones; a dry run only reports',
   async (t) => {
     const world = started(t)
     const other = ids.account('eu-par')
@@ -115,7 +115,7 @@ t.test(
   },
 )
 
-t.test('a stranger that is taken into use while it is looked at keeps its reference', async (t) => {
+t.test('an unclaimed blob that is used during the look keeps its reference', async (t) => {
   for (const capabilities of [shared, {}]) {
     const world = started(t, capabilities)
     await world.create()
@@ -130,23 +130,26 @@ t.test('a stranger that is taken into use while it is looked at keeps its refere
   }
 })
 
-t.test('a stranger that is taken into use while its reference is deleted gets it back first', async (t) => {
-  const world = started(t)
-  await world.create()
-  await plant(world, 7)
-  const key = referenceKey(file(7), world.account)
-  const deleting = world.medium.hold('lookup.write', { target: key })
-  const asked = ask(world, { suspects: [7] })
-  await deleting.reached
-  const added = add(world, 7)
-  await settled()
-  deleting.release()
-  t.equal(statusOf(await added), 'ok')
-  await asked
-  t.ok(await has(world, 7), 'the reference was put behind the delete')
-})
+t.test(
+  'an unclaimed blob that is used while its reference is deleted gets the reference back first',
+  async (t) => {
+    const world = started(t)
+    await world.create()
+    await plant(world, 7)
+    const key = referenceKey(file(7), world.account)
+    const deleting = world.medium.hold('lookup.write', { target: key })
+    const asked = ask(world, { suspects: [7] })
+    await deleting.reached
+    const added = add(world, 7)
+    await settled()
+    deleting.release()
+    t.equal(statusOf(await added), 'ok')
+    await asked
+    t.ok(await has(world, 7), 'the reference was put behind the delete')
+  },
+)
 
-t.test('a blob that is released while its missing reference comes back has none in the end', async (t) => {
+t.test('a blob that is released while its missing reference is restored has none in the end', async (t) => {
   const world = started(t)
   await world.create()
   await add(world, 3)
@@ -156,44 +159,41 @@ t.test('a blob that is released while its missing reference comes back has none 
   await look.reached
   t.equal(statusOf(await remove(world, 3)), 'ok')
   await settled()
-  t.same(world.released, [], 'no reference is deleted while the look goes on')
+  t.same(world.released, [], 'no reference is deleted during the look')
   look.release()
   t.match(await asked, { looked: 1, missing: 1, mended: 1 })
   while (world.released.length === 0) await settled()
   t.notOk(await has(world, 3))
 })
 
-t.test(
-  'a delete under way is no orphan, and what a change under way takes into use is none either',
-  async (t) => {
-    const world = started(t)
-    await world.create()
-    await add(world, 3)
-    const deleting = world.medium.hold('lookup.write', { target: referenceKey(file(3), world.account) })
-    await remove(world, 3)
-    await deleting.reached
-    t.match(await ask(world, { suspects: [3] }), { orphaned: 0, mended: 0 })
-    deleting.release()
-    while (world.released.length === 0) await settled()
+t.test('a running delete is no orphan, and neither is what a pending change starts to use', async (t) => {
+  const world = started(t)
+  await world.create()
+  await add(world, 3)
+  const deleting = world.medium.hold('lookup.write', { target: referenceKey(file(3), world.account) })
+  await remove(world, 3)
+  await deleting.reached
+  t.match(await ask(world, { suspects: [3] }), { orphaned: 0, mended: 0 })
+  deleting.release()
+  while (world.released.length === 0) await settled()
 
-    const append = world.medium.hold('append')
-    const copied = add(world, 4)
-    await append.reached
-    t.ok(await has(world, 4), 'the reference is there before the change')
-    let answered = false
-    const asked = ask(world, { uses: true, suspects: [4] }).finally(() => {
-      answered = true
-    })
-    await settled()
-    t.notOk(answered, 'what was seen is not durable yet')
-    append.release()
-    t.equal(statusOf(await copied), 'ok')
-    t.match(await asked, { looked: 1, missing: 0, orphaned: 0 })
-    t.ok(await has(world, 4))
-  },
-)
+  const append = world.medium.hold('append')
+  const copied = add(world, 4)
+  await append.reached
+  t.ok(await has(world, 4), 'the reference is there before the change')
+  let answered = false
+  const asked = ask(world, { uses: true, suspects: [4] }).finally(() => {
+    answered = true
+  })
+  await settled()
+  t.notOk(answered, 'the state it saw is not durable yet')
+  append.release()
+  t.equal(statusOf(await copied), 'ok')
+  t.match(await asked, { looked: 1, missing: 0, orphaned: 0 })
+  t.ok(await has(world, 4))
+})
 
-t.test('a release that comes to nothing leaves its reference: a look waits for what it saw', async (t) => {
+t.test('a release that fails leaves its reference: a look waits for the state it saw', async (t) => {
   const world = started(t)
   world.host('two')
   await world.create()
@@ -210,7 +210,7 @@ t.test('a release that comes to nothing leaves its reference: a look waits for w
   await Promise.all([removed, asked])
 })
 
-t.test('references of an account that was never made go, and its making is not in the way', async (t) => {
+t.test('references of an account that was never made are removed, and do not block its making', async (t) => {
   const world = started(t)
   await plant(world, 5)
   t.match(await ask(world, { suspects: [5] }), { orphaned: 1, mended: 1 })
@@ -222,7 +222,7 @@ t.test('references of an account that was never made go, and its making is not i
   t.ok(await has(world, 5))
 })
 
-t.test('an account that came for its references leaves again soon', async (t) => {
+t.test('an account that was loaded for its references leaves again soon', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const one = world.host('one', { limits: { idleMs: 3_600_000, lookedAfterMs: 0 } })
@@ -233,7 +233,7 @@ t.test('an account that came for its references leaves again soon', async (t) =>
   t.equal(one.activeAccounts, 1, 'the one that was used stays')
 })
 
-t.test('a round goes on where it was ended, and another process goes on with it', async (t) => {
+t.test('a round continues where it was ended, also in another process', async (t) => {
   const world = started(t)
   const accounts = Array.from({ length: 200 }, () => ids.account('eu-par') as string).sort()
   for (const account of accounts) {
@@ -248,7 +248,7 @@ t.test('a round goes on where it was ended, and another process goes on with it'
       noted = bytes
     },
   }
-  // Each look at the clock takes so long that every place is noted.
+  // Each read of the clock takes long enough that every place is recorded.
   let ms = 0
   const clock = { now: () => world.clock.now(), monotonic: () => (ms += 10_000) }
   const end = new AbortController()
@@ -288,7 +288,7 @@ t.test('a round in which an account gave no answer confirms nothing and names it
   t.ok(world.warnings.includes('an account could not be asked for its references'))
 })
 
-t.test('a round begins when it is due, or earlier when one is wanted; nobody else makes one', async (t) => {
+t.test('a round begins when it is due, or earlier on request; no other process makes one', async (t) => {
   const world = started(t)
   await world.create()
   let leads = false

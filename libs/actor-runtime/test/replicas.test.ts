@@ -1,4 +1,4 @@
-/** Downloads while the home of an account is out of reach: the real core on a copy of a journal. */
+/** Downloads while the home of an account is unavailable: the real core on a copy of a journal. */
 import { randomBytes } from 'node:crypto'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates } from '@holdfast/content-tree'
@@ -69,7 +69,7 @@ async function asked(account: string, operation: Operation): Promise<AccountRepl
   return AccountReply.decode(await bus.request(replicaSubjectOf('far'), message, { timeoutMs: 5_000 }))
 }
 
-t.test('what a visitor may read is read, and nothing else is answered, a refusal least of all', async (t) => {
+t.test('what a visitor may read is read, and nothing else is answered, least of all a refusal', async (t) => {
   const home = host('home')
   const client = new RoutedAccountClient({ bus, hostOf: () => 'home' })
   const account = ring.ids.account('na-nyc')
@@ -98,10 +98,10 @@ t.test('what a visitor may read is read, and nothing else is answered, a refusal
     $case: 'openFile',
     value: { contentId: item.id },
   })
-  t.equal(unknown.result?.$case, 'unavailable', 'what did not arrive is no absence')
+  t.equal(unknown.result?.$case, 'unavailable', 'data that has not arrived is no absence')
 })
 
-t.test('accounts that wait to be read here are so many and no more', async (t) => {
+t.test('accounts that wait to be read here are bounded', async (t) => {
   const gate = Promise.withResolvers<undefined>()
   const far = host('far', { hostOf: () => 'home', replicaOf: () => gate.promise })
   t.teardown(() => far.close({ drainMs: 0 }))

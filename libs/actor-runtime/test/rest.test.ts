@@ -1,4 +1,4 @@
-/** What goes on around the turns: effects, timers, checkpoints, rest. */
+/** Work around the turns: effects, timers, checkpoints, passivation. */
 import { CheckpointRoot } from '@holdfast/wire'
 import t from 'tap'
 import { noMetrics } from '../src/index.ts'
@@ -42,7 +42,7 @@ t.test('finished effects are journaled with the next flush, or alone after a min
   t.equal(await world.head(), 5, 'once')
 })
 
-t.test('a crash repeats effects that were done and not journaled, and that harms nobody', async (t) => {
+t.test('a crash repeats effects that were done and not journaled, without harm', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   let host = world.host('one')
@@ -122,7 +122,7 @@ t.test('accounts leave when memory is short, the least recently used first', asy
   t.equal(world.medium.operations, before, 'the one just used is still there')
 })
 
-t.test('an account asked for while it leaves comes back', async (t) => {
+t.test('an account requested while it leaves comes back', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   const time = new ManualTime()
@@ -140,7 +140,7 @@ t.test('an account asked for while it leaves comes back', async (t) => {
 })
 
 t.test(
-  'a mail that is not accepted is tried again; undone effects survive a crash and go on without being asked',
+  'a refused mail is retried; undone effects survive a crash and continue without a request',
   async (t) => {
     const world = new World()
     t.teardown(() => world.close())
@@ -176,7 +176,7 @@ t.test(
   },
 )
 
-t.test('a mail that will never be accepted is given up', async (t) => {
+t.test('a mail that will never be accepted is abandoned', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   let sent = 0
@@ -213,7 +213,7 @@ t.test('an account that leaves with an effect undone is woken again', async (t) 
   t.equal(world.mails.length, 1)
 })
 
-t.test('what a dead host has left undone, its successor takes up without being asked', async (t) => {
+t.test('the successor of a dead host takes its undone work up without a request', async (t) => {
   const world = new World({ exclusive: false })
   t.teardown(() => world.close())
   const accept = world.mailer
@@ -238,7 +238,7 @@ t.test('what a dead host has left undone, its successor takes up without being a
   t.equal(two.activeAccounts, 0, 'and nothing keeps it in memory')
 })
 
-t.test('references go after the last use, and the collector hears of it', async (t) => {
+t.test('references are removed after the last use, and the collector is told', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   world.host('one')
@@ -262,7 +262,7 @@ for (const [ordered, turnMs] of [
   [true, 0],
 ] as const) {
   t.test(
-    `a removal never hits the reference of a use that came after it, ordered stores: ${ordered}, turns of ${turnMs} ms`,
+    `a removal never affects the reference of a later use, ordered stores: ${ordered}, turns of ${turnMs} ms`,
     async (t) => {
       const world = new World({ ordered })
       t.teardown(() => world.close())
@@ -270,7 +270,7 @@ for (const [ordered, turnMs] of [
       await world.create()
       await addFile(world, 'f', 1)
 
-      // The removal is under way when the blob is used again.
+      // The removal is running when the blob is used again.
       const removal = world.medium.hold('lookup.write', { target: reference('01') })
       await remove(world, 'f')
       await removal.reached
@@ -311,7 +311,7 @@ for (const [ordered, turnMs] of [
   )
 }
 
-t.test('a removal that waits for its next try is taken back by a new use', async (t) => {
+t.test('a removal that waits for its retry is withdrawn by a new use', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   const time = new ManualTime()
@@ -347,7 +347,7 @@ t.test('a release that becomes durable after a new use was decided is not carrie
 })
 
 t.test(
-  'a timer is durable before the answer, fires in time, also after a crash, and its row goes',
+  'a timer is durable before the answer, fires in time, also after a crash, and its row is removed',
   async (t) => {
     const world = new World()
     t.teardown(() => world.close())
@@ -382,13 +382,13 @@ t.test(
     const two = world.host('two', { clock: later, timers: later })
     await settled()
     await later.advance(2_000_000)
-    t.equal(two.activeAccounts, 0, 'fired and gone to rest')
+    t.equal(two.activeAccounts, 0, 'fired and out of memory')
     t.strictSame(await world.names(), [])
     t.strictSame(await world.keys('wake/'), [])
   },
 )
 
-t.test('a timer that cannot be fired is tried again', async (t) => {
+t.test('a timer that cannot be fired is retried', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   const time = new ManualTime()
@@ -444,7 +444,7 @@ t.test('checkpoints keep the tail short, and only the last one stays', async (t)
   t.strictSame(await world.names(), names)
 })
 
-t.test('checkpoints are cut at one row while the account goes on', async (t) => {
+t.test('checkpoints are cut at one row while the account continues', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   const limits = { tailFlushesMax: 3 }
@@ -471,32 +471,29 @@ t.test('checkpoints are cut at one row while the account goes on', async (t) => 
   t.notOk(world.warnings.includes('an account cannot be read and is quarantined'))
 })
 
-t.test(
-  'a checkpoint that takes its time is of one row all the same, and the others wait for it',
-  async (t) => {
-    const world = new World()
-    t.teardown(() => world.close())
-    const limits = { tailFlushesMax: 2, turnMs: 0 }
-    const host = world.host('one', { limits })
-    await world.create()
-    for (let at = 0; at < 5; at++) {
-      const asked = Array.from({ length: 8 }, (_, n) => world.folder(`${at}-${n}`))
-      await asked[0]
-      asked.push(world.folder(`${at}-late`))
-      await Promise.all(asked)
-    }
-    const names = await world.names()
-    t.equal(names.length, 45)
-    world.kill(host)
-    world.host('two', { limits })
-    world.hostId = 'two'
-    t.strictSame(await world.names(), names)
-    t.strictSame(world.warnings, [])
-  },
-)
+t.test('a slow checkpoint is still of one row, and the others wait for it', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const limits = { tailFlushesMax: 2, turnMs: 0 }
+  const host = world.host('one', { limits })
+  await world.create()
+  for (let at = 0; at < 5; at++) {
+    const asked = Array.from({ length: 8 }, (_, n) => world.folder(`${at}-${n}`))
+    await asked[0]
+    asked.push(world.folder(`${at}-late`))
+    await Promise.all(asked)
+  }
+  const names = await world.names()
+  t.equal(names.length, 45)
+  world.kill(host)
+  world.host('two', { limits })
+  world.hostId = 'two'
+  t.strictSame(await world.names(), names)
+  t.strictSame(world.warnings, [])
+})
 
 t.test(
-  'a checkpoint that cannot be written or set is tried again; until then the tail grows to its bound',
+  'a checkpoint that cannot be written or set is retried; until then the tail grows to its bound',
   async (t) => {
     const world = new World()
     t.teardown(() => world.close())
@@ -553,7 +550,7 @@ t.test('a stale owner that writes a checkpoint late changes nothing', async (t) 
 })
 
 for (const turnMs of [8, 0])
-  t.test(`what a change owes waits until it is durable, turns of ${turnMs} ms`, async (t) => {
+  t.test(`effects of a change wait until it is durable, turns of ${turnMs} ms`, async (t) => {
     const world = new World()
     t.teardown(() => world.close())
     world.host('one', { limits: { turnMs } })
@@ -575,7 +572,7 @@ for (const turnMs of [8, 0])
     while ((await world.keys('ref/01')).length > 0) await settled()
   })
 
-t.test('what a change owes that is half applied does not go with the batch before it', async (t) => {
+t.test('effects of a partly applied change are not sent with the batch before it', async (t) => {
   for (let turns = 0; turns < 8; turns++) {
     const world = new World()
     t.teardown(() => world.close())
@@ -658,7 +655,7 @@ t.test('while the clock is off no timer fires, and all due ones do once it is ri
   t.strictSame(await world.names(), ['later'])
 })
 
-t.test('releases that an account owes count as its memory', async (t) => {
+t.test('pending releases of an account count as its memory', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   const time = new ManualTime()

@@ -1,6 +1,4 @@
-/**
- * How a caller comes from a host that fell silent, or is gone, to the one that has the account now.
- */
+/** How a caller gets from a silent or dead host to the one that has the account now. */
 import { MemoryBus } from '@holdfast/bus'
 import { mintRequestId } from '@holdfast/kernel'
 import { AccountReply, AccountRequest } from '@holdfast/wire'
@@ -41,7 +39,7 @@ function routed(bus: MemoryBus) {
   return { client, time, gone, name }
 }
 
-t.test('a silent host is waited for until another one is named, not until the deadline', async (t) => {
+t.test('a silent host is awaited until another one is named, not until the deadline', async (t) => {
   const bus = new MemoryBus()
   const requests: AccountRequest[] = []
   bus.serve(subjectOf('silent'), (message) => {
@@ -69,7 +67,7 @@ t.test('a silent host is waited for until another one is named, not until the de
   t.strictSame(requests[0]?.requestId, requests[1]?.requestId)
 })
 
-t.test('a silent host that only the next one still names does not hold a caller', async (t) => {
+t.test('a silent host that only the next one still names does not block a caller', async (t) => {
   const bus = new MemoryBus()
   let waited = 0
   bus.serve(subjectOf('silent'), () => {
@@ -86,7 +84,7 @@ t.test('a silent host that only the next one still names does not hold a caller'
   await settled()
   await time.advance(50)
   t.equal(waited, 2, 'sent back to it')
-  // Nothing changes for this process any more: the silent host left its view before.
+  // This process sees no more changes: the silent host left its view before.
   heard = true
   await time.advance(1_000)
   await settled()
@@ -114,7 +112,7 @@ t.test(
   },
 )
 
-t.test('whoever is cancelled is not asked again elsewhere', async (t) => {
+t.test('a cancelled request is not sent elsewhere', async (t) => {
   const bus = new MemoryBus()
   bus.serve(subjectOf('silent'), () => new Promise(() => {}))
   const { client, name } = routed(bus)
@@ -126,7 +124,7 @@ t.test('whoever is cancelled is not asked again elsewhere', async (t) => {
   await t.rejects(call)
 })
 
-t.test('a host that nobody answers for is told of', async (t) => {
+t.test('a host without a responder is reported', async (t) => {
   const { client, time, gone } = routed(new MemoryBus())
   const call = client.call(asked(), { timeoutMs: 10 }).catch(() => {})
   await settled()

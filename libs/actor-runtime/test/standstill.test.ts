@@ -10,7 +10,7 @@ const request = {
   operation: undefined,
 } as never
 
-t.test('while accounts cannot be written nobody is kept waiting', async (t) => {
+t.test('while accounts cannot be written no caller waits', async (t) => {
   const unavailable = { result: { $case: 'unavailable', value: { overloaded: false } } } as AccountReply
   let standstill: Error | undefined
   let asked = 0
@@ -32,7 +32,7 @@ t.test('while accounts cannot be written nobody is kept waiting', async (t) => {
     )
   standstill = new Error('no descriptors')
   t.match(await outcome(), { code: 'ACCOUNTS_UNAVAILABLE', cause: { message: 'no descriptors' } })
-  t.equal(asked, 1, 'it is not asked again and again')
+  t.equal(asked, 1, 'it is not asked repeatedly')
   answer = async () => ({ result: { $case: 'refusal', value: { status: 'error-notFound' } } }) as AccountReply
   t.equal(await outcome(), 'answered', 'what a loaded account says counts')
   answer = () => new Promise(() => {})

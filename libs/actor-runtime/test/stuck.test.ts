@@ -1,6 +1,6 @@
 /**
- * Accounts whose checkpoints cannot be written: they are read and made smaller, and go on when it
- * is over.
+ * Accounts whose checkpoints cannot be written: they are read and made smaller, and continue
+ * afterwards.
  */
 import { JournalFault, type JournalFaultCode } from '@holdfast/journal'
 import t from 'tap'

@@ -1,6 +1,6 @@
 /**
- * A core small enough to see through: folders and files by name, codes, passwords, timers, mails,
- * and bugs on demand.
+ * A small core for tests: folders and files by name, codes, passwords, timers, mails, and bugs on
+ * demand.
  */
 import type { AccountState, AccountStates, DecideContext, Outcome } from '@holdfast/content-tree'
 import {
@@ -28,7 +28,7 @@ interface Facts {
 }
 
 const pageBytes = 100_000
-/** Blobs in use that one look tells. */
+/** Blobs in use per page of a look. */
 const usesPerLook = 2
 
 export class TinyStates implements AccountStates {
@@ -128,7 +128,7 @@ export class TinyState implements AccountState {
   }
 
   *checkpoint(): Generator<void, Uint8Array[]> {
-    // What were applied between the slices would show.
+    // Makes changes applied between the slices visible.
     for (let slice = 0; slice < 3; slice++) yield
     const bytes = Buffer.from(JSON.stringify(this.#facts))
     const pages: Uint8Array[] = []
@@ -284,7 +284,7 @@ export class TinyState implements AccountState {
     return { result: { $case: 'items', value: { items } } }
   }
 
-  /** What were asked or applied between the slices would show. */
+  /** Makes requests and changes between the slices visible. */
   *applying(change: Change): Generator<void, void> {
     yield
     this.#states.applied++
@@ -402,7 +402,7 @@ function deleted(ids: string[]): Event {
   return { event: { $case: 'contentsDeleted', value: { ids, toBin: false, time: 0 } } }
 }
 
-/** A blob told by one byte. */
+/** A blob named by one byte. */
 export function blob(byte: number): Blob {
   return {
     id: Buffer.alloc(48, byte),

@@ -36,7 +36,7 @@ t.test('an account is made, changed, read, and is the same on another host after
 })
 
 t.test(
-  'while an append is in flight the account goes on deciding, and the next append carries all of it',
+  'while an append is in flight the account continues to decide, and the next append carries all of it',
   async (t) => {
     const world = new World()
     t.teardown(() => world.close())
@@ -136,7 +136,7 @@ t.test('an append with an unknown outcome is settled by the serial head', async 
   }
 })
 
-t.test('while an outcome is unknown new work is refused, and those who wait get the truth', async (t) => {
+t.test('while an outcome is unknown new work is refused, and waiting requests get the truth', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   world.host()
@@ -164,7 +164,7 @@ t.test('while an outcome is unknown new work is refused, and those who wait get 
 })
 
 t.test(
-  'an append that is certainly not written is issued again, with its rows, and in the end given up',
+  'an append that is certainly not written is issued again, with its rows, and finally abandoned',
   async (t) => {
     const world = new World()
     t.teardown(() => world.close())
@@ -179,7 +179,7 @@ t.test(
   },
 )
 
-t.test('a lost reference row keeps its append back', async (t) => {
+t.test('a lost reference row blocks its append', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   world.host()
@@ -247,7 +247,7 @@ t.test('a request past its deadline is not decided', async (t) => {
   t.strictSame(await world.names(), ['a'])
 })
 
-t.test('decisions get codes nobody else gets, many when they ask for many', async (t) => {
+t.test('decisions get unique codes, many when they request many', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   world.host('one', { limits: { codesDrawn: 128 } })
@@ -263,7 +263,7 @@ t.test('decisions get codes nobody else gets, many when they ask for many', asyn
   for (const { code } of items) t.equal(await routeOf(world, code), world.account)
 })
 
-t.test('codes are not to be had: the request is unavailable, later it works', async (t) => {
+t.test('without codes the request is unavailable, later it works', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   const heal = world.medium.fail('lookup.take', { code: 'UNAVAILABLE', times: Number.POSITIVE_INFINITY })
@@ -274,21 +274,24 @@ t.test('codes are not to be had: the request is unavailable, later it works', as
   t.equal(statusOf(await world.folder('a')), 'ok')
 })
 
-t.test('long work runs in slices: the account waits, others do not, nothing half done is seen', async (t) => {
-  const world = new World()
-  t.teardown(() => world.close())
-  world.host()
-  await world.create()
-  const other = '11111111-1111-4111-8111-111111111111'
-  await world.create({ account: other })
-  const long = world.folder('slices:50')
-  const read = world.names()
-  const elsewhere = world.folder('quick', { account: other })
-  await Promise.all([long, read, elsewhere])
-  const order = world.states.decided
-  t.strictSame(await read, ['slices:50'])
-  t.ok(order.indexOf('quick') < order.indexOf('slice 49'), 'the other account came in between')
-})
+t.test(
+  'long work runs in slices: the account waits, others do not, no partial state is visible',
+  async (t) => {
+    const world = new World()
+    t.teardown(() => world.close())
+    world.host()
+    await world.create()
+    const other = '11111111-1111-4111-8111-111111111111'
+    await world.create({ account: other })
+    const long = world.folder('slices:50')
+    const read = world.names()
+    const elsewhere = world.folder('quick', { account: other })
+    await Promise.all([long, read, elsewhere])
+    const order = world.states.decided
+    t.strictSame(await read, ['slices:50'])
+    t.ok(order.indexOf('quick') < order.indexOf('slice 49'), 'the other account came in between')
+  },
+)
 
 t.test('a decision in slices keeps its turn on a busy account', async (t) => {
   const world = new World()
@@ -328,7 +331,7 @@ function read(world: World, password: string) {
   return world.ask({ $case: 'readContent', value: { contentId: '', password, ...page } })
 }
 
-t.test('a slow password check does not hold up the account, and its verdict is kept', async (t) => {
+t.test('a slow password check does not block the account, and its verdict is kept', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   const checks: ((verdict: boolean) => void)[] = []
@@ -391,7 +394,7 @@ t.test('scrypt over the lower-case hex opens, in any case; a plain text never do
 })
 
 t.test(
-  'a bug while deciding costs its request alone; the account goes on with what was decided',
+  'a bug in a decision costs only its request; the account continues with earlier decisions',
   async (t) => {
     const world = new World()
     t.teardown(() => world.close())
@@ -447,7 +450,7 @@ t.test('a damaged journal stops its account loudly, and no other', async (t) => 
   t.strictSame(await world.names({ account: other }), [])
 })
 
-t.test('asking for an account that was never made leaves nothing behind', async (t) => {
+t.test('a request for an account that was never made leaves nothing behind', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   world.host()
@@ -462,7 +465,7 @@ t.test('asking for an account that was never made leaves nothing behind', async 
 })
 
 t.test(
-  'a change too large for a row travels in pages, a request too large for a message in parts',
+  'a change too large for a row is stored in pages, a request too large for a message is sent in parts',
   async (t) => {
     const world = new World()
     t.teardown(() => world.close())
@@ -517,7 +520,7 @@ t.test('without a host the client gives up at its deadline', async (t) => {
   )
 })
 
-t.test('an account that cannot be read for want of memory is not called damaged', async (t) => {
+t.test('an account that cannot be read for lack of memory is not reported as damaged', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   const host = world.host()

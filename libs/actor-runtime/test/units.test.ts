@@ -1,4 +1,4 @@
-/** The parts that are functions of their input, against models. */
+/** The parts that are functions of their input, compared with models. */
 
 import { maxEventBytes } from '@holdfast/journal'
 import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
@@ -58,7 +58,7 @@ t.test('rows give back the changes of a flush in their order, large ones from pa
   t.pass()
 })
 
-t.test('many rows are on their way before whatever is issued next', async (t) => {
+t.test('many rows are in transit before everything issued later', async (t) => {
   const rows = Array.from({ length: 25 }, (_, n) => ({ put: `code/${n}`, value: new Uint8Array() }))
   const did: number[] = []
   const write = async ({ length }: { length: number }) => void did.push(length)
@@ -96,7 +96,7 @@ t.test('timers come out in their order, and what does not fit is known to be mis
   t.end()
 })
 
-t.test('no block of codes is leased twice, whatever is taken, refused and lost', async (t) => {
+t.test('no block of codes is leased twice, in any order of draws, refusals and losses', async (t) => {
   const step = fc.oneof(
     fc.record({ kind: fc.constant('now' as const), blocks: fc.integer({ min: 1, max: 3 }) }),
     fc.record({ kind: fc.constant('take' as const), blocks: fc.integer({ min: 1, max: 9 }) }),
@@ -169,7 +169,7 @@ t.test('parts of a request are joined in order, and nothing else is', async (t) 
   t.throws(() => [...cutRequest(Buffer.alloc(40 * 1024 * 1024), Buffer.alloc(16))])
 })
 
-t.test('at most so many at one time; a fault is told once all that runs has ended', async (t) => {
+t.test('a bounded number at one time; a fault is reported once all running work has ended', async (t) => {
   const slots = new Slots(2)
   let running = 0
   let most = 0
@@ -197,7 +197,7 @@ t.test('at most so many at one time; a fault is told once all that runs has ende
   t.ok(ended < 5)
 })
 
-t.test('what a host tells of itself adds up', async (t) => {
+t.test("a host's figures add up", async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   const told = {

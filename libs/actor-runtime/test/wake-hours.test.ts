@@ -1,6 +1,6 @@
 /**
- * Wake rows by hour: none is lost, whoever closes which hour when, and none is read before its time
- * or after it.
+ * Wake rows by hour: none is lost, whichever process closes an hour, and none is read before its
+ * time or after it.
  */
 import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import t from 'tap'
@@ -41,7 +41,7 @@ t.test('a row is found from its hour on, and survives the close of hours', async
     if (hour >= 2) t.same(await found(hours, clock.seconds), [[at.account, start + 7300]], `in hour ${hour}`)
   }
   clock.seconds = centuries
-  // Nobody was there for 300 years: nothing was closed in between.
+  // No process ran for 300 years: nothing was closed in between.
   const late = host(clock, 4)
   t.ok((await found(late, start + 40 * 3600)).length >= 1)
   t.equal(
@@ -64,7 +64,7 @@ t.test('an hour that was done is not read again', async (t) => {
   await hours.close('home')
   const before = medium.operations
   await Array.fromAsync(hours.rows('home', hourOf(clock.seconds)))
-  // The cursors, and the places of two hours, of which one has the row that was put on.
+  // The cursors, and the places of two hours, of which one has the row that was moved.
   t.ok(medium.operations - before <= 5, `${medium.operations - before} operations`)
 })
 

@@ -1,6 +1,6 @@
 /**
- * A cluster in one process: hosts on one bus over one pair of memory stores, with faults and order
- * in the test's hands.
+ * A cluster in one process: hosts on one bus over one pair of memory stores; the test controls
+ * faults and order.
  */
 import { MemoryBus } from '@holdfast/bus'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
@@ -46,7 +46,7 @@ export class World {
     this.client = new RoutedAccountClient({
       bus: this.bus,
       hostOf: () => this.hostId,
-      // Deadlines are told in the hosts' time, but really waited for.
+      // Deadlines are in the hosts' time, but waits are real.
       clock: { now: () => this.clock.now(), monotonic: () => performance.now() },
     })
   }
@@ -114,7 +114,7 @@ export class World {
   }
 
   /**
-   * As `kill -9` does: the process is gone from the bus and does nothing more; what it issued may
+   * Like `kill -9`: the process is gone from the bus and does nothing more; what it issued may
    * still happen.
    */
   kill(host: AccountHost): void {
@@ -142,7 +142,7 @@ export function statusOf(reply: AccountReply): string {
   return reply.result?.$case === 'refusal' ? reply.result.value.status : 'ok'
 }
 
-/** Time that stands still until the test moves it. */
+/** Time that advances only when the test moves it. */
 export class ManualTime implements Clock, Timers {
   #now = Date.now()
   #monotonic = 1000
@@ -166,7 +166,7 @@ export class ManualTime implements Clock, Timers {
     return systemTimers.turn()
   }
 
-  /** Moves time on, firing what comes due in its order, and lets what follows from it happen. */
+  /** Advances time, firing what comes due in its order, and lets its effects happen. */
   async advance(ms: number): Promise<void> {
     const until = this.#monotonic + ms
     for (;;) {

@@ -37,7 +37,7 @@ export function accountMetrics(registry: Registry): { observer: HostMetrics; fig
   const requests = counter('holdfast_account_requests_total', 'Requests that reached an account.')
   const overloaded = counter(
     'holdfast_account_overloaded_total',
-    'Requests turned away because a mailbox or the host was full.',
+    'Requests refused because a mailbox or the host was full.',
   )
   const activation = duration('holdfast_account_activation_seconds', 'Time to bring an account into memory.')
   const lost = counter(

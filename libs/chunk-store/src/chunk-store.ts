@@ -140,8 +140,8 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     const randomFill = machine.randomFill ?? randomFillSync
     const directory = join(options.path, 'extents')
     await disk.makeDirectory(directory)
-    const start = async (anew: boolean) => {
-      const catalogue = await (machine.catalogue?.() ?? openRocksCatalogue(options.path, log, { anew }))
+    const start = async (rebuild: boolean) => {
+      const catalogue = await (machine.catalogue?.() ?? openRocksCatalogue(options.path, log, { rebuild }))
       let store: ChunkStore | undefined
       try {
         const { openExtentsMax } = boundsOf(options, 0)
@@ -158,13 +158,13 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
         throw error
       }
     }
-    const startWithRoom = async (anew: boolean) => {
+    const startWithRoom = async (rebuild: boolean) => {
       try {
-        return await start(anew)
+        return await start(rebuild)
       } catch (error) {
         if ((error as BlobFault).code !== 'FULL') throw error
         await disk.remove(ballastPath(options.path))
-        return start(anew)
+        return start(rebuild)
       }
     }
     // Opening the catalogue takes the lock; nothing was read before.

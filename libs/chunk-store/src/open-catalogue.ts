@@ -11,16 +11,16 @@ import { isMarkedDamaged, RocksCatalogue } from './rocks-catalogue.ts'
  * or one whose first batch never completed, is replaced by an empty one with the next number, to be
  * filled from the extents.
  *
- * @param anew also replaces a readable one: part of it turned out to be damaged.
+ * @param rebuild also replaces a readable one: part of it turned out to be damaged.
  * @throws BlobFault `UNAVAILABLE` when it is in use.
  */
 export async function openRocksCatalogue(
   path: string,
   log: Log,
-  { anew = false }: { anew?: boolean } = {},
+  { rebuild = false }: { rebuild?: boolean } = {},
 ): Promise<Catalogue> {
   const numbers = (await readdir(path)).map(catalogueNumber).filter((number) => number !== undefined)
-  let number = Math.max(1, ...numbers) + (anew ? 1 : 0)
+  let number = Math.max(1, ...numbers) + (rebuild ? 1 : 0)
   const catalogue = await openUsable(
     () => join(path, name(number)),
     () => number++,

@@ -1,19 +1,19 @@
 /**
- * The first bytes of a connection, seen before Node's parser gets them: it parses what one read
- * brought in one go, and with very many lines that takes 25 ms.
+ * Inspects the first bytes of a connection before Node's parser gets them: it parses one read at
+ * once, and with very many lines that takes 25 ms.
  */
 import type { Socket } from 'node:net'
 
-/** Heads and small bodies are shorter and not looked at. */
+/** Heads and small bodies are shorter and not inspected. */
 const plainBytes = 8 * 1024
 /** On average less than 64 bytes a line, where a read is full. */
 const linesMax = 1_024
 const lineFeed = 10
 
 /**
- * Waits for the first bytes of a paused socket. The socket is paused again when they are told, and
- * holds them: they are the first that its reader gets. A socket that sends nothing in time, ends or
- * fails before is destroyed, and nothing is told.
+ * Waits for the first bytes of a paused socket. The socket is paused again when they are reported,
+ * and holds them: its reader gets them first. A socket that sends nothing in time, ends or fails
+ * before is destroyed, and nothing is reported.
  */
 export function awaitFirstBytes(
   socket: Socket,
@@ -33,7 +33,7 @@ export function awaitFirstBytes(
   socket.resume()
 }
 
-/** Are these so many lines that parsing them takes long? */
+/** Are these enough lines to make parsing slow? */
 export function hasManyLines(bytes: Buffer): boolean {
   if (bytes.length <= plainBytes) return false
   let lines = 0

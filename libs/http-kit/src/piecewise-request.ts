@@ -5,7 +5,7 @@ import type { Refusal } from './refusals.ts'
 
 /** A client chooses how small its pieces are. Each costs one or two microseconds at any length. */
 export const smallPieceBytes = 64
-/** Fewer in one read of the socket are not worth a look. */
+/** Fewer in one read of the socket are not examined. */
 const fewPieces = 16
 /** This many small pieces of one read take a millisecond. The read may hold 11,000. */
 export const smallPiecesARead = 512
@@ -69,14 +69,14 @@ export class PiecewiseRequest extends IncomingMessage {
 }
 
 /**
- * A stream keeps an object for each piece that its reader does not take at once, and goes on to
- * take in 64 KiB when it is told to pause: 10 MB of pieces of one byte. Here nothing is kept.
+ * A stream keeps an object for each piece that its reader does not take at once, and accepts 64 KiB
+ * more after it is told to pause: 10 MB for pieces of one byte. This keeps nothing.
  *
- * What the stream has already is told first. Its events of the end and of errors stay as they are.
+ * It first delivers what the stream already has. The stream's own end and error events stay.
  *
- * @param take is told each piece. @returns whether more may be read from the socket; after a no the
- * rest of what was read from it still comes
- * @returns what ends it: later pieces go to the stream
+ * @param take receives each piece. @returns whether more may be read from the socket; after false
+ *   the rest of the current read still comes
+ * @returns a function that ends it: later pieces go to the stream
  */
 export function takePieces(request: PiecewiseRequest, take: TakePiece): () => void {
   request.taker = take

@@ -105,7 +105,7 @@ export interface JournalStore {
 export interface AcquireOptions {
   owner: string
   /**
-   * What becomes of an account that was never written.
+   * What happens to an account that was never written.
    *  - `begin` (default): it gets its first epoch, and is there from now on.
    *  - `leave`: nothing is written, so that asking for accounts that do not exist costs no space;
    *    the hold has epoch 0 and no use but to tell.

@@ -94,7 +94,7 @@ const broken: { [fault: string]: (sound: MemoryMembership) => Partial<Membership
       },
     }
   },
-  'nobody is told': () => ({ onChange: () => ({ close: () => {} }) }),
+  'listeners are not called': () => ({ onChange: () => ({ close: () => {} }) }),
   'a closed subscription hears on': (sound) => ({
     onChange: (listener) => {
       sound.onChange(listener)

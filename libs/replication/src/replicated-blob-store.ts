@@ -212,7 +212,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
     return [...all.filter(isUp), ...all.filter((member) => !isUp(member))]
   }
 
-  /** Undefined once so many members answered that no acknowledged copy can be at the others. */
+  /** Undefined once enough members answered: no acknowledged copy can be at the others. */
   async stat(blob: BlobName): Promise<BlobFacts | undefined> {
     this.#assertOpen()
     for (const group of this.#groupsOf(blob)) {

@@ -114,9 +114,9 @@ export const copy = cases('POST /contents/copy', (test) => {
       ;(await ann.copy([open.id], target.id)).ok()
       const own = await childNamed(ann, target.id, 'open')
       assert.deepEqual([own.public, own.password, own.expiry], [true, true, expiry])
-      const his = await bob.folder()
-      ;(await bob.copy([open.id], his.id, { password: sha256('pass word') })).ok()
-      const taken = (await bob.read((await childNamed(bob, his.id, 'open')).id)).ok()
+      const bobs = await bob.folder()
+      ;(await bob.copy([open.id], bobs.id, { password: sha256('pass word') })).ok()
+      const taken = (await bob.read((await childNamed(bob, bobs.id, 'open')).id)).ok()
       assert.deepEqual([taken.public, taken.password ?? false, taken.expiry], [false, false, undefined])
       assert.equal(taken.isOwner, true)
     },
@@ -351,11 +351,11 @@ export const move = cases('PUT /contents/move', (test) => {
   test("both the content and the destination must be the caller's", ['error-notOwner'], async (world) => {
     const [ann, bob] = await Promise.all([world.premium(), world.premium()])
     const mine = await ann.folder({ public: true })
-    const his = await bob.folder({ public: true })
-    ;(await ann.move([his.id], mine.id)).refused('error-notOwner')
-    ;(await ann.move([mine.id], his.id)).refused('error-notOwner')
-    ;(await ann.move([mine.id, his.id], ann.root)).refused('error-notOwner')
-    assert.equal((await bob.read(his.id)).ok().parentFolder, bob.root)
+    const bobs = await bob.folder({ public: true })
+    ;(await ann.move([bobs.id], mine.id)).refused('error-notOwner')
+    ;(await ann.move([mine.id], bobs.id)).refused('error-notOwner')
+    ;(await ann.move([mine.id, bobs.id], ann.root)).refused('error-notOwner')
+    assert.equal((await bob.read(bobs.id)).ok().parentFolder, bob.root)
   })
 
   test(

@@ -122,18 +122,18 @@ export const remove = cases('DELETE /contents', (test) => {
     async (world) => {
       const [ann, bob] = await Promise.all([world.premium(), world.premium()])
       const mine = await ann.folder()
-      const his = await bob.folder({ public: true })
+      const bobs = await bob.folder({ public: true })
       ;(await ann.remove(mine.id, unknownId)).refused('error-notFound')
       ;(await ann.remove(unknownId)).refused('error-notFound')
-      ;(await ann.remove(mine.id, his.id)).refused('error-owner')
-      ;(await ann.remove(his.id)).refused('error-owner')
+      ;(await ann.remove(mine.id, bobs.id)).refused('error-owner')
+      ;(await ann.remove(bobs.id)).refused('error-owner')
       ;(await ann.remove(bob.root)).refused('error-owner', 'error-protectedFolder')
       ;(await ann.remove(mine.id, ann.root)).refused('error-protectedFolder')
       ;(await ann.remove(ann.root)).refused('error-protectedFolder')
       const { recycleBin } = await ann.details()
       if (recycleBin.folder) (await ann.remove(recycleBin.folder)).refused('error-protectedFolder')
       ;(await ann.read(mine.id)).ok()
-      ;(await bob.read(his.id)).ok()
+      ;(await bob.read(bobs.id)).ok()
     },
   )
 

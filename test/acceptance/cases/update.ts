@@ -382,11 +382,11 @@ export const update = cases('PUT /contents/{contentId}/update', (test) => {
     ]) {
       const file = await ann.file({ in: folder.id, name: 'hers' })
       for (const item of [folder, file]) {
-        ;(await bob.update(item.id, 'name', 'his')).refused('error-notOwner')
+        ;(await bob.update(item.id, 'name', 'changed')).refused('error-notOwner')
         assert.equal((await ann.read(item.id)).ok().name, 'hers')
       }
     }
-    ;(await bob.update(ann.root, 'description', 'his')).refused('error-notOwner')
+    ;(await bob.update(ann.root, 'description', 'changed')).refused('error-notOwner')
   })
 
   test(
