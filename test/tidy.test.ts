@@ -224,8 +224,8 @@ function ownDependencies(folder: string): string[] {
     .map((name) => name.slice('@holdfast/'.length))
 }
 
-/** Phrases that readers stumble over. A process, a client and a user are "it". */
 const listsOfPhrases = ['test/tidy.test.ts', 'test/documents.test.ts']
+/** Phrases that readers stumble over. A process, a client and a user are "it". */
 const phrases = [
   ...['whoever', 'he', 'his', 'him', 'himself', 'anew', 'for ever', 'a word to', 'without a word'],
   ...['goes out with', 'stands still', 'stood still', 'nobody is told', 'sent away', 'turned away'],
