@@ -25,7 +25,7 @@ import {
   readPage,
   type StoredRow,
   storedRows,
-} from './home-terms.ts'
+} from './region-terms.ts'
 
 /** Recent writes are still in transit: this is how long they are awaited before they are sent. */
 const onItsWayMs = 200

@@ -3,10 +3,10 @@
  * idempotence declared correctly.
  */
 import cassandra from 'cassandra-driver'
+import { withSteadyControl } from './control-connection-patch.ts'
 import { faultOf } from './driver-faults.ts'
 import { migrations } from './migrations.ts'
 import { isCurrent, makeKeyspace, migrate, type SchemaOptions } from './schema.ts'
-import { withSteadyControl } from './steady-control.ts'
 
 const { consistencies } = cassandra.types
 

@@ -60,7 +60,7 @@ import {
   takeOver,
   termBefore,
   writePage,
-} from './home-terms.ts'
+} from './region-terms.ts'
 import { wholeRing } from './ring.ts'
 
 /**

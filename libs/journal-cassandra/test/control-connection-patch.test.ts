@@ -5,7 +5,7 @@
 import { EventEmitter, once } from 'node:events'
 import cassandra from 'cassandra-driver'
 import t from 'tap'
-import { withSteadyControl } from '../src/steady-control.ts'
+import { withSteadyControl } from '../src/control-connection-patch.ts'
 
 interface Inside {
   host: EventEmitter | null
