@@ -36,7 +36,7 @@ import {
 } from './format.ts'
 import type { GroupWriter, Place, RowChange } from './group-writer.ts'
 import type { Rows } from './rows.ts'
-import { type Cell, TentativeCells } from './tentative-cells.ts'
+import { type Cell, UncommittedRows } from './uncommitted-rows.ts'
 import type { Suspicions } from './witness.ts'
 
 /** Rows removed by one write, so that a long trim does not delay the next batch. */
@@ -52,7 +52,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
   readonly capabilities = { ordered: true, exclusive: true }
   readonly #rows: Rows
   readonly #writer: GroupWriter
-  readonly #cells: TentativeCells<Fixed>
+  readonly #cells: UncommittedRows<Fixed>
   readonly #suspicions: Suspicions
   readonly #released = new WeakSet<JournalHold>()
 
@@ -61,7 +61,7 @@ export class LevelJournals implements JournalStore, JournalAccounts, JournalRepa
     this.#writer = parts.writer
     this.#suspicions = parts.suspicions
     const load = (account: string) => this.#load(account, parts.suspicions)
-    this.#cells = new TentativeCells(load, { max: parts.cachedAccounts })
+    this.#cells = new UncommittedRows(load, { max: parts.cachedAccounts })
   }
 
   /** Rows in memory are read again. */

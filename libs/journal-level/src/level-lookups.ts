@@ -15,7 +15,7 @@ import {
 import { decodeNumber, decodeSmall, encodeNumber, encodeSmall, keys } from './format.ts'
 import { batchBytesMax, type GroupWriter, type RowChange } from './group-writer.ts'
 import type { Rows } from './rows.ts'
-import { TentativeCells } from './tentative-cells.ts'
+import { UncommittedRows } from './uncommitted-rows.ts'
 import type { Suspicions } from './witness.ts'
 
 /** Counters kept in memory; there are a handful. */
@@ -31,7 +31,7 @@ const sliceChanges = Math.floor(batchBytesMax / 2 / 4_608)
 export class LevelLookups implements LookupStore, LookupWalk {
   readonly #rows: Rows
   readonly #writer: GroupWriter
-  readonly #counters: TentativeCells<number>
+  readonly #counters: UncommittedRows<number>
   /**
    * Of rows written by this process, deleted ones too, the last written at the end. Not stored: see
    * "The writer" in DESIGN.md.
@@ -44,7 +44,7 @@ export class LevelLookups implements LookupStore, LookupWalk {
     this.#rows = parts.rows
     this.#writer = parts.writer
     const load = (counter: string) => this.#loadCounter(counter, parts.suspicions)
-    this.#counters = new TentativeCells(load, { max: cachedCounters })
+    this.#counters = new UncommittedRows(load, { max: cachedCounters })
   }
 
   /** Rows in memory are read again. */

@@ -5,7 +5,7 @@ import { Level } from 'level'
 import t, { type Test } from 'tap'
 import { batchBytesMax, GroupWriter, queuedBytesMax, type RowChange } from '../src/group-writer.ts'
 import { LevelMetadataStore } from '../src/index.ts'
-import { TentativeCells } from '../src/tentative-cells.ts'
+import { UncommittedRows } from '../src/uncommitted-rows.ts'
 import { directory } from './directories.ts'
 
 const owner = 'host'
@@ -228,7 +228,7 @@ t.test('a foreign store, or one of a newer release, is not opened', async (t) =>
 t.test('rows in memory are dropped by age, never while a write of theirs is queued', async (t) => {
   const stored = new Map<string, number>()
   const loads: string[] = []
-  const cells = new TentativeCells<number>(
+  const cells = new UncommittedRows<number>(
     async (key) => {
       loads.push(key)
       return stored.get(key) ?? 0

@@ -7,7 +7,7 @@
  * one without any equals its stored row and may be. After a failed write the rows in memory are
  * ahead of the stored ones; the store then decides nothing until they are dropped.
  */
-export class TentativeCells<T> {
+export class UncommittedRows<T> {
   readonly #load: (key: string) => Promise<T>
   readonly #max: number
   readonly #cells = new Map<string, Cell<T>>()
