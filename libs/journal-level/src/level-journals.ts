@@ -20,6 +20,7 @@ import {
   rowBehind,
   unwrittenHold,
 } from '@holdfast/journal'
+import type { Suspicions } from './commit-audit.ts'
 import {
   corrupt,
   decodeFixed,
@@ -37,7 +38,6 @@ import {
 import type { GroupWriter, Place, RowChange } from './group-writer.ts'
 import type { Rows } from './rows.ts'
 import { type Cell, UncommittedRows } from './uncommitted-rows.ts'
-import type { Suspicions } from './witness.ts'
 
 /** Rows removed by one write, so that a long trim does not delay the next batch. */
 const trimSliceRows = 1_000

@@ -12,11 +12,11 @@ import {
   type LookupStore,
   type LookupWalk,
 } from '@holdfast/journal'
+import type { Suspicions } from './commit-audit.ts'
 import { decodeNumber, decodeSmall, encodeNumber, encodeSmall, keys } from './format.ts'
 import { batchBytesMax, type GroupWriter, type RowChange } from './group-writer.ts'
 import type { Rows } from './rows.ts'
 import { UncommittedRows } from './uncommitted-rows.ts'
-import type { Suspicions } from './witness.ts'
 
 /** Counters kept in memory; there are a handful. */
 const cachedCounters = 100

@@ -14,6 +14,7 @@ import {
 } from '@holdfast/journal'
 import { type Clock, type Failing, makeDirectories, systemClock, writableBytes } from '@holdfast/kernel'
 import { Ballast } from './ballast.ts'
+import { type AuditedFact, CommitAudit, readWitness, Suspicions } from './commit-audit.ts'
 import {
   decodeNumber,
   decodeSmall,
@@ -28,7 +29,6 @@ import { GroupWriter, type RowChange } from './group-writer.ts'
 import { LevelJournals } from './level-journals.ts'
 import { LevelLookups } from './level-lookups.ts'
 import { Rows } from './rows.ts'
-import { readWitness, Suspicions, Witness, type WitnessedFact } from './witness.ts'
 
 export interface LevelMetadataStoreOptions {
   /** A separate directory; made when missing. The open store locks this directory exclusively. */
@@ -93,7 +93,7 @@ export class LevelMetadataStore {
   readonly #closing = new AbortController()
   /** Recovering, or looking for a ballast. */
   #caring: Promise<void> = Promise.resolve()
-  #witness: Witness
+  #witness: CommitAudit
   #lostBatches: number
   /** The message of the fault that was reported last, while it lasts. */
   #told: string | undefined
@@ -102,7 +102,7 @@ export class LevelMetadataStore {
 
   private constructor(
     options: LevelMetadataStoreOptions,
-    parts: { rows: Rows; store: Uint8Array; witness: Witness; found: Inspected },
+    parts: { rows: Rows; store: Uint8Array; witness: CommitAudit; found: Inspected },
   ) {
     const { rows, store, witness, found } = parts
     const { suspicions } = found
@@ -167,7 +167,7 @@ export class LevelMetadataStore {
     try {
       const store = await identify(rows)
       const found = await inspect(rows, { path, store })
-      const witness = await Witness.begin(path, store)
+      const witness = await CommitAudit.begin(path, store)
       return new LevelMetadataStore(options, { rows, store, witness, found })
     } catch (error) {
       await rows.close()
@@ -277,7 +277,7 @@ export class LevelMetadataStore {
       await (this.#options.reopen?.(reopen) ?? reopen())
       const found = await inspect(this.#rows, { path: this.#path, store: this.#store })
       await this.#witness.close()
-      this.#witness = await Witness.begin(this.#path, this.#store)
+      this.#witness = await CommitAudit.begin(this.#path, this.#store)
       for (const fact of found.suspicions) this.#suspicions.add(fact)
       this.#lostBatches = found.lostBatches
       this.#journals.forget()
@@ -422,7 +422,7 @@ async function knownSuspicions(rows: Rows): Promise<Suspicions> {
   return suspicions
 }
 
-function suspicionRow({ digest, epoch, number }: WitnessedFact): RowChange {
+function suspicionRow({ digest, epoch, number }: AuditedFact): RowChange {
   const key = keys.suspect(digest)
   const value = Buffer.alloc(16)
   value.writeBigUInt64BE(BigInt(epoch), 0)

@@ -1,5 +1,6 @@
 import { Level } from 'level'
 import t from 'tap'
+import { encodeEntry } from '../src/commit-audit.ts'
 import {
   decodeFixed,
   decodeNamed,
@@ -15,7 +16,6 @@ import {
 } from '../src/format.ts'
 import { LevelMetadataStore } from '../src/index.ts'
 import { crc32c, damagedTables } from '../src/tables.ts'
-import { encodeEntry } from '../src/witness.ts'
 import { directory } from './directories.ts'
 
 const sixteen = (byte: number) => Buffer.alloc(16, byte)

@@ -35,13 +35,13 @@ const entryHeaderBytes = 4 + 4 + 8 + 2
 const digestBytes = 16
 const factBytes = digestBytes + 8 + 8
 
-export interface WitnessEntry {
+export interface AuditEntry {
   batch: number
-  facts: WitnessedFact[]
+  facts: AuditedFact[]
 }
 
 /** A fact with the digest of its subject as hex. */
-export interface WitnessedFact {
+export interface AuditedFact {
   digest: string
   epoch: number
   number: number
@@ -49,25 +49,25 @@ export interface WitnessedFact {
 
 /** Acknowledged and missing: newest numbers by subject. */
 export class Suspicions {
-  readonly #newest = new Map<string, WitnessedFact>()
+  readonly #newest = new Map<string, AuditedFact>()
 
-  add(fact: WitnessedFact): void {
+  add(fact: AuditedFact): void {
     const known = this.#newest.get(fact.digest)
     const epoch = Math.max(fact.epoch, known?.epoch ?? 0)
     const number = Math.max(fact.number, known?.number ?? 0)
     this.#newest.set(fact.digest, { digest: fact.digest, epoch, number })
   }
 
-  newest(subject: string): WitnessedFact | undefined {
+  newest(subject: string): AuditedFact | undefined {
     return this.#newest.size === 0 ? undefined : this.#newest.get(digestOf(subject))
   }
 
-  *[Symbol.iterator](): Iterator<WitnessedFact> {
+  *[Symbol.iterator](): Iterator<AuditedFact> {
     yield* this.#newest.values()
   }
 }
 
-export class Witness {
+export class CommitAudit {
   readonly #directory: string
   readonly #store: Uint8Array
   #turn: 0 | 1 = 0
@@ -83,8 +83,8 @@ export class Witness {
   }
 
   /** Restarts: what earlier runs left has been read and compared. */
-  static async begin(directory: string, store: Uint8Array): Promise<Witness> {
-    const witness = new Witness(directory, store)
+  static async begin(directory: string, store: Uint8Array): Promise<CommitAudit> {
+    const witness = new CommitAudit(directory, store)
     await rm(join(directory, fileNames[1]), { force: true })
     await witness.#turnTo(0)
     return witness
@@ -143,15 +143,15 @@ function writeAll(fd: number, bytes: Buffer, position: number): Promise<void> {
 }
 
 /** All entries that belong to this store, of each file up to the first incomplete one. */
-export async function readWitness(directory: string, store: Uint8Array): Promise<WitnessEntry[]> {
+export async function readWitness(directory: string, store: Uint8Array): Promise<AuditEntry[]> {
   const files = fileNames.map((name) => readIfThere(join(directory, name)))
   return (await Promise.all(files)).flatMap((bytes) => entriesOf(bytes, store))
 }
 
-function entriesOf(bytes: Buffer, store: Uint8Array): WitnessEntry[] {
+function entriesOf(bytes: Buffer, store: Uint8Array): AuditEntry[] {
   const header = Buffer.concat([Buffer.from(magic), store])
   if (!bytes.subarray(0, headerBytes).equals(header)) return []
-  const entries: WitnessEntry[] = []
+  const entries: AuditEntry[] = []
   let at = headerBytes
   for (let entry = entryAt(bytes, at); entry !== undefined; entry = entryAt(bytes, at)) {
     entries.push(decodeEntry(entry))
@@ -176,7 +176,7 @@ export function encodeEntry(batch: number, facts: readonly Fact[]): Buffer {
   return entry
 }
 
-function decodeEntry(entry: Buffer): WitnessEntry {
+function decodeEntry(entry: Buffer): AuditEntry {
   const facts = Array.from({ length: entry.readUInt16BE(16) }, (_, index) => {
     const at = entryHeaderBytes + index * factBytes
     return {
