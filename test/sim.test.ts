@@ -39,6 +39,8 @@ const near: Record<string, number> = {
   'reused-log-position': 89,
   'tombstone-without-incarnation': 1,
   'expiry-by-one-clock': 27,
+  'wake-rows-by-clock': 35,
+  'forgotten-keys': 4,
   'merged-terms': 5,
   'stop-at-first-hole': 1,
   'recycle-before-synced-index': 1,

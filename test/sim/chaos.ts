@@ -89,14 +89,43 @@ export class Chaos {
   #sent(process: SimProcess, changes: readonly LookupChange[]): boolean {
     const removes = changes.some((change) => 'delete' in change)
     if (!removes || process.paused || !this.#dice.chance(0.3)) return false
+    const ms = this.#dice.between(4_000, 12_000)
+    this.#pause(process, { why: ' as it removes a row', ms, monotonicStands: this.#dice.chance(0.5) })
+    return this.#dice.chance(0.7)
+  }
+
+  #pause(
+    process: SimProcess,
+    { why = '', ms, monotonicStands }: { why?: string; ms: number; monotonicStands: boolean },
+  ): void {
     const { scheduler } = this.#cluster
-    scheduler.note(`${process.name} pauses as it removes a row`)
-    process.pause({ monotonicStands: this.#dice.chance(0.5) })
-    scheduler.after(this.#dice.between(4_000, 12_000), () => {
+    scheduler.note(`${process.name} pauses${why}`)
+    process.pause({ monotonicStands })
+    scheduler.after(ms, () => {
       scheduler.note(`${process.name} continues`)
       process.resume()
     })
-    return this.#dice.chance(0.7)
+  }
+
+  #drain(id: string): void {
+    const { scheduler } = this.#cluster
+    void this.#cluster
+      .stopHost(id)
+      .then(() => scheduler.after(this.#dice.between(0, 3_000), () => this.#cluster.startHost(id)))
+  }
+
+  /**
+   * A host is paused, others get its accounts, and it is told to leave when it continues: it brings
+   * all of them out of memory and has not heard of their new owners.
+   */
+  stale(id: string): void {
+    const process = this.#cluster.hosts.get(id)?.process
+    if (process === undefined || process.paused) return
+    const ms = this.#dice.between(6_500, 10_000)
+    this.#cluster.scheduler.after(ms, () => {
+      if (process.alive && process.paused) this.#drain(id)
+    })
+    this.#pause(process, { why: ', and is to leave', ms, monotonicStands: this.#dice.chance(0.5) })
   }
 
   #happen(trouble: Trouble): void {
@@ -111,20 +140,13 @@ export class Chaos {
         return
       }
       case 'drains': {
-        void cluster
-          .stopHost(id)
-          .then(() => scheduler.after(dice.between(0, 3_000), () => cluster.startHost(id)))
+        this.#drain(id)
         return
       }
       case 'pauses': {
         const process = cluster.hosts.get(id)?.process
         if (process === undefined || process.paused) return
-        scheduler.note(`${process.name} pauses`)
-        process.pause({ monotonicStands: dice.chance(0.5) })
-        scheduler.after(dice.between(200, 15_000), () => {
-          scheduler.note(`${process.name} continues`)
-          process.resume()
-        })
+        this.#pause(process, { ms: dice.between(200, 15_000), monotonicStands: dice.chance(0.5) })
         return
       }
       case 'cuts': {

@@ -94,23 +94,43 @@ function checkPlaces(history: History, asked: readonly Asked[], placed: readonly
     placed.filter(({ id }) => id !== ''),
     ({ id }) => id,
   )
-  const known = new Map(asked.map((one) => [one.id, one]))
+  const known = Map.groupBy(asked, ({ id }) => id)
   for (const [id, places] of byId) {
     const [{ change, step }] = places as [Placed]
-    const one = known.get(id)
-    if (one === undefined) {
+    const askers = known.get(id)
+    const [first] = askers ?? []
+    if (askers === undefined || first === undefined) {
       if (change.operation !== tickNumber) history.violated(`a change of request ${id} that no client sent`)
       continue
     }
-    const what = `${one.request.operation?.$case} ${id.slice(-6)}`
-    if (places.length > 1 && !unkept.has(one.request.operation?.$case ?? ''))
+    const name = first.request.operation?.$case ?? ''
+    const what = `${name} ${id.slice(-6)}`
+    if (places.length > 1 && !unkept.has(name))
       history.violated(`${what} was executed ${places.length} times`)
-    if (step < one.invoked) history.violated(`${what} was executed before it was requested`)
-    if (step > one.responded && !isRefused(one.reply as AccountReply))
-      history.violated(`${what} was acknowledged before it was durable`)
-    if (one.reply !== undefined && isRefused(one.reply) && !saysNothing.has(statusOf(one.reply)))
-      history.violated(`${what} was refused with ${statusOf(one.reply)}, and is there`)
+    if (step < first.invoked) history.violated(`${what} was executed before it was requested`)
+    for (const { reply, responded } of askers)
+      if (step > responded && reply !== undefined && !isRefused(reply))
+        history.violated(`${what} was acknowledged before it was durable`)
+    for (const status of contradicting(askers, step))
+      history.violated(`${what} was refused with ${status}, and is there`)
   }
+}
+
+/**
+ * Refusals that say of a change that it is not there. A key may be refused, and good the next time
+ * it is sent.
+ */
+function contradicting(askers: readonly Asked[], step: number): string[] {
+  const later = (one: Asked) =>
+    askers.some(({ invoked, reply }) => invoked > one.responded && invoked < step && !isRefusal(reply))
+  return askers
+    .filter((one) => isRefusal(one.reply) && !later(one))
+    .map(({ reply }) => statusOf(reply as AccountReply))
+    .filter((status) => !saysNothing.has(status))
+}
+
+function isRefusal(reply: AccountReply | undefined): boolean {
+  return reply !== undefined && isRefused(reply)
 }
 
 export const tickNumber = 45

@@ -82,9 +82,8 @@ export async function checkUnasked(cluster: Cluster, history: History): Promise<
   const rows = Map.groupBy(cluster.shared.appended, ({ account }) => account)
   for (const [account, appended] of rows) {
     const name = account.slice(0, 4)
-    const state = states.empty(account)
-    for (const { bytes } of appended.sort((one, other) => one.seq - other.seq))
-      for (const change of Flush.decode(bytes).changes) state.apply(change)
+    const state = stateOf(history, account, appended)
+    if (state === undefined) continue
     for (const { number, effect } of state.effects())
       if (effect?.$case === 'signInMail' || effect?.$case === 'blobReleased')
         history.violated(`${name}: effect ${number} (${effect.$case}) waits for a request`)
@@ -96,6 +95,22 @@ export async function checkUnasked(cluster: Cluster, history: History): Promise<
   if ([...cluster.hosts.values()].some(({ host }) => host.activeAccounts > 0)) return
   for await (const { key } of cluster.shared.lookups.scan('active/'))
     history.violated(`${key} is there, and no account is in memory`)
+}
+
+function stateOf(
+  history: History,
+  account: string,
+  appended: readonly AppendedRow[],
+): AccountState | undefined {
+  const state = states.empty(account)
+  for (const { seq, bytes } of appended.toSorted((one, other) => one.seq - other.seq))
+    try {
+      for (const change of Flush.decode(bytes).changes) state.apply(change)
+    } catch (error) {
+      history.violated(`${account.slice(0, 4)}: row ${seq} does not apply: ${(error as Error).message}`)
+      return undefined
+    }
+  return state
 }
 
 /** After healing: what the accounts own, owe and have scheduled. */

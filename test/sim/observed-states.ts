@@ -40,10 +40,13 @@ export function sliced(states: AccountStates): AccountStates {
 /** States that behave like the given ones except for the overrides. */
 export function wrapped(
   states: AccountStates,
-  around: (state: AccountState) => Partial<Pick<AccountState, 'decide' | 'applying' | 'effects'>>,
+  around: (
+    state: AccountState,
+    account: string,
+  ) => Partial<Pick<AccountState, 'decide' | 'applying' | 'effects'>>,
 ): AccountStates {
-  const wrap = (state: AccountState): AccountState => {
-    const { decide, applying, effects } = around(state)
+  const wrap = (state: AccountState, account: string): AccountState => {
+    const { decide, applying, effects } = around(state, account)
     return {
       decide: decide ?? ((request, context) => state.decide(request, context)),
       apply: (change) => state.apply(change),
@@ -71,9 +74,9 @@ export function wrapped(
     }
   }
   return {
-    empty: (account) => wrap(states.empty(account)),
+    empty: (account) => wrap(states.empty(account), account),
     *load(account, pages) {
-      return wrap(yield* states.load(account, pages))
+      return wrap(yield* states.load(account, pages), account)
     },
   }
 }

@@ -13,6 +13,7 @@ import {
   type LookupRow,
   type LookupStore,
 } from '@holdfast/journal'
+import { requestTime } from '@holdfast/kernel'
 import { AccountReply, AccountRequest } from '@holdfast/wire'
 import type { Plants } from './cluster.ts'
 import { type DiskPlants, HastyMachine, ShortSightedMachine } from './disk.ts'
@@ -41,6 +42,11 @@ export const planted: Record<string, Planted> = {
   },
   /** Rows that one account owns are ordered by the clocks of their writers. */
   'rows-by-clock': { in: 'cluster', make: () => ({ lookups: (lookups) => new UntimedRows(lookups) }) },
+  /** Only wake rows are: a stale host that leaves removes the row of the new owner. */
+  'wake-rows-by-clock': {
+    in: 'cluster',
+    make: () => ({ lookups: (lookups) => new UntimedRows(lookups, 'wake/') }),
+  },
   /** After an owner that did not leave cleanly no active row is written: it is assumed to exist. */
   'active-row-assumed': {
     in: 'cluster',
@@ -69,6 +75,14 @@ export const planted: Record<string, Planted> = {
     make: () => {
       const early = new EarlyRefusals()
       return { states: (states, host, exchange) => early.around(states, host, exchange) }
+    },
+  },
+  /** What was carried out under a key is forgotten after some other keys. */
+  'forgotten-keys': {
+    in: 'cluster',
+    make: () => {
+      const keys = new ForgottenKeys()
+      return { states: (states) => keys.around(states) }
     },
   },
   /** Timers fire by the clock of the host, however far it is from all others. */
@@ -265,8 +279,20 @@ class LazyReferences extends SameLookups {
 }
 
 class UntimedRows extends SameLookups {
-  override write(changes: readonly LookupChange[]): Promise<void> {
-    return this.lookups.write(changes)
+  readonly #prefix: string
+
+  constructor(lookups: LookupStore, prefix = '') {
+    super(lookups)
+    this.#prefix = prefix
+  }
+
+  override async write(changes: readonly LookupChange[], writeTime?: bigint): Promise<void> {
+    const isUntimed = (change: LookupChange) => keyOfRow(change).startsWith(this.#prefix)
+    const timed = changes.filter((change) => !isUntimed(change))
+    await Promise.all([
+      this.lookups.write(changes.filter(isUntimed)),
+      timed.length > 0 && this.lookups.write(timed, writeTime),
+    ])
   }
 }
 
@@ -280,8 +306,7 @@ class FewerRows extends SameLookups {
   }
 
   override write(changes: readonly LookupChange[], writeTime?: bigint): Promise<void> {
-    const isActive = (change: LookupChange) =>
-      ('put' in change ? change.put : change.delete).startsWith('active/')
+    const isActive = (change: LookupChange) => keyOfRow(change).startsWith('active/')
     return this.lookups.write(
       changes.filter((change) => !(isActive(change) && this.#without(change))),
       writeTime,
@@ -305,6 +330,10 @@ class NotingOwners extends SameJournal {
   }
 }
 
+function keyOfRow(change: LookupChange): string {
+  return 'put' in change ? change.put : change.delete
+}
+
 function accountOf(key: string): string {
   return key.slice(key.lastIndexOf('/') + 1)
 }
@@ -326,6 +355,50 @@ class EarlyRefusals {
       },
     }))
   }
+}
+
+/** A key that is sent again after so many others is carried out again. */
+const keysRemembered = 4
+
+class ForgottenKeys {
+  /** By account: keys and when each was carried out first, in this order. */
+  readonly #carriedOut = new Map<string, Map<string, number>>()
+
+  around(states: AccountStates): AccountStates {
+    return wrapped(states, (state, account) => {
+      const keys = this.#carriedOut.get(account) ?? new Map<string, number>()
+      this.#carriedOut.set(account, keys)
+      return {
+        decide: (request, context) => {
+          const { requestId } = request
+          const later = [...keys.keys()].reverse().indexOf(hexOf(requestId))
+          if (later < keysRemembered) return state.decide(request, context)
+          const outcome = state.decide({ ...request, requestId: otherKey(requestId, context.nowMs) }, context)
+          return outcome.kind === 'change'
+            ? { ...outcome, change: { ...outcome.change, requestId } }
+            : outcome
+        },
+        applying: (change) => {
+          const { requestId, timeMs } = change
+          if (requestId.length === 0 || requestTime(requestId) !== undefined) return state.applying(change)
+          const firstMs = keys.get(hexOf(requestId)) ?? timeMs
+          keys.set(hexOf(requestId), firstMs)
+          if (firstMs === timeMs) return state.applying(change)
+          return state.applying({ ...change, requestId: otherKey(requestId, timeMs) })
+        },
+      }
+    })
+  }
+}
+
+function otherKey(id: Uint8Array, timeMs: number): Buffer {
+  const other = Buffer.from(id)
+  other.writeUIntBE(timeMs, 6, 6)
+  return other
+}
+
+function hexOf(id: Uint8Array): string {
+  return Buffer.from(id).toString('hex')
 }
 
 function keyOf(process: SimProcess, { requestId }: AccountRequest): string {

@@ -76,11 +76,14 @@ async function live(
   await workload.begin()
   const chaos = new Chaos(cluster, dice.fork())
   chaos.more.push(...(storage?.troubles() ?? []))
+  const timers: Promise<void>[] = []
+  if (dice.chance(0.4)) chaos.more.push(() => void timers.push(workload.timer((host) => chaos.stale(host))))
   const least = storage === undefined ? 20_000 : 50_000
   const untilMs = scheduler.nowMs + dice.between(least, least + 40_000)
   const eagerMs = dice.pick([100, 400, 1_500])
   const users = Array.from({ length: 2 + dice.roll(5) }, () => workload.user(untilMs, eagerMs))
   await Promise.all([chaos.run(untilMs), ...users])
+  await Promise.all(timers)
   // What is acknowledged by now is carried out without further requests.
   if (dice.chance(0.5)) for (const id of cluster.hostIds) cluster.crash(id)
   cluster.heal()

@@ -2,6 +2,7 @@
  * Clients at work: a few users of a few accounts, which share what they learnt, repeat requests
  * without an answer, and race for the same things.
  */
+import { requestIdOfKey } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Blob, Item } from '@holdfast/wire'
 import { AccountReply as Reply } from '@holdfast/wire'
 import { type Cluster, type Frontend, keyring } from './cluster.ts'
@@ -45,6 +46,15 @@ export const namedBlobs: Uploads = {
   },
 }
 
+/** A command with an Idempotency-Key of its client's. */
+interface Keyed {
+  account: KnownAccount
+  operation: Operation
+  id: Buffer
+}
+
+/** Of which some are sent again, also long after they were answered. */
+const keyedMax = 40
 const callMs = 6_000
 const attemptsMax = 3
 const contents = 12
@@ -57,6 +67,8 @@ export class Workload {
   readonly #dice: Dice
   readonly #uploads: Uploads
   readonly #answered: (reply: AccountReply) => void
+  readonly #keyed: Keyed[] = []
+  #keys = 0
   #reports = 0
 
   constructor(
@@ -106,6 +118,35 @@ export class Workload {
     }
   }
 
+  /**
+   * A timer is set and cleared, and set again while another host takes the account over: the first
+   * owner will delete its row, the second one writes the same row.
+   * @param silence pauses the owner.
+   */
+  async timer(silence: (host: string) => void): Promise<void> {
+    const account = this.#dice.pick(this.accounts)
+    const [folder] = account.folders
+    const [frontend] = this.#cluster.frontends.values()
+    const host = frontend?.view.hostOf(account.id)
+    if (folder === undefined || host === undefined) return
+    const expiry = Math.floor(this.#cluster.scheduler.nowMs / 1000) + 86_400
+    await this.#expire(account, folder, expiry)
+    await this.#expire(account, folder)
+    silence(host)
+    await this.#expire(account, folder, expiry)
+  }
+
+  async #expire(account: KnownAccount, contentId: string, expiry?: number): Promise<void> {
+    const value = { ...(expiry === undefined ? {} : { expiry }), deleteAfterExpiry: false }
+    const attribute = { $case: 'expiry', value } as const
+    const reply = await this.ask(
+      account,
+      { $case: 'updateContent', value: { contentId, attribute } },
+      operator,
+    )
+    if (reply !== undefined && isRefused(reply)) account.folders.delete(contentId)
+  }
+
   /** What every user sees in the end. */
   async look(account: KnownAccount): Promise<{ view: AccountReply; tree: Item } | undefined> {
     const view = await this.ask(account, { $case: 'getAccount', value: {} }, operator)
@@ -126,11 +167,12 @@ export class Workload {
     const act = (operation: Operation, caller: Caller = owner) => this.ask(account, operation, caller)
     const kind = dice.roll(100)
     if (kind < 22) return this.#addFile(account, folder(), owner)
-    if (kind < 36)
+    if (kind < 29)
       return void (await act({
         $case: 'createFolder',
         value: { parentFolderId: folder(), name: dice.pick(names) },
       }))
+    if (kind < 36) return this.#keyedFolder(account, folder())
     if (kind < 44) return void (await act({ $case: 'updateContent', value: this.#update(any()) }))
     if (kind < 52) return void (await act({ $case: 'deleteContents', value: { contentIds: some() } }))
     if (kind < 56)
@@ -155,6 +197,17 @@ export class Workload {
     )
   }
 
+  /** A new one, or one of those before once more. */
+  async #keyedFolder(account: KnownAccount, parentFolderId: string): Promise<void> {
+    const value = { parentFolderId, name: this.#dice.pick(names) }
+    const operation: Operation = { $case: 'createFolder', value }
+    const fresh = { account, operation, id: requestIdOfKey(`key ${++this.#keys}`) }
+    const keyed = this.#dice.chance(0.4) ? this.#dice.pick([...this.#keyed, fresh]) : fresh
+    if (keyed === fresh) this.#keyed.push(fresh)
+    if (this.#keyed.length > keyedMax) this.#keyed.shift()
+    await this.ask(keyed.account, keyed.operation, operator, { id: keyed.id })
+  }
+
   async #addFile(account: KnownAccount, folderId: string, owner: Caller): Promise<void> {
     const frontend = await this.#frontend()
     const blob = await this.#uploads.upload(frontend, this.#dice.roll(contents))
@@ -165,7 +218,7 @@ export class Workload {
       mimetype: 'text/plain',
       blob,
     }
-    await this.ask(account, { $case: 'addFile', value }, owner, frontend)
+    await this.ask(account, { $case: 'addFile', value }, owner, { frontend })
   }
 
   async #copy(account: KnownAccount, ids: string[], folderId: string, owner: Caller): Promise<void> {
@@ -258,12 +311,11 @@ export class Workload {
     account: KnownAccount,
     operation: Operation,
     caller: Caller,
-    first?: Frontend,
+    first: { frontend?: Frontend; id?: Buffer } = {},
   ): Promise<AccountReply | undefined> {
     const { scheduler } = this.#cluster
-    let frontend = first ?? (await this.#frontend())
-    const requestId = this.#dice.bytes(16)
-    requestId.writeUIntBE(Math.max(startMs - 100_000, frontend.process.now()), 0, 6)
+    let frontend = first.frontend ?? (await this.#frontend())
+    const requestId = first.id ?? this.#mint(frontend)
     const request = { accountId: account.id, requestId, caller, tierNeeded: '', operation, deadlineMs: 0 }
     const id = requestId.toString('hex')
     const invoked = scheduler.note(`ask ${account.id.slice(0, 4)} ${id.slice(-6)} ${operation.$case}`)
@@ -296,6 +348,12 @@ export class Workload {
       frontend = await this.#frontend()
     }
     return undefined
+  }
+
+  #mint(frontend: Frontend): Buffer {
+    const id = this.#dice.bytes(16)
+    id.writeUIntBE(Math.max(startMs - 100_000, frontend.process.now()), 0, 6)
+    return id
   }
 
   #learn(account: KnownAccount, reply: AccountReply): void {

@@ -92,7 +92,8 @@ class Window {
 
   add(outcome: KeptOutcome): void {
     const key = keyOf(outcome.requestId)
-    if (this.#outcomes.has(key)) throw new Error(`request ${key} was executed twice`)
+    if (this.#outcomes.has(key))
+      throw new Error(`request ${Buffer.from(key, 'latin1').toString('hex')} was executed twice`)
     this.#outcomes.set(key, outcome)
     this.bytes += bytesOf(outcome)
   }
