@@ -34,6 +34,7 @@ import { isVisitors } from './mailbox.ts'
 import { type HostMetrics, noMetrics, type RuntimeLog, silentLog } from './observer.ts'
 import { type PasswordCheck, PasswordChecks } from './password-checks.ts'
 import { type Randomness, systemRandomness } from './randomness.ts'
+import { Refusals } from './refusals.ts'
 import { type RepairReport, repair } from './repair.ts'
 import type { RepairAnswer, RepairQuestion } from './repair-client.ts'
 import { RequestJoiner } from './request-parts.ts'
@@ -193,6 +194,7 @@ export class AccountHost implements AccountMoments {
       metrics,
       codes: new CodeLeases(lookups, { drawn: limits.codesDrawn }),
       passwords: new PasswordChecks({ check: options.checkPassword, clock, limits, metrics }),
+      refusals: new Refusals({ max: limits.refusalsKeptMax }),
       mailer: options.mailer,
       mailSlots: new Slots(limits.mailsAtOnceMax),
       arrivals: new Arrivals({

@@ -34,7 +34,7 @@ import {
   referenceKey,
   termOfEpoch,
 } from '@holdfast/journal'
-import { Change, type Effect, type ReconcileView } from '@holdfast/wire'
+import { type AccountReply, Change, type Effect, type ReconcileView } from '@holdfast/wire'
 import { AccountRows, WriteTimes } from './account-rows.ts'
 import { type Answer, Ask, bytesOfAnswer, encodeReply } from './ask.ts'
 import { Batch } from './batch.ts'
@@ -80,6 +80,7 @@ export class Activation {
   readonly #log: DurableLog
   readonly #rows: AccountRows
   readonly #codes: CodeBlocks
+  readonly #self = Symbol('activation')
 
   readonly #mailbox = new Mailbox()
   /** Requests that left the turn for codes or verdicts. */
@@ -404,6 +405,11 @@ export class Activation {
       this.#compareReferences(ask)
       return
     }
+    const refused = this.#services.refusals.find(ask.request, this.#self)
+    if (refused !== undefined) {
+      this.#reply(ask, refused)
+      return
+    }
     try {
       const outcome = this.#decideWith(ask, this.#codes.show())
       const lacks = outcome.kind === 'needs' ? (outcome.codes ?? 0) : 0
@@ -500,9 +506,8 @@ export class Activation {
   #take(ask: Ask, outcome: Outcome, codes: Lease): void {
     switch (outcome.kind) {
       case 'reply':
-        // Encoding and decoding a listing of 13 MB blocks the loop for some 100 ms. A reply may
-        // share texts and records with the state, which replaces them and never changes them.
-        this.#answerWhenDurable(ask, ask.inProcess ? outcome.reply : encodeReply(outcome.reply))
+        this.#services.refusals.keep(ask.request, this.#self, outcome.reply)
+        this.#reply(ask, outcome.reply)
         break
       case 'change':
         this.#commit(ask, outcome, codes)
@@ -513,6 +518,14 @@ export class Activation {
       case 'slices':
         void this.#turnAway(() => this.#runSlices(ask, outcome.steps, codes))
     }
+  }
+
+  /**
+   * Encoding and decoding a listing of 13 MB blocks the loop for some 100 ms. A reply may share
+   * texts and records with the state, which replaces them and never changes them.
+   */
+  #reply(ask: Ask, reply: AccountReply): void {
+    this.#answerWhenDurable(ask, ask.inProcess ? reply : encodeReply(reply))
   }
 
   async #runSlices(ask: Ask, steps: Generator<void, Outcome>, codes: Lease): Promise<void> {

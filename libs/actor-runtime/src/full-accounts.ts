@@ -28,6 +28,11 @@ const passing: ReadonlySet<Name | undefined> = new Set<Name>([
   'tick',
 ])
 
+/** Whether it may change something. */
+export function isCommand({ operation }: AccountRequest): boolean {
+  return waiting.has(operation?.$case) || passing.has(operation?.$case)
+}
+
 /** @param crammed there is no room left even for changes that make the state smaller. */
 export function passes({ operation }: AccountRequest, { crammed }: { crammed: boolean }): boolean {
   const name = operation?.$case

@@ -117,6 +117,8 @@ export interface RuntimeLimits {
   verdictsKeptMax: number
   verdictsKeptMs: number
 
+  /** Refusals that copies of their commands are given, too, per host: some 5 MB. */
+  refusalsKeptMax: number
   /** How often one request is decided again because something was missing. */
   decisionsPerRequestMax: number
 
@@ -204,6 +206,7 @@ export const defaultLimits: RuntimeLimits = {
   verdictsKeptMax: 10_000,
   verdictsKeptMs: 10 * 60_000,
 
+  refusalsKeptMax: 16_384,
   decisionsPerRequestMax: 12,
 
   fencedPauseMs: 50,

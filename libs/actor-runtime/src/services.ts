@@ -10,6 +10,7 @@ import type { RuntimeLimits } from './limits.ts'
 import type { HostMetrics, RuntimeLog } from './observer.ts'
 import type { PasswordChecks } from './password-checks.ts'
 import type { Randomness } from './randomness.ts'
+import type { Refusals } from './refusals.ts'
 import type { Slots } from './slots.ts'
 import type { Timers } from './timers.ts'
 import type { WakeHours } from './wake-hours.ts'
@@ -63,6 +64,7 @@ export interface Services {
   readonly wakeHours: WakeHours
   readonly codes: CodeLeases
   readonly passwords: PasswordChecks
+  readonly refusals: Refusals
   readonly mailer: SignInMailer
   readonly mailSlots: Slots
   readonly arrivals: Arrivals

@@ -76,6 +76,59 @@ t.test('reads and refusals wait for the flush that holds what they saw', async (
   t.strictSame(await read, ['one'])
 })
 
+t.test('a command that was refused is not carried out by a copy that comes later', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const host = world.host()
+  world.states.foldersMax = 1
+  await world.create()
+  await world.folder('one')
+  const deadlineMs = Date.now() + 10_000
+  const request: AccountRequest = {
+    accountId: world.account,
+    requestId: mintRequestId(Date.now()),
+    caller: { who: { $case: 'operator', value: {} } },
+    tierNeeded: '',
+    operation: { $case: 'createFolder', value: { parentFolderId: '', name: 'two' } },
+    deadlineMs,
+  }
+  t.equal(statusOf(await host.take(request)), 'error-limits')
+  world.states.foldersMax = 9
+  t.equal(statusOf(await host.take(request)), 'error-limits', 'the same message')
+  t.equal(
+    statusOf(await host.take({ ...request, deadlineMs: deadlineMs - 1 })),
+    'error-limits',
+    'one that was sent before it',
+  )
+  t.strictSame(await world.names(), ['one'])
+  t.equal(statusOf(await host.take({ ...request, deadlineMs: deadlineMs + 1 })), 'ok', 'another attempt')
+  t.strictSame(await world.names(), ['one', 'two'])
+})
+
+t.test('what is remembered of refusals is bounded, and another activation decides anew', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const host = world.host('one', { limits: { refusalsKeptMax: 2 } })
+  world.states.foldersMax = 0
+  await world.create()
+  const asked = Array.from({ length: 3 }, (_, at) => ({
+    accountId: world.account,
+    requestId: mintRequestId(Date.now()),
+    caller: { who: { $case: 'operator' as const, value: {} } },
+    tierNeeded: '',
+    operation: { $case: 'createFolder' as const, value: { parentFolderId: '', name: `f${at}` } },
+    deadlineMs: Date.now() + 10_000,
+  }))
+  for (const request of asked) t.equal(statusOf(await host.take(request)), 'error-limits')
+  world.states.foldersMax = 9
+  const again = await Promise.all(asked.map((request) => host.take(request)))
+  t.strictSame(again.map(statusOf), ['ok', 'error-limits', 'error-limits'])
+  world.kill(host)
+  world.hostId = 'two'
+  const next = world.host('two')
+  t.equal(statusOf(await next.take(asked[2] as AccountRequest)), 'ok')
+})
+
 for (const ordered of [true, false]) {
   t.test(
     `routes of codes and references are durable before the answer, ordered stores: ${ordered}`,

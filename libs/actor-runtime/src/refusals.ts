@@ -1,0 +1,46 @@
+/**
+ * Refusals of commands that were given lately.
+ *
+ * A request may reach its account twice: the bus repeats it, or its sender asks again while the
+ * first copy waits for something. A command that was carried out is known by its outcome; of a
+ * refusal nothing is durable, and the second copy could be carried out although the sender was told
+ * that it is not. So copies get the same refusal until their deadline, also those of earlier
+ * attempts, whose deadlines are earlier. A later attempt is decided anew.
+ */
+import { nameOfRequest } from '@holdfast/kernel'
+import type { AccountReply, AccountRequest } from '@holdfast/wire'
+import { LRUCache } from 'lru-cache'
+import { isCommand } from './full-accounts.ts'
+
+interface Given {
+  /** Another one has not seen what this one saw. */
+  activation: symbol
+  deadlineMs: number
+  reply: AccountReply
+}
+
+export class Refusals {
+  readonly #given: LRUCache<string, Given>
+
+  constructor({ max }: { max: number }) {
+    this.#given = new LRUCache({ max })
+  }
+
+  /** What a copy of the request was told by this activation. */
+  find(request: AccountRequest, activation: symbol): AccountReply | undefined {
+    if (this.#given.size === 0 || !isCommand(request)) return undefined
+    const given = this.#given.get(keyOf(request))
+    if (given?.activation !== activation || given.deadlineMs < request.deadlineMs) return undefined
+    return given.reply
+  }
+
+  /** The oldest one is forgotten when there are too many. */
+  keep(request: AccountRequest, activation: symbol, reply: AccountReply): void {
+    if (reply.result?.$case !== 'refusal' || !isCommand(request)) return
+    this.#given.set(keyOf(request), { activation, deadlineMs: request.deadlineMs, reply })
+  }
+}
+
+function keyOf({ accountId, requestId }: AccountRequest): string {
+  return `${accountId} ${Buffer.from(nameOfRequest(requestId)).toString('latin1')}`
+}
