@@ -16,7 +16,9 @@ const deletions = activations / 5
 const hours = 50
 /** From the first read of full places to the last one, the number of deletions grows by this. */
 const growth = 8
-const atOnce = 256
+/** Rows in one write, which all come and go: what is left of them does not depend on it. */
+const together = 64
+const writesAtOnce = 8
 const home = 'eu-par'
 const bounds = { rowsPerSlot: 256, slotsBack: 8 }
 t.setTimeout(3_600_000)
@@ -41,6 +43,12 @@ const { lookups } = store
 const uuid = (number: number) => `${String(number).padStart(8, '0')}-1111-4111-8111-111111111111`
 const counts = (count: number) => Array.from({ length: count }, (_, at) => at)
 
+/** The numbers from `first` to before `end`, some at a time. */
+function* groups(first: number, end: number): Generator<number[]> {
+  for (let at = first; at < end; at += together)
+    yield counts(Math.min(together, end - at)).map((number) => at + number)
+}
+
 /** The best of several, ms: others share the machine. */
 async function bestOf<T>(work: () => Promise<T>): Promise<{ ms: number; found: T }> {
   let ms = Number.POSITIVE_INFINITY
@@ -59,10 +67,13 @@ t.test("a dead host's work is found as quickly after many activations", async (t
   let writeTime = 1n << 55n
   const rowOf = (slot: number, account: number) =>
     `${activeSlotPrefix({ home, host: 'busy', slot })}${uuid(account)}`
-  const put = async (account: number) => {
-    const slot = await busy.take(home)
-    await lookups.write([{ put: rowOf(slot, account), value: new Uint8Array() }], ++writeTime)
-    return slot
+  const putAll = async (accounts: readonly number[]) => {
+    const rows = await Promise.all(
+      accounts.map(async (account) => ({ account, slot: await busy.take(home) })),
+    )
+    const puts = rows.map(({ account, slot }) => ({ put: rowOf(slot, account), value: new Uint8Array() }))
+    await lookups.write(puts, ++writeTime)
+    return rows
   }
   const find = () =>
     bestOf(async () => {
@@ -71,32 +82,37 @@ t.test("a dead host's work is found as quickly after many activations", async (t
         for await (const { account } of other.rowsIn({ home, host, range })) found.push(account)
       return found
     })
-  const remove = async (account: number, slot: number) => {
-    await lookups.write([{ delete: rowOf(slot, account) }], ++writeTime)
-    busy.left(home, slot)
+  const removeAll = async (rows: readonly { account: number; slot: number }[]) => {
+    await lookups.write(
+      rows.map(({ account, slot }) => ({ delete: rowOf(slot, account) })),
+      ++writeTime,
+    )
+    for (const { slot } of rows) busy.left(home, slot)
   }
-  const staying: number[] = []
-  for (const account of counts(50)) staying[account] = await put(account)
-  const activate = async (number: number) => {
-    await remove(100 + number, await put(100 + number))
-    // Like an account that keeps changing.
-    const account = number % 50
-    const slot = staying[account] as number
-    if (number % 97 > 0 || !busy.isOld(home, slot)) return
-    staying[account] = await put(account)
-    await remove(account, slot)
+  const staying = await putAll(counts(50))
+  /** As accounts do that go on changing. */
+  const moveAlong = async () => {
+    const old = staying.filter(({ slot }) => busy.isOld(home, slot))
+    if (old.length === 0) return
+    for (const moved of await putAll(old.map(({ account }) => account))) staying[moved.account] = moved
+    await removeAll(old)
   }
+  let writes = 0
+  let moving = Promise.resolve()
+  const activate = (first: number, end: number) =>
+    forEachAtMost(writesAtOnce, groups(first, end), async (numbers) => {
+      await removeAll(await putAll(numbers.map((number) => 100 + number)))
+      if (++writes % 32 > 0) return
+      moving = moving.then(moveAlong)
+      await moving
+    })
   const none = await find()
   t.equal(none.found.length, 50)
   // By then the slots that are read are full of deleted rows.
   const early = activations / growth
-  await forEachAtMost(atOnce, counts(early), activate)
+  await activate(0, early)
   const first = await find()
-  await forEachAtMost(
-    atOnce,
-    counts(activations - early).map((number) => early + number),
-    activate,
-  )
+  await activate(early, activations)
   const last = await find()
   t.equal(last.found.length, 50)
   const [before, at, then] = [none, first, last].map(({ ms }) => `${ms.toFixed(1)} ms`)
@@ -121,12 +137,22 @@ t.test('due work in a bucket is found as quickly after many deletions', async (t
   t.equal(first.found.length, 50)
   for (const hour of counts(hours)) {
     seconds = start + hour * 3600 + 1800
-    await forEachAtMost(atOnce, counts(deletions / hours), async (number) => {
-      const due = seconds + (number % 1700)
-      const key = wakeHours.keyFor({ home, account: uuid(100 + number) }, due)
-      await lookups.write([{ put: key, value: Buffer.from(String(due)) }], ++writeTime)
+    await forEachAtMost(writesAtOnce, groups(0, deletions / hours), async (numbers) => {
+      const rows = numbers.map((number) => {
+        const due = seconds + (number % 1700)
+        const key = wakeHours.keyFor({ home, account: uuid(100 + number) }, due)
+        return { key, value: Buffer.from(String(due)) }
+      })
+      await lookups.write(
+        rows.map(({ key, value }) => ({ put: key, value })),
+        ++writeTime,
+      )
+      const [{ key }] = rows as [(typeof rows)[0]]
       if (!(await wakeHours.holds(key))) throw new Error(`${key} has no place`)
-      await lookups.write([{ delete: key }], ++writeTime)
+      await lookups.write(
+        rows.map((row) => ({ delete: row.key })),
+        ++writeTime,
+      )
     })
     await wakeHours.close(home)
   }
