@@ -178,8 +178,11 @@ export class AccountHost implements AccountMoments {
       homes: options.homes ?? { of: () => 'home', served: () => ['home'] },
       activeSlots: new ActiveSlots(lookups, {
         hostId: options.hostId,
+        clock,
         rowsPerSlot: limits.activeRowsPerSlot,
         slotsBack: limits.activeSlotsBack,
+        goneSeconds: limits.goneHostSeconds,
+        trustMs: limits.slotsTrustMs,
       }),
       wakeHours: new WakeHours(lookups, {
         buckets: limits.wakeBuckets,
@@ -434,13 +437,16 @@ export class AccountHost implements AccountMoments {
   async wakeListed(): Promise<void> {
     const { activeSlots, homes } = this.#services
     for (const home of homes.served()) {
-      await activeSlots.begin(home)
+      await activeSlots.confirm(home)
       const past = await activeSlots.past(home)
       if (past !== undefined && (await this.#clearAll(activeSlots.rowsIn({ home, range: past }))))
         activeSlots.pastCleared(home)
       if (this.#rowsForgotten) await this.#findForgotten(home)
       for await (const { host, range } of activeSlots.others(home))
-        if (await this.#isGone(host)) await this.#clearAll(activeSlots.rowsIn({ home, host, range }))
+        if (await this.#isGone(host)) {
+          await this.#clearAll(activeSlots.rowsIn({ home, host, range }))
+          if (!this.#isClockOff()) await activeSlots.prune(home, { host, range })
+        }
     }
   }
 

@@ -9,9 +9,17 @@
  * a bounded number, however many activations there were.
  *
  * The row `hosts/<home>/<host>` has the slots that may hold rows. It is durable before the first
- * row of a slot is put. A restarted host finds its own row and continues behind its last slot.
+ * row of a slot is put. A host that starts again finds its own row and goes on behind its last
+ * slot, one that finds none begins with the milliseconds of its clock, beyond all that it ever had.
+ *
+ * Hosts that never return: when one does not answer and none of its rows is left, another marks its
+ * row with the time, and removes it when the mark is a week old. A host that lives looks at its own
+ * row each minute, and before it puts a row after a longer break: one that is marked or gone is
+ * written again. So each write of such a row has a time of its slot, marks and removals between it
+ * and that of the next slot.
  */
-import type { LookupStore } from '@holdfast/journal'
+import { JournalFault, type LookupStore } from '@holdfast/journal'
+import type { Clock } from '@holdfast/kernel'
 import { activeSlotPrefix, hostKey, hostsPrefix } from './lookup-rows.ts'
 
 export interface SlotRange {
@@ -19,12 +27,33 @@ export interface SlotRange {
   to: number
 }
 
+/** What the row of a host says. */
+interface Noted extends SlotRange {
+  /** Unix seconds of when it did not answer and had no rows left. */
+  gone?: number
+}
+
+/** Write times of a row by its last slot: the host's own, a mark of others, its removal. */
+const writeTimesPerSlot = 3n
+const [ownWrite, markWrite, removal] = [0n, 1n, 2n]
+/** Looks at the slots of an earlier life: what it sent last may come late. */
+const pastLooks = 4
+/** How far a host goes on when what it noted lost against a removal: its clock was behind. */
+const firstLeap = 86_400_000
+const leapsMax = 12
+
 /** Slots that one read covers. */
 const slotsPerRead = 100
 
 interface HomeSlots {
   /** Of an earlier life of this host, until all rows in them are cleared. */
   past: SlotRange | undefined
+  /** How often nothing was left in them. */
+  pastLooks: number
+  /** A row was there when this life began, or this life's was seen. */
+  isKnown: boolean
+  /** Wall clock and monotonic clock when the row was last seen or written. */
+  seen: { wallMs: number; monotonicMs: number }
   current: number
   /** Number put into the current one. */
   rows: number
@@ -33,30 +62,38 @@ interface HomeSlots {
   noted: Promise<void> | undefined
 }
 
+export interface SlotBounds {
+  rowsPerSlot: number
+  slotsBack: number
+  /** How long the row of a host that is gone stays. */
+  goneSeconds: number
+  /** After a longer break a host looks at its own row before it relies on it. */
+  trustMs: number
+}
+
 export class ActiveSlots {
   readonly #lookups: LookupStore
   readonly #hostId: string
-  readonly #bounds: { rowsPerSlot: number; slotsBack: number }
+  readonly #clock: Clock
+  readonly #bounds: SlotBounds
   readonly #homes = new Map<string, Promise<HomeSlots>>()
   readonly #known = new Map<string, HomeSlots>()
 
   constructor(
     lookups: LookupStore,
-    { hostId, ...bounds }: { hostId: string; rowsPerSlot: number; slotsBack: number },
+    { hostId, clock, ...bounds }: { hostId: string; clock: Clock } & SlotBounds,
   ) {
     this.#lookups = lookups
     this.#hostId = hostId
+    this.#clock = clock
     this.#bounds = bounds
   }
 
   /** A place for one row. @throws what the lookups throw: there is none. */
   async take(home: string): Promise<number> {
     const slots = await this.#open(home)
-    if (slots.rows >= this.#bounds.rowsPerSlot) {
-      slots.current++
-      slots.rows = 0
-      slots.noted = undefined
-    }
+    if (this.#isDoubtful(slots)) await this.confirm(home)
+    if (slots.rows >= this.#bounds.rowsPerSlot) nextSlot(slots)
     slots.rows++
     const slot = slots.current
     slots.live.set(slot, (slots.live.get(slot) ?? 0) + 1)
@@ -69,9 +106,34 @@ export class ActiveSlots {
     return slot
   }
 
-  /** So that the first row need not wait for it. */
-  async begin(home: string): Promise<void> {
-    await this.#noted(home, await this.#open(home))
+  /**
+   * Looks whether this host's row is there, and writes it again if others have marked or removed
+   * it. After the first time no row of an account need wait for that.
+   */
+  async confirm(home: string): Promise<void> {
+    const slots = await this.#open(home)
+    await this.#noted(home, slots)
+    const { current } = slots
+    const value = await this.#lookups.get(hostKey(home, this.#hostId))
+    // A newer slot was noted meanwhile.
+    if (slots.current !== current) return
+    const row = value && notedOf(value)
+    if (row === undefined || row.gone !== undefined || row.to < current) {
+      nextSlot(slots)
+      await this.#noted(home, slots)
+    }
+    slots.seen = this.#moment()
+  }
+
+  #isDoubtful({ noted, seen }: HomeSlots): boolean {
+    const { trustMs } = this.#bounds
+    const now = this.#moment()
+    const elapsedMs = Math.max(now.wallMs - seen.wallMs, now.monotonicMs - seen.monotonicMs)
+    return noted !== undefined && elapsedMs > trustMs
+  }
+
+  #moment(): HomeSlots['seen'] {
+    return { wallMs: this.#clock.now(), monotonicMs: this.#clock.monotonic() }
   }
 
   async #noted(home: string, slots: HomeSlots): Promise<void> {
@@ -110,18 +172,34 @@ export class ActiveSlots {
     return { from: Math.min(current, ...live.keys()), to: current }
   }
 
-  /** All rows of the earlier life are cleared. */
+  /** All rows of the earlier life are cleared that could be found. */
   pastCleared(home: string): void {
     const slots = this.#known.get(home)
-    if (slots !== undefined) slots.past = undefined
+    if (slots !== undefined && ++slots.pastLooks >= pastLooks) slots.past = undefined
+  }
+
+  /**
+   * Marks the row of a host that is gone, or removes it when its mark is old enough. To be called
+   * repeatedly, with a clock that is not far off. Nothing happens while the host has rows left.
+   */
+  async prune(home: string, { host, range }: { host: string; range: Noted }): Promise<void> {
+    for await (const _ of this.rowsIn({ home, host, range })) return
+    const { from, to, gone } = range
+    const nowSeconds = Math.floor(this.#clock.now() / 1000)
+    const key = hostKey(home, host)
+    if (gone === undefined) {
+      const value = Buffer.from(JSON.stringify({ from, to, gone: nowSeconds } satisfies Noted))
+      await this.#lookups.write([{ put: key, value }], writeTimeOf(to, markWrite))
+    } else if (nowSeconds - gone > this.#bounds.goneSeconds)
+      await this.#lookups.write([{ delete: key }], writeTimeOf(to, removal))
   }
 
   /** Other hosts that may have rows. */
-  async *others(home: string): AsyncIterable<{ host: string; range: SlotRange }> {
+  async *others(home: string): AsyncIterable<{ host: string; range: Noted }> {
     const prefix = hostsPrefix(home)
     for await (const { key, value } of this.#lookups.scan(prefix)) {
       const host = key.slice(prefix.length)
-      if (host !== this.#hostId) yield { host, range: rangeOf(value) }
+      if (host !== this.#hostId) yield { host, range: notedOf(value) }
     }
   }
 
@@ -152,20 +230,53 @@ export class ActiveSlots {
 
   async #read(home: string): Promise<HomeSlots> {
     const value = await this.#lookups.get(hostKey(home, this.#hostId))
-    const past = value && rangeOf(value)
-    const slots = { past, current: (past?.to ?? 0) + 1, rows: 0, live: new Map(), noted: undefined }
+    const past = value && notedOf(value)
+    const slots: HomeSlots = {
+      past,
+      pastLooks: 0,
+      isKnown: past !== undefined,
+      seen: this.#moment(),
+      current: past === undefined ? this.#clock.now() : past.to + 1,
+      rows: 0,
+      live: new Map(),
+      noted: undefined,
+    }
     this.#known.set(home, slots)
     return slots
   }
 
-  /** Ordered by the slot, independent of clocks: only this host writes it, and slots only rise. */
-  async #note(home: string, { past, current, live }: HomeSlots): Promise<void> {
+  /** Ordered by the slot, independent of clocks: only this host notes slots, and they only rise. */
+  async #note(home: string, slots: HomeSlots): Promise<void> {
+    await this.#write(home, slots)
+    for (let leap = 0; !slots.isKnown; leap++) {
+      const value = await this.#lookups.get(hostKey(home, this.#hostId))
+      slots.isKnown = value !== undefined && notedOf(value).to >= slots.current
+      if (slots.isKnown) break
+      if (leap === leapsMax)
+        throw new JournalFault('UNAVAILABLE', `the slots of ${this.#hostId} cannot be noted`)
+      slots.current += firstLeap * 2 ** leap
+      await this.#write(home, slots)
+    }
+    slots.seen = this.#moment()
+  }
+
+  async #write(home: string, { past, current, live }: HomeSlots): Promise<void> {
     const from = Math.min(current, past?.from ?? current, ...live.keys())
     const value = Buffer.from(JSON.stringify({ from, to: current } satisfies SlotRange))
-    await this.#lookups.write([{ put: hostKey(home, this.#hostId), value }], BigInt(current))
+    await this.#lookups.write([{ put: hostKey(home, this.#hostId), value }], writeTimeOf(current, ownWrite))
   }
 }
 
-function rangeOf(value: Uint8Array): SlotRange {
-  return JSON.parse(Buffer.from(value).toString()) as SlotRange
+function nextSlot(slots: HomeSlots): void {
+  slots.current++
+  slots.rows = 0
+  slots.noted = undefined
+}
+
+function writeTimeOf(slot: number, which: bigint): bigint {
+  return BigInt(slot) * writeTimesPerSlot + which
+}
+
+function notedOf(value: Uint8Array): Noted {
+  return JSON.parse(Buffer.from(value).toString()) as Noted
 }

@@ -94,6 +94,10 @@ export interface RuntimeLimits {
   activeRowsPerSlot: number
   /** An active row that stays longer than this many slots moves along. */
   activeSlotsBack: number
+  /** What says where the rows of a host are stays so long after it was last heard of. */
+  goneHostSeconds: number
+  /** After so long without a look at its own such row a host looks before it relies on it. */
+  slotsTrustMs: number
   /**
    * Dead hosts are looked for, and timers read again, after this time: it finds accounts whose host
    * died or lost them.
@@ -195,6 +199,8 @@ export const defaultLimits: RuntimeLimits = {
   wakeBuckets: 64,
   activeRowsPerSlot: 256,
   activeSlotsBack: 8,
+  goneHostSeconds: 7 * 86_400,
+  slotsTrustMs: 10 * 60_000,
   relistMs: 60_000,
 
   codesDrawn: 4096,

@@ -1,6 +1,7 @@
 /**
  * Rows beside the journal while two hosts believe that they own an account, and after dead owners.
  */
+import { MemoryBus } from '@holdfast/bus'
 import t from 'tap'
 import { type HostMetrics, noMetrics } from '../src/observer.ts'
 import { blob } from './tiny-core.ts'
@@ -232,11 +233,15 @@ t.test('a restarted host finds what it has left, in its own slots', async (t) =>
     await world.create({ account })
     await world.ask({ $case: 'sendSignIn', value: {} }, { account })
   }
-  const slots = (await world.keys('active/')).map((key) => key.split('/')[3])
-  t.same(slots, [1, 1, 2, 2, 3, 3, 4, 4, 5].map(String))
+  const slots = (await world.keys('active/')).map((key) => Number(key.split('/')[3]))
+  const firstSlot = slots[0] as number
+  t.same(
+    slots.map((slot) => slot - firstSlot),
+    [0, 0, 1, 1, 2, 2, 3, 3, 4],
+  )
   await world.folder('moves along', { account: accounts[0] as string })
   await settled()
-  t.ok((await world.keys('active/')).includes(`active/home/one/5/${accounts[0]}`))
+  t.ok((await world.keys('active/')).includes(`active/home/one/${firstSlot + 4}/${accounts[0]}`))
   t.equal((await world.keys('active/')).length, 9)
   world.kill(first)
   world.mailer = accept
@@ -248,7 +253,84 @@ t.test('a restarted host finds what it has left, in its own slots', async (t) =>
   t.strictSame(await world.keys('active/'), [])
 })
 
-t.test('rows that could not be removed, more than are remembered, are removed all the same', async (t) => {
+const minuteMs = 60_000
+const goneLimits = { goneHostSeconds: 5 * 60 }
+
+t.test('the row of a host that never returns goes some time after it was last missed', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  const timed = { clock: time, timers: time, limits: { ...goneLimits, effectsWakeMs: minuteMs } }
+  const accept = world.mailer
+  world.mailer = { send: () => Promise.reject(new Error('down')) }
+  const one = world.host('one', timed)
+  await world.create()
+  await world.ask({ $case: 'sendSignIn', value: {} })
+  world.kill(one)
+  world.host('two', timed)
+  await settled()
+  t.strictSame(await world.keys('hosts/'), ['hosts/home/one', 'hosts/home/two'], 'it has left a row')
+  world.mailer = accept
+  await time.advance(4 * minuteMs)
+  t.equal(world.mails.length, 1)
+  t.strictSame(await world.keys('hosts/'), ['hosts/home/one', 'hosts/home/two'], 'it may return')
+  world.kill(world.host('one', timed))
+  await time.advance(4 * minuteMs)
+  t.strictSame(await world.keys('hosts/'), ['hosts/home/one', 'hosts/home/two'], 'it has returned')
+  await time.advance(4 * minuteMs)
+  t.strictSame(await world.keys('hosts/'), ['hosts/home/two'])
+})
+
+t.test('a host with a clock far behind notes its slots above what was removed', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  const timed = { clock: time, timers: time, limits: goneLimits }
+  world.kill(world.host('one', timed))
+  world.host('two', timed)
+  await time.advance(8 * minuteMs)
+  t.strictSame(await world.keys('hosts/'), ['hosts/home/two'])
+  const daysMs = 3 * 86_400_000
+  const behind = { now: () => time.now() - daysMs, monotonic: () => time.monotonic() }
+  world.host('one', { ...timed, clock: behind })
+  await settled()
+  t.strictSame(await world.keys('hosts/'), ['hosts/home/one', 'hosts/home/two'])
+})
+
+t.test('a host whose row was removed while it was paused is found all the same', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  const time = new ManualTime()
+  const stopped = new ManualTime()
+  let pausedMs = 0
+  const clock = {
+    now: () => stopped.now() + pausedMs,
+    monotonic: () => stopped.monotonic(),
+  }
+  let owner = 'one'
+  const options = { hostOf: () => owner, limits: goneLimits }
+  const one = world.host('one', { ...options, clock, timers: stopped })
+  await settled()
+  // It does not hear the other one.
+  world.host('two', { ...options, clock: time, timers: time, bus: new MemoryBus() })
+  await time.advance(8 * minuteMs)
+  t.strictSame(await world.keys('hosts/'), ['hosts/home/two'])
+  pausedMs = 20 * minuteMs
+  const accept = world.mailer
+  world.mailer = { send: () => Promise.reject(new Error('down')) }
+  // By its clock requests are old.
+  const timeoutMs = 60 * minuteMs
+  await world.ask({ $case: 'createAccount', value: { tokenKeyId: 1 } }, { timeoutMs })
+  await world.ask({ $case: 'sendSignIn', value: {} }, { timeoutMs })
+  t.strictSame(await world.keys('hosts/'), ['hosts/home/one', 'hosts/home/two'], 'before its first row')
+  world.kill(one)
+  world.mailer = accept
+  owner = 'two'
+  await time.advance(2 * minuteMs)
+  t.equal(world.mails.length, 1, 'what it owed')
+})
+
+t.test('rows that could not be removed, more than are remembered, go all the same', async (t) => {
   const world = new World(shared)
   t.teardown(() => world.close())
   const time = new ManualTime()

@@ -3,7 +3,9 @@
  * activations and deletions as at first. Rows that are put and deleted again would otherwise fill
  * the scanned places, until these cannot be read.
  */
+import type { LookupChange } from '@holdfast/journal'
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
+import { systemClock } from '@holdfast/kernel'
 import t from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
 import { ActiveSlots } from '../src/active-slots.ts'
@@ -18,9 +20,16 @@ const hours = 50
 const growth = 8
 /** Rows in one write, which all come and go: what is left of them does not depend on it. */
 const together = 64
-const writesAtOnce = 8
+const writesAtOnce = 4
+const attemptsMax = 20
 const home = 'eu-par'
-const bounds = { rowsPerSlot: 256, slotsBack: 8 }
+const bounds = {
+  clock: systemClock,
+  rowsPerSlot: 256,
+  slotsBack: 8,
+  goneSeconds: 86_400,
+  trustMs: 86_400_000,
+}
 t.setTimeout(3_600_000)
 
 const address = '127.0.0.24'
@@ -43,6 +52,23 @@ const { lookups } = store
 const uuid = (number: number) => `${String(number).padStart(8, '0')}-1111-4111-8111-111111111111`
 const counts = (count: number) => Array.from({ length: count }, (_, at) => at)
 
+/**
+ * Where others use the machine Cassandra does not answer in time now and then. What is asked again
+ * means the same: rows are written at times of their own.
+ */
+async function insistent<T>(work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++)
+    try {
+      return await work()
+    } catch (error) {
+      if (attempt === attemptsMax) throw error
+    }
+}
+
+function write(changes: readonly LookupChange[], writeTime: bigint): Promise<void> {
+  return insistent(() => lookups.write(changes, writeTime))
+}
+
 /** The numbers from `first` to before `end`, some at a time. */
 function* groups(first: number, end: number): Generator<number[]> {
   for (let at = first; at < end; at += together)
@@ -52,10 +78,10 @@ function* groups(first: number, end: number): Generator<number[]> {
 /** The best of several, ms: others share the machine. */
 async function bestOf<T>(work: () => Promise<T>): Promise<{ ms: number; found: T }> {
   let ms = Number.POSITIVE_INFINITY
-  let found = await work()
+  let found = await insistent(work)
   for (let round = 0; round < 7; round++) {
     const startedMs = performance.now()
-    found = await work()
+    found = await insistent(work)
     ms = Math.min(ms, performance.now() - startedMs)
   }
   return { ms, found }
@@ -69,10 +95,10 @@ t.test("a dead host's work is found as quickly after many activations", async (t
     `${activeSlotPrefix({ home, host: 'busy', slot })}${uuid(account)}`
   const putAll = async (accounts: readonly number[]) => {
     const rows = await Promise.all(
-      accounts.map(async (account) => ({ account, slot: await busy.take(home) })),
+      accounts.map(async (account) => ({ account, slot: await insistent(() => busy.take(home)) })),
     )
     const puts = rows.map(({ account, slot }) => ({ put: rowOf(slot, account), value: new Uint8Array() }))
-    await lookups.write(puts, ++writeTime)
+    await write(puts, ++writeTime)
     return rows
   }
   const find = () =>
@@ -83,7 +109,7 @@ t.test("a dead host's work is found as quickly after many activations", async (t
       return found
     })
   const removeAll = async (rows: readonly { account: number; slot: number }[]) => {
-    await lookups.write(
+    await write(
       rows.map(({ account, slot }) => ({ delete: rowOf(slot, account) })),
       ++writeTime,
     )
@@ -127,8 +153,8 @@ t.test('due work in a bucket is found as quickly after many deletions', async (t
   let writeTime = 1n << 56n
   const put = async (account: number, due: number) => {
     const key = wakeHours.keyFor({ home, account: uuid(account) }, due)
-    await lookups.write([{ put: key, value: Buffer.from(String(due)) }], ++writeTime)
-    t.ok(await wakeHours.holds(key))
+    await write([{ put: key, value: Buffer.from(String(due)) }], ++writeTime)
+    t.ok(await insistent(() => wakeHours.holds(key)))
     return key
   }
   const find = () => bestOf(() => Array.fromAsync(wakeHours.rows(home, hourOf(seconds))))
@@ -143,21 +169,21 @@ t.test('due work in a bucket is found as quickly after many deletions', async (t
         const key = wakeHours.keyFor({ home, account: uuid(100 + number) }, due)
         return { key, value: Buffer.from(String(due)) }
       })
-      await lookups.write(
+      await write(
         rows.map(({ key, value }) => ({ put: key, value })),
         ++writeTime,
       )
       const [{ key }] = rows as [(typeof rows)[0]]
-      if (!(await wakeHours.holds(key))) throw new Error(`${key} has no place`)
-      await lookups.write(
+      if (!(await insistent(() => wakeHours.holds(key)))) throw new Error(`${key} has no place`)
+      await write(
         rows.map((row) => ({ delete: row.key })),
         ++writeTime,
       )
     })
-    await wakeHours.close(home)
+    await insistent(() => wakeHours.close(home))
   }
   seconds += 3600
-  await wakeHours.close(home)
+  await insistent(() => wakeHours.close(home))
   const last = await find()
   t.equal(last.found.length, 50, 'and those that could not be woken all the time')
   t.comment(`${deletions} deletions: ${first.ms.toFixed(1)} ms at first, ${last.ms.toFixed(1)} ms then`)
