@@ -121,7 +121,8 @@ export class Chaos {
   stale(id: string): void {
     const process = this.#cluster.hosts.get(id)?.process
     if (process === undefined || process.paused) return
-    const ms = this.#dice.between(6_500, 10_000)
+    // What was asked of it meanwhile has timed out by then.
+    const ms = this.#dice.between(10_500, 13_000)
     this.#cluster.scheduler.after(ms, () => {
       if (process.alive && process.paused) this.#drain(id)
     })

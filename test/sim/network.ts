@@ -75,7 +75,11 @@ export class Exchange {
   readonly network: Network
   readonly servings = new Map<string, Serving[]>()
   /** Sees each message as it reaches its server, and may answer it; for planted faults. */
-  intercept: (at: SimProcess, message: Uint8Array, answer: (bytes: Uint8Array) => void) => void = () => {}
+  intercept: (
+    at: SimProcess,
+    sent: { subject: string; message: Uint8Array },
+    answer: (bytes: Uint8Array) => void,
+  ) => void = () => {}
 
   constructor(network: Network) {
     this.network = network
@@ -127,17 +131,23 @@ export class SimBus implements Bus {
         })
         return
       }
-      network.send(this.#process, serving.process, () => this.#serve(serving, Buffer.from(message), answered))
+      network.send(this.#process, serving.process, () =>
+        this.#serve(serving, { subject, message: Buffer.from(message) }, answered),
+      )
     })
   }
 
-  #serve({ process, handler }: Serving, message: Uint8Array, answered: (answer: Uint8Array) => void): void {
+  #serve(
+    { process, handler }: Serving,
+    sent: { subject: string; message: Uint8Array },
+    answered: (answer: Uint8Array) => void,
+  ): void {
     const send = (answer: Uint8Array) => {
       const copy = Buffer.from(answer)
       this.#exchange.network.send(process, this.#process, () => answered(copy))
     }
-    this.#exchange.intercept(process, message, send)
-    handler(message).then(send, (error: unknown) => {
+    this.#exchange.intercept(process, sent, send)
+    handler(sent.message).then(send, (error: unknown) => {
       process.scheduler.note(`${process.name} handler failed: ${(error as Error).stack}`)
     })
   }

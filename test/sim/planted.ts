@@ -343,7 +343,8 @@ class EarlyRefusals {
   readonly #answers = new Map<string, (bytes: Uint8Array) => void>()
 
   around(states: AccountStates, host: SimProcess, exchange: Exchange): AccountStates {
-    exchange.intercept = (at, message, answer) => {
+    exchange.intercept = (at, { subject, message }, answer) => {
+      if (subject !== `accounts.${at.id}`) return
       this.#answers.set(keyOf(at, AccountRequest.decode(message)), answer)
     }
     return wrapped(states, (state) => ({

@@ -125,7 +125,12 @@ export class Workload {
    */
   async timer(silence: (host: string) => void): Promise<void> {
     const account = this.#dice.pick(this.accounts)
-    const [folder] = account.folders
+    const made = await this.ask(
+      account,
+      { $case: 'createFolder', value: { parentFolderId: account.root, name: 'timer' } },
+      operator,
+    )
+    const folder = made?.result?.$case === 'content' ? made.result.value.item?.id : undefined
     const [frontend] = this.#cluster.frontends.values()
     const host = frontend?.view.hostOf(account.id)
     if (folder === undefined || host === undefined) return
@@ -139,12 +144,7 @@ export class Workload {
   async #expire(account: KnownAccount, contentId: string, expiry?: number): Promise<void> {
     const value = { ...(expiry === undefined ? {} : { expiry }), deleteAfterExpiry: false }
     const attribute = { $case: 'expiry', value } as const
-    const reply = await this.ask(
-      account,
-      { $case: 'updateContent', value: { contentId, attribute } },
-      operator,
-    )
-    if (reply !== undefined && isRefused(reply)) account.folders.delete(contentId)
+    await this.ask(account, { $case: 'updateContent', value: { contentId, attribute } }, operator)
   }
 
   /** What every user sees in the end. */
