@@ -358,7 +358,7 @@ class EarlyRefusals {
   }
 }
 
-/** A key that is sent again after so many others is carried out again. */
+/** A key that is sent again after this many others is carried out again. */
 const keysRemembered = 4
 
 class ForgottenKeys {

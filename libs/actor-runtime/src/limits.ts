@@ -94,9 +94,9 @@ export interface RuntimeLimits {
   activeRowsPerSlot: number
   /** An active row that stays longer than this many slots moves along. */
   activeSlotsBack: number
-  /** What says where the rows of a host are stays so long after it was last heard of. */
+  /** What says where the rows of a host are stays this time after it was last heard of. */
   goneHostSeconds: number
-  /** After so long without a look at its own such row a host looks before it relies on it. */
+  /** After this time without a look at its own such row a host looks before it relies on it. */
   slotsTrustMs: number
   /**
    * Dead hosts are looked for, and timers read again, after this time: it finds accounts whose host

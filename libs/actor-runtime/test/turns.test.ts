@@ -105,7 +105,7 @@ t.test('a command that was refused is not carried out by a copy that comes later
   t.strictSame(await world.names(), ['one', 'two'])
 })
 
-t.test('what is remembered of refusals is bounded, and another activation decides anew', async (t) => {
+t.test('what is remembered of refusals is bounded, and another activation decides again', async (t) => {
   const world = new World()
   t.teardown(() => world.close())
   const host = world.host('one', { limits: { refusalsKeptMax: 2 } })
