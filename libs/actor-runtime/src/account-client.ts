@@ -22,13 +22,13 @@ const retry = { firstMs: 20, maxMs: 1000 }
  * A dead host cannot report its death to the callers it was answering: they suspect it after this
  * time. Most answers take a few milliseconds.
  */
-const doubtAfterMs = 500
+const suspectAfterMs = 500
 /**
  * A redirect may name a host that has fallen silent without the sender's knowledge. Such an
  * unconfirmed redirect is awaited for this long, the next time twice as long; a repeat with the
  * same request id has no second effect.
  */
-const hearsayMs = 1_000
+const unconfirmedRedirectMs = 1_000
 /**
  * When no host is known, none may come for long: a region is lost. A single restarting host is back
  * sooner, and clients are told to retry.
@@ -128,7 +128,7 @@ export class RoutedAccountClient implements AccountClient {
     const endsMs = this.#clock.monotonic() + waitMs
     const question: Question = { request: { ...request, deadlineMs }, asIs, encoded: undefined }
     let hint: string | undefined
-    let hearsays = 0
+    let unconfirmedRedirects = 0
     let absentSinceMs: number | undefined
     let cause: unknown
     for (let attempt = 0; ; attempt++) {
@@ -137,8 +137,8 @@ export class RoutedAccountClient implements AccountClient {
       const host = hint ?? this.#hostOf(request.accountId)
       absentSinceMs = host === undefined ? (absentSinceMs ?? this.#clock.monotonic()) : undefined
       if (absentSinceMs !== undefined && this.#clock.monotonic() - absentSinceMs >= absenceMs) break
-      const hearsay = hint !== undefined && hint !== this.#hostOf(request.accountId)
-      const patienceMs = hearsay ? hearsayMs * 2 ** hearsays++ : undefined
+      const isUnconfirmed = hint !== undefined && hint !== this.#hostOf(request.accountId)
+      const patienceMs = isUnconfirmed ? unconfirmedRedirectMs * 2 ** unconfirmedRedirects++ : undefined
       const tried =
         host === undefined
           ? undefined
@@ -192,7 +192,7 @@ export class RoutedAccountClient implements AccountClient {
     const waiting = { account: question.request.accountId, host, moved }
     const either = signal === undefined ? moved.signal : AbortSignal.any([signal, moved.signal])
     waitingNow.add(waiting)
-    const cancelDoubt = this.#timers.after(doubtAfterMs, () => this.#onSilent(host))
+    const cancelSuspicion = this.#timers.after(suspectAfterMs, () => this.#onSilent(host))
     const cancelPatience =
       patienceMs === undefined ? () => {} : this.#timers.after(patienceMs, () => moved.abort())
     try {
@@ -201,7 +201,7 @@ export class RoutedAccountClient implements AccountClient {
       if (moved.signal.aborted && signal?.aborted !== true) return { kind: 'again', cause: error }
       throw error
     } finally {
-      cancelDoubt()
+      cancelSuspicion()
       cancelPatience()
       waitingNow.delete(waiting)
     }
