@@ -156,6 +156,8 @@ async function world(t: Test) {
       limits: { relistMs: 3_600_000, idleMs: 3_600_000, checkpointBytesMin: 256 * 1024 * 1024 },
     })
     host.start()
+    // What a start looks for is over before anything is counted.
+    await Promise.all([host.wakeListed(), host.sweep()])
     await meter.rest()
     return { hostId, host }
   }
