@@ -166,7 +166,7 @@ export class Activation {
       activation.#owe(-activation.#owed)
       throw error
     }
-    const bytes = recovered.snapshotBytes + recovered.tail.reduce((sum, row) => sum + row.bytes, 0)
+    const bytes = recovered.snapshot.bytes + recovered.tail.reduce((sum, row) => sum + row.bytes, 0)
     metrics.activated({ ms: clock.monotonic() - startedMs, rows: recovered.tail.length, bytes })
     return activation
   }

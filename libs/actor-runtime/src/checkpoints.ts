@@ -3,16 +3,17 @@
  * afterwards.
  *
  * A checkpoint is cut at one row, in slices in which the account decides nothing, so all its pages
- * show the same state. Its pages are written while the account continues; their names
+ * show the same state. What did not change since the checkpoint that holds keeps its pages: the new
+ * root names them again. The others are written while the account goes on; their names
  * (`<epoch>-<n>-<page>`) are used once. It takes effect when its root is set, fenced, which the
  * flush pipeline does between two appends. Only then rows and pages behind it are removed, by exact
- * name. A root whose setting failed or is unknown is set again with the same content; until it is
- * set, nothing is removed.
+ * name: of pages those that the new root does not name. A root whose setting failed or is unknown
+ * is set again with the same content; until it holds, nothing is removed.
  */
-import type { AccountState } from '@holdfast/content-tree'
+import type { AccountState, CheckpointCut } from '@holdfast/content-tree'
 import type { JournalHold } from '@holdfast/journal'
 import { CheckpointRoot } from '@holdfast/wire'
-import { digestOf, type Page } from './flush-row.ts'
+import { digestOf } from './flush-row.ts'
 import type { Services } from './services.ts'
 import { forEachAtMost } from './slots.ts'
 import { backoffMs, inTurns } from './timers.ts'
@@ -24,12 +25,29 @@ export interface TailRow {
   pages: readonly string[]
 }
 
-interface Cut {
-  through: number
-  pages: Page[]
+/** A page of a checkpoint that holds. */
+export interface RootPage {
+  name: string
+  digest: Uint8Array
+  /** Which part of the state it is of; undefined: of none that a later checkpoint could keep. */
+  part: number | undefined
   bytes: number
-  /** Of the state, in memory. */
+}
+
+/** The checkpoint that holds. */
+export interface Snapshot {
+  pages: readonly RootPage[]
+  bytes: number
+  /** Of the cut that it was made by; 0: the state was loaded from it. */
+  mark: number
+  /** Bytes in memory of the state that it holds. */
   weight: number
+}
+
+interface Cut extends Snapshot {
+  through: number
+  /** Pages that are not there yet. */
+  fresh: { name: string; bytes: Uint8Array }[]
   startedMs: number
   written: boolean
 }
@@ -51,14 +69,23 @@ const tooLargeRetryMs = 60_000
  * itself, even with short rows.
  */
 const weightPart = 16
+/**
+ * A checkpoint waits until the tail has this many times the bytes that it would write: over an
+ * account's life checkpoints write a third of what its rows do.
+ */
+const tailTimes = 3
+/**
+ * The tail of a large account may have this part of its snapshot's bytes: so changes here and there
+ * do not rewrite all its pages each few MiB, and a start reads at most half as much again.
+ */
+const tailPart = 2
+/** What a root takes for a page. */
+const rootBytesPerPage = 56
 
 export class Checkpoints {
   readonly #services: Services
   readonly #hold: JournalHold
-  #rootPages: readonly string[]
-  #snapshotBytes: number
-  /** Bytes in memory of the state that the snapshot holds. */
-  #snapshotWeight: number
+  #snapshot: Snapshot
   readonly #state: AccountState
   readonly #tail: TailRow[]
   #tailBytes: number
@@ -75,17 +102,13 @@ export class Checkpoints {
     hold: JournalHold,
     start: {
       state: AccountState
-      rootPages: readonly string[]
-      snapshotBytes: number
-      snapshotWeight: number
+      snapshot: Snapshot
       tail: readonly TailRow[]
     },
   ) {
     this.#services = services
     this.#hold = hold
-    this.#rootPages = start.rootPages
-    this.#snapshotBytes = start.snapshotBytes
-    this.#snapshotWeight = start.snapshotWeight
+    this.#snapshot = start.snapshot
     this.#state = start.state
     this.#tail = [...start.tail]
     this.#tailBytes = this.#tail.reduce((sum, row) => sum + row.bytes, 0)
@@ -100,9 +123,15 @@ export class Checkpoints {
   /** A cut should be made now. */
   get due(): boolean {
     if (this.#cut !== undefined || this.#services.clock.monotonic() < this.#retryAtMs) return false
-    const { checkpointBytesMin, tailBytesMax, tailFlushesMax } = this.#services.limits
-    const enough = Math.min(tailBytesMax, Math.max(checkpointBytesMin, this.#snapshotBytes))
-    return this.#tailBytes >= enough || this.#tail.length >= tailFlushesMax
+    const { checkpointBytesMin } = this.#services.limits
+    if (this.#tailIsBeyond(1)) return true
+    return this.#tailBytes >= checkpointBytesMin && this.#tailBytes >= tailTimes * this.#nextBytes
+  }
+
+  /** About what a checkpoint would write now. */
+  get #nextBytes(): number {
+    const { pages, mark } = this.#snapshot
+    return this.#state.changedBytes(mark) + pages.length * rootBytesPerPage
   }
 
   /** The tail is so long that nothing more may be added before a checkpoint is set. */
@@ -122,15 +151,16 @@ export class Checkpoints {
 
   #tailIsBeyond(times: number): boolean {
     const { tailBytesMax, tailFlushesMax } = this.#services.limits
-    return this.#tailBytes >= times * tailBytesMax || this.#tail.length >= times * tailFlushesMax
+    const larger = times * Math.max(1, this.#snapshot.bytes / tailPart / tailBytesMax)
+    return this.#tailBytes >= larger * tailBytesMax || this.#tail.length >= larger * tailFlushesMax
   }
 
   /** At a passivation: reading the tail again would cost more than a checkpoint does now. */
   get worthwhile(): boolean {
     const { checkpointBytesMin } = this.#services.limits
-    const grown = Math.abs(this.#state.bytes - this.#snapshotWeight)
+    const grown = Math.abs(this.#state.bytes - this.#snapshot.weight)
     return (
-      this.#tailBytes >= Math.max(checkpointBytesMin / 4, this.#snapshotBytes / 4) ||
+      this.#tailBytes >= Math.max(checkpointBytesMin / 4, this.#nextBytes / 4) ||
       this.#tail.length >= 256 ||
       grown >= Math.max(checkpointBytesMin, this.#state.bytes / weightPart)
     )
@@ -159,11 +189,13 @@ export class Checkpoints {
     const { clock, timers, limits } = this.#services
     const startedMs = clock.monotonic()
     const n = this.#count++
-    const name = (page: number) => `${this.#hold.epoch}-${n}-${page}`
-    const cut = await inTurns(this.#state.checkpoint(), { clock, timers, turnMs: limits.turnMs })
-    const pages = cut.map((bytes, page) => ({ name: name(page), bytes }))
-    const bytes = pages.reduce((sum, page) => sum + page.bytes.length, 0)
-    this.#cut = { through, pages, bytes, weight: this.#state.bytes, startedMs, written: false }
+    const { pages: before, mark } = this.#snapshot
+    const parts = new Set(before.flatMap(({ part }) => part ?? []))
+    const steps = this.#state.checkpoint({ mark, parts })
+    const cut = await inTurns(steps, { clock, timers, turnMs: limits.turnMs })
+    const weight = this.#state.bytes
+    const prefix = `${this.#hold.epoch}-${n}`
+    this.#cut = { through, ...pagesOf(cut, { before, prefix }), weight, startedMs, written: false }
   }
 
   /**
@@ -176,14 +208,14 @@ export class Checkpoints {
     const { journal, limits, log } = this.#services
     const { account } = this.#hold
     try {
-      await forEachAtMost(limits.pagesAtOnceMax, cut.pages, (page) =>
+      await forEachAtMost(limits.pagesAtOnceMax, cut.fresh, (page) =>
         journal.putPage(account, page.name, page.bytes),
       )
       cut.written = true
       return true
     } catch (error) {
       this.#failed('pages')
-      log.warn({ account, pages: cut.pages.length, err: error }, 'pages of a checkpoint could not be written')
+      log.warn({ account, pages: cut.fresh.length, err: error }, 'pages of a checkpoint could not be written')
       this.#giveUp(cut)
       return false
     }
@@ -192,8 +224,8 @@ export class Checkpoints {
   /** A later cut has its own pages. */
   #giveUp(cut: Cut): void {
     this.#cut = undefined
-    const names = cut.pages.map((page) => page.name)
-    this.#removePages(names, 'pages of an abandoned checkpoint stay')
+    const names = cut.fresh.map((page) => page.name)
+    if (names.length > 0) this.#removePages(names, 'pages of an abandoned checkpoint stay')
   }
 
   /**
@@ -204,9 +236,7 @@ export class Checkpoints {
     const cut = this.#cut
     if (cut === undefined) return
     const { journal, log } = this.#services
-    const pages = cut.pages.map((page) => page.name)
-    const digests = cut.pages.map((page) => digestOf(page.bytes))
-    const root = CheckpointRoot.encode({ through: cut.through, pages, digests }).finish()
+    const root = encodeRoot(cut)
     try {
       await journal.setRoot(this.#hold, { root, through: cut.through })
     } catch (error) {
@@ -216,7 +246,7 @@ export class Checkpoints {
         this.#failed('too large')
         this.#retryAtMs = this.#services.clock.monotonic() + tooLargeRetryMs
         log.error(
-          { account: this.#hold.account, pages: pages.length, bytes: cut.bytes, err: error },
+          { account: this.#hold.account, pages: cut.pages.length, bytes: cut.bytes, err: error },
           'an account is too large for a checkpoint: it is only read and deleted from',
         )
         return this.#giveUp(cut)
@@ -232,20 +262,21 @@ export class Checkpoints {
 
   #holds(cut: Cut): void {
     const { journal, metrics, clock } = this.#services
-    const obsolete = [...this.#rootPages]
+    const kept = new Set(cut.pages.map(({ name }) => name))
+    const obsolete = this.#snapshot.pages.flatMap(({ name }) => (kept.has(name) ? [] : name))
     while (this.#tail.length > 0 && (this.#tail[0]?.seq ?? 0) <= cut.through) {
       const row = this.#tail.shift() as TailRow
       this.#tailBytes -= row.bytes
       obsolete.push(...row.pages)
     }
-    this.#rootPages = cut.pages.map((page) => page.name)
-    this.#snapshotBytes = cut.bytes
-    this.#snapshotWeight = cut.weight
+    const { pages, bytes, mark, weight, fresh } = cut
+    this.#snapshot = { pages, bytes, mark, weight }
     this.#cut = undefined
     this.#failures = 0
     this.#retryAtMs = 0
     const ms = clock.monotonic() - cut.startedMs
-    metrics.checkpointed({ ms, bytes: cut.bytes, pages: cut.pages.length })
+    const written = fresh.reduce((sum, page) => sum + page.bytes.length, 0)
+    metrics.checkpointed({ ms, bytes: written, pages: fresh.length })
     this.#remove(() => journal.trim(this.#hold, cut.through), 'rows behind a checkpoint stay')
     if (obsolete.length === 0) return
     this.#removePages(obsolete, 'pages behind a checkpoint stay')
@@ -290,4 +321,35 @@ export class Checkpoints {
     const bounds = { firstMs: limits.retryFirstMs, maxMs: limits.retryMaxMs, fraction: randomness.fraction() }
     this.#retryAtMs = clock.monotonic() + backoffMs(this.#failures++, bounds)
   }
+}
+
+/** Pages of a cut in the order of its parts; those of unchanged parts are the ones before. */
+export function pagesOf(
+  { mark, parts }: CheckpointCut,
+  { before, prefix }: { before: readonly RootPage[]; prefix: string },
+): Pick<Cut, 'mark' | 'pages' | 'bytes' | 'fresh'> {
+  const known = Map.groupBy(before, ({ part }) => part)
+  const fresh: Cut['fresh'] = []
+  const pages = parts.flatMap(({ part, pages: written }) => {
+    if (written === undefined) {
+      const kept = known.get(part)
+      if (kept === undefined) throw new Error(`part ${part} of a checkpoint was never written`)
+      return kept
+    }
+    return written.map((bytes) => {
+      const name = `${prefix}-${fresh.length}`
+      fresh.push({ name, bytes })
+      return { name, digest: digestOf(bytes), part, bytes: bytes.length }
+    })
+  })
+  return { mark, pages, bytes: pages.reduce((sum, page) => sum + page.bytes, 0), fresh }
+}
+
+export function encodeRoot({ through, pages }: Pick<Cut, 'through' | 'pages'>): Uint8Array {
+  return CheckpointRoot.encode({
+    through,
+    pages: pages.map(({ name }) => name),
+    digests: pages.map(({ digest }) => Buffer.from(digest)),
+    parts: pages.map(({ part }) => part ?? 0),
+  }).finish()
 }

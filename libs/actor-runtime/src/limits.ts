@@ -45,12 +45,13 @@ export interface RuntimeLimits {
   turnMs: number
 
   /**
-   * A checkpoint is due when the journal's tail reaches the snapshot's bytes, but not before this.
+   * A checkpoint is due when the journal's tail is large against what it would write, but not
+   * before this.
    */
   checkpointBytesMin: number
   /**
    * A tail of these bytes, or this many flushes, forces a checkpoint; at twice of it nothing more
-   * is decided until one is set.
+   * is decided until one is there. Where the last checkpoint is larger, both bounds grow with it.
    */
   tailBytesMax: number
   tailFlushesMax: number
@@ -180,7 +181,7 @@ export const defaultLimits: RuntimeLimits = {
   turnMs: 8,
 
   checkpointBytesMin: 64 * KiB,
-  tailBytesMax: 4 * MiB,
+  tailBytesMax: 8 * MiB,
   tailFlushesMax: 4096,
   pagesAtOnceMax: 4,
 

@@ -8,17 +8,14 @@
 import type { AccountState } from '@holdfast/content-tree'
 import { JournalFault, type JournalHold } from '@holdfast/journal'
 import { CheckpointRoot } from '@holdfast/wire'
-import type { TailRow } from './checkpoints.ts'
+import type { Snapshot, TailRow } from './checkpoints.ts'
 import { decodeRow, digestOf } from './flush-row.ts'
 import type { Services } from './services.ts'
 import { inTurns } from './timers.ts'
 
 export interface Recovered {
   state: AccountState
-  rootPages: readonly string[]
-  snapshotBytes: number
-  /** Bytes in memory of the state that the snapshot holds. */
-  snapshotWeight: number
+  snapshot: Snapshot
   tail: TailRow[]
 }
 
@@ -33,7 +30,7 @@ export async function recover(services: Services, hold: JournalHold): Promise<Re
   const turns = { clock, timers, turnMs: limits.turnMs }
   const state =
     root === undefined ? states.empty(hold.account) : await inTurns(states.load(hold.account, pages), turns)
-  const snapshotWeight = state.bytes
+  const weight = state.bytes
   const tail: TailRow[] = []
   let seq = root?.through ?? 0
   let turnEndsMs = clock.monotonic() + limits.turnMs
@@ -47,8 +44,14 @@ export async function recover(services: Services, hold: JournalHold): Promise<Re
     turnEndsMs = clock.monotonic() + limits.turnMs
   }
   if (seq !== hold.head) throw damaged(hold, `the rows end at ${seq} of ${hold.head}`)
-  const snapshotBytes = pages.reduce((sum, page) => sum + page.length, 0)
-  return { state, rootPages: root?.pages ?? [], snapshotBytes, snapshotWeight, tail }
+  const rootPages = (root?.pages ?? []).map((name, at) => ({
+    name,
+    digest: root?.digests[at] ?? new Uint8Array(),
+    part: root?.parts[at],
+    bytes: pages[at]?.length ?? 0,
+  }))
+  const bytes = pages.reduce((sum, page) => sum + page.length, 0)
+  return { state, snapshot: { pages: rootPages, bytes, mark: 0, weight }, tail }
 }
 
 /** A bounded number at a time. */
@@ -85,7 +88,10 @@ function damaged(hold: JournalHold, what: string): JournalFault {
 
 /** Removes unnamed pages that dead epochs left behind. */
 export async function sweepPages(services: Services, hold: JournalHold, recovered: Recovered): Promise<void> {
-  const named = new Set([...recovered.rootPages, ...recovered.tail.flatMap((row) => row.pages)])
+  const named = new Set([
+    ...recovered.snapshot.pages.map(({ name }) => name),
+    ...recovered.tail.flatMap((row) => row.pages),
+  ])
   const dead: string[] = []
   for await (const name of services.journal.pageNames(hold.account)) {
     const epoch = Number(name.split('-', 1)[0])

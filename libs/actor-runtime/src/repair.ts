@@ -18,6 +18,7 @@ import {
   maxEventBytes,
 } from '@holdfast/journal'
 import { type Change, CheckpointRoot } from '@holdfast/wire'
+import { encodeRoot, pagesOf } from './checkpoints.ts'
 import { decodeRow, digestOf } from './flush-row.ts'
 import type { Services } from './services.ts'
 import { forEachAtMost } from './slots.ts'
@@ -361,13 +362,11 @@ async function replace(
   const { account, epoch, head } = hold
   state.forgetCodes()
   const cut = await inTurns(state.checkpoint(), { clock, timers, turnMs: limits.turnMs })
-  const pages = cut.map((bytes, page) => ({ name: `${epoch}-0-${page}`, bytes }))
-  await forEachAtMost(limits.pagesAtOnceMax, pages, ({ name, bytes }) =>
+  const { pages, fresh } = pagesOf(cut, { before: [], prefix: `${epoch}-0` })
+  await forEachAtMost(limits.pagesAtOnceMax, fresh, ({ name, bytes }) =>
     journal.putPage(account, name, bytes),
   )
-  const names = pages.map(({ name }) => name)
-  const digests = pages.map(({ bytes }) => digestOf(bytes))
-  const root = CheckpointRoot.encode({ through: head, pages: names, digests }).finish()
+  const root = encodeRoot({ through: head, pages })
   await journal.setRoot(hold, { root, through: head })
   try {
     await journal.trim(hold, head)

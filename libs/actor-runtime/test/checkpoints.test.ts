@@ -24,10 +24,14 @@ t.test('the root of one cut set twice at the same time keeps its pages', async (
     bytes: 10,
     // biome-ignore lint/correctness/useYield: a small state is cut in one turn.
     *checkpoint() {
-      return [Buffer.from('one'), Buffer.from('two')]
+      return { mark: 1, parts: [{ part: 0, pages: [Buffer.from('one'), Buffer.from('two')] }] }
     },
   }
-  const start = { state, rootPages: ['1-0-0'], snapshotBytes: 0, snapshotWeight: 0, tail: [] }
+  const start = {
+    state,
+    snapshot: { pages: [{ name: '1-0-0', part: 0 }], bytes: 0, mark: 0, weight: 0 },
+    tail: [],
+  }
   const checkpoints = new Checkpoints(
     services,
     { account: 'a', epoch: 2 } as unknown as JournalHold,

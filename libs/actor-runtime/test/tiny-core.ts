@@ -2,7 +2,13 @@
  * A small core for tests: folders and files by name, codes, passwords, timers, mails, and bugs on
  * demand.
  */
-import type { AccountState, AccountStates, DecideContext, Outcome } from '@holdfast/content-tree'
+import type {
+  AccountState,
+  AccountStates,
+  CheckpointCut,
+  DecideContext,
+  Outcome,
+} from '@holdfast/content-tree'
 import {
   AccountReply,
   type AccountRequest,
@@ -47,9 +53,9 @@ export class TinyStates implements AccountStates {
     return Object.values(this.#latest.get(account)?.files ?? {}).map((hex) => hex.slice(0, 2))
   }
 
-  #state(account: string, facts: Facts): TinyState {
+  #state(account: string, facts: Facts, savedBytes = 0): TinyState {
     this.#latest.set(account, facts)
-    return new TinyState(account, this, facts)
+    return new TinyState(account, this, facts, savedBytes)
   }
 
   empty(account: string): TinyState {
@@ -67,7 +73,8 @@ export class TinyStates implements AccountStates {
 
   *load(account: string, pages: readonly Uint8Array[]): Generator<void, TinyState> {
     yield
-    return this.#state(account, JSON.parse(Buffer.concat(pages).toString()) as Facts)
+    const bytes = Buffer.concat(pages)
+    return this.#state(account, JSON.parse(bytes.toString()) as Facts, bytes.length)
   }
 }
 
@@ -75,11 +82,13 @@ export class TinyState implements AccountState {
   readonly #account: string
   readonly #states: TinyStates
   readonly #facts: Facts
+  #savedBytes: number
 
-  constructor(account: string, states: TinyStates, facts: Facts) {
+  constructor(account: string, states: TinyStates, facts: Facts, savedBytes: number) {
     this.#account = account
     this.#states = states
     this.#facts = facts
+    this.#savedBytes = savedBytes
   }
 
   get exists(): boolean {
@@ -127,13 +136,19 @@ export class TinyState implements AccountState {
     }
   }
 
-  *checkpoint(): Generator<void, Uint8Array[]> {
-    // Makes changes applied between the slices visible.
+  /** As if a third of what was saved last had changed. */
+  changedBytes(): number {
+    return this.#savedBytes / 3
+  }
+
+  *checkpoint(): Generator<void, CheckpointCut> {
+    // A change between the slices would show.
     for (let slice = 0; slice < 3; slice++) yield
     const bytes = Buffer.from(JSON.stringify(this.#facts))
+    this.#savedBytes = bytes.length
     const pages: Uint8Array[] = []
     for (let at = 0; at < bytes.length; at += pageBytes) pages.push(bytes.subarray(at, at + pageBytes))
-    return pages
+    return { mark: 0, parts: [{ part: 0, pages }] }
   }
 
   decide(request: AccountRequest, context: DecideContext): Outcome {

@@ -16,7 +16,7 @@ export class Account {
   facts: AccountFacts | undefined
   readonly tree = new Tree()
   readonly effects = new Effects(this.tree.blobs)
-  readonly outcomes = new Outcomes()
+  readonly outcomes = new Outcomes(this.tree.cuts)
   /** Reporting process (hex) → last sequence, longest silent first. */
   readonly sources = new Map<string, number>()
   /** Behind the last share code that was used: the rest of its block is the account's. */

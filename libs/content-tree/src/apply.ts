@@ -235,7 +235,7 @@ function* emptied(account: Account, time: number): Generator<void, void> {
 function recycle(account: Account, row: number, time: number): void {
   const { tree } = account
   const parent = tree.parentOf(row)
-  tree.recycled.set(row, { time, from: tree.idOf(parent) })
+  tree.setRecycled(row, { time, from: tree.idOf(parent) })
   tree.move(row, tree.bin)
   tree.setModTime(parent, time)
   tree.setModTime(tree.bin, time)
@@ -271,7 +271,7 @@ function restored(account: Account, event: ContentsRestored): void {
     if (!tree.inBin(row)) continue
     const parent = tree.parentOf(row)
     const target = restoreTarget(account, row, event.time)
-    tree.recycled.delete(row)
+    tree.setRecycled(row, undefined)
     tree.move(row, target)
     tree.setModTime(parent, event.time)
     tree.setModTime(target, event.time)

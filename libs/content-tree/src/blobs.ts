@@ -6,19 +6,21 @@
  * it, so that the reference is not removed under the new use.
  */
 import type { Blob, BlobColumns as SavedBlobs } from '@holdfast/wire'
-import { assertRows, BlobColumns, setColumn, wordsOf } from './columns.ts'
+import { assertRows, BlobColumns, type Run, setColumn, wordsOf } from './columns.ts'
+import type { Cuts } from './row-marks.ts'
 import { WordIndex } from './word-index.ts'
 
 const keyBytes = 64
 
 export class BlobTable {
-  readonly columns = new BlobColumns()
+  readonly columns: BlobColumns
   readonly #index: WordIndex
   /** Effect number → row, in the order of numbers. */
   readonly #releases = new Map<number, number>()
   readonly #key = new Uint32Array(16)
 
-  constructor() {
+  constructor(cuts: Cuts) {
+    this.columns = new BlobColumns(cuts)
     // The incarnation is random, an md5 could be chosen.
     this.#index = new WordIndex(this.columns.keys, { words: 16, hashWord: 12 })
     this.columns.indexed(this.#index)
@@ -67,6 +69,7 @@ export class BlobTable {
     if (release[row] === 0) return
     this.#releases.delete(release[row] as number)
     release[row] = 0
+    this.columns.marks.touch(row)
   }
 
   /** Without any use yet. */
@@ -93,6 +96,7 @@ export class BlobTable {
   owe(row: number, effectNumber: number): void {
     this.columns.release[row] = effectNumber
     this.#releases.set(effectNumber, row)
+    this.columns.marks.touch(row)
   }
 
   /** The release is done; unknown numbers (withdrawn meanwhile) are ignored. */
@@ -138,36 +142,45 @@ export class BlobTable {
   }
 
   /**
-   * Adds rows of a checkpoint; uses are counted as the contents come. Releases are restored in the
-   * order of their numbers.
+   * Rows of a checkpoint, the columns' from `place` on; uses are counted as the contents come, and
+   * `restored` comes behind the last rows.
    */
-  load(saved: SavedBlobs): void {
+  load(saved: SavedBlobs, { row: first, count }: Run, place: number): void {
     const { columns } = this
-    const count = saved.releases.length / 8
-    const first = columns.takeRun(count)
-    assertRows(count, [
+    assertRows(saved.releases.length / 8, [
       [saved.ids, 48],
       [saved.incarnations, 16],
       [saved.sizes, 8],
       [saved.crc32s, 4],
       [saved.placementGroups, 4],
     ])
-    const ids = wordsOf(saved.ids)
-    const incarnations = wordsOf(saved.incarnations)
-    setColumn(columns.size, first, saved.sizes)
-    setColumn(columns.crc32, first, saved.crc32s)
-    setColumn(columns.placementGroup, first, saved.placementGroups)
-    setColumn(columns.release, first, saved.releases)
-    // Plain loops over words: most accounts are loaded by uncompiled code, where each call costs
-    // more than its work.
-    const { keys, release } = columns
-    for (let place = 0, at = first * 16; place < count; place++, at += 16) {
-      for (let word = 0; word < 12; word++) keys[at + word] = ids[place * 12 + word] as number
-      for (let word = 0; word < 4; word++) keys[at + 12 + word] = incarnations[place * 4 + word] as number
-      const effectNumber = release[first + place] as number
-      if (effectNumber !== 0) this.#releases.set(effectNumber, first + place)
+    columns.restore({ row: first, count })
+    const end = place + count
+    const ids = wordsOf(saved.ids.subarray(place * 48, end * 48))
+    const incarnations = wordsOf(saved.incarnations.subarray(place * 16, end * 16))
+    setColumn(columns.size, first, saved.sizes.subarray(place * 8, end * 8))
+    setColumn(columns.crc32, first, saved.crc32s.subarray(place * 4, end * 4))
+    setColumn(columns.placementGroup, first, saved.placementGroups.subarray(place * 4, end * 4))
+    setColumn(columns.release, first, saved.releases.subarray(place * 8, end * 8))
+    // Plain loops over words: most accounts are loaded by code that was never compiled, where each
+    // call costs more than what it does.
+    const { keys } = columns
+    for (let from = 0, at = first * 16; from < count; from++, at += 16) {
+      for (let word = 0; word < 12; word++) keys[at + word] = ids[from * 12 + word] as number
+      for (let word = 0; word < 4; word++) keys[at + 12 + word] = incarnations[from * 4 + word] as number
     }
     this.#index.addRun(first, count)
+  }
+
+  /** Behind the last rows of a checkpoint: what is owed, in the order of numbers. */
+  restored(): void {
+    const { columns } = this
+    columns.restored()
+    const owed: [number: number, row: number][] = []
+    for (const { row, count } of columns.runs())
+      for (let at = row; at < row + count; at++)
+        if (columns.release[at] !== 0) owed.push([columns.release[at] as number, at])
+    for (const [number, row] of owed.sort(([one], [other]) => one - other)) this.#releases.set(number, row)
   }
 
   #find(blob: Pick<Blob, 'id' | 'incarnation'>): number {

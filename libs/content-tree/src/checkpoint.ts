@@ -1,68 +1,177 @@
 /**
- * The state as pages of bytes, and back.
+ * The state as pages of bytes, part by part (see checkpoint.proto).
  *
- * Rows are renumbered into the canonical order of the columns (see checkpoint.proto), so equal
- * states make equal pages in any order of rows. Numbers are little-endian, as in the memory of
- * every machine that Node runs on. Loading sets whole columns: no work per row except its name, its
- * place in the index and its neighbours. Both yield about every millisecond.
+ * A part is a fixed range of rows, or of numbers. Rows are saved where they lie in memory, so a
+ * change of one row changes one part: a checkpoint writes those that changed since the one that it
+ * follows, and names the others. A small state is one part, and one page. Numbers are
+ * little-endian, as in the memory of every machine that Node runs on. Yields about every
+ * millisecond.
  */
-import {
-  type BlobColumns,
-  CheckpointPage,
-  type ContentColumns,
-  type ContentNote,
-  type LinkNote,
-  type PasswordVerifier,
-} from '@holdfast/wire'
-import { Account } from './account.ts'
-import { none } from './columns.ts'
-import { isTier } from './facts.ts'
-import { keyDigestsPerSlice, rowsPerSlice } from './limits.ts'
-import { loadContents } from './load.ts'
+import { type BlobColumns, CheckpointPage, type ContentColumns, type ContentNote } from '@holdfast/wire'
+import type { Account } from './account.ts'
+import type { Run } from './columns.ts'
+import type { CheckpointBase, CheckpointCut, CheckpointPart } from './contract.ts'
+import { onePartBytesMax, rowsPerSlice } from './limits.ts'
+import type { RowMarks } from './row-marks.ts'
 import { savedLinkBytes, savedNoteBytes, savedRowBytes, savedTextBytes } from './saved-bytes.ts'
 import type { Tree } from './tree.ts'
 
 /** Pages are at most 256 KiB; the last part may be 64 KiB (a direct link). */
 const pageBytesTarget = 160 * 1024
-const version = 1
+export const pageVersion = 2
+
+/** First comes the part that has everything that belongs to no range; it is always written. */
+const kinds = ['head', 'passwords', 'blobs', 'contents', 'minted', 'keyed', 'digests'] as const
+
+/** Rows or numbers that are cut into parts. */
+interface Ranged {
+  kind: Exclude<(typeof kinds)[number], 'head'>
+  marks: RowMarks
+  first: number
+  end: number
+  write: (pages: Pages, first: number, end: number) => Generator<void>
+}
 
 /** The state must not change until the last step. */
-export function* checkpointPages(account: Account): Generator<void, Uint8Array[]> {
+export function* checkpointOf(
+  account: Account,
+  base: CheckpointBase | undefined,
+): Generator<void, CheckpointCut> {
+  const mark = account.tree.cuts.now++
   const pages = new Pages()
-  if (account.facts === undefined) return pages.end()
-  const { facts, effects, outcomes, tree } = account
+  if (account.facts !== undefined) writeHead(account, pages)
+  if (savedBytesOf(account) <= onePartBytesMax) {
+    for (const { write, first, end } of rangedOf(account)) yield* write(pages, first, end)
+    return { mark, parts: [{ part: 0, pages: pages.end() }] }
+  }
+  const parts: CheckpointPart[] = [{ part: 0, pages: pages.end() }]
+  for (const ranged of rangedOf(account)) yield* writeRanged(ranged, { parts, base })
+  return { mark, parts }
+}
+
+function* writeRanged(
+  { kind, marks, first, end, write }: Ranged,
+  { parts, base }: { parts: CheckpointPart[]; base: CheckpointBase | undefined },
+): Generator<void> {
+  const rows = marks.rowsPerRange
+  for (let range = Math.floor(first / rows); range * rows < end; range++) {
+    const part = kinds.indexOf(kind) + range * 8
+    if (base?.parts.has(part) && !marks.changed(range, base.mark)) {
+      parts.push({ part, pages: undefined })
+      continue
+    }
+    const pages = new Pages()
+    yield* write(pages, Math.max(first, range * rows), Math.min(end, (range + 1) * rows))
+    if (!pages.isEmpty) parts.push({ part, pages: pages.end() })
+    yield
+  }
+}
+
+function rangedOf({ tree, outcomes }: Account): Ranged[] {
+  const { passwords, blobs, contents } = tree
+  const { minted, keyed, digests } = outcomes
+  const kept =
+    (window: typeof minted): Ranged['write'] =>
+    (pages, first, end) =>
+      writeOutcomes(window.all(), { pages, first, end })
+  return [
+    {
+      kind: 'passwords',
+      marks: passwords.marks,
+      first: 0,
+      end: passwords.end,
+      write: (pages, first, end) => writePasswords(tree, { pages, first, end }),
+    },
+    {
+      kind: 'blobs',
+      marks: blobs.columns.marks,
+      first: 0,
+      end: blobs.columns.end,
+      write: (pages, first, end) => writeBlobs(tree, { pages, first, end }),
+    },
+    {
+      kind: 'contents',
+      marks: contents.marks,
+      first: 0,
+      end: contents.end,
+      write: (pages, first, end) => writeContents(tree, { pages, first, end }),
+    },
+    { kind: 'minted', marks: minted.marks, first: minted.first, end: minted.end, write: kept(minted) },
+    { kind: 'keyed', marks: keyed.marks, first: keyed.first, end: keyed.end, write: kept(keyed) },
+    {
+      kind: 'digests',
+      marks: digests.marks,
+      first: digests.oldest,
+      end: digests.end,
+      *write(pages, first, end) {
+        const columns = digests.saved(first, end)
+        pages.page.keyDigests.push(columns)
+        if (pages.grow(columns.operations.length * savedRowBytes.keyDigest)) yield
+      },
+    },
+  ]
+}
+
+/** What a checkpoint of everything takes, a little more than exact. */
+function savedBytesOf({ tree, outcomes }: Account): number {
+  const { minted, keyed, digests } = outcomes
+  return tree.savedBytes + minted.bytes + keyed.bytes + digests.count * savedRowBytes.keyDigest
+}
+
+/** The same for a checkpoint that follows the one with this mark; an estimate. */
+export function changedBytesOf(account: Account, mark: number): number {
+  const { tree, outcomes } = account
+  const { contents, blobs, passwords, savedBytes } = tree
+  const all = savedBytesOf(account)
+  if (all <= onePartBytesMax) return all
+  const blobBytes = blobs.columns.count * savedRowBytes.blob
+  const passwordBytes = passwords.count * savedRowBytes.password
+  const { minted, keyed, digests } = outcomes
+  const shares: [bytes: number, rows: number, marks: RowMarks][] = [
+    [savedBytes - blobBytes - passwordBytes, contents.count, contents.marks],
+    [blobBytes, blobs.columns.count, blobs.columns.marks],
+    [passwordBytes, passwords.count, passwords.marks],
+    [minted.bytes, minted.end - minted.first, minted.marks],
+    [keyed.bytes, keyed.end - keyed.first, keyed.marks],
+    [digests.count * savedRowBytes.keyDigest, digests.count, digests.marks],
+  ]
+  let sum = 0
+  for (const [bytes, rows, marks] of shares)
+    if (rows > 0) sum += bytes * Math.min(1, marks.rowsChanged(mark) / rows)
+  return sum
+}
+
+/** An effect that is kept. */
+const mailBytes = 500
+/** Tops of deleted folders in one page. */
+const garbageRowsPerPage = 16 * 1024
+
+function writeHead(account: Account, pages: Pages): void {
+  const { effects, outcomes, tree, sources } = account
   pages.page.account = {
-    ...facts,
+    ...account.known,
     nextEffect: effects.next,
     outcomeFloorMs: outcomes.floorMs,
     nextCode: account.nextCode.next,
     codeTerm: account.nextCode.term,
   }
-  const order = yield* canonicalOrder(tree)
-  for (const verifier of order.passwords.keys()) pages.add('passwords', verifier, savedRowBytes.password)
-  yield* writeBlobs(tree, order, pages)
-  yield* writeContents(tree, order, pages)
-  yield* writeNotes(tree, order, pages)
-  for (const outcome of outcomes.all()) {
-    const cut = pages.add('outcomes', outcome, 60 + outcome.reply.length + outcome.ids.length)
-    if (cut) yield
+  pages.page.head = {
+    rootRow: tree.root,
+    binRow: tree.bin,
+    firstMinted: outcomes.minted.first,
+    firstKeyed: outcomes.keyed.first,
+    firstDigest: outcomes.digests.oldest,
   }
-  for (const columns of outcomes.digests.saved(keyDigestsPerSlice)) {
-    pages.page.keyDigests.push(columns)
-    pages.grow(columns.operations.length * savedRowBytes.keyDigest)
-    yield
-  }
-  for (const [source, sequence] of account.sources)
+  for (const [source, sequence] of sources)
     pages.add('sources', { source: Buffer.from(source, 'hex'), sequence }, 40)
-  for (const effect of effects.kept()) {
-    const cut = pages.add('effects', effect, mailBytes)
-    if (cut) yield
+  for (const effect of effects.kept()) pages.add('effects', effect, mailBytes)
+  for (let at = 0; at < tree.garbage.length; at += garbageRowsPerPage) {
+    const rows = tree.garbage.slice(at, at + garbageRowsPerPage)
+    pages.page.garbage = bytesOf(Uint32Array.from(rows))
+    if (at + garbageRowsPerPage < tree.garbage.length) pages.cut()
+    else pages.grow(rows.length * 4)
   }
-  return pages.end()
 }
-
-/** An effect that is kept. */
-const mailBytes = 500
 
 /** Cuts the stream of entries into pages. */
 class Pages {
@@ -71,7 +180,7 @@ class Pages {
   readonly #done: Uint8Array[] = []
 
   /** @returns whether that filled a page. */
-  add<List extends 'passwords' | 'notes' | 'links' | 'outcomes' | 'sources' | 'effects'>(
+  add<List extends 'notes' | 'links' | 'outcomes' | 'sources' | 'effects'>(
     list: List,
     entry: CheckpointPage[List][number],
     bytes: number,
@@ -92,6 +201,11 @@ class Pages {
     return pageBytesTarget - this.#bytes
   }
 
+  get isEmpty(): boolean {
+    return this.#bytes === 0 && this.#done.length === 0
+  }
+
+  /** At least one. */
   end(): Uint8Array[] {
     if (this.#bytes > 0 || this.#done.length === 0) this.cut()
     return this.#done
@@ -106,7 +220,7 @@ class Pages {
 
 function blankPage(): CheckpointPage {
   return {
-    version,
+    version: pageVersion,
     account: undefined,
     passwords: [],
     blobs: undefined,
@@ -117,107 +231,107 @@ function blankPage(): CheckpointPage {
     keyDigests: [],
     sources: [],
     effects: [],
+    head: undefined,
+    garbage: Buffer.alloc(0),
+    passwordRows: [],
   }
 }
 
-interface Canonical {
-  /** Rows in the order of their places, and the place of each row. */
-  rows: Uint32Array
-  places: Uint32Array
-  /** The same of blobs. */
-  blobRows: number[]
-  blobPlaces: Uint32Array
-  passwords: Map<PasswordVerifier, number>
+interface Range {
+  pages: Pages
+  first: number
+  end: number
 }
 
-function* canonicalOrder(tree: Tree): Generator<void, Canonical> {
-  const { contents, blobs } = tree
-  const rows = new Uint32Array(contents.count)
-  const places = new Uint32Array(contents.parent.length)
-  const blobRows: number[] = []
-  const blobPlaces = new Uint32Array(blobs.columns.uses.length).fill(none)
-  const passwords = new Map<PasswordVerifier, number>()
-  let end = 0
-  const put = (row: number) => {
-    places[row] = end
-    rows[end++] = row
+function* writePasswords({ passwords }: Tree, { pages, first, end }: Range): Generator<void> {
+  for (const { row, verifier } of passwords.saved(first, end)) {
+    pages.page.passwords.push(verifier)
+    pages.page.passwordRows.push(row)
+    if (pages.grow(savedRowBytes.password)) yield
   }
-  for (const top of [tree.root, tree.bin, ...tree.garbage]) {
-    const open = [top]
-    for (let folder = open.pop(); folder !== undefined; folder = open.pop()) {
-      put(folder)
-      const password = tree.passwordOf(folder)
-      if (password !== undefined && !passwords.has(password)) passwords.set(password, passwords.size)
-      for (const file of tree.fileRows(folder)) {
-        put(file)
-        const blob = tree.blobRowOf(file)
-        if (blobPlaces[blob] === none) blobPlaces[blob] = blobRows.push(blob) - 1
-        if (end % rowsPerSlice === 0) yield
-      }
-      for (const below of [...tree.folderRows(folder)].reverse()) open.push(below)
-      if (end % rowsPerSlice === 0) yield
+}
+
+function* writeBlobs(tree: Tree, { pages, first, end }: Range): Generator<void> {
+  let runs: Run[] = []
+  let count = 0
+  const write = () => {
+    pages.page.blobs = blobColumns(tree, runs)
+    const full = pages.grow(count * savedRowBytes.blob)
+    runs = []
+    count = 0
+    return full
+  }
+  for (const run of tree.blobs.columns.runs(first, end)) {
+    for (let { row, count: left } = run; left > 0; ) {
+      const room = Math.max(1, Math.ceil(pages.room / savedRowBytes.blob) - count)
+      const taken = Math.min(left, room)
+      runs.push({ row, count: taken })
+      count += taken
+      row += taken
+      left -= taken
+      if (taken === room && write()) yield
     }
   }
-  for (const [, blob] of blobs.releases()) blobPlaces[blob] = blobRows.push(blob) - 1
-  return { rows, places, blobRows, blobPlaces, passwords }
+  if (count > 0) write()
 }
 
-function* writeBlobs(tree: Tree, { blobRows: rows }: Canonical, pages: Pages): Generator<void> {
-  for (let at = 0; at < rows.length; ) {
-    const count = Math.min(rows.length - at, Math.max(1, Math.ceil(pages.room / savedRowBytes.blob)))
-    pages.page.blobs = blobColumns(tree, rows.slice(at, at + count))
-    pages.grow(count * savedRowBytes.blob)
-    at += count
-    yield
-  }
-}
-
-function blobColumns({ blobs }: Tree, rows: number[]): BlobColumns {
+function blobColumns({ blobs }: Tree, runs: readonly Run[]): BlobColumns {
   const { columns } = blobs
-  const keys = new Uint8Array(columns.keys.buffer)
-  const ids = Buffer.alloc(rows.length * 48)
-  const incarnations = Buffer.alloc(rows.length * 16)
-  for (const [place, row] of rows.entries()) {
-    ids.set(keys.subarray(row * 64, row * 64 + 48), place * 48)
-    incarnations.set(keys.subarray(row * 64 + 48, row * 64 + 64), place * 16)
+  const keys = gathered(columns.keys, runs, 16)
+  const count = keys.length / 64
+  const ids = Buffer.alloc(count * 48)
+  const incarnations = Buffer.alloc(count * 16)
+  for (let place = 0; place < count; place++) {
+    ids.set(keys.subarray(place * 64, place * 64 + 48), place * 48)
+    incarnations.set(keys.subarray(place * 64 + 48, place * 64 + 64), place * 16)
   }
   return {
     ids,
     incarnations,
-    sizes: bytesOf(Float64Array.from(rows, (row) => columns.size[row] as number)),
-    crc32s: bytesOf(Uint32Array.from(rows, (row) => columns.crc32[row] as number)),
-    placementGroups: bytesOf(Uint32Array.from(rows, (row) => columns.placementGroup[row] as number)),
-    releases: bytesOf(Float64Array.from(rows, (row) => columns.release[row] as number)),
+    sizes: gathered(columns.size, runs),
+    crc32s: gathered(columns.crc32, runs),
+    placementGroups: gathered(columns.placementGroup, runs),
+    releases: gathered(columns.release, runs),
+    runs: bytesOfRuns(runs),
   }
 }
 
 /** Columns and the longest name. */
 const contentBytesMax = savedRowBytes.content + 1_020 + 255
 
-function* writeContents(tree: Tree, order: Canonical, pages: Pages): Generator<void> {
-  let rows: number[] = []
+function* writeContents(tree: Tree, { pages, first, end }: Range): Generator<void> {
+  let runs: Run[] = []
   let bytes = 0
   const write = () => {
-    pages.page.contents = contentColumns(tree, rows, order)
-    rows = []
+    pages.page.contents = contentColumns(tree, runs)
+    const full = pages.grow(bytes)
+    runs = []
     bytes = 0
-    pages.cut()
+    return full
   }
-  for (const row of order.rows) {
-    rows.push(row)
-    bytes +=
-      savedRowBytes.content +
-      savedTextBytes(tree.contents.names[row] as string) +
-      savedTextBytes(tree.contents.mimetypes[row] as string)
-    if (bytes + contentBytesMax < pages.room) continue
-    write()
-    yield
+  // Columns of one range are on one page, and those of the next on another.
+  if (pages.page.contents !== undefined) pages.cut()
+  for (const { row, count } of tree.contents.runs(first, end)) {
+    for (let at = row; at < row + count; at++) {
+      const last = runs.at(-1)
+      if (last !== undefined && last.row + last.count === at) last.count++
+      else runs.push({ row: at, count: 1 })
+      bytes +=
+        savedRowBytes.content +
+        savedTextBytes(tree.contents.names[at] as string) +
+        savedTextBytes(tree.contents.mimetypes[at] as string)
+      if (bytes + contentBytesMax < pages.room) continue
+      if (!write()) pages.cut()
+      yield
+    }
   }
-  if (rows.length > 0) write()
+  if (runs.length > 0) write()
+  yield* writeNotes(tree, { pages, first, end })
 }
 
-function contentColumns(tree: Tree, rows: number[], order: Canonical): ContentColumns {
+function contentColumns(tree: Tree, runs: readonly Run[]): ContentColumns {
   const { contents, folders } = tree
+  const rows = runs.flatMap(({ row, count }) => Array.from({ length: count }, (_, at) => row + at))
   const names = rows.map((row) => Buffer.from(contents.names[row] as string))
   const mimetypes = new Map<string, number>()
   for (const row of rows) {
@@ -226,19 +340,15 @@ function contentColumns(tree: Tree, rows: number[], order: Canonical): ContentCo
   }
   const folderRows = rows.filter((row) => tree.isFolder(row))
   return {
-    ids: bytesOf(idsOf(tree, rows)),
-    parents: bytesOf(
-      Uint32Array.from(rows, (row) => {
-        const parent = tree.parentOf(row)
-        return parent === none ? none : (order.places[parent] as number)
-      }),
-    ),
-    createTimes: bytesOf(Float64Array.from(rows, (row) => contents.created[row] as number)),
-    modTimes: bytesOf(Float64Array.from(rows, (row) => contents.modified[row] as number)),
-    codes: codesOf(tree, rows),
-    downloads: bytesOf(Float64Array.from(rows, (row) => contents.downloads[row] as number)),
+    ids: gathered(contents.ids, runs, 4),
+    parents: gathered(contents.parent, runs),
+    previous: gathered(contents.previous, runs),
+    createTimes: gathered(contents.created, runs),
+    modTimes: gathered(contents.modified, runs),
+    codes: gathered(contents.code, runs, 8),
+    downloads: gathered(contents.downloads, runs),
     flags: Buffer.from(rows.map((row) => flagsOf(tree, row))),
-    links: bytesOf(Uint32Array.from(rows, (row) => linkOf(tree, row, order))),
+    links: bytesOf(Uint32Array.from(rows, (row) => linkOf(tree, row))),
     names: Buffer.concat(names),
     nameLengths: bytesOf(Uint32Array.from(names, (name) => name.length)),
     mimetypes: [...mimetypes.keys()],
@@ -248,23 +358,8 @@ function contentColumns(tree: Tree, rows: number[], order: Canonical): ContentCo
     expiries: bytesOf(
       Float64Array.from(folderRows, (row) => folders.expiry[contents.link[row] as number] as number),
     ),
+    runs: bytesOfRuns(runs),
   }
-}
-
-function idsOf({ contents }: Tree, rows: number[]): Uint32Array {
-  const ids = new Uint32Array(rows.length * 4)
-  for (let place = 0; place < rows.length; place++)
-    for (let word = 0; word < 4; word++)
-      ids[place * 4 + word] = contents.ids[(rows[place] as number) * 4 + word] as number
-  return ids
-}
-
-function codesOf({ contents }: Tree, rows: number[]): Buffer {
-  const codes = Buffer.alloc(rows.length * 8)
-  for (let place = 0; place < rows.length; place++)
-    for (let at = 0; at < 8; at++)
-      codes[place * 8 + at] = contents.code[(rows[place] as number) * 8 + at] as number
-  return codes
 }
 
 function flagsOf(tree: Tree, row: number): number {
@@ -274,19 +369,18 @@ function flagsOf(tree: Tree, row: number): number {
   )
 }
 
-function linkOf(tree: Tree, row: number, order: Canonical): number {
-  if (!tree.isFolder(row)) return order.blobPlaces[tree.blobRowOf(row)] as number
-  const password = tree.passwordOf(row)
-  return password === undefined ? 0 : 1 + (order.passwords.get(password) as number)
+function linkOf({ contents, folders }: Tree, row: number): number {
+  const link = contents.link[row] as number
+  return contents.isFolder[row] === 1 ? (folders.password[link] as number) : link
 }
 
-function* writeNotes(tree: Tree, { rows }: Canonical, pages: Pages): Generator<void> {
-  for (let place = 0; place < rows.length; place++) {
-    if (place % rowsPerSlice === rowsPerSlice - 1) yield
-    const row = rows[place] as number
+function* writeNotes(tree: Tree, { pages, first, end }: Range): Generator<void> {
+  if (tree.descriptions.size + tree.tags.size + tree.recycled.size + tree.directLinks.size === 0) return
+  for (let row = first; row < Math.min(end, tree.contents.end); row++) {
+    if (row % rowsPerSlice === rowsPerSlice - 1) yield
     const recycled = tree.recycled.get(row)
     const note: ContentNote = {
-      row: place,
+      row,
       description: tree.descriptions.get(row),
       tags: tree.tags.get(row),
       recycledTime: recycled?.time,
@@ -296,58 +390,36 @@ function* writeNotes(tree: Tree, { rows }: Canonical, pages: Pages): Generator<v
       const bytes = savedRowBytes.note + savedNoteBytes(note.description) + savedNoteBytes(note.tags)
       if (pages.add('notes', note, bytes)) yield
     }
-    for (const link of tree.directLinks.get(row) ?? []) {
-      const entry: LinkNote = { row: place, link }
-      if (pages.add('links', entry, savedLinkBytes(link))) yield
-    }
+    for (const link of tree.directLinks.get(row) ?? [])
+      if (pages.add('links', { row, link }, savedLinkBytes(link))) yield
   }
+}
+
+function* writeOutcomes(
+  outcomes: Iterable<CheckpointPage['outcomes'][number]>,
+  { pages, first, end }: Range,
+): Generator<void> {
+  for (const outcome of outcomes) {
+    if (outcome.number < first || outcome.number >= end) continue
+    if (pages.add('outcomes', outcome, 60 + outcome.reply.length + outcome.ids.length)) yield
+  }
+}
+
+/** A copy of these rows of a column. */
+function gathered(
+  { buffer, byteOffset, byteLength, BYTES_PER_ELEMENT }: Float64Array | Uint32Array | Uint8Array,
+  runs: readonly Run[],
+  width = 1,
+): Buffer {
+  const bytes = new Uint8Array(buffer, byteOffset, byteLength)
+  const each = BYTES_PER_ELEMENT * width
+  return Buffer.concat(runs.map(({ row, count }) => bytes.subarray(row * each, (row + count) * each)))
+}
+
+function bytesOfRuns(runs: readonly Run[]): Buffer {
+  return bytesOf(Uint32Array.from(runs.flatMap(({ row, count }) => [row, count])))
 }
 
 function bytesOf(column: Float64Array | Uint32Array | Uint16Array): Buffer {
   return Buffer.from(column.buffer, column.byteOffset, column.byteLength)
-}
-
-/** @throws Error when the pages are not whole, or of another account. */
-export function* loadPages(accountId: string, pages: readonly Uint8Array[]): Generator<void, Account> {
-  const account = new Account(accountId)
-  const decoded: CheckpointPage[] = []
-  for (const bytes of pages) {
-    const page = CheckpointPage.decode(bytes)
-    if (page.version !== version)
-      throw new Error(`checkpoint page of version ${page.version}, not ${version}`)
-    decoded.push(page)
-    yield
-  }
-  const facts = decoded[0]?.account
-  if (facts === undefined) {
-    if (decoded.some((page) => page.contents !== undefined))
-      throw new Error('a checkpoint without its first page')
-    return account
-  }
-  if (facts.id !== accountId) throw new Error(`a checkpoint of account ${facts.id}, not ${accountId}`)
-  if (!isTier(facts.tier)) throw new Error(`a checkpoint with tier ${facts.tier}`)
-  const { nextEffect, outcomeFloorMs, nextCode, codeTerm, tier, ...rest } = facts
-  account.facts = {
-    ...rest,
-    tier: facts.tier,
-    email: facts.email,
-    premiumType: facts.premiumType,
-    limitContents: facts.limitContents,
-    limitStorage: facts.limitStorage,
-  }
-  yield* loadContents(account.tree, decoded)
-  account.effects.next = nextEffect
-  account.nextCode = { next: nextCode, term: codeTerm }
-  for (const effect of decoded.flatMap((page) => page.effects)) account.effects.restore(effect)
-  account.outcomes.restore(
-    decoded.flatMap((page) => page.outcomes),
-    outcomeFloorMs,
-  )
-  for (const { keyDigests } of decoded) {
-    for (const columns of keyDigests) account.outcomes.digests.load(columns)
-    yield
-  }
-  for (const { source, sequence } of decoded.flatMap((page) => page.sources))
-    account.sources.set(source.toString('hex'), sequence)
-  return account
 }

@@ -1,4 +1,6 @@
 /** Rows in packed columns: typed arrays that grow together, with freed rows used again. */
+import { rowsPerPart } from './limits.ts'
+import { type Cuts, RowMarks } from './row-marks.ts'
 import type { WordIndex } from './word-index.ts'
 
 type Column = Uint8Array | Uint32Array | Float64Array
@@ -41,15 +43,25 @@ export function wordsOf(saved: Uint8Array): Uint32Array {
   return words
 }
 
-/** Allocates row numbers; the columns of a table are in its subclass, named in `layout`. */
+/** Rows in a run: their first row, and how many. */
+export interface Run {
+  row: number
+  count: number
+}
+
+/** Hands out row numbers; the columns of a table live in its subclass, named in `layout`. */
 abstract class Table {
+  /** What of it a checkpoint has to write. */
+  readonly marks: RowMarks
   readonly #layout: [name: string, column: Layout[string]][]
   #capacity = firstCapacity
   #end = 0
   #free: number[] = []
+  #taken = new Uint8Array(firstCapacity)
 
-  constructor(layout: Layout) {
+  constructor(layout: Layout, cuts: Cuts) {
     this.#layout = Object.entries(layout)
+    this.marks = new RowMarks(cuts, rowsPerPart)
   }
 
   /** Rows in use. */
@@ -63,7 +75,7 @@ abstract class Table {
   }
 
   get bytes(): number {
-    let sum = this.#free.length * 8
+    let sum = this.#free.length * 8 + this.#capacity
     for (const { type, width } of this.#layout.map(([, column]) => column))
       sum += this.#capacity * width * (type === 'u8' ? 1 : type === 'u32' ? 4 : 8)
     return sum
@@ -71,23 +83,45 @@ abstract class Table {
 
   /** A row whose columns are zero. */
   take(): number {
-    const freed = this.#free.pop()
-    if (freed !== undefined) return freed
-    if (this.#end === this.#capacity) this.reserve(Math.ceil(this.#capacity * 1.5))
-    return this.#end++
+    if (this.#free.length === 0 && this.#end === this.#capacity) this.reserve(Math.ceil(this.#capacity * 1.5))
+    const row = this.#free.pop() ?? this.#end++
+    this.#taken[row] = 1
+    this.marks.touch(row)
+    return row
   }
 
-  /** That many consecutive rows, behind all others; their columns are zero. @returns the first. */
-  takeRun(count: number): number {
-    this.reserve(this.#end + count)
-    this.#end += count
-    return this.#end - count
+  /** These rows are taken, as a checkpoint has them; `restored` comes behind the last ones. */
+  restore({ row, count }: Run): void {
+    this.reserve(row + count)
+    this.#taken.fill(1, row, row + count)
+    this.#end = Math.max(this.#end, row + count)
+  }
+
+  /** Rows that no checkpoint had may be taken. */
+  restored(): void {
+    for (let row = this.#end - 1; row >= 0; row--) if (this.#taken[row] === 0) this.#free.push(row)
+  }
+
+  isTaken(row: number): boolean {
+    return this.#taken[row] === 1
+  }
+
+  /** Runs of taken rows from `first` on, before `end`. */
+  *runs(first = 0, end = this.#end): Generator<Run> {
+    for (let at = first; at < Math.min(end, this.#end); ) {
+      let behind = at
+      while (behind < end && this.#taken[behind] === 1) behind++
+      if (behind > at) yield { row: at, count: behind - at }
+      at = behind + 1
+    }
   }
 
   give(row: number): void {
     const columns = this as unknown as Record<string, Column>
     for (const [name, { width }] of this.#layout) columns[name]?.fill(0, row * width, (row + 1) * width)
+    this.#taken[row] = 0
     this.#free.push(row)
+    this.marks.touch(row)
   }
 
   /** Makes room for that many rows in all. */
@@ -99,6 +133,9 @@ abstract class Table {
       grown.set(columns[name] as Column)
       columns[name] = grown
     }
+    const taken = new Uint8Array(capacity)
+    taken.set(this.#taken)
+    this.#taken = taken
     this.#capacity = capacity
     this.grown()
   }
@@ -136,19 +173,22 @@ export class ContentTable extends Table {
   mimetypes: string[] = []
   #index: WordIndex | undefined
 
-  constructor() {
-    super({
-      ids: { type: 'u32', width: 4 },
-      parent: { type: 'u32', width: 1 },
-      next: { type: 'u32', width: 1 },
-      previous: { type: 'u32', width: 1 },
-      link: { type: 'u32', width: 1 },
-      isFolder: { type: 'u8', width: 1 },
-      code: { type: 'u8', width: 8 },
-      created: { type: 'f64', width: 1 },
-      modified: { type: 'f64', width: 1 },
-      downloads: { type: 'f64', width: 1 },
-    })
+  constructor(cuts: Cuts) {
+    super(
+      {
+        ids: { type: 'u32', width: 4 },
+        parent: { type: 'u32', width: 1 },
+        next: { type: 'u32', width: 1 },
+        previous: { type: 'u32', width: 1 },
+        link: { type: 'u32', width: 1 },
+        isFolder: { type: 'u8', width: 1 },
+        code: { type: 'u8', width: 8 },
+        created: { type: 'f64', width: 1 },
+        modified: { type: 'f64', width: 1 },
+        downloads: { type: 'f64', width: 1 },
+      },
+      cuts,
+    )
   }
 
   /** With the two arrays of strings beside the columns. */
@@ -191,27 +231,30 @@ export class FolderTable extends Table {
   /** 1 + row of the password; 0: none. */
   password = u32()
 
-  constructor() {
+  constructor(cuts: Cuts) {
     const one = { type: 'u32', width: 1 } as const
-    super({
-      firstFolder: one,
-      lastFolder: one,
-      firstFile: one,
-      lastFile: one,
-      folderCount: one,
-      fileCount: one,
-      privateFolders: one,
-      endingFolders: one,
-      filesBelow: one,
-      foldersBelow: one,
-      bytesBelow: { type: 'f64', width: 1 },
-      isPublic: { type: 'u8', width: 1 },
-      deleteAfterExpiry: { type: 'u8', width: 1 },
-      closed: { type: 'u8', width: 1 },
-      changed: { type: 'f64', width: 1 },
-      expiry: { type: 'f64', width: 1 },
-      password: one,
-    })
+    super(
+      {
+        firstFolder: one,
+        lastFolder: one,
+        firstFile: one,
+        lastFile: one,
+        folderCount: one,
+        fileCount: one,
+        privateFolders: one,
+        endingFolders: one,
+        filesBelow: one,
+        foldersBelow: one,
+        bytesBelow: { type: 'f64', width: 1 },
+        isPublic: { type: 'u8', width: 1 },
+        deleteAfterExpiry: { type: 'u8', width: 1 },
+        closed: { type: 'u8', width: 1 },
+        changed: { type: 'f64', width: 1 },
+        expiry: { type: 'f64', width: 1 },
+        password: one,
+      },
+      cuts,
+    )
   }
 
   protected override grown(): void {}
@@ -228,15 +271,18 @@ export class BlobColumns extends Table {
   release = f64()
   #index: WordIndex | undefined
 
-  constructor() {
-    super({
-      keys: { type: 'u32', width: 16 },
-      size: { type: 'f64', width: 1 },
-      crc32: { type: 'u32', width: 1 },
-      placementGroup: { type: 'u32', width: 1 },
-      uses: { type: 'u32', width: 1 },
-      release: { type: 'f64', width: 1 },
-    })
+  constructor(cuts: Cuts) {
+    super(
+      {
+        keys: { type: 'u32', width: 16 },
+        size: { type: 'f64', width: 1 },
+        crc32: { type: 'u32', width: 1 },
+        placementGroup: { type: 'u32', width: 1 },
+        uses: { type: 'u32', width: 1 },
+        release: { type: 'f64', width: 1 },
+      },
+      cuts,
+    )
   }
 
   indexed(index: WordIndex): void {

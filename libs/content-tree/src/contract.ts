@@ -82,6 +82,28 @@ export type Outcome =
    */
   | { kind: 'slices'; steps: Generator<void, Outcome> }
 
+/** A checkpoint that holds. */
+export interface CheckpointBase {
+  /** Of the cut that it was made by; 0: this state was loaded from it. */
+  mark: number
+  /** The parts that it has. */
+  parts: ReadonlySet<number>
+}
+
+export interface CheckpointPart {
+  /** Its number among all parts that the account may have. */
+  part: number
+  /** Undefined: as it is in the checkpoint before. */
+  pages: Uint8Array[] | undefined
+}
+
+export interface CheckpointCut {
+  /** Names this cut, later ones of the same state by greater numbers. */
+  mark: number
+  /** All parts of the state. */
+  parts: CheckpointPart[]
+}
+
 export interface AccountState {
   /** Decides one request; changes nothing. Duplicated request ids answer with their kept result. */
   decide(request: AccountRequest, context: DecideContext): Outcome
@@ -101,11 +123,15 @@ export interface AccountState {
    */
   salvage(change: Change): { change: Change | undefined; left: string[] }
   /**
-   * The state as immutable bytes; `load` makes an equal state of them. Pages are at most 256 KiB.
-   * Long work: run it in slices like those of a decision; nothing may be applied before the last
-   * one.
+   * The state as immutable bytes; `load` makes an equal state of all pages, part by part. Pages are
+   * at most 256 KiB. Long work: run it in slices like those of a decision; nothing may be applied
+   * before the last one.
+   *
+   * @param base parts that did not change since then are not written; default: all are.
    */
-  checkpoint(): Generator<void, Uint8Array[]>
+  checkpoint(base?: CheckpointBase): Generator<void, CheckpointCut>
+  /** About how many bytes a checkpoint would write that follows the one with this mark. */
+  changedBytes(mark: number): number
   /**
    * Pending effects, oldest first. A blob that is used again withdraws its pending release. Read
    * them at once: not valid beyond the next change. Those of earlier changes are also readable

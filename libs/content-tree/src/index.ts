@@ -1,6 +1,8 @@
 export type {
   AccountState,
   AccountStates,
+  CheckpointBase,
+  CheckpointCut,
   DecideContext,
   Outcome,
   TierLimits,

@@ -10,7 +10,8 @@
  */
 import type { KeyDigestColumns } from '@holdfast/wire'
 import { assertRows, setColumn } from './columns.ts'
-import { forgottenDigestsPerChange, keyDigestsMax, keyedSecondsMax } from './limits.ts'
+import { forgottenDigestsPerChange, keyDigestsMax, keyDigestsPerPart, keyedSecondsMax } from './limits.ts'
+import { Cuts, RowMarks } from './row-marks.ts'
 import { WordIndex } from './word-index.ts'
 
 /** Of a request id: the last two bytes that all chosen ids share, and the ten of the key. */
@@ -38,11 +39,16 @@ export class KeyDigests {
   /** Row of the oldest. A capacity is a power of two. */
   #first = 0
   #count = 0
+  /** Number of the oldest. Numbers rise by one. */
+  oldest = 0
+  /** What of it a checkpoint has to write, by numbers. */
+  readonly marks: RowMarks
   readonly #key = new Uint32Array(nameWords)
   readonly #question = new Uint32Array(askedWords)
 
-  constructor(max = keyDigestsMax) {
+  constructor({ max = keyDigestsMax, cuts = new Cuts() }: { max?: number; cuts?: Cuts } = {}) {
     this.#max = max
+    this.marks = new RowMarks(cuts, keyDigestsPerPart)
   }
 
   get bytes(): number {
@@ -53,7 +59,12 @@ export class KeyDigests {
     return this.#count
   }
 
-  /** No new key is accepted now. */
+  /** Number of the next one. */
+  get end(): number {
+    return this.oldest + this.#count
+  }
+
+  /** No new key can be taken now. */
   isFull(nowMs: number): boolean {
     return this.#count >= this.#max && !this.#isOver(this.#first, nowMs)
   }
@@ -91,31 +102,35 @@ export class KeyDigests {
     this.#asked.set(this.#question, row * askedWords)
     this.#seconds[row] = Math.ceil(timeMs / 1000)
     this.#operations[row] = operation | (withAsked ? askedFlag : 0)
+    this.marks.touch(this.end)
     this.#count++
     this.#index.add(row)
   }
 
-  /** Columns of at most `rows` digests each, oldest first. */
-  *saved(rows: number): Generator<KeyDigestColumns> {
-    for (let start = 0; start < this.#count; start += rows)
-      yield this.#columns(start, Math.min(rows, this.#count - start))
+  /** Those with the numbers from `first` on, before `end`, as far as they are left. */
+  saved(first = 0, end = this.end): KeyDigestColumns {
+    const from = Math.max(first, this.oldest)
+    return this.#columns(from - this.oldest, Math.max(0, Math.min(end, this.end) - from))
   }
 
+  /** Adds what a checkpoint has, in the order of numbers; what is forgotten by now is left out. */
   load(columns: KeyDigestColumns): void {
-    const count = columns.operations.length
-    assertRows(count, [
+    const rows = columns.operations.length
+    assertRows(rows, [
       [columns.names, nameWords * 4],
       [columns.asked, askedWords * 4],
       [columns.seconds, 4],
     ])
+    const over = Math.min(rows, Math.max(0, this.oldest - columns.first))
+    const count = rows - over
     this.#reserve(this.#count + count)
-    const first = this.#count
-    setColumn(this.#names, first, columns.names, nameWords)
-    setColumn(this.#asked, first, columns.asked, askedWords)
-    setColumn(this.#seconds, first, columns.seconds)
-    this.#operations.set(columns.operations, first)
+    const row = this.#count
+    setColumn(this.#names, row, columns.names.subarray(over * nameWords * 4), nameWords)
+    setColumn(this.#asked, row, columns.asked.subarray(over * askedWords * 4), askedWords)
+    setColumn(this.#seconds, row, columns.seconds.subarray(over * 4))
+    this.#operations.set(columns.operations.subarray(over), row)
     this.#count += count
-    for (let row = first; row < first + count; row++) this.#addToIndex(row)
+    for (let at = row; at < row + count; at++) this.#addToIndex(at)
   }
 
   #rowOf(requestId: Uint8Array): number {
@@ -132,6 +147,7 @@ export class KeyDigests {
   }
 
   #forget(nowMs: number): void {
+    this.marks.dropBefore(this.oldest)
     for (let dropped = 0; dropped < forgottenDigestsPerChange && this.#count > 0; dropped++) {
       if (!this.#isOver(this.#first, nowMs)) return
       // A key that was used again after its time has a younger row.
@@ -139,6 +155,7 @@ export class KeyDigests {
         this.#index.remove(this.#first)
       this.#first = this.#at(1)
       this.#count--
+      this.oldest++
     }
   }
 
@@ -154,7 +171,8 @@ export class KeyDigests {
       seconds[place] = this.#seconds[row] as number
       operations[place] = this.#operations[row] as number
     }
-    return { names: bytesOf(names), asked: bytesOf(asked), seconds: bytesOf(seconds), operations }
+    const first = this.oldest + start
+    return { names: bytesOf(names), asked: bytesOf(asked), seconds: bytesOf(seconds), operations, first }
   }
 
   /** Room for this number. The oldest is in row 0 then. */

@@ -10,9 +10,8 @@
 export const contentsMax = 1_048_576
 /**
  * Bytes that contents, folders, blobs and links of an account take in a checkpoint. A million
- * contents with names of 20 characters take 190 MB. The root of a checkpoint names some 5,700 pages
- * of 160 KiB, 900 MB: what is added beyond the cap (results, digests, effects, notes of recycled
- * contents) still fits.
+ * contents with names of 20 characters take 190 MB. A checkpoint of the fullest account has some
+ * 4,000 pages, which its root can name.
  */
 export const metadataBytesMax = 256 * 1024 * 1024
 /** Folders below the root. Walks upward are bounded by it. */
@@ -69,8 +68,22 @@ export const keyedOutcomeAgeMsMax = keyedSecondsMax * 1_000
 export const keyDigestsMax = 1_048_576
 /** Expired digests that one change drops: more than it adds, and no long work. */
 export const forgottenDigestsPerChange = 16
-/** Digests saved at once: 50 KB of a checkpoint's page. */
-export const keyDigestsPerSlice = 2_048
+/** Digests in one part of a checkpoint: 100 KB. */
+export const keyDigestsPerPart = 4_096
+/** Outcomes in one part of a checkpoint: some 40 KB. */
+export const outcomesPerPart = 128
+/**
+ * Rows of contents, blobs or passwords in one part of a checkpoint: some 100 KB, what a change of
+ * one row makes the next checkpoint write. A million contents of distinct blobs are 2,048 parts.
+ */
+export const rowsPerPart = 1_024
+/** A state of these bytes is one part: it is written, and read, as one page. */
+export const onePartBytesMax = 128 * 1024
+/**
+ * A table is made dense as it is loaded when it has this many times more rows than are taken, and
+ * is larger than a part.
+ */
+export const sparseTimes = 4
 /** Larger ones are made again from the state. */
 export const outcomeBytesMax = 4 * 1024
 /** All that is kept for one kind of id. */

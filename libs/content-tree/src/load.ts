@@ -1,106 +1,260 @@
-/** The tree from the columns of a checkpoint. */
+/**
+ * The state from the pages of a checkpoint.
+ *
+ * Whole columns are set: what is left to do for a row is its name, its place in the index and its
+ * neighbours. Rows keep their numbers, so the next checkpoint can go on from the same parts; only a
+ * table with far more rows than are taken is made dense, and saved as a whole then. Yields about
+ * every millisecond.
+ */
 import { isAscii } from 'node:buffer'
-import type { CheckpointPage, ContentColumns } from '@holdfast/wire'
-import { assertRows, none, setColumn, wordsOf } from './columns.ts'
+import { type BlobColumns, CheckpointPage, type ContentColumns } from '@holdfast/wire'
+import { Account } from './account.ts'
+import { pageVersion } from './checkpoint.ts'
+import { assertRows, none, type Run, setColumn, wordsOf } from './columns.ts'
+import { isTier } from './facts.ts'
+import { rowsPerPart, sparseTimes } from './limits.ts'
+import { upgraded } from './older-checkpoint.ts'
 import type { Tree } from './tree.ts'
 
-export function* loadContents(tree: Tree, pages: readonly CheckpointPage[]): Generator<void, void> {
-  reserve(tree, pages)
-  const passwords = pages.flatMap((page) => page.passwords)
-  for (const { blobs } of pages) {
-    if (blobs === undefined) continue
-    tree.blobs.load(blobs)
+/** @throws Error when the pages are not whole, or of another account. */
+export function* loadAccount(accountId: string, pages: readonly Uint8Array[]): Generator<void, Account> {
+  const account = new Account(accountId)
+  const decoded: CheckpointPage[] = []
+  for (const bytes of pages) {
+    decoded.push(CheckpointPage.decode(bytes))
     yield
   }
-  const rows = new Loader(tree, passwords)
-  for (const { contents } of pages) {
-    if (contents === undefined) continue
-    rows.load(contents)
+  const [first] = decoded
+  const version = first?.version ?? pageVersion
+  if (decoded.some((page) => page.version !== version) || (version !== pageVersion && version !== 1))
+    throw new Error(`checkpoint pages of version ${version}, not ${pageVersion}`)
+  if (version === 1) upgraded(decoded)
+  const facts = first?.account
+  if (facts === undefined) {
+    if (decoded.some((page) => page.contents !== undefined))
+      throw new Error('a checkpoint without its first page')
+    return account
+  }
+  const head = first?.head
+  if (head === undefined) throw new Error('a checkpoint without its head')
+  if (facts.id !== accountId) throw new Error(`a checkpoint of account ${facts.id}, not ${accountId}`)
+  if (!isTier(facts.tier)) throw new Error(`a checkpoint with tier ${facts.tier}`)
+  const { nextEffect, outcomeFloorMs, nextCode, codeTerm, tier, ...rest } = facts
+  account.facts = {
+    ...rest,
+    tier: facts.tier,
+    email: facts.email,
+    premiumType: facts.premiumType,
+    limitContents: facts.limitContents,
+    limitStorage: facts.limitStorage,
+  }
+  const rows = new Loader(account.tree, decoded)
+  yield* rows.load(head)
+  const { effects, outcomes } = account
+  effects.next = nextEffect
+  account.nextCode = { next: nextCode, term: codeTerm }
+  for (const effect of decoded.flatMap((page) => page.effects)) effects.restore(effect)
+  outcomes.restore(
+    decoded.flatMap((page) => page.outcomes),
+    { floorMs: outcomeFloorMs, first: { minted: head.firstMinted, keyed: head.firstKeyed } },
+  )
+  outcomes.digests.oldest = head.firstDigest
+  for (const { keyDigests } of decoded) {
+    for (const columns of keyDigests) outcomes.digests.load(columns)
     yield
   }
-  tree.restored()
-  for (const note of pages.flatMap((page) => page.notes)) {
-    if (note.description !== undefined) tree.setText(tree.descriptions, note.row, note.description)
-    if (note.tags !== undefined) tree.setText(tree.tags, note.row, note.tags)
-    if (note.recycledTime !== undefined)
-      tree.recycled.set(note.row, { time: note.recycledTime, from: note.recycledFrom ?? '' })
-  }
-  for (const { row, link } of pages.flatMap((page) => page.links))
-    if (link !== undefined) tree.setDirectLinks(row, [...(tree.directLinks.get(row) ?? []), link])
+  for (const { source, sequence } of decoded.flatMap((page) => page.sources))
+    account.sources.set(source.toString('hex'), sequence)
+  const { tree } = account
+  const tables = [tree.contents, tree.blobs.columns, tree.passwords, outcomes.minted, outcomes.keyed]
+  for (const { marks } of [...tables, outcomes.digests]) marks.clear()
+  if (rows.isMoved) for (const { marks, end } of [tree.contents, tree.blobs.columns]) marks.touchAll(end)
+  return account
 }
 
-function reserve(tree: Tree, pages: readonly CheckpointPage[]): void {
-  const rows = { contents: 0, folders: 0, blobs: 0 }
-  for (const { contents, blobs } of pages) {
-    rows.contents += contents?.flags.length ?? 0
-    rows.folders += (contents?.expiries.length ?? 0) / 8
-    rows.blobs += (blobs?.releases.length ?? 0) / 8
+/** Where the rows of a checkpoint go. */
+class Places {
+  readonly end: number
+  readonly #places: Uint32Array | undefined
+
+  constructor(runs: readonly Run[]) {
+    const end = runs.reduce((last, { row, count }) => Math.max(last, row + count), 0)
+    const taken = runs.reduce((sum, { count }) => sum + count, 0)
+    const isSparse = end > rowsPerPart && end > sparseTimes * taken
+    this.end = isSparse ? taken : end
+    if (!isSparse) return
+    this.#places = new Uint32Array(end).fill(none)
+    let place = 0
+    for (const { row, count } of runs.toSorted((one, other) => one.row - other.row))
+      for (let at = row; at < row + count; at++) this.#places[at] = place++
   }
-  tree.reserve(rows)
+
+  get areNew(): boolean {
+    return this.#places !== undefined
+  }
+
+  of(row: number): number {
+    return row === none || this.#places === undefined ? row : (this.#places[row] ?? none)
+  }
+
+  /** Rows from `first` on, before `end`, of a column of row numbers. */
+  move(column: Uint32Array, first: number, end: number): void {
+    if (this.#places === undefined) return
+    for (let row = first; row < end; row++) column[row] = this.of(column[row] as number)
+  }
 }
 
-/**
- * Sets whole columns; the remaining work per row is its name, its place in the index and its
- * neighbours.
- */
 class Loader {
   readonly #tree: Tree
-  readonly #passwords: CheckpointPage['passwords']
+  readonly #pages: readonly CheckpointPage[]
+  readonly #contents: Places
+  readonly #blobs: Places
 
-  constructor(tree: Tree, passwords: CheckpointPage['passwords']) {
+  constructor(tree: Tree, pages: readonly CheckpointPage[]) {
     this.#tree = tree
-    this.#passwords = passwords
+    this.#pages = pages
+    this.#contents = new Places(pages.flatMap(({ contents }) => runsOf(contents)))
+    this.#blobs = new Places(pages.flatMap(({ blobs }) => runsOf(blobs)))
   }
 
-  /** Rows come in pre-order: a parent before its children. */
-  load(columns: ContentColumns): void {
-    const { contents } = this.#tree
-    const { flags, names, nameLengths, mimetypeIndexes } = columns
-    const count = flags.length
-    assertRows(count, [
-      [columns.ids, 16],
-      [columns.parents, 4],
-      [columns.links, 4],
-      [columns.codes, 8],
-      [columns.createTimes, 8],
-      [columns.modTimes, 8],
-      [columns.downloads, 8],
-      [nameLengths, 4],
-      [mimetypeIndexes, 2],
-    ])
-    const mimetypes = columns.mimetypes.map((mimetype) => this.#tree.shared(mimetype))
-    const first = contents.takeRun(count)
-    setColumn(contents.ids, first, columns.ids, 4)
-    setColumn(contents.code, first, columns.codes, 8)
-    setColumn(contents.created, first, columns.createTimes)
-    setColumn(contents.modified, first, columns.modTimes)
-    setColumn(contents.downloads, first, columns.downloads)
-    setColumn(contents.parent, first, columns.parents)
-    setColumn(contents.link, first, columns.links)
-    const nameOf = namesOf(names, nameLengths)
-    const mimetypeOf = new Uint16Array(count)
-    setColumn(mimetypeOf, 0, mimetypeIndexes)
-    let folderAt = 0
-    for (let place = 0; place < count; place++) {
-      const row = first + place
-      const parent = contents.parent[row] as number
-      if (parent !== none && parent >= row) throw new Error('a checkpoint row before its parent')
-      const name = nameOf[place] as string
-      const flag = flags[place] as number
-      if ((flag & 1) === 0) {
-        const mimetype = mimetypes[mimetypeOf[place] as number]
-        if (mimetype === undefined || (contents.link[row] as number) >= this.#tree.blobs.columns.count)
-          throw new Error('a checkpoint row names a type or a blob that is not there')
-        this.#tree.restoreFile(row, { name, parent, mimetype })
-        continue
-      }
-      const link = contents.link[row] as number
-      const expiry = columns.expiries.readDoubleLE(folderAt++ * 8)
-      const password = link === 0 ? undefined : this.#passwords[link - 1]
-      if (link !== 0 && password === undefined) throw new Error('a checkpoint folder without its password')
-      this.#tree.restoreFolder(row, { name, parent, flags: flag, expiry, password })
+  /** Rows have other numbers than in the checkpoint. */
+  get isMoved(): boolean {
+    return this.#contents.areNew || this.#blobs.areNew
+  }
+
+  *load(head: NonNullable<CheckpointPage['head']>): Generator<void, void> {
+    const tree = this.#tree
+    const pages = this.#pages
+    const folders = pages.reduce((sum, { contents }) => sum + (contents?.expiries.length ?? 0) / 8, 0)
+    tree.reserve({ contents: this.#contents.end, folders, blobs: this.#blobs.end })
+    for (const { passwords, passwordRows } of pages) {
+      if (passwords.length !== passwordRows.length) throw new Error('checkpoint passwords without their rows')
+      for (const [at, verifier] of passwords.entries())
+        tree.passwords.restore(passwordRows[at] as number, verifier)
+    }
+    for (const { blobs } of pages) {
+      if (blobs === undefined) continue
+      this.#loadBlobs(blobs)
+      yield
+    }
+    tree.blobs.restored()
+    for (const { contents } of pages) {
+      if (contents === undefined) continue
+      this.#loadContents(contents)
+      yield
+    }
+    tree.root = this.#contents.of(head.rootRow)
+    tree.bin = this.#contents.of(head.binRow)
+    for (const { garbage } of pages)
+      for (const row of wordsOf(garbage)) tree.garbage.push(this.#contents.of(row))
+    yield* tree.restored()
+    this.#loadNotes()
+  }
+
+  #loadBlobs(saved: BlobColumns): void {
+    let place = 0
+    for (const { row, count } of runsOf(saved)) {
+      this.#tree.blobs.load(saved, { row: this.#blobs.of(row), count }, place)
+      place += count
     }
   }
+
+  #loadContents(saved: ContentColumns): void {
+    const { flags, mimetypeIndexes } = saved
+    const count = flags.length
+    const runs = runsOf(saved)
+    assertRows(count, [
+      [saved.ids, 16],
+      [saved.parents, 4],
+      [saved.previous, 4],
+      [saved.links, 4],
+      [saved.codes, 8],
+      [saved.createTimes, 8],
+      [saved.modTimes, 8],
+      [saved.downloads, 8],
+      [saved.nameLengths, 4],
+      [mimetypeIndexes, 2],
+    ])
+    if (runs.reduce((sum, run) => sum + run.count, 0) !== count)
+      throw new Error('checkpoint columns of other rows than they say')
+    const mimetypes = saved.mimetypes.map((mimetype) => this.#tree.shared(mimetype))
+    const mimetypeOf = new Uint16Array(count)
+    setColumn(mimetypeOf, 0, mimetypeIndexes)
+    const names = namesOf(saved.names, saved.nameLengths)
+    let place = 0
+    let folder = 0
+    for (const run of runs) {
+      const first = this.#setColumns(saved, run, place)
+      for (let row = first; row < first + run.count; row++, place++) {
+        const name = names[place] as string
+        const flag = flags[place] as number
+        if ((flag & 1) === 0) this.#file(row, name, mimetypes[mimetypeOf[place] as number])
+        else this.#folder(row, name, { flags: flag, expiry: saved.expiries.readDoubleLE(folder++ * 8) })
+      }
+    }
+  }
+
+  /** @returns the first row of the run in the table. */
+  #setColumns(saved: ContentColumns, { row, count }: Run, place: number): number {
+    const { contents } = this.#tree
+    const first = this.#contents.of(row)
+    const part = (column: Uint8Array, bytes: number) =>
+      column.subarray(place * bytes, (place + count) * bytes)
+    contents.restore({ row: first, count })
+    setColumn(contents.ids, first, part(saved.ids, 16), 4)
+    setColumn(contents.code, first, part(saved.codes, 8), 8)
+    setColumn(contents.created, first, part(saved.createTimes, 8))
+    setColumn(contents.modified, first, part(saved.modTimes, 8))
+    setColumn(contents.downloads, first, part(saved.downloads, 8))
+    setColumn(contents.parent, first, part(saved.parents, 4))
+    setColumn(contents.previous, first, part(saved.previous, 4))
+    setColumn(contents.link, first, part(saved.links, 4))
+    this.#contents.move(contents.parent, first, first + count)
+    this.#contents.move(contents.previous, first, first + count)
+    return first
+  }
+
+  #file(row: number, name: string, mimetype: string | undefined): void {
+    const { contents, blobs } = this.#tree
+    const blob = this.#blobs.of(contents.link[row] as number)
+    if (mimetype === undefined || !blobs.columns.isTaken(blob))
+      throw new Error('a checkpoint row names a type or a blob that is not there')
+    contents.link[row] = blob
+    this.#tree.restoreFile(row, name, mimetype)
+  }
+
+  #folder(row: number, name: string, { flags, expiry }: { flags: number; expiry: number }): void {
+    const link = this.#tree.contents.link[row] as number
+    this.#tree.restoreFolder(row, { name, flags, expiry, password: link === 0 ? undefined : link - 1 })
+  }
+
+  #loadNotes(): void {
+    const tree = this.#tree
+    for (const note of this.#pages.flatMap(({ notes }) => notes)) {
+      const row = this.#contents.of(note.row)
+      if (note.description !== undefined) tree.setText(tree.descriptions, row, note.description)
+      if (note.tags !== undefined) tree.setText(tree.tags, row, note.tags)
+      if (note.recycledTime !== undefined)
+        tree.setRecycled(row, { time: note.recycledTime, from: note.recycledFrom ?? '' })
+    }
+    const links = new Map<number, NonNullable<CheckpointPage['links'][number]['link']>[]>()
+    for (const { row, link } of this.#pages.flatMap((page) => page.links)) {
+      if (link === undefined) continue
+      const known = links.get(row)
+      if (known === undefined) links.set(row, [link])
+      else known.push(link)
+    }
+    for (const [row, all] of links) tree.setDirectLinks(this.#contents.of(row), all)
+  }
+}
+
+function runsOf(saved: { runs: Uint8Array } | undefined): Run[] {
+  if (saved === undefined) return []
+  const words = wordsOf(saved.runs)
+  return Array.from({ length: words.length / 2 }, (_, at) => ({
+    row: words[at * 2] as number,
+    count: words[at * 2 + 1] as number,
+  }))
 }
 
 /**

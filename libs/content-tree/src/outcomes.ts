@@ -16,17 +16,25 @@ import {
   outcomeAgeMsMax,
   outcomesBytesMax,
   outcomesMax,
+  outcomesPerPart,
   requestAheadMsMax,
 } from './limits.ts'
+import { type Cuts, RowMarks } from './row-marks.ts'
 
 export class Outcomes {
   #floorMs = 0
-  readonly #minted = new Window({ count: outcomesMax, ageMs: outcomeAgeMsMax })
-  readonly #keyed = new Window({ count: keyedOutcomesMax, ageMs: keyedOutcomeAgeMsMax })
-  readonly digests = new KeyDigests()
+  readonly minted: Window
+  readonly keyed: Window
+  readonly digests: KeyDigests
+
+  constructor(cuts: Cuts) {
+    this.minted = new Window({ count: outcomesMax, ageMs: outcomeAgeMsMax }, cuts)
+    this.keyed = new Window({ count: keyedOutcomesMax, ageMs: keyedOutcomeAgeMsMax }, cuts)
+    this.digests = new KeyDigests({ cuts })
+  }
 
   get bytes(): number {
-    return this.#minted.bytes + this.#keyed.bytes + this.digests.bytes
+    return this.minted.bytes + this.keyed.bytes + this.digests.bytes
   }
 
   get floorMs(): number {
@@ -52,38 +60,57 @@ export class Outcomes {
     return time > this.#floorMs && time <= nowMs + requestAheadMsMax ? undefined : 'stale'
   }
 
-  /** Keeps a result and drops what is over its bound by then. */
-  keep(outcome: KeptOutcome): void {
-    this.#windowOf(outcome.requestId).add(withOwnMemory(outcome))
+  /** Keeps an outcome and forgets what is over its bound by then. */
+  keep(unnumbered: Omit<KeptOutcome, 'number'>): void {
+    const window = this.#windowOf(unnumbered.requestId)
+    const outcome = { ...unnumbered, number: window.end }
+    window.add(withOwnMemory(outcome))
     if (requestTime(outcome.requestId) === undefined) this.digests.add(outcome.requestId, outcome)
-    for (const window of [this.#minted, this.#keyed])
+    for (const window of [this.minted, this.keyed])
       for (const forgotten of window.forget(outcome.timeMs))
         this.#floorMs = Math.max(this.#floorMs, requestTime(forgotten.requestId) ?? 0)
   }
 
-  /** Oldest first, minted ids before chosen ones. */
-  *all(): Generator<KeptOutcome> {
-    yield* this.#minted.all()
-    yield* this.#keyed.all()
-  }
-
-  restore(outcomes: readonly KeptOutcome[], floorMs: number): void {
+  /**
+   * Outcomes of a checkpoint, each kind in the order of numbers. @param first of each kind; what
+   * comes before is forgotten.
+   */
+  restore(
+    outcomes: readonly KeptOutcome[],
+    { floorMs, first }: { floorMs: number; first: { minted: number; keyed: number } },
+  ): void {
     this.#floorMs = floorMs
-    for (const outcome of outcomes) this.#windowOf(outcome.requestId).add(withOwnMemory(outcome))
+    this.minted.first = first.minted
+    this.keyed.first = first.keyed
+    for (const outcome of outcomes) {
+      const window = this.#windowOf(outcome.requestId)
+      if (outcome.number >= window.first) window.add(withOwnMemory({ ...outcome, number: window.end }))
+    }
   }
 
   #windowOf(requestId: Uint8Array): Window {
-    return requestTime(requestId) === undefined ? this.#keyed : this.#minted
+    return requestTime(requestId) === undefined ? this.keyed : this.minted
   }
 }
 
+/** Outcomes of one kind of id. Their numbers rise by one. */
 class Window {
   readonly #outcomes = new Map<string, KeptOutcome>()
   readonly #bound: { count: number; ageMs: number }
+  /** Number of the oldest. */
+  first = 0
   bytes = 0
+  /** What of it a checkpoint has to write, by numbers. */
+  readonly marks: RowMarks
 
-  constructor(bound: { count: number; ageMs: number }) {
+  constructor(bound: { count: number; ageMs: number }, cuts: Cuts) {
     this.#bound = bound
+    this.marks = new RowMarks(cuts, outcomesPerPart)
+  }
+
+  /** Number of the next one. */
+  get end(): number {
+    return this.first + this.#outcomes.size
   }
 
   find(requestId: Uint8Array): KeptOutcome | undefined {
@@ -94,6 +121,7 @@ class Window {
     const key = keyOf(outcome.requestId)
     if (this.#outcomes.has(key))
       throw new Error(`request ${Buffer.from(key, 'latin1').toString('hex')} was executed twice`)
+    this.marks.touch(outcome.number)
     this.#outcomes.set(key, outcome)
     this.bytes += bytesOf(outcome)
   }
@@ -102,11 +130,13 @@ class Window {
   *forget(nowMs: number): Generator<KeptOutcome> {
     for (const [key, outcome] of this.#outcomes) {
       const fits = this.#outcomes.size <= this.#bound.count && this.bytes <= outcomesBytesMax
-      if (fits && nowMs - outcome.timeMs <= this.#bound.ageMs) return
+      if (fits && nowMs - outcome.timeMs <= this.#bound.ageMs) break
       this.#outcomes.delete(key)
       this.bytes -= bytesOf(outcome)
+      this.first++
       yield outcome
     }
+    this.marks.dropBefore(this.first)
   }
 
   all(): Iterable<KeptOutcome> {

@@ -3,11 +3,19 @@
  * more.
  */
 import type { PasswordVerifier } from '@holdfast/wire'
+import { rowsPerPart } from './limits.ts'
+import { type Cuts, RowMarks } from './row-marks.ts'
 
 export class PasswordTable {
   #rows: ({ verifier: PasswordVerifier; key: string; uses: number } | undefined)[] = []
   #free: number[] = []
   readonly #byKey = new Map<string, number>()
+  /** What of it a checkpoint has to write. */
+  readonly marks: RowMarks
+
+  constructor(cuts: Cuts) {
+    this.marks = new RowMarks(cuts, rowsPerPart)
+  }
 
   get bytes(): number {
     return this.#rows.length * 300
@@ -17,17 +25,27 @@ export class PasswordTable {
     return this.#byKey.size
   }
 
+  /** One behind the last row that was ever used. */
+  get end(): number {
+    return this.#rows.length
+  }
+
   /** The row of this password, counting one use more. */
   use(verifier: PasswordVerifier): number {
-    const key = `${verifier.salt.toString('hex')}:${verifier.hash.toString('hex')}:${verifier.cost}`
+    const key = keyOf(verifier)
     let row = this.#byKey.get(key)
     if (row === undefined) {
       row = this.#free.pop() ?? this.#rows.length
       this.#rows[row] = { verifier, key, uses: 0 }
       this.#byKey.set(key, row)
+      this.marks.touch(row)
     }
-    this.#at(row).uses++
+    this.useRow(row)
     return row
+  }
+
+  useRow(row: number): void {
+    this.#at(row).uses++
   }
 
   unuse(row: number): void {
@@ -36,6 +54,28 @@ export class PasswordTable {
     this.#byKey.delete(entry.key)
     this.#rows[row] = undefined
     this.#free.push(row)
+    this.marks.touch(row)
+  }
+
+  /** As a checkpoint has it; uses are counted as the folders come. */
+  restore(row: number, verifier: PasswordVerifier): void {
+    const key = keyOf(verifier)
+    this.#rows[row] = { verifier, key, uses: 0 }
+    this.#byKey.set(key, row)
+  }
+
+  /** Rows that no checkpoint had may be used. */
+  restored(): void {
+    for (let row = this.#rows.length - 1; row >= 0; row--)
+      if (this.#rows[row] === undefined) this.#free.push(row)
+  }
+
+  /** Rows in use from `first` on, before `end`. */
+  *saved(first = 0, end = this.#rows.length): Generator<{ row: number; verifier: PasswordVerifier }> {
+    for (let row = first; row < Math.min(end, this.#rows.length); row++) {
+      const entry = this.#rows[row]
+      if (entry !== undefined) yield { row, verifier: entry.verifier }
+    }
   }
 
   verifier(row: number): PasswordVerifier {
@@ -47,4 +87,8 @@ export class PasswordTable {
     if (entry === undefined) throw new Error(`no password in row ${row}`)
     return entry
   }
+}
+
+function keyOf({ salt, hash, cost }: PasswordVerifier): string {
+  return `${salt.toString('hex')}:${hash.toString('hex')}:${cost}`
 }

@@ -2,18 +2,27 @@
 import type { AccountRequest, Change, Effect } from '@holdfast/wire'
 import { Account, noCode } from './account.ts'
 import { applyChange } from './apply.ts'
-import { checkpointPages, loadPages } from './checkpoint.ts'
-import type { AccountState, AccountStates, DecideContext, Outcome, TreeSettings } from './contract.ts'
+import { changedBytesOf, checkpointOf } from './checkpoint.ts'
+import type {
+  AccountState,
+  AccountStates,
+  CheckpointBase,
+  CheckpointCut,
+  DecideContext,
+  Outcome,
+  TreeSettings,
+} from './contract.ts'
 import type { PreparedIds } from './copy.ts'
 import { decide } from './decide/decide.ts'
 import { nextDue } from './decide/tick.ts'
+import { loadAccount } from './load.ts'
 import { type Salvaged, salvage } from './salvage.ts'
 
 export function createAccountStates(settings: TreeSettings): AccountStates {
   return {
     empty: (accountId) => new State(new Account(accountId), settings),
     *load(accountId, pages) {
-      return new State(yield* loadPages(accountId, pages), settings)
+      return new State(yield* loadAccount(accountId, pages), settings)
     },
   }
 }
@@ -64,8 +73,12 @@ class State implements AccountState {
     return salvage(this.#account, change)
   }
 
-  checkpoint(): Generator<void, Uint8Array[]> {
-    return checkpointPages(this.#account)
+  checkpoint(base?: CheckpointBase): Generator<void, CheckpointCut> {
+    return checkpointOf(this.#account, base)
+  }
+
+  changedBytes(mark: number): number {
+    return changedBytesOf(this.#account, mark)
   }
 
   effects(after?: number, through?: number): Iterable<Effect> {

@@ -14,9 +14,10 @@ import { type DirectLink, type PasswordVerifier, SortField } from '@holdfast/wir
 import { BlobTable } from './blobs.ts'
 import { ContentTable, FolderTable, none } from './columns.ts'
 import { uuidOfWords, wordsOfUuid } from './ids.ts'
-import { freedRowsPerSlice } from './limits.ts'
+import { freedRowsPerSlice, rowsPerSlice } from './limits.ts'
 import { ListingOrders } from './listing-order.ts'
 import { PasswordTable } from './passwords.ts'
+import { Cuts } from './row-marks.ts'
 import { savedLinkBytes, savedNoteBytes, savedRowBytes, savedTextBytes } from './saved-bytes.ts'
 import { Timers } from './timers.ts'
 import { WordIndex } from './word-index.ts'
@@ -56,10 +57,12 @@ export interface Totals {
 const sharedMimetypesMax = 1_024
 
 export class Tree {
-  readonly contents = new ContentTable()
-  readonly folders = new FolderTable()
-  readonly blobs = new BlobTable()
-  readonly passwords = new PasswordTable()
+  readonly cuts = new Cuts()
+  readonly contents = new ContentTable(this.cuts)
+  /** Saved with the contents: it needs no marks of its own. */
+  readonly folders = new FolderTable(this.cuts)
+  readonly blobs = new BlobTable(this.cuts)
+  readonly passwords = new PasswordTable(this.cuts)
   readonly descriptions = new Map<number, string>()
   readonly tags = new Map<number, string>()
   /**
@@ -368,6 +371,7 @@ export class Tree {
       this.#savedTextBytes += savedTextBytes(name) - savedTextBytes(before)
       this.contents.names[row] = name
     })
+    this.#changed(row)
     this.#touch(row)
   }
 
@@ -375,15 +379,18 @@ export class Tree {
     this.#changing(row, [SortField.DOWNLOADS], () => {
       this.contents.downloads[row] = (this.contents.downloads[row] as number) + count
     })
+    this.#changed(row)
   }
 
   setCode(row: number, code: string): void {
     this.contents.code.fill(0, row * 8, row * 8 + 8)
     for (let at = 0; at < code.length; at++) this.contents.code[row * 8 + at] = code.charCodeAt(at)
+    this.#changed(row)
   }
 
   setModTime(row: number, seconds: number): void {
     this.contents.modified[row] = seconds
+    this.#changed(row)
     this.#touch(row)
   }
 
@@ -391,6 +398,7 @@ export class Tree {
     this.#counted(folder, -1)
     this.folders.isPublic[this.#folder(folder)] = isPublic ? 1 : 0
     this.#counted(folder, 1)
+    this.#changed(folder)
   }
 
   setPassword(folder: number, verifier: PasswordVerifier | undefined): void {
@@ -398,6 +406,7 @@ export class Tree {
     const before = this.folders.password[at] as number
     this.folders.password[at] = verifier === undefined ? 0 : 1 + this.passwords.use(verifier)
     if (before !== 0) this.passwords.unuse(before - 1)
+    this.#changed(folder)
   }
 
   /** A new expiry makes a closed folder undecided again. */
@@ -407,6 +416,7 @@ export class Tree {
     if (expiry !== undefined) this.#startTimer(folder, expiry)
     this.folders.deleteAfterExpiry[this.#folder(folder)] = expiry !== undefined && deleteAfterExpiry ? 1 : 0
     this.#counted(folder, 1)
+    this.#changed(folder)
     this.#touch(folder)
   }
 
@@ -416,6 +426,7 @@ export class Tree {
     if (this.folders.closed[at] === 1 || this.folders.expiry[at] === 0) return
     this.folders.closed[at] = 1
     this.waiting--
+    this.#changed(folder)
   }
 
   setText(notes: Map<number, string>, row: number, text: string): void {
@@ -425,6 +436,14 @@ export class Tree {
     this.notesInAnswers.delete(row)
     if (text === '') notes.delete(row)
     else notes.set(row, text)
+    this.#changed(row)
+  }
+
+  /** @param recycled undefined: it does not lie in the bin by itself. */
+  setRecycled(row: number, recycled: Recycled | undefined): void {
+    if (recycled === undefined) this.recycled.delete(row)
+    else this.recycled.set(row, recycled)
+    this.#changed(row)
   }
 
   setDirectLinks(row: number, links: DirectLink[]): void {
@@ -438,6 +457,7 @@ export class Tree {
     this.#savedTextBytes += bytes
     if (links.length === 0) this.directLinks.delete(row)
     else this.directLinks.set(row, links)
+    this.#changed(row)
   }
 
   /**
@@ -488,17 +508,12 @@ export class Tree {
     }
   }
 
-  // ---- loading a checkpoint: rows in pre-order, their plain columns set already
+  // ---- loading a checkpoint: plain columns, parent and previous set already, in any order of rows
 
+  /** @param saved its password is a row. */
   restoreFolder(
     row: number,
-    saved: {
-      name: string
-      parent: number
-      flags: number
-      expiry: number
-      password: PasswordVerifier | undefined
-    },
+    saved: { name: string; flags: number; expiry: number; password: number | undefined },
   ): void {
     const { contents } = this
     const folder = this.folders.take()
@@ -507,51 +522,86 @@ export class Tree {
     this.#emptyLists(folder)
     this.folders.isPublic[folder] = (saved.flags & 2) >> 1
     this.folders.deleteAfterExpiry[folder] = (saved.flags & 4) >> 2
-    if (saved.password !== undefined) this.folders.password[folder] = 1 + this.passwords.use(saved.password)
+    if (saved.password !== undefined) {
+      this.passwords.useRow(saved.password)
+      this.folders.password[folder] = 1 + saved.password
+    }
     if (saved.expiry !== 0) this.#startTimer(row, saved.expiry)
     if ((saved.flags & 8) !== 0) this.close(row)
     this.#restoreRow(row, saved.name, '')
-    contents.parent[row] = none
-    contents.next[row] = none
-    contents.previous[row] = none
-    if (saved.parent !== none) this.#append(row, saved.parent)
-    else if (this.root === none) this.root = row
-    else if (this.bin === none) this.bin = row
-    else this.garbage.push(row)
   }
 
-  /** @param saved its link is that of the contents' column. */
-  restoreFile(row: number, saved: { name: string; parent: number; mimetype: string }): void {
+  /** Its link is a row of the blobs. */
+  restoreFile(row: number, name: string, mimetype: string): void {
+    this.blobs.useRow(this.contents.link[row] as number)
+    this.#restoreRow(row, name, mimetype)
+  }
+
+  /**
+   * Behind the last row: lists of children and totals follow from parents and neighbours. In
+   * slices. @throws Error when they make no trees.
+   */
+  *restored(): Generator<void, void> {
+    this.contents.restored()
+    this.passwords.restored()
     const { contents, folders } = this
-    const { parent } = saved
-    const blob = contents.link[row] as number
-    this.blobs.useRow(blob)
-    this.#restoreRow(row, saved.name, saved.mimetype)
-    const folder = this.#folder(parent)
-    const last = folders.lastFile[folder] as number
-    contents.previous[row] = last
-    contents.next[row] = none
-    if (last === none) folders.firstFile[folder] = row
-    else contents.next[last] = row
-    folders.lastFile[folder] = row
-    folders.fileCount[folder] = (folders.fileCount[folder] as number) + 1
-    folders.filesBelow[folder] = (folders.filesBelow[folder] as number) + 1
-    folders.bytesBelow[folder] = (folders.bytesBelow[folder] as number) + this.blobs.size(blob)
-  }
-
-  /** After the last row: adds the totals of each folder to those above it, from the leaves on. */
-  restored(): void {
-    const { isFolder, parent, link } = this.contents
-    const { filesBelow, foldersBelow, bytesBelow } = this.folders
-    for (let row = this.contents.count - 1; row >= 0; row--) {
+    const { next, previous, parent } = contents
+    next.fill(none)
+    for (const each of [this.#restoreFirst, this.#restoreLast]) {
+      for (const { row, count } of contents.runs())
+        for (let at = row; at < row + count; at++) {
+          if (parent[at] !== none) each.call(this, at)
+          if (at % rowsPerSlice === 0) yield
+        }
+    }
+    const order: number[] = []
+    let found = 0
+    for (const top of [this.root, this.bin, ...this.garbage]) {
+      if (parent[top] !== none || previous[top] !== none) throw new Error(`row ${top} is no top of a tree`)
+      order.push(top)
+    }
+    for (let at = 0; at < order.length; at++) {
+      for (const below of this.folderRows(order[at] as number)) order.push(below)
+      found += 1 + (folders.fileCount[this.#folder(order[at] as number)] as number)
+      if (found > contents.count) break
+      if (at % rowsPerSlice === 0) yield
+    }
+    if (found !== contents.count) throw new Error(`${found} of ${contents.count} rows are in the trees`)
+    const { filesBelow, foldersBelow, bytesBelow } = folders
+    for (const row of order.reverse()) {
       const above = parent[row] as number
-      if (isFolder[row] === 0 || above === none) continue
-      const from = link[row] as number
-      const to = link[above] as number
+      if (above === none) continue
+      const from = contents.link[row] as number
+      const to = contents.link[above] as number
       filesBelow[to] = (filesBelow[to] as number) + (filesBelow[from] as number)
       foldersBelow[to] = (foldersBelow[to] as number) + (foldersBelow[from] as number) + 1
       bytesBelow[to] = (bytesBelow[to] as number) + (bytesBelow[from] as number)
     }
+  }
+
+  /** It is the first in its folder, or the next of its neighbour. */
+  #restoreFirst(row: number): void {
+    const { contents, folders } = this
+    const [first, , count] = this.#listOf(row)
+    const folder = this.#folder(contents.parent[row] as number)
+    const before = contents.previous[row] as number
+    const taken = before === none ? folders[first][folder] : contents.next[before]
+    if (taken !== none) throw new Error(`rows ${taken} and ${row} are in one place`)
+    if (before === none) folders[first][folder] = row
+    else contents.next[before] = row
+    folders[count][folder] = (folders[count][folder] as number) + 1
+    if (this.isFolder(row)) {
+      this.#counted(row, 1)
+      return
+    }
+    folders.filesBelow[folder] = (folders.filesBelow[folder] as number) + 1
+    folders.bytesBelow[folder] = (folders.bytesBelow[folder] as number) + this.sizeOf(row)
+  }
+
+  #restoreLast(row: number): void {
+    if (this.contents.next[row] !== none) return
+    const [, last] = this.#listOf(row)
+    this.folders[last][this.#folder(this.contents.parent[row] as number)] = row
   }
 
   #restoreRow(row: number, name: string, mimetype: string): void {
@@ -618,6 +668,7 @@ export class Tree {
     folders[last][folder] = row
     folders[count][folder] = (folders[count][folder] as number) + 1
     this.#counted(row, 1)
+    this.#changed(row)
   }
 
   #detach(row: number): void {
@@ -637,11 +688,15 @@ export class Tree {
     if (before === none) folders[first][folder] = after
     else contents.next[before] = after
     if (after === none) folders[last][folder] = before
-    else contents.previous[after] = before
+    else {
+      contents.previous[after] = before
+      this.#changed(after)
+    }
     folders[count][folder] = (folders[count][folder] as number) - 1
     contents.parent[row] = none
     contents.previous[row] = none
     contents.next[row] = none
+    this.#changed(row)
   }
 
   #listOf(row: number) {
@@ -650,7 +705,12 @@ export class Tree {
       : (['firstFile', 'lastFile', 'fileCount'] as const)
   }
 
-  /** The row, or its content, has changed: for all folders that show it. */
+  /** The next checkpoint has to write it. */
+  #changed(row: number): void {
+    this.contents.marks.touch(row)
+  }
+
+  /** The row, or what lies in it, is not what it was: for all folders that show it. */
   #touch(row: number): void {
     this.#changes++
     for (let at = this.isFolder(row) ? row : this.parentOf(row); at !== none; at = this.parentOf(at))
@@ -728,7 +788,7 @@ export class Tree {
     this.setText(this.descriptions, row, '')
     this.setText(this.tags, row, '')
     this.setDirectLinks(row, [])
-    this.recycled.delete(row)
+    this.setRecycled(row, undefined)
     const name = this.contents.names[row] as string
     this.#textBytes -= textBytes(name)
     this.#savedTextBytes -= savedTextBytes(name) + savedTextBytes(this.contents.mimetypes[row] as string)

@@ -402,8 +402,8 @@ t.test('a checkpoint loads into an equal state, in pages of bounded size', async
   t.same(world.read(operator, root, { maxDepth: 3, pageSize: 1000 }), read)
   t.throws(() => restored(new World({ account: 9 }), pages), /a checkpoint of account/)
   t.throws(
-    () => restored(world, [CheckpointPage.encode(CheckpointPage.fromPartial({ version: 2 })).finish()]),
-    /version 2/,
+    () => restored(world, [CheckpointPage.encode(CheckpointPage.fromPartial({ version: 3 })).finish()]),
+    /version 3/,
   )
 })
 

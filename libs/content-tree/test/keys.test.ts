@@ -90,6 +90,7 @@ t.test('an account whose digests are full accepts no new key, and everything els
     asked: Buffer.alloc(keyDigestsMax * 8),
     seconds,
     operations: Buffer.alloc(keyDigestsMax, 31),
+    first: 0,
   }
   const full = CheckpointPage.encode({ ...page, keyDigests: [columns] }).finish()
   world.state = restored(world, [full, ...rest])
@@ -119,7 +120,7 @@ t.test('digests: random uses, clocks and loads agree with a map', async () => {
   })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 120 }), fc.integer({ min: 8, max: 64 }), (steps, max) => {
-      let digests = new KeyDigests(max)
+      let digests = new KeyDigests({ max })
       const usedMs = new Map<number, number>()
       let nowMs = 1_700_000_000_000
       for (const { key, passesMs, loads } of steps) {
@@ -146,8 +147,12 @@ t.test('digests: random uses, clocks and loads agree with a map', async () => {
 })
 
 function loaded(digests: KeyDigests, max: number): KeyDigests {
-  const copy = new KeyDigests(max)
-  for (const columns of digests.saved(7)) copy.load(columns)
+  const copy = new KeyDigests({ max })
+  const saved = Array.from({ length: Math.ceil(digests.end / 7) }, (_, at) =>
+    digests.saved(at * 7, at * 7 + 7),
+  )
+  copy.oldest = digests.oldest
+  for (const columns of saved) copy.load(columns)
   return copy
 }
 

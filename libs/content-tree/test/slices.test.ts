@@ -6,8 +6,9 @@ import type { Change, Effect, ManifestEntry } from '@holdfast/wire'
 import t from 'tap'
 import type { Account } from '../src/account.ts'
 import { applyChange } from '../src/apply.ts'
-import { checkpointPages, loadPages } from '../src/checkpoint.ts'
+import { checkpointOf } from '../src/checkpoint.ts'
 import { freedRowsPerSlice } from '../src/limits.ts'
+import { loadAccount } from '../src/load.ts'
 import { manifestOf } from '../src/manifest.ts'
 import { blobOf, ended, equal, operator, pagesOf, settings, system, World } from './world.ts'
 
@@ -19,7 +20,7 @@ class Sliced {
   freed = 0
 
   constructor(world: World) {
-    this.account = ended(loadPages(world.id, pagesOf(world.state)))
+    this.account = ended(loadAccount(world.id, pagesOf(world.state)))
   }
 
   apply(change: Change): void {
@@ -40,7 +41,7 @@ class Sliced {
   }
 
   get pages(): Uint8Array[] {
-    return ended(checkpointPages(this.account))
+    return ended(checkpointOf(this.account, undefined)).parts.flatMap(({ pages }) => pages ?? [])
   }
 }
 
@@ -113,7 +114,7 @@ t.test('150,000 folders in one folder are written to checkpoints, and listed for
   const copied = { sources: [{ contentId: 'many', manifest }], folderId }
   world.ask(operator, { copyContents: copied })
   t.match(world.account(), { folderCount: 150_002 })
-  const { tree } = ended(loadPages(world.id, pagesOf(world.state)))
+  const { tree } = ended(loadAccount(world.id, pagesOf(world.state)))
   const told = ended(manifestOf(tree, tree.find(folderId), () => 'take'))
   t.equal('entries' in told && told.entries.length, 150_002)
 })
@@ -130,6 +131,7 @@ t.test('a checkpoint of long texts is cut page by page, with a turn for others a
   let turns = 0
   let step = steps.next()
   for (; !step.done; step = steps.next()) turns++
-  t.ok(step.value.length > 3, `${step.value.length} pages`)
-  t.ok(turns >= step.value.length - 2, `${turns} turns`)
+  const pages = step.value.parts.flatMap((part) => part.pages ?? [])
+  t.ok(pages.length > 3, `${pages.length} pages`)
+  t.ok(turns >= pages.length - 2, `${turns} turns`)
 })

@@ -3,6 +3,7 @@
  * compared.
  */
 import { createHash } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import { type AccountId, Keyring } from '@holdfast/kernel'
 import {
   AccountReply,
@@ -20,6 +21,7 @@ import {
   type TreeSettings,
 } from '../src/index.ts'
 import type { Operation } from '../src/operations.ts'
+import { canonical } from './canonical.ts'
 
 export const ring = new Keyring(Buffer.alloc(32, 7))
 
@@ -272,9 +274,9 @@ function hashOf(password: string, salt: Buffer): Buffer {
   return createHash('sha256').update(salt).update(password).digest()
 }
 
-/** The checkpoint of a state. */
+/** The checkpoint of a state, all of it. */
 export function pagesOf(state: AccountState): Uint8Array[] {
-  return ended(state.checkpoint())
+  return ended(state.checkpoint()).parts.flatMap(({ pages }) => pages ?? [])
 }
 
 /** The state of a checkpoint. */
@@ -290,7 +292,7 @@ export function ended<Result>(steps: Generator<void, Result>): Result {
   }
 }
 
-/** Whether two checkpoints are the same bytes: equal states make equal pages. */
+/** Whether two checkpoints are of equal states, whatever rows these lie in. */
 export function equal(one: readonly Uint8Array[], other: readonly Uint8Array[]): boolean {
-  return Buffer.concat(one).equals(Buffer.concat(other))
+  return isDeepStrictEqual(canonical(one), canonical(other))
 }

@@ -11,7 +11,7 @@ export const maxEventBytes = 256 * 1024
  * several pages.
  */
 export const maxPageBytes = 1024 * 1024
-/** A checkpoint's root: it names pages, 40 bytes each, of the largest account. */
+/** A checkpoint's root: it names pages, some 60 bytes each, of the largest account. */
 export const maxRootBytes = 256 * 1024
 export const maxPageNameBytes = 128
 export const maxAccountBytes = 64

@@ -140,7 +140,10 @@ export class Deciding {
       timeMs: Math.floor(this.context.nowMs),
       events: events.map((event) => ({ event })),
       outcome: kept ?? Buffer.alloc(0),
-      seed: Buffer.from(this.context.seed),
+      // Ids of copies alone are made again from it.
+      seed: events.some(({ $case }) => $case === 'contentsCopied')
+        ? Buffer.from(this.context.seed)
+        : Buffer.alloc(0),
       codeStart: codes.next,
       operation: commandNumbers[this.operation] ?? 0,
       codesUsed: extra.codesUsed ? { count: extra.codesUsed, term: codes.term ?? 0 } : undefined,

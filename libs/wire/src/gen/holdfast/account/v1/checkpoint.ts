@@ -16,15 +16,24 @@ export interface CheckpointRoot {
   pages: string[];
   /** SHA-256 of each page. */
   digests: Buffer[];
+  /**
+   * The part of the state that each page belongs to. A later checkpoint names the pages of a part
+   * that did not change again. Empty for version 1 of the pages.
+   */
+  parts: number[];
 }
 
 /**
  * One page, at most 256 KiB. All pages of a checkpoint, in order, are one state. Columns are
- * little-endian arrays with one value per row. Rows of contents, blobs and passwords are numbered
- * continuously over all pages. The form is canonical: equal states make equal pages.
+ * little-endian arrays with one value per row. Rows of contents, blobs and passwords have the
+ * numbers that they have in memory; runs say which.
+ *
+ * In version 1 rows are numbered continuously over all pages, contents in pre-order: first the
+ * root's tree, then the bin's, then deleted folders, in each folder its files before its folders.
+ * Outcomes and digests are numbered from 0.
  */
 export interface CheckpointPage {
-  /** 1. */
+  /** 2; readers take 1. */
   version: number;
   /** On the first page only. */
   account: AccountFacts | undefined;
@@ -38,6 +47,26 @@ export interface CheckpointPage {
   /** Effects of kind mail; released blobs are marked in their columns. */
   effects: Effect[];
   keyDigests: KeyDigestColumns[];
+  /** On the first page only. */
+  head:
+    | StateHead
+    | undefined;
+  /** uint32: rows of the tops of deleted folders that are not swept yet, in the order of deletion. */
+  garbage: Buffer;
+  /** Of the passwords. */
+  passwordRows: number[];
+}
+
+export interface StateHead {
+  rootRow: number;
+  binRow: number;
+  /**
+   * Numbers of the oldest outcome of a minted id, of a chosen one, and of the oldest digest: pages
+   * may have forgotten ones.
+   */
+  firstMinted: number;
+  firstKeyed: number;
+  firstDigest: number;
 }
 
 export interface AccountFacts {
@@ -65,10 +94,7 @@ export interface AccountFacts {
   codeTerm: number;
 }
 
-/**
- * Every physical content that the account uses, in the order of its first use by the contents, then
- * those whose release is pending.
- */
+/** Physical contents that the account uses, and those whose release is pending. */
 export interface BlobColumns {
   /** 48 bytes per row. */
   ids: Buffer;
@@ -82,12 +108,11 @@ export interface BlobColumns {
   placementGroups: Buffer;
   /** float64: number of the pending release, 0 for none. */
   releases: Buffer;
+  /** uint32 pairs: first row and number of rows. */
+  runs: Buffer;
 }
 
-/**
- * The trees in pre-order: first the root's, then the bin's, then deleted folders that are not swept
- * yet. Below a folder first its files, then its folders, each in the order of insertion.
- */
+/** Files and folders of all trees. */
 export interface ContentColumns {
   /** 16 bytes per row. */
   ids: Buffer;
@@ -114,6 +139,13 @@ export interface ContentColumns {
   mimetypeIndexes: Buffer;
   /** float64, folders only: Unix seconds, 0 for none. */
   expiries: Buffer;
+  /** uint32 pairs: first row and number of rows. */
+  runs: Buffer;
+  /**
+   * uint32: the row before it among the files, or the folders, of the same folder; 0xffffffff for
+   * the first.
+   */
+  previous: Buffer;
 }
 
 /** Attributes that few contents have. */
@@ -141,6 +173,8 @@ export interface KeptOutcome {
   reply: Buffer;
   /** 16 bytes each. */
   ids: Buffer;
+  /** Outcomes of minted ids, and of chosen ones, are numbered in the order in which they were kept. */
+  number: number;
 }
 
 /** Commands with a chosen request id of the last 24 hours, oldest first. */
@@ -153,6 +187,8 @@ export interface KeyDigestColumns {
   seconds: Buffer;
   /** uint8: field number of the operation; 128 when `asked` holds a digest. */
   operations: Buffer;
+  /** Number of the first row. */
+  first: number;
 }
 
 /** Sources of download reports, oldest report first. */
@@ -162,7 +198,7 @@ export interface ReportSource {
 }
 
 function createBaseCheckpointRoot(): CheckpointRoot {
-  return { through: 0, pages: [], digests: [] };
+  return { through: 0, pages: [], digests: [], parts: [] };
 }
 
 export const CheckpointRoot: MessageFns<CheckpointRoot> = {
@@ -175,6 +211,13 @@ export const CheckpointRoot: MessageFns<CheckpointRoot> = {
     }
     for (const v of message.digests) {
       writer.uint32(26).bytes(v!);
+    }
+    if (message.parts.length !== 0) {
+      writer.uint32(34).fork();
+      for (const v of message.parts) {
+        writer.uint64(v);
+      }
+      writer.join();
     }
     return writer;
   },
@@ -216,6 +259,24 @@ export const CheckpointRoot: MessageFns<CheckpointRoot> = {
             message.digests.push(Buffer.from(reader.bytes()));
             continue;
           }
+          case 4: {
+            if (tag === 32) {
+              message.parts.push(longToNumber(reader.uint64()));
+
+              continue;
+            }
+
+            if (tag === 34) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.parts.push(longToNumber(reader.uint64()));
+              }
+
+              continue;
+            }
+
+            break;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -236,6 +297,7 @@ export const CheckpointRoot: MessageFns<CheckpointRoot> = {
     message.through = object.through ?? 0;
     message.pages = object.pages?.map((e) => e) || [];
     message.digests = object.digests?.map((e) => e) || [];
+    message.parts = object.parts?.map((e) => e) || [];
     return message;
   },
 };
@@ -253,6 +315,9 @@ function createBaseCheckpointPage(): CheckpointPage {
     sources: [],
     effects: [],
     keyDigests: [],
+    head: undefined,
+    garbage: Buffer.alloc(0),
+    passwordRows: [],
   };
 }
 
@@ -290,6 +355,19 @@ export const CheckpointPage: MessageFns<CheckpointPage> = {
     }
     for (const v of message.keyDigests) {
       KeyDigestColumns.encode(v!, writer.uint32(90).fork()).join();
+    }
+    if (message.head !== undefined) {
+      StateHead.encode(message.head, writer.uint32(98).fork()).join();
+    }
+    if (message.garbage.length !== 0) {
+      writer.uint32(106).bytes(message.garbage);
+    }
+    if (message.passwordRows.length !== 0) {
+      writer.uint32(114).fork();
+      for (const v of message.passwordRows) {
+        writer.uint32(v);
+      }
+      writer.join();
     }
     return writer;
   },
@@ -395,6 +473,40 @@ export const CheckpointPage: MessageFns<CheckpointPage> = {
             message.keyDigests.push(KeyDigestColumns.decode(reader, reader.uint32()));
             continue;
           }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.head = StateHead.decode(reader, reader.uint32());
+            continue;
+          }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.garbage = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 14: {
+            if (tag === 112) {
+              message.passwordRows.push(reader.uint32());
+
+              continue;
+            }
+
+            if (tag === 114) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.passwordRows.push(reader.uint32());
+              }
+
+              continue;
+            }
+
+            break;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -429,6 +541,112 @@ export const CheckpointPage: MessageFns<CheckpointPage> = {
     message.sources = object.sources?.map((e) => ReportSource.fromPartial(e)) || [];
     message.effects = object.effects?.map((e) => Effect.fromPartial(e)) || [];
     message.keyDigests = object.keyDigests?.map((e) => KeyDigestColumns.fromPartial(e)) || [];
+    message.head = (object.head !== undefined && object.head !== null) ? StateHead.fromPartial(object.head) : undefined;
+    message.garbage = object.garbage ?? Buffer.alloc(0);
+    message.passwordRows = object.passwordRows?.map((e) => e) || [];
+    return message;
+  },
+};
+
+function createBaseStateHead(): StateHead {
+  return { rootRow: 0, binRow: 0, firstMinted: 0, firstKeyed: 0, firstDigest: 0 };
+}
+
+export const StateHead: MessageFns<StateHead> = {
+  encode(message: StateHead, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.rootRow !== 0) {
+      writer.uint32(8).uint32(message.rootRow);
+    }
+    if (message.binRow !== 0) {
+      writer.uint32(16).uint32(message.binRow);
+    }
+    if (message.firstMinted !== 0) {
+      writer.uint32(24).uint64(message.firstMinted);
+    }
+    if (message.firstKeyed !== 0) {
+      writer.uint32(32).uint64(message.firstKeyed);
+    }
+    if (message.firstDigest !== 0) {
+      writer.uint32(40).uint64(message.firstDigest);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): StateHead {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseStateHead();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.rootRow = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.binRow = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.firstMinted = longToNumber(reader.uint64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.firstKeyed = longToNumber(reader.uint64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.firstDigest = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<StateHead>, I>>(base?: I): StateHead {
+    return StateHead.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<StateHead>, I>>(object: I): StateHead {
+    const message = createBaseStateHead();
+    message.rootRow = object.rootRow ?? 0;
+    message.binRow = object.binRow ?? 0;
+    message.firstMinted = object.firstMinted ?? 0;
+    message.firstKeyed = object.firstKeyed ?? 0;
+    message.firstDigest = object.firstDigest ?? 0;
     return message;
   },
 };
@@ -719,6 +937,7 @@ function createBaseBlobColumns(): BlobColumns {
     crc32s: Buffer.alloc(0),
     placementGroups: Buffer.alloc(0),
     releases: Buffer.alloc(0),
+    runs: Buffer.alloc(0),
   };
 }
 
@@ -741,6 +960,9 @@ export const BlobColumns: MessageFns<BlobColumns> = {
     }
     if (message.releases.length !== 0) {
       writer.uint32(50).bytes(message.releases);
+    }
+    if (message.runs.length !== 0) {
+      writer.uint32(58).bytes(message.runs);
     }
     return writer;
   },
@@ -806,6 +1028,14 @@ export const BlobColumns: MessageFns<BlobColumns> = {
             message.releases = Buffer.from(reader.bytes());
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.runs = Buffer.from(reader.bytes());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -829,6 +1059,7 @@ export const BlobColumns: MessageFns<BlobColumns> = {
     message.crc32s = object.crc32s ?? Buffer.alloc(0);
     message.placementGroups = object.placementGroups ?? Buffer.alloc(0);
     message.releases = object.releases ?? Buffer.alloc(0);
+    message.runs = object.runs ?? Buffer.alloc(0);
     return message;
   },
 };
@@ -848,6 +1079,8 @@ function createBaseContentColumns(): ContentColumns {
     mimetypes: [],
     mimetypeIndexes: Buffer.alloc(0),
     expiries: Buffer.alloc(0),
+    runs: Buffer.alloc(0),
+    previous: Buffer.alloc(0),
   };
 }
 
@@ -891,6 +1124,12 @@ export const ContentColumns: MessageFns<ContentColumns> = {
     }
     if (message.expiries.length !== 0) {
       writer.uint32(106).bytes(message.expiries);
+    }
+    if (message.runs.length !== 0) {
+      writer.uint32(114).bytes(message.runs);
+    }
+    if (message.previous.length !== 0) {
+      writer.uint32(122).bytes(message.previous);
     }
     return writer;
   },
@@ -1012,6 +1251,22 @@ export const ContentColumns: MessageFns<ContentColumns> = {
             message.expiries = Buffer.from(reader.bytes());
             continue;
           }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.runs = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.previous = Buffer.from(reader.bytes());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1042,6 +1297,8 @@ export const ContentColumns: MessageFns<ContentColumns> = {
     message.mimetypes = object.mimetypes?.map((e) => e) || [];
     message.mimetypeIndexes = object.mimetypeIndexes ?? Buffer.alloc(0);
     message.expiries = object.expiries ?? Buffer.alloc(0);
+    message.runs = object.runs ?? Buffer.alloc(0);
+    message.previous = object.previous ?? Buffer.alloc(0);
     return message;
   },
 };
@@ -1219,7 +1476,14 @@ export const LinkNote: MessageFns<LinkNote> = {
 };
 
 function createBaseKeptOutcome(): KeptOutcome {
-  return { requestId: Buffer.alloc(0), timeMs: 0, operation: 0, reply: Buffer.alloc(0), ids: Buffer.alloc(0) };
+  return {
+    requestId: Buffer.alloc(0),
+    timeMs: 0,
+    operation: 0,
+    reply: Buffer.alloc(0),
+    ids: Buffer.alloc(0),
+    number: 0,
+  };
 }
 
 export const KeptOutcome: MessageFns<KeptOutcome> = {
@@ -1238,6 +1502,9 @@ export const KeptOutcome: MessageFns<KeptOutcome> = {
     }
     if (message.ids.length !== 0) {
       writer.uint32(42).bytes(message.ids);
+    }
+    if (message.number !== 0) {
+      writer.uint32(48).uint64(message.number);
     }
     return writer;
   },
@@ -1295,6 +1562,14 @@ export const KeptOutcome: MessageFns<KeptOutcome> = {
             message.ids = Buffer.from(reader.bytes());
             continue;
           }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.number = longToNumber(reader.uint64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1317,12 +1592,19 @@ export const KeptOutcome: MessageFns<KeptOutcome> = {
     message.operation = object.operation ?? 0;
     message.reply = object.reply ?? Buffer.alloc(0);
     message.ids = object.ids ?? Buffer.alloc(0);
+    message.number = object.number ?? 0;
     return message;
   },
 };
 
 function createBaseKeyDigestColumns(): KeyDigestColumns {
-  return { names: Buffer.alloc(0), asked: Buffer.alloc(0), seconds: Buffer.alloc(0), operations: Buffer.alloc(0) };
+  return {
+    names: Buffer.alloc(0),
+    asked: Buffer.alloc(0),
+    seconds: Buffer.alloc(0),
+    operations: Buffer.alloc(0),
+    first: 0,
+  };
 }
 
 export const KeyDigestColumns: MessageFns<KeyDigestColumns> = {
@@ -1338,6 +1620,9 @@ export const KeyDigestColumns: MessageFns<KeyDigestColumns> = {
     }
     if (message.operations.length !== 0) {
       writer.uint32(34).bytes(message.operations);
+    }
+    if (message.first !== 0) {
+      writer.uint32(40).uint64(message.first);
     }
     return writer;
   },
@@ -1387,6 +1672,14 @@ export const KeyDigestColumns: MessageFns<KeyDigestColumns> = {
             message.operations = Buffer.from(reader.bytes());
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.first = longToNumber(reader.uint64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1408,6 +1701,7 @@ export const KeyDigestColumns: MessageFns<KeyDigestColumns> = {
     message.asked = object.asked ?? Buffer.alloc(0);
     message.seconds = object.seconds ?? Buffer.alloc(0);
     message.operations = object.operations ?? Buffer.alloc(0);
+    message.first = object.first ?? 0;
     return message;
   },
 };

@@ -33,7 +33,7 @@ export interface Change {
   events: Event[];
   /** The encoded AccountReply, when small enough to be kept for a retry. */
   outcome: Buffer;
-  /** 16 random bytes that ids made by these events derive from. */
+  /** 16 random bytes that the ids of copies derive from; empty without copies. */
   seed: Buffer;
   /** First counter of the share codes used by these events. */
   codeStart: number;

@@ -1,0 +1,308 @@
+/**
+ * Checkpoints that write what changed: whatever happens between them, and whichever of them hold,
+ * the parts that are stored are the live state.
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { requestIdOfKey } from '@holdfast/kernel'
+import { CheckpointPage, type ManifestEntry } from '@holdfast/wire'
+import fc from 'fast-check'
+import t from 'tap'
+import type { AccountState, CheckpointBase, CheckpointCut } from '../src/index.ts'
+import { rowsPerPart } from '../src/limits.ts'
+import { blobOf, ended, equal, operator, pagesOf, passwordOf, restored, system, World } from './world.ts'
+
+/** What a runtime stores: the pages of each part, and since when. */
+class Stored {
+  mark = 0
+  parts: Map<number, Uint8Array[]>
+
+  constructor(parts = new Map<number, Uint8Array[]>()) {
+    this.parts = parts
+  }
+
+  get base(): CheckpointBase {
+    return { mark: this.mark, parts: new Set(this.parts.keys()) }
+  }
+
+  get pages(): Uint8Array[] {
+    return [...this.parts.values()].flat()
+  }
+
+  load(world: World): AccountState {
+    this.mark = 0
+    return restored(world, this.pages)
+  }
+
+  /** @returns the pages written. */
+  take({ mark, parts }: CheckpointCut): Uint8Array[] {
+    const kept = parts.map(({ part, pages }) => [part, pages ?? this.parts.get(part)] as const)
+    this.parts = new Map(
+      kept.map(([part, pages]) => {
+        if (pages === undefined) throw new Error(`part ${part} was never written`)
+        return [part, pages]
+      }),
+    )
+    this.mark = mark
+    return parts.flatMap(({ pages }) => pages ?? [])
+  }
+}
+
+type Cut = (state: AccountState, base?: CheckpointBase) => CheckpointCut
+const wholeCut: Cut = (state, base) => ended(state.checkpoint(base))
+/** A changed part, one of several, is taken for unchanged. */
+const forgetfulCut: Cut = (state, base) => {
+  const cut = wholeCut(state, base)
+  const changed = cut.parts.filter(({ part, pages }) => part > 0 && pages && base?.parts.has(part))
+  const [forgotten] = changed.slice(Math.floor(changed.length / 2))
+  if (forgotten !== undefined) forgotten.pages = undefined
+  return cut
+}
+
+function entry(name: string, isFolder = false): ManifestEntry {
+  const blob = isFolder ? undefined : blobOf(name)
+  return { sourceId: name, parent: 0, isFolder, name, modTime: 0, mimetype: 'text/plain', blob }
+}
+
+/** An account of several parts: folders, files, a few passwords. */
+function grown(files = 2_600): { world: World; root: string; stored: Stored } {
+  const world = new World()
+  const root = world.create({ tier: 'premium' })
+  world.ask(operator, { setAccount: { recycleBin: true } })
+  for (let at = 0; at < 4; at++) {
+    const folder = world.folder(root, { name: `folder ${at}` })
+    const attribute = { $case: 'password', value: { verifier: passwordOf(`${at % 2}`) } } as const
+    world.ask(operator, { updateContent: { contentId: folder.id, attribute } })
+  }
+  const entries = [entry('top', true), ...Array.from({ length: files }, (_, at) => entry(`file ${at}`))]
+  world.ask(operator, {
+    copyContents: { sources: [{ contentId: 'top', manifest: { entries } }], folderId: root },
+  })
+  shuffled(world, root, files)
+  const stored = new Stored()
+  stored.take(wholeCut(world.state))
+  return { world, root, stored }
+}
+
+/**
+ * A folder whose neighbours lie in different parts of the table: a removal from it changes the part
+ * of the next one.
+ */
+function shuffled(world: World, root: string, files: number): void {
+  const { id: folderId } = world.folder(root, { name: 'shuffled' })
+  const top = world.read(operator, root).children.find(({ name }) => name === 'top')?.id ?? ''
+  const ids = Array.from({ length: Math.ceil(files / 1_000) }, (_, page) =>
+    world.read(operator, top, { page: page + 1, pageSize: 1_000, sortField: 2 }).children.map(({ id }) => id),
+  ).flat()
+  const half = Math.floor(ids.length / 2)
+  const contentIds = Array.from({ length: 120 }, (_, at) => [ids[at], ids[half + at]] as string[]).flat()
+  world.ask(operator, { moveContents: { contentIds, folderId } })
+}
+
+function idsOf(world: World, root: string): string[] {
+  const ids = [root]
+  const open = [world.read(operator, root, { maxDepth: 16, pageSize: 1_000 })]
+  for (let item = open.pop(); item !== undefined; item = open.pop()) {
+    if (item.id !== root) ids.push(item.id)
+    open.push(...item.children)
+  }
+  return ids
+}
+
+/** One thing that happens to the account. What does not fit is refused, which is fine. */
+function happen(world: World, kind: string, [one = '', two = '', root = '']: string[], n: number): void {
+  const contentId = one
+  const set = (attribute: object) =>
+    world.ask(operator, { updateContent: { contentId, attribute: attribute as never } })
+  const link = { expireTime: 0, sourceIpsAllowed: [], domainsAllowed: [`${n}.example.org`] }
+  const acts: Record<string, () => unknown> = {
+    folder: () => world.ask(operator, { createFolder: { parentFolderId: two, name: `${n}` } }),
+    file: () =>
+      world.ask(operator, {
+        addFile: { folderId: two, name: `${n}`, mimetype: '', blob: blobOf(`${n % 9}`) },
+      }),
+    keyed: () =>
+      world.ask(
+        operator,
+        { createFolder: { parentFolderId: root, name: `${n}` } },
+        { requestId: requestIdOfKey(`key ${n % 30}`) },
+      ),
+    name: () => set({ $case: 'name', value: `renamed ${n}` }),
+    description: () => set({ $case: 'description', value: n % 3 === 0 ? '' : `about ${n}` }),
+    tags: () => set({ $case: 'tags', value: `tag${n}` }),
+    public: () => set({ $case: 'isPublic', value: n % 2 === 0 }),
+    password: () =>
+      set({ $case: 'password', value: { verifier: n % 3 === 0 ? undefined : passwordOf(`${n % 7}`) } }),
+    expiry: () =>
+      set({ $case: 'expiry', value: { expiry: world.now + (n % 50), deleteAfterExpiry: n % 2 === 0 } }),
+    modTime: () => set({ $case: 'modTime', value: n }),
+    move: () => world.ask(operator, { moveContents: { contentIds: [one], folderId: two } }),
+    copy: () =>
+      world.ask(operator, {
+        copyContents: { sources: [{ contentId: one, manifest: undefined }], folderId: two },
+      }),
+    delete: () => world.ask(operator, { deleteContents: { contentIds: [one] } }),
+    bin: () => world.ask(operator, { setAccount: { recycleBin: n % 2 === 0 } }),
+    emptyBin: () => world.ask(operator, { emptyBin: {} }),
+    restore: () => world.ask(operator, { restoreContents: { contentIds: [one] } }),
+    link: () => world.ask(operator, { putDirectLink: { contentId, link: link as never } }),
+    report: () =>
+      world.ask(system, {
+        reportDownloads: {
+          source: Buffer.alloc(16, n % 5),
+          sequence: n + 1,
+          counts: [{ contentId: one, count: 1 }],
+          trafficDirect: 1,
+          trafficWeb: 1,
+        },
+      }),
+    wait: () => {
+      world.nowMs += n * 100
+      world.ask(system, { tick: {} })
+    },
+    settle: () => world.settle(),
+  }
+  acts[kind]?.()
+}
+
+const kinds =
+  'folder file keyed name description tags public password expiry modTime move copy delete bin emptyBin restore link report wait settle'
+const happening = fc.record({
+  kind: fc.constantFrom(...kinds.split(' ')),
+  one: fc.nat(4_000),
+  two: fc.nat(5),
+  n: fc.nat(10_000),
+})
+const history = fc.array(
+  fc.oneof(
+    { weight: 8, arbitrary: happening },
+    { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('cut', 'lost cut', 'load') }) },
+  ),
+  { maxLength: 40 },
+)
+
+/** @param cut how checkpoints are made. */
+function partsAreTheState(cut: Cut): fc.IProperty<unknown> {
+  const { world, root, stored } = grown()
+  const start = { parts: stored.parts, nowMs: world.nowMs, ids: idsOf(world, root) }
+  return fc.property(history, (steps) => {
+    const held = new Stored(start.parts)
+    world.nowMs = start.nowMs
+    world.state = held.load(world)
+    for (const step of steps) {
+      if ('one' in step) {
+        const ids = [start.ids[step.one % start.ids.length], start.ids[step.two]] as string[]
+        happen(world, step.kind, [...ids, root], step.n)
+        continue
+      }
+      const made = cut(world.state, held.base)
+      if (step.kind === 'lost cut') continue
+      held.take(made)
+      if (step.kind === 'cut') continue
+      world.state = held.load(world)
+    }
+    held.take(cut(world.state, held.base))
+    if (!equal(held.pages, pagesOf(world.state))) throw new Error('the parts are another state')
+    if (!equal(pagesOf(restored(world, held.pages)), held.pages)) throw new Error('they load as another one')
+  })
+}
+
+const numRuns = Number(process.env.HOLDFAST_TEST_RUNS ?? 40)
+
+t.test('after any history the parts of the last checkpoint that holds are the live state', async () => {
+  fc.assert(partsAreTheState(wholeCut), { numRuns })
+})
+
+t.test('a changed part that is forgotten is found by that property', async (t) => {
+  t.equal(fc.check(partsAreTheState(forgetfulCut), { numRuns, endOnFailure: true }).failed, true)
+})
+
+t.test('a change of one content writes its part alone, and the first page', async (t) => {
+  const { world, root, stored } = grown()
+  const rest = world.read(operator, root).children.find(({ name }) => name === 'top')
+  const file = world.read(operator, rest?.id ?? '', { pageSize: 1 }).children[0]
+  world.state = stored.load(world)
+  world.ask(operator, {
+    updateContent: { contentId: file?.id ?? '', attribute: { $case: 'tags', value: 'new' } },
+  })
+  const pages = stored.take(wholeCut(world.state, stored.base)).map((bytes) => CheckpointPage.decode(bytes))
+  t.equal(pages.filter(({ contents }) => contents !== undefined).length, 1)
+  t.equal(pages.filter(({ blobs }) => blobs !== undefined).length, 0)
+  t.equal(pages.length, 3, 'and the outcome of the request')
+  t.equal(stored.take(wholeCut(world.state, stored.base)).length, 1)
+})
+
+t.test('a table that was nearly emptied is made dense when it is loaded', async (t) => {
+  const { world, root, stored } = grown(8 * rowsPerPart)
+  const top = world.read(operator, root).children.find(({ name }) => name === 'top')?.id ?? ''
+  world.ask(operator, { setAccount: { recycleBin: false } })
+  const files = Array.from({ length: 9 }, (_, page) =>
+    world.read(operator, top, { page: page + 1, pageSize: 1_000 }).children.map(({ id }) => id),
+  ).flat()
+  const going = files.filter((_, at) => at % 50 !== 0)
+  for (let at = 0; at < going.length; at += 1_000)
+    world.ask(operator, { deleteContents: { contentIds: going.slice(at, at + 1_000) } })
+  world.settle()
+  stored.take(wholeCut(world.state, stored.base))
+  const live = pagesOf(world.state)
+  const before = world.state.bytes
+  world.state = stored.load(world)
+  t.ok(world.state.bytes < before / 4, `${before} bytes became ${world.state.bytes}`)
+  stored.take(wholeCut(world.state, stored.base))
+  t.ok(equal(stored.pages, live))
+  world.file(root, 'one more')
+  stored.take(wholeCut(world.state, stored.base))
+  t.ok(equal(stored.pages, pagesOf(world.state)))
+  t.ok(equal(stored.pages, pagesOf(restored(world, stored.pages))))
+})
+
+/** The files were written once by their version, and are never written again. */
+const golden = (version: number) =>
+  readFileSync(join(import.meta.dirname, 'golden', `checkpoint-${version}.bin`))
+
+/** What the account of the golden files went through. */
+function goldenWorld(): World {
+  const world = new World()
+  const root = world.create({ tier: 'premium', email: 'ann@example.org' })
+  world.ask(operator, { setAccount: { recycleBin: true } })
+  const folder = world.folder(root, { name: 'ф', isPublic: true })
+  for (const attribute of [
+    { $case: 'description', value: '記' },
+    { $case: 'tags', value: 'ä,ö' },
+    { $case: 'password', value: { verifier: passwordOf('secret') } },
+    { $case: 'expiry', value: { expiry: world.now + 9, deleteAfterExpiry: true } },
+  ] as const)
+    world.ask(operator, { updateContent: { contentId: folder.id, attribute } })
+  const below = world.folder(folder.id, { name: 'below' })
+  for (let at = 0; at < 5; at++)
+    world.file(at % 2 ? folder.id : below.id, `file ${at}`, blobOf(`${at % 3}`, at % 3))
+  const restricted = { id: '', expireTime: 7, sourceIpsAllowed: [], domainsAllowed: ['example.org'] }
+  const link = { ...restricted, domainsBlocked: [], auth: [], createTime: 0 }
+  world.ask(operator, { putDirectLink: { contentId: folder.id, link } })
+  const recycled = world.file(root, 'recycled')
+  world.ask(operator, { deleteContents: { contentIds: [recycled.id] } })
+  world.ask(operator, { setAccount: { recycleBin: false } })
+  const lost = world.file(root, 'lost', blobOf('lost'))
+  world.ask(operator, { deleteContents: { contentIds: [lost.id] } })
+  const keyed = { requestId: requestIdOfKey('key') }
+  world.ask(operator, { createFolder: { parentFolderId: root, name: 'keyed' } }, keyed)
+  world.ask(system, { sendSignIn: {} })
+  world.ask(system, {
+    reportDownloads: {
+      source: Buffer.alloc(16, 9),
+      sequence: 3,
+      counts: [{ contentId: folder.id, count: 2 }],
+      trafficDirect: 10,
+      trafficWeb: 5,
+    },
+  })
+  return world
+}
+
+t.test('checkpoints of versions 1 and 2 are read, and version 2 is written byte for byte', async (t) => {
+  const world = goldenWorld()
+  const pages = pagesOf(world.state)
+  t.same(Buffer.concat(pages), golden(2))
+  for (const version of [1, 2])
+    t.ok(equal(pagesOf(restored(world, [golden(version)])), pages), `version ${version}`)
+})
