@@ -126,7 +126,7 @@ t.test('two effects, effects without a request and other bytes are found', async
       looks: [look([9, 10], [seen('x'), seen('x'), seen('?'), seen('f', { md5: 'n', size: 3 })], true)],
     }),
   )
-  t.match(other, [/x is there twice/, /nobody made it/])
+  t.match(other, [/x is there twice/, /no client made it/])
   t.match(wrongBytes, [/^f is listed/])
 })
 
