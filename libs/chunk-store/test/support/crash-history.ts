@@ -109,6 +109,9 @@ function newContent(number: number): Buffer {
   return bytes
 }
 
+/** Usually there are fewer reads than operations. */
+const readsPerOperationMax = 20
+
 /**
  * Four clients at once upload, delete, abort and compact; one of them aborts during a write; two
  * readers compare.
@@ -138,12 +141,19 @@ export async function makeHistory(
       } else await step(store, machine, promises, random)
     busy--
   }
+  let reads = 0
   const reader = async () => {
-    while (busy > 0) await readSlowly(store, promises, random, misread)
+    while (busy > 0 && reads++ < readsPerOperationMax * operations)
+      await readSlowly(store, promises, random, misread)
   }
   const none = Number.NEGATIVE_INFINITY
   const lingersAt = Math.floor(random() * operations)
-  await Promise.all([client(lingersAt), client(none), client(none), client(none), reader(), reader()])
+  const clients = Promise.all([client(lingersAt), client(none), client(none), client(none)])
+  const readers = Promise.all([reader(), reader()])
+  // Readers that end before the clients have waited long enough for them.
+  await Promise.race([clients, readers])
+  if (busy > 0) return { machine, promises, misread: [...misread, 'a client waits without end'] }
+  await Promise.all([clients, readers])
   await store.close()
   return { machine, promises, misread }
 }

@@ -19,11 +19,15 @@ interface Change {
   ended: number
   kind: 'write' | 'resize' | 'create' | 'remove'
   path: string
+  /** A later file of the same path is another one. */
+  file: MemoryFile
   position: number
   bytes: Buffer
   /** The file had been removed by then. */
   missed: boolean
 }
+
+type Operation = Pick<Change, 'kind' | 'path' | 'file' | 'position' | 'bytes'>
 
 interface Sync {
   begun: number
@@ -48,6 +52,7 @@ export class CrashMachine {
   /** Events at which the start of a file was written: an extent begins, or is freed. */
   readonly starts: number[] = []
   readonly #files = new Map<string, MemoryFile>()
+  readonly #initial: ReadonlyMap<string, MemoryFile>
   readonly #changes: Change[] = []
   readonly #syncs: Sync[] = []
   readonly #batches: Batch[] = []
@@ -82,6 +87,7 @@ export class CrashMachine {
     this.#base = base
     this.#rows = new Map(base.rows)
     for (const [path, bytes] of base.files) this.#files.set(path, new MemoryFile(bytes))
+    this.#initial = new Map(this.#files)
   }
 
   /**
@@ -116,9 +122,13 @@ export class CrashMachine {
         return this.#open(path, create)
       },
       remove: async (path) => {
-        await this.#change({ kind: 'remove', path, position: 0, bytes: Buffer.alloc(0) })
         const file = this.#files.get(path)
-        if (file !== undefined) file.removed = true
+        if (file === undefined) {
+          this.events += 2
+          return this.#delay()
+        }
+        await this.#change({ kind: 'remove', path, file, position: 0, bytes: Buffer.alloc(0) })
+        file.removed = true
         this.#files.delete(path)
       },
       allocatedBytes: async (path) => this.#files.get(path)?.bytes.length ?? 0,
@@ -171,7 +181,9 @@ export class CrashMachine {
     mood: number,
     { logRots = false }: { logRots?: boolean } = {},
   ): DiskState {
-    const files = new Map([...this.#base.files].map(([path, bytes]) => [path, Buffer.from(bytes)]))
+    const files = new Map(
+      [...this.#initial].map(([path, file]) => [path, { file, bytes: Buffer.from(file.initial) }]),
+    )
     const unsynced: Change[] = []
     const durable: Change[] = []
     for (const change of this.#changes) {
@@ -190,7 +202,8 @@ export class CrashMachine {
     }
     for (const change of unsynced) if (change.kind === 'resize') applyTo(files, change, random, mood)
     for (const change of unsynced) if (change.kind !== 'resize') applyTo(files, change, random, mood)
-    return { files, rows: this.#rowsAt(event, random, logRots) }
+    const bytes = new Map([...files].map(([path, found]) => [path, found.bytes]))
+    return { files: bytes, rows: this.#rowsAt(event, random, logRots) }
   }
 
   #rowsAt(event: number, random: () => number, logRots: boolean): Map<string, Buffer> {
@@ -217,8 +230,9 @@ export class CrashMachine {
   async #open(path: string, create: boolean): Promise<DiskFile> {
     if (!this.#files.has(path)) {
       if (!create) throw Object.assign(new Error(`ENOENT ${path}`), { code: 'ENOENT' })
-      await this.#change({ kind: 'create', path, position: 0, bytes: Buffer.alloc(0) })
-      this.#files.set(path, new MemoryFile(Buffer.alloc(0)))
+      const file = new MemoryFile(Buffer.alloc(0))
+      await this.#change({ kind: 'create', path, file, position: 0, bytes: Buffer.alloc(0) })
+      this.#files.set(path, file)
     }
     const file = this.#files.get(path) as MemoryFile
     const read = async (into: Uint8Array, position: number) => {
@@ -230,7 +244,7 @@ export class CrashMachine {
       return from.length
     }
     const resize = async (size: number) => {
-      await this.#change({ kind: 'resize', path, position: size, bytes: Buffer.alloc(0) })
+      await this.#change({ kind: 'resize', path, file, position: size, bytes: Buffer.alloc(0) })
       file.resize(size)
     }
     return {
@@ -240,7 +254,7 @@ export class CrashMachine {
         this.fault('write', path, file.bytes.length)
         assertAligned(bytes, position)
         const written = Buffer.from(bytes)
-        const change = this.#begin({ kind: 'write', path, position, bytes: written })
+        const change = this.#begin({ kind: 'write', path, file, position, bytes: written })
         if (position === 0) this.starts.push(change.begun)
         await this.#delay()
         await this.holdWrite(path, written)
@@ -256,7 +270,7 @@ export class CrashMachine {
       // Any part of it may be zeros after a power cut, like a write.
       discard: async ({ from, to }) => {
         const zeros = Buffer.alloc(to - from)
-        await this.#change({ kind: 'write', path, position: from, bytes: zeros })
+        await this.#change({ kind: 'write', path, file, position: from, bytes: zeros })
         file.write(zeros, from)
         return 'done'
       },
@@ -273,13 +287,13 @@ export class CrashMachine {
     }
   }
 
-  #begin(facts: Pick<Change, 'kind' | 'path' | 'position' | 'bytes'>): Change {
+  #begin(facts: Operation): Change {
     const change = { ...facts, begun: ++this.events, ended: Number.POSITIVE_INFINITY, missed: false }
     this.#changes.push(change)
     return change
   }
 
-  async #change(facts: Pick<Change, 'kind' | 'path' | 'position' | 'bytes'>): Promise<void> {
+  async #change(facts: Operation): Promise<void> {
     const change = this.#begin(facts)
     await this.#delay()
     change.ended = ++this.events
@@ -317,9 +331,11 @@ export class CrashMachine {
 }
 
 class MemoryFile {
+  readonly initial: Buffer
   bytes: Buffer
   removed = false
   constructor(bytes: Buffer) {
+    this.initial = bytes
     this.bytes = Buffer.from(bytes)
   }
 
@@ -340,28 +356,34 @@ function assertAligned(bytes: Uint8Array, position: number): void {
     throw Object.assign(new Error('not aligned'), { code: 'EINVAL' })
 }
 
-function applyTo(files: Map<string, Buffer>, change: Change, random: () => number, chance: number): void {
-  const file = files.get(change.path)
+/** The file of each path after a crash. */
+type Survivors = Map<string, { file: MemoryFile; bytes: Buffer }>
+
+/** What was written to a file that is removed is not in the next one of its path. */
+function applyTo(files: Survivors, change: Change, random: () => number, chance: number): void {
+  const { file, path } = change
+  const found = files.get(path)
+  const isThere = found?.file === file
   switch (change.kind) {
     case 'create':
-      if (file === undefined && random() < chance) files.set(change.path, Buffer.alloc(0))
+      if (!isThere && random() < chance) files.set(path, { file, bytes: Buffer.alloc(0) })
       return
     case 'remove':
-      if (random() < chance) files.delete(change.path)
+      if (isThere && random() < chance) files.delete(path)
       return
     case 'resize':
-      if (file !== undefined && random() < chance) files.set(change.path, resized(file, change.position))
+      if (isThere && random() < chance) found.bytes = resized(found.bytes, change.position)
       return
     case 'write': {
-      if (file === undefined) return
+      if (!isThere) return
       const whole = random() < chance
       const torn = !whole && chance > 0 && random() < 0.7
       if (!whole && !torn) return
       const end = change.position + change.bytes.length
-      const target = end > file.length ? resized(file, end) : file
-      files.set(change.path, target)
+      if (end > found.bytes.length) found.bytes = resized(found.bytes, end)
       for (let at = 0; at < change.bytes.length; at += sectorBytes)
-        if (whole || random() < 0.6) change.bytes.copy(target, change.position + at, at, at + sectorBytes)
+        if (whole || random() < 0.6)
+          change.bytes.copy(found.bytes, change.position + at, at, at + sectorBytes)
     }
   }
 }
