@@ -39,7 +39,7 @@ const near: Record<string, number> = {
   'reused-log-position': 89,
   'tombstone-without-incarnation': 1,
   'expiry-by-one-clock': 164,
-  'wake-rows-by-clock': 6,
+  'wake-rows-by-clock': 395,
   'forgotten-keys': 5,
   'merged-terms': 5,
   'stop-at-first-hole': 1,
