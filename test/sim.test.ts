@@ -42,10 +42,10 @@ const near: Record<string, number> = {
   'tentative-refusal': 1,
   'forgotten-keys': 5,
   'expiry-by-one-clock': 357,
-  'reused-log-position': 89,
+  'reused-log-position': 531,
   'tombstone-without-incarnation': 1,
   'merged-terms': 5,
-  'stop-at-first-hole': 1,
+  'stop-at-first-hole': 3,
   'recycle-before-synced-index': 1,
 }
 const seedsMax = 500
