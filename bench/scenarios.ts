@@ -204,7 +204,8 @@ function folderCreation(name: string, accounts: number): Scenario {
     unit: 'requests',
     warm: warmRequests,
     async prepare(bench) {
-      const all = await Promise.all(Array.from({ length: accounts }, () => bench.client.account()))
+      const all: Account[] = []
+      while (all.length < accounts) all.push(await bench.client.account())
       const requests = all.map((account) => ({
         method: 'POST' as const,
         path: '/contents/createFolder',
