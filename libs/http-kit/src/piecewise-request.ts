@@ -8,7 +8,7 @@ export const smallPieceBytes = 64
 /** Fewer in one read of the socket are not examined. */
 const fewPieces = 16
 /** This many small pieces of one read take a millisecond. The read may hold 11,000. */
-export const smallPiecesARead = 512
+const smallPiecesARead = 512
 
 /** Takes a piece. @returns whether more may be read from the socket */
 type TakePiece = (piece: Buffer) => boolean
