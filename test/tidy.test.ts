@@ -41,7 +41,7 @@ const layers = [
   ['access', 'placement', 'zip-layout', 'bus', 'journal', 'blob-store', 'membership', 'mail', 'regions'],
   ['content-tree', 'replication'],
   ['actor-runtime', 'http-kit', 'telemetry'],
-  ['admin', 'process'],
+  ['admin', 'process', 'downloads'],
   // What the apps of a cluster share: it chooses their adapters.
   ['cluster'],
 ]

@@ -1,2 +1,1 @@
-export { createDownloads, type DownloadsDeps } from './app.ts'
 export { StorageRole, type StorageRoleOptions } from './storage-role.ts'

@@ -4,6 +4,7 @@
  * nodes.
  */
 import { clusterDescriptors, joinCluster, startAdmin } from '@holdfast/cluster'
+import { createDownloads } from '@holdfast/downloads'
 import {
   type ClusterConfig,
   type ClusterSecrets,
@@ -14,7 +15,6 @@ import {
   webUrlOf,
 } from '@holdfast/process'
 import type { Logger } from 'pino'
-import { createDownloads } from './app.ts'
 import { StorageRole } from './storage-role.ts'
 
 export interface StartOptions {

@@ -6,6 +6,7 @@
  */
 import type { BlobStore } from '@holdfast/blob-store'
 import { clusterBlobs, clusterDescriptors, joinCluster, startAdmin, tokenKeyId } from '@holdfast/cluster'
+import { createDownloads } from '@holdfast/downloads'
 import type { RegionCode } from '@holdfast/kernel'
 import {
   type ClusterConfig,
@@ -17,7 +18,7 @@ import {
   webUrlOf,
 } from '@holdfast/process'
 import { ClientCountries } from '@holdfast/regions'
-import { createDownloads, StorageRole } from '@holdfast/storage-node'
+import { StorageRole } from '@holdfast/storage-node'
 import type { Logger } from 'pino'
 import { createUpload } from './app.ts'
 import { UploadRouting } from './upload-routing.ts'

@@ -9,8 +9,8 @@ import { accountCookieOf, guessing, Refusal, tokenOf } from '@holdfast/http-kit'
 import { isShareCode, parseToken } from '@holdfast/kernel'
 import { type Caller, type FileView, ReadContent } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { DownloadContext } from './app.ts'
 import { askAccount } from './ask-account.ts'
+import type { DownloadContext } from './create-downloads.ts'
 import { type Content, type Guessing, opener, sendFile, unlessRefused } from './download.ts'
 
 export async function downloadWeb(

@@ -10,8 +10,8 @@ import { accountCookieOf, guessing, Refusal, type RequestGuesses, tokenOf } from
 import { type AccountId, parseToken } from '@holdfast/kernel'
 import type { Caller, FileView } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { DownloadContext } from './app.ts'
 import { askAccount } from './ask-account.ts'
+import type { DownloadContext } from './create-downloads.ts'
 import { openedFile } from './opened-file.ts'
 import { serve } from './representation.ts'
 

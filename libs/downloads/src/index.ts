@@ -1,0 +1,1 @@
+export { createDownloads, type DownloadsDeps } from './create-downloads.ts'
