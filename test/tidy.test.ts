@@ -38,7 +38,7 @@ const topLevel = new Set([
  */
 const layers = [
   ['kernel', 'wire'],
-  ['access', 'placement', 'zip-layout', 'bus', 'journal', 'blob-store', 'membership', 'mail', 'regions'],
+  ['access', 'placement', 'bus', 'journal', 'blob-store', 'membership', 'mail', 'regions'],
   ['content-tree', 'replication'],
   ['actor-runtime', 'http-kit', 'telemetry'],
   ['admin', 'process', 'downloads'],

@@ -7,7 +7,7 @@ import { setImmediate as immediate } from 'node:timers/promises'
 import { Refusal } from '@holdfast/http-kit'
 import type { Clock } from '@holdfast/kernel'
 import { type ArchiveView, Manifest, type ManifestEntry } from '@holdfast/wire'
-import { layOutInSlices, type ZipLayout } from '@holdfast/zip-layout'
+import { layOutInSlices, type ZipLayout } from './zip/layout.ts'
 
 /** A folder of a million items has a layout of about 200 MB. */
 const recentBytesMax = 256 * 1024 * 1024
