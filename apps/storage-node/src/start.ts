@@ -14,8 +14,8 @@ import {
   urlOf,
   webUrlOf,
 } from '@holdfast/process'
+import { StorageRole } from '@holdfast/storage-role'
 import type { Logger } from 'pino'
-import { StorageRole } from './storage-role.ts'
 
 export interface StartOptions {
   config: ClusterConfig

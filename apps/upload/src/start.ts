@@ -18,7 +18,7 @@ import {
   webUrlOf,
 } from '@holdfast/process'
 import { ClientCountries } from '@holdfast/regions'
-import { StorageRole } from '@holdfast/storage-node'
+import { StorageRole } from '@holdfast/storage-role'
 import type { Logger } from 'pino'
 import { createUpload } from './app.ts'
 import { UploadRouting } from './upload-routing.ts'
