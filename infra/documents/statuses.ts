@@ -111,7 +111,7 @@ function sourcesOf(folder: string): string[] {
 
 const wordings = [
   'apps/ctl/src/admin-client.ts',
-  'apps/web/src/problem-page.ts',
+  'libs/web/src/problem-page.ts',
   'libs/http-kit/src/responses.ts',
 ]
 
