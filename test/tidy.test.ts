@@ -38,7 +38,7 @@ const topLevel = new Set([
  */
 const layers = [
   ['kernel', 'wire'],
-  ['access', 'placement', 'bus', 'journal', 'blob-store', 'membership', 'mail', 'regions'],
+  ['access', 'placement', 'bus', 'journal', 'blob-store', 'membership', 'mail'],
   ['content-tree', 'replication'],
   ['actor-runtime', 'http-kit'],
   ['admin', 'process', 'downloads', 'web'],

@@ -17,10 +17,10 @@ import {
   urlOf,
   webUrlOf,
 } from '@holdfast/process'
-import { ClientCountries } from '@holdfast/regions'
 import { StorageRole } from '@holdfast/storage-role'
 import type { Logger } from 'pino'
 import { createUpload } from './app.ts'
+import { ClientCountries } from './regions/client-countries.ts'
 import { UploadRouting } from './upload-routing.ts'
 
 export interface StartOptions {

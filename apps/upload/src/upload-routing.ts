@@ -5,8 +5,10 @@
 import type { BlobStore } from '@holdfast/blob-store'
 import { clientAddress } from '@holdfast/http-kit'
 import type { RegionCode } from '@holdfast/kernel'
-import { type ClientCountries, pinnedRegion, regionsByNearness } from '@holdfast/regions'
 import type { FastifyRequest } from 'fastify'
+import type { ClientCountries } from './regions/client-countries.ts'
+import { regionsByNearness } from './regions/nearness.ts'
+import { pinnedRegion } from './regions/pinned-region.ts'
 
 export interface UploadRoutingOptions {
   own: RegionCode

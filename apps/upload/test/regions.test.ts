@@ -1,6 +1,8 @@
 import { regionCodes } from '@holdfast/kernel'
 import t from 'tap'
-import { ClientCountries, pinnedRegion, regionsByNearness } from '../src/index.ts'
+import { ClientCountries } from '../src/regions/client-countries.ts'
+import { regionsByNearness } from '../src/regions/nearness.ts'
+import { pinnedRegion } from '../src/regions/pinned-region.ts'
 
 t.test('every country has all regions, the nearest first', async (t) => {
   const nearest = {
