@@ -11,11 +11,12 @@
  *   connection of the network that has the most is closed. All connections that have never sent a
  *   whole request head count as one network here, and at the maximum they are closed at any age.
  * - At the maximum, when none of that network idles, its slowest connection is closed, if that
- *   network has more than the new connection's network. Where none is known to be slow, its
- *   youngest is closed: a network gains nothing by reconnecting.
- * - When no network has more, the longest idle connection is closed, then the slowest of all
- *   requests below 4 KiB/s. Only then the new connection is refused. A connection that was just
- *   made or answered stays, unless silent ones hold half of the listener.
+ *   network has more than the new connection's network.
+ * - Where none of it is known to be slow, the longest idle connection of all is closed, then the
+ *   slowest of all requests below 4 KiB/s, then the youngest of the network that has more: a
+ *   network gains nothing by reconnecting. Only then the new connection is refused.
+ * - A connection that was just made or answered may have a request on its way. It stays while
+ *   another one may be closed, unless silent ones hold half of the listener.
  * - Idle is a connection without a whole request head: silent, kept alive, or in the middle of its
  *   headers. A request that waits for the service is never closed.
  *
@@ -399,8 +400,14 @@ export class Connections {
     else if (largest !== undefined && largest.open.size > size) this.#closeIdle(largest, 'idle')
     if (this.#open < max) return true
     const holder = largestOf(this.#clients.values(), largest)
-    if (holder !== undefined && holder.open.size > size + 1 && this.#closeSlowest(holder)) return true
-    return this.#closeAnyIdle(idleMs) || this.#closeSlow(size) || this.#closeAnyIdle(graceMs, size)
+    const owing = holder !== undefined && holder.open.size > size + 1 ? holder : undefined
+    return (
+      (owing !== undefined && (this.#closeIdle(owing, 'idle', graceMs) || this.#closeSlowest(owing))) ||
+      this.#closeAnyIdle(idleMs) ||
+      this.#closeSlow(size) ||
+      (owing !== undefined && this.#closeYoungest(owing)) ||
+      this.#closeAnyIdle(graceMs, size)
+    )
   }
 
   /** How long a connection may be silent. */
@@ -456,15 +463,14 @@ export class Connections {
     return true
   }
 
-  /** The longest idle connection of one network, else the slowest, else the youngest. */
   #closeSlowest(holder: Holder): boolean {
-    if (this.#closeIdle(holder, 'idle', 0)) return true
-    const nowMs = this.#clock.monotonic()
-    const slowest = slowestOf(holder.open, nowMs, Number.POSITIVE_INFINITY)
-    if (slowest !== undefined) {
-      this.#evict(slowest, 'slow')
-      return true
-    }
+    const slowest = slowestOf(holder.open, this.#clock.monotonic(), Number.POSITIVE_INFINITY)
+    if (slowest === undefined) return false
+    this.#evict(slowest, 'slow')
+    return true
+  }
+
+  #closeYoungest(holder: Holder): boolean {
     let youngest: Connection | undefined
     for (const connection of holder.open)
       if (!connection.waitsForUs && connection.sinceMs >= (youngest?.sinceMs ?? 0)) youngest = connection

@@ -437,6 +437,29 @@ t.test('a connection that was just made is not closed for a network that has mor
   t.match(user.received(), /^HTTP\/1\.1 200 /)
 })
 
+t.test('a full host closes what idles for long, not what was just answered', async (t) => {
+  const { clock, pass } = handClock()
+  const held = await listening(t, { connections: { max: 6, perNetworkMax: 100 }, clock })
+  const use = async (client: Client, times: number) => {
+    client.socket.write(get('/now'))
+    await until(() => client.received().split('HTTP/1.1 200').length === times + 1)
+  }
+  const dialUsed = async (from: string[]) => {
+    const clients = await Promise.all(from.map((address) => held.dial(address)))
+    for (const client of clients) await use(client, 1)
+    return clients
+  }
+  const longIdle = await dialUsed(['127.0.1.1', '127.0.1.2', '127.0.1.3'])
+  // This network has the most.
+  const busy = await dialUsed(['127.0.2.1', '127.0.2.1', '127.0.2.1'])
+  pass(1_000)
+  for (const client of busy) await use(client, 2)
+  t.equal(await ask(held, '127.0.3.1'), '200')
+  await until(() => openOf(longIdle) === 2)
+  t.equal(openOf(busy), 3, 'their next request may be on its way')
+  t.notOk(longIdle[0]?.isOpen(), 'the longest idle connection is closed')
+})
+
 t.test('a few clients of a proxy do not block its other clients', async (t) => {
   const { clock, pass } = handClock()
   const held = await listening(t, {
