@@ -33,11 +33,7 @@ export interface Received {
 }
 
 export async function send(url: string | URL, sent: Sent = {}): Promise<Received> {
-  const received = await once(url, sent).catch((error: NodeJS.ErrnoException & { reused?: boolean }) => {
-    // The server closed an idle connection at the moment of its reuse: nothing was processed.
-    if (error.reused && error.code === 'ECONNRESET') return once(url, sent)
-    throw error
-  })
+  const received = await once(url, sent)
   note(sent.method ?? 'GET', String(url), received)
   return received
 }
@@ -60,7 +56,7 @@ function once(url: string | URL, sent: Sent): Promise<Received> {
       timeout: timeoutMs,
     })
     request.once('timeout', () => request.destroy(new Error(`no answer in ${timeoutMs} ms: ${url}`)))
-    request.once('error', (error) => reject(Object.assign(error, { reused: request.reusedSocket })))
+    request.once('error', reject)
     request.once('response', (response) => {
       read(response).then(resolve, reject)
     })

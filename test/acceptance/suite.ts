@@ -48,32 +48,17 @@ export async function runCases(
 ): Promise<Result[]> {
   const aliases = await loopbackAliases(options.hosts)
   const results: Result[] = []
-  const again: { number: number; first: unknown }[] = []
   let next = 0
-  const run = (number: number) => {
-    const from = aliases ? `127.77.${number >> 8}.${number & 255 || 1}` : undefined
-    return runCase(all[number] as Case, new World(options.hosts, options.instances, { from }))
-  }
-  const ended = (result: Result) => {
-    results.push(result)
-    options.report(result)
-  }
   const worker = async () => {
     for (let number = next++; number < all.length; number = next++) {
-      const result = await run(number)
-      if (result.error === undefined) ended(result)
-      else again.push({ number, first: result.error })
+      const from = aliases ? `127.77.${number >> 8}.${number & 255 || 1}` : undefined
+      const world = new World(options.hosts, options.instances, { from })
+      const result = await runCase(all[number] as Case, world)
+      results.push(result)
+      options.report(result)
     }
   }
   await Promise.all(Array.from({ length: caseConcurrency }, worker))
-  // Some cases need to observe a certain second, beside eleven others: a failed one is repeated
-  // once, alone. That is reported, and a second failure counts.
-  for (const { number, first } of again) {
-    console.error(
-      `${all[number]?.name}: tried again alone after: ${first instanceof Error ? first.message : first}`,
-    )
-    ended(await run(number))
-  }
   return results
 }
 

@@ -41,6 +41,11 @@ export const countLagMs = 5_000
  * limits on).
  */
 const patienceMs = 30_000
+/**
+ * The operator's programs share connections, of which the admin host accepts few. They do not come
+ * from the address of each case.
+ */
+const operatorAddress = '127.0.0.1'
 
 export class World {
   readonly hosts: Hosts
@@ -127,7 +132,10 @@ export class World {
 
   /** A call of the admin listener, where the operator's `ctl` calls too. */
   admin(method: string, path: string, json?: unknown): Promise<Answer> {
-    return this.request(method, this.#next(this.hosts.admin) + path, json === undefined ? {} : { json })
+    return this.request(method, this.#next(this.hosts.admin) + path, {
+      ...(json === undefined ? {} : { json }),
+      ...(this.from === undefined ? {} : { from: operatorAddress }),
+    })
   }
 
   /** The newest mail to an address, awaited. */
