@@ -1,15 +1,21 @@
-export { type LocalHost, RoutedAccountClient, type RoutedAccountClientOptions } from './account-client.ts'
-export { AccountHost, type AccountHostOptions } from './account-host.ts'
-export { replicaOperations } from './account-replicas.ts'
-export type { QuarantinedAccount } from './ailments.ts'
-export type { Lag } from './arrivals.ts'
-export type { AccountClient, AccountMoments } from './contract.ts'
-export { AccountsUnavailable } from './errors.ts'
-export { FairSlots, type Lane } from './fair-slots.ts'
+export type { QuarantinedAccount } from './account/ailments.ts'
+export {
+  type LocalHost,
+  RoutedAccountClient,
+  type RoutedAccountClientOptions,
+} from './client/account-client.ts'
+export type { AccountClient, AccountMoments } from './client/contract.ts'
+export { AccountsUnavailable } from './client/errors.ts'
+export { ShareCodeRoutes } from './client/share-code-routes.ts'
+export { lagSubjectOf, quarantineSubjectOf, replicaSubjectOf } from './client/subjects.ts'
+export { AccountHost, type AccountHostOptions } from './host/account-host.ts'
+export { replicaOperations } from './host/account-replicas.ts'
 export { accountContentsMax, defaultLimits, type RuntimeLimits } from './limits.ts'
-export { routeKey } from './lookup-rows.ts'
+export { routeKey } from './lookups/lookup-rows.ts'
 export { type HostMetrics, noMetrics, type RuntimeLog, silentLog } from './observer.ts'
-export { checkByScrypt, type PasswordCheck } from './password-checks.ts'
+export type { Lag } from './queues/arrivals.ts'
+export { FairSlots, type Lane } from './queues/fair-slots.ts'
+export { checkByScrypt, type PasswordCheck } from './queues/password-checks.ts'
 export { type Randomness, systemRandomness } from './randomness.ts'
 export {
   notesOf,
@@ -20,10 +26,8 @@ export {
   type RoundNotes,
   type RoundState,
   roundInWords,
-} from './reconciler.ts'
-export type { RepairReport } from './repair.ts'
-export { repairAccount } from './repair-client.ts'
+} from './repair/reconciler.ts'
+export type { RepairReport } from './repair/repair.ts'
+export { repairAccount } from './repair/repair-client.ts'
 export type { ReleasedBlob, SignInMailer } from './services.ts'
-export { ShareCodeRoutes } from './share-code-routes.ts'
-export { lagSubjectOf, quarantineSubjectOf, replicaSubjectOf } from './subjects.ts'
 export { systemTimers, type Timers } from './timers.ts'

@@ -3,7 +3,7 @@
  * the account is.
  */
 import t from 'tap'
-import { Arrivals } from '../src/arrivals.ts'
+import { Arrivals } from '../src/queues/arrivals.ts'
 import { blob } from './tiny-core.ts'
 import { ManualTime, settled, World } from './world.ts'
 

@@ -5,9 +5,9 @@
 import { mintRequestId } from '@holdfast/kernel'
 import { type AccountReply, type AccountRequest, type Caller, SortField } from '@holdfast/wire'
 import t, { type Test } from 'tap'
-import { FairSlots } from '../src/fair-slots.ts'
+import { Visitors } from '../src/host/visitors.ts'
 import type { AccountHost } from '../src/index.ts'
-import { Visitors } from '../src/visitors.ts'
+import { FairSlots } from '../src/queues/fair-slots.ts'
 import { type Operation, settled, statusOf, World } from './world.ts'
 
 const operator: Caller['who'] = { $case: 'operator', value: {} }

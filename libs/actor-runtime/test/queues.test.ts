@@ -8,10 +8,10 @@ import { CassandraMetadataStore } from '@holdfast/journal-cassandra'
 import { systemClock } from '@holdfast/kernel'
 import t from 'tap'
 import { startCassandra } from '../../../infra/servers/cassandra.ts'
-import { ActiveSlots } from '../src/active-slots.ts'
-import { activeSlotPrefix } from '../src/lookup-rows.ts'
-import { forEachAtMost } from '../src/slots.ts'
-import { hourOf, WakeHours } from '../src/wake-hours.ts'
+import { ActiveSlots } from '../src/lookups/active-slots.ts'
+import { activeSlotPrefix } from '../src/lookups/lookup-rows.ts'
+import { hourOf, WakeHours } from '../src/lookups/wake-hours.ts'
+import { forEachAtMost } from '../src/queues/slots.ts'
 
 const activations = 20_000
 const deletions = activations / 5

@@ -4,7 +4,7 @@
  */
 import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import t from 'tap'
-import { hourOf, WakeHours } from '../src/wake-hours.ts'
+import { hourOf, WakeHours } from '../src/lookups/wake-hours.ts'
 
 const at = { home: 'home', account: '11111111-1111-4111-8111-111111111111' }
 const start = 1_000_000 * 3600

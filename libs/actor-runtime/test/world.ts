@@ -13,7 +13,7 @@ import {
   systemTimers,
   type Timers,
 } from '../src/index.ts'
-import { routeKey } from '../src/lookup-rows.ts'
+import { routeKey } from '../src/lookups/lookup-rows.ts'
 import { TinyStates } from './tiny-core.ts'
 
 const ids = new IdCodec({ contentKey: Buffer.alloc(32, 1), accountKey: Buffer.alloc(32, 2) })

@@ -21,8 +21,8 @@
  */
 import { crc32 } from 'node:zlib'
 import type { LookupRow, LookupStore } from '@holdfast/journal'
+import { forEachAtMost } from '../queues/slots.ts'
 import { dueOf } from './lookup-rows.ts'
-import { forEachAtMost } from './slots.ts'
 
 const hourSeconds = 3600
 /** Places covered by one read. */

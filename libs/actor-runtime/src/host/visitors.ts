@@ -3,8 +3,8 @@
  * bound are refused at once.
  */
 import type { AccountRequest } from '@holdfast/wire'
-import type { RuntimeLimits } from './limits.ts'
-import { networkOf } from './mailbox.ts'
+import { networkOf } from '../account/mailbox.ts'
+import type { RuntimeLimits } from '../limits.ts'
 
 type Bounds = Pick<RuntimeLimits, 'visitorsMax' | 'visitorsPerAccountMax' | 'visitorsPerNetworkMax'>
 

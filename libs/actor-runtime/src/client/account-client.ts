@@ -6,12 +6,12 @@ import { type Bus, BusFault, maxMessageBytes } from '@holdfast/bus'
 import type { Clock } from '@holdfast/kernel'
 import { systemClock } from '@holdfast/kernel'
 import { AccountReply, AccountRequest } from '@holdfast/wire'
+import { type Randomness, systemRandomness } from '../randomness.ts'
+import { backoffMs, pause, systemTimers, type Timers } from '../timers.ts'
 import type { AccountClient } from './contract.ts'
 import { AccountsUnavailable } from './errors.ts'
-import { type Randomness, systemRandomness } from './randomness.ts'
 import { cutRequest } from './request-parts.ts'
 import { partSubjectOf, subjectOf } from './subjects.ts'
-import { backoffMs, pause, systemTimers, type Timers } from './timers.ts'
 
 /** Of a call without one: longer than any healthy answer takes, shorter than clients' patience. */
 const timeoutMsDefault = 15_000

@@ -16,7 +16,7 @@
  */
 import type { JournalBackup } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
-import type { RuntimeLog } from './observer.ts'
+import type { RuntimeLog } from '../observer.ts'
 import { forEachAtMost } from './slots.ts'
 
 export interface ArrivalsOptions {

@@ -10,9 +10,9 @@ import {
   writesPerEpochMax,
   writeTimeOf,
 } from '@holdfast/journal'
+import { activeSlotPrefix, writeRows } from '../lookups/lookup-rows.ts'
+import type { Services } from '../services.ts'
 import type { Batch } from './batch.ts'
-import { activeSlotPrefix, writeRows } from './lookup-rows.ts'
-import type { Services } from './services.ts'
 
 /** The write times of one activation, each once. */
 export class WriteTimes {

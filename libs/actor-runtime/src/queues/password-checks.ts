@@ -9,9 +9,9 @@ import { createHash, scrypt, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
 import type { PasswordVerifier } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
+import type { RuntimeLimits } from '../limits.ts'
+import type { HostMetrics } from '../observer.ts'
 import { FairSlots } from './fair-slots.ts'
-import type { RuntimeLimits } from './limits.ts'
-import type { HostMetrics } from './observer.ts'
 
 /**
  * log2 of scrypt's N: 32 times the usual cost is the most a stored verifier may ask of this

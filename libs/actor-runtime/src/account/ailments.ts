@@ -4,8 +4,8 @@
  */
 import type { Clock } from '@holdfast/kernel'
 import { LRUCache } from 'lru-cache'
-import type { RuntimeLimits } from './limits.ts'
-import type { Randomness } from './randomness.ts'
+import type { RuntimeLimits } from '../limits.ts'
+import type { Randomness } from '../randomness.ts'
 
 /** An account in quarantine, and why. */
 export interface QuarantinedAccount {

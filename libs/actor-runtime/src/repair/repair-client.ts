@@ -1,8 +1,8 @@
 /** Asks the host that serves an account to repair it, from any process. */
 import type { Bus } from '@holdfast/bus'
-import { AccountsUnavailable } from './errors.ts'
+import { AccountsUnavailable } from '../client/errors.ts'
+import { repairSubjectOf } from '../client/subjects.ts'
 import type { RepairReport } from './repair.ts'
-import { repairSubjectOf } from './subjects.ts'
 
 export interface RepairQuestion {
   account: string

@@ -14,11 +14,11 @@ import {
 } from '@holdfast/journal'
 import { type AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
-import { encodeReply } from './ask.ts'
-import { AccountsUnavailable } from './errors.ts'
-import { recover } from './recovery.ts'
-import type { Services } from './services.ts'
-import { Slots } from './slots.ts'
+import { encodeReply } from '../account/ask.ts'
+import { recover } from '../account/recovery.ts'
+import { AccountsUnavailable } from '../client/errors.ts'
+import { Slots } from '../queues/slots.ts'
+import type { Services } from '../services.ts'
 
 /** The answered operations; all of them lead to bytes. */
 export const replicaOperations: ReadonlySet<string> = new Set(['openFile', 'openDirectLink'])

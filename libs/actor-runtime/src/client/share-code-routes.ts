@@ -6,8 +6,8 @@
 import type { LookupStore } from '@holdfast/journal'
 import { type Clock, mintRequestId, type ShareCodes, systemClock } from '@holdfast/kernel'
 import { LRUCache } from 'lru-cache'
+import { routeKey } from '../lookups/lookup-rows.ts'
 import type { AccountClient } from './contract.ts'
-import { routeKey } from './lookup-rows.ts'
 
 const routesMax = 50_000
 

@@ -8,10 +8,10 @@
 import type { AccountState } from '@holdfast/content-tree'
 import { JournalFault, type JournalHold } from '@holdfast/journal'
 import { CheckpointRoot } from '@holdfast/wire'
+import type { Services } from '../services.ts'
+import { inTurns } from '../timers.ts'
 import type { Snapshot, TailRow } from './checkpoints.ts'
 import { decodeRow, digestOf } from './flush-row.ts'
-import type { Services } from './services.ts'
-import { inTurns } from './timers.ts'
 
 export interface Recovered {
   state: AccountState

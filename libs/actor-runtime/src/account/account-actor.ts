@@ -7,12 +7,12 @@
 import { type AcquireOptions, isUnwritten, JournalFault, type JournalHold } from '@holdfast/journal'
 import { isShortage } from '@holdfast/kernel'
 import type { AccountReply } from '@holdfast/wire'
+import type { Slots } from '../queues/slots.ts'
+import type { Services } from '../services.ts'
+import { pause } from '../timers.ts'
 import { Activation, type Loss } from './activation.ts'
 import type { Ailments } from './ailments.ts'
 import { type Ask, encodeReply } from './ask.ts'
-import type { Services } from './services.ts'
-import type { Slots } from './slots.ts'
-import { pause } from './timers.ts'
 
 export interface ActorHost {
   readonly services: Services

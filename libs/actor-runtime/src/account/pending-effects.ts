@@ -15,9 +15,9 @@
 import { type LookupChange, referenceKey } from '@holdfast/journal'
 import type { Fault } from '@holdfast/kernel'
 import type { Blob, Effect, SignInMail } from '@holdfast/wire'
+import type { Services } from '../services.ts'
+import { backoffMs, Pauses } from '../timers.ts'
 import type { WriteTimes } from './account-rows.ts'
-import type { Services } from './services.ts'
-import { backoffMs, Pauses } from './timers.ts'
 
 /** Of one release in memory: its key of 150 characters, its numbers and their places in maps. */
 const releaseBytes = 512

@@ -1,6 +1,6 @@
 /** One pending request: from its arrival to its one answer. */
 import { AccountReply, type AccountRequest, type Item } from '@holdfast/wire'
-import type { CodeRange } from './code-leases.ts'
+import type { CodeRange } from '../lookups/code-leases.ts'
 
 /**
  * Encoded, or as it was made for this request alone: then it needs no encoding for a caller in this

@@ -18,11 +18,11 @@ import {
   maxEventBytes,
 } from '@holdfast/journal'
 import { type Change, CheckpointRoot } from '@holdfast/wire'
-import { encodeRoot, pagesOf } from './checkpoints.ts'
-import { decodeRow, digestOf } from './flush-row.ts'
-import type { Services } from './services.ts'
-import { forEachAtMost } from './slots.ts'
-import { inTurns } from './timers.ts'
+import { encodeRoot, pagesOf } from '../account/checkpoints.ts'
+import { decodeRow, digestOf } from '../account/flush-row.ts'
+import { forEachAtMost } from '../queues/slots.ts'
+import type { Services } from '../services.ts'
+import { inTurns } from '../timers.ts'
 
 export interface RepairReport {
   account: string

@@ -9,9 +9,9 @@
  */
 import { referenceKey } from '@holdfast/journal'
 import type { ReconcileView } from '@holdfast/wire'
+import { forEachAtMost } from '../queues/slots.ts'
+import type { Services } from '../services.ts'
 import type { Look } from './pending-effects.ts'
-import type { Services } from './services.ts'
-import { forEachAtMost } from './slots.ts'
 
 /** Rows read at one time. */
 const readsAtOnce = 64

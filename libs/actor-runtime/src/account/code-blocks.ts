@@ -12,8 +12,8 @@
  */
 import type { LookupChange } from '@holdfast/journal'
 import { codesPerBlock } from '@holdfast/kernel'
-import { type CodeLeases, type CodeRange, widthOf } from './code-leases.ts'
-import { routeRow } from './lookup-rows.ts'
+import { type CodeLeases, type CodeRange, widthOf } from '../lookups/code-leases.ts'
+import { routeRow } from '../lookups/lookup-rows.ts'
 
 /**
  * Blocks of one lease, unless a request needs more: the maximum that a growing account gets ahead

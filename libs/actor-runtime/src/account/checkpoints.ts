@@ -13,10 +13,10 @@
 import type { AccountState, CheckpointCut } from '@holdfast/content-tree'
 import type { JournalHold } from '@holdfast/journal'
 import { CheckpointRoot } from '@holdfast/wire'
+import { forEachAtMost } from '../queues/slots.ts'
+import type { Services } from '../services.ts'
+import { backoffMs, inTurns } from '../timers.ts'
 import { digestOf } from './flush-row.ts'
-import type { Services } from './services.ts'
-import { forEachAtMost } from './slots.ts'
-import { backoffMs, inTurns } from './timers.ts'
 
 export interface TailRow {
   seq: number

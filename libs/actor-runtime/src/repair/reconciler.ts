@@ -19,10 +19,10 @@
  */
 import { type Clock, isUuid, mintRequestId } from '@holdfast/kernel'
 import type { ReconcileView } from '@holdfast/wire'
-import type { AccountClient } from './contract.ts'
-import type { RuntimeLog } from './observer.ts'
-import { forEachAtMost } from './slots.ts'
-import { pause, type Timers } from './timers.ts'
+import type { AccountClient } from '../client/contract.ts'
+import type { RuntimeLog } from '../observer.ts'
+import { forEachAtMost } from '../queues/slots.ts'
+import { pause, type Timers } from '../timers.ts'
 
 export interface ReconcilerOptions {
   accounts: AccountClient
