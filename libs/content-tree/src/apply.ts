@@ -18,13 +18,13 @@ import type {
   FolderAdded,
   TokenReset,
 } from '@holdfast/wire'
-import type { Account } from './account.ts'
-import { none } from './columns.ts'
+import type { Account } from './account/account.ts'
+import { type AccountFacts, withSet } from './account/facts.ts'
 import type { TreeSettings } from './contract.ts'
 import { applyCopy, type PreparedIds } from './copy.ts'
-import { type AccountFacts, withSet } from './facts.ts'
 import { freedRowsPerSlice, sweepRowsPerChangeMax, treeDepthMax } from './limits.ts'
 import { isKept, recipeBytes, recipeIds } from './operations.ts'
+import { none } from './tree/columns.ts'
 
 export const rootName = 'root'
 export const binName = 'recyclebin'

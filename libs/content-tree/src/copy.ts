@@ -5,10 +5,10 @@
  * codes follow the plan's pre-order, from the change's seed and code counter.
  */
 import type { Blob, Change, ContentsCopied, Manifest, PasswordVerifier } from '@holdfast/wire'
-import type { Account } from './account.ts'
+import type { Account } from './account/account.ts'
 import type { TreeSettings } from './contract.ts'
 import { NewIds } from './new-ids.ts'
-import type { Tree } from './tree.ts'
+import type { Tree } from './tree/tree.ts'
 
 /** Ids of a copy, made in slices while it was decided. Only a cache: replay makes the same ones. */
 export interface PreparedIds {

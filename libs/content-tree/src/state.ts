@@ -1,8 +1,10 @@
 /** The state of one account behind the contract: decisions, changes, checkpoints. */
 import type { AccountRequest, Change, Effect } from '@holdfast/wire'
-import { Account, noCode } from './account.ts'
+import { Account, noCode } from './account/account.ts'
 import { applyChange } from './apply.ts'
-import { changedBytesOf, checkpointOf } from './checkpoint.ts'
+import { changedBytesOf, checkpointOf } from './checkpoints/checkpoint.ts'
+import { loadAccount } from './checkpoints/load.ts'
+import { type Salvaged, salvage } from './checkpoints/salvage.ts'
 import type {
   AccountState,
   AccountStates,
@@ -15,8 +17,6 @@ import type {
 import type { PreparedIds } from './copy.ts'
 import { decide } from './decide/decide.ts'
 import { nextDue } from './decide/tick.ts'
-import { loadAccount } from './load.ts'
-import { type Salvaged, salvage } from './salvage.ts'
 
 export function createAccountStates(settings: TreeSettings): AccountStates {
   return {

@@ -4,7 +4,7 @@ import { CheckpointPage } from '@holdfast/wire'
 import fc from 'fast-check'
 import t from 'tap'
 import { sizeOf } from '../../../test/forms.ts'
-import { KeyDigests } from '../src/key-digests.ts'
+import { KeyDigests } from '../src/account/key-digests.ts'
 import { keyDigestsMax, keyedOutcomesMax } from '../src/limits.ts'
 import { blobOf, equal, operator, pagesOf, restored, visitor, World } from './world.ts'
 

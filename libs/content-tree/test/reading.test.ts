@@ -11,7 +11,7 @@ import {
 } from '@holdfast/wire'
 import t from 'tap'
 import { comparedUnitsPerSlice } from '../src/limits.ts'
-import { sortInSlices } from '../src/listing-order.ts'
+import { sortInSlices } from '../src/tree/listing-order.ts'
 import { blobOf, firstPage, operator, passwordOf, sent, system, visitor, type Who, World } from './world.ts'
 
 const names = (item: Item) => item.children.map((child) => child.name)

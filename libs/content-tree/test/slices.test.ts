@@ -4,12 +4,12 @@
  */
 import type { Change, Effect, ManifestEntry } from '@holdfast/wire'
 import t from 'tap'
-import type { Account } from '../src/account.ts'
+import type { Account } from '../src/account/account.ts'
 import { applyChange } from '../src/apply.ts'
-import { checkpointOf } from '../src/checkpoint.ts'
+import { checkpointOf } from '../src/checkpoints/checkpoint.ts'
+import { loadAccount } from '../src/checkpoints/load.ts'
 import { freedRowsPerSlice } from '../src/limits.ts'
-import { loadAccount } from '../src/load.ts'
-import { manifestOf } from '../src/manifest.ts'
+import { manifestOf } from '../src/reading/manifest.ts'
 import { blobOf, ended, equal, operator, pagesOf, settings, system, World } from './world.ts'
 
 /** A second state of a world, to which changes are applied slice by slice. */

@@ -1,8 +1,8 @@
 /** Operations on the account itself. */
 import type { ConfirmEmail, CreateAccount, ResetToken, SetAccount } from '@holdfast/wire'
+import { type AccountFacts, accountView, isTier, withSet } from '../account/facts.ts'
 import { factsOfNew } from '../apply.ts'
 import type { Outcome } from '../contract.ts'
-import { type AccountFacts, accountView, isTier, withSet } from '../facts.ts'
 import type { NewIds } from '../new-ids.ts'
 import { answer, type Deciding, done, type Result, refuse } from './deciding.ts'
 import { dueEvents } from './tick.ts'

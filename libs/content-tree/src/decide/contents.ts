@@ -9,13 +9,13 @@ import type {
   Item,
   UpdateContent,
 } from '@holdfast/wire'
+import type { AccountFacts } from '../account/facts.ts'
 import type { Outcome } from '../contract.ts'
-import type { AccountFacts } from '../facts.ts'
 import { timeMax, treeDepthMax } from '../limits.ts'
 import type { NewIds } from '../new-ids.ts'
-import { blankItem } from '../reading.ts'
-import { savedNoteBytes, savedRowBytes, savedTextBytes } from '../saved-bytes.ts'
-import type { Tree } from '../tree.ts'
+import { blankItem } from '../reading/reading.ts'
+import { savedNoteBytes, savedRowBytes, savedTextBytes } from '../tree/saved-bytes.ts'
+import type { Tree } from '../tree/tree.ts'
 import { newAccount } from './account.ts'
 import { areTags, isDescription, isName, isTime } from './check.ts'
 import { type Deciding, Refused, refuse } from './deciding.ts'

@@ -6,7 +6,7 @@ import type { Blob, ContentsCopied, CopyContents, CopySource, Manifest } from '@
 import type { Outcome } from '../contract.ts'
 import type { PreparedIds } from '../copy.ts'
 import { contentsMax, rowsPerSlice, treeDepthMax } from '../limits.ts'
-import { savedNoteBytes, savedRowBytes, savedTextBytes } from '../saved-bytes.ts'
+import { savedNoteBytes, savedRowBytes, savedTextBytes } from '../tree/saved-bytes.ts'
 import { isList, isName } from './check.ts'
 import { type Deciding, inSlices, Refused, type Result, refuse } from './deciding.ts'
 

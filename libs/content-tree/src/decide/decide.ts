@@ -9,7 +9,7 @@ import {
   type KeptOutcome,
   AccountReply as Reply,
 } from '@holdfast/wire'
-import type { Account } from '../account.ts'
+import type { Account } from '../account/account.ts'
 import type { DecideContext, Outcome, TreeSettings } from '../contract.ts'
 import type { PreparedIds } from '../copy.ts'
 import { commandNumbers, idsOfRecipe, isKept, type Operation } from '../operations.ts'

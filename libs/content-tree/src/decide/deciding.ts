@@ -12,13 +12,13 @@ import {
   type Item,
   AccountReply as Reply,
 } from '@holdfast/wire'
-import type { Account } from '../account.ts'
+import type { Account } from '../account/account.ts'
+import { type AccountFacts, accountView, limitsOf } from '../account/facts.ts'
 import type { DecideContext, Outcome, TreeSettings } from '../contract.ts'
-import { type AccountFacts, accountView, limitsOf } from '../facts.ts'
 import { contentsMax, metadataBytesMax, outcomeBytesMax } from '../limits.ts'
 import { NewIds } from '../new-ids.ts'
 import { commandNumbers, type OperationName } from '../operations.ts'
-import { PasswordTries, Reading } from '../reading.ts'
+import { PasswordTries, Reading } from '../reading/reading.ts'
 
 export interface Viewer {
   /** The account itself, the operator, or a part of the service. */

@@ -2,7 +2,7 @@
 import { type DeleteDirectLink, DirectLink, type PutDirectLink } from '@holdfast/wire'
 import type { Outcome } from '../contract.ts'
 import { directLinkBytesMax, directLinksPerContentMax } from '../limits.ts'
-import { savedLinkBytes } from '../saved-bytes.ts'
+import { savedLinkBytes } from '../tree/saved-bytes.ts'
 import { isTime } from './check.ts'
 import { type Deciding, done, Refused, type Result, refuse } from './deciding.ts'
 

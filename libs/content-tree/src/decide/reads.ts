@@ -14,7 +14,6 @@ import {
   SortField,
   type TakeManifest,
 } from '@holdfast/wire'
-import { answerBytes } from '../answer-bytes.ts'
 import type { Outcome } from '../contract.ts'
 import {
   binBytesMax,
@@ -24,12 +23,13 @@ import {
   pageSizeMax,
   searchPageSizeMax,
 } from '../limits.ts'
-import { listing } from '../listing.ts'
-import { sortFields } from '../listing-order.ts'
-import { manifestOf, pagesOf, readableOnly } from '../manifest.ts'
-import type { Reading } from '../reading.ts'
-import { savedRowBytes } from '../saved-bytes.ts'
-import { search } from '../search.ts'
+import { answerBytes } from '../reading/answer-bytes.ts'
+import { listing } from '../reading/listing.ts'
+import { manifestOf, pagesOf, readableOnly } from '../reading/manifest.ts'
+import type { Reading } from '../reading/reading.ts'
+import { search } from '../reading/search.ts'
+import { sortFields } from '../tree/listing-order.ts'
+import { savedRowBytes } from '../tree/saved-bytes.ts'
 import { answer, type Deciding, done, inSlices, Refused, refuse } from './deciding.ts'
 
 export function readContent(deciding: Deciding, query: ReadContent): Outcome {

@@ -1,9 +1,9 @@
 /** What time does to an account: expiries, and the end of the bin's 30 days. */
 import type { Event } from '@holdfast/wire'
-import type { Account } from '../account.ts'
-import { none } from '../columns.ts'
+import type { Account } from '../account/account.ts'
 import type { Outcome } from '../contract.ts'
 import { duePerTickMax, recycledSecondsMax } from '../limits.ts'
+import { none } from '../tree/columns.ts'
 import { answer, type Deciding, done, refuse } from './deciding.ts'
 
 export function tick(deciding: Deciding): Outcome {

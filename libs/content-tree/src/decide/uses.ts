@@ -1,6 +1,6 @@
 /** What the account uses, for the comparison with the references beside the journal. */
 import type { Reconcile } from '@holdfast/wire'
-import type { Account } from '../account.ts'
+import type { Account } from '../account/account.ts'
 import type { Outcome } from '../contract.ts'
 import { usesPerLookMax } from '../limits.ts'
 

@@ -11,10 +11,10 @@
  * and the name.
  */
 import { type DirectLink, type PasswordVerifier, SortField } from '@holdfast/wire'
+import { freedRowsPerSlice, rowsPerSlice } from '../limits.ts'
 import { BlobTable } from './blobs.ts'
 import { ContentTable, FolderTable, none } from './columns.ts'
 import { uuidOfWords, wordsOfUuid } from './ids.ts'
-import { freedRowsPerSlice, rowsPerSlice } from './limits.ts'
 import { ListingOrders } from './listing-order.ts'
 import { PasswordTable } from './passwords.ts'
 import { Cuts } from './row-marks.ts'

@@ -7,9 +7,9 @@
  * demand.
  */
 import { SortField } from '@holdfast/wire'
+import { orderBytesMax, orderedFolderMin, rowsPerSlice } from '../limits.ts'
+import { folded } from '../text.ts'
 import type { ContentTable } from './columns.ts'
-import { orderBytesMax, orderedFolderMin, rowsPerSlice } from './limits.ts'
-import { folded } from './text.ts'
 
 /** All orders of one folder are dropped together when a change would shift more words than this. */
 const shiftedWordsMax = 4 * 1024 * 1024

@@ -3,8 +3,8 @@
  * parts are counted as they will be written, the rest by its usual size.
  */
 import type { DirectLink } from '@holdfast/wire'
+import type { Tree } from '../tree/tree.ts'
 import type { Reading } from './reading.ts'
-import type { Tree } from './tree.ts'
 
 /** Ids, times, numbers, the names of the members, a server, the link with its capability. */
 const fileBytes = 700

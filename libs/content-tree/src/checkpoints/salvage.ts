@@ -7,9 +7,9 @@
  * from all earlier changes: pending effects are carried out again, which is harmless.
  */
 import type { Change, Event } from '@holdfast/wire'
-import type { Account } from './account.ts'
-import { isTier } from './facts.ts'
-import { treeDepthMax } from './limits.ts'
+import type { Account } from '../account/account.ts'
+import { isTier } from '../account/facts.ts'
+import { treeDepthMax } from '../limits.ts'
 
 export interface Salvaged {
   /** Undefined: nothing of it. */

@@ -8,13 +8,13 @@
  */
 import { isAscii } from 'node:buffer'
 import { type BlobColumns, CheckpointPage, type ContentColumns } from '@holdfast/wire'
-import { Account } from './account.ts'
+import { Account } from '../account/account.ts'
+import { isTier } from '../account/facts.ts'
+import { rowsPerPart, sparseTimes } from '../limits.ts'
+import { assertRows, none, type Run, setColumn, wordsOf } from '../tree/columns.ts'
+import type { Tree } from '../tree/tree.ts'
 import { pageVersion } from './checkpoint.ts'
-import { assertRows, none, type Run, setColumn, wordsOf } from './columns.ts'
-import { isTier } from './facts.ts'
-import { rowsPerPart, sparseTimes } from './limits.ts'
 import { upgraded } from './older-checkpoint.ts'
-import type { Tree } from './tree.ts'
 
 /** @throws Error when the pages are not whole, or of another account. */
 export function* loadAccount(accountId: string, pages: readonly Uint8Array[]): Generator<void, Account> {

@@ -1,9 +1,9 @@
 /** A tree as a flat list in pre-order: for copies into other accounts and for archives. */
 import { accessRefusal } from '@holdfast/access'
 import { Manifest, type ManifestEntry } from '@holdfast/wire'
-import { manifestEntriesPerSlice } from './limits.ts'
+import { manifestEntriesPerSlice } from '../limits.ts'
+import type { Tree } from '../tree/tree.ts'
 import type { Reading } from './reading.ts'
-import type { Tree } from './tree.ts'
 
 /**
  * What to do with a folder met on the way down: take it, leave it out with everything below it, or

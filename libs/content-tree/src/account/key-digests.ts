@@ -9,10 +9,10 @@
  * The content and order of the ring are part of the state: a function of the changes alone.
  */
 import type { KeyDigestColumns } from '@holdfast/wire'
-import { assertRows, setColumn } from './columns.ts'
-import { forgottenDigestsPerChange, keyDigestsMax, keyDigestsPerPart, keyedSecondsMax } from './limits.ts'
-import { Cuts, RowMarks } from './row-marks.ts'
-import { WordIndex } from './word-index.ts'
+import { forgottenDigestsPerChange, keyDigestsMax, keyDigestsPerPart, keyedSecondsMax } from '../limits.ts'
+import { assertRows, setColumn } from '../tree/columns.ts'
+import { Cuts, RowMarks } from '../tree/row-marks.ts'
+import { WordIndex } from '../tree/word-index.ts'
 
 /** Of a request id: the last two bytes that all chosen ids share, and the ten of the key. */
 const nameStart = 4

@@ -2,11 +2,12 @@
  * Everything about one account: its facts, its tree, its pending effects, its kept results, its
  * report sources.
  */
+
+import { reportSourcesMax } from '../limits.ts'
+import { Tree } from '../tree/tree.ts'
 import { Effects } from './effects.ts'
 import type { AccountFacts } from './facts.ts'
-import { reportSourcesMax } from './limits.ts'
 import { Outcomes } from './outcomes.ts'
-import { Tree } from './tree.ts'
 
 export const noCode = { next: 0, term: 0 } as const
 

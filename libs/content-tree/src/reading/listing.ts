@@ -4,8 +4,6 @@
  * children, so that a recursing reader misses nothing.
  */
 import type { FileColumns, Item, ListingPage, ReadContent } from '@holdfast/wire'
-import { answerBytes } from './answer-bytes.ts'
-import { fileColumns, fitsColumns } from './file-columns.ts'
 import {
   comparedUnitsPerSlice,
   deeperBytesMax,
@@ -14,10 +12,12 @@ import {
   itemsPerAnswerMax,
   itemsPerSlice,
   rowsPerSlice,
-} from './limits.ts'
+} from '../limits.ts'
+import { composed, folded } from '../text.ts'
+import { fileColumns, fitsColumns } from '../tree/file-columns.ts'
+import type { Tree } from '../tree/tree.ts'
+import { answerBytes } from './answer-bytes.ts'
 import type { Reading } from './reading.ts'
-import { composed, folded } from './text.ts'
-import type { Tree } from './tree.ts'
 
 type Query = Pick<
   ReadContent,

@@ -6,7 +6,7 @@
  * are deleted folders.
  */
 import type { CheckpointPage } from '@holdfast/wire'
-import { none, wordsOf } from './columns.ts'
+import { none, wordsOf } from '../tree/columns.ts'
 
 export function upgraded(pages: readonly CheckpointPage[]): void {
   const rows = { contents: 0, blobs: 0, passwords: 0 }

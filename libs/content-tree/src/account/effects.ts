@@ -3,7 +3,7 @@
  * adds them, the change that reports them done ends them. Numbers rise and are never reused.
  */
 import type { Effect } from '@holdfast/wire'
-import type { BlobTable } from './blobs.ts'
+import type { BlobTable } from '../tree/blobs.ts'
 
 export class Effects {
   readonly #blobs: BlobTable

@@ -11,12 +11,12 @@ import {
   type Reader,
 } from '@holdfast/access'
 import type { DirectLink, Item, PasswordVerifier } from '@holdfast/wire'
-import type { Account } from './account.ts'
+import type { Account } from '../account/account.ts'
+import type { DecideContext } from '../contract.ts'
+import { directLinkBytesPerAnswerMax } from '../limits.ts'
+import { none } from '../tree/columns.ts'
+import type { Tree } from '../tree/tree.ts'
 import { linksBytes } from './answer-bytes.ts'
-import { none } from './columns.ts'
-import type { DecideContext } from './contract.ts'
-import { directLinkBytesPerAnswerMax } from './limits.ts'
-import type { Tree } from './tree.ts'
 
 /**
  * The one password of a request, tried on every protected folder met. Unknown verdicts are

@@ -8,13 +8,13 @@
  * millisecond.
  */
 import { type BlobColumns, CheckpointPage, type ContentColumns, type ContentNote } from '@holdfast/wire'
-import type { Account } from './account.ts'
-import type { Run } from './columns.ts'
-import type { CheckpointBase, CheckpointCut, CheckpointPart } from './contract.ts'
-import { onePartBytesMax, rowsPerSlice } from './limits.ts'
-import type { RowMarks } from './row-marks.ts'
-import { savedLinkBytes, savedNoteBytes, savedRowBytes, savedTextBytes } from './saved-bytes.ts'
-import type { Tree } from './tree.ts'
+import type { Account } from '../account/account.ts'
+import type { CheckpointBase, CheckpointCut, CheckpointPart } from '../contract.ts'
+import { onePartBytesMax, rowsPerSlice } from '../limits.ts'
+import type { Run } from '../tree/columns.ts'
+import type { RowMarks } from '../tree/row-marks.ts'
+import { savedLinkBytes, savedNoteBytes, savedRowBytes, savedTextBytes } from '../tree/saved-bytes.ts'
+import type { Tree } from '../tree/tree.ts'
 
 /** Pages are at most 256 KiB; the last part may be 64 KiB (a direct link). */
 const pageBytesTarget = 160 * 1024

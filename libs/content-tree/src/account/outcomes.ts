@@ -9,7 +9,6 @@
  */
 import { nameOfRequest, requestTime } from '@holdfast/kernel'
 import type { KeptOutcome } from '@holdfast/wire'
-import { type KeyDigest, KeyDigests } from './key-digests.ts'
 import {
   keyedOutcomeAgeMsMax,
   keyedOutcomesMax,
@@ -18,8 +17,9 @@ import {
   outcomesMax,
   outcomesPerPart,
   requestAheadMsMax,
-} from './limits.ts'
-import { type Cuts, RowMarks } from './row-marks.ts'
+} from '../limits.ts'
+import { type Cuts, RowMarks } from '../tree/row-marks.ts'
+import { type KeyDigest, KeyDigests } from './key-digests.ts'
 
 export class Outcomes {
   #floorMs = 0

@@ -3,10 +3,10 @@
  * searched.
  */
 import type { SearchContents, SearchView } from '@holdfast/wire'
+import { folded } from '../text.ts'
+import { sortInSlices } from '../tree/listing-order.ts'
 import { Looks, matches } from './listing.ts'
-import { sortInSlices } from './listing-order.ts'
 import type { Reading } from './reading.ts'
-import { folded } from './text.ts'
 
 /** The folder is open to the reader; it is not among the hits. */
 export function* search(
