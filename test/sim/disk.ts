@@ -5,9 +5,9 @@
  * seeds of the simulation, with faults planted in the disk.
  */
 import { createHash } from 'node:crypto'
-import type { Disk, DiskFile } from '../../libs/chunk-store/src/disk.ts'
+import type { Disk, DiskFile } from '../../libs/chunk-store/src/disk/disk.ts'
+import { windowBytes } from '../../libs/chunk-store/src/extents/scan.ts'
 import { firstRecordOffset } from '../../libs/chunk-store/src/format.ts'
-import { windowBytes } from '../../libs/chunk-store/src/scan.ts'
 import { type History, makeHistory, violations } from '../../libs/chunk-store/test/support/crash-history.ts'
 import { CrashMachine, type DiskState, seeded } from '../../libs/chunk-store/test/support/crash-machine.ts'
 

@@ -1,4 +1,4 @@
-export { releaseBallast } from './ballast.ts'
 export { ChunkStore } from './chunk-store.ts'
 export type { Log } from './log.ts'
 export type { ChunkStoreMachine, ChunkStoreOptions } from './options.ts'
+export { releaseBallast } from './space/ballast.ts'

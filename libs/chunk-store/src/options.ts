@@ -1,13 +1,13 @@
 /** The options of a store, and the parts that tests replace. */
 import type { Clock } from '@holdfast/kernel'
-import type { Catalogue } from './catalogue.ts'
-import type { Disk } from './disk.ts'
-import { openExtentsMaxDefault, openExtentsMaxLeast } from './extents.ts'
+import type { Catalogue } from './catalogue/catalogue.ts'
+import type { Disk } from './disk/disk.ts'
+import { openExtentsMaxDefault, openExtentsMaxLeast } from './extents/extents.ts'
 import { blockBytes } from './format.ts'
-import type { Hashing } from './hashing.ts'
+import type { Hashing } from './hashing/hashing.ts'
 import type { Log } from './log.ts'
+import type { After } from './memory/slots.ts'
 import { alignUp } from './numbers.ts'
-import type { After } from './slots.ts'
 
 const MiB = 1024 * 1024
 const GiB = 1024 * MiB

@@ -6,7 +6,7 @@ import type { BlobFacts } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
 import type { ChunkStore } from '../src/index.ts'
-import { verifiedForMs } from '../src/known-copies.ts'
+import { verifiedForMs } from '../src/writing/known-copies.ts'
 import { openOn } from './support/crash-history.ts'
 import { CrashMachine, seeded } from './support/crash-machine.ts'
 

@@ -8,11 +8,11 @@ import { join } from 'node:path'
 import type { BlobFacts } from '@holdfast/blob-store'
 import { put } from '@holdfast/blob-store/testing'
 import t from 'tap'
-import type { Disk } from '../src/disk.ts'
-import { Extent, ExtentFiles, openExtentsMaxLeast } from '../src/extents.ts'
-import { InlineHashing } from '../src/hashing.ts'
+import type { Disk } from '../src/disk/disk.ts'
+import { NodeDisk } from '../src/disk/node-disk.ts'
+import { Extent, ExtentFiles, openExtentsMaxLeast } from '../src/extents/extents.ts'
+import { InlineHashing } from '../src/hashing/hashing.ts'
 import { ChunkStore } from '../src/index.ts'
-import { NodeDisk } from '../src/node-disk.ts'
 
 const MiB = 1024 * 1024
 const small = {

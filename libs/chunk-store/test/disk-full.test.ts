@@ -10,8 +10,8 @@ import { get, put } from '@holdfast/blob-store/testing'
 import t, { type Test } from 'tap'
 import { sizeOf } from '../../../test/forms.ts'
 import { Filler, onSmallDisk } from '../../../test/support/small-disk.ts'
+import { RocksCatalogue } from '../src/catalogue/rocks-catalogue.ts'
 import { ChunkStore } from '../src/index.ts'
-import { RocksCatalogue } from '../src/rocks-catalogue.ts'
 
 const MiB = 1024 * 1024
 const options = {

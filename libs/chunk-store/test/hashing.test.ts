@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto'
 import { digestOf } from '@holdfast/blob-store'
 import fc from 'fast-check'
 import t from 'tap'
-import { HashLanes } from '../src/hash-lanes.ts'
-import { digestRequest, dropRequest, type HashStream, WorkerHashing } from '../src/hashing.ts'
+import { HashLanes } from '../src/hashing/hash-lanes.ts'
+import { digestRequest, dropRequest, type HashStream, WorkerHashing } from '../src/hashing/hashing.ts'
 
 const pages = 32
 const random = randomBytes(pages * 64 * 1024)

@@ -6,15 +6,15 @@
 import { systemClock } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import t from 'tap'
-import { type Extent, ExtentFiles, ExtentTable } from '../src/extents.ts'
+import { type Copy, noHomes, type RowEntry } from '../src/catalogue/rows.ts'
+import { NodeDisk } from '../src/disk/node-disk.ts'
+import { type Extent, ExtentFiles, ExtentTable } from '../src/extents/extents.ts'
 import { blockBytes, decodeRecord, encodeDataHeader, HeaderSeal, type Run } from '../src/format.ts'
-import type { Ledger } from '../src/ledger.ts'
 import { silentLog } from '../src/log.ts'
-import { NodeDisk } from '../src/node-disk.ts'
-import { Pins } from '../src/pins.ts'
-import { ExtentClaim, Reader } from '../src/reader.ts'
-import { type Copy, noHomes, type RowEntry } from '../src/rows.ts'
-import { CommitIntent, Writer } from '../src/writer.ts'
+import { ExtentClaim, Reader } from '../src/reading/reader.ts'
+import type { Ledger } from '../src/writing/ledger.ts'
+import { Pins } from '../src/writing/pins.ts'
+import { CommitIntent, Writer } from '../src/writing/writer.ts'
 
 const many = 200_000
 const seal = new HeaderSeal(Buffer.alloc(32, 1))

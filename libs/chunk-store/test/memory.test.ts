@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
-import { pack, unpack } from '../src/packed.ts'
-import { Pins } from '../src/pins.ts'
+import { pack, unpack } from '../src/memory/packed.ts'
+import { Pins } from '../src/writing/pins.ts'
 
 t.test('pins hold until they end or are dropped, through growth and renewal', async () => {
   const name = (n: number, bytes: number) =>

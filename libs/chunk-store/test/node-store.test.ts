@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { type BlobFacts, type LogPosition, tombstoneRetentionMsDefault } from '@holdfast/blob-store'
 import { get, nodeStoreContract, put } from '@holdfast/blob-store/testing'
 import t, { type Test } from 'tap'
-import { MemoryCatalogue } from '../src/catalogue.ts'
+import { MemoryCatalogue } from '../src/catalogue/catalogue.ts'
 import { ChunkStore } from '../src/index.ts'
 import { rotOnDisk } from './support/rot.ts'
 

@@ -6,12 +6,12 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { crc32 } from '@node-rs/crc32'
 import t from 'tap'
-import type { PassOn } from '../src/disk.ts'
-import { type Extent, ExtentFiles, ExtentTable } from '../src/extents.ts'
+import { type Copy, noHomes, type RowEntry } from '../src/catalogue/rows.ts'
+import type { PassOn } from '../src/disk/disk.ts'
+import { NodeDisk } from '../src/disk/node-disk.ts'
+import { type Extent, ExtentFiles, ExtentTable } from '../src/extents/extents.ts'
 import { blockBytes, encodeDataHeader, HeaderSeal } from '../src/format.ts'
-import { NodeDisk } from '../src/node-disk.ts'
-import { ExtentClaim, Reader } from '../src/reader.ts'
-import { type Copy, noHomes, type RowEntry } from '../src/rows.ts'
+import { ExtentClaim, Reader } from '../src/reading/reader.ts'
 
 const MiB = 1024 * 1024
 const seal = new HeaderSeal(Buffer.alloc(32, 1))

@@ -10,10 +10,10 @@ import { join } from 'node:path'
 import type { BlobSender } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t, { type Test } from 'tap'
+import { NodeDisk } from '../src/disk/node-disk.ts'
+import { SpliceSender } from '../src/disk/splice-sender.ts'
 import { ChunkStore } from '../src/index.ts'
-import { NodeDisk } from '../src/node-disk.ts'
-import { alignedBytes } from '../src/slots.ts'
-import { SpliceSender } from '../src/splice-sender.ts'
+import { alignedBytes } from '../src/memory/slots.ts'
 
 const MiB = 1024 * 1024
 

@@ -12,9 +12,9 @@ import {
   type StageOptions,
 } from '@holdfast/blob-store'
 import { get } from '@holdfast/blob-store/testing'
-import { InlineHashing } from '../../src/hashing.ts'
+import { latin1 } from '../../src/catalogue/rows.ts'
+import { InlineHashing } from '../../src/hashing/hashing.ts'
 import { ChunkStore } from '../../src/index.ts'
-import { latin1 } from '../../src/rows.ts'
 import { CrashMachine, type DiskState, seeded } from './crash-machine.ts'
 
 const MiB = 1024 * 1024

@@ -5,9 +5,9 @@
  * any tail behind its last synced batch.
  */
 import type { Clock } from '@holdfast/kernel'
-import type { Catalogue, CatalogueChange } from '../../src/catalogue.ts'
-import { MemoryCatalogue } from '../../src/catalogue.ts'
-import type { Disk, DiskFile } from '../../src/disk.ts'
+import type { Catalogue, CatalogueChange } from '../../src/catalogue/catalogue.ts'
+import { MemoryCatalogue } from '../../src/catalogue/catalogue.ts'
+import type { Disk, DiskFile } from '../../src/disk/disk.ts'
 
 const sectorBytes = 512
 /** Unix time at which runs begin. */

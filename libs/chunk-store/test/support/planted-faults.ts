@@ -2,10 +2,10 @@
  * Faults that the crash machine must find. Each is put into the parts of the store while a search
  * runs, and removed afterwards.
  */
-import { Extent } from '../../src/extents.ts'
-import { Ledger } from '../../src/ledger.ts'
-import { Reader } from '../../src/reader.ts'
-import { ChunkStage } from '../../src/stage.ts'
+import { Extent } from '../../src/extents/extents.ts'
+import { Reader } from '../../src/reading/reader.ts'
+import { Ledger } from '../../src/writing/ledger.ts'
+import { ChunkStage } from '../../src/writing/stage.ts'
 import type { CrashMachine } from './crash-machine.ts'
 
 export interface PlantedFault {

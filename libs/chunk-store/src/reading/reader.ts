@@ -15,7 +15,10 @@ import { setImmediate } from 'node:timers/promises'
 import { BlobFault, type BlobSender, type SentBytes, type WholeBytes } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
 import { LRUCache } from 'lru-cache'
-import { type Extent, type ExtentTable, readFaultOf } from './extents.ts'
+import type { Copy, RowEntry } from '../catalogue/rows.ts'
+import type { HeldRead } from '../disk/splice-sender.ts'
+import { type Extent, type ExtentTable, readFaultOf } from '../extents/extents.ts'
+import { belongsTo, matches, readInline } from '../extents/scan.ts'
 import {
   blockBytes,
   chunkBytes,
@@ -24,12 +27,9 @@ import {
   type HeaderSeal,
   type Run,
   recordBytesMax,
-} from './format.ts'
-import { asBuffer } from './numbers.ts'
-import type { Copy, RowEntry } from './rows.ts'
-import { belongsTo, matches, readInline } from './scan.ts'
-import { alignedBytes } from './slots.ts'
-import type { HeldRead } from './splice-sender.ts'
+} from '../format.ts'
+import { alignedBytes } from '../memory/slots.ts'
+import { asBuffer } from '../numbers.ts'
 
 /**
  * Payload bytes of one read: large while large buffers are available and the range is long, else

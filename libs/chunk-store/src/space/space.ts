@@ -7,10 +7,10 @@
 import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
+import type { Disk } from '../disk/disk.ts'
+import type { ExtentTable } from '../extents/extents.ts'
+import type { Log } from '../log.ts'
 import { Ballast } from './ballast.ts'
-import type { Disk } from './disk.ts'
-import type { ExtentTable } from './extents.ts'
-import type { Log } from './log.ts'
 
 const freshMs = 500
 

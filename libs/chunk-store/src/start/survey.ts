@@ -11,9 +11,16 @@
 import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
 import { isShortage } from '@holdfast/kernel'
-import type { Catalogue } from './catalogue.ts'
-import { type CleanShutdownMarker, endMarkKey } from './clean-shutdown-marker.ts'
-import type { Disk, DiskFile } from './disk.ts'
+import type { Catalogue } from '../catalogue/catalogue.ts'
+import {
+  blobPrefix,
+  type Copy,
+  decodeCopies,
+  decodeExtentRow,
+  type ExtentRow,
+  extentPrefix,
+} from '../catalogue/rows.ts'
+import type { Disk, DiskFile } from '../disk/disk.ts'
 import {
   Extent,
   type ExtentFiles,
@@ -22,7 +29,8 @@ import {
   faultOf,
   isUnopenable,
   isUnreadable,
-} from './extents.ts'
+} from '../extents/extents.ts'
+import { readAround, windowBytes } from '../extents/scan.ts'
 import {
   blockBytes,
   decodeExtentHeader,
@@ -32,12 +40,11 @@ import {
   generationNamed,
   HeaderSeal,
   isHeaderBegun,
-} from './format.ts'
-import { bytesOfRun, readStoreFacts, type StoreFacts } from './ledger.ts'
-import type { Log } from './log.ts'
-import { blobPrefix, type Copy, decodeCopies, decodeExtentRow, type ExtentRow, extentPrefix } from './rows.ts'
-import { readAround, windowBytes } from './scan.ts'
-import { alignedBytes } from './slots.ts'
+} from '../format.ts'
+import type { Log } from '../log.ts'
+import { alignedBytes } from '../memory/slots.ts'
+import { bytesOfRun, readStoreFacts, type StoreFacts } from '../writing/ledger.ts'
+import { type CleanShutdownMarker, endMarkKey } from './clean-shutdown-marker.ts'
 
 export interface Surveyed {
   facts: StoreFacts

@@ -1,6 +1,5 @@
 /** Finds records in an extent without the catalogue, and verifies their content. */
 import { crc32 } from '@node-rs/crc32'
-import { type Extent, isUnreadable } from './extents.ts'
 import {
   blockBytes,
   chunkBytes,
@@ -15,9 +14,10 @@ import {
   recordBytesMax,
   recordHeaderBytes,
   startsRecord,
-} from './format.ts'
-import { alignUp } from './numbers.ts'
-import { alignedBytes, slotBytes } from './slots.ts'
+} from '../format.ts'
+import { alignedBytes, slotBytes } from '../memory/slots.ts'
+import { alignUp } from '../numbers.ts'
+import { type Extent, isUnreadable } from './extents.ts'
 
 /** Damaged bytes are distinguished from unreadable ones: those may be readable tomorrow. */
 export type Verdict = 'whole' | 'torn' | 'unreadable'

@@ -8,10 +8,7 @@
  */
 import { BlobFault, type BlobName, type LogEntry, type LogPosition, type Pulled } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
-import type { Catalogue } from './catalogue.ts'
-import type { Ledger } from './ledger.ts'
-import type { Log } from './log.ts'
-import { getU64 } from './numbers.ts'
+import type { Catalogue } from '../catalogue/catalogue.ts'
 import {
   decodeLogRow,
   logKey,
@@ -20,7 +17,10 @@ import {
   logSequenceOf,
   tombstoneKey,
   tombstonePrefix,
-} from './rows.ts'
+} from '../catalogue/rows.ts'
+import type { Log } from '../log.ts'
+import { getU64 } from '../numbers.ts'
+import type { Ledger } from './ledger.ts'
 
 export interface PullRequest {
   after?: LogPosition | undefined

@@ -14,10 +14,10 @@
  * then moves, and a store that finds another version rebuilds.
  */
 import { blobIdBytes, incarnationBytes, type QuarantineReason, quarantineReasons } from '@holdfast/blob-store'
+import type { Run } from '../format.ts'
+import { Slab } from '../memory/slab.ts'
+import { getU64, putU64 } from '../numbers.ts'
 import type { Catalogue } from './catalogue.ts'
-import type { Run } from './format.ts'
-import { getU64, putU64 } from './numbers.ts'
-import { Slab } from './slab.ts'
 
 export const catalogueVersion = 2
 

@@ -1,10 +1,10 @@
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
-import type { Catalogue } from './catalogue.ts'
-import { readStoreFacts } from './ledger.ts'
-import type { Log } from './log.ts'
-import { isMarkedDamaged, RocksCatalogue } from './rocks-catalogue.ts'
+import type { Catalogue } from '../catalogue/catalogue.ts'
+import { isMarkedDamaged, RocksCatalogue } from '../catalogue/rocks-catalogue.ts'
+import type { Log } from '../log.ts'
+import { readStoreFacts } from '../writing/ledger.ts'
 
 /**
  * Opens the newest catalogue of the store, whose lock is the lock of the store. An unreadable one,

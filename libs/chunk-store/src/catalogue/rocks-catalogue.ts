@@ -2,10 +2,10 @@ import { open, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { BlobFault } from '@holdfast/blob-store'
+import type { Log } from '../log.ts'
+import { pack, unpack } from '../memory/packed.ts'
+import { asBuffer } from '../numbers.ts'
 import { behindPrefix, type Catalogue, type CatalogueChange, type CatalogueRow } from './catalogue.ts'
-import type { Log } from './log.ts'
-import { asBuffer } from './numbers.ts'
-import { pack, unpack } from './packed.ts'
 
 /** Keys are packed; changes are packed key, value, key, value … */
 export type CatalogueRequest = { number: number } & (

@@ -7,7 +7,7 @@ import { type FileHandle, open as openFile, readdir } from 'node:fs/promises'
 import { parentPort, workerData } from 'node:worker_threads'
 import { writableBytes } from '@holdfast/kernel'
 import { RocksLevel } from '@nxtedition/rocksdb'
-import { pack, unpack } from './packed.ts'
+import { pack, unpack } from '../memory/packed.ts'
 import type { CatalogueAnswer, CatalogueRequest } from './rocks-catalogue.ts'
 
 const port = parentPort

@@ -21,10 +21,10 @@ import { open, readdir, rm, stat, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { makeDirectories } from '@holdfast/kernel'
+import { alignedBytes } from '../memory/slots.ts'
 import { Blocks, type Range } from './blocks.ts'
 import type { Disk, DiskFile, PassOn } from './disk.ts'
 import { cachedRead } from './page-cache.ts'
-import { alignedBytes } from './slots.ts'
 import { type Passed, SpliceSender } from './splice-sender.ts'
 
 const openFile = promisify(openFd)

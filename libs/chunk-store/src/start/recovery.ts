@@ -13,17 +13,24 @@
  * this is the catalogue of the last shutdown.
  */
 import type { BlobFault } from '@holdfast/blob-store'
-import type { Catalogue } from './catalogue.ts'
-import { type Extent, isUnreadable } from './extents.ts'
-import { blockBytes, type GroupEntry, type GroupHeader, HeaderSeal, type Run, recordBytes } from './format.ts'
-import type { Ledger } from './ledger.ts'
-import type { Log } from './log.ts'
-import { alignUp } from './numbers.ts'
-import { blobPrefix, type Copy, decodeCopies, type RowCache, type RowEntry } from './rows.ts'
-import { Missed, type Verdict, verifyInline, verifyRuns, walk, windowBytes } from './scan.ts'
-import { alignedBytes } from './slots.ts'
+import type { Catalogue } from '../catalogue/catalogue.ts'
+import { blobPrefix, type Copy, decodeCopies, type RowCache, type RowEntry } from '../catalogue/rows.ts'
+import { type Extent, isUnreadable } from '../extents/extents.ts'
+import { Missed, type Verdict, verifyInline, verifyRuns, walk, windowBytes } from '../extents/scan.ts'
+import {
+  blockBytes,
+  type GroupEntry,
+  type GroupHeader,
+  HeaderSeal,
+  type Run,
+  recordBytes,
+} from '../format.ts'
+import type { Log } from '../log.ts'
+import { alignedBytes } from '../memory/slots.ts'
+import { alignUp } from '../numbers.ts'
+import type { Ledger } from '../writing/ledger.ts'
+import { copyOf } from '../writing/writer.ts'
 import type { Surveyed } from './survey.ts'
-import { copyOf } from './writer.ts'
 
 export interface Recovered {
   scannedExtents: number

@@ -10,7 +10,8 @@
  */
 import { type BlobFacts, BlobFault } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
-import { type Extent, type ExtentTable, faultOf, type Place } from './extents.ts'
+import { type Copy, type Home, neverVerified, noHomes, type RowEntry } from '../catalogue/rows.ts'
+import { type Extent, type ExtentTable, faultOf, type Place } from '../extents/extents.ts'
 import {
   type DeletedEntry,
   encodeGroupHeader,
@@ -22,13 +23,12 @@ import {
   inlineBytesMax,
   type Run,
   type VoidEntry,
-} from './format.ts'
+} from '../format.ts'
+import type { Log } from '../log.ts'
+import { alignedBytes, slotBytes } from '../memory/slots.ts'
 import { knownCopyOf } from './known-copies.ts'
 import { factsOf, type Ledger } from './ledger.ts'
-import type { Log } from './log.ts'
 import type { Pins } from './pins.ts'
-import { type Copy, type Home, neverVerified, noHomes, type RowEntry } from './rows.ts'
-import { alignedBytes, slotBytes } from './slots.ts'
 
 /**
  * Intents that may wait; beyond it commits are refused. 100 bytes each and the small blob itself.

@@ -5,11 +5,7 @@
  * for a synced batch.
  */
 import { type BlobFacts, BlobFault } from '@holdfast/blob-store'
-import type { Catalogue, CatalogueChange } from './catalogue.ts'
-import type { Extent } from './extents.ts'
-import { dataRecordBytes, type Run, recordBytesMax } from './format.ts'
-import type { Log } from './log.ts'
-import { getU64, putU64 } from './numbers.ts'
+import type { Catalogue, CatalogueChange } from '../catalogue/catalogue.ts'
 import {
   blobKey,
   type Copy,
@@ -23,8 +19,12 @@ import {
   type RowEntry,
   tombstoneKey,
   uploadKey,
-} from './rows.ts'
-import type { After } from './slots.ts'
+} from '../catalogue/rows.ts'
+import type { Extent } from '../extents/extents.ts'
+import { dataRecordBytes, type Run, recordBytesMax } from '../format.ts'
+import type { Log } from '../log.ts'
+import type { After } from '../memory/slots.ts'
+import { getU64, putU64 } from '../numbers.ts'
 
 const storeKey = Buffer.from('mstore')
 /** Rows that may wait for a catalogue that does not accept them; beyond it commits are refused. */

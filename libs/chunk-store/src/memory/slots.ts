@@ -7,7 +7,7 @@
  * An upload that finds none free waits, and the owner of a partly filled one is asked to release
  * it.
  */
-import { blockBytes, recordBytesMax } from './format.ts'
+import { blockBytes, recordBytesMax } from '../format.ts'
 
 export const slotBytes = blockBytes + recordBytesMax
 const pageBytes = 64 * 1024

@@ -18,8 +18,7 @@ import {
 } from '@holdfast/blob-store'
 import { type Clock, GrowingBytes } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
-import type { Crc32Combiner } from './crc32-combine.ts'
-import type { Extent, ExtentTable, Place } from './extents.ts'
+import type { Extent, ExtentTable, Place } from '../extents/extents.ts'
 import {
   blockBytes,
   chunkBytes,
@@ -29,10 +28,11 @@ import {
   inlineBytesMax,
   type Run,
   recordBytesMax,
-} from './format.ts'
-import type { Hashing, HashStream } from './hashing.ts'
-import { asBuffer } from './numbers.ts'
-import type { Slot, SlotHolder, SlotPool } from './slots.ts'
+} from '../format.ts'
+import type { Crc32Combiner } from '../hashing/crc32-combine.ts'
+import type { Hashing, HashStream } from '../hashing/hashing.ts'
+import type { Slot, SlotHolder, SlotPool } from '../memory/slots.ts'
+import { asBuffer } from '../numbers.ts'
 
 export interface StageDeps {
   clock: Clock

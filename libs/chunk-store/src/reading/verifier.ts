@@ -7,12 +7,12 @@
  */
 import { BlobFault } from '@holdfast/blob-store'
 import { crc32 } from '@node-rs/crc32'
-import { type Extent, type ExtentTable, readFaultOf } from './extents.ts'
-import { blockBytes, dataRecordBytes, decodeRecord, type HeaderSeal, recordBytesMax } from './format.ts'
+import type { Copy, RowEntry } from '../catalogue/rows.ts'
+import { type Extent, type ExtentTable, readFaultOf } from '../extents/extents.ts'
+import { belongsTo, matches } from '../extents/scan.ts'
+import { blockBytes, dataRecordBytes, decodeRecord, type HeaderSeal, recordBytesMax } from '../format.ts'
+import { alignedBytes, slotBytes } from '../memory/slots.ts'
 import type { ExtentClaim } from './reader.ts'
-import type { Copy, RowEntry } from './rows.ts'
-import { belongsTo, matches } from './scan.ts'
-import { alignedBytes, slotBytes } from './slots.ts'
 
 /** Reads of one place before it counts as damaged: a transfer error is gone at the second read. */
 const tries = 2

@@ -4,9 +4,9 @@
  */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Disk } from './disk.ts'
-import type { Log } from './log.ts'
-import { alignedBytes } from './slots.ts'
+import type { Disk } from '../disk/disk.ts'
+import type { Log } from '../log.ts'
+import { alignedBytes } from '../memory/slots.ts'
 
 const stepBytes = 1024 * 1024
 

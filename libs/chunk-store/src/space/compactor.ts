@@ -14,8 +14,9 @@
  * moved, in portions when not all of it fits, and leave holes, too.
  */
 import type { BlobFault } from '@holdfast/blob-store'
-import { deadRanges } from './dead-ranges.ts'
-import { type Extent, type ExtentFiles, type ExtentTable, isUnreadable } from './extents.ts'
+import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
+import { type Extent, type ExtentFiles, type ExtentTable, isUnreadable } from '../extents/extents.ts'
+import { Missed, readInline, readRecord, recordsOf, walk, windowBytes } from '../extents/scan.ts'
 import {
   blockBytes,
   type DataHeader,
@@ -29,15 +30,14 @@ import {
   type Run,
   recordBytesMax,
   type VoidEntry,
-} from './format.ts'
-import { bytesOfRun, type Ledger } from './ledger.ts'
-import type { Log } from './log.ts'
-import type { StoreBounds } from './options.ts'
-import type { Copy, RowCache, RowEntry } from './rows.ts'
-import { Missed, readInline, readRecord, recordsOf, walk, windowBytes } from './scan.ts'
-import { alignedBytes, slotBytes } from './slots.ts'
+} from '../format.ts'
+import type { Log } from '../log.ts'
+import { alignedBytes, slotBytes } from '../memory/slots.ts'
+import type { StoreBounds } from '../options.ts'
+import { bytesOfRun, type Ledger } from '../writing/ledger.ts'
+import { type Carried, CarryIntent, carriedEntriesMax, MoveIntent, type Writer } from '../writing/writer.ts'
+import { deadRanges } from './dead-ranges.ts'
 import type { Space } from './space.ts'
-import { type Carried, CarryIntent, carriedEntriesMax, MoveIntent, type Writer } from './writer.ts'
 
 export interface CompactorDeps {
   extents: ExtentTable

@@ -8,8 +8,8 @@
  */
 import { BlobFault } from '@holdfast/blob-store'
 import type { Clock } from '@holdfast/kernel'
-import { isUnreadable } from './extents.ts'
-import type { Copy, RowEntry } from './rows.ts'
+import type { Copy, RowEntry } from '../catalogue/rows.ts'
+import { isUnreadable } from '../extents/extents.ts'
 
 /**
  * How long a copy counts as whole after a check. Sectors rot in months, so a day would do for them;

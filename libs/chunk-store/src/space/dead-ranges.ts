@@ -4,8 +4,10 @@
  * continue.
  */
 import { BlobFault } from '@holdfast/blob-store'
-import type { Range } from './blocks.ts'
-import type { Extent } from './extents.ts'
+import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
+import type { Range } from '../disk/blocks.ts'
+import type { Extent } from '../extents/extents.ts'
+import { Missed, walk } from '../extents/scan.ts'
 import {
   blockBytes,
   type DataHeader,
@@ -13,11 +15,9 @@ import {
   type GroupHeader,
   type HeaderSeal,
   recordBytes,
-} from './format.ts'
-import { bytesOfRun } from './ledger.ts'
-import { alignUp } from './numbers.ts'
-import type { Copy, RowCache, RowEntry } from './rows.ts'
-import { Missed, walk } from './scan.ts'
+} from '../format.ts'
+import { alignUp } from '../numbers.ts'
+import { bytesOfRun } from '../writing/ledger.ts'
 
 export interface DeadRangesDeps {
   rows: RowCache
