@@ -10,7 +10,7 @@ import {
   readConfig,
   SettingsFault,
   settings,
-} from '@holdfast/process'
+} from '@holdfast/config'
 import { commandLine, headOf } from './command-line.ts'
 
 const env = process.env

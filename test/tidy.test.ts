@@ -41,12 +41,13 @@ const layers = [
   ['access', 'placement', 'bus', 'journal', 'blob-store', 'membership', 'mail'],
   ['content-tree', 'replication'],
   ['actor-runtime', 'http-kit'],
-  ['admin', 'process', 'downloads', 'web'],
+  ['admin', 'config', 'downloads', 'web'],
+  ['bootstrap'],
   // What the apps of a cluster share. These put parts together, and choose adapters as apps do.
   ['cluster'],
   ['storage-role'],
 ]
-const assemblingLayer = 5
+const assemblingLayer = 6
 const isAdapter = (lib: string) =>
   /-(nats|level|cassandra|grpc|rocks|http)$/.test(lib) || lib === 'chunk-store'
 const layerOf = (lib: string) => (isAdapter(lib) ? 2 : layers.findIndex((layer) => layer.includes(lib)))

@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { urlOf } from '@holdfast/process'
+import { urlOf } from '@holdfast/bootstrap'
 import { closed, listening } from '../servers/ports.ts'
 import { plannedPorts } from './planned-ports.ts'
 import type { Link } from './wan.ts'

@@ -2,7 +2,8 @@
  * The ports of a plan. A chosen port is used, or the start is refused. The others are random, and
  * kept from start to start unless another program has taken them.
  */
-import { addressFault, SettingsFault, StartFault } from '@holdfast/process'
+import { addressFault, StartFault } from '@holdfast/bootstrap'
+import { SettingsFault } from '@holdfast/config'
 import { closed, freePorts, listening } from '../servers/ports.ts'
 import type { Plan, Role } from './plan.ts'
 

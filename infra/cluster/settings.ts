@@ -1,7 +1,7 @@
 /** The operator's settings: checked before anything starts, and passed to every process. */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { type Environment, readClusterConfig, SettingsFault } from '@holdfast/process'
+import { type Environment, readClusterConfig, SettingsFault } from '@holdfast/config'
 import type { Plan, PlannedProcess } from './plan.ts'
 
 /** Addresses and credentials: the plan sets them for each process. */

@@ -1,5 +1,5 @@
-/** `infra/SETTINGS.md`, from the schema in `libs/process/src/config.ts`. */
-import { clusterSettings, settings } from '@holdfast/process'
+/** `infra/SETTINGS.md`, from the schema in `libs/config/src/config.ts`. */
+import { clusterSettings, settings } from '@holdfast/config'
 import { generatedMark, table } from './table.ts'
 
 type Schema = Readonly<Record<string, { fallback: string; meaning: string; secret: boolean }>>

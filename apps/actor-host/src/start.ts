@@ -2,18 +2,11 @@
 import { join } from 'node:path'
 import { AccountHost, type Reconciler, roundInWords } from '@holdfast/actor-runtime'
 import { accountMetrics, reconcileMetrics } from '@holdfast/admin'
+import { chosenPorts, openMailer, signInMailer, urlOf } from '@holdfast/bootstrap'
 import { type ClusterPart, joinCluster, serveTakeover, startAdmin, startReconciling } from '@holdfast/cluster'
+import type { ClusterConfig, ClusterSecrets, SettingDescription } from '@holdfast/config'
 import { createAccountStates } from '@holdfast/content-tree'
 import { systemClock } from '@holdfast/kernel'
-import {
-  type ClusterConfig,
-  type ClusterSecrets,
-  chosenPorts,
-  openMailer,
-  type SettingDescription,
-  signInMailer,
-  urlOf,
-} from '@holdfast/process'
 import type { Logger } from 'pino'
 
 export interface StartOptions {

@@ -3,7 +3,7 @@
  * or external resources.
  */
 import swagger from '@fastify/swagger'
-import { version } from '@holdfast/process'
+import { version } from '@holdfast/bootstrap'
 import type { FastifyInstance } from 'fastify'
 import type { ApiSettings } from './deps.ts'
 import { documentationPage } from './documentation-page.ts'

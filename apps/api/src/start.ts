@@ -3,16 +3,10 @@
  * nothing.
  */
 import { ShareCodeRoutes } from '@holdfast/actor-runtime'
+import { chosenPorts, listen, urlOf } from '@holdfast/bootstrap'
 import { type ClusterPart, joinCluster, startAdmin, tokenKeyId } from '@holdfast/cluster'
+import type { ClusterConfig, ClusterSecrets, SettingDescription } from '@holdfast/config'
 import { drainOnClose, ItemPresenter } from '@holdfast/http-kit'
-import {
-  type ClusterConfig,
-  type ClusterSecrets,
-  chosenPorts,
-  listen,
-  type SettingDescription,
-  urlOf,
-} from '@holdfast/process'
 import { webPages } from '@holdfast/web'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'

@@ -9,13 +9,13 @@ import {
   type RepairReport,
   RoutedAccountClient,
 } from '@holdfast/actor-runtime'
+import { signInMailer } from '@holdfast/bootstrap'
 import { MemoryBus } from '@holdfast/bus'
+import type { Config } from '@holdfast/config'
 import { createAccountStates } from '@holdfast/content-tree'
 import type { JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring } from '@holdfast/kernel'
 import type { Mailer } from '@holdfast/mail'
-import type { Config } from '@holdfast/process'
-import { signInMailer } from '@holdfast/process'
 import type { Logger } from 'pino'
 
 export interface AccountsDeps {

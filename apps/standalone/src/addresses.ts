@@ -1,5 +1,6 @@
 /** Where the hosts listen, and the origins that links use. */
-import { type Config, chosenPorts, urlOf } from '@holdfast/process'
+import { chosenPorts, urlOf } from '@holdfast/bootstrap'
+import type { Config } from '@holdfast/config'
 
 export interface Addresses {
   api: string

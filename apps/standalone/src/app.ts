@@ -23,19 +23,17 @@ import {
   storeStatus,
 } from '@holdfast/admin'
 import { Scrubber } from '@holdfast/blob-store'
-import { AnswerBudget, createRateLimits, drainOnClose, SmallPiecesLane } from '@holdfast/http-kit'
-import { systemClock } from '@holdfast/kernel'
 import {
-  type Config,
   descriptorLimit,
   divideDescriptors,
   listen,
   openKeyring,
   openMailer,
-  type Secrets,
-  type SettingDescription,
   version,
-} from '@holdfast/process'
+} from '@holdfast/bootstrap'
+import type { Config, Secrets, SettingDescription } from '@holdfast/config'
+import { AnswerBudget, createRateLimits, drainOnClose, SmallPiecesLane } from '@holdfast/http-kit'
+import { systemClock } from '@holdfast/kernel'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { startAccounts } from './accounts.ts'

@@ -1,9 +1,9 @@
 /** The bytes of this process: the chunk store in the data directory. */
 import { BlobFault } from '@holdfast/blob-store'
+import { StartFault } from '@holdfast/bootstrap'
 import { ChunkStore } from '@holdfast/chunk-store'
+import type { Config } from '@holdfast/config'
 import type { Clock } from '@holdfast/kernel'
-import type { Config } from '@holdfast/process'
-import { StartFault } from '@holdfast/process'
 import type { Logger } from 'pino'
 
 /** @throws StartFault DATA_LOCKED, DATA_UNUSABLE */

@@ -2,10 +2,10 @@
 import { type AccountClient, Reconciler, roundInWords, systemTimers } from '@holdfast/actor-runtime'
 import { Collector } from '@holdfast/blob-store'
 import type { ChunkStore } from '@holdfast/chunk-store'
+import type { Config } from '@holdfast/config'
 import { referencedOf } from '@holdfast/journal'
 import type { LevelMetadataStore } from '@holdfast/journal-level'
 import type { Clock } from '@holdfast/kernel'
-import type { Config } from '@holdfast/process'
 import type { Logger } from 'pino'
 
 export interface CollectingDeps {

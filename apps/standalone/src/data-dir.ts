@@ -1,10 +1,10 @@
 /** The data directory: created if needed, writable, and locked by this process. */
 import { access, constants, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { makePrivate, StartFault } from '@holdfast/bootstrap'
 import { releaseBallast } from '@holdfast/chunk-store'
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import { makeDirectories } from '@holdfast/kernel'
-import { makePrivate, StartFault } from '@holdfast/process'
 import type { Logger } from 'pino'
 
 const MiB = 1024 * 1024

@@ -1,9 +1,3 @@
-export {
-  type Config,
-  describeSettings,
-  readConfig,
-  type Secrets,
-  StartFault,
-  settings,
-} from '@holdfast/process'
+export { StartFault } from '@holdfast/bootstrap'
+export { type Config, describeSettings, readConfig, type Secrets, settings } from '@holdfast/config'
 export { type Standalone, type StandaloneOptions, startStandalone } from './app.ts'

@@ -1,15 +1,8 @@
 /** `npm start`: reads the environment, starts the service, stops it at a signal. */
 import { readFileSync } from 'node:fs'
+import { exitCodes, ignoreStdioErrors, StartFault, stopAtSignals } from '@holdfast/bootstrap'
+import { describeSettings, readConfig, SettingsFault } from '@holdfast/config'
 import { createLog, standardError } from '@holdfast/http-kit'
-import {
-  describeSettings,
-  exitCodes,
-  ignoreStdioErrors,
-  readConfig,
-  SettingsFault,
-  StartFault,
-  stopAtSignals,
-} from '@holdfast/process'
 import { startStandalone } from './app.ts'
 import { readyText } from './ready-text.ts'
 

@@ -3,17 +3,11 @@
  * frontends and other nodes, with public downloads in front of it. Missing bytes come from other
  * nodes.
  */
+
+import { chosenPorts, listen, urlOf, webUrlOf } from '@holdfast/bootstrap'
 import { clusterDescriptors, joinCluster, startAdmin } from '@holdfast/cluster'
+import type { ClusterConfig, ClusterSecrets, SettingDescription } from '@holdfast/config'
 import { createDownloads } from '@holdfast/downloads'
-import {
-  type ClusterConfig,
-  type ClusterSecrets,
-  chosenPorts,
-  listen,
-  type SettingDescription,
-  urlOf,
-  webUrlOf,
-} from '@holdfast/process'
 import { StorageRole } from '@holdfast/storage-role'
 import type { Logger } from 'pino'
 

@@ -1,7 +1,8 @@
 /** An upload frontend of a cluster: reads the environment, starts, stops at a signal. */
 import { readFileSync } from 'node:fs'
+import { runMain } from '@holdfast/bootstrap'
+import { clusterSettings, describeSettings, readClusterConfig, settings } from '@holdfast/config'
 import { createLog, standardError } from '@holdfast/http-kit'
-import { clusterSettings, describeSettings, readClusterConfig, runMain, settings } from '@holdfast/process'
 import { startUpload } from './start.ts'
 
 const env = process.env

@@ -5,18 +5,11 @@
  * copy of its uploads is on its own disk.
  */
 import type { BlobStore } from '@holdfast/blob-store'
+import { chosenPorts, listen, urlOf, webUrlOf } from '@holdfast/bootstrap'
 import { clusterBlobs, clusterDescriptors, joinCluster, startAdmin, tokenKeyId } from '@holdfast/cluster'
+import type { ClusterConfig, ClusterSecrets, SettingDescription } from '@holdfast/config'
 import { createDownloads } from '@holdfast/downloads'
 import type { RegionCode } from '@holdfast/kernel'
-import {
-  type ClusterConfig,
-  type ClusterSecrets,
-  chosenPorts,
-  listen,
-  type SettingDescription,
-  urlOf,
-  webUrlOf,
-} from '@holdfast/process'
 import { StorageRole } from '@holdfast/storage-role'
 import type { Logger } from 'pino'
 import { createUpload } from './app.ts'

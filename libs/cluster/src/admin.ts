@@ -1,8 +1,9 @@
 /** The admin host of a process of a cluster: health, metrics, the operator's calls. */
 import { repairAccount } from '@holdfast/actor-runtime'
 import { createAdminHost } from '@holdfast/admin'
+import { listen, version } from '@holdfast/bootstrap'
+import type { SettingDescription } from '@holdfast/config'
 import { drainOnClose } from '@holdfast/http-kit'
-import { listen, type SettingDescription, version } from '@holdfast/process'
 import type { FastifyInstance } from 'fastify'
 import { clusterStatus } from './cluster-status.ts'
 import { collectEverywhere } from './collecting.ts'

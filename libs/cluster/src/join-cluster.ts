@@ -5,8 +5,16 @@
 import { randomUUID } from 'node:crypto'
 import { type AccountClient, RoutedAccountClient } from '@holdfast/actor-runtime'
 import { clockMetric, processMetrics, Readiness } from '@holdfast/admin'
+import {
+  type DescriptorBudget,
+  descriptorLimit,
+  divideDescriptors,
+  openKeyring,
+  version,
+} from '@holdfast/bootstrap'
 import { BusFault } from '@holdfast/bus'
 import { NatsBus } from '@holdfast/bus-nats'
+import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
 import {
   AnswerBudget,
   type CountingRateLimits,
@@ -25,15 +33,6 @@ import type { Taken } from '@holdfast/journal-cassandra'
 import { type AccountId, type Clock, type Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
 import { isClockOff, type MemberRole } from '@holdfast/membership'
 import { NatsMembership, type Report } from '@holdfast/membership-nats'
-import {
-  type ClusterConfig,
-  type ClusterSecrets,
-  type DescriptorBudget,
-  descriptorLimit,
-  divideDescriptors,
-  openKeyring,
-  version,
-} from '@holdfast/process'
 import { Holders, ReplicatedBlobStore } from '@holdfast/replication'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'

@@ -2,10 +2,11 @@
  * The connections to Cassandra: the lookups of every region, and the journals that this process
  * works on.
  */
+
+import { type ClusterConfig, type Credentials, SettingsFault } from '@holdfast/config'
 import type { LookupStore, LookupWalk } from '@holdfast/journal'
 import { CassandraMetadataStore, isRefused } from '@holdfast/journal-cassandra'
 import type { RegionCode } from '@holdfast/kernel'
-import { type ClusterConfig, type Credentials, SettingsFault } from '@holdfast/process'
 import { LazyConnection, LazyLookups } from './lazy-connection.ts'
 
 export interface MetadataConnections {

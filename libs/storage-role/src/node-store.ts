@@ -1,8 +1,9 @@
 /** The bytes of this node: the chunk store in its data directory. */
 import { BlobFault } from '@holdfast/blob-store'
+import { StartFault } from '@holdfast/bootstrap'
 import { ChunkStore } from '@holdfast/chunk-store'
+import type { Config } from '@holdfast/config'
 import type { Clock } from '@holdfast/kernel'
-import { type Config, StartFault } from '@holdfast/process'
 import type { Logger } from 'pino'
 
 /**

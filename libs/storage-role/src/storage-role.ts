@@ -9,17 +9,11 @@
 import { join } from 'node:path'
 import { collectorMetrics, scrubMetrics, scrubStatus, storeMetrics, storeStatus } from '@holdfast/admin'
 import { type BlobStoreServer, serveBlobStore } from '@holdfast/blob-store-grpc'
+import { chosenPorts, type DescriptorBudget, makePrivate, urlOf } from '@holdfast/bootstrap'
 import type { ChunkStore } from '@holdfast/chunk-store'
 import type { ClusterPart } from '@holdfast/cluster'
+import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
 import { type Clock, systemClock } from '@holdfast/kernel'
-import {
-  type ClusterConfig,
-  type ClusterSecrets,
-  chosenPorts,
-  type DescriptorBudget,
-  makePrivate,
-  urlOf,
-} from '@holdfast/process'
 import { NodeGroups, type PlacementGroup } from '@holdfast/replication'
 import type { Logger } from 'pino'
 import { type NodeStatus, openNode, type RunningNode } from './node.ts'

@@ -4,8 +4,8 @@
  */
 import { readFileSync } from 'node:fs'
 import { startActorHost } from '@holdfast/actor-host'
+import { readClusterConfig } from '@holdfast/config'
 import { createLog } from '@holdfast/http-kit'
-import { readClusterConfig } from '@holdfast/process'
 
 const { config, secrets } = readClusterConfig(process.env, {
   readSecret: (path) => readFileSync(path, 'utf8'),

@@ -1,7 +1,7 @@
 import { rootCertificates } from 'node:tls'
 import t from 'tap'
 import { clusterSettings, describeSettings, readClusterConfig, readConfig, settings } from '../src/config.ts'
-import { SettingsFault } from '../src/settings.ts'
+import { SettingsFault } from '../src/setting-kinds.ts'
 
 const noFiles = { readSecret: () => '' }
 

@@ -1,6 +1,6 @@
+import type { Config, Secrets } from '@holdfast/config'
 import type { Clock } from '@holdfast/kernel'
 import { type Mailer, OutboxMailer, SmtpMailer } from '@holdfast/mail'
-import type { Config, Secrets } from './config.ts'
 
 /** SMTP where it is set, else files in `folder`. */
 export async function openMailer({

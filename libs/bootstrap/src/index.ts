@@ -1,17 +1,4 @@
 export {
-  type ClusterConfig,
-  type ClusterSecrets,
-  type Config,
-  type Credentials,
-  clusterSettings,
-  describeSettings,
-  readClusterConfig,
-  readConfig,
-  type Secrets,
-  type SettingDescription,
-  settings,
-} from './config.ts'
-export {
   type DescriptorBudget,
   type DescriptorNeeds,
   descriptorLimit,
@@ -25,7 +12,6 @@ export { ignoreStdioErrors } from './output.ts'
 export { chosenPorts } from './ports.ts'
 export { makePrivate } from './private-files.ts'
 export { runMain } from './run-main.ts'
-export { type Environment, SettingsFault } from './settings.ts'
 export { signInMailer } from './sign-in-mailer.ts'
 export { stopAtSignals } from './signals.ts'
 export { exitCodes, StartFault } from './start-fault.ts'

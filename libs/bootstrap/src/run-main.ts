@@ -1,5 +1,5 @@
+import { SettingsFault } from '@holdfast/config'
 import { ignoreStdioErrors } from './output.ts'
-import { SettingsFault } from './settings.ts'
 import { stopAtSignals } from './signals.ts'
 import { exitCodes, StartFault } from './start-fault.ts'
 

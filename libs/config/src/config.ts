@@ -21,7 +21,7 @@ import {
   secret,
   text,
   type ValuesOf,
-} from './settings.ts'
+} from './setting-kinds.ts'
 
 const plainBytes = bytes({ fallback: '', meaning: '' })
 
