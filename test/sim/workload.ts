@@ -3,8 +3,18 @@
  * without an answer, and race for the same things.
  */
 import { requestIdOfKey } from '@holdfast/kernel'
-import type { AccountReply, AccountRequest, Blob, Item } from '@holdfast/wire'
-import { AccountReply as Reply } from '@holdfast/wire'
+import {
+  type AccountReply,
+  type AccountRequest,
+  AddFile,
+  type Blob,
+  blank,
+  CreateFolder,
+  type Item,
+  ReadContent,
+  AccountReply as Reply,
+  SetAccount,
+} from '@holdfast/wire'
 import { type Cluster, type Frontend, keyring } from './cluster.ts'
 import { type Asked, type History, isRefused, statusOf } from './history.ts'
 import type { Dice } from './random.ts'
@@ -101,7 +111,11 @@ export class Workload {
       this.accounts.map(async (account, at) => {
         while (account.root === '') {
           const email = at % 2 === 0 ? { email: `user${at}@example.org` } : {}
-          await this.ask(account, { $case: 'createAccount', value: { tokenKeyId: 1, ...email } }, operator)
+          await this.ask(
+            account,
+            { $case: 'createAccount', value: { email: undefined, tokenKeyId: 1, ...email } },
+            operator,
+          )
           await this.ask(account, { $case: 'getAccount', value: {} }, operator)
         }
       }),
@@ -127,7 +141,10 @@ export class Workload {
     const account = this.#dice.pick(this.accounts)
     const made = await this.ask(
       account,
-      { $case: 'createFolder', value: { parentFolderId: account.root, name: 'timer' } },
+      {
+        $case: 'createFolder',
+        value: { parentFolderId: account.root, name: 'timer', isPublic: undefined, modTime: undefined },
+      },
       operator,
     )
     const folder = made?.result?.$case === 'content' ? made.result.value.item?.id : undefined
@@ -142,7 +159,7 @@ export class Workload {
   }
 
   async #expire(account: KnownAccount, contentId: string, expiry?: number): Promise<void> {
-    const value = { ...(expiry === undefined ? {} : { expiry }), deleteAfterExpiry: false }
+    const value = { expiry, deleteAfterExpiry: false }
     const attribute = { $case: 'expiry', value } as const
     await this.ask(account, { $case: 'updateContent', value: { contentId, attribute } }, operator)
   }
@@ -170,11 +187,15 @@ export class Workload {
     if (kind < 29)
       return void (await act({
         $case: 'createFolder',
-        value: { parentFolderId: folder(), name: dice.pick(names) },
+        value: { parentFolderId: folder(), name: dice.pick(names), isPublic: undefined, modTime: undefined },
       }))
     if (kind < 36) return this.#keyedFolder(account, folder())
     if (kind < 44) return void (await act({ $case: 'updateContent', value: this.#update(any()) }))
-    if (kind < 52) return void (await act({ $case: 'deleteContents', value: { contentIds: some() } }))
+    if (kind < 52)
+      return void (await act({
+        $case: 'deleteContents',
+        value: { contentIds: some(), representation: undefined },
+      }))
     if (kind < 56)
       return void (await act({ $case: 'moveContents', value: { contentIds: some(), folderId: folder() } }))
     if (kind < 60) return this.#copy(account, some(), folder(), owner)
@@ -182,7 +203,10 @@ export class Workload {
     if (kind < 64) return this.#reset(account)
     if (kind < 66) return void (await act({ $case: 'setAccount', value: this.#settings() }, operator))
     if (kind < 68)
-      return void (await act({ $case: 'putDirectLink', value: { contentId: any(), link: link() } }))
+      return void (await act({
+        $case: 'putDirectLink',
+        value: { contentId: any(), link: link(), linkId: undefined },
+      }))
     if (kind < 69) return void (await act({ $case: 'sendSignIn', value: {} }))
     if (kind < 71) return void (await act({ $case: 'restoreContents', value: { contentIds: some() } }))
     if (kind < 72) return void (await act({ $case: 'emptyBin', value: {} }))
@@ -192,14 +216,17 @@ export class Workload {
     if (kind < 90) return void (await act(readOf(folder(), 1 + dice.roll(3))))
     if (kind < 95) return void (await act(readOf(folder(), 1), visitor))
     await act(
-      { $case: 'openFile', value: { contentId: dice.pick([...account.files, account.root]) } },
+      {
+        $case: 'openFile',
+        value: { contentId: dice.pick([...account.files, account.root]), password: undefined },
+      },
       visitor,
     )
   }
 
   /** A new one, or one of those before once more. */
   async #keyedFolder(account: KnownAccount, parentFolderId: string): Promise<void> {
-    const value = { parentFolderId, name: this.#dice.pick(names) }
+    const value = { ...blank(CreateFolder), parentFolderId, name: this.#dice.pick(names) }
     const operation: Operation = { $case: 'createFolder', value }
     const fresh = { account, operation, id: requestIdOfKey(`key ${++this.#keys}`) }
     const keyed = this.#dice.chance(0.4) ? this.#dice.pick([...this.#keyed, fresh]) : fresh
@@ -213,7 +240,8 @@ export class Workload {
     const blob = await this.#uploads.upload(frontend, this.#dice.roll(contents))
     if (blob === undefined) return
     const value = {
-      ...(this.#dice.chance(0.9) ? { folderId } : {}),
+      ...blank(AddFile),
+      folderId: this.#dice.chance(0.9) ? folderId : undefined,
       name: this.#dice.pick(names),
       mimetype: 'text/plain',
       blob,
@@ -225,7 +253,7 @@ export class Workload {
     const sources = ids.map((contentId) => ({ contentId, manifest: undefined }))
     await this.ask(
       account,
-      { $case: 'copyContents', value: { sources, folderId, skipUnreadable: false } },
+      { $case: 'copyContents', value: { sources, folderId, skipUnreadable: false, password: undefined } },
       owner,
     )
   }
@@ -236,7 +264,7 @@ export class Workload {
     const contentIds = [this.#dice.pick([...from.folders, ...from.files, from.root])]
     const taken = await this.ask(
       from,
-      { $case: 'takeManifest', value: { contentIds, skipUnreadable: true } },
+      { $case: 'takeManifest', value: { contentIds, skipUnreadable: true, password: undefined } },
       visitor,
     )
     if (from === into || taken?.result?.$case !== 'manifest') return
@@ -245,7 +273,14 @@ export class Workload {
       return contentId === undefined ? [] : [{ contentId, manifest }]
     })
     if (sources.length === 0) return
-    await this.ask(into, { $case: 'copyContents', value: { sources, skipUnreadable: true } }, bearer(into))
+    await this.ask(
+      into,
+      {
+        $case: 'copyContents',
+        value: { sources, skipUnreadable: true, folderId: undefined, password: undefined },
+      },
+      bearer(into),
+    )
   }
 
   async #reset(account: KnownAccount): Promise<void> {
@@ -268,14 +303,14 @@ export class Workload {
           deleteAfterExpiry: dice.chance(0.3),
         },
       },
-      { $case: 'expiry', value: { deleteAfterExpiry: false } },
+      { $case: 'expiry', value: { deleteAfterExpiry: false, expiry: undefined } },
     ] as const)
     return { contentId, attribute }
   }
 
-  #settings() {
+  #settings(): SetAccount {
     const dice = this.#dice
-    const plain = { clearLimits: false, clearLimitContents: false, clearLimitStorage: false }
+    const plain = blank(SetAccount)
     return dice.pick([
       { ...plain, recycleBin: dice.chance(0.5) },
       { ...plain, tier: dice.pick(['standard', 'premium']) },
@@ -316,7 +351,15 @@ export class Workload {
     const { scheduler } = this.#cluster
     let frontend = first.frontend ?? (await this.#frontend())
     const requestId = first.id ?? this.#mint(frontend)
-    const request = { accountId: account.id, requestId, caller, tierNeeded: '', operation, deadlineMs: 0 }
+    const request = {
+      accountId: account.id,
+      requestId,
+      caller,
+      clientNetwork: undefined,
+      tierNeeded: '',
+      operation,
+      deadlineMs: 0,
+    }
     const id = requestId.toString('hex')
     const invoked = scheduler.note(`ask ${account.id.slice(0, 4)} ${id.slice(-6)} ${operation.$case}`)
     const asked: Asked = {
@@ -404,6 +447,7 @@ function link() {
 
 function readOf(contentId: string, maxDepth: number): Operation {
   const value = {
+    ...blank(ReadContent),
     contentId,
     page: 1,
     pageSize: 1000,

@@ -5,7 +5,15 @@ import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates } from '@holdfast/content-tree'
 import type { JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'
 import { type AccountId, Keyring, mintRequestId } from '@holdfast/kernel'
-import { type AccountReply, type AccountRequest, Change, Flush, type Item } from '@holdfast/wire'
+import {
+  type AccountReply,
+  type AccountRequest,
+  AddFile,
+  blank,
+  Change,
+  Flush,
+  type Item,
+} from '@holdfast/wire'
 import type { Test } from 'tap'
 
 export type Damaged = { row: number } | { page: string } | 'root' | 'facts'
@@ -70,12 +78,24 @@ class Life {
   ask(operation: Operation, timeoutMs = 10_000): Promise<AccountReply> {
     const who = { $case: 'operator' as const, value: {} }
     const requestId = mintRequestId(Date.now())
-    const request = { accountId: this.account, requestId, caller: { who }, tierNeeded: '', operation }
+    const request = {
+      accountId: this.account,
+      requestId,
+      caller: { who },
+      clientNetwork: undefined,
+      tierNeeded: '',
+      operation,
+    }
     return this.#client.call(request, { timeoutMs })
   }
 
   async folder(name: string, parentFolderId: string): Promise<string> {
-    return itemOf(await this.ask({ $case: 'createFolder', value: { parentFolderId, name } })).id
+    return itemOf(
+      await this.ask({
+        $case: 'createFolder',
+        value: { parentFolderId, name, isPublic: undefined, modTime: undefined },
+      }),
+    ).id
   }
 
   async file(name: string, folderId: string): Promise<string> {
@@ -86,7 +106,7 @@ class Life {
       crc32: 1,
       placementGroup: 0,
     }
-    const value = { name, mimetype: '', blob, folderId }
+    const value = { ...blank(AddFile), name, blob, folderId }
     return itemOf(await this.ask({ $case: 'addFile', value })).id
   }
 
@@ -107,7 +127,12 @@ class Life {
       maxDepth: 16,
     }
     const contentId = await this.root()
-    const top = itemOf(await this.ask({ $case: 'readContent', value: { contentId, ...page } }))
+    const top = itemOf(
+      await this.ask({
+        $case: 'readContent',
+        value: { password: undefined, contentName: undefined, columns: undefined, contentId, ...page },
+      }),
+    )
     const paths: string[] = []
     const walk = (item: Item, above: string) => {
       for (const child of item.children) {
@@ -238,13 +263,22 @@ export function repairCases(
     const account = ring.ids.account('eu-par')
     let life = new Life(place, account, rowsAlone)
     await life.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } })
-    await life.ask({ $case: 'setAccount', value: { tier: 'premium' } as never })
+    await life.ask({
+      $case: 'setAccount',
+      value: {
+        tier: 'premium',
+        premiumType: undefined,
+        recycleBin: undefined,
+        limitContents: undefined,
+        limitStorage: undefined,
+      } as never,
+    })
     const root = await life.root()
     const a = await life.folder('a', root)
     const file = await life.file('one', a)
     // Row 5 moves the file out of the folder, row 6 deletes that.
     await life.ask({ $case: 'moveContents', value: { contentIds: [file], folderId: root } })
-    await life.ask({ $case: 'deleteContents', value: { contentIds: [a] } })
+    await life.ask({ $case: 'deleteContents', value: { contentIds: [a], representation: undefined } })
     await life.file('last', root)
     t.same(await life.paths(), ['last', 'one'])
     await life.end()
@@ -261,8 +295,11 @@ export function repairCases(
     const place = await open(t)
     const { account, root } = await sixRows(place)
     const hold = await place.journal.acquire(account, { owner: 'bug' })
-    const change = (event: object) =>
-      Change.fromPartial({ timeMs: Date.now(), events: [{ event: event as never }] })
+    const change = (event: NonNullable<Change['events'][number]['event']>) => ({
+      ...blank(Change),
+      timeMs: Date.now(),
+      events: [{ event }],
+    })
     const rowOf = (one: Change) => Flush.encode({ changes: [one], paged: [] }).finish()
     const absent = ring.ids.content(account)
     const time = 1_700_000_000

@@ -12,7 +12,7 @@ import { createRateLimits, type HostBudgets } from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { type AccountId, Keyring, mintRequestId, parseToken, systemClock } from '@holdfast/kernel'
 import { createUpload, type UploadSettings } from '@holdfast/upload'
-import { type AccountReply, type AccountRequest, type Caller, SetAccount } from '@holdfast/wire'
+import { type AccountReply, type AccountRequest, blank, type Caller, SetAccount } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
@@ -129,7 +129,14 @@ export class OneProcess {
 
   async askAccount(accountId: string, who: Caller['who'], operation: Operation): Promise<Result | undefined> {
     const { result } = await this.accounts.call(
-      { accountId, requestId: mintRequestId(Date.now()), caller: { who }, tierNeeded: '', operation },
+      {
+        accountId,
+        requestId: mintRequestId(Date.now()),
+        caller: { who },
+        clientNetwork: undefined,
+        tierNeeded: '',
+        operation,
+      },
       {},
     )
     return result
@@ -140,10 +147,13 @@ export class OneProcess {
   ): Promise<{ id: AccountId; token: string; root: string }> {
     const id = this.keyring.ids.account('eu-par')
     const who: Caller['who'] = { $case: 'operator', value: {} }
-    const made = await this.askAccount(id, who, { $case: 'createAccount', value: { tokenKeyId: 1 } })
+    const made = await this.askAccount(id, who, {
+      $case: 'createAccount',
+      value: { tokenKeyId: 1, email: undefined },
+    })
     if (made?.$case !== 'account') throw new Error(JSON.stringify(made))
     if (tier !== 'guest') {
-      await this.askAccount(id, who, { $case: 'setAccount', value: SetAccount.fromPartial({ tier }) })
+      await this.askAccount(id, who, { $case: 'setAccount', value: { ...blank(SetAccount), tier } })
     }
     const { tokenKeyId: keyId, tokenCounter: counter, rootFolder } = made.value
     return { id, token: this.keyring.tokens.token(id, { keyId, counter }), root: rootFolder }

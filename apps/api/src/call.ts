@@ -224,6 +224,7 @@ export function lookAt(contentId: string, password?: string): ReadContent {
     ascending: false,
     contentFilter: '',
     contentName: undefined,
+    columns: undefined,
     maxDepth: 1,
   }
 }

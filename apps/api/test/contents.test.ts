@@ -1,6 +1,6 @@
 import { AnswerBudget } from '@holdfast/http-kit'
 import { Fault } from '@holdfast/kernel'
-import { DirectLink, SetAccount, type UpdateContent } from '@holdfast/wire'
+import { blank, DirectLink, SetAccount, type UpdateContent } from '@holdfast/wire'
 import t from 'tap'
 import { type Guest, sha256, world } from './world.ts'
 
@@ -434,7 +434,7 @@ t.test('direct links are made, replaced and removed by the owner', async (t) => 
 t.test('the recycle bin shows, restores and empties', async (t) => {
   const { ask, guest, file, command } = world(t)
   const ann = await guest()
-  await command(ann.id, { $case: 'setAccount', value: SetAccount.fromPartial({ recycleBin: true }) })
+  await command(ann.id, { $case: 'setAccount', value: { ...blank(SetAccount), recycleBin: true } })
   const [one, two] = [await file(ann, ann.rootFolder, 'one'), await file(ann, ann.rootFolder, 'two')]
   const call = (method: string, path: string, body?: object) =>
     ask(method, path, { token: ann.token, ...(body ? { body } : {}) })
@@ -592,7 +592,7 @@ t.test('a running listing stays what it was when it began', async (t) => {
   }
 
   async function putLink(contentId: string, domain: string, linkId?: string): Promise<string> {
-    const link = DirectLink.fromPartial({ domainsAllowed: [domain] })
+    const link = { ...blank(DirectLink), domainsAllowed: [domain] }
     const made = await command(owner.id, { $case: 'putDirectLink', value: { contentId, link, linkId } })
     return made?.$case === 'directLink' ? (made.value.link?.id ?? '') : ''
   }

@@ -11,7 +11,7 @@ import {
 } from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { Keyring, mintRequestId, systemClock } from '@holdfast/kernel'
-import { type AccountRequest, SetAccount } from '@holdfast/wire'
+import { type AccountRequest, blank, SetAccount } from '@holdfast/wire'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
 import type { Test } from 'tap'
@@ -158,6 +158,7 @@ export function world(t: Test, options: WorldOptions = {}) {
         accountId,
         requestId: mintRequestId(clock.now()),
         caller: { who: { $case: 'operator', value: {} } },
+        clientNetwork: undefined,
         tierNeeded: '',
         operation,
       },
@@ -170,7 +171,7 @@ export function world(t: Test, options: WorldOptions = {}) {
   async function guest(tier?: 'standard' | 'premium'): Promise<Guest> {
     const { data } = await ask('POST', '/accounts')
     if (tier !== undefined) {
-      await command(data.id, { $case: 'setAccount', value: SetAccount.fromPartial({ tier }) })
+      await command(data.id, { $case: 'setAccount', value: { ...blank(SetAccount), tier } })
     }
     return data
   }

@@ -350,7 +350,10 @@ class IncomingUpload implements Running {
     const { name, blob, key } = upload
     const blobId = Buffer.from(blob.id)
     const file: AddFile = {
-      createAccount: this.#caller === undefined ? { tokenKeyId: this.#parts.settings.tokenKeyId } : undefined,
+      createAccount:
+        this.#caller === undefined
+          ? { tokenKeyId: this.#parts.settings.tokenKeyId, email: undefined }
+          : undefined,
       folderId: upload.folderId,
       name,
       mimetype: upload.type,

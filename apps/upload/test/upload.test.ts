@@ -87,7 +87,10 @@ async function start(t: Test, options?: OneProcessOptions): Promise<OneProcess> 
 }
 
 async function bytesOf(process: OneProcess, token: string, id: string): Promise<Buffer> {
-  const { item } = await process.ask(token, 'file', { $case: 'openFile', value: { contentId: id } })
+  const { item } = await process.ask(token, 'file', {
+    $case: 'openFile',
+    value: { contentId: id, password: undefined },
+  })
   const blob = item?.blob
   if (!blob) throw new Error('no blob')
   const chunks: Buffer[] = []
@@ -142,6 +145,9 @@ t.test('without a token an upload makes an account, a public folder and the file
       ascending: true,
       contentFilter: '',
       maxDepth: 1,
+      password: undefined,
+      contentName: undefined,
+      columns: undefined,
     },
   })
   t.match(folder.item, { isPublic: true, name: data.parentFolderCode })

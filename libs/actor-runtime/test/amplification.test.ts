@@ -5,7 +5,7 @@ import { createAccountStates } from '@holdfast/content-tree'
 import type { JournalHold } from '@holdfast/journal'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { Keyring, mintRequestId, systemClock } from '@holdfast/kernel'
-import { type AccountReply, AccountRequest } from '@holdfast/wire'
+import { type AccountReply, AccountRequest, blank } from '@holdfast/wire'
 import t from 'tap'
 import { AccountHost } from '../src/index.ts'
 
@@ -69,13 +69,14 @@ t.test('an account of 200,000 contents wrote at most 4 times what it takes', asy
   const accountId = ring.ids.account('eu-par')
   const ask = async (operation: NonNullable<AccountRequest['operation']>): Promise<AccountReply> => {
     const nowMs = systemClock.now()
-    const request = AccountRequest.fromPartial({
+    const request: AccountRequest = {
+      ...blank(AccountRequest),
       accountId,
       requestId: mintRequestId(nowMs),
       caller: { who: { $case: 'operator', value: {} } },
       deadlineMs: nowMs + 60_000,
       operation,
-    })
+    }
     const reply = await host.take(request)
     if (reply === undefined || reply.result?.$case === 'refusal' || reply.result?.$case === 'unavailable')
       throw new Error(JSON.stringify(reply))
@@ -85,10 +86,12 @@ t.test('an account of 200,000 contents wrote at most 4 times what it takes', asy
     ask({
       $case: 'addFile',
       value: {
+        modTime: undefined,
         name: `IMG_2026_${String(at).padStart(9, '0')}.jpg`,
         mimetype: 'image/jpeg',
         blob: blobOf(at),
-        ...(folderId === undefined ? { createAccount: { tokenKeyId: 1 } } : { folderId }),
+        folderId,
+        createAccount: folderId === undefined ? { tokenKeyId: 1, email: undefined } : undefined,
       },
     })
   const { result } = await upload(0)

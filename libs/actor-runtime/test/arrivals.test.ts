@@ -116,7 +116,17 @@ t.test(
     await world.create()
     const heal = world.medium.fail('deletePages', away)
     const add = (at: number) =>
-      world.ask({ $case: 'addFile', value: { name: `f${at}`, mimetype: '', blob: blob(at) } })
+      world.ask({
+        $case: 'addFile',
+        value: {
+          name: `f${at}`,
+          mimetype: '',
+          blob: blob(at),
+          createAccount: undefined,
+          folderId: undefined,
+          modTime: undefined,
+        },
+      })
     for (let at = 0; at < 40; at++) {
       await add(at)
       await settled()

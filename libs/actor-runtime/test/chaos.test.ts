@@ -73,10 +73,23 @@ async function storm(t: Test, seed: number): Promise<void> {
       const name = `${number}/${roll(4)}`
       const there = acknowledged.get(name) === true
       const operation: Operation = there
-        ? { $case: 'deleteContents', value: { contentIds: [name] } }
+        ? { $case: 'deleteContents', value: { contentIds: [name], representation: undefined } }
         : roll(2) === 0
-          ? { $case: 'createFolder', value: { parentFolderId: '', name } }
-          : { $case: 'addFile', value: { name, mimetype: '', blob: blob(1 + roll(3)) } }
+          ? {
+              $case: 'createFolder',
+              value: { parentFolderId: '', name, isPublic: undefined, modTime: undefined },
+            }
+          : {
+              $case: 'addFile',
+              value: {
+                name,
+                mimetype: '',
+                blob: blob(1 + roll(3)),
+                createAccount: undefined,
+                folderId: undefined,
+                modTime: undefined,
+              },
+            }
       const reply = await world.ask(operation, { id: mintRequestId(Date.now()), timeoutMs: 20_000 })
       t.equal(statusOf(reply), 'ok', `seed ${seed}: ${operation.$case} ${name}`)
       acknowledged.set(name, !there)

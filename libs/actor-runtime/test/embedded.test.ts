@@ -4,7 +4,15 @@ import { MemoryBus } from '@holdfast/bus'
 import { type AccountStates, createAccountStates } from '@holdfast/content-tree'
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import { Keyring, mintRequestId } from '@holdfast/kernel'
-import type { AccountReply, AccountRequest, Blob, Item } from '@holdfast/wire'
+import {
+  type AccountReply,
+  type AccountRequest,
+  type Blob,
+  blank,
+  CopyContents,
+  type Item,
+  ManifestEntry,
+} from '@holdfast/wire'
 import t from 'tap'
 import { wrapped } from '../../../test/sim/observed-states.ts'
 import { AccountHost, RoutedAccountClient } from '../src/index.ts'
@@ -61,7 +69,17 @@ async function live(
       who: Who = { $case: 'operator', value: {} },
     ): Promise<AccountReply> {
       const requestId = mintRequestId(Date.now())
-      return client.call({ accountId: account, requestId, caller: { who }, tierNeeded: '', operation }, {})
+      return client.call(
+        {
+          accountId: account,
+          requestId,
+          caller: { who },
+          clientNetwork: undefined,
+          tierNeeded: '',
+          operation,
+        },
+        {},
+      )
     },
     async end({ cleanly }: { cleanly: boolean }) {
       await host.close({ drainMs: cleanly ? 5000 : 0 })
@@ -78,10 +96,12 @@ function upload(name: string, folderId?: string): Operation {
   return {
     $case: 'addFile',
     value: {
+      modTime: undefined,
       name,
       mimetype: 'text/plain',
       blob: blob(),
-      ...(folderId === undefined ? { createAccount: { tokenKeyId: 1 } } : { folderId }),
+      folderId,
+      createAccount: folderId === undefined ? { tokenKeyId: 1, email: undefined } : undefined,
     },
   }
 }
@@ -97,7 +117,14 @@ function reading(contentId: string, password?: string): Operation {
   }
   return {
     $case: 'readContent',
-    value: { contentId, ...page, ...(password === undefined ? {} : { password }) },
+    value: {
+      password: undefined,
+      contentName: undefined,
+      columns: undefined,
+      contentId,
+      ...page,
+      ...(password === undefined ? {} : { password }),
+    },
   }
 }
 
@@ -160,7 +187,12 @@ t.test(
     const folderId = String(file.parentFolder)
     await life.ask(account, {
       $case: 'copyContents',
-      value: { sources: [{ contentId: file.id, manifest: undefined }], folderId, skipUnreadable: false },
+      value: {
+        sources: [{ contentId: file.id, manifest: undefined }],
+        folderId,
+        skipUnreadable: false,
+        password: undefined,
+      },
     })
     const references = async () => {
       const keys: string[] = []
@@ -168,7 +200,10 @@ t.test(
       return keys.length
     }
     t.equal(await references(), 1)
-    await life.ask(account, { $case: 'deleteContents', value: { contentIds: [file.id] } })
+    await life.ask(account, {
+      $case: 'deleteContents',
+      value: { contentIds: [file.id], representation: undefined },
+    })
     t.equal(await references(), 1)
     const expiry = Math.floor(Date.now() / 1000) + 2
     const attribute = { $case: 'expiry' as const, value: { expiry, deleteAfterExpiry: false } }
@@ -188,7 +223,7 @@ t.test('an account leaves with a checkpoint when a short tail changed much', asy
   const sources = [{ contentId: folderId, manifest: undefined }]
   const doubling: Operation = {
     $case: 'copyContents',
-    value: { sources, folderId, skipUnreadable: false },
+    value: { ...blank(CopyContents), sources, folderId },
   }
   for (let times = 0; times < 10; times++) await life.ask(account, doubling)
   const root = await rootOf(life, account)
@@ -213,7 +248,7 @@ t.test('an account of many contents leaves memory and is back at once', async (t
     const sources = [{ contentId: folderId, manifest: undefined }]
     await life.ask(account, {
       $case: 'copyContents',
-      value: { sources, folderId: root, skipUnreadable: false },
+      value: { sources, folderId: root, skipUnreadable: false, password: undefined },
     })
   }
   const before = await life.ask(account, { $case: 'getAccount', value: {} })
@@ -260,13 +295,16 @@ t.test('deleting 40,000 contents leaves the loop a turn after each slice', async
   let life = await live(path, { turnMs: 0 }, counting)
   const account = ring.ids.account('eu-par')
   const folderId = String(itemOf(await life.ask(account, upload('first'))).parentFolder)
-  const top = { sourceId: '', parent: 0, isFolder: true, modTime: 0, mimetype: '', blob: undefined }
+  const top = { ...blank(ManifestEntry), isFolder: true }
   for (const part of ['a', 'b']) {
     const entries = Array.from({ length: 20_000 }, (_, at) =>
       at === 0 ? { ...top, name: part } : { ...top, isFolder: false, name: `${part}${at}`, blob: blob() },
     )
     const sources = [{ contentId: part, manifest: { entries } }]
-    await life.ask(account, { $case: 'copyContents', value: { sources, folderId, skipUnreadable: false } })
+    await life.ask(account, {
+      $case: 'copyContents',
+      value: { ...blank(CopyContents), sources, folderId },
+    })
   }
   const references = async () => {
     let count = 0
@@ -285,7 +323,10 @@ t.test('deleting 40,000 contents leaves the loop a turn after each slice', async
   most.slices = 0
   all.slices = 0
   turn()
-  await life.ask(account, { $case: 'deleteContents', value: { contentIds: [folderId] } })
+  await life.ask(account, {
+    $case: 'deleteContents',
+    value: { contentIds: [folderId], representation: undefined },
+  })
   t.strictSame((await rootOf(life, account)).children, [], 'gone at once')
   // In the middle of it the process ends: the rest is taken up again.
   await life.end({ cleanly: false })

@@ -14,7 +14,10 @@ const operator: Caller['who'] = { $case: 'operator', value: {} }
 const visitor: Caller['who'] = { $case: 'visitor', value: { accountId: '' } }
 /** Of the tiny core; distinguished from the owner's by its name in `decided`. */
 const look: Operation = { $case: 'getAccount', value: {} }
-const folder = (name: string): Operation => ({ $case: 'createFolder', value: { parentFolderId: '', name } })
+const folder = (name: string): Operation => ({
+  $case: 'createFolder',
+  value: { parentFolderId: '', name, isPublic: undefined, modTime: undefined },
+})
 
 function request(
   world: World,
@@ -129,6 +132,7 @@ function read(world: World, password: string, network: string): AccountRequest {
     ascending: false,
     contentFilter: '',
     contentName: undefined,
+    columns: undefined,
     maxDepth: 1,
   }
   return request(world, { $case: 'readContent', value }, { network })

@@ -127,7 +127,8 @@ for (const outcome of ['late', 'lost', 'unanswered'] as const)
     world.host('one')
     world.host('two')
     const request = { id: mintRequestId(Date.now()) }
-    const create = () => world.ask({ $case: 'createAccount', value: { tokenKeyId: 1 } }, request)
+    const create = () =>
+      world.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } }, request)
     const append = world.medium.hold('append', { at: outcome === 'unanswered' ? 'after' : 'before' })
     const settling = world.medium.hold('head')
     const slow = create()
@@ -233,7 +234,7 @@ t.test('a host whose own view names another redirects requests there and unloads
 
 /** A client's actions, with what must exist once they were acknowledged. */
 const story: { operation: Operation; leaves: { has?: string; hasNot?: string } }[] = [
-  { operation: { $case: 'createAccount', value: { tokenKeyId: 1 } }, leaves: {} },
+  { operation: { $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } }, leaves: {} },
   { operation: folder('a'), leaves: { has: 'a' } },
   { operation: file('f', 1), leaves: { has: 'f' } },
   { operation: file('g', 2), leaves: { has: 'g' } },
@@ -247,13 +248,26 @@ const story: { operation: Operation; leaves: { has?: string; hasNot?: string } }
 ]
 
 function folder(name: string): Operation {
-  return { $case: 'createFolder', value: { parentFolderId: '', name } }
+  return {
+    $case: 'createFolder',
+    value: { parentFolderId: '', name, isPublic: undefined, modTime: undefined },
+  }
 }
 function file(name: string, byte: number): Operation {
-  return { $case: 'addFile', value: { name, mimetype: '', blob: blob(byte) } }
+  return {
+    $case: 'addFile',
+    value: {
+      name,
+      mimetype: '',
+      blob: blob(byte),
+      createAccount: undefined,
+      folderId: undefined,
+      modTime: undefined,
+    },
+  }
 }
 function remove(name: string): Operation {
-  return { $case: 'deleteContents', value: { contentIds: [name] } }
+  return { $case: 'deleteContents', value: { contentIds: [name], representation: undefined } }
 }
 function expiry(name: string, due: number): Operation {
   const attribute = { $case: 'expiry' as const, value: { expiry: due, deleteAfterExpiry: false } }

@@ -1,7 +1,7 @@
 /** The host in the caller's own process: no bus in between, and the same promises. */
 import { MemoryBus } from '@holdfast/bus'
 import { mintRequestId } from '@holdfast/kernel'
-import { type AccountReply, AccountRequest } from '@holdfast/wire'
+import { type AccountReply, AccountRequest, blank, CreateFolder } from '@holdfast/wire'
 import t from 'tap'
 import { AccountsUnavailable, RoutedAccountClient } from '../src/index.ts'
 import { ManualTime, settled, statusOf, World } from './world.ts'
@@ -24,7 +24,14 @@ function askerOf(
 function request(account: string): Omit<AccountRequest, 'deadlineMs'> {
   const operation = { $case: 'getAccount' as const, value: {} }
   const caller = { who: { $case: 'operator' as const, value: {} } }
-  return { accountId: account, requestId: mintRequestId(Date.now()), caller, tierNeeded: '', operation }
+  return {
+    accountId: account,
+    requestId: mintRequestId(Date.now()),
+    caller,
+    clientNetwork: undefined,
+    tierNeeded: '',
+    operation,
+  }
 }
 
 t.test('gets the same requests as over the bus, and answers the same', async (t) => {
@@ -55,7 +62,10 @@ t.test('takes an unencoded request once, and answers a repeated one like the fir
   const root = result?.$case === 'account' ? result.value.rootFolder : ''
   const folder = {
     ...request(world.account.toUpperCase()),
-    operation: { $case: 'createFolder' as const, value: { parentFolderId: root, name: 'Größe' } },
+    operation: {
+      $case: 'createFolder' as const,
+      value: { ...blank(CreateFolder), parentFolderId: root, name: 'Größe' },
+    },
   }
   const made = await client.call(folder, { asIs: true })
   t.equal(statusOf(made), 'ok')

@@ -10,10 +10,20 @@ import { ManualTime, settled, statusOf, World } from './world.ts'
 const shared = { ordered: false, exclusive: false }
 
 function addFile(world: World, name: string, byte: number) {
-  return world.ask({ $case: 'addFile', value: { name, mimetype: '', blob: blob(byte) } })
+  return world.ask({
+    $case: 'addFile',
+    value: {
+      name,
+      mimetype: '',
+      blob: blob(byte),
+      createAccount: undefined,
+      folderId: undefined,
+      modTime: undefined,
+    },
+  })
 }
 function remove(world: World, ...names: string[]) {
-  return world.ask({ $case: 'deleteContents', value: { contentIds: names } })
+  return world.ask({ $case: 'deleteContents', value: { contentIds: names, representation: undefined } })
 }
 function expire(world: World, name: string, due: number | undefined) {
   const attribute = { $case: 'expiry' as const, value: { expiry: due, deleteAfterExpiry: false } }
@@ -65,7 +75,17 @@ t.test('a put of a stale owner does not bring back what the new owner removed', 
   await world.create()
   const slow = world.medium.hold('lookup.write', { target: reference })
   const late = world.ask(
-    { $case: 'addFile', value: { name: 'late', mimetype: '', blob: blob(7) } },
+    {
+      $case: 'addFile',
+      value: {
+        name: 'late',
+        mimetype: '',
+        blob: blob(7),
+        createAccount: undefined,
+        folderId: undefined,
+        modTime: undefined,
+      },
+    },
     { timeoutMs: 100 },
   )
   await slow.reached
@@ -320,7 +340,7 @@ t.test('a host whose row was removed while it was paused is found all the same',
   world.mailer = { send: () => Promise.reject(new Error('down')) }
   // By its clock requests are old.
   const timeoutMs = 60 * minuteMs
-  await world.ask({ $case: 'createAccount', value: { tokenKeyId: 1 } }, { timeoutMs })
+  await world.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } }, { timeoutMs })
   await world.ask({ $case: 'sendSignIn', value: {} }, { timeoutMs })
   t.strictSame(await world.keys('hosts/'), ['hosts/home/one', 'hosts/home/two'], 'before its first row')
   world.kill(one)

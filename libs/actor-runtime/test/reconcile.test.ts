@@ -14,11 +14,27 @@ const nameOf = (byte: number) => Buffer.alloc(64, byte)
 
 function add(world: World, byte: number, options?: Parameters<World['ask']>[1]) {
   const name = `f${byte}`
-  return world.ask({ $case: 'addFile', value: { name, mimetype: '', blob: file(byte) } }, options)
+  return world.ask(
+    {
+      $case: 'addFile',
+      value: {
+        name,
+        mimetype: '',
+        blob: file(byte),
+        createAccount: undefined,
+        folderId: undefined,
+        modTime: undefined,
+      },
+    },
+    options,
+  )
 }
 
 function remove(world: World, byte: number) {
-  return world.ask({ $case: 'deleteContents', value: { contentIds: [`f${byte}`] } })
+  return world.ask({
+    $case: 'deleteContents',
+    value: { contentIds: [`f${byte}`], representation: undefined },
+  })
 }
 
 function reconciler(world: World, options: Partial<ReconcilerOptions> = {}) {
@@ -54,6 +70,7 @@ async function ask(
       accountId: world.account,
       requestId: mintRequestId(Date.now()),
       caller: { who: { $case: 'system', value: {} } },
+      clientNetwork: undefined,
       tierNeeded: '',
       operation: {
         $case: 'reconcile',

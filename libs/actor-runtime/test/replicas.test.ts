@@ -47,6 +47,7 @@ function request(accountId: string, operation: Operation): AccountRequest {
     requestId: mintRequestId(Date.now()),
     deadlineMs: Date.now() + 10_000,
     caller: { who: { $case: 'visitor', value: { accountId: '' } } },
+    clientNetwork: undefined,
     tierNeeded: '',
     operation,
   }
@@ -54,7 +55,17 @@ function request(accountId: string, operation: Operation): AccountRequest {
 
 function file(name: string): Operation {
   const blob = { id: randomBytes(48), incarnation: randomBytes(16), size: 1000, crc32: 1, placementGroup: 0 }
-  return { $case: 'addFile', value: { name, mimetype: 'text/plain', blob, createAccount: { tokenKeyId: 1 } } }
+  return {
+    $case: 'addFile',
+    value: {
+      name,
+      mimetype: 'text/plain',
+      blob,
+      createAccount: { tokenKeyId: 1, email: undefined },
+      folderId: undefined,
+      modTime: undefined,
+    },
+  }
 }
 
 async function replicaOf(account: string): Promise<JournalReplica> {
@@ -87,16 +98,19 @@ t.test('what a visitor may read is read, and nothing else is answered, least of 
   })
   t.teardown(() => far.close({ drainMs: 0 }))
 
-  const read = await asked(account, { $case: 'openFile', value: { contentId: item.id } })
+  const read = await asked(account, { $case: 'openFile', value: { contentId: item.id, password: undefined } })
   t.equal(read.result?.$case, 'file')
-  const other = await asked(account, { $case: 'openFile', value: { contentId: ring.ids.content(account) } })
+  const other = await asked(account, {
+    $case: 'openFile',
+    value: { contentId: ring.ids.content(account), password: undefined },
+  })
   t.equal(other.result?.$case, 'unavailable', 'a file that is not known may not have arrived')
   t.equal((await asked(account, { $case: 'getAccount', value: {} })).result?.$case, 'unavailable')
   t.equal((await asked(account, file('new.txt'))).result?.$case, 'unavailable')
   arrived = false
   const unknown = await asked(ring.ids.account('na-nyc'), {
     $case: 'openFile',
-    value: { contentId: item.id },
+    value: { contentId: item.id, password: undefined },
   })
   t.equal(unknown.result?.$case, 'unavailable', 'data that has not arrived is no absence')
 })
@@ -106,7 +120,10 @@ t.test('accounts that wait to be read here are bounded', async (t) => {
   const far = host('far', { hostOf: () => 'home', replicaOf: () => gate.promise })
   t.teardown(() => far.close({ drainMs: 0 }))
   const ask = (account = ring.ids.account('na-nyc')) =>
-    asked(account, { $case: 'openFile', value: { contentId: ring.ids.content(account) } })
+    asked(account, {
+      $case: 'openFile',
+      value: { contentId: ring.ids.content(account), password: undefined },
+    })
   const waiting = Array.from({ length: 4 + 64 }, () => ask())
   const more = await ask()
   t.match(more.result, { $case: 'unavailable', value: { overloaded: true } })

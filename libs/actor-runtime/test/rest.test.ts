@@ -8,10 +8,20 @@ import { ManualTime, settled, statusOf, World } from './world.ts'
 const idleMs = 60_000
 
 function addFile(world: World, name: string, byte: number) {
-  return world.ask({ $case: 'addFile', value: { name, mimetype: '', blob: blob(byte) } })
+  return world.ask({
+    $case: 'addFile',
+    value: {
+      name,
+      mimetype: '',
+      blob: blob(byte),
+      createAccount: undefined,
+      folderId: undefined,
+      modTime: undefined,
+    },
+  })
 }
 function remove(world: World, ...names: string[]) {
-  return world.ask({ $case: 'deleteContents', value: { contentIds: names } })
+  return world.ask({ $case: 'deleteContents', value: { contentIds: names, representation: undefined } })
 }
 function expire(world: World, name: string, due: number) {
   const attribute = { $case: 'expiry' as const, value: { expiry: due, deleteAfterExpiry: false } }

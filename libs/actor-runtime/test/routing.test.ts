@@ -12,7 +12,14 @@ const account = '4b6f7c1e-0000-4000-8000-000000000001'
 function asked(): Omit<AccountRequest, 'deadlineMs'> {
   const operation = { $case: 'getAccount' as const, value: {} }
   const caller = { who: { $case: 'operator' as const, value: {} } }
-  return { accountId: account, requestId: mintRequestId(Date.now()), caller, tierNeeded: '', operation }
+  return {
+    accountId: account,
+    requestId: mintRequestId(Date.now()),
+    caller,
+    clientNetwork: undefined,
+    tierNeeded: '',
+    operation,
+  }
 }
 
 const answer = AccountReply.encode({

@@ -11,7 +11,10 @@ const limits = { checkpointBytesMin: 200, tailBytesMax: 400, tailFlushesMax: 8 }
 
 function remove(world: World, name: string): Promise<string> {
   return world
-    .ask({ $case: 'deleteContents', value: { contentIds: [name] } }, { timeoutMs: 5_000 })
+    .ask(
+      { $case: 'deleteContents', value: { contentIds: [name], representation: undefined } },
+      { timeoutMs: 5_000 },
+    )
     .then(statusOf, (error: { code: string }) => error.code)
 }
 

@@ -13,6 +13,7 @@ import {
   AccountReply,
   type AccountRequest,
   type Blob,
+  blank,
   type Change,
   type Effect,
   type Event,
@@ -257,7 +258,7 @@ export class TinyState implements AccountState {
     const reply: AccountReply = {
       result: {
         $case: 'items',
-        value: { items: names.map(({ id, code }) => Item.fromPartial({ id, code })) },
+        value: { items: names.map(({ id, code }) => ({ ...blank(Item), id, code })) },
       },
     }
     const change: Change = {
@@ -292,10 +293,14 @@ export class TinyState implements AccountState {
 
   #view(): AccountReply {
     const { folders, files } = this.#facts
-    const items = Object.entries(folders).map(([name, { id, code }]) =>
-      Item.fromPartial({ id, name, code, isFolder: true }),
-    )
-    items.push(...Object.keys(files).map((name) => Item.fromPartial({ id: name, name })))
+    const items: Item[] = Object.entries(folders).map(([name, { id, code }]) => ({
+      ...blank(Item),
+      id,
+      name,
+      code,
+      isFolder: true,
+    }))
+    items.push(...Object.keys(files).map((name) => ({ ...blank(Item), id: name, name })))
     return { result: { $case: 'items', value: { items } } }
   }
 
@@ -389,7 +394,7 @@ function accountCreated(id: string): Event {
   return {
     event: {
       $case: 'accountCreated',
-      value: { id, rootId: '', binId: '', tokenKeyId: 1, createTime: 0 },
+      value: { id, rootId: '', binId: '', tokenKeyId: 1, createTime: 0, email: undefined },
     },
   }
 }
@@ -404,6 +409,7 @@ function folderAdded({ id, name, code }: { id: string; name: string; code: strin
     modTime: 0,
     isPublic: false,
     password: undefined,
+    expiry: undefined,
   }
   return { event: { $case: 'folderAdded', value } }
 }

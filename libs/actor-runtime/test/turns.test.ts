@@ -3,7 +3,7 @@
  * id.
  */
 import { mintRequestId } from '@holdfast/kernel'
-import { AccountReply, AccountRequest, type PasswordVerifier } from '@holdfast/wire'
+import { AccountReply, AccountRequest, blank, CreateFolder, type PasswordVerifier } from '@holdfast/wire'
 import t from 'tap'
 import { AccountsUnavailable } from '../src/index.ts'
 import { blob } from './tiny-core.ts'
@@ -88,8 +88,12 @@ t.test('a command that was refused is not carried out by a copy that comes later
     accountId: world.account,
     requestId: mintRequestId(Date.now()),
     caller: { who: { $case: 'operator', value: {} } },
+    clientNetwork: undefined,
     tierNeeded: '',
-    operation: { $case: 'createFolder', value: { parentFolderId: '', name: 'two' } },
+    operation: {
+      $case: 'createFolder',
+      value: { parentFolderId: '', name: 'two', isPublic: undefined, modTime: undefined },
+    },
     deadlineMs,
   }
   t.equal(statusOf(await host.take(request)), 'error-limits')
@@ -115,8 +119,9 @@ t.test('what is remembered of refusals is bounded, and another activation decide
     accountId: world.account,
     requestId: mintRequestId(Date.now()),
     caller: { who: { $case: 'operator' as const, value: {} } },
+    clientNetwork: undefined,
     tierNeeded: '',
-    operation: { $case: 'createFolder' as const, value: { parentFolderId: '', name: `f${at}` } },
+    operation: { $case: 'createFolder' as const, value: { ...blank(CreateFolder), name: `f${at}` } },
     deadlineMs: Date.now() + 10_000,
   }))
   for (const request of asked) t.equal(statusOf(await host.take(request)), 'error-limits')
@@ -152,7 +157,17 @@ for (const ordered of [true, false]) {
 
       const reference = world.medium.hold('lookup.write', { target: (key) => key.startsWith('ref/') })
       const head = await world.head()
-      const file = world.ask({ $case: 'addFile', value: { name: 'f', mimetype: '', blob: blob(7) } })
+      const file = world.ask({
+        $case: 'addFile',
+        value: {
+          name: 'f',
+          mimetype: '',
+          blob: blob(7),
+          createAccount: undefined,
+          folderId: undefined,
+          modTime: undefined,
+        },
+      })
       await reference.reached
       await settled()
       t.equal(await world.head(), head, 'no row before the reference')
@@ -203,6 +218,7 @@ t.test('while an outcome is unknown new work is refused, and waiting requests ge
     requestId: mintRequestId(Date.now()),
     deadlineMs: Date.now() + 10_000,
     caller: undefined,
+    clientNetwork: undefined,
     tierNeeded: '',
     operation: { $case: 'getAccount', value: {} },
   }
@@ -242,7 +258,17 @@ t.test('a lost reference row blocks its append', async (t) => {
     times: 3,
     target: (key) => key.startsWith('ref/'),
   })
-  const added = await world.ask({ $case: 'addFile', value: { name: 'f', mimetype: '', blob: blob(7) } })
+  const added = await world.ask({
+    $case: 'addFile',
+    value: {
+      name: 'f',
+      mimetype: '',
+      blob: blob(7),
+      createAccount: undefined,
+      folderId: undefined,
+      modTime: undefined,
+    },
+  })
   t.equal(statusOf(added), 'ok')
   t.equal((await world.keys('ref/')).length, 1)
 })
@@ -381,7 +407,10 @@ function read(world: World, password: string) {
     contentFilter: '',
     maxDepth: 1,
   }
-  return world.ask({ $case: 'readContent', value: { contentId: '', password, ...page } })
+  return world.ask({
+    $case: 'readContent',
+    value: { contentName: undefined, columns: undefined, contentId: '', password, ...page },
+  })
 }
 
 t.test('a slow password check does not block the account, and its verdict is kept', async (t) => {

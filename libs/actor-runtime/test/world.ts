@@ -84,6 +84,7 @@ export class World {
       accountId: account,
       requestId: id,
       caller: { who: { $case: 'operator', value: {} } },
+      clientNetwork: undefined,
       tierNeeded: '',
       operation,
     }
@@ -91,11 +92,14 @@ export class World {
   }
 
   create(options?: { account?: string }): Promise<AccountReply> {
-    return this.ask({ $case: 'createAccount', value: { tokenKeyId: 1 } }, options)
+    return this.ask({ $case: 'createAccount', value: { tokenKeyId: 1, email: undefined } }, options)
   }
 
   folder(name: string, options?: Parameters<World['ask']>[1]): Promise<AccountReply> {
-    return this.ask({ $case: 'createFolder', value: { parentFolderId: '', name } }, options)
+    return this.ask(
+      { $case: 'createFolder', value: { parentFolderId: '', name, isPublic: undefined, modTime: undefined } },
+      options,
+    )
   }
 
   /** Names of what the account holds. */

@@ -16,27 +16,30 @@ const premiumTypeCharactersMax = 64
 export function commandOf(body: unknown): SetAccount | undefined {
   const { tier, premiumType, recycleBin, limits, ...others } = objectOf(body, 'body')
   refuseOthers(others)
-  const set: SetAccount = { clearLimits: false, clearLimitContents: false, clearLimitStorage: false }
-  const fields = Object.keys(set).length
-  if (tier !== undefined) set.tier = tierOf(tier)
-  if (premiumType !== undefined) set.premiumType = premiumTypeOf(premiumType)
-  if (recycleBin !== undefined) set.recycleBin = switchOf(recycleBin)
-  if (limits !== undefined) applyLimits(set, limits)
-  const clears = set.clearLimitContents || set.clearLimitStorage
-  return clears || Object.keys(set).length > fields ? set : undefined
+  const set: SetAccount = {
+    tier: tier === undefined ? undefined : tierOf(tier),
+    premiumType: premiumType === undefined ? undefined : premiumTypeOf(premiumType),
+    recycleBin: recycleBin === undefined ? undefined : switchOf(recycleBin),
+    ...limitsOf(limits),
+    // Each has a flag of its own.
+    clearLimits: false,
+  }
+  const { clearLimits, clearLimitContents, clearLimitStorage, ...values } = set
+  const isSet = Object.values(values).some((value) => value !== undefined)
+  return isSet || clearLimitContents || clearLimitStorage ? set : undefined
 }
 
 /** A number sets the limit, null restores the tier's. */
-function applyLimits(set: SetAccount, limits: unknown): void {
+function limitsOf(limits: unknown) {
   const { contents, storage, ...others } = objectOf(limits, 'limits')
   refuseOthers(others)
-  if (contents === null) set.clearLimitContents = true
-  else if (contents !== undefined) {
-    set.limitContents = countOf(contents, 'contents')
-    if (set.limitContents > accountContentsMax) throw new Refusal('error-contents')
-  }
-  if (storage === null) set.clearLimitStorage = true
-  else if (storage !== undefined) set.limitStorage = countOf(storage, 'storage')
+  const clearLimitContents = contents === null
+  const clearLimitStorage = storage === null
+  const limitContents =
+    contents === undefined || clearLimitContents ? undefined : countOf(contents, 'contents')
+  if (limitContents !== undefined && limitContents > accountContentsMax) throw new Refusal('error-contents')
+  const limitStorage = storage === undefined || clearLimitStorage ? undefined : countOf(storage, 'storage')
+  return { limitContents, limitStorage, clearLimitContents, clearLimitStorage }
 }
 
 export function objectOf(value: unknown, name: string): Record<string, unknown> {

@@ -1,7 +1,7 @@
 /** The operator's calls on accounts. Each change is in effect when the call is answered. */
 import { parseName, Refusal } from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
-import type { AccountView } from '@holdfast/wire'
+import type { AccountView, AddLegacyFolder } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
 import { commandOf, objectOf } from './account-change.ts'
 import { accountNamed, askAsOperator, type OperatorDeps } from './calls.ts'
@@ -89,10 +89,10 @@ function present(view: AccountView) {
   }
 }
 
-function legacyFolderOf(body: unknown): { noCode: boolean; name?: string } {
+function legacyFolderOf(body: unknown): AddLegacyFolder {
   const { noCode = false, name } = objectOf(body, 'body')
   if (typeof noCode !== 'boolean') throw new Refusal('error-noCode')
-  if (name === undefined || name === null) return { noCode }
+  if (name === undefined || name === null) return { noCode, name: undefined }
   if (typeof name !== 'string' || parseName(name) === undefined) throw new Refusal('error-name')
   return { noCode, name }
 }

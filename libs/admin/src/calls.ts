@@ -33,6 +33,7 @@ export async function askAsOperator(
       accountId,
       requestId: mintRequestId(parts.now()),
       caller: { who: { $case: 'operator', value: {} } },
+      clientNetwork: undefined,
       tierNeeded: '',
       operation,
     },

@@ -35,7 +35,7 @@ async function create(
   accountId: AccountId,
   email: string | undefined,
 ): Promise<AccountView> {
-  const value = { tokenKeyId: parts.tokenKeyId, ...(email === undefined ? {} : { email }) }
+  const value = { tokenKeyId: parts.tokenKeyId, email }
   try {
     const result = await askAsOperator(parts, accountId, { $case: 'createAccount', value })
     if (result.$case !== 'account')

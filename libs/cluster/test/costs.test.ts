@@ -168,7 +168,14 @@ async function world(t: Test) {
   const ask = async (operation: Operation, of: string = account): Promise<AccountReply> => {
     const caller = { who: { $case: 'operator' as const, value: {} } }
     const requestId = mintRequestId(Date.now())
-    const reply = await client.call({ accountId: of, requestId, caller, tierNeeded: '', operation })
+    const reply = await client.call({
+      accountId: of,
+      requestId,
+      caller,
+      clientNetwork: undefined,
+      tierNeeded: '',
+      operation,
+    })
     if (reply.result?.$case === 'refusal') throw new Error(reply.result.value.status)
     return reply
   }
@@ -205,12 +212,20 @@ function addFile(more: { folderId?: string; createAccount?: { tokenKeyId: number
   const value = { name: 'a.txt', mimetype: 'text/plain', modTime: undefined, blob }
   return {
     $case: 'addFile',
-    value: { ...value, folderId: undefined, createAccount: undefined, ...more },
+    value: {
+      ...value,
+      folderId: undefined,
+      createAccount: undefined,
+      ...more,
+    },
   } as Operation
 }
 
 function createFolder(parentFolderId: string): Operation {
-  return { $case: 'createFolder', value: { parentFolderId } }
+  return {
+    $case: 'createFolder',
+    value: { parentFolderId, name: undefined, isPublic: undefined, modTime: undefined },
+  }
 }
 
 t.test('what operations cost the database', async (t) => {
@@ -268,7 +283,7 @@ t.test('what operations cost the database', async (t) => {
     () =>
       ask({
         $case: 'copyContents',
-        value: { sources, folderId: destination.id, skipUnreadable: false },
+        value: { sources, folderId: destination.id, skipUnreadable: false, password: undefined },
       } as Operation),
     { conditional: 1, writes: 1, rows: 20 },
   )

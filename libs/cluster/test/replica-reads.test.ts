@@ -16,6 +16,7 @@ function asked(operation: NonNullable<AccountRequest['operation']>): Omit<Accoun
     accountId: '4b6f7c1e-0000-4000-8000-000000000001',
     requestId: mintRequestId(Date.now()),
     caller,
+    clientNetwork: undefined,
     tierNeeded: '',
     operation,
   }
@@ -23,7 +24,7 @@ function asked(operation: NonNullable<AccountRequest['operation']>): Omit<Accoun
 
 const download = asked({
   $case: 'openFile',
-  value: {} as Extract<AccountRequest['operation'], { $case: 'openFile' }>['value'],
+  value: { password: undefined } as Extract<AccountRequest['operation'], { $case: 'openFile' }>['value'],
 })
 const statusOf = ({ result }: AccountReply) => (result?.$case === 'refusal' ? result.value.status : undefined)
 const refusal = (status: string): AccountReply => ({ result: { $case: 'refusal', value: { status } } })

@@ -1,6 +1,6 @@
 /** What outlives a request: results for retries, effects, references of blobs, checkpoints. */
 import { requestIdOfKey } from '@holdfast/kernel'
-import { type Blob, Change, CheckpointPage, type Effect } from '@holdfast/wire'
+import { type Blob, blank, Change, CheckpointPage, type Effect } from '@holdfast/wire'
 import t from 'tap'
 import { blobOf, equal, operator, pagesOf, passwordOf, restored, system, visitor, World } from './world.ts'
 
@@ -212,10 +212,11 @@ t.test('a use before a release is done withdraws it', async (t) => {
   const again = add(world, root, blob)
   t.match(again.outcome, { uses: [blob] }, 'the reference is made sure of')
   t.equal(releases(world).length, 0)
-  const late = Change.fromPartial({
+  const late: Change = {
+    ...blank(Change),
     timeMs: world.nowMs,
     events: [{ event: { $case: 'effectsDone', value: { numbers: [release?.number ?? 0] } } }],
-  })
+  }
   world.state.apply(late)
   world.changes.push(late)
   world.ask(operator, { deleteContents: { contentIds: [idOf(again)] } })
@@ -244,10 +245,11 @@ t.test('effects come oldest first and end by their numbers', async (t) => {
     numbers.toSorted((a, b) => a - b),
   )
   const end = (ended: number[]) => {
-    const change = Change.fromPartial({
+    const change: Change = {
+      ...blank(Change),
       timeMs: world.nowMs,
       events: [{ event: { $case: 'effectsDone', value: { numbers: ended } } }],
-    })
+    }
     world.state.apply(change)
     world.changes.push(change)
   }
@@ -402,7 +404,7 @@ t.test('a checkpoint loads into an equal state, in pages of bounded size', async
   t.same(world.read(operator, root, { maxDepth: 3, pageSize: 1000 }), read)
   t.throws(() => restored(new World({ account: 9 }), pages), /a checkpoint of account/)
   t.throws(
-    () => restored(world, [CheckpointPage.encode(CheckpointPage.fromPartial({ version: 3 })).finish()]),
+    () => restored(world, [CheckpointPage.encode({ ...blank(CheckpointPage), version: 3 }).finish()]),
     /version 3/,
   )
 })
@@ -456,7 +458,7 @@ t.test('a change that does not fit the state throws', async (t) => {
   const world = new World()
   world.create()
   const apply = (event: NonNullable<Change['events'][number]['event']>) => () =>
-    world.state.apply(Change.fromPartial({ events: [{ event: event as never }] }))
+    world.state.apply({ ...blank(Change), events: [{ event }] })
   t.throws(
     apply({ $case: 'contentsMoved', value: { ids: [world.id], folderId: world.id, time: 1 } }),
     /is not in account/,
@@ -475,5 +477,5 @@ t.test('a change that does not fit the state throws', async (t) => {
     }),
     /created twice/,
   )
-  t.throws(() => world.state.apply(Change.fromPartial({ events: [{}] })), /does not know/)
+  t.throws(() => world.state.apply({ ...blank(Change), events: [{ event: undefined }] }), /does not know/)
 })

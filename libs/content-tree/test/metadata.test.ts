@@ -1,5 +1,5 @@
 /** The cap on an account's metadata: growth is refused, everything else continues. */
-import type { Manifest } from '@holdfast/wire'
+import { blank, DirectLink, type Manifest } from '@holdfast/wire'
 import t from 'tap'
 import * as limits from '../src/limits.ts'
 import { blobOf, firstPage, operator, pagesOf, restored, system, World } from './world.ts'
@@ -32,7 +32,7 @@ t.test('a full account refuses growth', async (t) => {
   const { world, root, file, folders } = filled()
   t.ok(world.state.metadataBytes <= cap)
   const [first = ''] = folders
-  const link = { expireTime: 0, sourceIpsAllowed: ['1.2.3.4'] } as never
+  const link = { ...blank(DirectLink), sourceIpsAllowed: ['1.2.3.4'] }
   const blob = blobOf('more')
   const entry = {
     isFolder: false,
@@ -113,8 +113,8 @@ t.test('the count is the size in a checkpoint, slightly overestimated', async (t
     const folder = world.folder(root, { name: `folder ${at}` })
     world.file(folder.id, `${at}`)
     describe(world, folder.id, 'é'.repeat(at))
-    const link = { expireTime: 0, sourceIpsAllowed: [], domainsAllowed: [`${at}.example.org`] }
-    world.ask(operator, { putDirectLink: { contentId: folder.id, link: link as never } })
+    const link = { ...blank(DirectLink), domainsAllowed: [`${at}.example.org`] }
+    world.ask(operator, { putDirectLink: { contentId: folder.id, link } })
   }
   world.settle()
   // Their outcomes are no metadata.

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { requestIdOfKey } from '@holdfast/kernel'
-import { CheckpointPage, type ManifestEntry } from '@holdfast/wire'
+import { blank, CheckpointPage, DirectLink, ManifestEntry } from '@holdfast/wire'
 import fc from 'fast-check'
 import t from 'tap'
 import type { AccountState, CheckpointBase, CheckpointCut } from '../src/index.ts'
@@ -61,7 +61,7 @@ const forgetfulCut: Cut = (state, base) => {
 
 function entry(name: string, isFolder = false): ManifestEntry {
   const blob = isFolder ? undefined : blobOf(name)
-  return { sourceId: name, parent: 0, isFolder, name, modTime: 0, mimetype: 'text/plain', blob }
+  return { ...blank(ManifestEntry), sourceId: name, isFolder, name, mimetype: 'text/plain', blob }
 }
 
 /** An account of several parts: folders, files, a few passwords. */
@@ -128,7 +128,7 @@ function happen(world: World, kind: string, [one = '', two = '', root = '']: str
   const contentId = one
   const set = (attribute: object) =>
     world.ask(operator, { updateContent: { contentId, attribute: attribute as never } })
-  const link = { expireTime: 0, sourceIpsAllowed: [], domainsAllowed: [`${n}.example.org`] }
+  const link = { ...blank(DirectLink), domainsAllowed: [`${n}.example.org`] }
   const acts: Record<string, () => unknown> = {
     folder: () => world.ask(operator, { createFolder: { parentFolderId: two, name: `${n}` } }),
     file: () =>
@@ -159,7 +159,7 @@ function happen(world: World, kind: string, [one = '', two = '', root = '']: str
     bin: () => world.ask(operator, { setAccount: { recycleBin: n % 2 === 0 } }),
     emptyBin: () => world.ask(operator, { emptyBin: {} }),
     restore: () => world.ask(operator, { restoreContents: { contentIds: [one] } }),
-    link: () => world.ask(operator, { putDirectLink: { contentId, link: link as never } }),
+    link: () => world.ask(operator, { putDirectLink: { contentId, link } }),
     report: () =>
       world.ask(system, {
         reportDownloads: {

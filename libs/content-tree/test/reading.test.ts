@@ -825,7 +825,7 @@ t.test('an answer has 8 MiB of direct links, and one item always has all of its 
   const { bytes } = world.state
   for (const { id } of folders)
     for (let n = 0; n < 60; n++)
-      world.ask(operator, { putDirectLink: { contentId: id, link: { auth } as DirectLink } })
+      world.ask(operator, { putDirectLink: { contentId: id, link: { ...link, auth } } })
   t.ok(world.state.bytes - bytes > 180 * 100 * 500, 'and they count as memory of the account')
   const linksOf = (items: Item[]) => items.map((item) => item.directLinks.length).sort()
   t.same(linksOf(world.read(operator, root).children), [0, 60, 60])

@@ -2,7 +2,7 @@
  * Changes of many contents: how much of one is done before other accounts get their turn, and that
  * slices are invisible.
  */
-import type { Change, Effect, ManifestEntry } from '@holdfast/wire'
+import { blank, type Change, type Effect, ManifestEntry } from '@holdfast/wire'
 import t from 'tap'
 import type { Account } from '../src/account/account.ts'
 import { applyChange } from '../src/apply.ts'
@@ -50,11 +50,11 @@ function numbers(effects: Iterable<Effect>): string {
 }
 
 function file(name: string): ManifestEntry {
-  return { sourceId: '', parent: 0, isFolder: false, name, modTime: 0, mimetype: '', blob: blobOf(name) }
+  return { ...blank(ManifestEntry), name, blob: blobOf(name) }
 }
 
 function folder(name: string): ManifestEntry {
-  return { sourceId: '', parent: 0, isFolder: true, name, modTime: 0, mimetype: '', blob: undefined }
+  return { ...blank(ManifestEntry), isFolder: true, name }
 }
 
 t.test('100,000 deleted contents are freed in slices of a bounded number of rows', async (t) => {

@@ -9,6 +9,7 @@ import {
   AccountReply,
   AccountRequest,
   type Blob,
+  blank,
   Change,
   type Item,
   type PasswordVerifier,
@@ -51,6 +52,14 @@ export const system: Who = { $case: 'system', value: {} }
 /** Optional fields of a request: protobuf's defaults. */
 type Loose<Value> = { [Key in keyof Value]?: Value[Key] }
 export type Ask = { [Case in Operation['$case']]?: Loose<Extract<Operation, { $case: Case }>['value']> }
+
+/** Of each kind, with the defaults of its fields: a message of one empty field is one of them. */
+const blankOperations = new Map<string, object>()
+for (let field = 1; field < 100; field++) {
+  const tag = field * 8 + 2
+  const { operation } = AccountRequest.decode(Buffer.of((tag % 128) + 128, Math.floor(tag / 128), 0))
+  if (operation !== undefined) blankOperations.set(operation.$case, operation.value)
+}
 
 export interface Asked {
   result: Result
@@ -103,13 +112,15 @@ export class World {
   request(who: Who, ask: Ask, more: { requestId?: Buffer; tierNeeded?: string } = {}): AccountRequest {
     const [[$case, value] = []] = Object.entries(ask)
     // Through the wire, as in production.
-    const request = AccountRequest.fromPartial({
+    const request = {
+      ...blank(AccountRequest),
       accountId: this.id,
       requestId: more.requestId ?? this.requestId(),
+      clientNetwork: undefined,
       tierNeeded: more.tierNeeded ?? '',
-      caller: { who } as never,
-      operation: { $case, value } as never,
-    })
+      caller: { who },
+      operation: { $case, value: { ...blankOperations.get($case as string), ...value } } as Operation,
+    }
     return AccountRequest.decode(AccountRequest.encode(request).finish())
   }
 
@@ -214,10 +225,11 @@ export class World {
   settle(): void {
     const numbers = [...this.state.effects()].map((effect) => effect.number)
     if (numbers.length === 0) return
-    const change = Change.fromPartial({
+    const change: Change = {
+      ...blank(Change),
       timeMs: this.nowMs,
       events: [{ event: { $case: 'effectsDone', value: { numbers } } }],
-    })
+    }
     this.state.apply(change)
     this.changes.push(change)
   }

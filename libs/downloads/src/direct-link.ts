@@ -7,7 +7,7 @@
  */
 import { clientAddress, guessing, httpCodeOf, Refusal } from '@holdfast/http-kit'
 import { type AccountId, isUuid } from '@holdfast/kernel'
-import type { ArchiveView, FileView, Item } from '@holdfast/wire'
+import type { ArchiveView, FileView, Item, OpenDirectLink } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { askAccount } from './ask-account.ts'
 import type { DownloadContext } from './create-downloads.ts'
@@ -116,12 +116,14 @@ function archiveOf(opened: Opened): ArchiveView {
   return opened.value
 }
 
-function basicCredentials(header: string | undefined): { user: string; password: string } | undefined {
+const noCredentials = { user: undefined, password: undefined }
+
+function basicCredentials(header: string | undefined): Pick<OpenDirectLink, 'user' | 'password'> {
   const [, encoded] = /^basic[ \t]+([A-Za-z0-9+/=_-]+)[ \t]*$/i.exec(header ?? '') ?? []
-  if (encoded === undefined) return undefined
+  if (encoded === undefined) return noCredentials
   const text = Buffer.from(encoded, 'base64').toString()
   const colon = text.indexOf(':')
-  return colon < 0 ? undefined : { user: text.slice(0, colon), password: text.slice(colon + 1) }
+  return colon < 0 ? noCredentials : { user: text.slice(0, colon), password: text.slice(colon + 1) }
 }
 
 /** The host of Origin, else of Referer; empty without either. */

@@ -136,6 +136,7 @@ export class DownloadReports {
           accountId,
           requestId: mintRequestId(this.#clock.now()),
           caller: { who: { $case: 'system', value: {} } },
+          clientNetwork: undefined,
           tierNeeded: '',
           operation: { $case: 'reportDownloads', value: report },
         },

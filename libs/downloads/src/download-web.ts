@@ -7,7 +7,7 @@
  */
 import { accountCookieOf, guessing, Refusal, tokenOf } from '@holdfast/http-kit'
 import { isShareCode, parseToken } from '@holdfast/kernel'
-import { type Caller, type FileView, ReadContent } from '@holdfast/wire'
+import { blank, type Caller, type FileView, ReadContent } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { askAccount } from './ask-account.ts'
 import type { DownloadContext } from './create-downloads.ts'
@@ -71,7 +71,7 @@ async function pageOf(
   request: FastifyRequest,
   { accountId, contentId }: Content,
 ): Promise<string> {
-  const value = ReadContent.fromPartial({ contentId, page: 1, pageSize: 1, maxDepth: 1 })
+  const value = { ...blank(ReadContent), contentId, page: 1, pageSize: 1, maxDepth: 1 }
   const question = {
     request,
     accountId,

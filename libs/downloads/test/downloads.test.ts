@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { signCapability } from '@holdfast/access'
 import { BlobFault, type BlobStore, MemoryBlobStore } from '@holdfast/blob-store'
-import { CreateFolder, type Item, UpdateContent } from '@holdfast/wire'
+import { blank, CreateFolder, type Item, type UpdateContent } from '@holdfast/wire'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { OneProcess, type OneProcessOptions } from '../../../test/support/one-process.ts'
@@ -72,7 +72,7 @@ function update(
 ) {
   return process.ask(token, 'content', {
     $case: 'updateContent',
-    value: UpdateContent.fromPartial({ contentId, attribute: attribute as never }),
+    value: { contentId, attribute },
   })
 }
 
@@ -210,7 +210,7 @@ t.test('a caller with read access may download, at the time of the download', as
   const stranger = await process.newAccount()
   const { item: folder } = await process.ask(token, 'content', {
     $case: 'createFolder',
-    value: CreateFolder.fromPartial({ parentFolderId: root, isPublic: false }),
+    value: { ...blank(CreateFolder), parentFolderId: root, isPublic: false },
   })
   const folderId = folder?.id ?? ''
   const item = await addFile(process, token, { bytes: Buffer.from('secret'), folderId })
@@ -289,7 +289,7 @@ t.test('visitors get nothing from the second of an expiry on, at any level above
   const process = await start(t)
   const { token, root } = await process.newAccount()
   const add = async (parentFolderId: string) => {
-    const value = CreateFolder.fromPartial({ parentFolderId, isPublic: true })
+    const value = { ...blank(CreateFolder), parentFolderId, isPublic: true }
     return (await process.ask(token, 'content', { $case: 'createFolder', value })).item?.id ?? ''
   }
   const above = await add(root)
@@ -329,7 +329,12 @@ t.test('downloads and traffic are counted once, and reports survive lost answers
   await get(process, path, { headers: { 'if-none-match': etag } })
   await get(process, path, { headers: { range: 'bytes=5000-' } })
   const seen = async () =>
-    (await process.ask(token, 'file', { $case: 'openFile', value: { contentId: item.id } })).item?.downloads
+    (
+      await process.ask(token, 'file', {
+        $case: 'openFile',
+        value: { contentId: item.id, password: undefined },
+      })
+    ).item?.downloads
   const asked = performance.now()
   while ((await seen()) !== 3 && performance.now() - asked < 6_000) await delay(50)
   t.equal(await seen(), 3)

@@ -1,14 +1,14 @@
 import { Refusal } from '@holdfast/http-kit'
 import type { Clock } from '@holdfast/kernel'
-import { type ArchiveView, Manifest } from '@holdfast/wire'
+import { type ArchiveView, blank, Manifest, ManifestEntry } from '@holdfast/wire'
 import t from 'tap'
 import { FolderLayouts, type FolderNow } from '../src/folder-layouts.ts'
 
 const version = (text: string) => Buffer.from(text)
 
 function viewOf(name: string, { ends, said = name }: { ends?: number; said?: string } = {}): ArchiveView {
-  const entries = [{ parent: 0, isFolder: true, name }]
-  const page = Buffer.from(Manifest.encode(Manifest.fromPartial({ entries })).finish())
+  const entries = [{ ...blank(ManifestEntry), isFolder: true, name }]
+  const page = Buffer.from(Manifest.encode({ entries }).finish())
   return { version: version(said), ends, pages: [page], entries: entries.length }
 }
 

@@ -195,7 +195,7 @@ t.test("visitors' answers are shared for moments; refusals and owners' answers a
     (isOwner = false) =>
     async (): Promise<FileView> => {
       asked += 1
-      return { item: undefined, isOwner }
+      return { item: undefined, isOwner, ends: undefined }
     }
   await Promise.all([recent.ofVisitor('a', answer()), recent.ofVisitor('a', answer())])
   await recent.ofVisitor('a', answer())
@@ -219,7 +219,7 @@ t.test("visitors' answers are shared for moments; refusals and owners' answers a
   const late = Promise.withResolvers<FileView>()
   const waiting = recent.ofVisitor('d', () => late.promise)
   now += 2_600
-  late.resolve({ item: undefined, isOwner: false })
+  late.resolve({ item: undefined, isOwner: false, ends: undefined })
   await waiting
   await recent.ofVisitor('d', answer())
   t.equal(asked, 7)
@@ -264,7 +264,7 @@ t.test(
     let asked = 0
     const answer = async (): Promise<FileView> => {
       asked += 1
-      return { item: undefined, isOwner: true }
+      return { item: undefined, isOwner: true, ends: undefined }
     }
     const moments = [{}, {}]
     await recent.ofOwner('a', undefined, answer)

@@ -1,5 +1,5 @@
 import { verifyCapability } from '@holdfast/access'
-import { FileColumns, Item } from '@holdfast/wire'
+import { blank, FileColumns, Item } from '@holdfast/wire'
 import t from 'tap'
 import { ItemPresenter, presentPage } from '../src/index.ts'
 import { JsonWriter } from '../src/json-writer.ts'
@@ -13,31 +13,31 @@ const present = new ItemPresenter({
 const folderId = '3f2b8c54-9d1e-4f6a-8b7c-0123456789ab'
 const now = 1_700_000_000
 
-const file = (fields: Partial<Item> = {}) =>
-  Item.fromPartial({
-    id: '3f2b8c54-9d1e-4f6a-8b7c-000000000001',
-    name: 'a b&c.txt',
-    parentFolder: folderId,
-    code: 'AbCd1234',
-    createTime: 1,
-    modTime: 2,
-    canAccess: true,
-    size: 3,
-    mimetype: 'text/plain',
-    downloads: 4,
-    blob: { id: Buffer.alloc(48, 0xab), incarnation: Buffer.alloc(16), size: 3 },
-    ...fields,
-  })
-const folder = (fields: Partial<Item> = {}) =>
-  Item.fromPartial({
-    id: folderId,
-    isFolder: true,
-    name: 'f',
-    canAccess: true,
-    createTime: 1,
-    modTime: 2,
-    ...fields,
-  })
+const file = (fields: Partial<Item> = {}): Item => ({
+  ...blank(Item),
+  id: '3f2b8c54-9d1e-4f6a-8b7c-000000000001',
+  name: 'a b&c.txt',
+  parentFolder: folderId,
+  code: 'AbCd1234',
+  createTime: 1,
+  modTime: 2,
+  canAccess: true,
+  size: 3,
+  mimetype: 'text/plain',
+  downloads: 4,
+  blob: { id: Buffer.alloc(48, 0xab), incarnation: Buffer.alloc(16), size: 3, crc32: 0, placementGroup: 0 },
+  ...fields,
+})
+const folder = (fields: Partial<Item> = {}): Item => ({
+  ...blank(Item),
+  id: folderId,
+  isFolder: true,
+  name: 'f',
+  canAccess: true,
+  createTime: 1,
+  modTime: 2,
+  ...fields,
+})
 
 const capabilityIn = (link: unknown) => {
   const text = new URL(String(link)).searchParams.get('c')
@@ -218,7 +218,7 @@ t.test('files in columns read like items, in their positions', async (t) => {
     files.map(({ createTime }) => createTime < now - 5),
     'a node is named for the files it has',
   )
-  const empty = written({ item: folder(), files: FileColumns.fromPartial({}), places: [] })
+  const empty = written({ item: folder(), files: blank(FileColumns), places: [] })
   t.same(JSON.parse(empty).children, {})
   const whole = { item: folder({ children: files }), files: undefined, places: [] }
   t.equal(written(whole), JSON.stringify(present.item(whole.item, view)), 'without columns')

@@ -68,12 +68,14 @@ type ReadContent = Extract<NonNullable<AccountRequest['operation']>, { $case: 'r
 function requestOf(contentId: string, password: string | undefined, query: ListingQuery): ReadContent {
   return {
     contentId,
-    ...(password === undefined ? {} : { password }),
+    password,
     page: query.page,
     pageSize: listingPageSize,
     sortField: sortFieldOf(query.sort),
     ascending: query.ascending,
     contentFilter: '',
+    contentName: undefined,
+    columns: undefined,
     maxDepth: 1,
   }
 }

@@ -14,7 +14,7 @@ import {
 } from '@holdfast/http-kit'
 import { mintRequestId, parseToken } from '@holdfast/kernel'
 
-import { SetAccount } from '@holdfast/wire'
+import { blank, SetAccount } from '@holdfast/wire'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ReaderDeps } from './reader.ts'
 
@@ -81,12 +81,13 @@ export function webAccountRoute(app: FastifyInstance, parts: ReaderDeps & { limi
         accountId,
         requestId: mintRequestId(parts.clock.now()),
         caller: { who: { $case: 'bearer', value: { token: bytes } } },
+        clientNetwork: undefined,
         tierNeeded: '',
         // A bad value is refused only after the token was checked.
         operation:
           recycleBin === undefined
             ? { $case: 'authenticate', value: {} }
-            : { $case: 'setAccount', value: SetAccount.fromPartial({ recycleBin }) },
+            : { $case: 'setAccount', value: { ...blank(SetAccount), recycleBin } },
       },
       {},
     )

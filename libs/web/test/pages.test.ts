@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { AccountClient } from '@holdfast/actor-runtime'
 import { createHttpHost, createLog, createRateLimits, ItemPresenter } from '@holdfast/http-kit'
 import { Keyring, systemClock } from '@holdfast/kernel'
-import type { AccountReply, AccountRequest, Item } from '@holdfast/wire'
+import { type AccountReply, type AccountRequest, blank, Item } from '@holdfast/wire'
 import { Registry } from 'prom-client'
 import t from 'tap'
 import { webPages } from '../src/index.ts'
@@ -212,26 +212,16 @@ function file(name: string, more: Partial<Item> = {}): Item {
 
 function folder(name: string, more: Partial<Item> = {}): Item {
   return {
+    ...blank(Item),
     id: keyring.ids.content(account),
     isFolder: true,
     name,
     code: 'CodeCode',
     createTime: 1_790_000_000,
     modTime: 1_790_000_000,
-    isOwner: false,
     canAccess: true,
     isPublic: true,
-    isRoot: false,
-    password: false,
-    childrenCount: 0,
-    children: [],
     hasChildren: true,
-    passwordVersion: Buffer.alloc(0),
-    size: 0,
-    mimetype: '',
-    downloads: 0,
-    directLinks: [],
-    blob: undefined,
     ...more,
   }
 }

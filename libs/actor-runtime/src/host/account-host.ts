@@ -690,8 +690,9 @@ export class AccountHost implements AccountMoments {
       requestId,
       deadlineMs: nowMs + tickTimeoutMs,
       caller: { who: { $case: 'system', value: {} } },
+      clientNetwork: undefined,
       tierNeeded: '',
-      operation: { $case: 'tick', value: {} },
+      operation: { $case: 'tick', value: { uses: undefined } },
     }
     await new Promise<Answer>((resolve) => this.#admit(request, resolve))
     const due = this.#actors.get(account)?.nextDue

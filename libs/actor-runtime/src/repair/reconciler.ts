@@ -399,6 +399,7 @@ export class Reconciler {
             accountId: account,
             requestId: mintRequestId(clock.now()),
             caller: { who: { $case: 'system', value: {} } },
+            clientNetwork: undefined,
             tierNeeded: '',
             operation: { $case: 'reconcile', value: { ...question, dryRun: round.dryRun } },
           },

@@ -153,7 +153,10 @@ export function openDirectLink(deciding: Deciding, query: OpenDirectLink): Outco
   })
   if (access !== 'open') return refuse(`error-${access}`)
   if (!tree.isFolder(row))
-    return answer({ $case: 'file', value: { item: deciding.owners().item(row), isOwner: false } })
+    return answer({
+      $case: 'file',
+      value: { item: deciding.owners().item(row), isOwner: false, ends: undefined },
+    })
   const version = deciding.account.versionOf(row, deciding.context.seed)
   if (!query.versionOnly) return inSlices(archive(deciding, row, version))
   return answer({ $case: 'archive', value: { version, ends: undefined, pages: [], entries: 0 } })

@@ -71,17 +71,17 @@ export interface StateHead {
 
 export interface AccountFacts {
   id: string;
-  email?: string | undefined;
+  email: string | undefined;
   tier: string;
-  premiumType?: string | undefined;
+  premiumType: string | undefined;
   createTime: number;
   tokenKeyId: number;
   tokenCounter: number;
   /** Key of the token before the last reset. */
   previousTokenKeyId: number;
   recycleBin: boolean;
-  limitContents?: number | undefined;
-  limitStorage?: number | undefined;
+  limitContents: number | undefined;
+  limitStorage: number | undefined;
   trafficDirect: number;
   trafficWeb: number;
   /** Number of the next effect. */
@@ -151,13 +151,13 @@ export interface ContentColumns {
 /** Attributes that few contents have. */
 export interface ContentNote {
   row: number;
-  description?: string | undefined;
-  tags?: string | undefined;
-  recycledTime?:
+  description: string | undefined;
+  tags: string | undefined;
+  recycledTime:
     | number
     | undefined;
   /** Its folder before it was moved to the bin. */
-  recycledFrom?: string | undefined;
+  recycledFrom: string | undefined;
 }
 
 export interface LinkNote {
@@ -287,18 +287,6 @@ export const CheckpointRoot: MessageFns<CheckpointRoot> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<CheckpointRoot>, I>>(base?: I): CheckpointRoot {
-    return CheckpointRoot.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CheckpointRoot>, I>>(object: I): CheckpointRoot {
-    const message = createBaseCheckpointRoot();
-    message.through = object.through ?? 0;
-    message.pages = object.pages?.map((e) => e) || [];
-    message.digests = object.digests?.map((e) => e) || [];
-    message.parts = object.parts?.map((e) => e) || [];
-    return message;
   },
 };
 
@@ -518,34 +506,6 @@ export const CheckpointPage: MessageFns<CheckpointPage> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<CheckpointPage>, I>>(base?: I): CheckpointPage {
-    return CheckpointPage.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CheckpointPage>, I>>(object: I): CheckpointPage {
-    const message = createBaseCheckpointPage();
-    message.version = object.version ?? 0;
-    message.account = (object.account !== undefined && object.account !== null)
-      ? AccountFacts.fromPartial(object.account)
-      : undefined;
-    message.passwords = object.passwords?.map((e) => PasswordVerifier.fromPartial(e)) || [];
-    message.blobs = (object.blobs !== undefined && object.blobs !== null)
-      ? BlobColumns.fromPartial(object.blobs)
-      : undefined;
-    message.contents = (object.contents !== undefined && object.contents !== null)
-      ? ContentColumns.fromPartial(object.contents)
-      : undefined;
-    message.notes = object.notes?.map((e) => ContentNote.fromPartial(e)) || [];
-    message.links = object.links?.map((e) => LinkNote.fromPartial(e)) || [];
-    message.outcomes = object.outcomes?.map((e) => KeptOutcome.fromPartial(e)) || [];
-    message.sources = object.sources?.map((e) => ReportSource.fromPartial(e)) || [];
-    message.effects = object.effects?.map((e) => Effect.fromPartial(e)) || [];
-    message.keyDigests = object.keyDigests?.map((e) => KeyDigestColumns.fromPartial(e)) || [];
-    message.head = (object.head !== undefined && object.head !== null) ? StateHead.fromPartial(object.head) : undefined;
-    message.garbage = object.garbage ?? Buffer.alloc(0);
-    message.passwordRows = object.passwordRows?.map((e) => e) || [];
-    return message;
-  },
 };
 
 function createBaseStateHead(): StateHead {
@@ -635,19 +595,6 @@ export const StateHead: MessageFns<StateHead> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<StateHead>, I>>(base?: I): StateHead {
-    return StateHead.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<StateHead>, I>>(object: I): StateHead {
-    const message = createBaseStateHead();
-    message.rootRow = object.rootRow ?? 0;
-    message.binRow = object.binRow ?? 0;
-    message.firstMinted = object.firstMinted ?? 0;
-    message.firstKeyed = object.firstKeyed ?? 0;
-    message.firstDigest = object.firstDigest ?? 0;
-    return message;
   },
 };
 
@@ -901,32 +848,6 @@ export const AccountFacts: MessageFns<AccountFacts> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<AccountFacts>, I>>(base?: I): AccountFacts {
-    return AccountFacts.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<AccountFacts>, I>>(object: I): AccountFacts {
-    const message = createBaseAccountFacts();
-    message.id = object.id ?? "";
-    message.email = object.email ?? undefined;
-    message.tier = object.tier ?? "";
-    message.premiumType = object.premiumType ?? undefined;
-    message.createTime = object.createTime ?? 0;
-    message.tokenKeyId = object.tokenKeyId ?? 0;
-    message.tokenCounter = object.tokenCounter ?? 0;
-    message.previousTokenKeyId = object.previousTokenKeyId ?? 0;
-    message.recycleBin = object.recycleBin ?? false;
-    message.limitContents = object.limitContents ?? undefined;
-    message.limitStorage = object.limitStorage ?? undefined;
-    message.trafficDirect = object.trafficDirect ?? 0;
-    message.trafficWeb = object.trafficWeb ?? 0;
-    message.nextEffect = object.nextEffect ?? 0;
-    message.outcomeFloorMs = object.outcomeFloorMs ?? 0;
-    message.emailConfirmed = object.emailConfirmed ?? false;
-    message.nextCode = object.nextCode ?? 0;
-    message.codeTerm = object.codeTerm ?? 0;
-    return message;
-  },
 };
 
 function createBaseBlobColumns(): BlobColumns {
@@ -1046,21 +967,6 @@ export const BlobColumns: MessageFns<BlobColumns> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<BlobColumns>, I>>(base?: I): BlobColumns {
-    return BlobColumns.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<BlobColumns>, I>>(object: I): BlobColumns {
-    const message = createBaseBlobColumns();
-    message.ids = object.ids ?? Buffer.alloc(0);
-    message.incarnations = object.incarnations ?? Buffer.alloc(0);
-    message.sizes = object.sizes ?? Buffer.alloc(0);
-    message.crc32s = object.crc32s ?? Buffer.alloc(0);
-    message.placementGroups = object.placementGroups ?? Buffer.alloc(0);
-    message.releases = object.releases ?? Buffer.alloc(0);
-    message.runs = object.runs ?? Buffer.alloc(0);
-    return message;
   },
 };
 
@@ -1278,29 +1184,6 @@ export const ContentColumns: MessageFns<ContentColumns> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<ContentColumns>, I>>(base?: I): ContentColumns {
-    return ContentColumns.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ContentColumns>, I>>(object: I): ContentColumns {
-    const message = createBaseContentColumns();
-    message.ids = object.ids ?? Buffer.alloc(0);
-    message.parents = object.parents ?? Buffer.alloc(0);
-    message.createTimes = object.createTimes ?? Buffer.alloc(0);
-    message.modTimes = object.modTimes ?? Buffer.alloc(0);
-    message.codes = object.codes ?? Buffer.alloc(0);
-    message.downloads = object.downloads ?? Buffer.alloc(0);
-    message.flags = object.flags ?? Buffer.alloc(0);
-    message.links = object.links ?? Buffer.alloc(0);
-    message.names = object.names ?? Buffer.alloc(0);
-    message.nameLengths = object.nameLengths ?? Buffer.alloc(0);
-    message.mimetypes = object.mimetypes?.map((e) => e) || [];
-    message.mimetypeIndexes = object.mimetypeIndexes ?? Buffer.alloc(0);
-    message.expiries = object.expiries ?? Buffer.alloc(0);
-    message.runs = object.runs ?? Buffer.alloc(0);
-    message.previous = object.previous ?? Buffer.alloc(0);
-    return message;
-  },
 };
 
 function createBaseContentNote(): ContentNote {
@@ -1391,19 +1274,6 @@ export const ContentNote: MessageFns<ContentNote> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<ContentNote>, I>>(base?: I): ContentNote {
-    return ContentNote.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ContentNote>, I>>(object: I): ContentNote {
-    const message = createBaseContentNote();
-    message.row = object.row ?? 0;
-    message.description = object.description ?? undefined;
-    message.tags = object.tags ?? undefined;
-    message.recycledTime = object.recycledTime ?? undefined;
-    message.recycledFrom = object.recycledFrom ?? undefined;
-    return message;
-  },
 };
 
 function createBaseLinkNote(): LinkNote {
@@ -1460,18 +1330,6 @@ export const LinkNote: MessageFns<LinkNote> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<LinkNote>, I>>(base?: I): LinkNote {
-    return LinkNote.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<LinkNote>, I>>(object: I): LinkNote {
-    const message = createBaseLinkNote();
-    message.row = object.row ?? 0;
-    message.link = (object.link !== undefined && object.link !== null)
-      ? DirectLink.fromPartial(object.link)
-      : undefined;
-    return message;
   },
 };
 
@@ -1581,20 +1439,6 @@ export const KeptOutcome: MessageFns<KeptOutcome> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<KeptOutcome>, I>>(base?: I): KeptOutcome {
-    return KeptOutcome.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<KeptOutcome>, I>>(object: I): KeptOutcome {
-    const message = createBaseKeptOutcome();
-    message.requestId = object.requestId ?? Buffer.alloc(0);
-    message.timeMs = object.timeMs ?? 0;
-    message.operation = object.operation ?? 0;
-    message.reply = object.reply ?? Buffer.alloc(0);
-    message.ids = object.ids ?? Buffer.alloc(0);
-    message.number = object.number ?? 0;
-    return message;
-  },
 };
 
 function createBaseKeyDigestColumns(): KeyDigestColumns {
@@ -1691,19 +1535,6 @@ export const KeyDigestColumns: MessageFns<KeyDigestColumns> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<KeyDigestColumns>, I>>(base?: I): KeyDigestColumns {
-    return KeyDigestColumns.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<KeyDigestColumns>, I>>(object: I): KeyDigestColumns {
-    const message = createBaseKeyDigestColumns();
-    message.names = object.names ?? Buffer.alloc(0);
-    message.asked = object.asked ?? Buffer.alloc(0);
-    message.seconds = object.seconds ?? Buffer.alloc(0);
-    message.operations = object.operations ?? Buffer.alloc(0);
-    message.first = object.first ?? 0;
-    return message;
-  },
 };
 
 function createBaseReportSource(): ReportSource {
@@ -1761,30 +1592,7 @@ export const ReportSource: MessageFns<ReportSource> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<ReportSource>, I>>(base?: I): ReportSource {
-    return ReportSource.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ReportSource>, I>>(object: I): ReportSource {
-    const message = createBaseReportSource();
-    message.source = object.source ?? Buffer.alloc(0);
-    message.sequence = object.sequence ?? 0;
-    return message;
-  },
 };
-
-type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
-
-type DeepPartial<T> = T extends Builtin ? T
-  : T extends globalThis.Array<infer U> ? globalThis.Array<DeepPartial<U>>
-  : T extends ReadonlyArray<infer U> ? ReadonlyArray<DeepPartial<U>>
-  : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
-  : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
-  : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function longToNumber(int64: { toString(): string }): number {
   const num = globalThis.Number(int64.toString());
@@ -1800,6 +1608,4 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
 }

@@ -79,7 +79,7 @@ export interface AccountCreated {
   id: string;
   rootId: string;
   binId: string;
-  email?: string | undefined;
+  email: string | undefined;
   tokenKeyId: number;
   createTime: number;
 }
@@ -94,7 +94,7 @@ export interface FolderAdded {
   modTime: number;
   isPublic: boolean;
   password: PasswordVerifier | undefined;
-  expiry?: number | undefined;
+  expiry: number | undefined;
 }
 
 export interface FileAdded {
@@ -152,7 +152,7 @@ export interface ContentsCopied {
   /** What a copy of another account's folder takes from the destination. */
   isPublic: boolean;
   password: PasswordVerifier | undefined;
-  expiry?: number | undefined;
+  expiry: number | undefined;
 }
 
 export interface DirectLinkPut {
@@ -277,16 +277,6 @@ export const Flush: MessageFns<Flush> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<Flush>, I>>(base?: I): Flush {
-    return Flush.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Flush>, I>>(object: I): Flush {
-    const message = createBaseFlush();
-    message.changes = object.changes?.map((e) => Change.fromPartial(e)) || [];
-    message.paged = object.paged?.map((e) => PagedChange.fromPartial(e)) || [];
-    return message;
-  },
 };
 
 function createBasePagedChange(): PagedChange {
@@ -354,17 +344,6 @@ export const PagedChange: MessageFns<PagedChange> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<PagedChange>, I>>(base?: I): PagedChange {
-    return PagedChange.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<PagedChange>, I>>(object: I): PagedChange {
-    const message = createBasePagedChange();
-    message.place = object.place ?? 0;
-    message.pages = object.pages?.map((e) => e) || [];
-    message.digests = object.digests?.map((e) => e) || [];
-    return message;
   },
 };
 
@@ -498,24 +477,6 @@ export const Change: MessageFns<Change> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<Change>, I>>(base?: I): Change {
-    return Change.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Change>, I>>(object: I): Change {
-    const message = createBaseChange();
-    message.requestId = object.requestId ?? Buffer.alloc(0);
-    message.timeMs = object.timeMs ?? 0;
-    message.events = object.events?.map((e) => Event.fromPartial(e)) || [];
-    message.outcome = object.outcome ?? Buffer.alloc(0);
-    message.seed = object.seed ?? Buffer.alloc(0);
-    message.codeStart = object.codeStart ?? 0;
-    message.operation = object.operation ?? 0;
-    message.codesUsed = (object.codesUsed !== undefined && object.codesUsed !== null)
-      ? CodesUsed.fromPartial(object.codesUsed)
-      : undefined;
-    return message;
-  },
 };
 
 function createBaseCodesUsed(): CodesUsed {
@@ -572,16 +533,6 @@ export const CodesUsed: MessageFns<CodesUsed> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<CodesUsed>, I>>(base?: I): CodesUsed {
-    return CodesUsed.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CodesUsed>, I>>(object: I): CodesUsed {
-    const message = createBaseCodesUsed();
-    message.count = object.count ?? 0;
-    message.term = object.term ?? 0;
-    return message;
   },
 };
 
@@ -807,118 +758,6 @@ export const Event: MessageFns<Event> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<Event>, I>>(base?: I): Event {
-    return Event.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Event>, I>>(object: I): Event {
-    const message = createBaseEvent();
-    switch (object.event?.$case) {
-      case "accountCreated": {
-        if (object.event?.value !== undefined && object.event?.value !== null) {
-          message.event = { $case: "accountCreated", value: AccountCreated.fromPartial(object.event.value) };
-        }
-        break;
-      }
-      case "folderAdded": {
-        if (object.event?.value !== undefined && object.event?.value !== null) {
-          message.event = { $case: "folderAdded", value: FolderAdded.fromPartial(object.event.value) };
-        }
-        break;
-      }
-      case "fileAdded": {
-        if (object.event?.value !== undefined && object.event?.value !== null) {
-          message.event = { $case: "fileAdded", value: FileAdded.fromPartial(object.event.value) };
-        }
-        break;
-      }
-      case "attributeSet": {
-        if (object.event?.value !== undefined && object.event?.value !== null) {
-          message.event = { $case: "attributeSet", value: AttributeSet.fromPartial(object.event.value) };
-        }
-        break;
-      }
-      case "contentsDeleted": {
-        if (object.event?.value !== undefined && object.event?.value !== null) {
-          message.event = { $case: "contentsDeleted", value: ContentsDeleted.fromPartial(object.event.value) };
-        }
-        break;
-      }
-      case "contentsMoved": {
-        if (object.event?.value !== undefined && object.event?.value !== null) {
-          message.event = { $case: "contentsMoved", value: ContentsMoved.fromPartial(object.event.value) };
-        }
-        break;
-      }
-      case "contentsCopied": {
-        if (object.event?.value !== undefined && object.event?.value !== null) {
-          message.event = { $case: "contentsCopied", value: ContentsCopied.fromPartial(object.event.value) };
-        }
-        break;
-      }
-      case "directLinkPut": {
-        if (object.event?.value !== undefined && object.event?.value !== null) {
-          message.event = { $case: "directLinkPut", value: DirectLinkPut.fromPartial(object.event.value) };
-        }
-        break;
-      }
-      case "directLinkDeleted": {
-        if (object.event?.value !== undefined && object.event?.value !== null) {
-          message.event = { $case: "directLinkDeleted", value: DirectLinkDeleted.fromPartial(object.event.value) };
-        }
-        break;
-      }
-      case "tokenReset": {
-        if (object.event?.value !== undefined && object.event?.value !== null) {
-          message.event = { $case: "tokenReset", value: TokenReset.fromPartial(object.event.value) };
-        }
-        break;
-      }
-      case "accountSet": {
-        if (object.event?.value !== undefined && object.event?.value !== null) {
-          message.event = { $case: "accountSet", value: AccountSet.fromPartial(object.event.value) };
-        }
-        break;
-      }
-      case "contentsRestored": {
-        if (object.event?.value !== undefined && object.event?.value !== null) {
-          message.event = { $case: "contentsRestored", value: ContentsRestored.fromPartial(object.event.value) };
-        }
-        break;
-      }
-      case "downloadsReported": {
-        if (object.event?.value !== undefined && object.event?.value !== null) {
-          message.event = { $case: "downloadsReported", value: DownloadsReported.fromPartial(object.event.value) };
-        }
-        break;
-      }
-      case "folderClosed": {
-        if (object.event?.value !== undefined && object.event?.value !== null) {
-          message.event = { $case: "folderClosed", value: FolderClosed.fromPartial(object.event.value) };
-        }
-        break;
-      }
-      case "signInRequested": {
-        if (object.event?.value !== undefined && object.event?.value !== null) {
-          message.event = { $case: "signInRequested", value: SignInRequested.fromPartial(object.event.value) };
-        }
-        break;
-      }
-      case "effectsDone": {
-        if (object.event?.value !== undefined && object.event?.value !== null) {
-          message.event = { $case: "effectsDone", value: EffectsDone.fromPartial(object.event.value) };
-        }
-        break;
-      }
-      case "emailConfirmed": {
-        if (object.event?.value !== undefined && object.event?.value !== null) {
-          message.event = { $case: "emailConfirmed", value: EmailConfirmed.fromPartial(object.event.value) };
-        }
-        break;
-      }
-    }
-    return message;
-  },
 };
 
 function createBaseAccountCreated(): AccountCreated {
@@ -1019,20 +858,6 @@ export const AccountCreated: MessageFns<AccountCreated> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<AccountCreated>, I>>(base?: I): AccountCreated {
-    return AccountCreated.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<AccountCreated>, I>>(object: I): AccountCreated {
-    const message = createBaseAccountCreated();
-    message.id = object.id ?? "";
-    message.rootId = object.rootId ?? "";
-    message.binId = object.binId ?? "";
-    message.email = object.email ?? undefined;
-    message.tokenKeyId = object.tokenKeyId ?? 0;
-    message.createTime = object.createTime ?? 0;
-    return message;
   },
 };
 
@@ -1178,25 +1003,6 @@ export const FolderAdded: MessageFns<FolderAdded> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<FolderAdded>, I>>(base?: I): FolderAdded {
-    return FolderAdded.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<FolderAdded>, I>>(object: I): FolderAdded {
-    const message = createBaseFolderAdded();
-    message.id = object.id ?? "";
-    message.parentId = object.parentId ?? "";
-    message.name = object.name ?? "";
-    message.code = object.code ?? "";
-    message.createTime = object.createTime ?? 0;
-    message.modTime = object.modTime ?? 0;
-    message.isPublic = object.isPublic ?? false;
-    message.password = (object.password !== undefined && object.password !== null)
-      ? PasswordVerifier.fromPartial(object.password)
-      : undefined;
-    message.expiry = object.expiry ?? undefined;
-    return message;
-  },
 };
 
 function createBaseFileAdded(): FileAdded {
@@ -1319,22 +1125,6 @@ export const FileAdded: MessageFns<FileAdded> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<FileAdded>, I>>(base?: I): FileAdded {
-    return FileAdded.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<FileAdded>, I>>(object: I): FileAdded {
-    const message = createBaseFileAdded();
-    message.id = object.id ?? "";
-    message.parentId = object.parentId ?? "";
-    message.name = object.name ?? "";
-    message.code = object.code ?? "";
-    message.createTime = object.createTime ?? 0;
-    message.modTime = object.modTime ?? 0;
-    message.mimetype = object.mimetype ?? "";
-    message.blob = (object.blob !== undefined && object.blob !== null) ? Blob.fromPartial(object.blob) : undefined;
-    return message;
   },
 };
 
@@ -1483,66 +1273,6 @@ export const AttributeSet: MessageFns<AttributeSet> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<AttributeSet>, I>>(base?: I): AttributeSet {
-    return AttributeSet.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<AttributeSet>, I>>(object: I): AttributeSet {
-    const message = createBaseAttributeSet();
-    message.id = object.id ?? "";
-    switch (object.attribute?.$case) {
-      case "name": {
-        if (object.attribute?.value !== undefined && object.attribute?.value !== null) {
-          message.attribute = { $case: "name", value: object.attribute.value };
-        }
-        break;
-      }
-      case "description": {
-        if (object.attribute?.value !== undefined && object.attribute?.value !== null) {
-          message.attribute = { $case: "description", value: object.attribute.value };
-        }
-        break;
-      }
-      case "tags": {
-        if (object.attribute?.value !== undefined && object.attribute?.value !== null) {
-          message.attribute = { $case: "tags", value: object.attribute.value };
-        }
-        break;
-      }
-      case "isPublic": {
-        if (object.attribute?.value !== undefined && object.attribute?.value !== null) {
-          message.attribute = { $case: "isPublic", value: object.attribute.value };
-        }
-        break;
-      }
-      case "password": {
-        if (object.attribute?.value !== undefined && object.attribute?.value !== null) {
-          message.attribute = { $case: "password", value: PasswordChange.fromPartial(object.attribute.value) };
-        }
-        break;
-      }
-      case "expiry": {
-        if (object.attribute?.value !== undefined && object.attribute?.value !== null) {
-          message.attribute = { $case: "expiry", value: ExpiryChange.fromPartial(object.attribute.value) };
-        }
-        break;
-      }
-      case "modTime": {
-        if (object.attribute?.value !== undefined && object.attribute?.value !== null) {
-          message.attribute = { $case: "modTime", value: object.attribute.value };
-        }
-        break;
-      }
-      case "code": {
-        if (object.attribute?.value !== undefined && object.attribute?.value !== null) {
-          message.attribute = { $case: "code", value: object.attribute.value };
-        }
-        break;
-      }
-    }
-    message.time = object.time ?? 0;
-    return message;
-  },
 };
 
 function createBaseContentsDeleted(): ContentsDeleted {
@@ -1611,17 +1341,6 @@ export const ContentsDeleted: MessageFns<ContentsDeleted> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<ContentsDeleted>, I>>(base?: I): ContentsDeleted {
-    return ContentsDeleted.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ContentsDeleted>, I>>(object: I): ContentsDeleted {
-    const message = createBaseContentsDeleted();
-    message.ids = object.ids?.map((e) => e) || [];
-    message.toBin = object.toBin ?? false;
-    message.time = object.time ?? 0;
-    return message;
-  },
 };
 
 function createBaseContentsMoved(): ContentsMoved {
@@ -1689,17 +1408,6 @@ export const ContentsMoved: MessageFns<ContentsMoved> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<ContentsMoved>, I>>(base?: I): ContentsMoved {
-    return ContentsMoved.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ContentsMoved>, I>>(object: I): ContentsMoved {
-    const message = createBaseContentsMoved();
-    message.ids = object.ids?.map((e) => e) || [];
-    message.folderId = object.folderId ?? "";
-    message.time = object.time ?? 0;
-    return message;
   },
 };
 
@@ -1813,23 +1521,6 @@ export const ContentsCopied: MessageFns<ContentsCopied> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<ContentsCopied>, I>>(base?: I): ContentsCopied {
-    return ContentsCopied.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ContentsCopied>, I>>(object: I): ContentsCopied {
-    const message = createBaseContentsCopied();
-    message.sources = object.sources?.map((e) => CopySource.fromPartial(e)) || [];
-    message.folderId = object.folderId ?? "";
-    message.time = object.time ?? 0;
-    message.leftOut = object.leftOut?.map((e) => e) || [];
-    message.isPublic = object.isPublic ?? false;
-    message.password = (object.password !== undefined && object.password !== null)
-      ? PasswordVerifier.fromPartial(object.password)
-      : undefined;
-    message.expiry = object.expiry ?? undefined;
-    return message;
-  },
 };
 
 function createBaseDirectLinkPut(): DirectLinkPut {
@@ -1886,18 +1577,6 @@ export const DirectLinkPut: MessageFns<DirectLinkPut> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<DirectLinkPut>, I>>(base?: I): DirectLinkPut {
-    return DirectLinkPut.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<DirectLinkPut>, I>>(object: I): DirectLinkPut {
-    const message = createBaseDirectLinkPut();
-    message.contentId = object.contentId ?? "";
-    message.link = (object.link !== undefined && object.link !== null)
-      ? DirectLink.fromPartial(object.link)
-      : undefined;
-    return message;
   },
 };
 
@@ -1956,16 +1635,6 @@ export const DirectLinkDeleted: MessageFns<DirectLinkDeleted> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<DirectLinkDeleted>, I>>(base?: I): DirectLinkDeleted {
-    return DirectLinkDeleted.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<DirectLinkDeleted>, I>>(object: I): DirectLinkDeleted {
-    const message = createBaseDirectLinkDeleted();
-    message.contentId = object.contentId ?? "";
-    message.linkId = object.linkId ?? "";
-    return message;
-  },
 };
 
 function createBaseTokenReset(): TokenReset {
@@ -2023,16 +1692,6 @@ export const TokenReset: MessageFns<TokenReset> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<TokenReset>, I>>(base?: I): TokenReset {
-    return TokenReset.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<TokenReset>, I>>(object: I): TokenReset {
-    const message = createBaseTokenReset();
-    message.tokenKeyId = object.tokenKeyId ?? 0;
-    message.tokenCounter = object.tokenCounter ?? 0;
-    return message;
-  },
 };
 
 function createBaseAccountSet(): AccountSet {
@@ -2078,15 +1737,6 @@ export const AccountSet: MessageFns<AccountSet> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<AccountSet>, I>>(base?: I): AccountSet {
-    return AccountSet.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<AccountSet>, I>>(object: I): AccountSet {
-    const message = createBaseAccountSet();
-    message.set = (object.set !== undefined && object.set !== null) ? SetAccount.fromPartial(object.set) : undefined;
-    return message;
   },
 };
 
@@ -2145,16 +1795,6 @@ export const ContentsRestored: MessageFns<ContentsRestored> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<ContentsRestored>, I>>(base?: I): ContentsRestored {
-    return ContentsRestored.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ContentsRestored>, I>>(object: I): ContentsRestored {
-    const message = createBaseContentsRestored();
-    message.ids = object.ids?.map((e) => e) || [];
-    message.time = object.time ?? 0;
-    return message;
-  },
 };
 
 function createBaseDownloadsReported(): DownloadsReported {
@@ -2200,17 +1840,6 @@ export const DownloadsReported: MessageFns<DownloadsReported> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<DownloadsReported>, I>>(base?: I): DownloadsReported {
-    return DownloadsReported.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<DownloadsReported>, I>>(object: I): DownloadsReported {
-    const message = createBaseDownloadsReported();
-    message.report = (object.report !== undefined && object.report !== null)
-      ? ReportDownloads.fromPartial(object.report)
-      : undefined;
-    return message;
   },
 };
 
@@ -2258,15 +1887,6 @@ export const FolderClosed: MessageFns<FolderClosed> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<FolderClosed>, I>>(base?: I): FolderClosed {
-    return FolderClosed.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<FolderClosed>, I>>(object: I): FolderClosed {
-    const message = createBaseFolderClosed();
-    message.id = object.id ?? "";
-    return message;
-  },
 };
 
 function createBaseSignInRequested(): SignInRequested {
@@ -2313,15 +1933,6 @@ export const SignInRequested: MessageFns<SignInRequested> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<SignInRequested>, I>>(base?: I): SignInRequested {
-    return SignInRequested.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<SignInRequested>, I>>(object: I): SignInRequested {
-    const message = createBaseSignInRequested();
-    message.time = object.time ?? 0;
-    return message;
-  },
 };
 
 function createBaseEmailConfirmed(): EmailConfirmed {
@@ -2356,14 +1967,6 @@ export const EmailConfirmed: MessageFns<EmailConfirmed> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<EmailConfirmed>, I>>(base?: I): EmailConfirmed {
-    return EmailConfirmed.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<EmailConfirmed>, I>>(_: I): EmailConfirmed {
-    const message = createBaseEmailConfirmed();
-    return message;
   },
 };
 
@@ -2424,15 +2027,6 @@ export const EffectsDone: MessageFns<EffectsDone> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<EffectsDone>, I>>(base?: I): EffectsDone {
-    return EffectsDone.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<EffectsDone>, I>>(object: I): EffectsDone {
-    const message = createBaseEffectsDone();
-    message.numbers = object.numbers?.map((e) => e) || [];
-    return message;
   },
 };
 
@@ -2504,29 +2098,6 @@ export const Effect: MessageFns<Effect> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<Effect>, I>>(base?: I): Effect {
-    return Effect.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Effect>, I>>(object: I): Effect {
-    const message = createBaseEffect();
-    message.number = object.number ?? 0;
-    switch (object.effect?.$case) {
-      case "blobReleased": {
-        if (object.effect?.value !== undefined && object.effect?.value !== null) {
-          message.effect = { $case: "blobReleased", value: BlobReleased.fromPartial(object.effect.value) };
-        }
-        break;
-      }
-      case "signInMail": {
-        if (object.effect?.value !== undefined && object.effect?.value !== null) {
-          message.effect = { $case: "signInMail", value: SignInMail.fromPartial(object.effect.value) };
-        }
-        break;
-      }
-    }
-    return message;
-  },
 };
 
 function createBaseBlobReleased(): BlobReleased {
@@ -2572,15 +2143,6 @@ export const BlobReleased: MessageFns<BlobReleased> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<BlobReleased>, I>>(base?: I): BlobReleased {
-    return BlobReleased.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<BlobReleased>, I>>(object: I): BlobReleased {
-    const message = createBaseBlobReleased();
-    message.blob = (object.blob !== undefined && object.blob !== null) ? Blob.fromPartial(object.blob) : undefined;
-    return message;
   },
 };
 
@@ -2650,31 +2212,7 @@ export const SignInMail: MessageFns<SignInMail> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<SignInMail>, I>>(base?: I): SignInMail {
-    return SignInMail.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<SignInMail>, I>>(object: I): SignInMail {
-    const message = createBaseSignInMail();
-    message.email = object.email ?? "";
-    message.tokenKeyId = object.tokenKeyId ?? 0;
-    message.tokenCounter = object.tokenCounter ?? 0;
-    return message;
-  },
 };
-
-type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
-
-type DeepPartial<T> = T extends Builtin ? T
-  : T extends globalThis.Array<infer U> ? globalThis.Array<DeepPartial<U>>
-  : T extends ReadonlyArray<infer U> ? ReadonlyArray<DeepPartial<U>>
-  : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
-  : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
-  : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function longToNumber(int64: { toString(): string }): number {
   const num = globalThis.Number(int64.toString());
@@ -2690,6 +2228,4 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
 }

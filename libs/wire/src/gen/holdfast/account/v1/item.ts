@@ -56,32 +56,32 @@ export interface Item {
   isFolder: boolean;
   name: string;
   /** Absent when this viewer may not read the parent, and on the root. */
-  parentFolder?:
+  parentFolder:
     | string
     | undefined;
   /** Share code: 8 characters, 6 on legacy folders, absent on folders that predate codes. */
-  code?: string | undefined;
+  code: string | undefined;
   createTime: number;
   modTime: number;
   /** `a,b`; absent without tags. */
-  tags?: string | undefined;
+  tags: string | undefined;
   isOwner: boolean;
   canAccess: boolean;
   /** Folders. */
   isPublic: boolean;
   isRoot: boolean;
-  description?:
+  description:
     | string
     | undefined;
   /** A password is set. */
   password: boolean;
   /** `passwordRequired` or `passwordWrong` when that is why this viewer has no access. */
-  passwordStatus?: string | undefined;
-  expiry?:
+  passwordStatus: string | undefined;
+  expiry:
     | number
     | undefined;
   /** Shown to the owner only. */
-  deleteAfterExpiry?:
+  deleteAfterExpiry:
     | boolean
     | undefined;
   /** Direct children that this viewer may see, without the filter. */
@@ -103,11 +103,11 @@ export interface Item {
     | Blob
     | undefined;
   /** The folder's code, in the answers to uploads. */
-  parentFolderCode?:
+  parentFolderCode:
     | string
     | undefined;
   /** In the bin: when it was moved there. */
-  recycledTime?:
+  recycledTime:
     | number
     | undefined;
   /** To the owner only. */
@@ -202,19 +202,6 @@ export const Blob: MessageFns<Blob> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<Blob>, I>>(base?: I): Blob {
-    return Blob.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Blob>, I>>(object: I): Blob {
-    const message = createBaseBlob();
-    message.id = object.id ?? Buffer.alloc(0);
-    message.incarnation = object.incarnation ?? Buffer.alloc(0);
-    message.size = object.size ?? 0;
-    message.crc32 = object.crc32 ?? 0;
-    message.placementGroup = object.placementGroup ?? 0;
-    return message;
-  },
 };
 
 function createBasePasswordVerifier(): PasswordVerifier {
@@ -282,17 +269,6 @@ export const PasswordVerifier: MessageFns<PasswordVerifier> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<PasswordVerifier>, I>>(base?: I): PasswordVerifier {
-    return PasswordVerifier.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<PasswordVerifier>, I>>(object: I): PasswordVerifier {
-    const message = createBasePasswordVerifier();
-    message.salt = object.salt ?? Buffer.alloc(0);
-    message.hash = object.hash ?? Buffer.alloc(0);
-    message.cost = object.cost ?? 0;
-    return message;
   },
 };
 
@@ -414,21 +390,6 @@ export const DirectLink: MessageFns<DirectLink> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<DirectLink>, I>>(base?: I): DirectLink {
-    return DirectLink.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<DirectLink>, I>>(object: I): DirectLink {
-    const message = createBaseDirectLink();
-    message.id = object.id ?? "";
-    message.expireTime = object.expireTime ?? 0;
-    message.sourceIpsAllowed = object.sourceIpsAllowed?.map((e) => e) || [];
-    message.domainsAllowed = object.domainsAllowed?.map((e) => e) || [];
-    message.domainsBlocked = object.domainsBlocked?.map((e) => e) || [];
-    message.auth = object.auth?.map((e) => BasicAuth.fromPartial(e)) || [];
-    message.createTime = object.createTime ?? 0;
-    return message;
-  },
 };
 
 function createBaseBasicAuth(): BasicAuth {
@@ -496,17 +457,6 @@ export const BasicAuth: MessageFns<BasicAuth> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<BasicAuth>, I>>(base?: I): BasicAuth {
-    return BasicAuth.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<BasicAuth>, I>>(object: I): BasicAuth {
-    const message = createBaseBasicAuth();
-    message.user = object.user ?? "";
-    message.salt = object.salt ?? Buffer.alloc(0);
-    message.hash = object.hash ?? Buffer.alloc(0);
-    return message;
   },
 };
 
@@ -880,56 +830,7 @@ export const Item: MessageFns<Item> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<Item>, I>>(base?: I): Item {
-    return Item.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Item>, I>>(object: I): Item {
-    const message = createBaseItem();
-    message.id = object.id ?? "";
-    message.isFolder = object.isFolder ?? false;
-    message.name = object.name ?? "";
-    message.parentFolder = object.parentFolder ?? undefined;
-    message.code = object.code ?? undefined;
-    message.createTime = object.createTime ?? 0;
-    message.modTime = object.modTime ?? 0;
-    message.tags = object.tags ?? undefined;
-    message.isOwner = object.isOwner ?? false;
-    message.canAccess = object.canAccess ?? false;
-    message.isPublic = object.isPublic ?? false;
-    message.isRoot = object.isRoot ?? false;
-    message.description = object.description ?? undefined;
-    message.password = object.password ?? false;
-    message.passwordStatus = object.passwordStatus ?? undefined;
-    message.expiry = object.expiry ?? undefined;
-    message.deleteAfterExpiry = object.deleteAfterExpiry ?? undefined;
-    message.childrenCount = object.childrenCount ?? 0;
-    message.children = object.children?.map((e) => Item.fromPartial(e)) || [];
-    message.hasChildren = object.hasChildren ?? false;
-    message.passwordVersion = object.passwordVersion ?? Buffer.alloc(0);
-    message.size = object.size ?? 0;
-    message.mimetype = object.mimetype ?? "";
-    message.downloads = object.downloads ?? 0;
-    message.blob = (object.blob !== undefined && object.blob !== null) ? Blob.fromPartial(object.blob) : undefined;
-    message.parentFolderCode = object.parentFolderCode ?? undefined;
-    message.recycledTime = object.recycledTime ?? undefined;
-    message.directLinks = object.directLinks?.map((e) => DirectLink.fromPartial(e)) || [];
-    return message;
-  },
 };
-
-type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
-
-type DeepPartial<T> = T extends Builtin ? T
-  : T extends globalThis.Array<infer U> ? globalThis.Array<DeepPartial<U>>
-  : T extends ReadonlyArray<infer U> ? ReadonlyArray<DeepPartial<U>>
-  : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
-  : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
-  : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function longToNumber(int64: { toString(): string }): number {
   const num = globalThis.Number(int64.toString());
@@ -945,6 +846,4 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
 }

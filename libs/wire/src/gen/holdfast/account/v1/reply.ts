@@ -67,7 +67,7 @@ export interface ReconcileView {
   /** Suspects that the account does not know. Only from the core to the runtime. */
   strangers: Buffer[];
   /** Where to continue; absent: all copies in use were checked. */
-  next?:
+  next:
     | UsesPlace
     | undefined;
   /** Of the copies in use. */
@@ -83,7 +83,7 @@ export interface AccountView {
   id: string;
   email: string;
   tier: string;
-  premiumType?: string | undefined;
+  premiumType: string | undefined;
   rootFolder: string;
   createTime: number;
   storage: number;
@@ -92,9 +92,9 @@ export interface AccountView {
   trafficDirect: number;
   trafficWeb: number;
   /** In force; absent: none. */
-  limitStorage?: number | undefined;
-  limitContents?: number | undefined;
-  limitTraffic?: number | undefined;
+  limitStorage: number | undefined;
+  limitContents: number | undefined;
+  limitTraffic: number | undefined;
   recycleBinEnabled: boolean;
   /** Id of the bin folder. */
   recycleBinFolder: string;
@@ -187,7 +187,7 @@ export interface FileView {
    * Unix seconds: the earliest expiry of the folders above it. A visitor's answer is not used from
    * this second on; absent: none, or the owner's.
    */
-  ends?: number | undefined;
+  ends: number | undefined;
 }
 
 /** An opened folder direct link: what the archive holds, at one version of the tree. */
@@ -201,7 +201,7 @@ export interface ArchiveView {
    * Unix seconds: from then on a folder below is expired, and the manifest changes. Absent: time
    * alone changes nothing.
    */
-  ends?:
+  ends:
     | number
     | undefined;
   /**
@@ -440,106 +440,6 @@ export const AccountReply: MessageFns<AccountReply> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<AccountReply>, I>>(base?: I): AccountReply {
-    return AccountReply.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<AccountReply>, I>>(object: I): AccountReply {
-    const message = createBaseAccountReply();
-    switch (object.result?.$case) {
-      case "refusal": {
-        if (object.result?.value !== undefined && object.result?.value !== null) {
-          message.result = { $case: "refusal", value: Refusal.fromPartial(object.result.value) };
-        }
-        break;
-      }
-      case "moved": {
-        if (object.result?.value !== undefined && object.result?.value !== null) {
-          message.result = { $case: "moved", value: Moved.fromPartial(object.result.value) };
-        }
-        break;
-      }
-      case "done": {
-        if (object.result?.value !== undefined && object.result?.value !== null) {
-          message.result = { $case: "done", value: Done.fromPartial(object.result.value) };
-        }
-        break;
-      }
-      case "account": {
-        if (object.result?.value !== undefined && object.result?.value !== null) {
-          message.result = { $case: "account", value: AccountView.fromPartial(object.result.value) };
-        }
-        break;
-      }
-      case "content": {
-        if (object.result?.value !== undefined && object.result?.value !== null) {
-          message.result = { $case: "content", value: ContentView.fromPartial(object.result.value) };
-        }
-        break;
-      }
-      case "search": {
-        if (object.result?.value !== undefined && object.result?.value !== null) {
-          message.result = { $case: "search", value: SearchView.fromPartial(object.result.value) };
-        }
-        break;
-      }
-      case "file": {
-        if (object.result?.value !== undefined && object.result?.value !== null) {
-          message.result = { $case: "file", value: FileView.fromPartial(object.result.value) };
-        }
-        break;
-      }
-      case "archive": {
-        if (object.result?.value !== undefined && object.result?.value !== null) {
-          message.result = { $case: "archive", value: ArchiveView.fromPartial(object.result.value) };
-        }
-        break;
-      }
-      case "manifest": {
-        if (object.result?.value !== undefined && object.result?.value !== null) {
-          message.result = { $case: "manifest", value: ManifestView.fromPartial(object.result.value) };
-        }
-        break;
-      }
-      case "copy": {
-        if (object.result?.value !== undefined && object.result?.value !== null) {
-          message.result = { $case: "copy", value: CopyView.fromPartial(object.result.value) };
-        }
-        break;
-      }
-      case "directLink": {
-        if (object.result?.value !== undefined && object.result?.value !== null) {
-          message.result = { $case: "directLink", value: DirectLinkView.fromPartial(object.result.value) };
-        }
-        break;
-      }
-      case "items": {
-        if (object.result?.value !== undefined && object.result?.value !== null) {
-          message.result = { $case: "items", value: ItemsView.fromPartial(object.result.value) };
-        }
-        break;
-      }
-      case "unavailable": {
-        if (object.result?.value !== undefined && object.result?.value !== null) {
-          message.result = { $case: "unavailable", value: Unavailable.fromPartial(object.result.value) };
-        }
-        break;
-      }
-      case "reconcile": {
-        if (object.result?.value !== undefined && object.result?.value !== null) {
-          message.result = { $case: "reconcile", value: ReconcileView.fromPartial(object.result.value) };
-        }
-        break;
-      }
-      case "code": {
-        if (object.result?.value !== undefined && object.result?.value !== null) {
-          message.result = { $case: "code", value: CodeView.fromPartial(object.result.value) };
-        }
-        break;
-      }
-    }
-    return message;
-  },
 };
 
 function createBaseRefusal(): Refusal {
@@ -585,15 +485,6 @@ export const Refusal: MessageFns<Refusal> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<Refusal>, I>>(base?: I): Refusal {
-    return Refusal.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Refusal>, I>>(object: I): Refusal {
-    const message = createBaseRefusal();
-    message.status = object.status ?? "";
-    return message;
   },
 };
 
@@ -641,15 +532,6 @@ export const Moved: MessageFns<Moved> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<Moved>, I>>(base?: I): Moved {
-    return Moved.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Moved>, I>>(object: I): Moved {
-    const message = createBaseMoved();
-    message.host = object.host ?? "";
-    return message;
-  },
 };
 
 function createBaseUnavailable(): Unavailable {
@@ -696,15 +578,6 @@ export const Unavailable: MessageFns<Unavailable> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<Unavailable>, I>>(base?: I): Unavailable {
-    return Unavailable.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Unavailable>, I>>(object: I): Unavailable {
-    const message = createBaseUnavailable();
-    message.overloaded = object.overloaded ?? false;
-    return message;
-  },
 };
 
 function createBaseDone(): Done {
@@ -739,14 +612,6 @@ export const Done: MessageFns<Done> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<Done>, I>>(base?: I): Done {
-    return Done.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Done>, I>>(_: I): Done {
-    const message = createBaseDone();
-    return message;
   },
 };
 
@@ -793,15 +658,6 @@ export const CodeView: MessageFns<CodeView> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<CodeView>, I>>(base?: I): CodeView {
-    return CodeView.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CodeView>, I>>(object: I): CodeView {
-    const message = createBaseCodeView();
-    message.contentId = object.contentId ?? "";
-    return message;
   },
 };
 
@@ -914,21 +770,6 @@ export const ReconcileView: MessageFns<ReconcileView> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<ReconcileView>, I>>(base?: I): ReconcileView {
-    return ReconcileView.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ReconcileView>, I>>(object: I): ReconcileView {
-    const message = createBaseReconcileView();
-    message.used = object.used?.map((e) => e) || [];
-    message.strangers = object.strangers?.map((e) => e) || [];
-    message.next = (object.next !== undefined && object.next !== null) ? UsesPlace.fromPartial(object.next) : undefined;
-    message.looked = object.looked ?? 0;
-    message.missing = object.missing ?? 0;
-    message.orphaned = object.orphaned ?? 0;
-    message.mended = object.mended ?? 0;
-    return message;
   },
 };
 
@@ -1218,35 +1059,6 @@ export const AccountView: MessageFns<AccountView> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<AccountView>, I>>(base?: I): AccountView {
-    return AccountView.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<AccountView>, I>>(object: I): AccountView {
-    const message = createBaseAccountView();
-    message.id = object.id ?? "";
-    message.email = object.email ?? "";
-    message.tier = object.tier ?? "";
-    message.premiumType = object.premiumType ?? undefined;
-    message.rootFolder = object.rootFolder ?? "";
-    message.createTime = object.createTime ?? 0;
-    message.storage = object.storage ?? 0;
-    message.fileCount = object.fileCount ?? 0;
-    message.folderCount = object.folderCount ?? 0;
-    message.trafficDirect = object.trafficDirect ?? 0;
-    message.trafficWeb = object.trafficWeb ?? 0;
-    message.limitStorage = object.limitStorage ?? undefined;
-    message.limitContents = object.limitContents ?? undefined;
-    message.limitTraffic = object.limitTraffic ?? undefined;
-    message.recycleBinEnabled = object.recycleBinEnabled ?? false;
-    message.recycleBinFolder = object.recycleBinFolder ?? "";
-    message.tokenKeyId = object.tokenKeyId ?? 0;
-    message.tokenCounter = object.tokenCounter ?? 0;
-    message.rootCreated = object.rootCreated ?? 0;
-    message.directLinkCount = object.directLinkCount ?? 0;
-    message.emailConfirmed = object.emailConfirmed ?? false;
-    return message;
-  },
 };
 
 function createBaseContentView(): ContentView {
@@ -1361,24 +1173,6 @@ export const ContentView: MessageFns<ContentView> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<ContentView>, I>>(base?: I): ContentView {
-    return ContentView.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ContentView>, I>>(object: I): ContentView {
-    const message = createBaseContentView();
-    message.item = (object.item !== undefined && object.item !== null) ? Item.fromPartial(object.item) : undefined;
-    message.page = (object.page !== undefined && object.page !== null)
-      ? ListingPage.fromPartial(object.page)
-      : undefined;
-    message.tokenCounter = object.tokenCounter ?? 0;
-    message.tokenKeyId = object.tokenKeyId ?? 0;
-    message.files = (object.files !== undefined && object.files !== null)
-      ? FileColumns.fromPartial(object.files)
-      : undefined;
-    message.places = object.places?.map((e) => e) || [];
-    return message;
   },
 };
 
@@ -1560,26 +1354,6 @@ export const FileColumns: MessageFns<FileColumns> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<FileColumns>, I>>(base?: I): FileColumns {
-    return FileColumns.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<FileColumns>, I>>(object: I): FileColumns {
-    const message = createBaseFileColumns();
-    message.ids = object.ids ?? Buffer.alloc(0);
-    message.names = object.names ?? "";
-    message.nameLengths = object.nameLengths ?? Buffer.alloc(0);
-    message.codes = object.codes ?? Buffer.alloc(0);
-    message.createTimes = object.createTimes ?? Buffer.alloc(0);
-    message.modTimes = object.modTimes ?? Buffer.alloc(0);
-    message.sizes = object.sizes ?? Buffer.alloc(0);
-    message.downloads = object.downloads ?? Buffer.alloc(0);
-    message.md5s = object.md5s ?? Buffer.alloc(0);
-    message.placementGroups = object.placementGroups ?? Buffer.alloc(0);
-    message.mimetypes = object.mimetypes?.map((e) => e) || [];
-    message.mimetypeIndexes = object.mimetypeIndexes ?? Buffer.alloc(0);
-    return message;
-  },
 };
 
 function createBaseListingPage(): ListingPage {
@@ -1648,17 +1422,6 @@ export const ListingPage: MessageFns<ListingPage> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<ListingPage>, I>>(base?: I): ListingPage {
-    return ListingPage.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ListingPage>, I>>(object: I): ListingPage {
-    const message = createBaseListingPage();
-    message.page = object.page ?? 0;
-    message.pageSize = object.pageSize ?? 0;
-    message.totalCount = object.totalCount ?? 0;
-    return message;
-  },
 };
 
 function createBaseSearchView(): SearchView {
@@ -1715,18 +1478,6 @@ export const SearchView: MessageFns<SearchView> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<SearchView>, I>>(base?: I): SearchView {
-    return SearchView.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<SearchView>, I>>(object: I): SearchView {
-    const message = createBaseSearchView();
-    message.hits = object.hits?.map((e) => SearchHit.fromPartial(e)) || [];
-    message.page = (object.page !== undefined && object.page !== null)
-      ? ListingPage.fromPartial(object.page)
-      : undefined;
-    return message;
   },
 };
 
@@ -1818,19 +1569,6 @@ export const SearchHit: MessageFns<SearchHit> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<SearchHit>, I>>(base?: I): SearchHit {
-    return SearchHit.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<SearchHit>, I>>(object: I): SearchHit {
-    const message = createBaseSearchHit();
-    message.id = object.id ?? "";
-    message.isFolder = object.isFolder ?? false;
-    message.name = object.name ?? "";
-    message.size = object.size ?? 0;
-    message.createTime = object.createTime ?? 0;
-    return message;
-  },
 };
 
 function createBaseFileView(): FileView {
@@ -1898,17 +1636,6 @@ export const FileView: MessageFns<FileView> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<FileView>, I>>(base?: I): FileView {
-    return FileView.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<FileView>, I>>(object: I): FileView {
-    const message = createBaseFileView();
-    message.item = (object.item !== undefined && object.item !== null) ? Item.fromPartial(object.item) : undefined;
-    message.isOwner = object.isOwner ?? false;
-    message.ends = object.ends ?? undefined;
-    return message;
   },
 };
 
@@ -1989,18 +1716,6 @@ export const ArchiveView: MessageFns<ArchiveView> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<ArchiveView>, I>>(base?: I): ArchiveView {
-    return ArchiveView.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ArchiveView>, I>>(object: I): ArchiveView {
-    const message = createBaseArchiveView();
-    message.version = object.version ?? Buffer.alloc(0);
-    message.ends = object.ends ?? undefined;
-    message.pages = object.pages?.map((e) => e) || [];
-    message.entries = object.entries ?? 0;
-    return message;
-  },
 };
 
 function createBaseManifestView(): ManifestView {
@@ -2047,15 +1762,6 @@ export const ManifestView: MessageFns<ManifestView> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<ManifestView>, I>>(base?: I): ManifestView {
-    return ManifestView.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ManifestView>, I>>(object: I): ManifestView {
-    const message = createBaseManifestView();
-    message.manifests = object.manifests?.map((e) => Manifest.fromPartial(e)) || [];
-    return message;
-  },
 };
 
 function createBaseCopyView(): CopyView {
@@ -2101,15 +1807,6 @@ export const CopyView: MessageFns<CopyView> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<CopyView>, I>>(base?: I): CopyView {
-    return CopyView.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CopyView>, I>>(object: I): CopyView {
-    const message = createBaseCopyView();
-    message.results = object.results?.map((e) => CopyResult.fromPartial(e)) || [];
-    return message;
   },
 };
 
@@ -2167,16 +1864,6 @@ export const CopyResult: MessageFns<CopyResult> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<CopyResult>, I>>(base?: I): CopyResult {
-    return CopyResult.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CopyResult>, I>>(object: I): CopyResult {
-    const message = createBaseCopyResult();
-    message.sourceId = object.sourceId ?? "";
-    message.item = (object.item !== undefined && object.item !== null) ? Item.fromPartial(object.item) : undefined;
-    return message;
   },
 };
 
@@ -2257,20 +1944,6 @@ export const DirectLinkView: MessageFns<DirectLinkView> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<DirectLinkView>, I>>(base?: I): DirectLinkView {
-    return DirectLinkView.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<DirectLinkView>, I>>(object: I): DirectLinkView {
-    const message = createBaseDirectLinkView();
-    message.link = (object.link !== undefined && object.link !== null)
-      ? DirectLink.fromPartial(object.link)
-      : undefined;
-    message.contentId = object.contentId ?? "";
-    message.isFolder = object.isFolder ?? false;
-    message.name = object.name ?? "";
-    return message;
-  },
 };
 
 function createBaseItemsView(): ItemsView {
@@ -2317,29 +1990,7 @@ export const ItemsView: MessageFns<ItemsView> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<ItemsView>, I>>(base?: I): ItemsView {
-    return ItemsView.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ItemsView>, I>>(object: I): ItemsView {
-    const message = createBaseItemsView();
-    message.items = object.items?.map((e) => Item.fromPartial(e)) || [];
-    return message;
-  },
 };
-
-type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
-
-type DeepPartial<T> = T extends Builtin ? T
-  : T extends globalThis.Array<infer U> ? globalThis.Array<DeepPartial<U>>
-  : T extends ReadonlyArray<infer U> ? ReadonlyArray<DeepPartial<U>>
-  : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
-  : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
-  : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function longToNumber(int64: { toString(): string }): number {
   const num = globalThis.Number(int64.toString());
@@ -2355,6 +2006,4 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
 }

@@ -51,7 +51,7 @@ export interface AccountRequest {
    * Names the network of a visitor's request, at most 32 characters: visitors' requests and
    * password checks take turns by it. Absent: unknown, or limits are off.
    */
-  clientNetwork?: string | undefined;
+  clientNetwork: string | undefined;
   operation:
     | //
     /** Queries. */
@@ -120,7 +120,7 @@ export interface Grant {
   /** The folder whose listing gave the link; valid for files that are still directly in it. */
   folderId: string;
   /** Given to the owner, under this token counter; invalid after a token reset. */
-  ownerTokenCounter?:
+  ownerTokenCounter:
     | number
     | undefined;
   /** Given to a visitor that satisfied this password (its salt); empty: none was set. */
@@ -142,7 +142,7 @@ export interface GetAccount {
 export interface ReadContent {
   contentId: string;
   /** SHA-256 hex as sent by the reader, any case; absent: none sent. */
-  password?:
+  password:
     | string
     | undefined;
   /** 1-based. */
@@ -154,21 +154,21 @@ export interface ReadContent {
   /** Substring of names and tags, compared NFC without case; empty: none. */
   contentFilter: string;
   /** Exact name, NFC, case-sensitive; absent: none. */
-  contentName?:
+  contentName:
     | string
     | undefined;
   /** 1..16. */
   maxDepth: number;
   /** Files of the page are sent as columns where columns can hold all of their attributes. */
-  columns?: boolean | undefined;
+  columns: boolean | undefined;
 }
 
 export interface SearchContents {
   contentId: string;
   searchedString: string;
-  password?: string | undefined;
-  createTimeFrom?: number | undefined;
-  createTimeTo?:
+  password: string | undefined;
+  createTimeFrom: number | undefined;
+  createTimeTo:
     | number
     | undefined;
   /** 1-based; page_size 1..10000. */
@@ -179,13 +179,13 @@ export interface SearchContents {
 /** May this caller upload into this folder now? A hint, to refuse before the bytes are read. */
 export interface CheckUpload {
   /** Absent: a new folder at the root. */
-  folderId?: string | undefined;
+  folderId: string | undefined;
 }
 
 /** May this caller read this file now, and where are its bytes? */
 export interface OpenFile {
   contentId: string;
-  password?: string | undefined;
+  password: string | undefined;
 }
 
 export interface OpenDirectLink {
@@ -196,8 +196,8 @@ export interface OpenDirectLink {
   /** Host of Origin, else of Referer: lower case, no port; empty: neither was sent. */
   domain: string;
   /** Basic credentials as sent. */
-  user?: string | undefined;
-  password?:
+  user: string | undefined;
+  password:
     | string
     | undefined;
   /** Of a folder: say whether the link opens and the version, without the manifest. */
@@ -207,7 +207,7 @@ export interface OpenDirectLink {
 /** Everything a copy of these contents needs, access filtered, at one version. */
 export interface TakeManifest {
   contentIds: string[];
-  password?:
+  password:
     | string
     | undefined;
   /** import: children the caller may not read are left out; copy: they fail the call. */
@@ -224,7 +224,7 @@ export interface FindCode {
 
 export interface CreateAccount {
   /** Lower-cased for comparison, kept as sent; absent: a guest. */
-  email?:
+  email:
     | string
     | undefined;
   /** Key the tokens of this account are derived with. */
@@ -233,29 +233,29 @@ export interface CreateAccount {
 
 export interface AddFile {
   /** Create this account first, as a guest: an upload without any token. */
-  createAccount?:
+  createAccount:
     | CreateAccount
     | undefined;
   /** Absent: a new public folder at the root, its code as name. */
-  folderId?:
+  folderId:
     | string
     | undefined;
   /** Already cleaned: 1..255 code points. */
   name: string;
   mimetype: string;
   blob: Blob | undefined;
-  modTime?: number | undefined;
+  modTime: number | undefined;
 }
 
 export interface CreateFolder {
   parentFolderId: string;
   /** Absent: the share code. */
-  name?:
+  name:
     | string
     | undefined;
   /** Absent: inherited. */
-  isPublic?: boolean | undefined;
-  modTime?: number | undefined;
+  isPublic: boolean | undefined;
+  modTime: number | undefined;
 }
 
 export interface UpdateContent {
@@ -282,14 +282,14 @@ export interface PasswordChange {
 
 export interface ExpiryChange {
   /** Unix seconds; absent removes. */
-  expiry?: number | undefined;
+  expiry: number | undefined;
   deleteAfterExpiry: boolean;
 }
 
 export interface DeleteContents {
   contentIds: string[];
   /** Answer with the items as they were. */
-  representation?: boolean | undefined;
+  representation: boolean | undefined;
 }
 
 /** Copy and import. Own contents are named, those of other accounts come as manifests. */
@@ -297,8 +297,8 @@ export interface CopyContents {
   /** In the order of the request. */
   sources: CopySource[];
   /** Absent: the root (import). */
-  folderId?: string | undefined;
-  password?: string | undefined;
+  folderId: string | undefined;
+  password: string | undefined;
   skipUnreadable: boolean;
 }
 
@@ -319,8 +319,8 @@ export interface ManifestEntry {
   parent: number;
   isFolder: boolean;
   name: string;
-  description?: string | undefined;
-  tags?: string | undefined;
+  description: string | undefined;
+  tags: string | undefined;
   modTime: number;
   mimetype: string;
   blob: Blob | undefined;
@@ -334,7 +334,7 @@ export interface MoveContents {
 export interface PutDirectLink {
   contentId: string;
   /** Absent: create. */
-  linkId?:
+  linkId:
     | string
     | undefined;
   /** id and create_time are ignored; an empty field restricts nothing. */
@@ -362,11 +362,11 @@ export interface ConfirmEmail {
 /** For the operator and, only for the recycle bin, the owner. */
 export interface SetAccount {
   /** `guest`, `standard`, `premium`; absent: unchanged. */
-  tier?: string | undefined;
-  premiumType?: string | undefined;
-  recycleBin?: boolean | undefined;
-  limitContents?: number | undefined;
-  limitStorage?:
+  tier: string | undefined;
+  premiumType: string | undefined;
+  recycleBin: boolean | undefined;
+  limitContents: number | undefined;
+  limitStorage:
     | number
     | undefined;
   /** Return to the tier's limits, before those named here are set: both, or one of them. */
@@ -377,7 +377,7 @@ export interface SetAccount {
 
 export interface AddLegacyFolder {
   noCode: boolean;
-  name?: string | undefined;
+  name: string | undefined;
 }
 
 export interface RestoreContents {
@@ -414,7 +414,7 @@ export interface Reconcile {
   /** Only reports what it would repair. */
   dryRun: boolean;
   /** Checks the blobs in use from this position on; absent: none. */
-  uses?:
+  uses:
     | UsesPlace
     | undefined;
   /** Copies that have a reference of this account, as id and incarnation: 64 bytes each. */
@@ -859,201 +859,6 @@ export const AccountRequest: MessageFns<AccountRequest> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<AccountRequest>, I>>(base?: I): AccountRequest {
-    return AccountRequest.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<AccountRequest>, I>>(object: I): AccountRequest {
-    const message = createBaseAccountRequest();
-    message.accountId = object.accountId ?? "";
-    message.requestId = object.requestId ?? Buffer.alloc(0);
-    message.deadlineMs = object.deadlineMs ?? 0;
-    message.caller = (object.caller !== undefined && object.caller !== null)
-      ? Caller.fromPartial(object.caller)
-      : undefined;
-    message.tierNeeded = object.tierNeeded ?? "";
-    message.clientNetwork = object.clientNetwork ?? undefined;
-    switch (object.operation?.$case) {
-      case "authenticate": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "authenticate", value: Authenticate.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "getAccount": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "getAccount", value: GetAccount.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "readContent": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "readContent", value: ReadContent.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "searchContents": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "searchContents", value: SearchContents.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "checkUpload": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "checkUpload", value: CheckUpload.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "openFile": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "openFile", value: OpenFile.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "openDirectLink": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "openDirectLink", value: OpenDirectLink.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "takeManifest": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "takeManifest", value: TakeManifest.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "readBin": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "readBin", value: ReadBin.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "findCode": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "findCode", value: FindCode.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "reconcile": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "reconcile", value: Reconcile.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "createAccount": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "createAccount", value: CreateAccount.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "addFile": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "addFile", value: AddFile.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "createFolder": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "createFolder", value: CreateFolder.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "updateContent": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "updateContent", value: UpdateContent.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "deleteContents": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "deleteContents", value: DeleteContents.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "copyContents": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "copyContents", value: CopyContents.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "moveContents": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "moveContents", value: MoveContents.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "putDirectLink": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "putDirectLink", value: PutDirectLink.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "deleteDirectLink": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = {
-            $case: "deleteDirectLink",
-            value: DeleteDirectLink.fromPartial(object.operation.value),
-          };
-        }
-        break;
-      }
-      case "resetToken": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "resetToken", value: ResetToken.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "setAccount": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "setAccount", value: SetAccount.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "addLegacyFolder": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "addLegacyFolder", value: AddLegacyFolder.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "restoreContents": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "restoreContents", value: RestoreContents.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "emptyBin": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "emptyBin", value: EmptyBin.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "reportDownloads": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "reportDownloads", value: ReportDownloads.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "tick": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "tick", value: Tick.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "sendSignIn": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "sendSignIn", value: SendSignIn.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-      case "confirmEmail": {
-        if (object.operation?.value !== undefined && object.operation?.value !== null) {
-          message.operation = { $case: "confirmEmail", value: ConfirmEmail.fromPartial(object.operation.value) };
-        }
-        break;
-      }
-    }
-    return message;
-  },
 };
 
 function createBaseCaller(): Caller {
@@ -1146,46 +951,6 @@ export const Caller: MessageFns<Caller> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<Caller>, I>>(base?: I): Caller {
-    return Caller.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Caller>, I>>(object: I): Caller {
-    const message = createBaseCaller();
-    switch (object.who?.$case) {
-      case "bearer": {
-        if (object.who?.value !== undefined && object.who?.value !== null) {
-          message.who = { $case: "bearer", value: Bearer.fromPartial(object.who.value) };
-        }
-        break;
-      }
-      case "visitor": {
-        if (object.who?.value !== undefined && object.who?.value !== null) {
-          message.who = { $case: "visitor", value: Visitor.fromPartial(object.who.value) };
-        }
-        break;
-      }
-      case "grant": {
-        if (object.who?.value !== undefined && object.who?.value !== null) {
-          message.who = { $case: "grant", value: Grant.fromPartial(object.who.value) };
-        }
-        break;
-      }
-      case "operator": {
-        if (object.who?.value !== undefined && object.who?.value !== null) {
-          message.who = { $case: "operator", value: Operator.fromPartial(object.who.value) };
-        }
-        break;
-      }
-      case "system": {
-        if (object.who?.value !== undefined && object.who?.value !== null) {
-          message.who = { $case: "system", value: System.fromPartial(object.who.value) };
-        }
-        break;
-      }
-    }
-    return message;
-  },
 };
 
 function createBaseBearer(): Bearer {
@@ -1232,15 +997,6 @@ export const Bearer: MessageFns<Bearer> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<Bearer>, I>>(base?: I): Bearer {
-    return Bearer.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Bearer>, I>>(object: I): Bearer {
-    const message = createBaseBearer();
-    message.token = object.token ?? Buffer.alloc(0);
-    return message;
-  },
 };
 
 function createBaseVisitor(): Visitor {
@@ -1286,15 +1042,6 @@ export const Visitor: MessageFns<Visitor> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<Visitor>, I>>(base?: I): Visitor {
-    return Visitor.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Visitor>, I>>(object: I): Visitor {
-    const message = createBaseVisitor();
-    message.accountId = object.accountId ?? "";
-    return message;
   },
 };
 
@@ -1364,17 +1111,6 @@ export const Grant: MessageFns<Grant> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<Grant>, I>>(base?: I): Grant {
-    return Grant.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Grant>, I>>(object: I): Grant {
-    const message = createBaseGrant();
-    message.folderId = object.folderId ?? "";
-    message.ownerTokenCounter = object.ownerTokenCounter ?? undefined;
-    message.passwordVersion = object.passwordVersion ?? Buffer.alloc(0);
-    return message;
-  },
 };
 
 function createBaseOperator(): Operator {
@@ -1409,14 +1145,6 @@ export const Operator: MessageFns<Operator> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<Operator>, I>>(base?: I): Operator {
-    return Operator.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Operator>, I>>(_: I): Operator {
-    const message = createBaseOperator();
-    return message;
   },
 };
 
@@ -1453,14 +1181,6 @@ export const System: MessageFns<System> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<System>, I>>(base?: I): System {
-    return System.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<System>, I>>(_: I): System {
-    const message = createBaseSystem();
-    return message;
-  },
 };
 
 function createBaseAuthenticate(): Authenticate {
@@ -1496,14 +1216,6 @@ export const Authenticate: MessageFns<Authenticate> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<Authenticate>, I>>(base?: I): Authenticate {
-    return Authenticate.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Authenticate>, I>>(_: I): Authenticate {
-    const message = createBaseAuthenticate();
-    return message;
-  },
 };
 
 function createBaseGetAccount(): GetAccount {
@@ -1538,14 +1250,6 @@ export const GetAccount: MessageFns<GetAccount> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<GetAccount>, I>>(base?: I): GetAccount {
-    return GetAccount.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<GetAccount>, I>>(_: I): GetAccount {
-    const message = createBaseGetAccount();
-    return message;
   },
 };
 
@@ -1703,24 +1407,6 @@ export const ReadContent: MessageFns<ReadContent> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<ReadContent>, I>>(base?: I): ReadContent {
-    return ReadContent.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ReadContent>, I>>(object: I): ReadContent {
-    const message = createBaseReadContent();
-    message.contentId = object.contentId ?? "";
-    message.password = object.password ?? undefined;
-    message.page = object.page ?? 0;
-    message.pageSize = object.pageSize ?? 0;
-    message.sortField = object.sortField ?? 0;
-    message.ascending = object.ascending ?? false;
-    message.contentFilter = object.contentFilter ?? "";
-    message.contentName = object.contentName ?? undefined;
-    message.maxDepth = object.maxDepth ?? 0;
-    message.columns = object.columns ?? undefined;
-    return message;
-  },
 };
 
 function createBaseSearchContents(): SearchContents {
@@ -1841,21 +1527,6 @@ export const SearchContents: MessageFns<SearchContents> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<SearchContents>, I>>(base?: I): SearchContents {
-    return SearchContents.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<SearchContents>, I>>(object: I): SearchContents {
-    const message = createBaseSearchContents();
-    message.contentId = object.contentId ?? "";
-    message.searchedString = object.searchedString ?? "";
-    message.password = object.password ?? undefined;
-    message.createTimeFrom = object.createTimeFrom ?? undefined;
-    message.createTimeTo = object.createTimeTo ?? undefined;
-    message.page = object.page ?? 0;
-    message.pageSize = object.pageSize ?? 0;
-    return message;
-  },
 };
 
 function createBaseCheckUpload(): CheckUpload {
@@ -1901,15 +1572,6 @@ export const CheckUpload: MessageFns<CheckUpload> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<CheckUpload>, I>>(base?: I): CheckUpload {
-    return CheckUpload.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CheckUpload>, I>>(object: I): CheckUpload {
-    const message = createBaseCheckUpload();
-    message.folderId = object.folderId ?? undefined;
-    return message;
   },
 };
 
@@ -1967,16 +1629,6 @@ export const OpenFile: MessageFns<OpenFile> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<OpenFile>, I>>(base?: I): OpenFile {
-    return OpenFile.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<OpenFile>, I>>(object: I): OpenFile {
-    const message = createBaseOpenFile();
-    message.contentId = object.contentId ?? "";
-    message.password = object.password ?? undefined;
-    return message;
   },
 };
 
@@ -2098,21 +1750,6 @@ export const OpenDirectLink: MessageFns<OpenDirectLink> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<OpenDirectLink>, I>>(base?: I): OpenDirectLink {
-    return OpenDirectLink.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<OpenDirectLink>, I>>(object: I): OpenDirectLink {
-    const message = createBaseOpenDirectLink();
-    message.contentId = object.contentId ?? "";
-    message.linkId = object.linkId ?? "";
-    message.sourceIp = object.sourceIp ?? "";
-    message.domain = object.domain ?? "";
-    message.user = object.user ?? undefined;
-    message.password = object.password ?? undefined;
-    message.versionOnly = object.versionOnly ?? false;
-    return message;
-  },
 };
 
 function createBaseTakeManifest(): TakeManifest {
@@ -2181,17 +1818,6 @@ export const TakeManifest: MessageFns<TakeManifest> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<TakeManifest>, I>>(base?: I): TakeManifest {
-    return TakeManifest.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<TakeManifest>, I>>(object: I): TakeManifest {
-    const message = createBaseTakeManifest();
-    message.contentIds = object.contentIds?.map((e) => e) || [];
-    message.password = object.password ?? undefined;
-    message.skipUnreadable = object.skipUnreadable ?? false;
-    return message;
-  },
 };
 
 function createBaseReadBin(): ReadBin {
@@ -2226,14 +1852,6 @@ export const ReadBin: MessageFns<ReadBin> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<ReadBin>, I>>(base?: I): ReadBin {
-    return ReadBin.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ReadBin>, I>>(_: I): ReadBin {
-    const message = createBaseReadBin();
-    return message;
   },
 };
 
@@ -2280,15 +1898,6 @@ export const FindCode: MessageFns<FindCode> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<FindCode>, I>>(base?: I): FindCode {
-    return FindCode.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<FindCode>, I>>(object: I): FindCode {
-    const message = createBaseFindCode();
-    message.code = object.code ?? "";
-    return message;
   },
 };
 
@@ -2346,16 +1955,6 @@ export const CreateAccount: MessageFns<CreateAccount> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<CreateAccount>, I>>(base?: I): CreateAccount {
-    return CreateAccount.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CreateAccount>, I>>(object: I): CreateAccount {
-    const message = createBaseCreateAccount();
-    message.email = object.email ?? undefined;
-    message.tokenKeyId = object.tokenKeyId ?? 0;
-    return message;
   },
 };
 
@@ -2458,22 +2057,6 @@ export const AddFile: MessageFns<AddFile> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<AddFile>, I>>(base?: I): AddFile {
-    return AddFile.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<AddFile>, I>>(object: I): AddFile {
-    const message = createBaseAddFile();
-    message.createAccount = (object.createAccount !== undefined && object.createAccount !== null)
-      ? CreateAccount.fromPartial(object.createAccount)
-      : undefined;
-    message.folderId = object.folderId ?? undefined;
-    message.name = object.name ?? "";
-    message.mimetype = object.mimetype ?? "";
-    message.blob = (object.blob !== undefined && object.blob !== null) ? Blob.fromPartial(object.blob) : undefined;
-    message.modTime = object.modTime ?? undefined;
-    return message;
-  },
 };
 
 function createBaseCreateFolder(): CreateFolder {
@@ -2552,18 +2135,6 @@ export const CreateFolder: MessageFns<CreateFolder> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<CreateFolder>, I>>(base?: I): CreateFolder {
-    return CreateFolder.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CreateFolder>, I>>(object: I): CreateFolder {
-    const message = createBaseCreateFolder();
-    message.parentFolderId = object.parentFolderId ?? "";
-    message.name = object.name ?? undefined;
-    message.isPublic = object.isPublic ?? undefined;
-    message.modTime = object.modTime ?? undefined;
-    return message;
   },
 };
 
@@ -2690,59 +2261,6 @@ export const UpdateContent: MessageFns<UpdateContent> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<UpdateContent>, I>>(base?: I): UpdateContent {
-    return UpdateContent.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<UpdateContent>, I>>(object: I): UpdateContent {
-    const message = createBaseUpdateContent();
-    message.contentId = object.contentId ?? "";
-    switch (object.attribute?.$case) {
-      case "name": {
-        if (object.attribute?.value !== undefined && object.attribute?.value !== null) {
-          message.attribute = { $case: "name", value: object.attribute.value };
-        }
-        break;
-      }
-      case "description": {
-        if (object.attribute?.value !== undefined && object.attribute?.value !== null) {
-          message.attribute = { $case: "description", value: object.attribute.value };
-        }
-        break;
-      }
-      case "tags": {
-        if (object.attribute?.value !== undefined && object.attribute?.value !== null) {
-          message.attribute = { $case: "tags", value: object.attribute.value };
-        }
-        break;
-      }
-      case "isPublic": {
-        if (object.attribute?.value !== undefined && object.attribute?.value !== null) {
-          message.attribute = { $case: "isPublic", value: object.attribute.value };
-        }
-        break;
-      }
-      case "password": {
-        if (object.attribute?.value !== undefined && object.attribute?.value !== null) {
-          message.attribute = { $case: "password", value: PasswordChange.fromPartial(object.attribute.value) };
-        }
-        break;
-      }
-      case "expiry": {
-        if (object.attribute?.value !== undefined && object.attribute?.value !== null) {
-          message.attribute = { $case: "expiry", value: ExpiryChange.fromPartial(object.attribute.value) };
-        }
-        break;
-      }
-      case "modTime": {
-        if (object.attribute?.value !== undefined && object.attribute?.value !== null) {
-          message.attribute = { $case: "modTime", value: object.attribute.value };
-        }
-        break;
-      }
-    }
-    return message;
-  },
 };
 
 function createBasePasswordChange(): PasswordChange {
@@ -2788,17 +2306,6 @@ export const PasswordChange: MessageFns<PasswordChange> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<PasswordChange>, I>>(base?: I): PasswordChange {
-    return PasswordChange.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<PasswordChange>, I>>(object: I): PasswordChange {
-    const message = createBasePasswordChange();
-    message.verifier = (object.verifier !== undefined && object.verifier !== null)
-      ? PasswordVerifier.fromPartial(object.verifier)
-      : undefined;
-    return message;
   },
 };
 
@@ -2857,16 +2364,6 @@ export const ExpiryChange: MessageFns<ExpiryChange> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<ExpiryChange>, I>>(base?: I): ExpiryChange {
-    return ExpiryChange.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ExpiryChange>, I>>(object: I): ExpiryChange {
-    const message = createBaseExpiryChange();
-    message.expiry = object.expiry ?? undefined;
-    message.deleteAfterExpiry = object.deleteAfterExpiry ?? false;
-    return message;
-  },
 };
 
 function createBaseDeleteContents(): DeleteContents {
@@ -2923,16 +2420,6 @@ export const DeleteContents: MessageFns<DeleteContents> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<DeleteContents>, I>>(base?: I): DeleteContents {
-    return DeleteContents.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<DeleteContents>, I>>(object: I): DeleteContents {
-    const message = createBaseDeleteContents();
-    message.contentIds = object.contentIds?.map((e) => e) || [];
-    message.representation = object.representation ?? undefined;
-    return message;
   },
 };
 
@@ -3013,18 +2500,6 @@ export const CopyContents: MessageFns<CopyContents> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<CopyContents>, I>>(base?: I): CopyContents {
-    return CopyContents.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CopyContents>, I>>(object: I): CopyContents {
-    const message = createBaseCopyContents();
-    message.sources = object.sources?.map((e) => CopySource.fromPartial(e)) || [];
-    message.folderId = object.folderId ?? undefined;
-    message.password = object.password ?? undefined;
-    message.skipUnreadable = object.skipUnreadable ?? false;
-    return message;
-  },
 };
 
 function createBaseCopySource(): CopySource {
@@ -3082,18 +2557,6 @@ export const CopySource: MessageFns<CopySource> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<CopySource>, I>>(base?: I): CopySource {
-    return CopySource.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CopySource>, I>>(object: I): CopySource {
-    const message = createBaseCopySource();
-    message.contentId = object.contentId ?? "";
-    message.manifest = (object.manifest !== undefined && object.manifest !== null)
-      ? Manifest.fromPartial(object.manifest)
-      : undefined;
-    return message;
-  },
 };
 
 function createBaseManifest(): Manifest {
@@ -3139,15 +2602,6 @@ export const Manifest: MessageFns<Manifest> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<Manifest>, I>>(base?: I): Manifest {
-    return Manifest.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Manifest>, I>>(object: I): Manifest {
-    const message = createBaseManifest();
-    message.entries = object.entries?.map((e) => ManifestEntry.fromPartial(e)) || [];
-    return message;
   },
 };
 
@@ -3293,23 +2747,6 @@ export const ManifestEntry: MessageFns<ManifestEntry> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<ManifestEntry>, I>>(base?: I): ManifestEntry {
-    return ManifestEntry.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ManifestEntry>, I>>(object: I): ManifestEntry {
-    const message = createBaseManifestEntry();
-    message.sourceId = object.sourceId ?? "";
-    message.parent = object.parent ?? 0;
-    message.isFolder = object.isFolder ?? false;
-    message.name = object.name ?? "";
-    message.description = object.description ?? undefined;
-    message.tags = object.tags ?? undefined;
-    message.modTime = object.modTime ?? 0;
-    message.mimetype = object.mimetype ?? "";
-    message.blob = (object.blob !== undefined && object.blob !== null) ? Blob.fromPartial(object.blob) : undefined;
-    return message;
-  },
 };
 
 function createBaseMoveContents(): MoveContents {
@@ -3366,16 +2803,6 @@ export const MoveContents: MessageFns<MoveContents> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<MoveContents>, I>>(base?: I): MoveContents {
-    return MoveContents.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<MoveContents>, I>>(object: I): MoveContents {
-    const message = createBaseMoveContents();
-    message.contentIds = object.contentIds?.map((e) => e) || [];
-    message.folderId = object.folderId ?? "";
-    return message;
   },
 };
 
@@ -3445,19 +2872,6 @@ export const PutDirectLink: MessageFns<PutDirectLink> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<PutDirectLink>, I>>(base?: I): PutDirectLink {
-    return PutDirectLink.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<PutDirectLink>, I>>(object: I): PutDirectLink {
-    const message = createBasePutDirectLink();
-    message.contentId = object.contentId ?? "";
-    message.linkId = object.linkId ?? undefined;
-    message.link = (object.link !== undefined && object.link !== null)
-      ? DirectLink.fromPartial(object.link)
-      : undefined;
-    return message;
-  },
 };
 
 function createBaseDeleteDirectLink(): DeleteDirectLink {
@@ -3515,16 +2929,6 @@ export const DeleteDirectLink: MessageFns<DeleteDirectLink> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<DeleteDirectLink>, I>>(base?: I): DeleteDirectLink {
-    return DeleteDirectLink.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<DeleteDirectLink>, I>>(object: I): DeleteDirectLink {
-    const message = createBaseDeleteDirectLink();
-    message.contentId = object.contentId ?? "";
-    message.linkId = object.linkId ?? "";
-    return message;
-  },
 };
 
 function createBaseResetToken(): ResetToken {
@@ -3570,15 +2974,6 @@ export const ResetToken: MessageFns<ResetToken> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<ResetToken>, I>>(base?: I): ResetToken {
-    return ResetToken.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ResetToken>, I>>(object: I): ResetToken {
-    const message = createBaseResetToken();
-    message.tokenKeyId = object.tokenKeyId ?? 0;
-    return message;
   },
 };
 
@@ -3636,16 +3031,6 @@ export const ConfirmEmail: MessageFns<ConfirmEmail> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<ConfirmEmail>, I>>(base?: I): ConfirmEmail {
-    return ConfirmEmail.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ConfirmEmail>, I>>(object: I): ConfirmEmail {
-    const message = createBaseConfirmEmail();
-    message.tokenKeyId = object.tokenKeyId ?? 0;
-    message.keepToken = object.keepToken ?? false;
-    return message;
   },
 };
 
@@ -3779,22 +3164,6 @@ export const SetAccount: MessageFns<SetAccount> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<SetAccount>, I>>(base?: I): SetAccount {
-    return SetAccount.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<SetAccount>, I>>(object: I): SetAccount {
-    const message = createBaseSetAccount();
-    message.tier = object.tier ?? undefined;
-    message.premiumType = object.premiumType ?? undefined;
-    message.recycleBin = object.recycleBin ?? undefined;
-    message.limitContents = object.limitContents ?? undefined;
-    message.limitStorage = object.limitStorage ?? undefined;
-    message.clearLimits = object.clearLimits ?? false;
-    message.clearLimitContents = object.clearLimitContents ?? false;
-    message.clearLimitStorage = object.clearLimitStorage ?? false;
-    return message;
-  },
 };
 
 function createBaseAddLegacyFolder(): AddLegacyFolder {
@@ -3852,16 +3221,6 @@ export const AddLegacyFolder: MessageFns<AddLegacyFolder> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<AddLegacyFolder>, I>>(base?: I): AddLegacyFolder {
-    return AddLegacyFolder.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<AddLegacyFolder>, I>>(object: I): AddLegacyFolder {
-    const message = createBaseAddLegacyFolder();
-    message.noCode = object.noCode ?? false;
-    message.name = object.name ?? undefined;
-    return message;
-  },
 };
 
 function createBaseRestoreContents(): RestoreContents {
@@ -3908,15 +3267,6 @@ export const RestoreContents: MessageFns<RestoreContents> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<RestoreContents>, I>>(base?: I): RestoreContents {
-    return RestoreContents.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<RestoreContents>, I>>(object: I): RestoreContents {
-    const message = createBaseRestoreContents();
-    message.contentIds = object.contentIds?.map((e) => e) || [];
-    return message;
-  },
 };
 
 function createBaseEmptyBin(): EmptyBin {
@@ -3951,14 +3301,6 @@ export const EmptyBin: MessageFns<EmptyBin> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<EmptyBin>, I>>(base?: I): EmptyBin {
-    return EmptyBin.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<EmptyBin>, I>>(_: I): EmptyBin {
-    const message = createBaseEmptyBin();
-    return message;
   },
 };
 
@@ -4050,19 +3392,6 @@ export const ReportDownloads: MessageFns<ReportDownloads> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<ReportDownloads>, I>>(base?: I): ReportDownloads {
-    return ReportDownloads.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<ReportDownloads>, I>>(object: I): ReportDownloads {
-    const message = createBaseReportDownloads();
-    message.source = object.source ?? Buffer.alloc(0);
-    message.sequence = object.sequence ?? 0;
-    message.counts = object.counts?.map((e) => DownloadCount.fromPartial(e)) || [];
-    message.trafficDirect = object.trafficDirect ?? 0;
-    message.trafficWeb = object.trafficWeb ?? 0;
-    return message;
-  },
 };
 
 function createBaseDownloadCount(): DownloadCount {
@@ -4120,16 +3449,6 @@ export const DownloadCount: MessageFns<DownloadCount> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<DownloadCount>, I>>(base?: I): DownloadCount {
-    return DownloadCount.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<DownloadCount>, I>>(object: I): DownloadCount {
-    const message = createBaseDownloadCount();
-    message.contentId = object.contentId ?? "";
-    message.count = object.count ?? 0;
-    return message;
-  },
 };
 
 function createBaseTick(): Tick {
@@ -4164,14 +3483,6 @@ export const Tick: MessageFns<Tick> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<Tick>, I>>(base?: I): Tick {
-    return Tick.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Tick>, I>>(_: I): Tick {
-    const message = createBaseTick();
-    return message;
   },
 };
 
@@ -4241,17 +3552,6 @@ export const Reconcile: MessageFns<Reconcile> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<Reconcile>, I>>(base?: I): Reconcile {
-    return Reconcile.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Reconcile>, I>>(object: I): Reconcile {
-    const message = createBaseReconcile();
-    message.dryRun = object.dryRun ?? false;
-    message.uses = (object.uses !== undefined && object.uses !== null) ? UsesPlace.fromPartial(object.uses) : undefined;
-    message.suspects = object.suspects?.map((e) => e) || [];
-    return message;
-  },
 };
 
 function createBaseUsesPlace(): UsesPlace {
@@ -4309,16 +3609,6 @@ export const UsesPlace: MessageFns<UsesPlace> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<UsesPlace>, I>>(base?: I): UsesPlace {
-    return UsesPlace.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<UsesPlace>, I>>(object: I): UsesPlace {
-    const message = createBaseUsesPlace();
-    message.epoch = object.epoch ?? 0;
-    message.row = object.row ?? 0;
-    return message;
-  },
 };
 
 function createBaseSendSignIn(): SendSignIn {
@@ -4354,28 +3644,7 @@ export const SendSignIn: MessageFns<SendSignIn> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<SendSignIn>, I>>(base?: I): SendSignIn {
-    return SendSignIn.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<SendSignIn>, I>>(_: I): SendSignIn {
-    const message = createBaseSendSignIn();
-    return message;
-  },
 };
-
-type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
-
-type DeepPartial<T> = T extends Builtin ? T
-  : T extends globalThis.Array<infer U> ? globalThis.Array<DeepPartial<U>>
-  : T extends ReadonlyArray<infer U> ? ReadonlyArray<DeepPartial<U>>
-  : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
-  : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
-  : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function longToNumber(int64: { toString(): string }): number {
   const num = globalThis.Number(int64.toString());
@@ -4391,6 +3660,4 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
 }

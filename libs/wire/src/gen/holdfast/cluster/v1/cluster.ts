@@ -311,46 +311,6 @@ export const Heartbeat: MessageFns<Heartbeat> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<Heartbeat>, I>>(base?: I): Heartbeat {
-    return Heartbeat.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Heartbeat>, I>>(object: I): Heartbeat {
-    const message = createBaseHeartbeat();
-    message.id = object.id ?? "";
-    message.roles = object.roles?.map((e) => e) || [];
-    message.region = object.region ?? "";
-    message.incarnation = object.incarnation ?? Buffer.alloc(0);
-    message.sequence = object.sequence ?? 0;
-    message.wallMs = object.wallMs ?? 0;
-    message.load = object.load ?? 0;
-    message.ready = object.ready ?? false;
-    message.addresses = (globalThis.Object.entries(object.addresses ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
-        if (value !== undefined) {
-          acc[key] = globalThis.String(value);
-        }
-        return acc;
-      },
-      {},
-    );
-    message.freeBytes = object.freeBytes ?? 0;
-    message.accounts = object.accounts ?? 0;
-    message.leaving = object.leaving ?? false;
-    message.lagMs = object.lagMs ?? 0;
-    message.draining = object.draining ?? false;
-    message.suspect = object.suspect ?? false;
-    message.coveredMs = (globalThis.Object.entries(object.coveredMs ?? {}) as [string, number][]).reduce(
-      (acc: { [key: string]: number }, [key, value]: [string, number]) => {
-        if (value !== undefined) {
-          acc[key] = globalThis.Number(value);
-        }
-        return acc;
-      },
-      {},
-    );
-    return message;
-  },
 };
 
 function createBaseHeartbeat_AddressesEntry(): Heartbeat_AddressesEntry {
@@ -408,16 +368,6 @@ export const Heartbeat_AddressesEntry: MessageFns<Heartbeat_AddressesEntry> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<Heartbeat_AddressesEntry>, I>>(base?: I): Heartbeat_AddressesEntry {
-    return Heartbeat_AddressesEntry.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Heartbeat_AddressesEntry>, I>>(object: I): Heartbeat_AddressesEntry {
-    const message = createBaseHeartbeat_AddressesEntry();
-    message.key = object.key ?? "";
-    message.value = object.value ?? "";
-    return message;
-  },
 };
 
 function createBaseHeartbeat_CoveredMsEntry(): Heartbeat_CoveredMsEntry {
@@ -474,16 +424,6 @@ export const Heartbeat_CoveredMsEntry: MessageFns<Heartbeat_CoveredMsEntry> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<Heartbeat_CoveredMsEntry>, I>>(base?: I): Heartbeat_CoveredMsEntry {
-    return Heartbeat_CoveredMsEntry.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Heartbeat_CoveredMsEntry>, I>>(object: I): Heartbeat_CoveredMsEntry {
-    const message = createBaseHeartbeat_CoveredMsEntry();
-    message.key = object.key ?? "";
-    message.value = object.value ?? 0;
-    return message;
   },
 };
 
@@ -586,20 +526,6 @@ export const PlacementGroup: MessageFns<PlacementGroup> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<PlacementGroup>, I>>(base?: I): PlacementGroup {
-    return PlacementGroup.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<PlacementGroup>, I>>(object: I): PlacementGroup {
-    const message = createBasePlacementGroup();
-    message.number = object.number ?? 0;
-    message.version = object.version ?? 0;
-    message.region = object.region ?? "";
-    message.members = object.members?.map((e) => e) || [];
-    message.remote = object.remote?.map((e) => e) || [];
-    message.writable = object.writable ?? false;
-    return message;
-  },
 };
 
 function createBaseRegionMapEntry(): RegionMapEntry {
@@ -679,32 +605,7 @@ export const RegionMapEntry: MessageFns<RegionMapEntry> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<RegionMapEntry>, I>>(base?: I): RegionMapEntry {
-    return RegionMapEntry.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<RegionMapEntry>, I>>(object: I): RegionMapEntry {
-    const message = createBaseRegionMapEntry();
-    message.region = object.region ?? "";
-    message.serving = object.serving ?? "";
-    message.term = object.term ?? 0;
-    message.handedOver = object.handedOver ?? false;
-    return message;
-  },
 };
-
-type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
-
-type DeepPartial<T> = T extends Builtin ? T
-  : T extends globalThis.Array<infer U> ? globalThis.Array<DeepPartial<U>>
-  : T extends ReadonlyArray<infer U> ? ReadonlyArray<DeepPartial<U>>
-  : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
-  : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
-  : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function longToNumber(int64: { toString(): string }): number {
   const num = globalThis.Number(int64.toString());
@@ -720,6 +621,4 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
 }

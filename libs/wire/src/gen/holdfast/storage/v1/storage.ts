@@ -41,7 +41,7 @@ export interface BeginRequest {
   placementGroup: number;
   /** Of the placement group as the caller knows it; a node refuses an older one, or a group it left. */
   placementVersion: number;
-  expectedBytes?: number | undefined;
+  expectedBytes: number | undefined;
 }
 
 export interface BeginResponse {
@@ -53,7 +53,7 @@ export interface CommitRequest {
   /** Only as its own copy: a known copy of the same content does not replace it. */
   noDedup: boolean;
   /** Unix milliseconds, the same on every node of the upload; absent: the node's clock. */
-  createdMs?: number | undefined;
+  createdMs: number | undefined;
 }
 
 export interface CommitResponse {
@@ -179,7 +179,7 @@ export interface DeletedRequest {
 
 export interface DeletedResponse {
   /** Unix milliseconds. */
-  deletedMs?: number | undefined;
+  deletedMs: number | undefined;
 }
 
 export interface InventoryRequest {
@@ -321,21 +321,6 @@ export const Copy: MessageFns<Copy> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<Copy>, I>>(base?: I): Copy {
-    return Copy.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Copy>, I>>(object: I): Copy {
-    const message = createBaseCopy();
-    message.id = object.id ?? Buffer.alloc(0);
-    message.incarnation = object.incarnation ?? Buffer.alloc(0);
-    message.size = object.size ?? 0;
-    message.crc32 = object.crc32 ?? 0;
-    message.createdMs = object.createdMs ?? 0;
-    message.placementGroup = object.placementGroup ?? 0;
-    message.damaged = object.damaged ?? false;
-    return message;
-  },
 };
 
 function createBaseBeginRequest(): BeginRequest {
@@ -415,18 +400,6 @@ export const BeginRequest: MessageFns<BeginRequest> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<BeginRequest>, I>>(base?: I): BeginRequest {
-    return BeginRequest.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<BeginRequest>, I>>(object: I): BeginRequest {
-    const message = createBaseBeginRequest();
-    message.uploadId = object.uploadId ?? Buffer.alloc(0);
-    message.placementGroup = object.placementGroup ?? 0;
-    message.placementVersion = object.placementVersion ?? 0;
-    message.expectedBytes = object.expectedBytes ?? undefined;
-    return message;
-  },
 };
 
 function createBaseBeginResponse(): BeginResponse {
@@ -461,14 +434,6 @@ export const BeginResponse: MessageFns<BeginResponse> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<BeginResponse>, I>>(base?: I): BeginResponse {
-    return BeginResponse.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<BeginResponse>, I>>(_: I): BeginResponse {
-    const message = createBaseBeginResponse();
-    return message;
   },
 };
 
@@ -549,18 +514,6 @@ export const CommitRequest: MessageFns<CommitRequest> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<CommitRequest>, I>>(base?: I): CommitRequest {
-    return CommitRequest.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CommitRequest>, I>>(object: I): CommitRequest {
-    const message = createBaseCommitRequest();
-    message.uploadId = object.uploadId ?? Buffer.alloc(0);
-    message.pinMs = object.pinMs ?? 0;
-    message.noDedup = object.noDedup ?? false;
-    message.createdMs = object.createdMs ?? undefined;
-    return message;
-  },
 };
 
 function createBaseCommitResponse(): CommitResponse {
@@ -606,15 +559,6 @@ export const CommitResponse: MessageFns<CommitResponse> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<CommitResponse>, I>>(base?: I): CommitResponse {
-    return CommitResponse.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CommitResponse>, I>>(object: I): CommitResponse {
-    const message = createBaseCommitResponse();
-    message.copy = (object.copy !== undefined && object.copy !== null) ? Copy.fromPartial(object.copy) : undefined;
-    return message;
   },
 };
 
@@ -662,15 +606,6 @@ export const CommittedRequest: MessageFns<CommittedRequest> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<CommittedRequest>, I>>(base?: I): CommittedRequest {
-    return CommittedRequest.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CommittedRequest>, I>>(object: I): CommittedRequest {
-    const message = createBaseCommittedRequest();
-    message.uploadId = object.uploadId ?? Buffer.alloc(0);
-    return message;
-  },
 };
 
 function createBaseCommittedResponse(): CommittedResponse {
@@ -716,15 +651,6 @@ export const CommittedResponse: MessageFns<CommittedResponse> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<CommittedResponse>, I>>(base?: I): CommittedResponse {
-    return CommittedResponse.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CommittedResponse>, I>>(object: I): CommittedResponse {
-    const message = createBaseCommittedResponse();
-    message.copy = (object.copy !== undefined && object.copy !== null) ? Copy.fromPartial(object.copy) : undefined;
-    return message;
   },
 };
 
@@ -772,15 +698,6 @@ export const AbortRequest: MessageFns<AbortRequest> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<AbortRequest>, I>>(base?: I): AbortRequest {
-    return AbortRequest.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<AbortRequest>, I>>(object: I): AbortRequest {
-    const message = createBaseAbortRequest();
-    message.uploadId = object.uploadId ?? Buffer.alloc(0);
-    return message;
-  },
 };
 
 function createBaseAbortResponse(): AbortResponse {
@@ -815,14 +732,6 @@ export const AbortResponse: MessageFns<AbortResponse> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<AbortResponse>, I>>(base?: I): AbortResponse {
-    return AbortResponse.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<AbortResponse>, I>>(_: I): AbortResponse {
-    const message = createBaseAbortResponse();
-    return message;
   },
 };
 
@@ -932,20 +841,6 @@ export const PinRequest: MessageFns<PinRequest> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<PinRequest>, I>>(base?: I): PinRequest {
-    return PinRequest.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<PinRequest>, I>>(object: I): PinRequest {
-    const message = createBasePinRequest();
-    message.id = object.id ?? Buffer.alloc(0);
-    message.incarnation = object.incarnation ?? Buffer.alloc(0);
-    message.ttlMs = object.ttlMs ?? 0;
-    message.placementGroup = object.placementGroup ?? 0;
-    message.placementVersion = object.placementVersion ?? 0;
-    message.whole = object.whole ?? false;
-    return message;
-  },
 };
 
 function createBasePinResponse(): PinResponse {
@@ -991,15 +886,6 @@ export const PinResponse: MessageFns<PinResponse> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<PinResponse>, I>>(base?: I): PinResponse {
-    return PinResponse.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<PinResponse>, I>>(object: I): PinResponse {
-    const message = createBasePinResponse();
-    message.pinned = object.pinned ?? false;
-    return message;
   },
 };
 
@@ -1058,16 +944,6 @@ export const StatRequest: MessageFns<StatRequest> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<StatRequest>, I>>(base?: I): StatRequest {
-    return StatRequest.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<StatRequest>, I>>(object: I): StatRequest {
-    const message = createBaseStatRequest();
-    message.id = object.id ?? Buffer.alloc(0);
-    message.incarnation = object.incarnation ?? Buffer.alloc(0);
-    return message;
-  },
 };
 
 function createBaseStatResponse(): StatResponse {
@@ -1113,15 +989,6 @@ export const StatResponse: MessageFns<StatResponse> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<StatResponse>, I>>(base?: I): StatResponse {
-    return StatResponse.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<StatResponse>, I>>(object: I): StatResponse {
-    const message = createBaseStatResponse();
-    message.copy = (object.copy !== undefined && object.copy !== null) ? Copy.fromPartial(object.copy) : undefined;
-    return message;
   },
 };
 
@@ -1180,16 +1047,6 @@ export const DeleteRequest: MessageFns<DeleteRequest> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<DeleteRequest>, I>>(base?: I): DeleteRequest {
-    return DeleteRequest.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<DeleteRequest>, I>>(object: I): DeleteRequest {
-    const message = createBaseDeleteRequest();
-    message.id = object.id ?? Buffer.alloc(0);
-    message.incarnation = object.incarnation ?? Buffer.alloc(0);
-    return message;
-  },
 };
 
 function createBaseDeleteResponse(): DeleteResponse {
@@ -1235,15 +1092,6 @@ export const DeleteResponse: MessageFns<DeleteResponse> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<DeleteResponse>, I>>(base?: I): DeleteResponse {
-    return DeleteResponse.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<DeleteResponse>, I>>(object: I): DeleteResponse {
-    const message = createBaseDeleteResponse();
-    message.deleted = object.deleted ?? false;
-    return message;
   },
 };
 
@@ -1291,15 +1139,6 @@ export const FindRequest: MessageFns<FindRequest> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<FindRequest>, I>>(base?: I): FindRequest {
-    return FindRequest.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<FindRequest>, I>>(object: I): FindRequest {
-    const message = createBaseFindRequest();
-    message.id = object.id ?? Buffer.alloc(0);
-    return message;
-  },
 };
 
 function createBaseFindResponse(): FindResponse {
@@ -1345,15 +1184,6 @@ export const FindResponse: MessageFns<FindResponse> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<FindResponse>, I>>(base?: I): FindResponse {
-    return FindResponse.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<FindResponse>, I>>(object: I): FindResponse {
-    const message = createBaseFindResponse();
-    message.copies = object.copies?.map((e) => Copy.fromPartial(e)) || [];
-    return message;
   },
 };
 
@@ -1445,19 +1275,6 @@ export const CopyFromRequest: MessageFns<CopyFromRequest> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<CopyFromRequest>, I>>(base?: I): CopyFromRequest {
-    return CopyFromRequest.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CopyFromRequest>, I>>(object: I): CopyFromRequest {
-    const message = createBaseCopyFromRequest();
-    message.source = object.source ?? "";
-    message.copy = (object.copy !== undefined && object.copy !== null) ? Copy.fromPartial(object.copy) : undefined;
-    message.placementGroup = object.placementGroup ?? 0;
-    message.placementVersion = object.placementVersion ?? 0;
-    message.pinMs = object.pinMs ?? 0;
-    return message;
-  },
 };
 
 function createBaseCopyFromResponse(): CopyFromResponse {
@@ -1503,15 +1320,6 @@ export const CopyFromResponse: MessageFns<CopyFromResponse> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<CopyFromResponse>, I>>(base?: I): CopyFromResponse {
-    return CopyFromResponse.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<CopyFromResponse>, I>>(object: I): CopyFromResponse {
-    const message = createBaseCopyFromResponse();
-    message.copy = (object.copy !== undefined && object.copy !== null) ? Copy.fromPartial(object.copy) : undefined;
-    return message;
   },
 };
 
@@ -1605,18 +1413,6 @@ export const PullRequest: MessageFns<PullRequest> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<PullRequest>, I>>(base?: I): PullRequest {
-    return PullRequest.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<PullRequest>, I>>(object: I): PullRequest {
-    const message = createBasePullRequest();
-    message.storeIncarnation = object.storeIncarnation ?? Buffer.alloc(0);
-    message.after = object.after ?? 0;
-    message.limit = object.limit ?? 0;
-    message.placementGroups = object.placementGroups?.map((e) => e) || [];
-    return message;
   },
 };
 
@@ -1719,20 +1515,6 @@ export const PullResponse: MessageFns<PullResponse> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<PullResponse>, I>>(base?: I): PullResponse {
-    return PullResponse.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<PullResponse>, I>>(object: I): PullResponse {
-    const message = createBasePullResponse();
-    message.storeIncarnation = object.storeIncarnation ?? Buffer.alloc(0);
-    message.entries = object.entries?.map((e) => LogEntry.fromPartial(e)) || [];
-    message.through = object.through ?? 0;
-    message.unknownPosition = object.unknownPosition ?? false;
-    message.behind = object.behind ?? 0;
-    message.nowMs = object.nowMs ?? 0;
-    return message;
-  },
 };
 
 function createBaseLogEntry(): LogEntry {
@@ -1801,17 +1583,6 @@ export const LogEntry: MessageFns<LogEntry> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<LogEntry>, I>>(base?: I): LogEntry {
-    return LogEntry.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<LogEntry>, I>>(object: I): LogEntry {
-    const message = createBaseLogEntry();
-    message.sequence = object.sequence ?? 0;
-    message.copy = (object.copy !== undefined && object.copy !== null) ? Copy.fromPartial(object.copy) : undefined;
-    message.deleted = object.deleted ?? false;
-    return message;
-  },
 };
 
 function createBaseDeletedRequest(): DeletedRequest {
@@ -1869,16 +1640,6 @@ export const DeletedRequest: MessageFns<DeletedRequest> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<DeletedRequest>, I>>(base?: I): DeletedRequest {
-    return DeletedRequest.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<DeletedRequest>, I>>(object: I): DeletedRequest {
-    const message = createBaseDeletedRequest();
-    message.id = object.id ?? Buffer.alloc(0);
-    message.incarnation = object.incarnation ?? Buffer.alloc(0);
-    return message;
-  },
 };
 
 function createBaseDeletedResponse(): DeletedResponse {
@@ -1924,15 +1685,6 @@ export const DeletedResponse: MessageFns<DeletedResponse> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<DeletedResponse>, I>>(base?: I): DeletedResponse {
-    return DeletedResponse.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<DeletedResponse>, I>>(object: I): DeletedResponse {
-    const message = createBaseDeletedResponse();
-    message.deletedMs = object.deletedMs ?? undefined;
-    return message;
   },
 };
 
@@ -1994,15 +1746,6 @@ export const InventoryRequest: MessageFns<InventoryRequest> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<InventoryRequest>, I>>(base?: I): InventoryRequest {
-    return InventoryRequest.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<InventoryRequest>, I>>(object: I): InventoryRequest {
-    const message = createBaseInventoryRequest();
-    message.placementGroups = object.placementGroups?.map((e) => e) || [];
-    return message;
-  },
 };
 
 function createBaseInventoryResponse(): InventoryResponse {
@@ -2049,15 +1792,6 @@ export const InventoryResponse: MessageFns<InventoryResponse> = {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
   },
-
-  create<I extends Exact<DeepPartial<InventoryResponse>, I>>(base?: I): InventoryResponse {
-    return InventoryResponse.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<InventoryResponse>, I>>(object: I): InventoryResponse {
-    const message = createBaseInventoryResponse();
-    message.copies = object.copies?.map((e) => Copy.fromPartial(e)) || [];
-    return message;
-  },
 };
 
 function createBaseUsageRequest(): UsageRequest {
@@ -2092,14 +1826,6 @@ export const UsageRequest: MessageFns<UsageRequest> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<UsageRequest>, I>>(base?: I): UsageRequest {
-    return UsageRequest.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<UsageRequest>, I>>(_: I): UsageRequest {
-    const message = createBaseUsageRequest();
-    return message;
   },
 };
 
@@ -2212,21 +1938,6 @@ export const UsageResponse: MessageFns<UsageResponse> = {
     } finally {
       (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
     }
-  },
-
-  create<I extends Exact<DeepPartial<UsageResponse>, I>>(base?: I): UsageResponse {
-    return UsageResponse.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<UsageResponse>, I>>(object: I): UsageResponse {
-    const message = createBaseUsageResponse();
-    message.liveBytes = object.liveBytes ?? 0;
-    message.blobs = object.blobs ?? 0;
-    message.diskBytes = object.diskBytes ?? 0;
-    message.freeBytes = object.freeBytes ?? 0;
-    message.writable = object.writable ?? false;
-    message.openStages = object.openStages ?? 0;
-    message.stagedBytes = object.stagedBytes ?? 0;
-    return message;
   },
 };
 
@@ -2545,8 +2256,8 @@ export interface StorageServiceClient extends Client {
   inventory(request: InventoryRequest, options?: Partial<CallOptions>): ClientReadableStream<InventoryResponse>;
   inventory(
     request: InventoryRequest,
-    metadata?: Metadata,
-    options?: Partial<CallOptions>,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
   ): ClientReadableStream<InventoryResponse>;
   usage(
     request: UsageRequest,
@@ -2574,19 +2285,6 @@ export const StorageServiceClient = makeGenericClientConstructor(
   serviceName: string;
 };
 
-type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
-
-type DeepPartial<T> = T extends Builtin ? T
-  : T extends globalThis.Array<infer U> ? globalThis.Array<DeepPartial<U>>
-  : T extends ReadonlyArray<infer U> ? ReadonlyArray<DeepPartial<U>>
-  : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
-  : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
-  : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
-
 function longToNumber(int64: { toString(): string }): number {
   const num = globalThis.Number(int64.toString());
   if (num > globalThis.Number.MAX_SAFE_INTEGER) {
@@ -2601,6 +2299,4 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
 }
