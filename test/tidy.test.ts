@@ -157,6 +157,24 @@ t.test('packages are imported by name, and internals stay internal', async (t) =
   }
 })
 
+t.test('no file of a package leads back to itself, also by types alone', async (t) => {
+  const sources = tracked.filter((name) => isSource(name) && /^(apps|libs)\/[^/]+\/src\//.test(name))
+  const imports = new Map(
+    sources.map((file) => {
+      const specifiers = [...read(file).matchAll(/\b(?:from|import) '(\.[^']+)'/g)]
+      return [file, specifiers.map(([, specifier = '']) => normalize(join(dirname(file), specifier)))]
+    }),
+  )
+  const done = new Set<string>()
+  const walk = (file: string, way: readonly string[]): void => {
+    if (way.includes(file)) t.fail([...way.slice(way.indexOf(file)), file].join(' → '))
+    if (done.has(file)) return
+    done.add(file)
+    for (const next of imports.get(file) ?? []) walk(next, [...way, file])
+  }
+  for (const file of sources) walk(file, [])
+})
+
 t.test('the acceptance suite knows the service only through HTTP', async (t) => {
   for (const file of tracked.filter((name) => name.startsWith('test/acceptance')))
     t.notMatch(read(file), /from '@holdfast|from '[./]+(apps|libs)\//, file)

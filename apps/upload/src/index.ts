@@ -1,1 +1,2 @@
-export { createUpload, type UploadDeps, type UploadSettings } from './app.ts'
+export { createUpload } from './app.ts'
+export type { UploadDeps, UploadSettings } from './context.ts'

@@ -32,7 +32,7 @@ import { faultKey, faultOf, httpStatusOfFault } from './faults.ts'
 import type { NodeLoad } from './node-load.ts'
 import type { OpenStages } from './open-stages.ts'
 import { putAnswerOf, putTermsOf } from './put-terms.ts'
-import type { ServedStore } from './serve-blob-store.ts'
+import type { ServedStore } from './served-store.ts'
 
 export const crcKey = 'holdfast-crc32'
 export const proofKey = 'holdfast-proof'

@@ -20,7 +20,7 @@ import type {
 import { contentId, factsOf, messageOf, nameOf, uploadIdOf } from './copies.ts'
 import { faultKey, faultOf, grpcStatusOf } from './faults.ts'
 import type { OpenStages } from './open-stages.ts'
-import type { ServedStore } from './serve-blob-store.ts'
+import type { ServedStore } from './served-store.ts'
 
 export interface ServiceDeps {
   store: ServedStore

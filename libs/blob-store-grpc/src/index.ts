@@ -4,6 +4,6 @@ export { RemoteBlobStore, type RemoteBlobStoreOptions } from './remote-blob-stor
 export {
   type BlobStoreServer,
   type ServeBlobStoreOptions,
-  type ServedStore,
   serveBlobStore,
 } from './serve-blob-store.ts'
+export type { ServedStore } from './served-store.ts'

@@ -6,7 +6,6 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, createServer as createListener } from 'node:net'
 import { Server, ServerCredentials } from '@grpc/grpc-js'
-import type { PlacedBlobStore, ReplicationSource, StorageNode } from '@holdfast/blob-store'
 import { type Clock, systemClock } from '@holdfast/kernel'
 import { ByteRoutes } from './byte-routes.ts'
 import { Callers } from './callers.ts'
@@ -15,9 +14,7 @@ import { controlService } from './control-service.ts'
 import { type NodeBounds, type NodeFigures, NodeLoad, type RefusalReason } from './node-load.ts'
 import { OpenStages } from './open-stages.ts'
 import { provenCalls, provenDefinition } from './proven-calls.ts'
-
-/** Without `copyFrom` the node cannot be asked to copy from others. */
-export type ServedStore = PlacedBlobStore & ReplicationSource & Partial<Pick<StorageNode, 'copyFrom'>>
+import type { ServedStore } from './served-store.ts'
 
 export interface ServeBlobStoreOptions {
   /** At least 16 bytes. */

@@ -5,7 +5,7 @@
 import type { Standstill } from '@holdfast/blob-store'
 import type { Bus, Subscription } from '@holdfast/bus'
 import { Fault } from '@holdfast/kernel'
-import type { ClusterPart } from './join-cluster.ts'
+import type { ClusterPart } from './cluster-part.ts'
 
 type Figures = Record<string, unknown>
 type Options = { graceMs?: number }

@@ -19,7 +19,7 @@ import { Refusal } from '@holdfast/http-kit'
 import type { Taken } from '@holdfast/journal-cassandra'
 import type { Clock, RegionCode } from '@holdfast/kernel'
 import { CheckpointRoot } from '@holdfast/wire'
-import type { ClusterPart } from './join-cluster.ts'
+import type { ClusterPart } from './cluster-part.ts'
 import { backupOf } from './metadata.ts'
 
 /** The successor's findings. Accounts are named up to `namedMax`. */

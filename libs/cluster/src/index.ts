@@ -1,6 +1,7 @@
 export { AccountRounds, accountsOf, roundsKey, scopeOf } from './account-rounds.ts'
 export { AccountRoutes } from './account-routes.ts'
 export { type ClusterAdminOptions, startAdmin } from './admin.ts'
+export type { ClusterPart } from './cluster-part.ts'
 export {
   backupStatus,
   clocksStatus,
@@ -12,7 +13,6 @@ export { CollectFault, collectEverywhere, collectingStatus, serveCollecting } fr
 export { evacuate, portionOf, serveTakeover, type TakenOver, takenOver } from './evacuation.ts'
 export { GroupLeader, GroupRows } from './group-rows.ts'
 export {
-  type ClusterPart,
   clusterBlobs,
   clusterDescriptors,
   joinCluster,

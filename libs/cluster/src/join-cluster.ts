@@ -3,7 +3,7 @@
  * → metadata → keys → region map → membership → ways to accounts and storage nodes → limits.
  */
 import { randomUUID } from 'node:crypto'
-import { type AccountClient, RoutedAccountClient } from '@holdfast/actor-runtime'
+import { RoutedAccountClient } from '@holdfast/actor-runtime'
 import { clockMetric, processMetrics, Readiness } from '@holdfast/admin'
 import {
   type DescriptorBudget,
@@ -15,29 +15,15 @@ import {
 import { BusFault } from '@holdfast/bus'
 import { NatsBus } from '@holdfast/bus-nats'
 import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
-import {
-  AnswerBudget,
-  type CountingRateLimits,
-  createRateLimits,
-  type HostBudgets,
-  SmallPiecesLane,
-} from '@holdfast/http-kit'
-import type {
-  JournalBackup,
-  JournalRepair,
-  JournalReplica,
-  JournalStore,
-  LookupStore,
-} from '@holdfast/journal'
-import type { Taken } from '@holdfast/journal-cassandra'
-import { type AccountId, type Clock, type Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
+import { AnswerBudget, createRateLimits, SmallPiecesLane } from '@holdfast/http-kit'
+import { type AccountId, type Clock, type RegionCode, systemClock } from '@holdfast/kernel'
 import { isClockOff, type MemberRole } from '@holdfast/membership'
 import { NatsMembership, type Report } from '@holdfast/membership-nats'
 import { Holders, ReplicatedBlobStore } from '@holdfast/replication'
 import type { Logger } from 'pino'
-import type { Registry } from 'prom-client'
 import { AccountRounds, accountsOf } from './account-rounds.ts'
 import { AccountRoutes } from './account-routes.ts'
+import type { ClusterPart } from './cluster-part.ts'
 import { pagesNamedBy } from './evacuation.ts'
 import { GroupRows, type GroupRowsOptions } from './group-rows.ts'
 import { openMetadata, refusal } from './metadata.ts'
@@ -65,72 +51,6 @@ export interface JoinOptions {
   report?: () => Partial<Report>
   onGroup?: GroupRowsOptions['onGroup']
   clock?: Clock
-}
-
-export interface ClusterPart {
-  readonly config: ClusterConfig
-  readonly secrets: ClusterSecrets
-  readonly clock: Clock
-  readonly log: Logger
-  readonly metrics: Registry
-  readonly bus: NatsBus
-  readonly lookups: LookupStore
-  /** Birth regions whose accounts this region keeps, for actor hosts. */
-  readonly homes: { of(account: string): string; served(): readonly string[] }
-  /** Of the accounts whose homes are here; only actor hosts read it. */
-  readonly journals: JournalStore & JournalRepair & JournalBackup
-  readonly keyring: Keyring
-  readonly regions: RegionMap
-  readonly membership: NatsMembership
-  /** The wall clock is far from those of the other members: nothing expires by its time. */
-  readonly isClockOff: () => boolean
-  readonly routes: AccountRoutes
-  readonly accounts: AccountClient
-  readonly peers: StoragePeers
-  /** The operator's decisions about storage nodes. */
-  readonly nodes: NodeAdminStates
-  readonly groups: GroupRows
-  readonly limits: CountingRateLimits
-  /** Of the public hosts of this process. */
-  readonly budgets: HostBudgets
-  readonly adminConnections: DescriptorBudget['adminConnections']
-  readonly bans: SharedBans
-  readonly readiness: Readiness
-  /** Names of the nodes that hold a group's files, nearest healthy first. */
-  readonly serversOf: (placementGroup: number, createdMs: number) => readonly string[]
-  /**
-   * Public upload host of a region, as reported by one of its processes; undefined when none is
-   * heard.
-   */
-  readonly uploadUrlOf: (region: RegionCode) => string | undefined
-  /**
-   * Public downloads of the region that serves the content's account, so that a direct link is the
-   * same everywhere.
-   */
-  readonly directUrlOf: (contentId: string) => string | undefined
-  /**
-   * Opens all accounts born in a region in the term of its home; for actor hosts of a region that
-   * keeps their journals. Continues from the cursor of an earlier call.
-   */
-  takeAll(
-    birth: RegionCode,
-    after: string | undefined,
-  ): AsyncIterable<(Taken | { account: string; fault: unknown }) & { place: string }>
-  /**
-   * The accounts that this region serves, for actor hosts; and the keys of all references. Each
-   * from a cursor on.
-   */
-  listAccounts(after: string | undefined): AsyncIterable<{ account: string; place: string }>
-  listReferences(after: string | undefined): AsyncIterable<{ key: string; place: string }>
-  /** When every account of every region was last asked for its references. */
-  readonly rounds: AccountRounds
-  /** The journal of an account as it arrived here; for actor hosts. */
-  replicaOf(account: string): Promise<JournalReplica | undefined>
-  /** Starts or stops accepting work from others. Announced at once. */
-  setPhase(phase: Readiness['phase']): void
-  /** Leaves the cluster: others are told first. */
-  leave(): Promise<void>
-  close(): Promise<void>
 }
 
 /** New tokens are made with this key; tokens of older keys stay valid. */

@@ -5,7 +5,7 @@
 import { Reconciler, type Round, roundInWords, systemTimers } from '@holdfast/actor-runtime'
 import { Fault, type RegionCode } from '@holdfast/kernel'
 import { roundsKey, scopeOf } from './account-rounds.ts'
-import type { ClusterPart } from './join-cluster.ts'
+import type { ClusterPart } from './cluster-part.ts'
 
 /** A long round continues in the background when its caller has waited for this long. */
 const reconcileMs = 9 * 60_000

@@ -1,6 +1,5 @@
 /** Builds the download host out of its parts. */
 import { createSecretKey } from 'node:crypto'
-import type { CapabilityKey } from '@holdfast/access'
 import type { AccountClient, AccountMoments } from '@holdfast/actor-runtime'
 import type { BlobStore } from '@holdfast/blob-store'
 import {
@@ -11,17 +10,16 @@ import {
   type RateLimits,
 } from '@holdfast/http-kit'
 import { type Clock, type Keyring, RecentMap } from '@holdfast/kernel'
-import type { FileView } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { Archives } from './archives.ts'
+import type { DownloadContext } from './context.ts'
 import { type DirectLinkParams, directLink } from './direct-link.ts'
-import { download, type Grant } from './download.ts'
-import { DownloadReports, type Traffic } from './download-reports.ts'
+import { download } from './download.ts'
+import { DownloadReports } from './download-reports.ts'
 import { downloadWeb } from './download-web.ts'
 import { RecentAnswers } from './recent-answers.ts'
-import type { Representation } from './representation.ts'
 import { trafficCounter } from './traffic-counter.ts'
 
 export interface DownloadsDeps {
@@ -41,27 +39,6 @@ export interface DownloadsDeps {
   webUrl: string
   /** How long `close` lets running downloads continue before it cuts them, ms. Default 30,000. */
   drainMs?: number
-}
-
-/** The parts that handlers use. */
-export interface DownloadContext {
-  accounts: AccountClient
-  moments: AccountMoments | undefined
-  blobs: BlobStore
-  keyring: Keyring
-  capabilityKey: CapabilityKey
-  /** Recently verified capabilities, by their text. */
-  grants: RecentMap<string, Grant>
-  clock: Clock
-  limits: RateLimits
-  answers: AnswerBudget
-  recent: RecentAnswers
-  /** Results of the accounts' answers. */
-  opened: WeakMap<FileView, Representation>
-  reports: DownloadReports
-  archives: Archives
-  webUrl: string
-  sent(accountId: string, traffic: Traffic, bytes: number): void
 }
 
 const drainMsDefault = 30_000

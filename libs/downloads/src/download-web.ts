@@ -10,7 +10,7 @@ import { isShareCode, parseToken } from '@holdfast/kernel'
 import { blank, type Caller, type FileView, ReadContent } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { askAccount } from './ask-account.ts'
-import type { DownloadContext } from './create-downloads.ts'
+import type { DownloadContext } from './context.ts'
 import { type Content, type Guessing, opener, sendFile, unlessRefused } from './download.ts'
 
 export async function downloadWeb(

@@ -11,7 +11,7 @@ import { type AccountId, parseToken } from '@holdfast/kernel'
 import type { Caller, FileView } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { askAccount } from './ask-account.ts'
-import type { DownloadContext } from './create-downloads.ts'
+import type { DownloadContext, Grant } from './context.ts'
 import { openedFile } from './opened-file.ts'
 import { serve } from './representation.ts'
 
@@ -139,16 +139,6 @@ export async function unlessRefused<T>(answer: Promise<T>): Promise<T | Refusal>
     if (error instanceof Refusal) return error
     throw error
   }
-}
-
-/** What a verified capability permits. */
-export interface Grant {
-  /** Unix seconds. */
-  ends: number
-  who: Who
-  isOwners: boolean
-  /** Its part of the key in the cache of answers. */
-  question: string
 }
 
 /** The verified capability of the link, if it has a valid one. */

@@ -16,7 +16,7 @@ import type { DecideContext } from '../contract.ts'
 import { directLinkBytesPerAnswerMax } from '../limits.ts'
 import { none } from '../tree/columns.ts'
 import type { Tree } from '../tree/tree.ts'
-import { linksBytes } from './answer-bytes.ts'
+import { linksBytes } from './json-bytes.ts'
 
 /**
  * The one password of a request, tried on every protected folder met. Unknown verdicts are

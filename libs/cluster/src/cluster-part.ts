@@ -1,0 +1,91 @@
+/** What a process of a cluster has, once it joined. */
+import type { AccountClient } from '@holdfast/actor-runtime'
+import type { Readiness } from '@holdfast/admin'
+import type { DescriptorBudget } from '@holdfast/bootstrap'
+import type { NatsBus } from '@holdfast/bus-nats'
+import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
+import type { CountingRateLimits, HostBudgets } from '@holdfast/http-kit'
+import type {
+  JournalBackup,
+  JournalRepair,
+  JournalReplica,
+  JournalStore,
+  LookupStore,
+} from '@holdfast/journal'
+import type { Taken } from '@holdfast/journal-cassandra'
+import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
+import type { NatsMembership } from '@holdfast/membership-nats'
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import type { AccountRounds } from './account-rounds.ts'
+import type { AccountRoutes } from './account-routes.ts'
+import type { GroupRows } from './group-rows.ts'
+import type { NodeAdminStates } from './node-admin-states.ts'
+import type { RegionMap } from './region-map.ts'
+import type { SharedBans } from './shared-bans.ts'
+import type { StoragePeers } from './storage-peers.ts'
+export interface ClusterPart {
+  readonly config: ClusterConfig
+  readonly secrets: ClusterSecrets
+  readonly clock: Clock
+  readonly log: Logger
+  readonly metrics: Registry
+  readonly bus: NatsBus
+  readonly lookups: LookupStore
+  /** Birth regions whose accounts this region keeps, for actor hosts. */
+  readonly homes: { of(account: string): string; served(): readonly string[] }
+  /** Of the accounts whose homes are here; only actor hosts read it. */
+  readonly journals: JournalStore & JournalRepair & JournalBackup
+  readonly keyring: Keyring
+  readonly regions: RegionMap
+  readonly membership: NatsMembership
+  /** The wall clock is far from those of the other members: nothing expires by its time. */
+  readonly isClockOff: () => boolean
+  readonly routes: AccountRoutes
+  readonly accounts: AccountClient
+  readonly peers: StoragePeers
+  /** The operator's decisions about storage nodes. */
+  readonly nodes: NodeAdminStates
+  readonly groups: GroupRows
+  readonly limits: CountingRateLimits
+  /** Of the public hosts of this process. */
+  readonly budgets: HostBudgets
+  readonly adminConnections: DescriptorBudget['adminConnections']
+  readonly bans: SharedBans
+  readonly readiness: Readiness
+  /** Names of the nodes that hold a group's files, nearest healthy first. */
+  readonly serversOf: (placementGroup: number, createdMs: number) => readonly string[]
+  /**
+   * Public upload host of a region, as reported by one of its processes; undefined when none is
+   * heard.
+   */
+  readonly uploadUrlOf: (region: RegionCode) => string | undefined
+  /**
+   * Public downloads of the region that serves the content's account, so that a direct link is the
+   * same everywhere.
+   */
+  readonly directUrlOf: (contentId: string) => string | undefined
+  /**
+   * Opens all accounts born in a region in the term of its home; for actor hosts of a region that
+   * keeps their journals. Continues from the cursor of an earlier call.
+   */
+  takeAll(
+    birth: RegionCode,
+    after: string | undefined,
+  ): AsyncIterable<(Taken | { account: string; fault: unknown }) & { place: string }>
+  /**
+   * The accounts that this region serves, for actor hosts; and the keys of all references. Each
+   * from a cursor on.
+   */
+  listAccounts(after: string | undefined): AsyncIterable<{ account: string; place: string }>
+  listReferences(after: string | undefined): AsyncIterable<{ key: string; place: string }>
+  /** When every account of every region was last asked for its references. */
+  readonly rounds: AccountRounds
+  /** The journal of an account as it arrived here; for actor hosts. */
+  replicaOf(account: string): Promise<JournalReplica | undefined>
+  /** Starts or stops accepting work from others. Announced at once. */
+  setPhase(phase: Readiness['phase']): void
+  /** Leaves the cluster: others are told first. */
+  leave(): Promise<void>
+  close(): Promise<void>
+}

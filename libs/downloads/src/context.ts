@@ -1,0 +1,41 @@
+import type { CapabilityKey } from '@holdfast/access'
+import type { AccountClient, AccountMoments } from '@holdfast/actor-runtime'
+import type { BlobStore } from '@holdfast/blob-store'
+import type { AnswerBudget, RateLimits } from '@holdfast/http-kit'
+import type { Clock, Keyring, RecentMap } from '@holdfast/kernel'
+import type { Caller, FileView } from '@holdfast/wire'
+import type { Archives } from './archives.ts'
+import type { DownloadReports, Traffic } from './download-reports.ts'
+import type { RecentAnswers } from './recent-answers.ts'
+import type { Representation } from './representation.ts'
+
+/** The parts that handlers use. */
+export interface DownloadContext {
+  accounts: AccountClient
+  moments: AccountMoments | undefined
+  blobs: BlobStore
+  keyring: Keyring
+  capabilityKey: CapabilityKey
+  /** Recently verified capabilities, by their text. */
+  grants: RecentMap<string, Grant>
+  clock: Clock
+  limits: RateLimits
+  answers: AnswerBudget
+  recent: RecentAnswers
+  /** Results of the accounts' answers. */
+  opened: WeakMap<FileView, Representation>
+  reports: DownloadReports
+  archives: Archives
+  webUrl: string
+  sent(accountId: string, traffic: Traffic, bytes: number): void
+}
+
+/** What a verified capability permits. */
+export interface Grant {
+  /** Unix seconds. */
+  ends: number
+  who: NonNullable<Caller['who']>
+  isOwners: boolean
+  /** Its part of the key in the cache of answers. */
+  question: string
+}
