@@ -5,7 +5,7 @@
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { domainToASCII } from 'node:url'
-import { inRange, parseRange } from './addresses.ts'
+import { parseRange } from './addresses.ts'
 
 export interface DirectLinkFacts {
   /** Unix seconds; 0: no expiry. */
@@ -45,10 +45,7 @@ export function directLinkAccess(link: DirectLinkFacts, use: DirectLinkUse): Dir
 
 function addressAllowed(allowed: readonly string[], address: string): boolean {
   if (allowed.length === 0) return true
-  return allowed.some((text) => {
-    const range = parseRange(text)
-    return range !== undefined && inRange(address, range)
-  })
+  return allowed.some((text) => parseRange(text)?.has(address) === true)
 }
 
 /**
