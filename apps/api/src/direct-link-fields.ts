@@ -1,7 +1,8 @@
 /** The restrictions of a direct link, as its owner sends them. */
 import { createHash, randomBytes } from 'node:crypto'
 import { normalDomain, parseRange } from '@holdfast/access'
-import { refined, timeMax } from '@holdfast/http-kit'
+import { refined } from '@holdfast/http-kit'
+import { timeMax } from '@holdfast/kernel'
 import type { BasicAuth, DirectLink } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
 import { futureTime } from './schemas.ts'

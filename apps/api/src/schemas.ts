@@ -1,16 +1,13 @@
 /** Parameters and answers that several operations share. */
 import {
-  nameLengthMax,
   parseFolderPassword,
   parseIds,
   parseModTime,
   parseName,
   parseUuid,
   refined,
-  timeMax,
-  timeMin,
 } from '@holdfast/http-kit'
-import { isShareCode } from '@holdfast/kernel'
+import { isShareCode, nameCodePointsMax, timeMax, timeMin } from '@holdfast/kernel'
 import { Type } from '@sinclair/typebox'
 
 const uuidForm = '[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}'
@@ -41,7 +38,7 @@ export const contentName = (description: string) =>
 export const nameDocument = {
   pattern: '^(?!\\.\\.?$)[^/\\u0000-\\u001f\\u007f-\\u009f]*$',
   minLength: 1,
-  maxLength: nameLengthMax,
+  maxLength: nameCodePointsMax,
 }
 
 /** Example of a future time, for the document: the year 2100. */

@@ -16,11 +16,6 @@ export const contentsMax = 1_048_576
 export const metadataBytesMax = 256 * 1024 * 1024
 /** Folders below the root. Walks upward are bounded by it. */
 export const treeDepthMax = 128
-export const idsPerListMax = 1_000
-export const nameCodePointsMax = 255
-export const descriptionCodePointsMax = 2_000
-export const tagsMax = 50
-export const tagCodePointsMax = 25
 export const directLinksPerContentMax = 100
 /** Encoded; one link must fit into a checkpoint page and into an event with room to spare. */
 export const directLinkBytesMax = 64 * 1024
@@ -123,11 +118,6 @@ export const comparedUnitsPerSlice = 128 * 1024
 export const itemsPerSlice = 1_024
 /** Entries of a manifest made or encoded at once: a few milliseconds. */
 export const manifestEntriesPerSlice = 1_024
-
-/** The last second of the year 9999; larger values are milliseconds by mistake. */
-export const timeMax = 253_402_300_799
-/** The first second of the year 0. */
-export const timeMin = -62_167_219_200
 
 /** Blobs in use in one page of a look: 64 KiB of names, well below a millisecond. */
 export const usesPerLookMax = 1_024

@@ -13,13 +13,3 @@ export function folded(text: string): string {
 export function composed(text: string): string {
   return asciiOnly.test(text) ? text : text.normalize('NFC')
 }
-
-export function codePoints(text: string): number {
-  let count = 0
-  for (let at = 0; at < text.length; at++) {
-    const unit = text.charCodeAt(at)
-    if (unit >= 0xd800 && unit < 0xdc00) at++
-    count++
-  }
-  return count
-}

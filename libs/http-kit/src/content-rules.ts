@@ -2,28 +2,25 @@
  * What names, tags, descriptions, times, passwords and lists of ids may be. Pure; every function
  * returns undefined for what is refused.
  */
-import { isUuid } from '@holdfast/kernel'
+import {
+  codePoints,
+  idsPerListMax,
+  isDescription,
+  isName,
+  isTag,
+  isTime,
+  isUuid,
+  nameCodePointsMax,
+  tagsMax,
+  timeMax,
+} from '@holdfast/kernel'
 
-export const nameLengthMax = 255
-export const descriptionLengthMax = 2_000
-export const tagLengthMax = 25
-export const tagsMax = 50
-export const idsMax = 1_000
 export const passwordLengthMin = 4
 export const passwordLengthMax = 100
-/** The last second of the year 9999: anything later was meant as milliseconds. */
-export const timeMax = 253_402_300_799
-/** The first second of the year 0. */
-export const timeMin = -62_167_219_200
 
-/**
- * Exactly as sent: 1–255 code points, well-formed, no `/`, no control characters, not `.` or `..`.
- */
+/** Exactly as sent. */
 export function parseName(name: string): string | undefined {
-  if (name === '' || name === '.' || name === '..' || !name.isWellFormed()) return undefined
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: the rule looks for them
-  if (/[/\u0000-\u001f\u007f-\u009f]/.test(name)) return undefined
-  return codePoints(name) <= nameLengthMax ? name : undefined
+  return isName(name) ? name : undefined
 }
 
 /**
@@ -40,10 +37,10 @@ export function cleanUploadName(sent: string): string {
 
 function cutBeforeExtension(name: string): string {
   const points = [...name]
-  if (points.length <= nameLengthMax) return name
+  if (points.length <= nameCodePointsMax) return name
   const dot = points.lastIndexOf('.')
   const extension = dot > 0 && points.length - dot <= 32 ? points.slice(dot) : []
-  return [...points.slice(0, nameLengthMax - extension.length), ...extension].join('')
+  return [...points.slice(0, nameCodePointsMax - extension.length), ...extension].join('')
 }
 
 /**
@@ -55,15 +52,15 @@ export function parseTags(sent: string): string | undefined {
   for (const part of sent.split(',')) {
     const tag = part.trim()
     if (tag === '') continue
-    if (!/^[\p{L}\p{Nd}_-]+$/u.test(tag) || codePoints(tag) > tagLengthMax) return undefined
+    if (!isTag(tag)) return undefined
     if (tags.add(tag).size > tagsMax) return undefined
   }
   return [...tags].join(',')
 }
 
-/** Markdown of at most 2,000 code points; empty removes. */
+/** Empty removes it. */
 export function parseDescription(sent: string): string | undefined {
-  return sent.isWellFormed() && codePoints(sent) <= descriptionLengthMax ? sent : undefined
+  return isDescription(sent) ? sent : undefined
 }
 
 /** 4–100 code points. What an owner stores: the plaintext or its SHA-256 hex. */
@@ -77,21 +74,21 @@ export function parseExpiry(value: number, nowSeconds: number): number | undefin
   return value > nowSeconds && value <= timeMax ? value : undefined
 }
 
-/** Unix seconds from the year 0 to 9999: files older than 1970 exist. */
+/** Unix seconds from the year 0 to 9999. */
 export function parseModTime(value: number): number | undefined {
-  return value >= timeMin && value <= timeMax ? value : undefined
+  return isTime(value) ? value : undefined
 }
 
 /** Comma-separated UUIDs in canonical form, duplicates merged; 1–1,000. */
 export function parseIds(sent: string): string[] | undefined {
-  if (sent.length > idsMax * 64) return undefined
+  if (sent.length > idsPerListMax * 64) return undefined
   const ids = new Set<string>()
   for (const part of sent.split(',')) {
     const id = part.trim()
     if (!isUuid(id)) return undefined
     ids.add(id.toLowerCase())
   }
-  return ids.size <= idsMax ? [...ids] : undefined
+  return ids.size <= idsPerListMax ? [...ids] : undefined
 }
 
 /** A UUID in canonical form. */
@@ -131,10 +128,4 @@ export function mailboxOf(email: string): string {
   const mailbox = plain === '' ? name : plain
   if (domain === 'gmail.com' || domain === 'googlemail.com') return `${mailbox.replaceAll('.', '')}@gmail.com`
   return `${mailbox}@${domain}`
-}
-
-function codePoints(text: string): number {
-  let count = 0
-  for (const _ of text) count++
-  return count
 }

@@ -5,10 +5,7 @@ export { type Fields, parseBody, parseForm, parseJson, Repeated } from './bodies
 export { type ConnectionLimits, notePassed, requestsAheadMax } from './connections.ts'
 export {
   cleanUploadName,
-  descriptionLengthMax,
-  idsMax,
   mailboxOf,
-  nameLengthMax,
   parseDescription,
   parseEmail,
   parseExpiry,
@@ -20,8 +17,6 @@ export {
   parseUuid,
   passwordLengthMax,
   passwordLengthMin,
-  timeMax,
-  timeMin,
 } from './content-rules.ts'
 export type {
   CreateHttpHost,

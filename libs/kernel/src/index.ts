@@ -1,4 +1,18 @@
 export { type Clock, systemClock } from './clock.ts'
+export {
+  codePoints,
+  descriptionCodePointsMax,
+  idsPerListMax,
+  isDescription,
+  isName,
+  isTag,
+  isTime,
+  nameCodePointsMax,
+  tagCodePointsMax,
+  tagsMax,
+  timeMax,
+  timeMin,
+} from './content-rules.ts'
 export { makeDirectories } from './directories.ts'
 export { Fault, type FaultCategory } from './errors.ts'
 export type { Failing } from './failing.ts'

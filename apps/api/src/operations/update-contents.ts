@@ -1,6 +1,5 @@
 import {
   booleanOf,
-  descriptionLengthMax,
   integerOf,
   ok,
   parseDescription,
@@ -13,8 +12,8 @@ import {
   passwordLengthMin,
   Refusal,
   Repeated,
-  timeMax,
 } from '@holdfast/http-kit'
+import { descriptionCodePointsMax, timeMax } from '@holdfast/kernel'
 import type { UpdateContent } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
@@ -64,7 +63,7 @@ const bodyDocument = {
   },
   oneOf: [
     change('name', [{ type: 'string', ...nameDocument }]),
-    change('description', [{ type: 'string', maxLength: descriptionLengthMax }, removed]),
+    change('description', [{ type: 'string', maxLength: descriptionCodePointsMax }, removed]),
     change('tags', [
       { type: 'string', pattern: '^[A-Za-z0-9_-]{1,25}(,[A-Za-z0-9_-]{1,25}){0,49}$' },
       removed,

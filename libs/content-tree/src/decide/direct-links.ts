@@ -1,9 +1,9 @@
 /** Making, replacing and removing direct links. */
+import { isTime } from '@holdfast/kernel'
 import { type DeleteDirectLink, DirectLink, type PutDirectLink } from '@holdfast/wire'
 import type { Outcome } from '../contract.ts'
 import { directLinkBytesMax, directLinksPerContentMax } from '../limits.ts'
 import { savedLinkBytes } from '../tree/saved-bytes.ts'
-import { isTime } from './check.ts'
 import { type Deciding, done, Refused, type Result, refuse } from './deciding.ts'
 
 /** Replaces as a whole: omitted fields restrict nothing any more. */

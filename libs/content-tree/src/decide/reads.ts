@@ -1,6 +1,7 @@
 /** Queries: they change nothing and keep no result. */
 
 import { directLinkAccess } from '@holdfast/access'
+import { idsPerListMax } from '@holdfast/kernel'
 import {
   type CheckUpload,
   type FileView,
@@ -15,14 +16,7 @@ import {
   type TakeManifest,
 } from '@holdfast/wire'
 import type { Outcome } from '../contract.ts'
-import {
-  binBytesMax,
-  idsPerListMax,
-  itemsPerAnswerMax,
-  itemsPerSlice,
-  pageSizeMax,
-  searchPageSizeMax,
-} from '../limits.ts'
+import { binBytesMax, itemsPerAnswerMax, itemsPerSlice, pageSizeMax, searchPageSizeMax } from '../limits.ts'
 import { answerBytes } from '../reading/answer-bytes.ts'
 import { listing } from '../reading/listing.ts'
 import { manifestOf, pagesOf, readableOnly } from '../reading/manifest.ts'

@@ -1,0 +1,55 @@
+/**
+ * What names, descriptions, tags and times of contents may be. Frontends refuse the rest with its
+ * status; the core of an account asserts the same before it changes anything.
+ */
+
+export const nameCodePointsMax = 255
+export const descriptionCodePointsMax = 2_000
+export const tagsMax = 50
+export const tagCodePointsMax = 25
+export const idsPerListMax = 1_000
+/** The last second of the year 9999; larger values are milliseconds by mistake. */
+export const timeMax = 253_402_300_799
+/** The first second of the year 0: files older than 1970 exist. */
+export const timeMin = -62_167_219_200
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the rule looks for control characters
+const refusedInNames = /[/\u0000-\u001f\u007f-\u009f]/
+const tagForm = /^[\p{L}\p{Nd}_-]+$/u
+
+/** 1–255 code points, well-formed, no `/`, no control characters, not `.` or `..`. */
+export function isName(name: string): boolean {
+  return (
+    name !== '' &&
+    name !== '.' &&
+    name !== '..' &&
+    name.isWellFormed() &&
+    !refusedInNames.test(name) &&
+    codePoints(name) <= nameCodePointsMax
+  )
+}
+
+/** Markdown; empty: none. */
+export function isDescription(text: string): boolean {
+  return text.isWellFormed() && codePoints(text) <= descriptionCodePointsMax
+}
+
+/** Letters, digits, `_` and `-`. */
+export function isTag(tag: string): boolean {
+  return tagForm.test(tag) && codePoints(tag) <= tagCodePointsMax
+}
+
+/** Unix seconds. */
+export function isTime(seconds: number): boolean {
+  return Number.isSafeInteger(seconds) && seconds >= timeMin && seconds <= timeMax
+}
+
+export function codePoints(text: string): number {
+  let count = 0
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at)
+    if (unit >= 0xd800 && unit < 0xdc00) at++
+    count++
+  }
+  return count
+}
