@@ -183,10 +183,8 @@ function attributeSet(account: Account, event: AttributeSet): void {
       break
     }
     case 'description':
-      tree.setText(tree.descriptions, row, attribute.value)
-      break
     case 'tags':
-      tree.setText(tree.tags, row, attribute.value)
+      tree.setNote(attribute.$case, row, attribute.value)
       break
     case 'isPublic':
       tree.setPublic(row, attribute.value)

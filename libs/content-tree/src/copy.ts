@@ -8,6 +8,7 @@ import type { Blob, Change, ContentsCopied, Manifest, PasswordVerifier } from '@
 import type { Account } from './account/account.ts'
 import type { TreeSettings } from './contract.ts'
 import { NewIds } from './new-ids.ts'
+import { type Notes, noteNames, notesIn } from './tree/notes.ts'
 import type { Tree } from './tree/tree.ts'
 
 /** Ids of a copy, made in slices while it was decided. Only a cache: replay makes the same ones. */
@@ -26,8 +27,7 @@ interface Planned {
   parent: number
   isFolder: boolean
   name: string
-  description: string | undefined
-  tags: string | undefined
+  notes: Notes
   modTime: number
   mimetype: string
   blob: Blob | undefined
@@ -126,8 +126,7 @@ function ownEntry(
     parent,
     isFolder,
     name: tree.contents.names[row] as string,
-    description: tree.descriptions.get(row),
-    tags: tree.tags.get(row),
+    notes: tree.notesOf(row),
     modTime: isFolder ? event.time : (tree.contents.modified[row] as number),
     mimetype: tree.contents.mimetypes[row] as string,
     blob: isFolder ? undefined : tree.blobs.blob(tree.blobRowOf(row)),
@@ -144,8 +143,7 @@ function planForeign(manifest: Manifest, { plan, event }: { plan: Planned[]; eve
       parent: index === 0 ? -1 : start + entry.parent,
       isFolder: entry.isFolder,
       name: entry.name,
-      description: entry.description,
-      tags: entry.tags,
+      notes: notesIn(entry),
       modTime: entry.isFolder ? event.time : entry.modTime,
       mimetype: entry.mimetype,
       blob: entry.blob,
@@ -171,7 +169,9 @@ function make(
           expiry: planned.expiry,
         })
       : tree.addFile(parent, { ...facts, mimetype: planned.mimetype }, tree.blobs.use(planned.blob))
-  if (planned.isFolder && planned.description) tree.setText(tree.descriptions, row, planned.description)
-  if (planned.tags) tree.setText(tree.tags, row, planned.tags)
+  for (const name of noteNames) {
+    const text = planned.notes[name]
+    if (text) tree.setNote(name, row, text)
+  }
   return row
 }

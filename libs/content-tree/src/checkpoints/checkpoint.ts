@@ -12,8 +12,9 @@ import type { Account } from '../account/account.ts'
 import type { CheckpointBase, CheckpointCut, CheckpointPart } from '../contract.ts'
 import { onePartBytesMax, rowsPerSlice } from '../limits.ts'
 import type { Run } from '../tree/columns.ts'
+import { hasNotes, noteNames } from '../tree/notes.ts'
 import type { RowMarks } from '../tree/row-marks.ts'
-import { savedLinkBytes, savedNoteBytes, savedRowBytes, savedTextBytes } from '../tree/saved-bytes.ts'
+import { savedLinkBytes, savedNotesBytes, savedRowBytes, savedTextBytes } from '../tree/saved-bytes.ts'
 import type { Tree } from '../tree/tree.ts'
 
 /** Pages are at most 256 KiB; the last part may be 64 KiB (a direct link). */
@@ -375,19 +376,19 @@ function linkOf({ contents, folders }: Tree, row: number): number {
 }
 
 function* writeNotes(tree: Tree, { pages, first, end }: Range): Generator<void> {
-  if (tree.descriptions.size + tree.tags.size + tree.recycled.size + tree.directLinks.size === 0) return
+  const isPlain = noteNames.every((name) => tree.notes[name].size === 0)
+  if (isPlain && tree.recycled.size + tree.directLinks.size === 0) return
   for (let row = first; row < Math.min(end, tree.contents.end); row++) {
     if (row % rowsPerSlice === rowsPerSlice - 1) yield
     const recycled = tree.recycled.get(row)
     const note: ContentNote = {
       row,
-      description: tree.descriptions.get(row),
-      tags: tree.tags.get(row),
+      ...tree.notesOf(row),
       recycledTime: recycled?.time,
       recycledFrom: recycled?.from,
     }
-    if (note.description !== undefined || note.tags !== undefined || recycled !== undefined) {
-      const bytes = savedRowBytes.note + savedNoteBytes(note.description) + savedNoteBytes(note.tags)
+    if (hasNotes(note) || recycled !== undefined) {
+      const bytes = savedRowBytes.note + savedNotesBytes(note)
       if (pages.add('notes', note, bytes)) yield
     }
     for (const link of tree.directLinks.get(row) ?? [])

@@ -12,6 +12,7 @@ import { Account } from '../account/account.ts'
 import { isTier } from '../account/facts.ts'
 import { rowsPerPart, sparseTimes } from '../limits.ts'
 import { assertRows, none, type Run, setColumn, wordsOf } from '../tree/columns.ts'
+import { noteNames } from '../tree/notes.ts'
 import type { Tree } from '../tree/tree.ts'
 import { pageVersion } from './checkpoint.ts'
 import { upgraded } from './older-checkpoint.ts'
@@ -232,8 +233,10 @@ class Loader {
     const tree = this.#tree
     for (const note of this.#pages.flatMap(({ notes }) => notes)) {
       const row = this.#contents.of(note.row)
-      if (note.description !== undefined) tree.setText(tree.descriptions, row, note.description)
-      if (note.tags !== undefined) tree.setText(tree.tags, row, note.tags)
+      for (const name of noteNames) {
+        const text = note[name]
+        if (text !== undefined) tree.setNote(name, row, text)
+      }
       if (note.recycledTime !== undefined)
         tree.setRecycled(row, { time: note.recycledTime, from: note.recycledFrom ?? '' })
     }

@@ -1,4 +1,5 @@
 /** Commands on single contents: adding and changing. */
+import { isDescription, isName, isTime, timeMax } from '@holdfast/kernel'
 import type {
   AddFile,
   AddLegacyFolder,
@@ -11,13 +12,13 @@ import type {
 } from '@holdfast/wire'
 import type { AccountFacts } from '../account/facts.ts'
 import type { Outcome } from '../contract.ts'
-import { timeMax, treeDepthMax } from '../limits.ts'
+import { treeDepthMax } from '../limits.ts'
 import type { NewIds } from '../new-ids.ts'
 import { blankItem } from '../reading/reading.ts'
 import { savedNoteBytes, savedRowBytes, savedTextBytes } from '../tree/saved-bytes.ts'
 import type { Tree } from '../tree/tree.ts'
 import { newAccount } from './account.ts'
-import { areTags, isDescription, isName, isTime } from './check.ts'
+import { areTags } from './check.ts'
 import { type Deciding, Refused, refuse } from './deciding.ts'
 
 type Events = NonNullable<Event['event']>[]
@@ -259,9 +260,8 @@ function growthOf(tree: Tree, row: number, attribute: Attribute): number {
     case 'name':
       return savedTextBytes(attribute.value) - savedTextBytes(tree.contents.names[row] as string)
     case 'description':
-      return savedNoteBytes(attribute.value) - savedNoteBytes(tree.descriptions.get(row))
     case 'tags':
-      return savedNoteBytes(attribute.value) - savedNoteBytes(tree.tags.get(row))
+      return savedNoteBytes(attribute.value) - savedNoteBytes(tree.notes[attribute.$case].get(row))
     case 'password':
       return attribute.value.verifier === undefined ? 0 : savedRowBytes.password
     case 'isPublic':

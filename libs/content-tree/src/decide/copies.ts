@@ -2,12 +2,13 @@
  * Copy and import. Own contents are named; those of other accounts come as manifests, filtered by
  * their owners' actors.
  */
+import { isName } from '@holdfast/kernel'
 import type { Blob, ContentsCopied, CopyContents, CopySource, Manifest } from '@holdfast/wire'
 import type { Outcome } from '../contract.ts'
 import type { PreparedIds } from '../copy.ts'
 import { contentsMax, rowsPerSlice, treeDepthMax } from '../limits.ts'
-import { savedNoteBytes, savedRowBytes, savedTextBytes } from '../tree/saved-bytes.ts'
-import { isList, isName } from './check.ts'
+import { savedNotesBytes, savedRowBytes, savedTextBytes } from '../tree/saved-bytes.ts'
+import { isList } from './check.ts'
 import { type Deciding, inSlices, Refused, type Result, refuse } from './deciding.ts'
 
 /** Ids of copies are made in slices of this number: about two milliseconds each. */
@@ -142,8 +143,7 @@ function metadataOf(entry: Manifest['entries'][number]): number {
     savedRowBytes.content +
     savedTextBytes(entry.name) +
     savedTextBytes(entry.mimetype) +
-    savedNoteBytes(entry.description) +
-    savedNoteBytes(entry.tags)
+    savedNotesBytes(entry)
   )
 }
 

@@ -2,6 +2,7 @@
  * Approximate size of content in an answer, in bytes of JSON. Close enough to bound an answer: long
  * parts are counted as they will be written, the rest by its usual size.
  */
+import { hasNotes, noteNames } from '../tree/notes.ts'
 import type { Tree } from '../tree/tree.ts'
 import { jsonBytes, linksBytes, urlBytes } from './json-bytes.ts'
 import type { Reading } from './reading.ts'
@@ -26,10 +27,10 @@ export function answerBytes(reading: Reading, row: number): number {
 function notesBytes(tree: Tree, row: number): number {
   const known = tree.notesInAnswers.get(row)
   if (known !== undefined) return known
-  const tags = tree.tags.get(row)
-  const description = tree.descriptions.get(row)
-  if (tags === undefined && description === undefined) return 0
-  const bytes = jsonBytes(tags ?? '') + jsonBytes(description ?? '')
+  const notes = tree.notesOf(row)
+  if (!hasNotes(notes)) return 0
+  let bytes = 0
+  for (const name of noteNames) bytes += jsonBytes(notes[name] ?? '')
   tree.notesInAnswers.set(row, bytes)
   return bytes
 }

@@ -184,7 +184,6 @@ export class Reading {
     item.isFolder = true
     item.isPublic = tree.isPublic(row)
     item.isRoot = row === tree.root
-    item.description = tree.descriptions.get(row)
     item.password = verifier !== undefined
     item.expiry = tree.expiryOf(row)
     if (this.isOwner && item.expiry !== undefined) item.deleteAfterExpiry = tree.deletesAfterExpiry(row)
@@ -205,7 +204,7 @@ export class Reading {
       code: tree.codeOf(row),
       createTime: contents.created[row] as number,
       modTime: contents.modified[row] as number,
-      tags: tree.tags.get(row),
+      ...tree.notesOf(row),
       isOwner: this.isOwner,
       recycledTime: this.isOwner ? tree.recycled.get(row)?.time : undefined,
       directLinks: this.#linksOf(row),

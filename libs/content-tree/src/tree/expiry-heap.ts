@@ -4,7 +4,7 @@
  * outnumber the rest.
  */
 
-export class Timers {
+export class ExpiryHeap {
   #times: number[] = []
   #rows: number[] = []
   readonly #counts: (row: number, time: number) => boolean

@@ -10,7 +10,7 @@ import type { Tree } from './tree.ts'
 export function fitsColumns(tree: Tree, row: number): boolean {
   return (
     !tree.isFolder(row) &&
-    !tree.tags.has(row) &&
+    !tree.hasNotes(row) &&
     !tree.directLinks.has(row) &&
     !tree.recycled.has(row) &&
     (tree.contents.names[row] as string).isWellFormed()

@@ -3,6 +3,7 @@
  * metadata is counted in them.
  */
 import { DirectLink } from '@holdfast/wire'
+import { type Notes, noteNames } from './notes.ts'
 
 export const savedRowBytes = {
   /** Columns alone; name and mimetype come on top. */
@@ -26,4 +27,10 @@ export function savedNoteBytes(text: string | undefined): number {
 
 export function savedLinkBytes(link: DirectLink): number {
   return savedRowBytes.note + DirectLink.encode(link).finish().length
+}
+
+export function savedNotesBytes(notes: Notes): number {
+  let bytes = 0
+  for (const name of noteNames) bytes += savedNoteBytes(notes[name])
+  return bytes
 }

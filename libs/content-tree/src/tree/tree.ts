@@ -14,13 +14,23 @@ import { type DirectLink, type PasswordVerifier, SortField } from '@holdfast/wir
 import { freedRowsPerSlice, rowsPerSlice } from '../limits.ts'
 import { BlobTable } from './blobs.ts'
 import { ContentTable, FolderTable, none } from './columns.ts'
+import { ExpiryHeap } from './expiry-heap.ts'
 import { uuidOfWords, wordsOfUuid } from './ids.ts'
 import { ListingOrders } from './listing-order.ts'
+import { type NoteName, type Notes, noteNames } from './notes.ts'
 import { PasswordTable } from './passwords.ts'
 import { Cuts } from './row-marks.ts'
-import { savedLinkBytes, savedNoteBytes, savedRowBytes, savedTextBytes } from './saved-bytes.ts'
-import { Timers } from './timers.ts'
+import {
+  savedLinkBytes,
+  savedNoteBytes,
+  savedNotesBytes,
+  savedRowBytes,
+  savedTextBytes,
+} from './saved-bytes.ts'
 import { WordIndex } from './word-index.ts'
+
+/** Of a note, or of a place in the bin, in memory. */
+const noteBytes = 100
 
 /** Bytes in memory per saved byte of a direct link: its lists are of short texts. */
 const directLinkObjects = 3
@@ -63,8 +73,10 @@ export class Tree {
   readonly folders = new FolderTable(this.cuts)
   readonly blobs = new BlobTable(this.cuts)
   readonly passwords = new PasswordTable(this.cuts)
-  readonly descriptions = new Map<number, string>()
-  readonly tags = new Map<number, string>()
+  readonly notes: Readonly<Record<NoteName, Map<number, string>>> = {
+    description: new Map(),
+    tags: new Map(),
+  }
   /**
    * Size of tags and description of a row in an answer, bytes; those requested since they were set.
    * Counting them again takes as long as writing them.
@@ -73,7 +85,7 @@ export class Tree {
   readonly directLinks = new Map<number, DirectLink[]>()
   readonly recycled = new Map<number, Recycled>()
   readonly orders: ListingOrders
-  readonly timers: Timers
+  readonly timers: ExpiryHeap
   root = none
   bin = none
   /** Folders that wait for their expiry. */
@@ -95,16 +107,17 @@ export class Tree {
     this.#index = new WordIndex(this.contents.ids, { words: 4, hashWord: 0 })
     this.contents.indexed(this.#index)
     this.orders = new ListingOrders(this)
-    this.timers = new Timers((row, time) => this.#waitsFor(row, time))
+    this.timers = new ExpiryHeap((row, time) => this.#waitsFor(row, time))
   }
 
   /** Estimated bytes in memory. */
   get bytes(): number {
     const tables = this.contents.bytes + this.folders.bytes + this.blobs.bytes + this.passwords.bytes
-    const notes = (this.descriptions.size + this.tags.size + this.recycled.size) * 100
+    let notes = this.recycled.size
+    for (const name of noteNames) notes += this.notes[name].size
     return (
       tables +
-      notes +
+      notes * noteBytes +
       this.directLinkCount * 500 +
       this.#directLinkBytes * directLinkObjects +
       this.#textBytes +
@@ -134,8 +147,7 @@ export class Tree {
       savedRowBytes.content +
       savedTextBytes(this.contents.names[row] as string) +
       savedTextBytes(this.contents.mimetypes[row] as string) +
-      savedNoteBytes(this.descriptions.get(row)) +
-      savedNoteBytes(this.tags.get(row))
+      savedNotesBytes(this.notesOf(row))
     )
   }
 
@@ -172,6 +184,15 @@ export class Tree {
     const bytes = this.contents.code.subarray(row * 8, row * 8 + 8)
     if (bytes[0] === 0) return undefined
     return String.fromCharCode(...(bytes[7] === 0 ? bytes.subarray(0, 6) : bytes))
+  }
+
+  notesOf(row: number): Notes {
+    return { description: this.notes.description.get(row), tags: this.notes.tags.get(row) }
+  }
+
+  hasNotes(row: number): boolean {
+    for (const name of noteNames) if (this.notes[name].has(row)) return true
+    return false
   }
 
   isFolder(row: number): boolean {
@@ -429,7 +450,9 @@ export class Tree {
     this.#changed(folder)
   }
 
-  setText(notes: Map<number, string>, row: number, text: string): void {
+  /** Empty: none. */
+  setNote(name: NoteName, row: number, text: string): void {
+    const notes = this.notes[name]
     const before = notes.get(row)
     this.#textBytes += textBytes(text) - textBytes(before ?? '')
     this.#savedTextBytes += savedNoteBytes(text) - savedNoteBytes(before)
@@ -785,8 +808,7 @@ export class Tree {
   }
 
   #freeRow(row: number): void {
-    this.setText(this.descriptions, row, '')
-    this.setText(this.tags, row, '')
+    for (const name of noteNames) this.setNote(name, row, '')
     this.setDirectLinks(row, [])
     this.setRecycled(row, undefined)
     const name = this.contents.names[row] as string

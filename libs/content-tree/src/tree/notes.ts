@@ -1,0 +1,23 @@
+/**
+ * The texts that few contents have. Whatever keeps, counts, saves, copies or shows them goes
+ * through this list, so that a new note cannot be forgotten in one of these places.
+ */
+import type { ContentNote, Item, ManifestEntry } from '@holdfast/wire'
+
+export const noteNames = ['description', 'tags'] as const satisfies readonly (keyof Item &
+  keyof ManifestEntry &
+  keyof ContentNote)[]
+
+export type NoteName = (typeof noteNames)[number]
+
+/** Of one content; undefined: none. */
+export type Notes = Record<NoteName, string | undefined>
+
+export function hasNotes(notes: Notes): boolean {
+  return noteNames.some((name) => notes[name] !== undefined)
+}
+
+/** Of a message that has more than that. */
+export function notesIn(message: Notes): Notes {
+  return { description: message.description, tags: message.tags }
+}
