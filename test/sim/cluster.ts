@@ -11,7 +11,7 @@ import { Keyring } from '@holdfast/kernel'
 import { clockOffsets, isClockOff } from '@holdfast/membership'
 import { Placement } from '@holdfast/placement'
 import { calm, Exchange, Network, SimBus } from './network.ts'
-import { type Decided, observed, sliced } from './observed-states.ts'
+import { type Decided, observed, sliced, type Waiting } from './observed-states.ts'
 import type { Dice } from './random.ts'
 import type { Scheduler } from './scheduler.ts'
 import { SimProcess } from './sim-process.ts'
@@ -57,6 +57,8 @@ const limits: Partial<RuntimeLimits> = {
   idleMs: 6_000,
   codesDrawn: 128,
   effectsIdleMs: 200,
+  waitingMs: 2_000,
+  waitingBytesMax: 400,
   effectsWakeMs: 5_000,
   relistMs: 3_000,
   wakeBuckets: 2,
@@ -98,9 +100,19 @@ class View {
   }
 
   get isClockOff(): boolean {
-    const own = this.#process.now() - this.#process.monotonic()
-    const [clockOffsetMs = 0] = clockOffsets([own, ...this.#clocksMs.values()])
+    const [clockOffsetMs = 0] = this.#offsetsMs
     return isClockOff({ clockOffsetMs })
+  }
+
+  /** None of the clocks that it knows is off, as far as it heard. */
+  get clocksAgree(): boolean {
+    return this.#offsetsMs.every((clockOffsetMs) => !isClockOff({ clockOffsetMs }))
+  }
+
+  /** Its own first. */
+  get #offsetsMs(): number[] {
+    const own = this.#process.now() - this.#process.monotonic()
+    return clockOffsets([own, ...this.#clocksMs.values()])
   }
 
   look(): void {
@@ -145,6 +157,8 @@ export class Cluster {
   readonly exchange: Exchange
   readonly shared = new SharedStores()
   readonly decided: Decided = new Map()
+  /** Changes that may wait for a row, as hosts decided them. */
+  readonly waiting: (Waiting & { host: string; step: number })[] = []
   readonly mails: Mail[] = []
   readonly hosts = new Map<string, HostNode>()
   readonly frontends = new Map<string, Frontend>()
@@ -185,7 +199,11 @@ export class Cluster {
     const lookups = new SimLookups(line)
     const { plants, decided } = { plants: this.#plants, decided: this.decided }
     const slices = id === slicingHost
-    const seen = observed(slices ? sliced(states) : states, decided)
+    const waits = (change: Waiting) => {
+      const step = this.scheduler.note(`${process.name} may keep ${change.id.slice(-6)} waiting`)
+      this.waiting.push({ ...change, host: process.name, step })
+    }
+    const seen = observed(slices ? sliced(states) : states, { decided, waits })
     const host = new AccountHost({
       hostId: id,
       bus: new SimBus(process, this.exchange),
@@ -297,11 +315,13 @@ export class Cluster {
 
   /**
    * The clock of a host is far ahead for a while, where it can notice: it hears at least two
-   * others. Of no other host at the same time, because then the right ones would be unknown.
+   * others. Of no other host at the same time, because then the right ones would be unknown, also
+   * as long as one that was far ahead is the last that the host has heard.
    */
   farClock(id: string, aheadMs: number, ms: number): void {
     const host = this.hosts.get(id)
-    if (host === undefined || this.#far !== undefined || host.view.clocks < clocksToCompare) return
+    if (host === undefined || this.#far !== undefined) return
+    if (host.view.clocks < clocksToCompare || !host.view.clocksAgree) return
     this.scheduler.note(`the clock of ${host.process.name} jumps ${aheadMs} ms ahead`)
     host.process.jump(aheadMs)
     const far = { view: host.view, end: () => {} }

@@ -22,6 +22,8 @@ export class History {
   readonly violations: string[] = []
   /** Share codes that were shown, with their accounts. */
   readonly codes = new Map<string, string>()
+  /** From this step on no report of downloads waits for a row any more. */
+  settledFrom = Number.POSITIVE_INFINITY
 
   violated(what: string): void {
     if (this.violations.length < 20) this.violations.push(what)

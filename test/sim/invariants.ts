@@ -97,6 +97,32 @@ export async function checkUnasked(cluster: Cluster, history: History): Promise<
     history.violated(`${key} is there, and no account is in memory`)
 }
 
+/**
+ * A report of downloads that was applied, and that no row has, was lost with its owner: that owner
+ * did not leave cleanly, and wrote at most the row that was under way.
+ */
+export function checkReports({ shared, waiting }: Cluster, history: History): void {
+  const { appended, held } = shared
+  const journaled = new Set(
+    appended.flatMap(({ bytes }) =>
+      Flush.decode(bytes).changes.map(({ requestId }) => Buffer.from(requestId).toString('hex')),
+    ),
+  )
+  for (const { id, account, host, step } of waiting) {
+    if (journaled.has(id)) continue
+    const owner = held.findLast((one) => one.account === account && one.host === host && one.step < step)
+    // The epoch of a new account comes with its first row.
+    if (owner === undefined || owner.epoch === 0) continue
+    const rows = appended.filter(
+      (row) => row.account === account && row.epoch === owner.epoch && row.step > step,
+    )
+    if (rows.length > 1 || owner.released)
+      history.violated(
+        `${account.slice(0, 4)}: report ${id.slice(-6)} is in no row of ${host}, which went on`,
+      )
+  }
+}
+
 function stateOf(
   history: History,
   account: string,

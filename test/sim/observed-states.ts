@@ -1,6 +1,6 @@
 /**
  * The real content tree, recording when each request was decided: an answer may depend on the
- * deciding host's clock.
+ * deciding host's clock. And who decided what may wait for a row: it can be lost with its owner.
  */
 import type { AccountState, AccountStates } from '@holdfast/content-tree'
 import type { AccountRequest } from '@holdfast/wire'
@@ -8,16 +8,28 @@ import type { AccountRequest } from '@holdfast/wire'
 /** By request id (hex): the deciding clocks' milliseconds. */
 export type Decided = Map<string, Set<number>>
 
-export function observed(states: AccountStates, decided: Decided): AccountStates {
+export interface Waiting {
+  /** Of the request, hex. */
+  id: string
+  account: string
+}
+
+export function observed(
+  states: AccountStates,
+  { decided, waits }: { decided: Decided; waits: (change: Waiting) => void },
+): AccountStates {
   const note = (request: AccountRequest, nowMs: number) => {
     const key = Buffer.from(request.requestId).toString('hex')
     const times = decided.get(key) ?? new Set()
     decided.set(key, times.add(nowMs))
   }
-  return wrapped(states, (state) => ({
+  return wrapped(states, (state, account) => ({
     decide(request, context) {
       note(request, context.nowMs)
-      return state.decide(request, context)
+      const outcome = state.decide(request, context)
+      if (outcome.kind === 'change' && outcome.mayWait)
+        waits({ id: Buffer.from(request.requestId).toString('hex'), account })
+      return outcome
     },
   }))
 }

@@ -5,7 +5,7 @@ import { Chaos } from './chaos.ts'
 import { check } from './checker.ts'
 import { Cluster } from './cluster.ts'
 import { History } from './history.ts'
-import { checkCodes, checkRest, checkUnasked, walk, watchReferences } from './invariants.ts'
+import { checkCodes, checkReports, checkRest, checkUnasked, walk, watchReferences } from './invariants.ts'
 import type { ClusterPlants } from './planted.ts'
 import { Dice } from './random.ts'
 import { Scheduler, startMs } from './scheduler.ts'
@@ -98,6 +98,8 @@ async function judge(
 ): Promise<number> {
   const final = new Map<string, { state: AccountState; tree: Item; view: AccountReply }>()
   await checkUnasked(cluster, history)
+  checkReports(cluster, history)
+  history.settledFrom = cluster.scheduler.note('users look')
   const looks: [KnownAccount, Awaited<ReturnType<Workload['look']>>][] = []
   for (const account of workload.accounts) looks.push([account, await workload.look(account)])
   const { states, changes } = check(history, cluster.shared.appended, cluster.decided)

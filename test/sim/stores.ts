@@ -47,6 +47,16 @@ export interface AppendedRow {
   atMs: number
 }
 
+/** An epoch of an account, and who raised it. */
+export interface Held {
+  host: string
+  account: string
+  epoch: number
+  step: number
+  /** Left cleanly. */
+  released: boolean
+}
+
 /** What all processes share: the stores themselves and the events observed in them. */
 export class SharedStores {
   /** Where the cuts of the network find it. */
@@ -55,6 +65,7 @@ export class SharedStores {
   readonly lookups: LookupStore
   journal: JournalStore
   readonly appended: AppendedRow[] = []
+  readonly held: Held[] = []
   weather: StoreWeather = calmStores
   /** Called when a row has become durable, in the same turn. */
   onAppended: (row: AppendedRow) => void = () => {}
@@ -165,6 +176,10 @@ export class StoreLine {
   get nowMs(): number {
     return this.#process.scheduler.nowMs
   }
+
+  get host(): string {
+    return this.#process.name
+  }
 }
 
 export class SimJournal implements JournalStore {
@@ -185,7 +200,9 @@ export class SimJournal implements JournalStore {
   acquire(account: string, options: AcquireOptions): Promise<JournalHold> {
     return this.#write(`acquire ${short(account)}`, async () => {
       const hold = await this.#store.acquire(account, options)
-      this.#line.note(`acquired ${short(account)} epoch ${hold.epoch} head ${hold.head}`)
+      const { epoch, head } = hold
+      const step = this.#line.note(`acquired ${short(account)} epoch ${epoch} head ${head}`)
+      this.#line.shared.held.push({ host: this.#line.host, account, epoch, step, released: false })
       return hold
     })
   }
@@ -266,7 +283,11 @@ export class SimJournal implements JournalStore {
 
   release(hold: JournalHold): Promise<void> {
     const sent = { ...hold }
-    return this.#write(`release ${short(hold.account)}`, () => this.#store.release(sent))
+    return this.#write(`release ${short(hold.account)}`, async () => {
+      await this.#store.release(sent)
+      for (const held of this.#line.shared.held)
+        if (held.account === sent.account && held.epoch === sent.epoch) held.released = true
+    })
   }
 
   #write<T>(what: string, effect: () => Promise<T>): Promise<T> {

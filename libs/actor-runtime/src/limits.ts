@@ -72,6 +72,12 @@ export interface RuntimeLimits {
    * this time. A crash before that repeats them.
    */
   effectsIdleMs: number
+  /**
+   * Changes that may wait, counts of downloads, are journaled with the next row of their account,
+   * or after this time, or when they take this many bytes. A crash before that loses them.
+   */
+  waitingMs: number
+  waitingBytesMax: number
   /** Rows in one write to the lookups. */
   lookupRowsMax: number
   /**
@@ -190,6 +196,8 @@ export const defaultLimits: RuntimeLimits = {
   retryMaxMs: 2000,
 
   effectsIdleMs: 60_000,
+  waitingMs: 60_000,
+  waitingBytesMax: 64 * KiB,
   lookupRowsMax: 1024,
   rowWritesMax: writesPerEpochMax,
   mailAttemptsMax: 8,

@@ -240,6 +240,7 @@ const story: { operation: Operation; leaves: { has?: string; hasNot?: string } }
   { operation: file('g', 2), leaves: { has: 'g' } },
   { operation: remove('f'), leaves: { hasNot: 'f' } },
   { operation: file('f2', 1), leaves: { has: 'f2' } },
+  { operation: report('f2'), leaves: {} },
   { operation: { $case: 'sendSignIn', value: {} }, leaves: {} },
   { operation: remove('g'), leaves: { hasNot: 'g' } },
   { operation: folder('large:270000'), leaves: {} },
@@ -265,6 +266,11 @@ function file(name: string, byte: number): Operation {
       modTime: undefined,
     },
   }
+}
+function report(name: string): Operation {
+  const counts = [{ contentId: name, count: 1 }]
+  const source = Buffer.alloc(16, 1)
+  return { $case: 'reportDownloads', value: { source, sequence: 1, counts, trafficDirect: 0, trafficWeb: 0 } }
 }
 function remove(name: string): Operation {
   return { $case: 'deleteContents', value: { contentIds: [name], representation: undefined } }
@@ -324,6 +330,8 @@ async function playWithDeath(
     ['a', 'f2', 'xxxxxxxxx', 'z'],
     `${label}: everything once`,
   )
+  const downloads = items.find(({ name }) => name === 'f2')?.downloads
+  if (downloads !== 1 && !(died && downloads === 0)) t.fail(`${label}: ${downloads} downloads were counted`)
   for (const item of items.filter(({ isFolder }) => isFolder)) {
     const route = await routeOf(world, item.code)
     t.equal(route, world.account, `${label}: the code of ${item.name.slice(0, 9)} leads to it`)

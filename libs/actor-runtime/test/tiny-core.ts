@@ -20,6 +20,7 @@ import {
   Item,
   PasswordVerifier,
   type Reconcile,
+  type ReportDownloads,
 } from '@holdfast/wire'
 
 interface Facts {
@@ -27,6 +28,10 @@ interface Facts {
   folders: Record<string, { id: string; code: string; expiry?: number | undefined }>
   /** Name → hex of the blob. */
   files: Record<string, string>
+  /** Of files, by name. */
+  downloads: Record<string, number>
+  /** Source of reports → its last one. */
+  reports: Record<string, number>
   outcomes: Record<string, string>
   verifier: string | undefined
   effects: { number: number; blob?: string; mail?: boolean }[]
@@ -64,6 +69,8 @@ export class TinyStates implements AccountStates {
       exists: false,
       folders: {},
       files: {},
+      downloads: {},
+      reports: {},
       outcomes: {},
       verifier: undefined,
       effects: [],
@@ -195,6 +202,8 @@ export class TinyState implements AccountState {
       }
       case 'readContent':
         return this.#read(operation.value.password, context)
+      case 'reportDownloads':
+        return this.#report(request, context, operation.value)
       case 'sendSignIn':
         return this.#change(request, context, [{ event: { $case: 'signInRequested', value: { time: 0 } } }])
       case 'tick': {
@@ -245,6 +254,13 @@ export class TinyState implements AccountState {
     const verdict = context.verdict(verifier, password)
     if (verdict === undefined) return { kind: 'needs', verdicts: [{ verifier, password }] }
     return verdict ? { kind: 'reply', reply: this.#view() } : refusal('error-passwordWrong')
+  }
+
+  #report(request: AccountRequest, context: DecideContext, report: ReportDownloads): Outcome {
+    const source = report.source.toString('hex')
+    if (report.sequence <= (this.#facts.reports[source] ?? 0)) return { kind: 'reply', reply: done() }
+    const event: Event = { event: { $case: 'downloadsReported', value: { report } } }
+    return { ...this.#change(request, context, [event]), mayWait: true }
   }
 
   #change(
@@ -300,7 +316,8 @@ export class TinyState implements AccountState {
       code,
       isFolder: true,
     }))
-    items.push(...Object.keys(files).map((name) => ({ ...blank(Item), id: name, name })))
+    for (const name of Object.keys(files))
+      items.push({ ...blank(Item), id: name, name, downloads: this.#facts.downloads[name] ?? 0 })
     return { result: { $case: 'items', value: { items } } }
   }
 
@@ -322,7 +339,8 @@ export class TinyState implements AccountState {
   }
 
   #keepOutcome(change: Change): void {
-    if (change.requestId.length === 0) return
+    const isReport = change.events[0]?.event?.$case === 'downloadsReported'
+    if (change.requestId.length === 0 || isReport) return
     const id = change.requestId.toString('hex')
     if (this.#facts.outcomes[id] !== undefined) throw new Error(`request ${id} was executed twice`)
     this.#facts.outcomes[id] = change.outcome.toString('hex')
@@ -357,6 +375,13 @@ export class TinyState implements AccountState {
           facts.verifier =
             attribute.value.verifier &&
             Buffer.from(PasswordVerifier.encode(attribute.value.verifier).finish()).toString('hex')
+        break
+      }
+      case 'downloadsReported': {
+        const { source, sequence, counts } = event.value.report as ReportDownloads
+        facts.reports[source.toString('hex')] = sequence
+        for (const { contentId: name, count } of counts)
+          facts.downloads[name] = (facts.downloads[name] ?? 0) + count
         break
       }
       case 'signInRequested':

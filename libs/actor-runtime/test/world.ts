@@ -102,6 +102,19 @@ export class World {
     )
   }
 
+  /** A report of one download of a file. */
+  report(name: string, sequence: number, options?: Parameters<World['ask']>[1]): Promise<AccountReply> {
+    const counts = [{ contentId: name, count: 1 }]
+    const value = { source: Buffer.alloc(16, 1), sequence, counts, trafficDirect: 0, trafficWeb: 0 }
+    return this.ask({ $case: 'reportDownloads', value }, options)
+  }
+
+  /** Of a file. */
+  async downloads(name: string): Promise<number | undefined> {
+    const items = itemsOf(await this.ask({ $case: 'getAccount', value: {} }))
+    return items.find((item) => item.name === name)?.downloads
+  }
+
   /** Names of what the account holds. */
   async names(options?: Parameters<World['ask']>[1]): Promise<string[]> {
     return itemsOf(await this.ask({ $case: 'getAccount', value: {} }, options)).map(({ name }) => name)

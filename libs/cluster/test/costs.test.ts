@@ -228,6 +228,14 @@ function createFolder(parentFolderId: string): Operation {
   }
 }
 
+let reports = 0
+function report(contentId: string): Operation {
+  const counts = [{ contentId, count: 1 }]
+  const source = Buffer.alloc(16, 1)
+  const value = { source, sequence: ++reports, counts, trafficDirect: 0, trafficWeb: 1000 }
+  return { $case: 'reportDownloads', value }
+}
+
 t.test('what operations cost the database', async (t) => {
   const { meter, ask, askOfNobody, item, sleep, wake, ...stores } = await world(t)
   const costs = async (name: string, work: () => Promise<unknown>, bounds: Partial<Cost>) => {
@@ -235,11 +243,17 @@ t.test('what operations cost the database', async (t) => {
   }
 
   let folderId = ''
+  let contentId = ''
+  const showsDownloads = async (count: number) => {
+    const { result } = await ask({ $case: 'openFile', value: { contentId } } as Operation)
+    t.equal(result?.$case === 'file' && result.value.item?.downloads, count)
+  }
   await costs(
     'a guest’s first upload, until it is answered',
     async () => {
       const file = await item(addFile({ createAccount: { tokenKeyId: 1 } }))
       folderId = file.parentFolder as string
+      contentId = file.id
     },
     { conditional: 1, writes: 1, rows: 3 },
   )
@@ -249,15 +263,31 @@ t.test('what operations cost the database', async (t) => {
     conditional: 1,
     reads: 2,
   })
+  await costs('leaving, unchanged', sleep, { conditional: 1 })
+  await wake()
+  await costs(
+    'a cold download',
+    async () => {
+      await ask({ $case: 'openFile', value: { contentId } } as Operation)
+      await ask(report(contentId))
+    },
+    { conditional: 1, reads: 2 },
+  )
+  await costs('a read that shows it', () => showsDownloads(1), { serialReads: 1 })
+  await costs('further downloads', () => ask(report(contentId)), {})
   await costs('a read of an account that was never made', () => askOfNobody(), { reads: 1 })
   await costs('a read of an active account', () => ask({ $case: 'getAccount', value: {} }), {
     serialReads: 1,
   })
-  await costs('the first change of an activation', () => ask(createFolder(folderId)), {
-    conditional: 1,
-    writes: 1,
-    rows: 1,
-  })
+  await costs(
+    'the first change of an activation, with the reports that wait',
+    () => ask(createFolder(folderId)),
+    {
+      conditional: 1,
+      writes: 1,
+      rows: 1,
+    },
+  )
   await costs('createFolder', () => ask(createFolder(folderId)), { conditional: 1 })
   await costs('addFile of a new blob', () => ask(addFile({ folderId })), {
     conditional: 1,

@@ -59,7 +59,8 @@ export type Outcome =
    * not use before: their references must be durable before the change is (and before that, a
    * running removal of the same reference must have ended). The routes of the counters next …
    * next+codesUsed-1 of the context, which it uses, must be durable too; the same applies to legacy
-   * ones.
+   * ones. A change that `mayWait` uses none of these. It may be lost in a crash after its answer,
+   * so it need not have a journal row of its own.
    */
   | {
       kind: 'change'
@@ -67,6 +68,7 @@ export type Outcome =
       uses: Blob[]
       codesUsed: number
       legacyCodesUsed: number
+      mayWait?: boolean
       reply: () => AccountReply
     }
   /** Undecided: call again with more codes, or with these passwords checked. */

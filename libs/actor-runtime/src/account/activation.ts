@@ -10,6 +10,10 @@
  *     mailbox ─► decide ─► apply (tentative) ─► open batch ─► in flight ─► answers, effects
  *                  └─ needs codes or verdicts: leaves the turn, comes back to the mailbox
  *
+ * A change that may wait, a report of downloads, is answered once it is applied. It is journaled in
+ * its place with the next row, at the latest before a checkpoint is cut: no checkpoint holds a
+ * change that no row has.
+ *
  * A long change is applied in slices. They keep the turn, and nothing is sealed or cut before the
  * last one.
  *
@@ -46,12 +50,13 @@ import { Batch } from './batch.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { CodeBlocks, type Lease } from './code-blocks.ts'
 import { codeOf, DurableLog } from './durable-log.ts'
-import { cutPages, encodeRow } from './flush-row.ts'
+import { cutPages, encodeRow, type RowEntry } from './flush-row.ts'
 import { passes } from './full-accounts.ts'
 import { Mailbox, networkOf } from './mailbox.ts'
 import { type Look, PendingEffects } from './pending-effects.ts'
 import { type Recovered, recover, sweepPages } from './recovery.ts'
 import { blobNamed, mendReferences } from './reference-look.ts'
+import { WaitingChanges } from './waiting-changes.ts'
 
 /** Why an activation ended other than by passivation. */
 export type Loss = 'fenced' | 'unavailable' | 'bug'
@@ -95,6 +100,8 @@ export class Activation {
   /** A change is in the state, wholly or partly, and not in the open batch. */
   #applying = false
   #open = new Batch()
+  /** Decided before all that is in the open batch: then they are in it themselves. */
+  readonly #waitingChanges: WaitingChanges
   #inFlight: Batch | undefined
   #flushing = false
   #flushed: Promise<void> = Promise.resolve()
@@ -131,6 +138,7 @@ export class Activation {
     this.#hold = hold
     this.#state = recovered.state
     this.#onLost = onLost
+    this.#waitingChanges = new WaitingChanges(services, () => void this.#kick())
     this.#log = new DurableLog(services, hold, () => this.#turnAwayNewcomers())
     const { rowWritesMax: writesMax } = services.limits
     // Waiters ask again, as after a takeover: the next activation has write times of its own.
@@ -198,7 +206,7 @@ export class Activation {
   // ---- what the host sees
 
   get bytes(): number {
-    return this.#state.bytes + this.#effects.bytes + overheadBytes
+    return this.#state.bytes + this.#effects.bytes + this.#waitingChanges.bytes + overheadBytes
   }
 
   get nextDue(): number | undefined {
@@ -252,19 +260,21 @@ export class Activation {
   }
 
   /**
-   * Leaves cleanly: finished effects are journaled, a checkpoint is made if reading the tail would
-   * cost more, the timers' row is corrected, the `active` row removed when nothing is pending, the
-   * hold released. Call it when quiet, with no requests coming. When the stores refuse, it simply
-   * leaves; the next activation repairs the rest. It does the same while the second region lacks
-   * some of it, or unnamed pages could not be deleted: its `active` row leads back to it.
+   * Leaves cleanly: finished effects and changes that waited are journaled, a checkpoint is made if
+   * reading the tail would cost more, the timers' row is corrected, the `active` row removed when
+   * nothing is pending, the hold released. Call it when quiet, with no requests coming. When the
+   * stores refuse, it simply leaves; the next activation repairs the rest. It does the same while
+   * the second region lacks some of it, or unnamed pages could not be deleted: its `active` row
+   * leads back to it.
    *
    * @returns whether effects stay undone.
    */
   async retire(): Promise<{ pendingEffects: boolean }> {
     this.#leaving = true
     this.#cancelFinishedTimer?.()
-    for (let round = 0; round < retireRoundsMax && this.#finished.length > 0; round++) {
+    for (let round = 0; round < retireRoundsMax && this.#lacksRow; round++) {
       this.#finishedDue = true
+      this.#waitingChanges.isDue = true
       await this.#kick()
     }
     const pendingEffects = this.#effects.busy || this.#effects.left > 0 || this.#finished.length > 0
@@ -285,6 +295,10 @@ export class Activation {
     this.#cancelRetryTimer?.()
     this.#owe(-this.#owed)
     return { pendingEffects }
+  }
+
+  get #lacksRow(): boolean {
+    return this.#finished.length > 0 || !this.#waitingChanges.isEmpty
   }
 
   /** Nothing is left for the next activation to repair. */
@@ -596,8 +610,23 @@ export class Activation {
     this.#effects.withdraw(keys)
     for (const key of keys) this.#open.uses.add(key)
     this.#open.routes.push(...this.#routesOf(ask, outcome, codes))
-    this.#open.add(entry)
+    if (outcome.mayWait && !this.#open.changes) {
+      this.#waitingChanges.add(entry)
+      ask.answer(answer)
+      return
+    }
+    this.#enter(entry)
     this.#answerWhenDurable(ask, answer)
+  }
+
+  /** Into the open batch, behind what waited for a row. */
+  #enter(entry: RowEntry): void {
+    this.#enterWaiting()
+    this.#open.add(entry)
+  }
+
+  #enterWaiting(): void {
+    for (const entry of this.#waitingChanges.take()) this.#open.add(entry)
   }
 
   #routesOf(ask: Ask, { codesUsed, legacyCodesUsed }: Decided, codes: Lease): LookupChange[] {
@@ -606,7 +635,7 @@ export class Activation {
     return routes
   }
 
-  #entryOf(change: Change) {
+  #entryOf(change: Change): RowEntry {
     const encoded = Change.encode(change).finish()
     if (encoded.length <= maxEventBytes) return encoded
     const run = this.#pageRuns++
@@ -701,6 +730,7 @@ export class Activation {
       while (this.#loss === undefined) {
         if (this.#checkpoints.ready) await this.#setRoot()
         else if (this.#effectsLeft) await this.#takeMoreEffects()
+        else if (this.#waitingGo) this.#enterWaiting()
         else if (this.#finishedGo) await this.#run(this.#addFinished())
         else if (this.#hasWork) await this.#write(this.#seal())
         else if (this.#mayCut) await this.#cutCheckpoint()
@@ -721,6 +751,11 @@ export class Activation {
   get #hasWork(): boolean {
     const { changes, waiting } = this.#open
     return (changes || waiting.length > 0) && !this.#applying
+  }
+
+  /** Before a cut, too: the rows through which it is have all that is in the state. */
+  get #waitingGo(): boolean {
+    return !this.#waitingChanges.isEmpty && (this.#waitingChanges.isDue || this.#mayCut)
   }
 
   /**
@@ -749,7 +784,7 @@ export class Activation {
     this.#applying = true
     try {
       yield* this.#state.applying(change)
-      this.#open.add(this.#entryOf(change))
+      this.#enter(this.#entryOf(change))
       this.#open.finished = true
     } catch (error) {
       this.#lost(error)
@@ -923,6 +958,7 @@ export class Activation {
     this.#loss = loss
     this.#cancelFinishedTimer?.()
     this.#cancelRetryTimer?.()
+    this.#waitingChanges.end()
     this.#effects.stop()
     this.#log.end()
     this.#owe(-this.#owed)

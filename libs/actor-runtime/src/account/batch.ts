@@ -4,12 +4,10 @@
  */
 import { type LookupChange, maxEventBytes, maxFlushBytes } from '@holdfast/journal'
 import { type Answer, type Ask, bytesOfAnswer } from './ask.ts'
-import { entryOverheadBytes, type Page, type RowEntry } from './flush-row.ts'
+import { bytesOfEntry, type Page, type RowEntry } from './flush-row.ts'
 
 /** Left free in a row for one more change and the report of finished effects. */
 const reservedBytes = maxEventBytes + 64 * 1024
-/** Name and digest of a page in a row. */
-const pageEntryBytes = 80
 
 export class Batch {
   readonly entries: RowEntry[] = []
@@ -44,8 +42,7 @@ export class Batch {
 
   add(entry: RowEntry): void {
     this.entries.push(entry)
-    this.rowBytes +=
-      entryOverheadBytes + (Array.isArray(entry) ? entry.length * pageEntryBytes : entry.length)
+    this.rowBytes += bytesOfEntry(entry)
   }
 
   hold(ask: Ask, answer: Answer): void {

@@ -13,7 +13,9 @@ import { Change, Flush, PagedChange } from '@holdfast/wire'
 const changesTag = 0x0a
 const pagedTag = 0x12
 /** Tag and length of one entry of a row. */
-export const entryOverheadBytes = 6
+const entryOverheadBytes = 6
+/** Name and digest of a page in a row. */
+const pageEntryBytes = 80
 
 export interface Page {
   name: string
@@ -31,6 +33,11 @@ export function cutPages(bytes: Uint8Array, nameOf: (page: number) => string): P
 
 /** One entry of a row: an unchanged change, or the pages that hold it. */
 export type RowEntry = Uint8Array | Page[]
+
+/** What it takes of a row, at most. */
+export function bytesOfEntry(entry: RowEntry): number {
+  return entryOverheadBytes + (Array.isArray(entry) ? entry.length * pageEntryBytes : entry.length)
+}
 
 export function encodeRow(entries: readonly RowEntry[]): Uint8Array {
   const parts: Uint8Array[] = []

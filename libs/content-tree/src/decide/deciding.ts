@@ -130,7 +130,13 @@ export class Deciding {
   changed(
     events: NonNullable<Event['event']>[],
     result: Result | (() => Result),
-    extra: { uses?: Blob[]; codesUsed?: number; legacyCodesUsed?: number; keptIfLarge?: Result } = {},
+    extra: {
+      uses?: Blob[]
+      codesUsed?: number
+      legacyCodesUsed?: number
+      mayWait?: boolean
+      keptIfLarge?: Result
+    } = {},
   ): Outcome {
     const known = typeof result === 'function' ? undefined : { result }
     const kept = known === undefined ? undefined : keptOf(known.result, extra.keptIfLarge)
@@ -154,6 +160,7 @@ export class Deciding {
       uses: extra.uses ?? [],
       codesUsed: extra.codesUsed ?? 0,
       legacyCodesUsed: extra.legacyCodesUsed ?? 0,
+      mayWait: extra.mayWait ?? false,
       reply: () => known ?? { result: (result as () => Result)() },
     }
   }

@@ -8,5 +8,5 @@ export function reportDownloads(deciding: Deciding, report: ReportDownloads): Ou
   const { viewer, account } = deciding
   if (viewer.kind !== 'system' && viewer.kind !== 'operator') return refuse('error-notOwner')
   if (!account.isNewReport(report.source.toString('hex'), report.sequence)) return answer(done)
-  return deciding.changed([{ $case: 'downloadsReported', value: { report } }], done)
+  return deciding.changed([{ $case: 'downloadsReported', value: { report } }], done, { mayWait: true })
 }
