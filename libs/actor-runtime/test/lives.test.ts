@@ -1,6 +1,7 @@
 /** What an account keeps through crashes, takeovers, checkpoints and passivation. */
 import { mintRequestId } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
+import { systemTimers } from '../src/index.ts'
 import { mortal } from './mortal-stores.ts'
 import { blob } from './tiny-core.ts'
 import { itemsOf, ManualTime, type Operation, routeOf, settled, statusOf, World } from './world.ts'
@@ -75,6 +76,61 @@ t.test('a stale owner answers no reads', async (t) => {
   await world.folder('b')
   world.hostId = 'one'
   t.strictSame(await world.names(), ['a', 'b'])
+})
+
+t.test('reads that arrive together share one confirmation', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  world.host('one')
+  await world.create()
+  const { journal } = world
+  const head = journal.head.bind(journal)
+  let confirmations = 0
+  journal.head = (account) => {
+    confirmations++
+    return head(account)
+  }
+  await Promise.all(Array.from({ length: 32 }, () => world.names()))
+  t.equal(confirmations, 1)
+})
+
+t.test('a read that comes while another is confirmed is not answered by that', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  world.host('one')
+  world.host('two')
+  await world.create()
+  const confirmed = world.medium.hold('head', { at: 'after' })
+  const early = world.names()
+  await confirmed.reached
+  world.hostId = 'two'
+  await world.folder('a')
+  world.hostId = 'one'
+  const late = world.names()
+  await settled()
+  confirmed.release()
+  t.strictSame(await early, [], 'as of its request')
+  t.strictSame(await late, ['a'])
+})
+
+t.test('a stale owner answers no read that it gathers while it is taken over', async (t) => {
+  const world = new World(shared)
+  t.teardown(() => world.close())
+  const turns: (() => void)[] = []
+  let held = false
+  const turn = () => (held ? new Promise<void>((resolve) => turns.push(resolve)) : systemTimers.turn())
+  world.host('one', { timers: { ...systemTimers, turn } })
+  world.host('two')
+  await world.create()
+  held = true
+  const reads = [world.names(), world.names()]
+  await settled()
+  t.equal(turns.length, 1, 'both gather in one turn')
+  world.hostId = 'two'
+  await world.folder('a')
+  held = false
+  for (const resume of turns) resume()
+  t.strictSame(await Promise.all(reads), [['a'], ['a']])
 })
 
 for (const isLate of [true, false])

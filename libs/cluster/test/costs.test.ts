@@ -280,6 +280,11 @@ t.test('what operations cost the database', async (t) => {
     serialReads: 1,
   })
   await costs(
+    '32 reads of an active account at once',
+    () => Promise.all(Array.from({ length: 32 }, () => ask({ $case: 'getAccount', value: {} }))),
+    { serialReads: 2 },
+  )
+  await costs(
     'the first change of an activation, with the reports that wait',
     () => ask(createFolder(folderId)),
     {

@@ -26,7 +26,8 @@
  * rejected and waiting ones keep their place until their deadlines.
  *
  * Without proof that earlier owners are dead (`capabilities.exclusive`) reads are confirmed by a
- * serial read of the head behind them, shared by all gathered reads: a stale owner answers nothing.
+ * serial read of the head behind them, shared by all that gather in a turn of the loop or while
+ * another is under way: a stale owner answers nothing.
  */
 import type { AccountState, DecideContext, Outcome } from '@holdfast/content-tree'
 import {
@@ -732,6 +733,7 @@ export class Activation {
         else if (this.#effectsLeft) await this.#takeMoreEffects()
         else if (this.#waitingGo) this.#enterWaiting()
         else if (this.#finishedGo) await this.#run(this.#addFinished())
+        else if (this.#gathersReads) await this.#gatherReads()
         else if (this.#hasWork) await this.#write(this.#seal())
         else if (this.#mayCut) await this.#cutCheckpoint()
         else break
@@ -751,6 +753,18 @@ export class Activation {
   get #hasWork(): boolean {
     const { changes, waiting } = this.#open
     return (changes || waiting.length > 0) && !this.#applying
+  }
+
+  /** Reads arrive one by one, those of one moment in the same turn. */
+  get #gathersReads(): boolean {
+    const { changes, toConfirm, gathered } = this.#open
+    const { exclusive } = this.#services.journal.capabilities
+    return this.#hasWork && !changes && toConfirm && !exclusive && !gathered
+  }
+
+  async #gatherReads(): Promise<void> {
+    this.#open.gathered = true
+    await this.#services.timers.turn()
   }
 
   /** Before a cut, too: the rows through which it is have all that is in the state. */

@@ -24,6 +24,8 @@ export class Batch {
   rowBytes = 0
   replyBytes = 0
 
+  /** Its requests were given a turn of the loop to gather. */
+  gathered = false
   /** The report of finished effects is in it. */
   finished = false
   /** Set when it is sealed: the number of the last effect that its changes made. */
