@@ -10,18 +10,14 @@ import {
   type BlobName,
   type BlobSender,
   type BlobStoreUsage,
-  blobIdBytes,
   type DirectSends,
-  incarnationBytes,
   type NodeStore,
   type PlacedCommit,
   type PlacedStage,
   type Pulled,
   type PutOptions,
   putSmall,
-  type QuarantinedFile,
   readBatch,
-  restoreCopy,
   type SmallBlob,
   type StageOptions,
   type StoreHealth,
@@ -37,8 +33,6 @@ import {
   type Copy,
   decodeCopies,
   latin1,
-  neverVerified,
-  noHomes,
   noteKey,
   RowCache,
   type RowEntry,
@@ -52,10 +46,10 @@ import { chunkBytes, HeaderSeal, type Run } from './format.ts'
 import { Crc32Combiner } from './hashing/crc32-combine.ts'
 import { type Hashing, WorkerHashing } from './hashing/hashing.ts'
 import { type Log, silentLog } from './log.ts'
-import { Slab } from './memory/slab.ts'
 import { type After, SlotPool, slotBytes } from './memory/slots.ts'
 import { boundsOf, type ChunkStoreMachine, type ChunkStoreOptions, type StoreBounds } from './options.ts'
 import { ExtentClaim, Reader } from './reading/reader.ts'
+import { copyNamed, Reads } from './reading/reads.ts'
 import { Verifier } from './reading/verifier.ts'
 import { ballastPath } from './space/ballast.ts'
 import { Compactor, worthBytes } from './space/compactor.ts'
@@ -64,28 +58,25 @@ import { CleanShutdownMarker, endMarkBytes, endMarkKey } from './start/clean-shu
 import { openRocksCatalogue } from './start/open-catalogue.ts'
 import { nothingRecovered, type Recovered, Recovery } from './start/recovery.ts'
 import { type Surveyed, survey } from './start/survey.ts'
+import { StoreState } from './state.ts'
+import { blobNamed, DamagedCopies } from './writing/damaged-copies.ts'
 import { KnownCopies } from './writing/known-copies.ts'
 import { factsOf, Ledger } from './writing/ledger.ts'
 import { Pins } from './writing/pins.ts'
 import { type PullRequest, ReplicationLog } from './writing/replication-log.ts'
-import { ChunkStage, type StageDeps } from './writing/stage.ts'
+import { ChunkStage } from './writing/stage.ts'
+import { Stages } from './writing/stages.ts'
 import { CommitIntent, DeleteIntent, PinIntent, Writer, type WriterDeps } from './writing/writer.ts'
 
 /** Results of uploads that are remembered beyond their copies' rows, 250 bytes each. */
 const outcomesMax = 16_384
-/** Counted damaged copies, 150 bytes each. A store with more has lost its disk. */
-const damagedKnownMax = 100_000
 const noteBytesMax = 64 * 1024
 const compactSoonMs = 200
-/** Upload ids generated at once: one call for randomness, and memory that is freed together. */
-const uploadIdsSlabBytes = 64 * incarnationBytes
-
 export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHealth {
   readonly #bounds: StoreBounds
   readonly #clock: Clock
   readonly #log: Log
   readonly #catalogue: Catalogue
-  readonly #disk: Disk
   readonly #files: ExtentFiles
   readonly #end: CleanShutdownMarker
   readonly #extents: ExtentTable
@@ -98,29 +89,21 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   readonly #reader: Reader
   readonly #verifier: Verifier
   readonly #known: KnownCopies
-  /** Damaged copies that an upload is replacing, by name. */
-  readonly #replacing = new Map<string, Promise<void>>()
-  /** Names of the known damaged copies: all of them once the inventory was walked. */
-  readonly #damaged = new Set<string>()
-  #replaced = 0
+  readonly #reads: Reads
+  readonly #damaged: DamagedCopies
+  readonly #state: StoreState
   readonly #compactor: Compactor
   readonly #slots: SlotPool
   readonly #hashing: Hashing
-  readonly #stageDeps: StageDeps
-  readonly #stages = new Set<ChunkStage>()
-  /** Stages that are already counted, and not open yet. */
-  #opening = 0
+  readonly #stages: Stages
   readonly #history: ReplicationLog
   /** Results of the latest uploads, blob id ‖ incarnation, by upload id; all in latin1. */
   readonly #outcomes = new RecentMap<string, string>({ max: outcomesMax })
   readonly #randomFill: (bytes: Buffer) => Buffer
-  readonly #uploadIds: Slab
   readonly #after: After
   readonly #sweeper: NodeJS.Timeout
   readonly #background: boolean
   #compactSoon: NodeJS.Timeout | undefined
-  /** When a failure was first seen. */
-  #failedAtMs: number | undefined
   #closing: Promise<void> | undefined
   /** What the start found beyond the catalogue. */
   recovered: Recovered = nothingRecovered()
@@ -209,10 +192,8 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     this.#clock = options.clock ?? systemClock
     this.#log = log
     this.#randomFill = machine.randomFill ?? randomFillSync
-    this.#uploadIds = new Slab(uploadIdsSlabBytes, this.#randomFill)
     this.#after = machine.after ?? setTimeout
     this.#catalogue = catalogue
-    this.#disk = disk
     this.#files = files
     this.#end = end
     this.#extents = new ExtentTable({
@@ -281,22 +262,38 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       extents: this.#extents,
       seal,
       cacheBytes: this.#bounds.cacheBytes,
-      damaged: (entry, copy, fault) => this.#quarantine(entry, copy, fault),
+      damaged: (entry, copy, fault) => this.#damaged.setAside(entry, copy, fault),
       assertOpen: () => this.#assertOpen(),
     })
     this.#verifier = new Verifier({
       extents: this.#extents,
       seal,
       now: () => this.#clock.monotonic(),
-      damaged: (entry, copy, fault) => this.#quarantine(entry, copy, fault),
+      damaged: (entry, copy, fault) => this.#damaged.setAside(entry, copy, fault),
       assertOpen: () => this.#assertOpen(),
+    })
+    this.#reads = new Reads({
+      rows: this.#rows,
+      extents: this.#extents,
+      reader: this.#reader,
+      verifier: this.#verifier,
+      released: () => this.#compactLater(),
+      assertOpen: () => this.#assertOpen(),
+    })
+    this.#damaged = new DamagedCopies({ store: this, reads: this.#reads, ledger: this.#ledger, log })
+    this.#state = new StoreState({
+      catalogue,
+      ledger: this.#ledger,
+      extents: this.#extents,
+      disk,
+      clock: this.#clock,
     })
     this.#known = new KnownCopies({
       clock: this.#clock,
       verify: async (entry, copy) => {
-        for await (const _ of this.#verify(entry, copy)) this.#assertOpen()
+        for await (const _ of this.#reads.verifyCopy(entry, copy)) this.#assertOpen()
       },
-      damaged: (entry, copy, fault) => this.#quarantine(entry, copy, fault),
+      damaged: (entry, copy, fault) => this.#damaged.setAside(entry, copy, fault),
     })
     this.#compactor = new Compactor({
       extents: this.#extents,
@@ -318,18 +315,25 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     this.#hashing = (machine.hashing ?? ((memory) => new WorkerHashing(memory, options.hashThreadsMax)))(
       this.#slots.memory,
     )
-    this.#stageDeps = {
+    this.#stages = new Stages({
+      bounds,
       clock: this.#clock,
-      slots: this.#slots,
-      hashing: this.#hashing,
-      extents: this.#extents,
-      seal,
-      crc: new Crc32Combiner(chunkBytes),
-      assertRoom: () => this.#space.assertGoesOn(),
-      commit: (stage, blob, body, options) => this.#commit(stage, blob, body, options),
-      ended: (stage) => this.#stages.delete(stage),
-      released: () => this.#compactLater(),
-    }
+      randomFill: this.#randomFill,
+      stage: {
+        clock: this.#clock,
+        slots: this.#slots,
+        hashing: this.#hashing,
+        extents: this.#extents,
+        seal,
+        crc: new Crc32Combiner(chunkBytes),
+        assertRoom: () => this.#space.assertGoesOn(),
+        commit: (stage, blob, body, options) => this.#commit(stage, blob, body, options),
+        released: () => this.#compactLater(),
+      },
+      freshen: () => this.#space.freshen(),
+      assertBegins: (expectedBytes) => this.#assertBegins(expectedBytes),
+      assertOpen: () => this.#assertOpen(),
+    })
     this.#background = machine.background ?? true
     const sweepMs = Math.max(1000, Math.min(30_000, this.#bounds.stageIdleMs / 4))
     this.#sweeper = setInterval(() => {
@@ -339,37 +343,8 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     }, sweepMs).unref()
   }
 
-  async stage(options: StageOptions = {}): Promise<PlacedStage> {
-    this.#assertOpen()
-    if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the upload was aborted before it began')
-    const open = this.#stages.size + this.#opening
-    if (open >= this.#bounds.stagesMax)
-      throw new BlobFault('UNAVAILABLE', `${open} uploads are open, no more are allowed`)
-    this.#opening++
-    try {
-      await this.#space.freshen()
-      return this.#open(options)
-    } finally {
-      this.#opening--
-    }
-  }
-
-  #open(options: StageOptions): PlacedStage {
-    try {
-      this.#space.assertBegins(options.expectedBytes)
-    } catch (error) {
-      this.#compactLater() // a reader needs all that can be recovered
-      throw error
-    }
-    this.#assertOpen()
-    const uploadId =
-      options.uploadId === undefined ? this.#uploadIds.take(incarnationBytes) : Buffer.from(options.uploadId)
-    for (const open of options.uploadId === undefined ? [] : this.#stages)
-      if (open.uploadId.equals(uploadId))
-        throw new BlobFault('INVALID', `the upload ${uploadId.toString('hex')} is staged already`)
-    const stage = new ChunkStage(uploadId, options.placement?.group ?? 0, this.#stageDeps)
-    this.#stages.add(stage)
-    return stage
+  stage(options: StageOptions = {}): Promise<PlacedStage> {
+    return this.#stages.open(options)
   }
 
   put(blob: SmallBlob, options: PutOptions): Promise<BlobFacts> {
@@ -380,98 +355,31 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     this.#assertOpen()
     const entry = await this.#rows.acquire(blob.id)
     try {
-      const copy = find(entry, blob.incarnation)
+      const copy = copyNamed(entry, blob.incarnation)
       return copy && factsOf(entry.id, copy)
     } finally {
       this.#rows.release(entry)
     }
   }
 
-  async *read(
+  read(
     blob: BlobName,
     range: { start: number; end: number },
     options: { signal?: AbortSignal } = {},
   ): AsyncGenerator<Uint8Array, void, undefined> {
-    this.#assertOpen()
-    const entry = await this.#rows.acquire(blob.id)
-    let lease: ExtentClaim | undefined
-    try {
-      const copy = copyOf(entry, blob, range)
-      const { start, end } = range
-      if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
-      lease = new ExtentClaim(copy, this.#extents, () => this.#compactLater())
-      if (copy.inlineOffset === undefined) {
-        yield* this.#reader.stream(entry, lease, range, options.signal)
-      } else if (start < end) {
-        const bytes = await this.#reader.inline(entry, lease)
-        if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
-        yield Buffer.from(bytes.subarray(start, end))
-        // The consumer asks again: an abort meanwhile is reported as for larger blobs.
-        if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
-      }
-    } finally {
-      lease?.release()
-      this.#rows.release(entry)
-    }
+    return this.#reads.read(blob, range, options)
   }
 
-  async readWhole(
-    blob: BlobName,
-    { start, end }: { start: number; end: number },
-  ): Promise<WholeBytes | undefined> {
-    this.#assertOpen()
-    const found = this.#rows.acquire(blob.id)
-    const entry = found instanceof Promise ? await found : found
-    let lease: ExtentClaim | undefined
-    try {
-      const copy = copyOf(entry, blob, { start, end })
-      if (copy.inlineOffset === undefined) return this.#reader.atHand(entry, copy, { start, end })
-      const hot = this.#reader.hot(copy)
-      if (hot !== undefined) return kept(hot.subarray(start, end))
-      lease = new ExtentClaim(copy, this.#extents, () => this.#compactLater())
-      const bytes = await this.#reader.inline(entry, lease)
-      return kept(bytes.subarray(start, end))
-    } finally {
-      lease?.release()
-      this.#rows.release(entry)
-    }
+  readWhole(blob: BlobName, range: { start: number; end: number }): Promise<WholeBytes | undefined> {
+    return this.#reads.readWhole(blob, range)
   }
 
-  async openSender(blob: BlobName): Promise<BlobSender | undefined> {
-    this.#assertOpen()
-    const entry = await this.#rows.acquire(blob.id)
-    let sender: BlobSender | undefined
-    try {
-      const copy = copyOf(entry, blob, { start: 0, end: 0 })
-      if (copy.inlineOffset !== undefined) return undefined
-      const lease = new ExtentClaim(copy, this.#extents, () => this.#compactLater())
-      sender = this.#reader.sender(entry, lease, () => this.#rows.release(entry))
-      return sender
-    } finally {
-      if (sender === undefined) this.#rows.release(entry)
-    }
+  openSender(blob: BlobName): Promise<BlobSender | undefined> {
+    return this.#reads.openSender(blob)
   }
 
-  async *verify(
-    blob: BlobName,
-    { signal }: { signal?: AbortSignal } = {},
-  ): AsyncGenerator<number, void, undefined> {
-    this.#assertOpen()
-    const entry = await this.#rows.acquire(blob.id)
-    try {
-      yield* this.#verify(entry, copyOf(entry, blob, { start: 0, end: 0 }), signal)
-    } finally {
-      this.#rows.release(entry)
-    }
-  }
-
-  async *#verify(entry: RowEntry, copy: Copy, signal?: AbortSignal): AsyncGenerator<number, void, undefined> {
-    const lease = new ExtentClaim(copy, this.#extents, () => this.#compactLater())
-    try {
-      yield* this.#verifier.verify(entry, lease, signal)
-    } finally {
-      lease.release()
-    }
+  verify(blob: BlobName, options: { signal?: AbortSignal } = {}): AsyncGenerator<number, void, undefined> {
+    return this.#reads.verify(blob, options)
   }
 
   async pin(blob: BlobName, { ttlMs, whole = false }: { ttlMs: number; whole?: boolean }): Promise<boolean> {
@@ -489,7 +397,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
 
   /** @throws BlobFault `IO` when it must be verified and cannot be read. */
   async #isWhole(entry: RowEntry, { incarnation }: BlobName): Promise<boolean> {
-    const copy = find(entry, incarnation)
+    const copy = copyNamed(entry, incarnation)
     if (copy === undefined || copy.quarantined) return false
     if (this.#known.isFresh(copy)) return true
     try {
@@ -570,7 +478,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   #delete(entry: RowEntry, incarnation: Uint8Array): Promise<'deleted' | 'pinned'> {
     const intent = new DeleteIntent(this.#writerDeps, entry, incarnation, (copy) => {
       this.#reader.forget(copy)
-      if (copy.quarantined) this.#damaged.delete(nameOf(entry, copy))
+      if (copy.quarantined) this.#damaged.forget(entry, copy)
       this.#compactLater()
     })
     this.#writer.submit(intent)
@@ -586,7 +494,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       const rows = await this.#catalogue.scan(blobPrefix, { after, limit: 1000 })
       for (const { key, value } of rows)
         for (const copy of decodeCopies(value)) {
-          if (copy.quarantined) this.#countDamaged(key.subarray(1), copy)
+          if (copy.quarantined) this.#damaged.add(key.subarray(1), copy)
           if (options.groups?.includes(copy.placementGroup) !== false) yield factsOf(key.subarray(1), copy)
         }
       after = rows.at(-1)?.key
@@ -597,8 +505,6 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
   async usage(): Promise<BlobStoreUsage> {
     this.#assertOpen()
     await this.#space.measure()
-    let stagedBytes = 0
-    for (const stage of this.#stages) stagedBytes += stage.size
     let diskBytes = (await this.#catalogue.diskBytes()) + (await this.#space.ballast.allocatedBytes())
     for (const extent of this.#extents.all.values()) diskBytes += await extent.allocatedBytes()
     const { liveBytes, blobs } = this.#ledger.facts
@@ -609,50 +515,25 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       diskBytes,
       freeBytes,
       writable: freeBytes > 0 && this.failure === undefined && !this.recovering,
-      openStages: this.#stages.size,
-      stagedBytes,
+      openStages: this.#stages.count,
+      stagedBytes: this.#stages.bytes,
     }
   }
 
-  /** Why it does not work until it is restarted. */
   get failure(): Error | undefined {
-    return this.#catalogue.failure ?? this.#catalogue.damage
+    return this.#state.failure
   }
 
-  /** The catalogue accepted no batch: it is reopened and retried until it does. */
   get recovering(): boolean {
-    const isBehind = this.#ledger.broken !== undefined || this.#catalogue.recovering === true
-    return this.failure === undefined && isBehind
+    return this.#state.recovering
   }
 
-  /** Why nothing can be changed, and since when; a full disk is no such reason. */
   get failing(): Failing | undefined {
-    const { broken, brokenSinceMs } = this.#ledger
-    const { failure } = this
-    if (failure !== undefined) this.#failedAtMs ??= this.#clock.monotonic()
-    const sinceMs = failure === undefined ? brokenSinceMs : this.#failedAtMs
-    const why = failure ?? broken
-    if (why === undefined || sinceMs === undefined || (why as BlobFault).code === 'FULL') return undefined
-    return { reason: why.message, sinceMs }
+    return this.#state.failing
   }
 
   get health(): StoreHealth {
-    const quarantined: QuarantinedFile[] = []
-    const gaps: string[] = []
-    for (const extent of this.#extents.all.values()) {
-      const { quarantine, gap, fileBytes, liveBytes } = extent
-      if (quarantine === undefined) continue
-      if (quarantine === 'missing' && liveBytes === 0) continue // no data of it is missing
-      const file = extentFileName(extent.number)
-      quarantined.push({ file, reason: quarantine, bytes: fileBytes, liveBytes })
-      if (gap) gaps.push(file)
-    }
-    const gap =
-      gaps.length === 0
-        ? undefined
-        : `the content of ${gaps.length} extents is not completely known: ${gaps.slice(0, 8)}`
-    const { failure, recovering } = this
-    return { failure, recovering, quarantined, gap, sendsDirectly: this.#disk.sendsDirectly?.() ?? false }
+    return this.#state.health
   }
 
   /**
@@ -678,14 +559,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
 
   /** Drops uploads without activity. @returns how many. */
   sweep(): number {
-    const before = this.#clock.monotonic() - this.#bounds.stageIdleMs
-    let swept = 0
-    for (const stage of this.#stages) {
-      if (stage.busy || stage.activeAt >= before) continue
-      stage.lose(new BlobFault('UNAVAILABLE', 'the upload was silent for too long'))
-      swept++
-    }
-    return swept
+    return this.#stages.sweep()
   }
 
   /** Counts since the start, for metrics. */
@@ -704,8 +578,8 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       failedGroups: this.#writer.failedGroups,
       hotReads: this.#reader.hotReads,
       damagedReads: this.#reader.damagedReads,
-      damagedBlobs: this.#damaged.size,
-      replacedBlobs: this.#replaced,
+      damagedBlobs: this.#damaged.count,
+      replacedBlobs: this.#damaged.replaced,
       verifiedBytes: this.#verifier.verifiedBytes,
       activeReaders: this.#reader.active,
       compactedBytes: this.#compactor.movedBytes,
@@ -725,12 +599,11 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     clearInterval(this.#sweeper)
     clearTimeout(this.#compactSoon)
     await this.#history.close()
-    const stages = [...this.#stages]
-    for (const stage of stages) stage.lose(new BlobFault('CLOSED', 'the chunk store is closed'))
+    const stagesEnd = this.#stages.loseAll(new BlobFault('CLOSED', 'the chunk store is closed'))
     await this.#compactor.stop()
     await this.#writer.close()
     await this.#space.settled()
-    await Promise.all(stages.map((stage) => stage.quiet()))
+    await stagesEnd()
     const { current } = this.#extents
     if (current !== undefined && current.failure === undefined) {
       current.state = 'paused' // nothing is being written: the next start may continue behind the frontier
@@ -803,7 +676,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       const looked = asNew ? undefined : this.#known.look(entry, stage)
       const damaged = looked instanceof Promise ? await looked : looked
       if (damaged !== undefined && damaged !== 'unsure')
-        await this.#replace(entry, damaged, { incarnation: stage.uploadId, body, pinMs })
+        await this.#damaged.replace(entry, damaged, { incarnation: stage.uploadId, body, pinMs })
       const blob = {
         incarnation: stage.uploadId,
         size: stage.size,
@@ -816,9 +689,7 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
         asNew: asNew || damaged === 'unsure',
         replaced: (old) => {
           this.#reader.forget(old)
-          this.#damaged.delete(nameOf(entry, old))
-          this.#replaced++
-          this.#log.warn({ blob: entry.id.toString('hex') }, 'a damaged blob was replaced by a whole one')
+          this.#damaged.wasReplaced(entry, old)
           this.#compactLater()
         },
       })
@@ -828,70 +699,6 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       return facts
     } finally {
       this.#rows.release(entry)
-    }
-  }
-
-  /**
-   * Writes the bytes of an upload under the name of the damaged copy, so that all references to
-   * that copy get them. Data records name their upload, so the staged bytes are read back and
-   * written once more. If that fails the upload becomes its own copy.
-   */
-  async #replace(
-    entry: RowEntry,
-    damaged: Copy,
-    upload: { incarnation: Buffer; body: { bytes: Uint8Array } | { runs: Run[] }; pinMs: number },
-  ): Promise<void> {
-    const name = nameOf(entry, damaged)
-    const running = this.#replacing.get(name)
-    if (running !== undefined) return running
-    const facts = factsOf(entry.id, damaged)
-    const { pinMs } = upload
-    const bytes = this.#staged(entry, damaged, upload)
-    const replacing = restoreCopy(this, facts, bytes, { pinMs, source: 'an upload' })
-      .then(
-        () => {},
-        (error: BlobFault) =>
-          this.#log.error(
-            { blob: entry.id.toString('hex'), code: error.code, error: error.message },
-            'a damaged blob could not be replaced by an upload',
-          ),
-      )
-      .finally(() => this.#replacing.delete(name))
-    this.#replacing.set(name, replacing)
-    return replacing
-  }
-
-  /** The bytes of a sealed upload. */
-  async *#staged(
-    entry: RowEntry,
-    { size, crc32 }: Copy,
-    { incarnation, body }: { incarnation: Buffer; body: { bytes: Uint8Array } | { runs: Run[] } },
-  ): AsyncGenerator<Uint8Array, void, undefined> {
-    if ('bytes' in body) {
-      yield body.bytes
-      return
-    }
-    const copy: Copy = {
-      incarnation,
-      size,
-      crc32,
-      runs: body.runs,
-      createdMs: 0,
-      placementGroup: 0,
-      quarantined: false,
-      sequence: 0,
-      commitExtent: 0,
-      commitGeneration: 0,
-      earlierHomes: noHomes,
-      entryBytes: 0,
-      inlineOffset: undefined,
-      verifiedAt: neverVerified,
-    }
-    const lease = new ExtentClaim(copy, this.#extents, () => this.#compactLater())
-    try {
-      yield* this.#reader.stream(entry, lease, { start: 0, end: size }, undefined)
-    } finally {
-      lease.release()
     }
   }
 
@@ -937,19 +744,6 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
       this.#log.error(facts, 'blocks of an extent cannot be read: it is set aside and never used again')
   }
 
-  #quarantine(entry: RowEntry, copy: Copy, fault: BlobFault): void {
-    if (copy.quarantined || !entry.copies.includes(copy)) return
-    copy.quarantined = true
-    this.#countDamaged(entry.id, copy)
-    this.#ledger.touchRow(entry)
-    this.#ledger.kick()
-    this.#log.error({ blob: entry.id.toString('hex'), error: fault.message }, 'a blob is damaged')
-  }
-
-  #countDamaged(id: Uint8Array, { incarnation }: Copy): void {
-    if (this.#damaged.size < damagedKnownMax) this.#damaged.add(latin1(id) + latin1(incarnation))
-  }
-
   #compactLater(): void {
     if (this.#closing !== undefined || !this.#background) return
     this.#compactSoon ??= setTimeout(() => {
@@ -975,39 +769,20 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
 
   /** Compaction takes a small share of the device while others want it. */
   async #yieldDevice(): Promise<void> {
-    const busy = this.#stages.size > 0 || this.#reader.active > 0
+    const busy = this.#stages.count > 0 || this.#reader.active > 0
     await new Promise<void>((resolve) => (busy ? this.#after(resolve, 5) : setImmediate(resolve)))
+  }
+
+  #assertBegins(expectedBytes: number | undefined): void {
+    try {
+      this.#space.assertBegins(expectedBytes)
+    } catch (error) {
+      this.#compactLater() // a reader needs all that can be recovered
+      throw error
+    }
   }
 
   #assertOpen(): void {
     if (this.#closing !== undefined) throw new BlobFault('CLOSED', 'the chunk store is closed')
   }
-}
-
-function find(entry: RowEntry, incarnation: Uint8Array): Copy | undefined {
-  return entry.copies.find((copy) => copy.incarnation.equals(incarnation))
-}
-
-function nameOf({ id }: RowEntry, { incarnation }: Copy): string {
-  return latin1(id) + latin1(incarnation)
-}
-
-function blobNamed(name: string): BlobName {
-  const bytes = Buffer.from(name, 'latin1')
-  return { id: bytes.subarray(0, blobIdBytes), incarnation: bytes.subarray(blobIdBytes) }
-}
-
-/** Memory that is not reused. */
-function kept(bytes: Uint8Array): WholeBytes {
-  return { bytes, release() {} }
-}
-
-/** @throws BlobFault `NOT_FOUND`. */
-function copyOf(entry: RowEntry, { incarnation }: BlobName, range: { start: number; end: number }): Copy {
-  const copy = find(entry, incarnation)
-  if (copy === undefined) throw new BlobFault('NOT_FOUND', `no copy of ${entry.id.toString('hex')}`)
-  const { start, end } = range
-  if (!(0 <= start && start <= end && end <= copy.size))
-    throw new RangeError(`bytes ${start}..${end} of a blob of ${copy.size}`)
-  return copy
 }

@@ -1,0 +1,152 @@
+/** Reading copies by their names: from memory, from the disk, or sent by the operating system. */
+import { BlobFault, type BlobName, type BlobSender, type WholeBytes } from '@holdfast/blob-store'
+import type { Copy, RowCache, RowEntry } from '../catalogue/rows.ts'
+import type { ExtentTable } from '../extents/extents.ts'
+import { ExtentClaim, type Reader } from './reader.ts'
+import type { Verifier } from './verifier.ts'
+
+export interface ReadsDeps {
+  rows: RowCache
+  extents: ExtentTable
+  reader: Reader
+  verifier: Verifier
+  /** An extent may be without readers now. */
+  released: () => void
+  /** @throws BlobFault `CLOSED`. */
+  assertOpen: () => void
+}
+
+export class Reads {
+  readonly #deps: ReadsDeps
+
+  constructor(deps: ReadsDeps) {
+    this.#deps = deps
+  }
+
+  async *read(
+    blob: BlobName,
+    range: { start: number; end: number },
+    options: { signal?: AbortSignal },
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    const { rows, reader, assertOpen } = this.#deps
+    assertOpen()
+    const entry = await rows.acquire(blob.id)
+    let lease: ExtentClaim | undefined
+    try {
+      const copy = copyOf(entry, blob, range)
+      const { start, end } = range
+      if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
+      lease = this.#claim(copy)
+      if (copy.inlineOffset === undefined) {
+        yield* reader.stream(entry, lease, range, options.signal)
+      } else if (start < end) {
+        const bytes = await reader.inline(entry, lease)
+        if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
+        yield Buffer.from(bytes.subarray(start, end))
+        // The consumer asks again: an abort meanwhile is reported as for larger blobs.
+        if (options.signal?.aborted) throw new BlobFault('CANCELLED', 'the reader gave up')
+      }
+    } finally {
+      lease?.release()
+      rows.release(entry)
+    }
+  }
+
+  async readWhole(
+    blob: BlobName,
+    { start, end }: { start: number; end: number },
+  ): Promise<WholeBytes | undefined> {
+    const { rows, reader, assertOpen } = this.#deps
+    assertOpen()
+    const found = rows.acquire(blob.id)
+    const entry = found instanceof Promise ? await found : found
+    let lease: ExtentClaim | undefined
+    try {
+      const copy = copyOf(entry, blob, { start, end })
+      if (copy.inlineOffset === undefined) return reader.atHand(entry, copy, { start, end })
+      const hot = reader.hot(copy)
+      if (hot !== undefined) return kept(hot.subarray(start, end))
+      lease = this.#claim(copy)
+      const bytes = await reader.inline(entry, lease)
+      return kept(bytes.subarray(start, end))
+    } finally {
+      lease?.release()
+      rows.release(entry)
+    }
+  }
+
+  async openSender(blob: BlobName): Promise<BlobSender | undefined> {
+    const { rows, reader, assertOpen } = this.#deps
+    assertOpen()
+    const entry = await rows.acquire(blob.id)
+    let sender: BlobSender | undefined
+    try {
+      const copy = copyOf(entry, blob, { start: 0, end: 0 })
+      if (copy.inlineOffset !== undefined) return undefined
+      sender = reader.sender(entry, this.#claim(copy), () => rows.release(entry))
+      return sender
+    } finally {
+      if (sender === undefined) rows.release(entry)
+    }
+  }
+
+  async *verify(
+    blob: BlobName,
+    { signal }: { signal?: AbortSignal },
+  ): AsyncGenerator<number, void, undefined> {
+    const { rows, assertOpen } = this.#deps
+    assertOpen()
+    const entry = await rows.acquire(blob.id)
+    try {
+      yield* this.verifyCopy(entry, copyOf(entry, blob, { start: 0, end: 0 }), signal)
+    } finally {
+      rows.release(entry)
+    }
+  }
+
+  async *verifyCopy(
+    entry: RowEntry,
+    copy: Copy,
+    signal?: AbortSignal,
+  ): AsyncGenerator<number, void, undefined> {
+    const lease = this.#claim(copy)
+    try {
+      yield* this.#deps.verifier.verify(entry, lease, signal)
+    } finally {
+      lease.release()
+    }
+  }
+
+  /** Bytes that may have no row yet. */
+  async *readCopy(entry: RowEntry, copy: Copy): AsyncGenerator<Uint8Array, void, undefined> {
+    const lease = this.#claim(copy)
+    try {
+      yield* this.#deps.reader.stream(entry, lease, { start: 0, end: copy.size }, undefined)
+    } finally {
+      lease.release()
+    }
+  }
+
+  #claim(copy: Copy): ExtentClaim {
+    return new ExtentClaim(copy, this.#deps.extents, this.#deps.released)
+  }
+}
+
+export function copyNamed(entry: RowEntry, incarnation: Uint8Array): Copy | undefined {
+  return entry.copies.find((copy) => copy.incarnation.equals(incarnation))
+}
+
+/** @throws BlobFault `NOT_FOUND`. */
+function copyOf(entry: RowEntry, { incarnation }: BlobName, range: { start: number; end: number }): Copy {
+  const copy = copyNamed(entry, incarnation)
+  if (copy === undefined) throw new BlobFault('NOT_FOUND', `no copy of ${entry.id.toString('hex')}`)
+  const { start, end } = range
+  if (!(0 <= start && start <= end && end <= copy.size))
+    throw new RangeError(`bytes ${start}..${end} of a blob of ${copy.size}`)
+  return copy
+}
+
+/** Memory that is not reused. */
+function kept(bytes: Uint8Array): WholeBytes {
+  return { bytes, release() {} }
+}
