@@ -53,7 +53,8 @@ import { CodeBlocks, type Lease } from './code-blocks.ts'
 import { codeOf, DurableLog } from './durable-log.ts'
 import { cutPages, encodeRow, type RowEntry } from './flush-row.ts'
 import { passes } from './full-accounts.ts'
-import { Mailbox, networkOf } from './mailbox.ts'
+import { Mailbox } from './mailbox.ts'
+import { fetchNeeds, type Needs } from './needs.ts'
 import { type Look, PendingEffects } from './pending-effects.ts'
 import { type Recovered, recover, sweepPages } from './recovery.ts'
 import { blobNamed, mendReferences } from './reference-look.ts'
@@ -671,20 +672,10 @@ export class Activation {
   // ---- what a decision requires
 
   /** Outside of the turn; the request returns to the mailbox. */
-  async #fetch(ask: Ask, needs: Extract<Outcome, { kind: 'needs' }>): Promise<void> {
+  async #fetch(ask: Ask, needs: Needs): Promise<void> {
     this.#away++
     try {
-      const { lookups, limits } = this.#services
-      if ((needs.codes ?? 0) > limits.codesPerRequestMax) return ask.refuse('error-limits')
-      if (needs.codes) await this.#codes.lease(needs.codes)
-      if (needs.legacyCodes) {
-        const next = await lookups.take('legacy-codes', needs.legacyCodes)
-        ask.legacyCodes = { next, end: next + needs.legacyCodes }
-      }
-      for (const { verifier, password } of needs.verdicts ?? []) {
-        if (await this.#checkPassword(ask, verifier, password)) continue
-        return ask.refuse('error-rateLimit')
-      }
+      await fetchNeeds(ask, needs, { services: this.#services, codes: this.#codes })
     } catch (error) {
       this.#services.log.warn(
         { account: this.#hold.account, err: error },
@@ -695,24 +686,6 @@ export class Activation {
       this.#away--
       if (!ask.done) this.submit(ask)
     }
-  }
-
-  /**
-   * @returns false: too many checks wait. Beyond the request's own bound passwords count as wrong
-   *   unchecked.
-   */
-  async #checkPassword(ask: Ask, verifier: Parameters<typeof keyOf>[0], password: string): Promise<boolean> {
-    const { passwords, limits } = this.#services
-    let verdict = passwords.known(verifier, password)
-    if (verdict === undefined) {
-      verdict =
-        ++ask.slowChecks > limits.passwordChecksPerRequestMax
-          ? false
-          : await passwords.verdict(verifier, password, networkOf(ask.request))
-    }
-    if (verdict === undefined) return false
-    ask.verdicts.set(keyOf(verifier, password), verdict)
-    return true
   }
 
   // ---- the pipeline

@@ -1,0 +1,50 @@
+/** What a decision needs before it can be made: share codes, and verdicts on passwords. */
+import type { Outcome } from '@holdfast/content-tree'
+import type { PasswordVerifier } from '@holdfast/wire'
+import { keyOf } from '../queues/password-checks.ts'
+import type { Services } from '../services.ts'
+import type { Ask } from './ask.ts'
+import type { CodeBlocks } from './code-blocks.ts'
+import { networkOf } from './mailbox.ts'
+
+export type Needs = Extract<Outcome, { kind: 'needs' }>
+
+/** The request gets what it needs, or its refusal. @throws what the lookups throw. */
+export async function fetchNeeds(
+  ask: Ask,
+  needs: Needs,
+  { services, codes }: { services: Services; codes: CodeBlocks },
+): Promise<void> {
+  const { lookups, limits } = services
+  if ((needs.codes ?? 0) > limits.codesPerRequestMax) return ask.refuse('error-limits')
+  if (needs.codes) await codes.lease(needs.codes)
+  if (needs.legacyCodes) {
+    const next = await lookups.take('legacy-codes', needs.legacyCodes)
+    ask.legacyCodes = { next, end: next + needs.legacyCodes }
+  }
+  for (const { verifier, password } of needs.verdicts ?? []) {
+    if (await checkPassword(ask, { verifier, password }, services)) continue
+    return ask.refuse('error-rateLimit')
+  }
+}
+
+/**
+ * @returns false: too many checks wait. Beyond the request's own bound passwords count as wrong
+ *   unchecked.
+ */
+async function checkPassword(
+  ask: Ask,
+  { verifier, password }: { verifier: PasswordVerifier; password: string },
+  { passwords, limits }: Services,
+): Promise<boolean> {
+  let verdict = passwords.known(verifier, password)
+  if (verdict === undefined) {
+    verdict =
+      ++ask.slowChecks > limits.passwordChecksPerRequestMax
+        ? false
+        : await passwords.verdict(verifier, password, networkOf(ask.request))
+  }
+  if (verdict === undefined) return false
+  ask.verdicts.set(keyOf(verifier, password), verdict)
+  return true
+}
