@@ -3,15 +3,17 @@
  * region and never changed. Of several that plan the same change one wins, and the others read what
  * it wrote.
  *
- * Every process reads the rows again every two seconds and at once when another announces new ones.
+ * Every process reads the rows again at once when another announces new ones, and from time to time
+ * (`rereading.ts`).
  * The lowest ready storage node of a region plans; if two believe to be it, no harm is done.
  */
-import type { Bus, Subscription } from '@holdfast/bus'
+import type { Bus } from '@holdfast/bus'
 import type { LookupStore } from '@holdfast/journal'
 import { type Clock, type RegionCode, regionCodes } from '@holdfast/kernel'
 import { GroupMap, type GroupNode, type PlacementGroup, planGroups } from '@holdfast/replication'
 import { PlacementGroup as PlacementGroupRow } from '@holdfast/wire/cluster'
 import type { NodeAdminStates } from './node-admin-states.ts'
+import { Rereading } from './rereading.ts'
 import type { StoragePeers } from './storage-peers.ts'
 
 export interface GroupRowsOptions {
@@ -24,20 +26,17 @@ export interface GroupRowsOptions {
 }
 
 const changedSubject = 'groups.changed'
-const rereadMs = 2_000
 
 export class GroupRows {
   readonly map = new GroupMap()
   readonly #options: GroupRowsOptions
-  readonly #timer: NodeJS.Timeout
-  readonly #subscription: Subscription
+  readonly #rereading: Rereading
   #reading: Promise<void> | undefined
 
   constructor(options: GroupRowsOptions) {
     this.#options = options
-    const reread = () => void this.refresh().catch(options.onFault)
-    this.#timer = setInterval(reread, rereadMs)
-    this.#subscription = options.bus.subscribe(changedSubject, reread)
+    const read = () => void this.refresh().catch(options.onFault)
+    this.#rereading = new Rereading({ bus: options.bus, subject: changedSubject, read })
   }
 
   /** Reads all rows; a call during another shares it. @throws what the lookups throw. */
@@ -76,8 +75,7 @@ export class GroupRows {
   }
 
   close(): void {
-    clearInterval(this.#timer)
-    this.#subscription.close()
+    this.#rereading.close()
   }
 }
 
@@ -141,9 +139,9 @@ export class GroupLeader {
       .sort()[0]
     if (first !== self) return
     await rows.refresh()
-    for (const group of planGroups({ region, regions, nodes, groups: rows.map.all() }))
-      await rows.propose(region, group)
-    await rows.refresh()
+    const planned = [...planGroups({ region, regions, nodes, groups: rows.map.all() })]
+    for (const group of planned) await rows.propose(region, group)
+    if (planned.length > 0) await rows.refresh()
   }
 
   #nodes(): GroupNode[] {

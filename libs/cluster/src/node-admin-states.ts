@@ -4,20 +4,19 @@
  * is permanently gone: its copies are made again elsewhere at once, and it takes no part even if it
  * comes back. A node without a row is an ordinary one.
  */
-import type { Bus, Subscription } from '@holdfast/bus'
+import type { Bus } from '@holdfast/bus'
 import type { LookupStore } from '@holdfast/journal'
+import { Rereading } from './rereading.ts'
 
 export type NodeAdminState = 'draining' | 'removed'
 
 const prefix = 'nodes/all/'
 const changedSubject = 'nodes.changed'
-const rereadMs = 2_000
 
 export class NodeAdminStates {
   readonly #lookups: LookupStore
   readonly #bus: Bus
-  readonly #timer: NodeJS.Timeout
-  readonly #subscription: Subscription
+  readonly #rereading: Rereading
   #states: ReadonlyMap<string, NodeAdminState> = new Map()
 
   constructor({
@@ -27,9 +26,8 @@ export class NodeAdminStates {
   }: { lookups: LookupStore; bus: Bus; onFault: (error: unknown) => void }) {
     this.#lookups = lookups
     this.#bus = bus
-    const reread = () => void this.refresh().catch(onFault)
-    this.#timer = setInterval(reread, rereadMs)
-    this.#subscription = bus.subscribe(changedSubject, reread)
+    const read = () => void this.refresh().catch(onFault)
+    this.#rereading = new Rereading({ bus, subject: changedSubject, read })
   }
 
   of(node: string): NodeAdminState | undefined {
@@ -62,7 +60,6 @@ export class NodeAdminStates {
   }
 
   close(): void {
-    clearInterval(this.#timer)
-    this.#subscription.close()
+    this.#rereading.close()
   }
 }
