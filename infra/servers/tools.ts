@@ -9,6 +9,8 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 
 const cassandraVersion = '5.0.9'
+/** Standard output belongs to the program: the first line of a cluster says that it is ready. */
+const errorOutput = 2
 const natsModule = 'github.com/nats-io/nats-server/v2@v2.12.3'
 
 /** Where downloads are kept between runs. */
@@ -27,7 +29,7 @@ export function natsServer(): string {
   if (install('nats-server')) return onPath('nats-server') ?? '/usr/sbin/nats-server'
   if (onPath('go')) {
     const built = spawnSync('go', ['install', natsModule], {
-      stdio: ['ignore', 'inherit', 'inherit'],
+      stdio: ['ignore', errorOutput, 'inherit'],
       env: { ...process.env, GOBIN: join(cacheDirectory(), 'bin') },
     })
     if (built.status === 0) return own
@@ -55,7 +57,7 @@ export function cassandraJars(): string {
       '-DincludeScope=runtime',
       `-DoutputDirectory=${fresh}`,
     ],
-    { stdio: ['ignore', 'inherit', 'inherit'] },
+    { stdio: ['ignore', errorOutput, 'inherit'] },
   )
   if (fetched.status !== 0) {
     rmSync(fresh, { recursive: true, force: true })
