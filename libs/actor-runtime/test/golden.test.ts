@@ -1,0 +1,62 @@
+/** Rows, keys and subjects of accounts, in bytes: stores and other processes have them. */
+
+import { referenceKey } from '@holdfast/journal'
+import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
+import { blank, Change } from '@holdfast/wire'
+import t from 'tap'
+import { golden } from '../../../infra/golden.ts'
+import { encodeRoot } from '../src/account/checkpoints.ts'
+import { cutPages, digestOf, encodeRow } from '../src/account/flush-row.ts'
+import * as subjects from '../src/client/subjects.ts'
+import { activeSlotPrefix, hostKey, routeRow } from '../src/lookups/lookup-rows.ts'
+import { WakeHours } from '../src/lookups/wake-hours.ts'
+import { blob } from './tiny-core.ts'
+
+const account = '01234567-89ab-4def-8123-456789abcdef'
+const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
+
+t.test('subjects of hosts', async (t) => {
+  const lines = Object.entries(subjects).map(([name, of]) => `${name} ${of('host-1')}`)
+  const { is, was } = golden(import.meta.dirname, 'subjects.txt', lines.sort())
+  t.strictSame(is, was)
+})
+
+t.test('rows beside the journal', async (t) => {
+  const lookups = new MemoryLookupStore(new MemoryMedium())
+  const wakeHours = new WakeHours(lookups, { buckets: 64, nowSeconds: () => 1_800_000_000 })
+  const at = { home: 'eu-par', account }
+  const wake = wakeHours.keyFor(at, 1_800_003_600)
+  await wakeHours.holds(wake)
+  const own = []
+  for await (const { key, value } of lookups.scan('hours/')) own.push(`${key} ${hex(value)}`)
+  const codes = [routeRow(8, 1_000, account), routeRow(6, 70, account)]
+  const lines = [
+    `active ${activeSlotPrefix({ home: 'eu-par', host: 'host-1', slot: 3 })}${account}`,
+    `host ${hostKey('eu-par', 'host-1')}`,
+    `wake ${wake}`,
+    ...own,
+    `reference ${referenceKey(blob(7), account)}`,
+    ...codes.map((row) => ('put' in row ? `code ${row.put} ${hex(row.value)}` : '')),
+  ]
+  const { is, was } = golden(import.meta.dirname, 'lookups.txt', lines)
+  t.strictSame(is, was)
+})
+
+t.test('rows of the journal and roots of checkpoints', async (t) => {
+  const change = Change.encode({
+    ...blank(Change),
+    requestId: Buffer.alloc(16, 1),
+    timeMs: 1_800_000_000_000,
+    events: [{ event: { $case: 'effectsDone', value: { numbers: [1, 300] } } }],
+    operation: 44,
+  }).finish()
+  const large = cutPages(Buffer.alloc(300_000, 5), (page) => `2-e1-${page}`)
+  const page = { name: '2-0-0', digest: digestOf(Buffer.alloc(9)), part: 3, bytes: 9 }
+  const lines = [
+    `row ${hex(encodeRow([change]))}`,
+    `row with a large change ${hex(encodeRow([change, large]))}`,
+    `root ${hex(encodeRoot({ through: 70, pages: [page] }))}`,
+  ]
+  const { is, was } = golden(import.meta.dirname, 'journal.txt', lines)
+  t.strictSame(is, was)
+})
