@@ -158,7 +158,7 @@ t.test('packages are imported by name, and internals stay internal', async (t) =
 })
 
 t.test('no file of a package leads back to itself, also by types alone', async (t) => {
-  const sources = tracked.filter((name) => isSource(name) && /^(apps|libs)\/[^/]+\/src\//.test(name))
+  const sources = tracked.filter((name) => isSource(name) && /^(infra|(apps|libs)\/[^/]+\/src)\//.test(name))
   const imports = new Map(
     sources.map((file) => {
       const specifiers = [...read(file).matchAll(/\b(?:from|import) '(\.[^']+)'/g)]

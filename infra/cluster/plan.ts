@@ -9,39 +9,10 @@ import { join } from 'node:path'
 import { urlOf } from '@holdfast/bootstrap'
 import { closed, listening } from '../servers/ports.ts'
 import { plannedPorts } from './planned-ports.ts'
+import type { Plan, PlannedProcess, PlannedRegion, Role } from './planned-processes.ts'
 import type { Link } from './wan.ts'
 
-export type Role = 'cassandra' | 'nats' | 'actor-host' | 'storage-node' | 'upload' | 'api'
-
-export interface PlannedProcess {
-  name: string
-  role: Role
-  region: string
-  /** Address of its admin host; null for third-party servers. */
-  admin: string | null
-  /** Settings of ours. */
-  settings: Record<string, string>
-}
-
-export interface PlannedRegion {
-  code: string
-  api: string
-  upload: string
-  download: string
-  admin: string
-  /** Cassandra's address and ports of NATS. */
-  cassandra: string
-  natsPort: number
-  gatewayPort: number
-}
-
-export interface Plan {
-  version: 1
-  /** Of all nats-servers. Older plans have none. */
-  nats?: { user: string; password: string }
-  regions: PlannedRegion[]
-  processes: PlannedProcess[]
-}
+export type { Plan, PlannedProcess, PlannedRegion, Role } from './planned-processes.ts'
 
 const regionCodes = ['eu-par', 'na-nyc']
 /** Of a kind in each region. */

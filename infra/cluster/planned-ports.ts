@@ -5,7 +5,7 @@
 import { addressFault, StartFault } from '@holdfast/bootstrap'
 import { SettingsFault } from '@holdfast/config'
 import { closed, freePorts, listening } from '../servers/ports.ts'
-import type { Plan, Role } from './plan.ts'
+import type { Plan, Role } from './planned-processes.ts'
 
 export type PublicPort = 'api' | 'upload' | 'download' | 'admin'
 
