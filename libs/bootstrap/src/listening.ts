@@ -19,12 +19,6 @@ const portSettings = {
  * for 100 ms, and a client dropped by an overflow retries after a whole second.
  */
 const backlog = 4_096
-/**
- * Sockets of one address. Node accepts one connection of each in a turn of the loop, in the order
- * in which they came. A turn of a busy loop takes 4 to 10 ms: with one socket a client behind 200
- * others would wait for one or two seconds.
- */
-const socketsPerAddress = process.platform === 'linux' ? 8 : 1
 
 interface Listener {
   name: keyof typeof portSettings
@@ -35,54 +29,19 @@ interface Listener {
 /** @throws StartFault PORT_TAKEN when the address is not available */
 export async function listen(app: FastifyInstance, listener: Listener): Promise<void> {
   const [first = listener.host, ...others] = await addressesOf(listener.host)
-  const beside: Server[] = []
-  let ended: Promise<unknown> = Promise.resolve()
-  app.addHook('preClose', async () => {
-    ended = Promise.all(beside.map(closed))
-  })
-  // After the app's own server, and before the deadline of its running answers is lifted.
-  app.addHook('onClose', () => ended)
+  const beside = others.map((host) => ({ host, server: serverBeside(app) }))
+  if (beside.length > 0)
+    app.addHook('preClose', async () => {
+      for (const { server } of beside) server.close()
+    })
   try {
-    await available(first, listener.port)
-    const own = { host: first, port: listener.port, backlog, reusePort: socketsPerAddress > 1 }
-    await app.listen(own)
+    await app.listen({ host: first, port: listener.port, backlog })
     const { port } = app.server.address() as { port: number }
-    beside.push(...(await besides(app, { host: first, port }, socketsPerAddress - 1)))
     // An unavailable address is left out: the first one is bound.
-    for (const host of others)
-      beside.push(...(await besides(app, { host, port }, socketsPerAddress).catch(() => [])))
+    for (const { host, server } of beside) await bound(server, { host, port }).catch(() => server.close())
   } catch (error) {
     throw addressFault(error, listener) ?? error
   }
-}
-
-interface Address {
-  host: string
-  port: number
-}
-
-/** Sockets of one program may share a port; two programs must not. */
-async function available(host: string, port: number): Promise<void> {
-  if (port === 0) return
-  const probe = createServer()
-  probe.listen({ host, port, exclusive: true })
-  await once(probe, 'listening')
-  await closed(probe)
-}
-
-async function besides(app: FastifyInstance, address: Address, count: number): Promise<Server[]> {
-  const servers: Server[] = []
-  try {
-    while (servers.length < count) servers.push(await bound(serverBeside(app), address))
-    return servers
-  } catch (error) {
-    for (const server of servers) server.close()
-    throw error
-  }
-}
-
-function closed(server: Server): Promise<void> {
-  return new Promise((resolve) => server.close(() => resolve()))
 }
 
 /** `localhost` is two addresses on most machines. */
@@ -92,18 +51,16 @@ async function addressesOf(host: string): Promise<string[]> {
   return [...new Set(found.map(({ address }) => address))]
 }
 
-/** Passes its connections to the host's one server, which bounds and counts them. */
+/** Passes connections of another address to the host's one server, which bounds and counts them. */
 function serverBeside(app: FastifyInstance): Server {
-  const { pauseOnConnect = false } = app.server as Server & { pauseOnConnect?: boolean }
-  return createServer({ allowHalfOpen: true, noDelay: true, pauseOnConnect }, (socket) =>
+  return createServer({ allowHalfOpen: true, noDelay: true }, (socket) =>
     app.server.emit('connection', socket),
   )
 }
 
-async function bound(server: Server, address: Address): Promise<Server> {
-  server.listen({ ...address, backlog, reusePort: socketsPerAddress > 1 })
+async function bound(server: Server, address: { host: string; port: number }): Promise<void> {
+  server.listen({ ...address, backlog })
   await once(server, 'listening')
-  return server
 }
 
 /**
