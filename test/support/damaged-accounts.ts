@@ -53,6 +53,7 @@ class Life {
     this.account = account
     const bus = new MemoryBus()
     this.host = new AccountHost({
+      sweepMs: 2_000,
       hostId: 'one',
       bus,
       journal: place.journal,

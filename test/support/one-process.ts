@@ -55,6 +55,7 @@ export class OneProcess {
     const medium = new MemoryMedium({})
     const tier = { storage: undefined, contents: options.contentsMax ?? 10_000, traffic: undefined }
     this.#host = new AccountHost({
+      sweepMs: 2_000,
       hostId: 'one',
       bus: this.#bus,
       journal: new MemoryJournalStore(medium),
@@ -98,7 +99,7 @@ export class OneProcess {
     this.downloads = createDownloads({
       ...shared,
       ...(options.budgets === undefined ? {} : { budgets: options.budgets }),
-      moments: this.#host,
+      versions: this.#host,
       webUrl: 'http://web.test',
       trustProxy: 1,
       drainMs: options.drainMs ?? 30_000,

@@ -3,18 +3,16 @@ import { join } from 'node:path'
 import { AccountHost, type Reconciler, roundInWords } from '@holdfast/actor-runtime'
 import { accountMetrics, reconcileMetrics } from '@holdfast/admin'
 import { chosenPorts, openMailer, signInMailer, urlOf } from '@holdfast/bootstrap'
-import { type ClusterPart, joinCluster, serveTakeover, startAdmin, startReconciling } from '@holdfast/cluster'
-import type { ClusterConfig, ClusterSecrets, SettingDescription } from '@holdfast/config'
+import {
+  type ClusterPart,
+  type ClusterStart,
+  joinCluster,
+  serveTakeover,
+  startAdmin,
+  startReconciling,
+} from '@holdfast/cluster'
 import { createAccountStates } from '@holdfast/content-tree'
 import { systemClock } from '@holdfast/kernel'
-import type { Logger } from 'pino'
-
-export interface StartOptions {
-  config: ClusterConfig
-  secrets: ClusterSecrets
-  settings: readonly SettingDescription[]
-  log: Logger
-}
 
 /** By then every living member has sent a heartbeat. */
 const settleMs = 1_300
@@ -22,7 +20,7 @@ const settleMs = 1_300
 const hearMs = 1_000
 
 /** Serves when it resolves. @throws StartFault */
-export async function startActorHost({ config, secrets, settings, log }: StartOptions) {
+export async function startActorHost({ config, secrets, settings, log }: ClusterStart) {
   await using opened = new AsyncDisposableStack()
   const clock = systemClock
   const { host: publicHost, adminHost } = config.listen

@@ -4,23 +4,14 @@
  */
 import { ShareCodeRoutes } from '@holdfast/actor-runtime'
 import { chosenPorts, listen, urlOf } from '@holdfast/bootstrap'
-import { type ClusterPart, joinCluster, startAdmin, tokenKeyId } from '@holdfast/cluster'
-import type { ClusterConfig, ClusterSecrets, SettingDescription } from '@holdfast/config'
+import { type ClusterPart, type ClusterStart, joinCluster, startAdmin, tokenKeyId } from '@holdfast/cluster'
 import { drainOnClose, ItemPresenter } from '@holdfast/http-kit'
 import { webPages } from '@holdfast/web'
 import type { FastifyInstance } from 'fastify'
-import type { Logger } from 'pino'
 import { createApi } from './create-api.ts'
 
-export interface StartOptions {
-  config: ClusterConfig
-  secrets: ClusterSecrets
-  settings: readonly SettingDescription[]
-  log: Logger
-}
-
 /** Accepts requests when it resolves. @throws StartFault */
-export async function startApi({ config, secrets, settings, log }: StartOptions) {
+export async function startApi({ config, secrets, settings, log }: ClusterStart) {
   await using opened = new AsyncDisposableStack()
   const { host, adminHost } = config.listen
   const ports = await chosenPorts({ api: config.listen.api, admin: config.listen.admin }, host)

@@ -56,6 +56,7 @@ export function world(t: Test, options: WorldOptions = {}) {
   const { settings, limits: policies, contentsMax = 10_000 } = options
   const limitsOf = { storage: undefined, contents: contentsMax, traffic: undefined }
   const host = new AccountHost({
+    sweepMs: 2_000,
     hostId: 'one',
     bus,
     journal: new MemoryJournalStore(medium),

@@ -2,7 +2,7 @@
 import {
   type AccountClient,
   AccountHost,
-  type AccountMoments,
+  type AccountVersions,
   type HostMetrics,
   type QuarantinedAccount,
   type ReleasedBlob,
@@ -36,7 +36,7 @@ export interface AccountsDeps {
 
 export interface Accounts {
   client: AccountClient
-  moments: AccountMoments
+  versions: AccountVersions
   active(): number
   /** Accounts in quarantine because of damage or a bug. */
   quarantined(): QuarantinedAccount[]
@@ -91,7 +91,7 @@ export function startAccounts(parts: AccountsDeps): Accounts {
       local: { hostId, ask: (message) => host.ask(message), take: (request) => host.take(request) },
       clock,
     }),
-    moments: host,
+    versions: host,
     active: () => host.activeAccounts,
     quarantined: () => host.quarantined,
     repair: ({ account, dryRun }) => host.repair(account, { dryRun }),

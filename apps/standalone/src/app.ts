@@ -211,7 +211,7 @@ export async function startStandalone({
     config,
     urls,
     accounts: accounts.client,
-    moments: accounts.moments,
+    versions: accounts.versions,
     blobs,
     lookups,
     keyring,

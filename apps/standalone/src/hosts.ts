@@ -1,5 +1,5 @@
 /** The HTTP hosts of this process. */
-import { type AccountClient, type AccountMoments, ShareCodeRoutes } from '@holdfast/actor-runtime'
+import { type AccountClient, type AccountVersions, ShareCodeRoutes } from '@holdfast/actor-runtime'
 import { createApi } from '@holdfast/api'
 import type { BlobStore } from '@holdfast/blob-store'
 import type { Config } from '@holdfast/config'
@@ -18,7 +18,7 @@ export interface HostDeps {
   config: Config
   urls: Listening['urls']
   accounts: AccountClient
-  moments: AccountMoments
+  versions: AccountVersions
   blobs: BlobStore
   lookups: LookupStore
   keyring: Keyring

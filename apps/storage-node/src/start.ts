@@ -5,21 +5,12 @@
  */
 
 import { chosenPorts, listen, urlOf, webUrlOf } from '@holdfast/bootstrap'
-import { clusterDescriptors, joinCluster, startAdmin } from '@holdfast/cluster'
-import type { ClusterConfig, ClusterSecrets, SettingDescription } from '@holdfast/config'
+import { type ClusterStart, clusterDescriptors, joinCluster, startAdmin } from '@holdfast/cluster'
 import { createDownloads } from '@holdfast/downloads'
 import { StorageRole } from '@holdfast/storage-role'
-import type { Logger } from 'pino'
-
-export interface StartOptions {
-  config: ClusterConfig
-  secrets: ClusterSecrets
-  settings: readonly SettingDescription[]
-  log: Logger
-}
 
 /** Serves when it resolves. @throws StartFault */
-export async function startStorageNode({ config, secrets, settings, log }: StartOptions) {
+export async function startStorageNode({ config, secrets, settings, log }: ClusterStart) {
   await using opened = new AsyncDisposableStack()
   const { trustProxy, drainMs } = config
   const { host, adminHost, download, admin: adminPort } = config.listen

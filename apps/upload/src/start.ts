@@ -6,28 +6,26 @@
  */
 import type { BlobStore } from '@holdfast/blob-store'
 import { chosenPorts, listen, urlOf, webUrlOf } from '@holdfast/bootstrap'
-import { clusterBlobs, clusterDescriptors, joinCluster, startAdmin, tokenKeyId } from '@holdfast/cluster'
-import type { ClusterConfig, ClusterSecrets, SettingDescription } from '@holdfast/config'
+import {
+  type ClusterStart,
+  clusterBlobs,
+  clusterDescriptors,
+  joinCluster,
+  startAdmin,
+  tokenKeyId,
+} from '@holdfast/cluster'
 import { createDownloads } from '@holdfast/downloads'
 import type { RegionCode } from '@holdfast/kernel'
 import { StorageRole } from '@holdfast/storage-role'
-import type { Logger } from 'pino'
 import { createUpload } from './app.ts'
 import { ClientCountries } from './regions/client-countries.ts'
 import { UploadRouting } from './upload-routing.ts'
-
-export interface StartOptions {
-  config: ClusterConfig
-  secrets: ClusterSecrets
-  settings: readonly SettingDescription[]
-  log: Logger
-}
 
 /** How often it checks for storage nodes that accept uploads, ms. */
 const awaitMs = 100
 
 /** Listens when it resolves; ready when storage nodes accept uploads. @throws StartFault */
-export async function startUpload({ config, secrets, settings, log }: StartOptions) {
+export async function startUpload({ config, secrets, settings, log }: ClusterStart) {
   await using opened = new AsyncDisposableStack()
   const { host, adminHost, upload, download, admin: adminPort } = config.listen
   const { trustProxy, region, drainMs } = config

@@ -1,10 +1,10 @@
-export type { QuarantinedAccount } from './account/ailments.ts'
+export type { QuarantinedAccount } from './account/fault-backoff.ts'
 export {
   type LocalHost,
   RoutedAccountClient,
   type RoutedAccountClientOptions,
 } from './client/account-client.ts'
-export type { AccountClient, AccountMoments } from './client/contract.ts'
+export type { AccountClient, AccountVersions } from './client/contract.ts'
 export { AccountsUnavailable } from './client/errors.ts'
 export { ShareCodeRoutes } from './client/share-code-routes.ts'
 export { lagSubjectOf, quarantineSubjectOf, replicaSubjectOf } from './client/subjects.ts'

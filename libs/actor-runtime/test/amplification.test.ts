@@ -45,6 +45,7 @@ t.test('an account of 200,000 contents wrote at most 4 times what it takes', asy
   const medium = new MemoryMedium()
   const journal = new CountingJournal(medium)
   const host = new AccountHost({
+    sweepMs: 2_000,
     hostId: 'one',
     bus: new MemoryBus(),
     journal,

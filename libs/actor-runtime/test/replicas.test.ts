@@ -28,6 +28,7 @@ const journal = new MemoryJournalStore(medium)
 
 function host(hostId: string, more: Partial<AccountHostOptions> = {}): AccountHost {
   const made = new AccountHost({
+    sweepMs: 2_000,
     hostId,
     bus,
     journal,

@@ -54,6 +54,7 @@ export class World {
   host(hostId = 'one', options: Partial<AccountHostOptions> = {}): AccountHost {
     const note = (_: object, message: string) => void this.warnings.push(message)
     const host = new AccountHost({
+      sweepMs: 2_000,
       hostId,
       bus: this.bus,
       journal: this.journal,

@@ -2,6 +2,7 @@ export { AccountRounds, accountsOf, roundsKey, scopeOf } from './account-rounds.
 export { AccountRoutes } from './account-routes.ts'
 export { type ClusterAdminOptions, startAdmin } from './admin.ts'
 export type { ClusterPart } from './cluster-part.ts'
+export type { ClusterStart } from './cluster-start.ts'
 export {
   backupStatus,
   clocksStatus,

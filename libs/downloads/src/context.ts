@@ -1,5 +1,5 @@
 import type { CapabilityKey } from '@holdfast/access'
-import type { AccountClient, AccountMoments } from '@holdfast/actor-runtime'
+import type { AccountClient, AccountVersions } from '@holdfast/actor-runtime'
 import type { BlobStore } from '@holdfast/blob-store'
 import type { AnswerBudget, RateLimits } from '@holdfast/http-kit'
 import type { Clock, Keyring, RecentMap } from '@holdfast/kernel'
@@ -12,7 +12,7 @@ import type { Representation } from './representation.ts'
 /** The parts that handlers use. */
 export interface DownloadContext {
   accounts: AccountClient
-  moments: AccountMoments | undefined
+  versions: AccountVersions | undefined
   blobs: BlobStore
   keyring: Keyring
   capabilityKey: CapabilityKey

@@ -1,6 +1,6 @@
 /** Builds the download host out of its parts. */
 import { createSecretKey } from 'node:crypto'
-import type { AccountClient, AccountMoments } from '@holdfast/actor-runtime'
+import type { AccountClient, AccountVersions } from '@holdfast/actor-runtime'
 import type { BlobStore } from '@holdfast/blob-store'
 import {
   AnswerBudget,
@@ -25,7 +25,7 @@ import { trafficCounter } from './traffic-counter.ts'
 export interface DownloadsDeps {
   accounts: AccountClient
   /** The accounts in this process. */
-  moments?: AccountMoments
+  versions?: AccountVersions
   blobs: BlobStore
   keyring: Keyring
   clock: Clock
@@ -66,7 +66,7 @@ export function createDownloads(deps: DownloadsDeps): FastifyInstance {
   const bytesSent = trafficCounter(deps.metrics)
   const parts: DownloadContext = {
     accounts,
-    moments: deps.moments,
+    versions: deps.versions,
     blobs,
     keyring,
     capabilityKey: createSecretKey(keyring.derive('capability')),

@@ -94,7 +94,7 @@ async function open(
     const question = `${contentId} ${grant.question} ${password ?? ''}`
     const granted = await unlessRefused(
       grant.isOwners
-        ? parts.recent.ofOwner(question, parts.moments?.momentOf(accountId), () => ask(grant.who))
+        ? parts.recent.ofOwner(question, parts.versions?.versionOf(accountId), () => ask(grant.who))
         : parts.recent.ofVisitor(question, () => ask(grant.who)),
     )
     if (!(granted instanceof Refusal)) return granted

@@ -52,7 +52,7 @@ export class RecentAnswers {
     return answer.view
   }
 
-  /** @param moment of the account now (`AccountMoments`); undefined: it is asked. */
+  /** @param moment of the account now (`AccountVersions`); undefined: it is asked. */
   ofOwner(question: string, moment: object | undefined, ask: () => Promise<FileView>): Promise<FileView> {
     if (moment === undefined) return ask()
     const known = this.#known(question)

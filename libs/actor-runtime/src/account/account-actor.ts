@@ -11,12 +11,12 @@ import type { Slots } from '../queues/slots.ts'
 import type { Services } from '../services.ts'
 import { pause } from '../timers.ts'
 import { Activation, type Loss } from './activation.ts'
-import type { Ailments } from './ailments.ts'
-import { type Ask, encodeReply } from './ask.ts'
+import type { FaultBackoff } from './fault-backoff.ts'
+import { encodeReply, type PendingRequest } from './pending-request.ts'
 
 export interface ActorHost {
   readonly services: Services
-  readonly ailments: Ailments
+  readonly faultBackoff: FaultBackoff
   /** Concurrent activations. */
   readonly slots: Slots
   /** Accounts known not to exist, for a short time. */
@@ -34,7 +34,7 @@ export interface ActorHost {
 export class AccountActor {
   readonly account: string
   readonly #host: ActorHost
-  #waiting: Ask[] = []
+  #waiting: PendingRequest[] = []
   #activation: Activation | undefined
   /** Being read or leaving. */
   #underWay: Promise<void> | undefined
@@ -76,7 +76,7 @@ export class AccountActor {
     return this.#activation?.nextDue
   }
 
-  /** See `AccountMoments`. */
+  /** See `AccountVersions`. */
   get moment(): object | undefined {
     return this.#activation?.moment
   }
@@ -90,7 +90,7 @@ export class AccountActor {
     return this.#activation?.effectsBusy === true
   }
 
-  submit(ask: Ask): void {
+  submit(ask: PendingRequest): void {
     this.#waiting.push(ask)
     this.#advance()
   }
@@ -128,7 +128,7 @@ export class AccountActor {
       const left = await activation.retire()
       this.#activation = undefined
       this.#host.services.metrics.passivated(left)
-      this.#host.ailments.recovered(this.account)
+      this.#host.faultBackoff.recovered(this.account)
       this.#host.left({ ...left, activeRows: activation.activeRows })
     })
   }
@@ -150,7 +150,7 @@ export class AccountActor {
       const activeRows = activation?.activeRows ?? []
       this.#host.left({ pendingEffects: false, activeRows })
       await work().then(done.resolve, done.reject)
-      this.#host.ailments.forget(this.account)
+      this.#host.faultBackoff.forget(this.account)
     })
     return done.promise
   }
@@ -183,12 +183,12 @@ export class AccountActor {
   }
 
   async #activate(): Promise<void> {
-    const { ailments, services, slots, absent } = this.#host
+    const { faultBackoff, services, slots, absent } = this.#host
     const wanted = this.#wanted
     this.#wanted = false
-    if (ailments.refused(this.account)) return this.#refuseWaiting()
+    if (faultBackoff.refused(this.account)) return this.#refuseWaiting()
     try {
-      const pauseMs = ailments.pauseMs(this.account)
+      const pauseMs = faultBackoff.pauseMs(this.account)
       if (pauseMs > 0) await pause(services.timers, pauseMs)
       const mayBeAbsent = !wanted && !this.#waiting.some(creates)
       if (mayBeAbsent && absent.has(this.account) && this.#answerAbsent()) return
@@ -204,7 +204,7 @@ export class AccountActor {
       })
       if (activation === undefined) return
       absent.delete(this.account)
-      ailments.read(this.account)
+      faultBackoff.read(this.account)
       if (this.#abandoned) activation.abandon()
       else if (!lostEarly) this.#activation = activation
     } catch (error) {
@@ -214,7 +214,7 @@ export class AccountActor {
 
   /** @returns undefined: the account does not exist, and all waiting requests were answered. */
   async #acquire(wanted: boolean): Promise<JournalHold | undefined> {
-    const { ailments, services, absent } = this.#host
+    const { faultBackoff, services, absent } = this.#host
     const early = [...this.#waiting]
     const acquire = (unwritten: NonNullable<AcquireOptions['unwritten']>) =>
       services.journal.acquire(this.account, {
@@ -223,7 +223,7 @@ export class AccountActor {
         askRelease: (holder) => services.askRelease(this.account, holder),
       })
     if (!wanted && !early.some(clears)) {
-      if (early.some(isNewborn) && !ailments.wasFenced(this.account)) return acquire('presume')
+      if (early.some(isNewborn) && !faultBackoff.wasFenced(this.account)) return acquire('presume')
       const hold = await acquire('leave')
       if (isUnwritten(hold)) {
         absent.set(this.account, true)
@@ -246,7 +246,7 @@ export class AccountActor {
     return this.#waiting.length === 0
   }
 
-  #answeredEmpty(ask: Ask): boolean {
+  #answeredEmpty(ask: PendingRequest): boolean {
     const { clock, randomness, states, log } = this.#host.services
     const none = { next: 0, end: 0 }
     const nowMs = clock.now()
@@ -270,17 +270,17 @@ export class AccountActor {
   }
 
   #failed(error: unknown): void {
-    const { ailments, services } = this.#host
+    const { faultBackoff, services } = this.#host
     const { log, metrics } = services
     const code = error instanceof JournalFault ? error.code : undefined
     if (code === 'FENCED') {
-      ailments.fenced(this.account)
+      faultBackoff.fenced(this.account)
       metrics.lost({ reason: 'fenced' })
       for (const ask of this.#waiting.splice(0)) ask.moved()
       return
     }
     if ((code === undefined && !isShortage(error)) || code === 'CORRUPT') {
-      const ms = ailments.damaged(this.account, String((error as Error).message))
+      const ms = faultBackoff.damaged(this.account, String((error as Error).message))
       metrics.lost({ reason: code === undefined ? 'bug' : 'corrupt' })
       log.error(
         { account: this.account, leftAloneMs: ms, err: error },
@@ -298,10 +298,10 @@ export class AccountActor {
   }
 
   #lost(loss: Loss): void {
-    const { ailments, services } = this.#host
+    const { faultBackoff, services } = this.#host
     services.metrics.lost({ reason: loss })
-    if (loss === 'fenced') ailments.fenced(this.account)
-    if (loss === 'bug') ailments.bug(this.account)
+    if (loss === 'fenced') faultBackoff.fenced(this.account)
+    if (loss === 'bug') faultBackoff.bug(this.account)
     const activeRows = this.#activation?.activeRows ?? []
     this.#activation = undefined
     this.#host.left({ pendingEffects: false, activeRows })
@@ -319,12 +319,12 @@ function asTold(reply: AccountReply): AccountReply {
 }
 
 /** Requests that need an account which may never have been made. */
-function creates(ask: Ask): boolean {
+function creates(ask: PendingRequest): boolean {
   return ask.request.operation?.$case === 'createAccount' || isNewborn(ask) || clears(ask)
 }
 
 /** Its id was made for this request, or for an earlier one that it repeats. */
-function isNewborn({ request: { operation } }: Ask): boolean {
+function isNewborn({ request: { operation } }: PendingRequest): boolean {
   if (operation?.$case === 'createAccount') return operation.value.email === undefined
   return operation?.$case === 'addFile' && operation.value.createAccount !== undefined
 }
@@ -333,6 +333,6 @@ function isNewborn({ request: { operation } }: Ask): boolean {
  * References of an account that was never made are removed like all others: by an owner, whose
  * epoch fences the host that put them.
  */
-function clears({ request: { operation } }: Ask): boolean {
+function clears({ request: { operation } }: PendingRequest): boolean {
   return operation?.$case === 'reconcile' && !operation.value.dryRun
 }

@@ -46,7 +46,6 @@ import { keyOf } from '../queues/password-checks.ts'
 import type { Services } from '../services.ts'
 import { inTurns } from '../timers.ts'
 import { AccountRows, WriteTimes } from './account-rows.ts'
-import { type Answer, Ask, bytesOfAnswer, encodeReply } from './ask.ts'
 import { Batch } from './batch.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { CodeBlocks, type Lease } from './code-blocks.ts'
@@ -56,6 +55,7 @@ import { passes } from './full-accounts.ts'
 import { Mailbox } from './mailbox.ts'
 import { fetchNeeds, type Needs } from './needs.ts'
 import { type Look, PendingEffects } from './pending-effects.ts'
+import { type Answer, bytesOfAnswer, encodeReply, PendingRequest } from './pending-request.ts'
 import { type Recovered, recover, sweepPages } from './recovery.ts'
 import { blobNamed, mendReferences } from './reference-look.ts'
 import { WaitingChanges } from './waiting-changes.ts'
@@ -245,7 +245,7 @@ export class Activation {
    * Accepts requests; each is answered once. All of them are in the mailbox before the first is
    * decided.
    */
-  submit(...asks: Ask[]): void {
+  submit(...asks: PendingRequest[]): void {
     for (const ask of asks) {
       if (this.#loss !== undefined) this.#sendAway(ask)
       else if (this.#stalled) ask.unavailable()
@@ -410,7 +410,7 @@ export class Activation {
     this.#pump()
   }
 
-  #decide(ask: Ask): void {
+  #decide(ask: PendingRequest): void {
     const { clock, limits } = this.#services
     if (ask.done) return
     if (ask.expired(clock.now()) || ++ask.decisions > limits.decisionsPerRequestMax) {
@@ -436,7 +436,7 @@ export class Activation {
     }
   }
 
-  #decideWith(ask: Ask, codes: CodeRange): Outcome {
+  #decideWith(ask: PendingRequest, codes: CodeRange): Outcome {
     return this.#state.decide(ask.request, this.#contextOf(ask, codes))
   }
 
@@ -444,7 +444,7 @@ export class Activation {
    * The state is read in this turn. The rest waits until that is durable, and happens outside of
    * the turn.
    */
-  #compareReferences(ask: Ask): void {
+  #compareReferences(ask: PendingRequest): void {
     const { epoch } = this.#hold
     const { operation } = ask.request
     if (operation?.$case !== 'reconcile') return
@@ -467,7 +467,7 @@ export class Activation {
       }
       const look = this.#effects.look(view.value.strangers.map(blobNamed))
       this.#away++
-      const seen = new Ask(ask.request, (answer) => {
+      const seen = new PendingRequest(ask.request, (answer) => {
         void this.#mendReferences(ask, {
           durable: answer === outcome.reply,
           view: view.value,
@@ -486,7 +486,7 @@ export class Activation {
    * @param seen.answer other than the state's when the activation ended before that was durable.
    */
   async #mendReferences(
-    ask: Ask,
+    ask: PendingRequest,
     seen: { durable: boolean; answer: Answer; view: ReconcileView; look: Look; dryRun: boolean },
   ): Promise<void> {
     const { account } = this.#hold
@@ -507,7 +507,7 @@ export class Activation {
     }
   }
 
-  #contextOf(ask: Ask, codes: DecideContext['codes']): DecideContext {
+  #contextOf(ask: PendingRequest, codes: DecideContext['codes']): DecideContext {
     const { clock, randomness, passwords } = this.#services
     return {
       nowMs: clock.now(),
@@ -519,7 +519,7 @@ export class Activation {
     }
   }
 
-  #take(ask: Ask, outcome: Outcome, codes: Lease): void {
+  #take(ask: PendingRequest, outcome: Outcome, codes: Lease): void {
     switch (outcome.kind) {
       case 'reply':
         this.#services.refusals.keep(ask.request, this.#self, outcome.reply)
@@ -540,11 +540,11 @@ export class Activation {
    * Encoding and decoding a listing of 13 MB blocks the loop for some 100 ms. A reply may share
    * texts and records with the state, which replaces them and never changes them.
    */
-  #reply(ask: Ask, reply: AccountReply): void {
+  #reply(ask: PendingRequest, reply: AccountReply): void {
     this.#answerWhenDurable(ask, ask.inProcess ? reply : encodeReply(reply))
   }
 
-  async #runSlices(ask: Ask, steps: Generator<void, Outcome>, codes: Lease): Promise<void> {
+  async #runSlices(ask: PendingRequest, steps: Generator<void, Outcome>, codes: Lease): Promise<void> {
     const { clock, timers } = this.#services
     try {
       let running = steps
@@ -564,7 +564,7 @@ export class Activation {
   }
 
   /** Applies a decided change; from here on it is in the next flush or the state is dropped. */
-  #commit(ask: Ask, outcome: Decided, codes: Lease): void {
+  #commit(ask: PendingRequest, outcome: Decided, codes: Lease): void {
     void this.#run(this.#committing(ask, outcome, codes))
   }
 
@@ -591,7 +591,7 @@ export class Activation {
     return inTurns(steps, { clock, timers, turnMs: limits.turnMs })
   }
 
-  *#committing(ask: Ask, outcome: Decided, codes: Lease): Generator<void, void> {
+  *#committing(ask: PendingRequest, outcome: Decided, codes: Lease): Generator<void, void> {
     const { change, uses, reply } = outcome
     const entry = this.#entryOf(change)
     const keys = uses.map((blob) => referenceKey(blob, this.#hold.account))
@@ -631,7 +631,7 @@ export class Activation {
     for (const entry of this.#waitingChanges.take()) this.#open.add(entry)
   }
 
-  #routesOf(ask: Ask, { codesUsed, legacyCodesUsed }: Decided, codes: Lease): LookupChange[] {
+  #routesOf(ask: PendingRequest, { codesUsed, legacyCodesUsed }: Decided, codes: Lease): LookupChange[] {
     const routes = this.#codes.used(codes, codesUsed)
     if (legacyCodesUsed > 0) routes.push(routeRow(6, ask.legacyCodes?.next ?? 0, this.#hold.account))
     return routes
@@ -647,7 +647,7 @@ export class Activation {
   /**
    * What the reply saw becomes durable with the youngest tentative change, or is already durable.
    */
-  #answerWhenDurable(ask: Ask, answer: Answer): void {
+  #answerWhenDurable(ask: PendingRequest, answer: Answer): void {
     const { exclusive } = this.#services.journal.capabilities
     const saw = !exclusive || this.#open.changes ? this.#open : this.#inFlight
     if (saw === undefined) ask.answer(answer)
@@ -661,7 +661,7 @@ export class Activation {
    * A bug of the core: the request gets its answer, earlier decisions are flushed, then the
    * activation ends.
    */
-  #bug(ask: Ask, error: unknown): void {
+  #bug(ask: PendingRequest, error: unknown): void {
     const operation = ask.request.operation?.$case
     this.#services.log.error({ account: this.#hold.account, operation, err: error }, 'a decision failed')
     ask.refuse('error-internal')
@@ -672,7 +672,7 @@ export class Activation {
   // ---- what a decision requires
 
   /** Outside of the turn; the request returns to the mailbox. */
-  async #fetch(ask: Ask, needs: Needs): Promise<void> {
+  async #fetch(ask: PendingRequest, needs: Needs): Promise<void> {
     this.#away++
     try {
       await fetchNeeds(ask, needs, { services: this.#services, codes: this.#codes })
@@ -954,7 +954,7 @@ export class Activation {
     this.#onLost(loss)
   }
 
-  #sendAway(ask: Ask): void {
+  #sendAway(ask: PendingRequest): void {
     if (this.#loss === 'fenced') ask.moved()
     else ask.unavailable()
   }

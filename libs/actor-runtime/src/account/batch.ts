@@ -3,8 +3,8 @@
  * for it.
  */
 import { type LookupChange, maxEventBytes, maxFlushBytes } from '@holdfast/journal'
-import { type Answer, type Ask, bytesOfAnswer } from './ask.ts'
 import { bytesOfEntry, type Page, type RowEntry } from './flush-row.ts'
+import { type Answer, bytesOfAnswer, type PendingRequest } from './pending-request.ts'
 
 /** Left free in a row for one more change and the report of finished effects. */
 const reservedBytes = maxEventBytes + 64 * 1024
@@ -15,7 +15,7 @@ export class Batch {
   readonly uses = new Set<string>()
   /** Routes of share codes, the same. */
   readonly routes: LookupChange[] = []
-  readonly waiting: { ask: Ask; answer: Answer }[] = []
+  readonly waiting: { ask: PendingRequest; answer: Answer }[] = []
   /**
    * All waiting requests came after the epoch was raised: without changes, a read of the head must
    * prove it.
@@ -47,7 +47,7 @@ export class Batch {
     this.rowBytes += bytesOfEntry(entry)
   }
 
-  hold(ask: Ask, answer: Answer): void {
+  hold(ask: PendingRequest, answer: Answer): void {
     this.waiting.push({ ask, answer })
     this.toConfirm ||= !ask.proven
     this.replyBytes += bytesOfAnswer(answer)

@@ -8,27 +8,27 @@
  */
 import { RoundRobin } from '@holdfast/kernel'
 import type { AccountRequest } from '@holdfast/wire'
-import type { Ask } from './ask.ts'
+import type { PendingRequest } from './pending-request.ts'
 
 /** A visitor's read waits for at most as many of the owner's: some milliseconds. */
 const ownersInARowMax = 16
 
 export class Mailbox {
-  readonly #owners: Ask[] = []
+  readonly #owners: PendingRequest[] = []
   /** By network. */
-  readonly #visitors = new RoundRobin<string, Ask>()
+  readonly #visitors = new RoundRobin<string, PendingRequest>()
   #ownersInARow = 0
 
   get length(): number {
     return this.#owners.length + this.#visitors.size
   }
 
-  push(ask: Ask): void {
+  push(ask: PendingRequest): void {
     if (isVisitors(ask.request)) this.#visitors.push(networkOf(ask.request), ask)
     else this.#owners.push(ask)
   }
 
-  shift(): Ask | undefined {
+  shift(): PendingRequest | undefined {
     const ownersTurn = this.#visitors.size === 0 || this.#ownersInARow < ownersInARowMax
     if (this.#owners.length > 0 && ownersTurn) {
       this.#ownersInARow++
@@ -39,7 +39,7 @@ export class Mailbox {
   }
 
   /** Removes and returns everything that waits. */
-  clear(): Ask[] {
+  clear(): PendingRequest[] {
     return [...this.#owners.splice(0), ...this.#visitors.clear()]
   }
 }

@@ -3,15 +3,15 @@ import type { Outcome } from '@holdfast/content-tree'
 import type { PasswordVerifier } from '@holdfast/wire'
 import { keyOf } from '../queues/password-checks.ts'
 import type { Services } from '../services.ts'
-import type { Ask } from './ask.ts'
 import type { CodeBlocks } from './code-blocks.ts'
 import { networkOf } from './mailbox.ts'
+import type { PendingRequest } from './pending-request.ts'
 
 export type Needs = Extract<Outcome, { kind: 'needs' }>
 
 /** The request gets what it needs, or its refusal. @throws what the lookups throw. */
 export async function fetchNeeds(
-  ask: Ask,
+  ask: PendingRequest,
   needs: Needs,
   { services, codes }: { services: Services; codes: CodeBlocks },
 ): Promise<void> {
@@ -33,7 +33,7 @@ export async function fetchNeeds(
  *   unchecked.
  */
 async function checkPassword(
-  ask: Ask,
+  ask: PendingRequest,
   { verifier, password }: { verifier: PasswordVerifier; password: string },
   { passwords, limits }: Services,
 ): Promise<boolean> {

@@ -26,11 +26,11 @@ export interface AccountClient {
  * For a process with the only host of all accounts: whether an account's answer would still be the
  * same.
  */
-export interface AccountMoments {
+export interface AccountVersions {
   /**
    * An object that stays the same while the account is unchanged; undefined when that is not known
    * here. If it is the same before a question and later, the answer is still valid, as far as it
    * does not depend on the clock.
    */
-  momentOf(accountId: string): object | undefined
+  versionOf(accountId: string): object | undefined
 }

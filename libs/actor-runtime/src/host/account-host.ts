@@ -19,12 +19,18 @@ import { type Clock, isUuid, systemClock } from '@holdfast/kernel'
 import { type AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { AccountActor, type ActorHost } from '../account/account-actor.ts'
-import { Ailments, type QuarantinedAccount } from '../account/ailments.ts'
-import { type Answer, Ask, decodedAnswer, encodedAnswer, encodeReply } from '../account/ask.ts'
 import { codeOf } from '../account/durable-log.ts'
+import { FaultBackoff, type QuarantinedAccount } from '../account/fault-backoff.ts'
 import { isVisitors } from '../account/mailbox.ts'
+import {
+  type Answer,
+  decodedAnswer,
+  encodedAnswer,
+  encodeReply,
+  PendingRequest,
+} from '../account/pending-request.ts'
 import { Refusals } from '../account/refusals.ts'
-import type { AccountMoments } from '../client/contract.ts'
+import type { AccountVersions } from '../client/contract.ts'
 import { RequestJoiner } from '../client/request-parts.ts'
 import {
   clearSubjectOf,
@@ -87,7 +93,7 @@ export interface AccountHostOptions {
   /** Default: all accounts are kept together. */
   homes?: Homes
   /** Between checks for due timers (HOLDFAST_EXPIRY_SWEEP_SECONDS), milliseconds. Default 2,000. */
-  sweepMs?: number
+  sweepMs: number
   /**
    * The wall clock is far from those of the other members: meanwhile no timer fires, because what
    * expired by this clock may not be expired. Default: never.
@@ -123,7 +129,7 @@ const straysAtOnceMax = 1_000
 /** Timers are read again when dropped ones come this near. */
 const horizonMarginSeconds = 60
 
-export class AccountHost implements AccountMoments {
+export class AccountHost implements AccountVersions {
   readonly #services: Services
   /** The host as actors see it. */
   readonly #actorHost: ActorHost
@@ -165,7 +171,7 @@ export class AccountHost implements AccountMoments {
     this.#journalRepair = options.journalRepair
     this.#hostOf = options.hostOf
     this.#predecessorOf = options.predecessorOf
-    this.#sweepMs = options.sweepMs ?? 2000
+    this.#sweepMs = options.sweepMs
     this.#isClockOff = options.isClockOff ?? (() => false)
     this.#due = new DueAccounts(limits.dueAccountsMax)
     this.#joiner = new RequestJoiner(clock)
@@ -213,7 +219,7 @@ export class AccountHost implements AccountMoments {
     this.#replicas = options.replicaOf && new AccountReplicas(this.#services, options.replicaOf)
     this.#actorHost = {
       services: this.#services,
-      ailments: new Ailments({ clock, randomness, limits }),
+      faultBackoff: new FaultBackoff({ clock, randomness, limits }),
       slots: new Slots(limits.activationsAtOnceMax),
       absent: new LRUCache({
         max: limits.absentAccountsMax,
@@ -272,7 +278,7 @@ export class AccountHost implements AccountMoments {
 
   /** Accounts in quarantine because of damage or a bug, oldest first. */
   get quarantined(): QuarantinedAccount[] {
-    return this.#actorHost.ailments.quarantined()
+    return this.#actorHost.faultBackoff.quarantined()
   }
 
   /** Maximum lag of the second region behind changes acknowledged here. */
@@ -280,8 +286,8 @@ export class AccountHost implements AccountMoments {
     return this.#services.arrivals.lag
   }
 
-  /** See `AccountMoments`. */
-  momentOf(account: string): object | undefined {
+  /** See `AccountVersions`. */
+  versionOf(account: string): object | undefined {
     return this.#actors.get(account)?.moment
   }
 
@@ -349,7 +355,7 @@ export class AccountHost implements AccountMoments {
     const { limits, metrics } = this.#services
     const host = this.#elsewhere(request.accountId)
     if (host !== undefined) {
-      new Ask(request, answered).moved(host)
+      new PendingRequest(request, answered).moved(host)
       return
     }
     // Maintenance of an account does not count as use: it leaves soon if it was loaded for that.
@@ -359,7 +365,7 @@ export class AccountHost implements AccountMoments {
     const visits = isVisitors(request)
     if (full || (visits && !this.#visitors.enter(request))) {
       metrics.overloaded()
-      new Ask(request, answered).unavailable({ overloaded: true })
+      new PendingRequest(request, answered).unavailable({ overloaded: true })
       return
     }
     this.#requests++
@@ -372,7 +378,7 @@ export class AccountHost implements AccountMoments {
       actor.answered()
       answered(answer)
     }
-    const ask = new Ask(request, ended, kind)
+    const ask = new PendingRequest(request, ended, kind)
     actor.submit(ask)
   }
 
@@ -552,7 +558,7 @@ export class AccountHost implements AccountMoments {
     }
     metrics.memory({ accounts, bytes })
     metrics.backupLag(this.backupLag)
-    metrics.quarantined({ accounts: this.#actorHost.ailments.quarantinedCount })
+    metrics.quarantined({ accounts: this.#actorHost.faultBackoff.quarantinedCount })
     for (const actor of this.#actors.values()) {
       if (this.#passivating >= limits.passivationsAtOnceMax) break
       const crowded = bytes > limits.memoryBytesMax || accounts > limits.activeAccountsMax

@@ -14,7 +14,7 @@ import {
 } from '@holdfast/journal'
 import { type AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
-import { encodeReply } from '../account/ask.ts'
+import { encodeReply } from '../account/pending-request.ts'
 import { recover } from '../account/recovery.ts'
 import { AccountsUnavailable } from '../client/errors.ts'
 import { Slots } from '../queues/slots.ts'

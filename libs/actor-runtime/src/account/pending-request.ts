@@ -8,7 +8,7 @@ import type { CodeRange } from '../lookups/code-leases.ts'
  */
 export type Answer = Uint8Array | AccountReply
 
-export class Ask {
+export class PendingRequest {
   readonly request: AccountRequest
   readonly #answered: (answer: Answer) => void
   /** Its answer needs no encoding. */

@@ -18,7 +18,7 @@ export interface QuarantinedAccount {
   tries: number
 }
 
-interface Ailment {
+interface FaultState {
   bugs: number
   faults: number
   fencedAtMs: number[]
@@ -32,11 +32,11 @@ interface Ailment {
 
 const takeoverWindowMs = 60_000
 
-export class Ailments {
+export class FaultBackoff {
   readonly #clock: Clock
   readonly #randomness: Randomness
   readonly #limits: RuntimeLimits
-  readonly #byAccount: LRUCache<string, Ailment>
+  readonly #byAccount: LRUCache<string, FaultState>
   readonly #quarantined = new Set<string>()
 
   constructor({
@@ -67,13 +67,13 @@ export class Ailments {
 
   /** Another host took the account: return after a jittered pause, and not too often. */
   fenced(account: string): void {
-    const ailment = this.#of(account)
+    const state = this.#of(account)
     const nowMs = this.#clock.monotonic()
-    ailment.pausedUntilMs = nowMs + this.#limits.fencedPauseMs * (1 + this.#randomness.fraction())
-    ailment.fencedAtMs = [...ailment.fencedAtMs.filter((atMs) => atMs > nowMs - takeoverWindowMs), nowMs]
-    if (ailment.fencedAtMs.length < this.#limits.takeoversPerMinuteMax) return
-    ailment.refusedUntilMs = nowMs + takeoverWindowMs / 6
-    ailment.fencedAtMs = []
+    state.pausedUntilMs = nowMs + this.#limits.fencedPauseMs * (1 + this.#randomness.fraction())
+    state.fencedAtMs = [...state.fencedAtMs.filter((atMs) => atMs > nowMs - takeoverWindowMs), nowMs]
+    if (state.fencedAtMs.length < this.#limits.takeoversPerMinuteMax) return
+    state.refusedUntilMs = nowMs + takeoverWindowMs / 6
+    state.fencedAtMs = []
   }
 
   /** Another host took the account in the last minute: so the account is there. */
@@ -87,10 +87,10 @@ export class Ailments {
    * suffer from one.
    */
   bug(account: string): void {
-    const ailment = this.#of(account)
-    if (++ailment.bugs < this.#limits.bugsBeforeQuarantine) return
-    const reason = `${ailment.bugs} decisions or changes failed: see the log`
-    this.#quarantine(account, ailment, { reason, unreadable: false })
+    const state = this.#of(account)
+    if (++state.bugs < this.#limits.bugsBeforeQuarantine) return
+    const reason = `${state.bugs} decisions or changes failed: see the log`
+    this.#quarantine(account, state, { reason, unreadable: false })
   }
 
   /**
@@ -108,11 +108,11 @@ export class Ailments {
 
   /** The account was read and left cleanly: its faults are cleared. */
   recovered(account: string): void {
-    const ailment = this.#byAccount.get(account)
-    if (ailment === undefined) return
-    ailment.bugs = 0
-    ailment.faults = 0
-    ailment.quarantine = undefined
+    const state = this.#byAccount.get(account)
+    if (state === undefined) return
+    state.bugs = 0
+    state.faults = 0
+    state.quarantine = undefined
     this.#quarantined.delete(account)
   }
 
@@ -137,22 +137,22 @@ export class Ailments {
 
   #quarantine(
     account: string,
-    ailment: Ailment,
+    state: FaultState,
     { reason, unreadable }: { reason: string; unreadable: boolean },
   ): number {
     const { quarantineFirstMs, quarantineMaxMs } = this.#limits
-    const { since = Math.floor(this.#clock.now() / 1000), tries = 0 } = ailment.quarantine ?? {}
-    ailment.quarantine = { reason, since, tries: tries + 1, unreadable }
+    const { since = Math.floor(this.#clock.now() / 1000), tries = 0 } = state.quarantine ?? {}
+    state.quarantine = { reason, since, tries: tries + 1, unreadable }
     this.#quarantined.add(account)
-    const ms = Math.min(quarantineMaxMs, quarantineFirstMs * 2 ** Math.min(ailment.faults++, 30))
-    ailment.refusedUntilMs = this.#clock.monotonic() + ms
+    const ms = Math.min(quarantineMaxMs, quarantineFirstMs * 2 ** Math.min(state.faults++, 30))
+    state.refusedUntilMs = this.#clock.monotonic() + ms
     return ms
   }
 
-  #of(account: string): Ailment {
+  #of(account: string): FaultState {
     const fresh = { bugs: 0, faults: 0, fencedAtMs: [], refusedUntilMs: 0, pausedUntilMs: 0 }
-    const ailment = this.#byAccount.get(account) ?? fresh
-    this.#byAccount.set(account, ailment)
-    return ailment
+    const state = this.#byAccount.get(account) ?? fresh
+    this.#byAccount.set(account, state)
+    return state
   }
 }
