@@ -12,10 +12,9 @@
  *   whole request head count as one network here, and at the maximum they are closed at any age.
  * - At the maximum, when none of that network idles, its slowest connection is closed, if that
  *   network has more than the new connection's network.
- * - Where none of it is known to be slow, the reader of all that has taken nothing for the longest
- *   time is closed (`confirmedBytes`), the longest idle connection, the slowest request below
- *   4 KiB/s, or the youngest of the network that has more: a network gains nothing by
- *   reconnecting. Only then the new connection is refused.
+ * - Where none of it is known to be slow, the longest idle connection of all is closed, then the
+ *   slowest of all requests below 4 KiB/s, then the youngest of the network that has more: a
+ *   network gains nothing by reconnecting. Only then the new connection is refused.
  * - A connection that was just made or answered may have a request on its way. It stays while
  *   another one may be closed, unless silent ones hold half of the listener.
  * - Idle is a connection without a whole request head: silent, kept alive, or in the middle of its
@@ -38,7 +37,6 @@ import { type Clock, systemClock } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
 import { clientAddress, networkOf, normalAddress } from './addresses.ts'
-import { confirmedBytes } from './confirmed-bytes.ts'
 import { connectionFigures } from './connection-figures.ts'
 import { awaitFirstBytes, hasManyLines } from './newcomers.ts'
 import type { PiecesLane } from './small-pieces-lane.ts'
@@ -63,13 +61,7 @@ const idleMs = 1_000
 /** On a full listener, too: a request head takes a round trip to arrive. */
 const graceMs = 250
 /** How often the pace of connections is measured while the listener is scarce. */
-const lookMs = 100
-/** From the first look on, which sees what the other end's system took at once. */
-const stalledMs = 200
-/** A longer stall is no delay of a network: such a reader is closed before idle connections. */
-const stalledLongMs = 2_000
-/** Less does not end a stall. */
-const progressBytes = 4 * 1024
+const lookMs = 1_000
 /** The pace of a request is not known before. */
 const youngMs = 2_000
 /**
@@ -115,9 +107,6 @@ interface Network extends Holder {
   isProxy: boolean
 }
 
-/** Why a connection was closed to make room. */
-type Evicted = 'idle' | 'network' | 'silent' | 'slow' | 'stalled' | 'young'
-
 const heldBy = Symbol('connection')
 type HeldSocket = Socket & { [heldBy]?: Connection }
 
@@ -132,7 +121,6 @@ export class Connections {
   readonly #silent = new Set<Connection>()
   #open = 0
   #looking: NodeJS.Timeout | undefined
-  #lookedMs = Number.NEGATIVE_INFINITY
   #closing = false
 
   constructor(parts: ConnectionsDeps) {
@@ -411,14 +399,11 @@ export class Connections {
     if (silentFirst) this.#closeSilent(newcomer, this.#silentMs())
     else if (largest !== undefined && largest.open.size > size) this.#closeIdle(largest, 'idle')
     if (this.#open < max) return true
-    this.#look()
     const holder = largestOf(this.#clients.values(), largest)
     const owing = holder !== undefined && holder.open.size > size + 1 ? holder : undefined
     return (
       (owing !== undefined && (this.#closeIdle(owing, 'idle', graceMs) || this.#closeSlowest(owing))) ||
-      this.#closeStalled(stalledLongMs, size) ||
       this.#closeAnyIdle(idleMs) ||
-      this.#closeStalled(stalledMs, size) ||
       this.#closeSlow(size) ||
       (owing !== undefined && this.#closeYoungest(owing)) ||
       this.#closeAnyIdle(graceMs, size)
@@ -513,34 +498,7 @@ export class Connections {
     return true
   }
 
-  /**
-   * The reader that has taken nothing for the longest time: of any network for one that has few
-   * connections, otherwise of networks with as many or more.
-   */
-  #closeStalled(afterMs: number, size: number): boolean {
-    const nowMs = this.#clock.monotonic()
-    const leastOpen = size < fairShareMin ? 0 : size
-    let longest: Connection | undefined
-    let longestMs = afterMs
-    const look = ({ open }: Holder) => {
-      if (open.size < leastOpen) return
-      for (const connection of open) {
-        const stalled = connection.stalledMs(nowMs)
-        if (stalled < longestMs) continue
-        longest = connection
-        longestMs = stalled
-      }
-    }
-    for (const network of this.#networks.values()) if (!network.isProxy) look(network)
-    for (const client of this.#clients.values()) look(client)
-    if (longest === undefined) return false
-    // After an ordinary close the system would keep what the reader has not taken.
-    longest.socket.resetAndDestroy()
-    this.#evict(longest, 'stalled')
-    return true
-  }
-
-  #evict(connection: Connection, reason: Evicted): void {
+  #evict(connection: Connection, reason: 'idle' | 'network' | 'silent' | 'slow' | 'young'): void {
     this.#figures.evicted.inc({ host: this.#parts.host, reason })
     connection.socket.destroy()
     // Its close event comes later; its place is free now.
@@ -551,18 +509,12 @@ export class Connections {
     this.#figures.refused.inc({ host: this.#parts.host, reason })
   }
 
-  #look(): void {
-    const nowMs = this.#clock.monotonic()
-    if (nowMs - this.#lookedMs < lookMs) return
-    this.#lookedMs = nowMs
-    for (const { open } of this.#networks.values()) for (const connection of open) connection.look(nowMs)
-  }
-
   /** Measured while the listener is scarce, so that the slow ones are known when it is full. */
   #lookSoon(): void {
     this.#looking ??= setTimeout(() => {
       this.#looking = undefined
-      this.#look()
+      const nowMs = this.#clock.monotonic()
+      for (const { open } of this.#networks.values()) for (const connection of open) connection.look(nowMs)
       if (this.#open > this.#parts.limits.max / 2) this.#lookSoon()
     }, lookMs).unref()
   }
@@ -630,8 +582,6 @@ class Connection {
   #earlierBytes = 0
   #windowMs: number
   #windowBytes = 0
-  /** What the reader had taken when it last took something, and when; undefined: not yet looked. */
-  #taken: { bytes: number; atMs: number } | undefined
 
   constructor(
     owner: Connections,
@@ -658,11 +608,9 @@ class Connection {
     this.#windowBytes = this.#bytes
     this.#earlierMs = nowMs
     this.#earlierBytes = this.#windowBytes
-    this.#taken = undefined
   }
 
   look(nowMs: number): void {
-    this.#lookAtReader(nowMs)
     if (nowMs - this.#windowMs < windowMs) return
     this.#earlierMs = this.#windowMs
     this.#earlierBytes = this.#windowBytes
@@ -674,22 +622,6 @@ class Connection {
   pace(nowMs: number): number {
     if (nowMs - this.sinceMs < youngMs) return Number.POSITIVE_INFINITY
     return (this.#bytes - this.#earlierBytes) / Math.max(1, nowMs - this.#earlierMs)
-  }
-
-  #lookAtReader(nowMs: number): void {
-    if (this.running?.req.complete !== true || this.waitsForUs) {
-      this.#taken = undefined
-      return
-    }
-    const bytes = confirmedBytes(this.socket)
-    if (bytes === undefined) return
-    if (this.#taken === undefined || bytes - this.#taken.bytes >= progressBytes)
-      this.#taken = { bytes, atMs: nowMs }
-  }
-
-  /** How long its reader has taken nothing of what is there for it, as far as it is known. */
-  stalledMs(nowMs: number): number {
-    return this.#taken === undefined || this.waitsForUs ? 0 : nowMs - this.#taken.atMs
   }
 
   /**
