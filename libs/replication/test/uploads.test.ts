@@ -123,7 +123,8 @@ t.test('a later upload of small content finds it, and asks its group alone', asy
       },
     }))
   const groups = new Set<number>()
-  for (let n = 0; n < 40; n++) {
+  // The contents are random: forty of them miss one of the eight groups once in 26 runs.
+  for (let n = 0; n < 40 || (n < 1_000 && groups.size < ids.length); n++) {
     const bytes = upload()
     const first = await put(region.frontend({ localNode: 'a' }), bytes)
     groups.add(first.placementGroup ?? 0)
