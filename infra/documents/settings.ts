@@ -1,4 +1,4 @@
-/** `infra/SETTINGS.md`, from the schema in `libs/config/src/config.ts`. */
+/** `infra/SETTINGS.md`, from the settings in `libs/config/src/topics`. */
 import { clusterSettings, settings } from '@holdfast/config'
 import { generatedMark, table } from './table.ts'
 

@@ -1,14 +1,16 @@
 export {
   type ClusterConfig,
   type ClusterSecrets,
-  type Config,
   type Credentials,
-  clusterSettings,
-  describeSettings,
   readClusterConfig,
+} from './cluster-config.ts'
+export {
+  type Config,
+  describeSettings,
   readConfig,
   type Secrets,
   type SettingDescription,
   settings,
 } from './config.ts'
 export { type Environment, SettingsFault } from './setting-kinds.ts'
+export { clusterSettings } from './topics/cluster.ts'

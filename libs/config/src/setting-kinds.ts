@@ -265,3 +265,34 @@ export function baseUrl({ meaning }: { meaning: string }): Setting<string | unde
     },
   }
 }
+
+/** @param described what the form is, for the fault. */
+export function pattern(form: RegExp, described: string, { fallback, meaning }: Described): Setting<string> {
+  return {
+    fallback,
+    meaning,
+    secret: false,
+    parse: (value) => {
+      if (!form.test(value)) throw new Error(`is "${value}", but must be ${described}`)
+      return value
+    },
+  }
+}
+
+/** `auto`: undefined. */
+export function countOrAuto({
+  meaning,
+  ...range
+}: {
+  meaning: string
+  min: number
+  max: number
+}): Setting<number | undefined> {
+  const number = integer({ fallback: '', meaning, ...range })
+  return {
+    fallback: 'auto',
+    meaning,
+    secret: false,
+    parse: (value) => (value === 'auto' ? undefined : number.parse(value)),
+  }
+}

@@ -1,7 +1,13 @@
 import { rootCertificates } from 'node:tls'
 import t from 'tap'
-import { clusterSettings, describeSettings, readClusterConfig, readConfig, settings } from '../src/config.ts'
-import { SettingsFault } from '../src/setting-kinds.ts'
+import {
+  clusterSettings,
+  describeSettings,
+  readClusterConfig,
+  readConfig,
+  SettingsFault,
+  settings,
+} from '../src/index.ts'
 
 const noFiles = { readSecret: () => '' }
 

@@ -1,0 +1,103 @@
+/** The settings of a process of a cluster: those of every process and those of its part in it. */
+import { X509Certificate } from 'node:crypto'
+import {
+  type Config,
+  configOf,
+  deepFreeze,
+  type Secrets,
+  secretsOf,
+  settings,
+  type Values,
+} from './config.ts'
+import { type Environment, readSettings, type ValuesOf } from './setting-kinds.ts'
+import { type Authorities, type ClusterPart, clusterPart, clusterSettings } from './topics/cluster.ts'
+import { portsDiffer } from './topics/hosts.ts'
+
+/** The active settings of a process of a cluster. */
+export interface ClusterConfig extends Config, ClusterPart {}
+
+export interface ClusterSecrets extends Secrets {
+  clusterSecret: string
+  /** Undefined: clients need no credentials. */
+  nats: Credentials | undefined
+  cassandra: Credentials | undefined
+}
+
+export interface Credentials {
+  user: string
+  password: string
+}
+
+/**
+ * As `readConfig`, for a process of a cluster.
+ * @throws SettingsFault naming every fault at once.
+ */
+export function readClusterConfig(
+  env: Environment,
+  { readSecret }: { readSecret: (path: string) => string },
+): { config: ClusterConfig; secrets: ClusterSecrets } {
+  const authorities: Authorities = { HOLDFAST_NATS_TLS_CA: undefined, HOLDFAST_CASSANDRA_TLS_CA: undefined }
+  const values = readSettings({ ...settings, ...clusterSettings }, env, {
+    prefix: 'HOLDFAST_',
+    readSecret,
+    check: (read) => [
+      ...clusterFits(read),
+      ...authorityNames.flatMap((name) => {
+        try {
+          if (read[name]) authorities[name] = authorityOf(readSecret(read[name]))
+          return []
+        } catch (error) {
+          return [`${name}=${read[name]} is no file of certificates: ${(error as Error).message}`]
+        }
+      }),
+    ],
+  })
+  const config: ClusterConfig = {
+    ...configOf(values),
+    ...clusterPart(values, authorities),
+    serverName: values.HOLDFAST_NODE_NAME,
+  }
+  const secrets: ClusterSecrets = {
+    ...secretsOf(values),
+    clusterSecret: values.HOLDFAST_CLUSTER_SECRET ?? '',
+    nats: credentialsOf(values.HOLDFAST_NATS_USER, values.HOLDFAST_NATS_PASSWORD),
+    cassandra: credentialsOf(values.HOLDFAST_CASSANDRA_USER, values.HOLDFAST_CASSANDRA_PASSWORD),
+  }
+  return { config: deepFreeze(config), secrets: Object.freeze(secrets) }
+}
+
+type ClusterValues = Values & ValuesOf<typeof clusterSettings>
+
+function clusterFits(values: Partial<ClusterValues>): string[] {
+  const faults: string[] = []
+  const { HOLDFAST_REGION: own, HOLDFAST_REGIONS: all = [], HOLDFAST_CASSANDRA: nodes = {} } = values
+  if (own !== undefined && !all.includes(own))
+    faults.push(`HOLDFAST_REGION is ${own}, which HOLDFAST_REGIONS lacks`)
+  for (const region of all)
+    if (!nodes[region]) faults.push(`HOLDFAST_CASSANDRA names no node of the region ${region}`)
+  if (values.HOLDFAST_CLUSTER_SECRET === undefined) faults.push('HOLDFAST_CLUSTER_SECRET is not set')
+  for (const server of ['NATS', 'CASSANDRA'] as const) {
+    const [user, password] = [`HOLDFAST_${server}_USER`, `HOLDFAST_${server}_PASSWORD`] as const
+    if (values[user] && values[password] === undefined) faults.push(`${user} is set, ${password} is not`)
+    if (values[user] === '' && values[password] !== undefined)
+      faults.push(`${password} is set, ${user} is not`)
+  }
+  const ofUploads = values.HOLDFAST_UPLOAD_STORES ? uploadPortNames : []
+  return [...faults, ...portsDiffer(values, [...ofUploads, ...storagePortNames])]
+}
+
+const authorityNames = ['HOLDFAST_NATS_TLS_CA', 'HOLDFAST_CASSANDRA_TLS_CA'] as const
+
+/** @throws Error when it is no certificate */
+function authorityOf(pem: string): string {
+  new X509Certificate(pem)
+  return pem
+}
+
+function credentialsOf(user: string, password: string | undefined): Credentials | undefined {
+  return password === undefined ? undefined : Object.freeze({ user, password })
+}
+
+const storagePortNames = ['HOLDFAST_CONTROL_PORT', 'HOLDFAST_BYTES_PORT'] as const
+/** Further ports of an upload frontend. */
+const uploadPortNames = ['HOLDFAST_UPLOAD_PORT', 'HOLDFAST_DOWNLOAD_PORT', 'HOLDFAST_ADMIN_PORT'] as const

@@ -1,0 +1,130 @@
+/** What accounts may hold and do, the mails that they get, and the memory that they take. */
+import { accountContentsMax } from '@holdfast/actor-runtime'
+import {
+  bytes,
+  bytesOrNone,
+  integer,
+  onOff,
+  pattern,
+  type Setting,
+  seconds,
+  secret,
+  type ValuesOf,
+} from '../setting-kinds.ts'
+
+export const accountSettings = {
+  HOLDFAST_OPEN_LISTING: onOff({
+    fallback: 'off',
+    meaning: '`on` opens GET /contents/{id} and search to every tier, also without a website token.',
+  }),
+  HOLDFAST_DIRECT_LINKS_PREMIUM: onOff({
+    fallback: 'off',
+    meaning: '`on` lets premium accounts alone make direct links.',
+  }),
+  HOLDFAST_EXPIRY_SWEEP_SECONDS: seconds({
+    fallback: '1',
+    min: 0.05,
+    max: 3600,
+    meaning:
+      'How often the service looks for due expiries, seconds. For visitors an expiry always holds at its second.',
+  }),
+  HOLDFAST_GUEST_CONTENTS: contents('10000', 'guest'),
+  HOLDFAST_STANDARD_CONTENTS: contents('10000', 'standard'),
+  HOLDFAST_PREMIUM_CONTENTS: contents(String(accountContentsMax), 'premium'),
+  HOLDFAST_GUEST_STORAGE: storage('guest'),
+  HOLDFAST_STANDARD_STORAGE: storage('standard'),
+  HOLDFAST_PREMIUM_STORAGE: storage('premium'),
+  HOLDFAST_GUEST_TRAFFIC: traffic('guest'),
+  HOLDFAST_STANDARD_TRAFFIC: traffic('standard'),
+  HOLDFAST_PREMIUM_TRAFFIC: traffic('premium'),
+  HOLDFAST_SMTP_URL: secret({
+    meaning:
+      'Where mails go, like `smtps://user:password@mail.example.org`. Without it: files in `<data dir>/outbox/`.',
+    check: smtpUrl,
+  }),
+  HOLDFAST_MAIL_FROM: pattern(/^[^\r\n]*@[^\r\n]*$/, 'a mail address, or `Name <address>`', {
+    fallback: 'Holdfast <no-reply@localhost>',
+    meaning: 'Sender of sign-in mails.',
+  }),
+  HOLDFAST_ACCOUNT_MEMORY: bytes({
+    fallback: '256MiB',
+    meaning: 'Memory for loaded accounts. Above it the accounts that were idle longest are unloaded.',
+  }),
+}
+
+export interface AccountsConfig {
+  openListing: boolean
+  directLinksPremium: boolean
+  expirySweepMs: number
+  tiers: Record<'guest' | 'standard' | 'premium', TierSettings>
+  mailFrom: string
+  accountMemoryBytes: number
+}
+
+/** Bytes, undefined: no limit. */
+export interface TierSettings {
+  contents: number
+  storage: number | undefined
+  traffic: number | undefined
+}
+
+type Values = ValuesOf<typeof accountSettings>
+
+export function accountsConfig(values: Values): AccountsConfig {
+  return {
+    openListing: values.HOLDFAST_OPEN_LISTING,
+    directLinksPremium: values.HOLDFAST_DIRECT_LINKS_PREMIUM,
+    expirySweepMs: values.HOLDFAST_EXPIRY_SWEEP_SECONDS * 1000,
+    tiers: tiersOf(values),
+    mailFrom: values.HOLDFAST_MAIL_FROM,
+    accountMemoryBytes: values.HOLDFAST_ACCOUNT_MEMORY,
+  }
+}
+
+function tiersOf(values: Values): AccountsConfig['tiers'] {
+  return {
+    guest: {
+      contents: values.HOLDFAST_GUEST_CONTENTS,
+      storage: values.HOLDFAST_GUEST_STORAGE,
+      traffic: values.HOLDFAST_GUEST_TRAFFIC,
+    },
+    standard: {
+      contents: values.HOLDFAST_STANDARD_CONTENTS,
+      storage: values.HOLDFAST_STANDARD_STORAGE,
+      traffic: values.HOLDFAST_STANDARD_TRAFFIC,
+    },
+    premium: {
+      contents: values.HOLDFAST_PREMIUM_CONTENTS,
+      storage: values.HOLDFAST_PREMIUM_STORAGE,
+      traffic: values.HOLDFAST_PREMIUM_TRAFFIC,
+    },
+  }
+}
+
+function contents(fallback: string, tier: string): Setting<number> {
+  return integer({
+    fallback,
+    min: 0,
+    max: accountContentsMax,
+    meaning: `Files and folders a ${tier} account may hold; at most ${accountContentsMax}, which one account can carry.`,
+  })
+}
+
+function storage(tier: string): Setting<number | undefined> {
+  return bytesOrNone({ fallback: 'none', meaning: `Bytes a ${tier} account may hold, or \`none\`.` })
+}
+
+function traffic(tier: string): Setting<number | undefined> {
+  return bytesOrNone({
+    fallback: 'none',
+    meaning: `Direct traffic shown as a ${tier} account’s limit, bytes, or \`none\`.`,
+  })
+}
+
+function smtpUrl(value: string): void {
+  const url = URL.canParse(value) ? new URL(value) : undefined
+  if (url === undefined || !/^smtps?:$/.test(url.protocol) || url.hostname === '')
+    throw new Error(
+      'must be a URL like smtp://mail.example.org:587 or smtps://user:password@mail.example.org',
+    )
+}

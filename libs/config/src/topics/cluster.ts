@@ -1,0 +1,133 @@
+/** What a process of a cluster takes besides: its name, regions, servers and peers. */
+import type { RegionCode } from '@holdfast/kernel'
+import { address, type Endpoint, endpoints, endpointsByRegion, port, regionList } from '../network-kinds.ts'
+import { integer, onOff, pattern, type Setting, secret, text, type ValuesOf } from '../setting-kinds.ts'
+import { token } from '../token.ts'
+
+export const clusterSettings = {
+  HOLDFAST_NODE_NAME: pattern(/^[a-z0-9][a-z0-9-]{0,62}$/, 'a name of letters, digits and -', {
+    fallback: '',
+    meaning: 'Name of this process, unique in the cluster and the same after a restart.',
+  }),
+  HOLDFAST_REGIONS: {
+    fallback: 'eu-par',
+    meaning:
+      'Regions of this cluster, comma-separated. Their order never changes and is the same in every process: the first keeps the settings.',
+    secret: false,
+    parse: regionList,
+  } as Setting<RegionCode[]>,
+  HOLDFAST_NATS_SERVERS: {
+    fallback: '127.0.0.1:4222',
+    meaning: 'NATS servers of this region, `host:port`, comma-separated.',
+    secret: false,
+    parse: endpoints,
+  } as Setting<Endpoint[]>,
+  HOLDFAST_NATS_USER: text({ fallback: '', meaning: 'User at the NATS servers, when they ask for one.' }),
+  HOLDFAST_NATS_PASSWORD: secret({ meaning: 'Password of HOLDFAST_NATS_USER.' }),
+  HOLDFAST_NATS_TLS_CA: text({
+    fallback: '',
+    meaning:
+      'PEM file of the authority that the NATS servers have certificates of; with it connections are encrypted, and other servers are refused.',
+  }),
+  HOLDFAST_CASSANDRA: {
+    fallback: 'eu-par=127.0.0.1:9042',
+    meaning:
+      'Cassandra nodes of every region: `eu-par=host:port,host:port;na-nyc=…`. The data centres have the names of the regions.',
+    secret: false,
+    parse: endpointsByRegion,
+  } as Setting<Partial<Record<RegionCode, Endpoint[]>>>,
+  HOLDFAST_CASSANDRA_USER: text({
+    fallback: '',
+    meaning: 'User at Cassandra, when it asks for one (PasswordAuthenticator).',
+  }),
+  HOLDFAST_CASSANDRA_PASSWORD: secret({ meaning: 'Password of HOLDFAST_CASSANDRA_USER.' }),
+  HOLDFAST_CASSANDRA_TLS_CA: text({
+    fallback: '',
+    meaning:
+      'PEM file of the authority that the Cassandra nodes have certificates of; with it connections are encrypted, and other servers are refused.',
+  }),
+  HOLDFAST_CASSANDRA_REPLICAS: integer({
+    fallback: '3',
+    min: 1,
+    max: 9,
+    meaning: 'Replicas of every row in each data centre that keeps it; counts when the tables are made.',
+  }),
+  HOLDFAST_CLUSTER_SECRET: secret({
+    meaning: 'Proves to the processes of a cluster that a caller is one of them; 16 characters or more.',
+    check: token,
+  }),
+  HOLDFAST_NODE_LOST_SECONDS: integer({
+    fallback: '900',
+    min: 5,
+    max: 30 * 86_400,
+    meaning: 'After this silence a storage node counts as lost, and other nodes copy what it held, seconds.',
+  }),
+  HOLDFAST_REPLICA_READS_SECONDS: integer({
+    fallback: '86400',
+    min: 0,
+    max: 30 * 86_400,
+    meaning:
+      'How long the second region answers downloads for a lost region, seconds; 0: never. It does not learn of content that becomes private in the lost region.',
+  }),
+  HOLDFAST_UPLOAD_STORES: onOff({
+    fallback: 'off',
+    meaning:
+      '`on` makes an upload frontend a storage node too: the first copy of an upload is on its own disk.',
+  }),
+  HOLDFAST_INTERNAL_BIND: address(
+    '127.0.0.1',
+    'Address of the listeners between nodes; peers reach them under it. On the cluster’s own network.',
+  ),
+  HOLDFAST_CONTROL_PORT: port('8091', 'Port of a storage node’s gRPC service; 0 takes a free one.'),
+  HOLDFAST_BYTES_PORT: port('8092', 'Port of a storage node’s bytes for other nodes; 0 takes a free one.'),
+}
+
+/** The part of a process in its cluster. */
+export interface ClusterPart {
+  nodeName: string
+  /** Its order is part of the data. */
+  regions: readonly RegionCode[]
+  natsServers: readonly Endpoint[]
+  /** PEM. Undefined: encryption is not required. */
+  natsTlsCa: string | undefined
+  cassandra: {
+    nodes: Partial<Record<RegionCode, Endpoint[]>>
+    replicas: number
+    /** As `natsTlsCa`. */
+    tlsCa: string | undefined
+  }
+  nodeLostMs: number
+  /** How long copies of journals answer downloads for a lost region. */
+  replicaReadsMs: number
+  /** An upload frontend has the storage role too. */
+  uploadStores: boolean
+  internal: { host: string; control: number; bytes: number }
+}
+
+/** PEM, undefined: encryption is not required. */
+export interface Authorities {
+  HOLDFAST_NATS_TLS_CA: string | undefined
+  HOLDFAST_CASSANDRA_TLS_CA: string | undefined
+}
+
+export function clusterPart(values: ValuesOf<typeof clusterSettings>, authorities: Authorities): ClusterPart {
+  return {
+    nodeName: values.HOLDFAST_NODE_NAME,
+    regions: values.HOLDFAST_REGIONS,
+    natsServers: values.HOLDFAST_NATS_SERVERS,
+    natsTlsCa: authorities.HOLDFAST_NATS_TLS_CA,
+    cassandra: {
+      nodes: values.HOLDFAST_CASSANDRA,
+      replicas: values.HOLDFAST_CASSANDRA_REPLICAS,
+      tlsCa: authorities.HOLDFAST_CASSANDRA_TLS_CA,
+    },
+    nodeLostMs: values.HOLDFAST_NODE_LOST_SECONDS * 1000,
+    replicaReadsMs: values.HOLDFAST_REPLICA_READS_SECONDS * 1000,
+    uploadStores: values.HOLDFAST_UPLOAD_STORES,
+    internal: {
+      host: values.HOLDFAST_INTERNAL_BIND,
+      control: values.HOLDFAST_CONTROL_PORT,
+      bytes: values.HOLDFAST_BYTES_PORT,
+    },
+  }
+}
