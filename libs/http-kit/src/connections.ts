@@ -38,7 +38,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
 import { clientAddress, networkOf, normalAddress } from './addresses.ts'
 import { connectionFigures } from './connection-figures.ts'
-import { awaitFirstBytes, hasManyLines } from './newcomers.ts'
+import { awaitFirstBytes, hasManyLines, mayBeManyRequests } from './newcomers.ts'
 import type { PiecesLane } from './small-pieces-lane.ts'
 import { isOfUnknownLength, isReadingPaused, pauseReading, readInTurns } from './unknown-length.ts'
 
@@ -165,8 +165,9 @@ export class Connections {
       request.socket.destroy()
       return
     }
-    if (connection.running === undefined) this.#begin(connection, response)
-    else this.#sendAhead(connection, response)
+    const waits = connection.waitsForOthers && !isOfUnknownLength(request)
+    if (connection.running !== undefined || waits) this.#sendAhead(connection, response)
+    else this.#begin(connection, response)
   }
 
   /**
@@ -176,7 +177,7 @@ export class Connections {
   refuseTunnel(socket: Socket): void {
     const connection = (socket as HeldSocket)[heldBy]
     socket.on('error', () => socket.destroy())
-    if (connection === undefined || connection.running !== undefined) {
+    if (connection === undefined || connection.running !== undefined || connection.ahead.length > 0) {
       socket.destroy()
       return
     }
@@ -240,15 +241,19 @@ export class Connections {
 
   #sendAhead(connection: Connection, response: ServerResponse): void {
     const { ahead } = connection
+    const aheadMax = connection.running === undefined ? requestsAheadMax + 1 : requestsAheadMax
     connection.aheadBytes += headBytes(response.req)
-    if (ahead.length < requestsAheadMax && connection.aheadBytes <= aheadBytesMax) {
+    if (ahead.length < aheadMax && connection.aheadBytes <= aheadBytesMax) {
       if (isOfUnknownLength(response.req)) pauseReading(connection.socket)
       ahead.push(response)
       return
     }
     if (connection.socket.destroyed) return
     this.#refused('pipelining')
+    connection.ahead.length = 0
     connection.socket.destroy()
+    // The rest of a first read, which is put back in pieces, is not parsed.
+    connection.socket.pause()
   }
 
   /** @internal the answer of the running request has ended, whole or not */
@@ -256,6 +261,10 @@ export class Connections {
     connection.running = undefined
     connection.sinceMs = this.#clock.monotonic()
     if (connection.client !== undefined) this.#leaveClient(connection)
+    this.#beginNext(connection)
+  }
+
+  #beginNext(connection: Connection): void {
     if (connection.ahead.length === 0) return
     const { socket } = connection
     // The client would not receive the answer.
@@ -326,6 +335,7 @@ export class Connections {
 
   #awaitFirstBytes(connection: Connection, attach: () => void): void {
     awaitFirstBytes(connection.socket, { timeoutMs: this.#parts.silentTimeoutMs }, (bytes) => {
+      connection.waitsForOthers = mayBeManyRequests(bytes)
       if (hasManyLines(bytes)) this.#awaitParsing(connection, attach)
       else this.#serve(connection, attach)
     })
@@ -366,6 +376,13 @@ export class Connections {
       Error.stackTraceLimit = stackTraceLimit
     })
     socket.resume()
+    if (connection.waitsForOthers) setImmediate(() => this.#readAll(connection))
+  }
+
+  /** Its first read is parsed. */
+  #readAll(connection: Connection): void {
+    connection.waitsForOthers = false
+    if (connection.running === undefined) this.#beginNext(connection)
   }
 
   #leave(connection: Connection): void {
@@ -575,6 +592,11 @@ class Connection {
   client: Holder | undefined
   /** Node reads its requests. */
   isServed = false
+  /**
+   * Its first read may be more requests than it may send: the first begins when all are counted.
+   * An answer would cost more than its connection is worth.
+   */
+  waitsForOthers = false
   /** Its first bytes are parsed in this turn of the loop, in the turn of small pieces. */
   isBeingParsed = false
   /** Of the previous window: a window that has just begun says nothing. */

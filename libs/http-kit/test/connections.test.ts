@@ -181,11 +181,27 @@ t.test('a connection that sends too many requests ahead is closed, one at the bo
   fair.socket.write(get('/now').repeat(requestsAheadMax + 1))
   await until(() => fair.received().split('HTTP/1.1 200').length === requestsAheadMax + 2)
   const greedy = await held.dial()
-  greedy.socket.write(get('/held/x') + get('/now').repeat(500))
+  greedy.socket.write(get('/held/x'))
+  await until(() => held.handled.length === 1)
+  greedy.socket.write(get('/now').repeat(500))
   await greedy.closed
   t.same(held.handled, ['x'])
   t.equal(await refused(held, 'pipelining'), 1)
   await until(async () => (await open(held)) === 1)
+})
+
+t.test('of too many requests in a first packet few are read, and none is handled', async (t) => {
+  const held = await listening(t)
+  let read = 0
+  held.app.server.prependListener('request', () => read++)
+  const greedy = await held.dial()
+  greedy.socket.write(get('/held/x').repeat(500))
+  await greedy.closed
+  t.ok(read < 3 * requestsAheadMax, `${read} requests`)
+  t.same(held.handled, [])
+  const fair = await held.dial()
+  fair.socket.write(get('/now', `X-Long: ${'x'.repeat(100)}\r\n`).repeat(requestsAheadMax + 1))
+  await until(() => fair.received().split('HTTP/1.1 200').length === requestsAheadMax + 2)
 })
 
 t.test('a request behind one whose connection ends is not handled', async (t) => {

@@ -111,12 +111,12 @@ t.test('a first read of very many lines is parsed in its turn, others at once', 
   // Its request begins with it. What follows waits again.
   await until(() => host.turns.length > 0)
   t.same(host.begun, ['/now', '/read'])
-  t.equal(host.took.length, 1)
   const serving = setInterval(() => host.turns.shift()?.readOn(), 1)
   t.teardown(() => clearInterval(serving))
   costly.socket.write(end)
   await until(() => costly.received().includes('"bytes":5000'))
   t.match(costly.received(), /^HTTP\/1\.1 200 OK/)
+  t.ok(host.took.length > 0)
 })
 
 t.test('what waits too long to be parsed at all gets an envelope', async (t) => {
