@@ -3,12 +3,12 @@
  * killed process receives nothing more and does nothing more: every promise it waits for stays
  * pending. A paused one receives everything late.
  */
-import type { Timers } from '@holdfast/actor-runtime'
+import type { LoopTimers } from '@holdfast/actor-runtime'
 import type { Clock } from '@holdfast/kernel'
 import type { Dice } from './random.ts'
 import type { Scheduler } from './scheduler.ts'
 
-export class SimProcess implements Clock, Timers {
+export class SimProcess implements Clock, LoopTimers {
   readonly id: string
   readonly life: number
   readonly scheduler: Scheduler

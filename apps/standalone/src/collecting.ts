@@ -1,11 +1,11 @@
 /** Which bytes may be deleted: those without a reference row, while the rows can be trusted. */
-import { type AccountClient, Reconciler, roundInWords, systemTimers } from '@holdfast/actor-runtime'
+import { type AccountClient, Reconciler, roundInWords } from '@holdfast/actor-runtime'
 import { Collector } from '@holdfast/blob-store'
 import type { ChunkStore } from '@holdfast/chunk-store'
 import type { Config } from '@holdfast/config'
 import { referencedOf } from '@holdfast/journal'
 import type { LevelMetadataStore } from '@holdfast/journal-level'
-import type { Clock } from '@holdfast/kernel'
+import { type Clock, systemTimers } from '@holdfast/kernel'
 import type { Logger } from 'pino'
 
 export interface CollectingDeps {

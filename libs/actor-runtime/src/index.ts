@@ -30,4 +30,4 @@ export {
 export type { RepairReport } from './repair/repair.ts'
 export { repairAccount } from './repair/repair-client.ts'
 export type { ReleasedBlob, SignInMailer } from './services.ts'
-export { systemTimers, type Timers } from './timers.ts'
+export { type LoopTimers, systemLoop } from './timers.ts'

@@ -13,7 +13,7 @@ import type { Arrivals } from './queues/arrivals.ts'
 import type { PasswordChecks } from './queues/password-checks.ts'
 import type { Slots } from './queues/slots.ts'
 import type { Randomness } from './randomness.ts'
-import type { Timers } from './timers.ts'
+import type { LoopTimers } from './timers.ts'
 
 export interface SignInMailer {
   /**
@@ -54,7 +54,7 @@ export interface Services {
   readonly lookups: LookupStore
   readonly states: AccountStates
   readonly clock: Clock
-  readonly timers: Timers
+  readonly timers: LoopTimers
   readonly randomness: Randomness
   readonly limits: RuntimeLimits
   readonly log: RuntimeLog

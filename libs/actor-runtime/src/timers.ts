@@ -1,28 +1,20 @@
-/**
- * Waiting as a parameter, beside kernel's `Clock`: tests and the simulation decide when it ends.
- */
-import type { Clock } from '@holdfast/kernel'
+/** What an account waits for: time, and its turn of the loop. Tests decide both. */
+import { type Clock, systemTimers, type Timers } from '@holdfast/kernel'
 
-export interface Timers {
-  /** Runs once after the delay. @returns cancels it. */
-  after(ms: number, run: () => void): () => void
+export interface LoopTimers extends Timers {
   /** Lets the loop turn once, so that sockets and other accounts get their turn. */
   turn(): Promise<void>
 }
 
-/** Real timers. They keep a process alive: the caller cancels one that is no longer needed. */
-export const systemTimers: Timers = {
-  after(ms, run) {
-    const timer = setTimeout(run, ms)
-    return () => clearTimeout(timer)
-  },
+export const systemLoop: LoopTimers = {
+  ...systemTimers,
   turn: () => new Promise((resolve) => setImmediate(resolve)),
 }
 
 /** Runs slices to their end; the loop turns whenever they took `turnMs`. */
 export async function inTurns<Result>(
   steps: Generator<void, Result>,
-  { timers, clock, turnMs }: { timers: Timers; clock: Pick<Clock, 'monotonic'>; turnMs: number },
+  { timers, clock, turnMs }: { timers: LoopTimers; clock: Pick<Clock, 'monotonic'>; turnMs: number },
 ): Promise<Result> {
   let endsMs = clock.monotonic() + turnMs
   for (;;) {
@@ -32,12 +24,6 @@ export async function inTurns<Result>(
     await timers.turn()
     endsMs = clock.monotonic() + turnMs
   }
-}
-
-export function pause(timers: Timers, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    timers.after(ms, resolve)
-  })
 }
 
 /** Pauses that all end early when they are no longer needed. */

@@ -1,7 +1,7 @@
 /** What an account keeps through crashes, takeovers, checkpoints and passivation. */
 import { mintRequestId } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
-import { systemTimers } from '../src/index.ts'
+import { systemLoop } from '../src/index.ts'
 import { mortal } from './mortal-stores.ts'
 import { blob } from './tiny-core.ts'
 import { itemsOf, ManualTime, type Operation, routeOf, settled, statusOf, World } from './world.ts'
@@ -118,8 +118,8 @@ t.test('a stale owner answers no read that it gathers while it is taken over', a
   t.teardown(() => world.close())
   const turns: (() => void)[] = []
   let held = false
-  const turn = () => (held ? new Promise<void>((resolve) => turns.push(resolve)) : systemTimers.turn())
-  world.host('one', { timers: { ...systemTimers, turn } })
+  const turn = () => (held ? new Promise<void>((resolve) => turns.push(resolve)) : systemLoop.turn())
+  world.host('one', { timers: { ...systemLoop, turn } })
   world.host('two')
   await world.create()
   held = true

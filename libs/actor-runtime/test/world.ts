@@ -9,9 +9,9 @@ import type { AccountReply, AccountRequest, Item } from '@holdfast/wire'
 import {
   AccountHost,
   type AccountHostOptions,
+  type LoopTimers,
   RoutedAccountClient,
-  systemTimers,
-  type Timers,
+  systemLoop,
 } from '../src/index.ts'
 import { routeKey } from '../src/lookups/lookup-rows.ts'
 import { TinyStates } from './tiny-core.ts'
@@ -161,7 +161,7 @@ export function statusOf(reply: AccountReply): string {
 }
 
 /** Time that advances only when the test moves it. */
-export class ManualTime implements Clock, Timers {
+export class ManualTime implements Clock, LoopTimers {
   #now = Date.now()
   #monotonic = 1000
   readonly #timers = new Set<{ atMs: number; run: () => void }>()
@@ -181,7 +181,7 @@ export class ManualTime implements Clock, Timers {
   }
 
   turn(): Promise<void> {
-    return systemTimers.turn()
+    return systemLoop.turn()
   }
 
   /** Advances time, firing what comes due in its order, and lets its effects happen. */
@@ -210,5 +210,5 @@ export class ManualTime implements Clock, Timers {
 
 /** Everything that can happen without time passing has happened. */
 export async function settled(): Promise<void> {
-  for (let turn = 0; turn < 10; turn++) await systemTimers.turn()
+  for (let turn = 0; turn < 10; turn++) await systemLoop.turn()
 }

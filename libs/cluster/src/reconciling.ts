@@ -2,8 +2,8 @@
  * Comparing references with accounts in a cluster: each region's first actor host does it, for the
  * accounts that the region serves.
  */
-import { Reconciler, type Round, roundInWords, systemTimers } from '@holdfast/actor-runtime'
-import { Fault, type RegionCode } from '@holdfast/kernel'
+import { Reconciler, type Round, roundInWords } from '@holdfast/actor-runtime'
+import { Fault, type RegionCode, systemTimers } from '@holdfast/kernel'
 import { roundsKey, scopeOf } from './account-rounds.ts'
 import type { ClusterPart } from './cluster-part.ts'
 

@@ -31,7 +31,7 @@ import {
   type WholeBytes,
   type WholeReads,
 } from '@holdfast/blob-store'
-import { type Clock, hex, systemClock } from '@holdfast/kernel'
+import { backgroundTimers, type Clock, hex, systemClock, type Timers } from '@holdfast/kernel'
 import { Placement } from '@holdfast/placement'
 import { type Holder, readFromAny, readWholeFrom, worstOf } from './failover-read.ts'
 import { GatheringStage } from './gathering-stage.ts'
@@ -45,7 +45,6 @@ import {
 } from './placement-groups.ts'
 import { type Known, type Leg, type RefusedCopy, ReplicatedStage } from './replicated-stage.ts'
 import { SmallPut } from './small-put.ts'
-import { systemTimers, type Timers } from './timers.ts'
 
 export interface ReplicatedBlobStoreOptions {
   region: string
@@ -104,7 +103,7 @@ export class ReplicatedBlobStore implements BlobStore, WholeReads {
   constructor(options: ReplicatedBlobStoreOptions) {
     this.#options = {
       clock: systemClock,
-      timers: systemTimers,
+      timers: backgroundTimers,
       random: randomBytes,
       log: { warn: () => {} },
       ...options,

@@ -7,12 +7,11 @@
  * some bytes cross twice; if none does, the next heartbeat corrects it.
  */
 import type { BlobName } from '@holdfast/blob-store'
-import type { Clock } from '@holdfast/kernel'
+import { type Clock, pause, type Timers } from '@holdfast/kernel'
 import type { LocalNode } from './local-node.ts'
 import type { Peers } from './peers.ts'
 import { nodesOf, type PlacementGroup } from './placement-groups.ts'
 import { Puller, type PullRound } from './puller.ts'
-import { pause, type Timers } from './timers.ts'
 import { Watermarks } from './watermarks.ts'
 
 export interface ReplicatorOptions {

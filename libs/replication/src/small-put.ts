@@ -17,8 +17,7 @@ import {
   type SmallBlob,
   type StorageNode,
 } from '@holdfast/blob-store'
-import { hex } from '@holdfast/kernel'
-import type { Timers } from './timers.ts'
+import { hex, type Timers } from '@holdfast/kernel'
 
 /**
  * How long a member may be silent before another one is asked, ms: as for a call that opens a

@@ -1,4 +1,5 @@
 /** A few nodes over memory stores in one process, and ways to make them fail. */
+
 import { randomBytes } from 'node:crypto'
 import {
   type BlobFacts,
@@ -9,6 +10,7 @@ import {
   type StageOptions,
   type StorageNode,
 } from '@holdfast/blob-store'
+import type { Timers } from '@holdfast/kernel'
 import {
   GroupMap,
   LocalNode,
@@ -16,7 +18,6 @@ import {
   type Peers,
   type PlacementGroup,
   ReplicatedBlobStore,
-  type Timers,
 } from '../src/index.ts'
 
 export interface NodeSpec {

@@ -1,5 +1,4 @@
-import type { Clock } from '@holdfast/kernel'
-import type { Timers } from '../src/index.ts'
+import type { Clock, Timers } from '@holdfast/kernel'
 
 /** Time that moves only when the test says so. */
 export class VirtualTime implements Clock, Timers {

@@ -2,17 +2,9 @@
 import { MemoryBlobStore, type StorageNode } from '@holdfast/blob-store'
 import { blobStoreContract, get, put } from '@holdfast/blob-store/testing'
 import { type BlobStoreServer, RemoteBlobStore, serveBlobStore } from '@holdfast/blob-store-grpc'
-import { systemClock } from '@holdfast/kernel'
+import { backgroundTimers, systemClock } from '@holdfast/kernel'
 import t, { type Test } from 'tap'
-import {
-  GroupMap,
-  LocalNode,
-  NodeGroups,
-  type Peers,
-  ReplicatedBlobStore,
-  Replicator,
-  systemTimers,
-} from '../src/index.ts'
+import { GroupMap, LocalNode, NodeGroups, type Peers, ReplicatedBlobStore, Replicator } from '../src/index.ts'
 import { group, upload } from './region.ts'
 
 const secret = 'a secret of this test'
@@ -90,7 +82,7 @@ t.test('nodes follow each other over the network', async (t) => {
     region: 'r1',
     referenced: async () => true,
     clock: systemClock,
-    timers: systemTimers,
+    timers: backgroundTimers,
     random: Math.random,
     log: quiet,
   })

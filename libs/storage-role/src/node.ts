@@ -1,6 +1,7 @@
 /**
  * The node behind the listeners: its store under the rules of its groups, and its background work.
  */
+
 import { Collector, type NodeStore, Scrubber, tellsHealth } from '@holdfast/blob-store'
 import {
   type ClusterPart,
@@ -10,6 +11,7 @@ import {
   wantRound,
 } from '@holdfast/cluster'
 import { isReferenced, type Referred, referencedOf } from '@holdfast/journal'
+import { backgroundTimers } from '@holdfast/kernel'
 import {
   groupProgress,
   LocalNode,
@@ -18,7 +20,6 @@ import {
   RejoinCheck,
   Replicator,
   repairSources,
-  systemTimers,
 } from '@holdfast/replication'
 import { Draining } from './draining.ts'
 
@@ -85,7 +86,7 @@ export async function openNode(
     referenced,
     deletedAtSource: (blob) => collector.released(blob),
     clock,
-    timers: systemTimers,
+    timers: backgroundTimers,
     random: Math.random,
     log,
   })

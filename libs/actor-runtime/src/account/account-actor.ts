@@ -5,11 +5,10 @@
  * was never written answers like an empty one: requests for random ids make nothing durable.
  */
 import { type AcquireOptions, isUnwritten, JournalFault, type JournalHold } from '@holdfast/journal'
-import { isShortage } from '@holdfast/kernel'
+import { isShortage, pause } from '@holdfast/kernel'
 import type { AccountReply } from '@holdfast/wire'
 import type { Slots } from '../queues/slots.ts'
 import type { Services } from '../services.ts'
-import { pause } from '../timers.ts'
 import { Activation, type Loss } from './activation.ts'
 import type { FaultBackoff } from './fault-backoff.ts'
 import { encodeReply, type PendingRequest } from './pending-request.ts'

@@ -17,12 +17,11 @@
  * batch of its references: few accounts come in few batches, of very many accounts each reference
  * costs a request. That part is not urgent: what it finds costs only space.
  */
-import { type Clock, isUuid, mintRequestId } from '@holdfast/kernel'
+import { type Clock, isUuid, mintRequestId, pause, type Timers } from '@holdfast/kernel'
 import type { ReconcileView } from '@holdfast/wire'
 import type { AccountClient } from '../client/contract.ts'
 import type { RuntimeLog } from '../observer.ts'
 import { forEachAtMost } from '../queues/slots.ts'
-import { pause, type Timers } from '../timers.ts'
 
 export interface ReconcilerOptions {
   accounts: AccountClient

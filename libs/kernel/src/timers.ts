@@ -1,13 +1,19 @@
-/**
- * Waiting as a parameter, beside kernel's `Clock`: tests and the simulation decide when it ends.
- */
+/** Waiting as a parameter, beside `Clock`: tests and the simulation decide when it ends. */
 export interface Timers {
   /** Runs once after the delay. @returns cancels it. */
   after(ms: number, run: () => void): () => void
 }
 
-/** Real timers; none of them keeps a process alive. */
+/** Real timers. They keep a process alive: the caller cancels one that is no longer needed. */
 export const systemTimers: Timers = {
+  after(ms, run) {
+    const timer = setTimeout(run, ms)
+    return () => clearTimeout(timer)
+  },
+}
+
+/** Real timers for work that no process stays alive for. */
+export const backgroundTimers: Timers = {
   after(ms, run) {
     const timer = setTimeout(run, ms)
     timer.unref()
