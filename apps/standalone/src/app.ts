@@ -34,11 +34,11 @@ import {
 import type { Config, Secrets, SettingDescription } from '@holdfast/config'
 import { AnswerBudget, createRateLimits, drainOnClose, SmallPiecesLane } from '@holdfast/http-kit'
 import { systemClock } from '@holdfast/kernel'
+import { openStore } from '@holdfast/storage-role/store'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { startAccounts } from './accounts.ts'
 import { type Addresses, listeningOf } from './addresses.ts'
-import { openBlobs } from './blobs.ts'
 import { collectNow, createCollector, createReconciler, reconcileNow } from './collecting.ts'
 import { openMetadata, prepareDataDir } from './data-dir.ts'
 import { createPublicHosts, tokenKeyId } from './hosts.ts'
@@ -93,10 +93,11 @@ export async function startStandalone({
   const keyring = await openKeyring(lookups)
 
   const metrics = processMetrics({ version, role: 'standalone', region: config.region })
-  const blobs = await openBlobs({
+  const blobs = await openStore({
     path: dir.blobs,
     config: config.store,
     openExtentsMax: descriptors.openExtentsMax,
+    pinnedAtFirstMs: 0,
     clock,
     log,
   })

@@ -17,10 +17,15 @@ import { type Clock, systemClock } from '@holdfast/kernel'
 import { NodeGroups, type PlacementGroup } from '@holdfast/replication'
 import type { Logger } from 'pino'
 import { type NodeStatus, openNode, type RunningNode } from './node.ts'
-import { openNodeStore } from './node-store.ts'
+import { openStore } from './open-store.ts'
 import { peerMetrics } from './peer-metrics.ts'
 import { replicationMetrics } from './replication-metrics.ts'
 
+/**
+ * For frontends and for nodes that fetch copies: none pins longer. Pins are lost when this process
+ * ends.
+ */
+const longestPinMs = 10 * 60_000
 /** How often heartbeats update space and lag, ms. */
 const lookMs = 1_000
 
@@ -52,7 +57,14 @@ export class StorageRole {
     const path = join(config.dataDir, 'blobs')
     const left = await makePrivate(config.dataDir)
     if (left.length > 0) log.warn({ paths: left }, 'files of the data directory belong to another user')
-    const store = await openNodeStore({ path, config: config.store, openExtentsMax, clock, log })
+    const store = await openStore({
+      path,
+      config: config.store,
+      openExtentsMax,
+      pinnedAtFirstMs: longestPinMs,
+      clock,
+      log,
+    })
     try {
       const { host, control, bytes } = config.internal
       return new StorageRole(options, store, await chosenPorts({ control, bytes }, host))

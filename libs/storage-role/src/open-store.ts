@@ -1,4 +1,4 @@
-/** The bytes of this node: the chunk store in its data directory. */
+/** The bytes of a process: the chunk store in its data directory, also without a cluster. */
 import { BlobFault } from '@holdfast/blob-store'
 import { StartFault } from '@holdfast/bootstrap'
 import { ChunkStore } from '@holdfast/chunk-store'
@@ -7,32 +7,32 @@ import type { Clock } from '@holdfast/kernel'
 import type { Logger } from 'pino'
 
 /**
- * For frontends and for nodes that fetch copies: none pins longer. Pins are lost when this process
- * ends.
+ * @param pinnedAtFirstMs how long other processes may still count on pins that this one had before
+ *   it ended.
+ * @throws StartFault DATA_LOCKED, DATA_UNUSABLE
  */
-const longestPinMs = 10 * 60_000
-
-/** @throws StartFault DATA_LOCKED, DATA_UNUSABLE */
-export async function openNodeStore({
+export async function openStore({
   path,
   config,
   openExtentsMax,
+  pinnedAtFirstMs,
   clock,
   log,
 }: {
   path: string
   config: Config['store']
   openExtentsMax: number
+  pinnedAtFirstMs: number
   clock: Clock
   log: Logger
 }): Promise<ChunkStore> {
   const { reserveBytes, ...memory } = config
-  const bounds = { ...memory, openExtentsMax }
   try {
     return await ChunkStore.open({
       path,
-      ...bounds,
-      pinnedAtFirstMs: longestPinMs,
+      ...memory,
+      openExtentsMax,
+      pinnedAtFirstMs,
       ...(reserveBytes === undefined ? {} : { lowWaterBytes: reserveBytes }),
       clock,
       log: log.child({ part: 'blobs' }),
