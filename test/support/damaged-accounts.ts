@@ -70,7 +70,6 @@ class Life {
       hostOf: () => 'one',
       local: {
         hostId: 'one',
-        ask: (message) => this.host.ask(message),
         take: (request) => this.host.take(request),
       },
     })

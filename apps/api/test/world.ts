@@ -80,7 +80,6 @@ export function world(t: Test, options: WorldOptions = {}) {
   host.start()
   const local: LocalHost = {
     hostId: 'one',
-    ask: (message) => host.ask(message),
     take: (request) => host.take(request),
   }
   const routed = new RoutedAccountClient({

@@ -88,7 +88,7 @@ export function startAccounts(parts: AccountsDeps): Accounts {
       bus,
       hostOf: () => hostId,
       standstill: parts.standstill,
-      local: { hostId, ask: (message) => host.ask(message), take: (request) => host.take(request) },
+      local: { hostId, take: (request) => host.take(request) },
       clock,
     }),
     versions: host,

@@ -132,8 +132,7 @@ export class AccountCalls {
         clientNetwork: who?.$case === 'visitor' ? this.#parts.limits.networkKey(this.#request) : undefined,
         operation,
       },
-      // All of it was decoded from UTF-8 or checked, and does not change any more.
-      { asIs: true },
+      {},
     )
   }
 

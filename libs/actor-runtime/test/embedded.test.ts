@@ -57,7 +57,7 @@ async function live(
   const client = new RoutedAccountClient({
     bus,
     hostOf: () => 'one',
-    local: { hostId: 'one', ask: (message) => host.ask(message), take: (request) => host.take(request) },
+    local: { hostId: 'one', take: (request) => host.take(request) },
   })
   return {
     store,

@@ -1,20 +1,17 @@
 /** The host in the caller's own process: no bus in between, and the same promises. */
 import { MemoryBus } from '@holdfast/bus'
 import { mintRequestId } from '@holdfast/kernel'
-import { type AccountReply, AccountRequest, blank, CreateFolder } from '@holdfast/wire'
+import { type AccountReply, type AccountRequest, blank, CreateFolder } from '@holdfast/wire'
 import t from 'tap'
 import { AccountsUnavailable, RoutedAccountClient } from '../src/index.ts'
 import { ManualTime, settled, statusOf, World } from './world.ts'
 
-function askerOf(
-  ask: (message: Uint8Array) => Promise<AccountReply>,
-  take = (request: AccountRequest) => ask(AccountRequest.encode(request).finish()),
-) {
+function askerOf(take: (request: AccountRequest) => Promise<AccountReply>) {
   const time = new ManualTime()
   const client = new RoutedAccountClient({
     bus: new MemoryBus(),
     hostOf: () => 'here',
-    local: { hostId: 'here', ask, take },
+    local: { hostId: 'here', take },
     clock: time,
     timers: time,
   })
@@ -37,28 +34,26 @@ function request(account: string): Omit<AccountRequest, 'deadlineMs'> {
 t.test('gets the same requests as over the bus, and answers the same', async (t) => {
   const world = new World()
   const host = world.host()
-  const { client } = askerOf((message) => host.ask(message))
+  const { client } = askerOf((asked) => host.take(asked))
   await world.create()
   const reply = await client.call(request(world.account))
   const overBus = await world.ask({ $case: 'getAccount', value: {} })
   t.equal(statusOf(reply), 'ok')
   t.strictSame(reply, overBus)
   await world.close()
-  await t.rejects(
-    askerOf((message) => host.ask(message)).client.call(request(world.account), { timeoutMs: 0 }),
-  )
+  await t.rejects(askerOf((asked) => host.take(asked)).client.call(request(world.account), { timeoutMs: 0 }))
 })
 
-t.test('takes an unencoded request once, and answers a repeated one like the first', async (t) => {
+t.test('takes a request itself, and answers a repeated one like the first', async (t) => {
   const world = new World()
   const host = world.host()
-  const encoded = askerOf((message) => host.ask(message)).client
-  const { client } = askerOf(
-    () => Promise.reject(new Error('it was encoded')),
-    (request) => host.take(request),
-  )
+  const got: AccountRequest[] = []
+  const { client } = askerOf((asked) => {
+    got.push(asked)
+    return host.take(asked)
+  })
   await world.create()
-  const { result } = await client.call(request(world.account), { asIs: true })
+  const { result } = await client.call(request(world.account))
   const root = result?.$case === 'account' ? result.value.rootFolder : ''
   const folder = {
     ...request(world.account.toUpperCase()),
@@ -67,16 +62,29 @@ t.test('takes an unencoded request once, and answers a repeated one like the fir
       value: { ...blank(CreateFolder), parentFolderId: root, name: 'Größe' },
     },
   }
-  const made = await client.call(folder, { asIs: true })
+  const made = await client.call(folder)
   t.equal(statusOf(made), 'ok')
-  t.strictSame(await client.call(folder, { asIs: true }), await encoded.call(folder))
+  t.equal(got.at(-1)?.operation, folder.operation, 'it was not encoded')
+  const again = { ...folder, operation: { ...folder.operation, value: { ...folder.operation.value } } }
+  t.strictSame(await client.call(again), made)
   await world.close()
+})
+
+t.test('a malformed text arrives as the bus would bring it', async (t) => {
+  const got: (string | undefined)[] = []
+  const { client } = askerOf(async ({ operation }) => {
+    got.push(operation?.$case === 'createFolder' ? operation.value.name : undefined)
+    return { result: { $case: 'done', value: {} } }
+  })
+  const value = { ...blank(CreateFolder), name: 'a\ud800b' }
+  await client.call({ ...request('one'), operation: { $case: 'createFolder', value } })
+  t.same(got, ['a\ufffdb'])
 })
 
 t.test('without an answer it is awaited until the deadline, and retried with the same id', async (t) => {
   const asked: AccountRequest[] = []
-  const { client, time } = askerOf((message) => {
-    asked.push(AccountRequest.decode(message))
+  const { client, time } = askerOf((request) => {
+    asked.push(request)
     if (asked.length === 1) return Promise.resolve({ result: { $case: 'moved', value: { host: '' } } })
     return new Promise(() => {})
   })

@@ -22,11 +22,11 @@ t.test('while accounts cannot be written no caller waits', async (t) => {
   const client = new RoutedAccountClient({
     bus: new MemoryBus({ onHandlerError: () => {} }),
     hostOf: () => 'here',
-    local: { hostId: 'here', ask: host, take: host },
+    local: { hostId: 'here', take: host },
     standstill: () => standstill,
   })
   const outcome = () =>
-    client.call(request, { asIs: true }).then(
+    client.call(request).then(
       () => 'answered',
       (error: { code: string; cause: unknown }) => error,
     )

@@ -3,11 +3,10 @@
  * within one deadline and with one request id.
  */
 import { type Bus, BusFault, maxMessageBytes } from '@holdfast/bus'
-import type { Clock } from '@holdfast/kernel'
-import { systemClock } from '@holdfast/kernel'
+import { type Clock, pause, systemClock, systemTimers, type Timers } from '@holdfast/kernel'
 import { AccountReply, AccountRequest } from '@holdfast/wire'
 import { type Randomness, systemRandomness } from '../randomness.ts'
-import { backoffMs, pause, systemTimers, type Timers } from '../timers.ts'
+import { backoffMs } from '../timers.ts'
 import type { AccountClient } from './contract.ts'
 import { AccountsUnavailable } from './errors.ts'
 import { cutRequest } from './request-parts.ts'
@@ -62,16 +61,13 @@ export interface RoutedAccountClientOptions {
 
 export interface LocalHost {
   hostId: string
-  /** Takes an encoded request. */
-  ask(message: Uint8Array): Promise<AccountReply>
-  /** Takes a request that equals its decoded form. */
+  /** The request does not change any more. */
   take(request: AccountRequest): Promise<AccountReply>
 }
 
-/** A request, encoded when first needed. */
+/** A request, encoded when it first goes over the bus. */
 interface Question {
   request: AccountRequest
-  asIs: boolean
   encoded: Uint8Array | undefined
 }
 
@@ -117,16 +113,12 @@ export class RoutedAccountClient implements AccountClient {
 
   async call(
     request: Omit<AccountRequest, 'deadlineMs'>,
-    {
-      timeoutMs = timeoutMsDefault,
-      signal,
-      asIs = false,
-    }: { timeoutMs?: number; signal?: AbortSignal; asIs?: boolean } = {},
+    { timeoutMs = timeoutMsDefault, signal }: { timeoutMs?: number; signal?: AbortSignal } = {},
   ): Promise<AccountReply> {
     const waitMs = this.#standstill() === undefined ? timeoutMs : Math.min(timeoutMs, standstillMs)
     const deadlineMs = Math.ceil(this.#clock.now() + waitMs)
     const endsMs = this.#clock.monotonic() + waitMs
-    const question: Question = { request: { ...request, deadlineMs }, asIs, encoded: undefined }
+    const question: Question = { request: { ...request, deadlineMs }, encoded: undefined }
     let hint: string | undefined
     let unconfirmedRedirects = 0
     let absentSinceMs: number | undefined
@@ -256,8 +248,7 @@ export class RoutedAccountClient implements AccountClient {
       })
       if (signal?.aborted) return onAbort()
       signal?.addEventListener('abort', onAbort, { once: true })
-      const asked = question.asIs ? local.take(question.request) : local.ask(encodedOf(question))
-      asked.then((reply) => {
+      local.take(asOverBus(question)).then((reply) => {
         end()
         resolve(reply)
       }, reject)
@@ -277,6 +268,20 @@ export class RoutedAccountClient implements AccountClient {
     }
     return answer
   }
+}
+
+/**
+ * What the account would decode, had the request come over the bus. Only malformed texts change on
+ * that way, so that no other request is encoded.
+ */
+function asOverBus(question: Question): AccountRequest {
+  return isWellFormed(question.request) ? question.request : AccountRequest.decode(encodedOf(question))
+}
+
+function isWellFormed(part: unknown): boolean {
+  if (typeof part === 'string') return part.isWellFormed()
+  if (typeof part !== 'object' || part === null || part instanceof Uint8Array) return true
+  return Object.values(part).every(isWellFormed)
 }
 
 function encodedOf(question: Question): Uint8Array {

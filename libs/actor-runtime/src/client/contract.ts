@@ -9,16 +9,15 @@ export interface AccountClient {
    * Asks the account's actor. `moved` and missing responders are retried with the same request id
    * until the deadline; the reply is never `moved`.
    *
-   * @param options.asIs the request equals its decoded form, and does not change any more: all
-   *   fields present or undefined, texts well-formed, numbers in range. It is then not encoded for
-   *   a host in this process.
+   * A host in this process gets the request itself: it must not change any more.
+   *
    * @throws AccountsUnavailable (`ACCOUNTS_UNAVAILABLE`, → 503) when no answer came in time: the
    *   outcome is unknown, a repeat with the same request id has one effect.
    * @throws AccountsUnavailable with `overloaded` (→ 429) when the account's mailbox is full.
    */
   call(
     request: Omit<AccountRequest, 'deadlineMs'>,
-    options: { timeoutMs?: number; signal?: AbortSignal; asIs?: boolean },
+    options: { timeoutMs?: number; signal?: AbortSignal },
   ): Promise<AccountReply>
 }
 

@@ -15,7 +15,7 @@ import {
   type JournalStore,
   type LookupStore,
 } from '@holdfast/journal'
-import { type Clock, isUuid, systemClock } from '@holdfast/kernel'
+import { type Clock, isUuid, pause, systemClock } from '@holdfast/kernel'
 import { type AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { AccountActor, type ActorHost } from '../account/account-actor.ts'
@@ -56,7 +56,7 @@ import { type Randomness, systemRandomness } from '../randomness.ts'
 import { type RepairReport, repair } from '../repair/repair.ts'
 import type { RepairAnswer, RepairQuestion } from '../repair/repair-client.ts'
 import type { Homes, ReleasedBlob, Services, SignInMailer } from '../services.ts'
-import { Pauses, pause, systemTimers, type Timers } from '../timers.ts'
+import { type LoopTimers, Pauses, systemLoop } from '../timers.ts'
 import { AccountReplicas } from './account-replicas.ts'
 import { DueAccounts } from './due-accounts.ts'
 import { Visitors } from './visitors.ts'
@@ -101,7 +101,7 @@ export interface AccountHostOptions {
   isClockOff?: () => boolean
   limits?: Partial<RuntimeLimits>
   clock?: Clock
-  timers?: Timers
+  timers?: LoopTimers
   randomness?: Randomness
   log?: RuntimeLog
   metrics?: HostMetrics
@@ -176,7 +176,7 @@ export class AccountHost implements AccountVersions {
     this.#due = new DueAccounts(limits.dueAccountsMax)
     this.#joiner = new RequestJoiner(clock)
     this.#visitors = new Visitors(limits)
-    this.#pauses = new Pauses(options.timers ?? systemTimers)
+    this.#pauses = new Pauses(options.timers ?? systemLoop)
     this.#services = {
       hostId: options.hostId,
       journal: options.journal,
@@ -196,7 +196,7 @@ export class AccountHost implements AccountVersions {
       }),
       states: options.states,
       clock,
-      timers: options.timers ?? systemTimers,
+      timers: options.timers ?? systemLoop,
       randomness,
       limits,
       log: options.log ?? silentLog,
@@ -310,25 +310,16 @@ export class AccountHost implements AccountVersions {
   }
 
   /**
-   * Takes an encoded request from this very process. The request is a copy as if it had come over
-   * the bus; the result comes back unencoded. The caller bounds its own wait.
+   * Takes a request from this very process, as if it had come over the bus, and gives the result
+   * back unencoded. The request does not change any more. The caller bounds its own wait.
    */
-  ask(message: Uint8Array): Promise<AccountReply> {
-    const request = this.#parse(message)
-    return request === undefined ? Promise.resolve(refusal('error-internal')) : this.#askHere(request)
-  }
-
-  /** The same for a request that equals its decoded form and does not change any more. */
   take(request: AccountRequest): Promise<AccountReply> {
     const checked = this.#checked(request)
-    return checked === undefined ? Promise.resolve(refusal('error-internal')) : this.#askHere(checked)
-  }
-
-  #askHere(request: AccountRequest): Promise<AccountReply> {
+    if (checked === undefined) return Promise.resolve(refusal('error-internal'))
     return new Promise((resolve) => {
       if (this.#closing !== undefined)
         resolve({ result: { $case: 'unavailable', value: { overloaded: false } } })
-      else this.#admit(request, (answer) => resolve(decodedAnswer(answer)), { inProcess: true })
+      else this.#admit(checked, (answer) => resolve(decodedAnswer(answer)), { inProcess: true })
     })
   }
 

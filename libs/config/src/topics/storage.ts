@@ -1,4 +1,4 @@
-/** Bytes on the disk: when they are deleted and checked, and the memory and space that they take. */
+/** Bytes on the disk: when they are deleted and checked, which memory and space they take. */
 import { bytes, integer, pattern, type Setting, type ValuesOf } from '../setting-kinds.ts'
 
 const plainBytes = bytes({ fallback: '', meaning: '' })
