@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Form, formVariable, unsteady } from '../forms.ts'
 
@@ -48,7 +48,9 @@ async function spawnTap(args: readonly string[], form: Form): Promise<{ exitCode
   // Without CI the reporter draws its whole screen again at each assertion. Test files do not get
   // it.
   const env = { ...process.env, CI: '1', [formVariable]: form }
-  const tap = spawn('tap', ['run', '--reporter=base', '--test-env=CI', ...args], {
+  // Without it, tap leaves a core without work.
+  const jobs = `--jobs=${availableParallelism()}`
+  const tap = spawn('tap', ['run', '--reporter=base', '--test-env=CI', jobs, ...args], {
     stdio: ['inherit', 'pipe', 'inherit'],
     env,
   })
