@@ -29,8 +29,8 @@ const isCi = !['', '0', 'false'].includes(process.env.CI ?? '')
 // npm writes it last, so it exists exactly when an install completed.
 const stamp = 'node_modules/.package-lock.json'
 const ownNode = 'node_modules/.bin/node'
-// tap compiles its list of plugins into one class; until then it runs with the default list, which
-// includes TypeScript 6.
+// tap compiles its list of plugins into one class. Before that it runs with the default list, which
+// has those that .taprc leaves out.
 const tapClass = 'node_modules/@tapjs/test/test-built/dist/esm/index.js'
 // Beside the clone, not in it: an install may make and remove any folder there.
 const lock = join(
@@ -56,7 +56,14 @@ function isInstalled() {
 
 function isReady() {
   if (!isInstalled() || !existsSync(ownNode)) return false
-  return !dev || (existsSync(tapClass) && !readFileSync(tapClass, 'utf8').includes('@tapjs/typescript'))
+  return !dev || isTapBuilt()
+}
+
+function isTapBuilt() {
+  if (!existsSync(tapClass)) return false
+  const built = readFileSync(tapClass, 'utf8')
+  const leftOut = [...readFileSync('.taprc', 'utf8').matchAll(/"!(@tapjs\/[a-z-]+)"/g)]
+  return leftOut.every(([, plugin]) => !built.includes(`"${plugin}"`) && !built.includes(`'${plugin}'`))
 }
 
 async function makeReady() {
