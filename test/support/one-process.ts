@@ -11,6 +11,7 @@ import { createDownloads } from '@holdfast/downloads'
 import { createRateLimits, type HostBudgets } from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { type AccountId, Keyring, mintRequestId, parseToken, systemClock } from '@holdfast/kernel'
+import type { BlockedBlobs } from '@holdfast/moderation'
 import { createUpload, type UploadSettings } from '@holdfast/upload'
 import { type AccountReply, type AccountRequest, blank, type Caller, SetAccount } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
@@ -24,6 +25,7 @@ type ViewOf<Case extends Result['$case']> = Extract<Result, { $case: Case }>['va
 export interface OneProcessOptions {
   budgets?: HostBudgets
   blobs?: BlobStore
+  blocked?: BlockedBlobs
   /** Put between the hosts and the accounts. */
   accounts?: (real: AccountClient) => AccountClient
   upload?: Partial<UploadSettings>
@@ -78,6 +80,7 @@ export class OneProcess {
     const shared = {
       accounts: this.accounts,
       blobs: this.blobs,
+      blocked: options.blocked ?? { version: 0, blocksBlob: () => false },
       keyring,
       clock: systemClock,
       log: pino({ level: 'silent' }),

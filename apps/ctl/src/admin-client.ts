@@ -21,8 +21,12 @@ export class AdminUnreachable extends Error {
 /** What the statuses of the admin host mean, to the operator. */
 export const reasons: Readonly<Record<string, string>> = {
   'error-notFound': 'no such account',
+  'error-act': 'no such act: acts shows them',
   'error-email': 'the address is not usable: malformed, a guest’s, or known already',
-  'error-limits': 'the account is full',
+  'error-limits': 'the account, or the list, is full',
+  'error-names': 'a name is malformed: content is an md5 or a BLAKE3 in hex',
+  'error-reason': 'a reason has at most 500 characters',
+  'error-tooLate': 'it was done more than 30 days ago',
   'error-token': 'the admin host wants its token: set HOLDFAST_ADMIN_TOKEN (or HOLDFAST_ADMIN_TOKEN_FILE)',
   'error-forbidden': 'the admin host only answers calls made to localhost or to an address',
   'error-unavailable': 'the service is starting, stopping or out of reach of its data: try again',
@@ -53,9 +57,18 @@ export type Call = (
  * @throws AdminRefusal when the host refuses.
  * @throws AdminUnreachable when it does not answer, or its answer is not our envelope.
  */
-export function adminClient({ url, token }: { url: string; token: string | undefined }): Call {
+export function adminClient({
+  url,
+  token,
+  operator,
+}: {
+  url: string
+  token: string | undefined
+  operator?: string | undefined
+}): Call {
   const headers = {
     'content-type': 'application/json',
+    ...(operator === undefined ? {} : { 'x-operator': encodeURIComponent(operator) }),
     ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
   }
   return async (method, path, body) => {

@@ -2,36 +2,9 @@
  * The operator's commands. Each one defines its name, its options and its calls; the help text is
  * made from the same table.
  */
-import { AdminRefusal, type Call } from './admin-client.ts'
-
-export interface Command {
-  /** Its name. */
-  words: string
-  /** Its arguments, as help shows them. */
-  usage: string
-  meaning: string
-  options?: Record<string, 'string' | 'boolean'>
-  /**
-   * @throws UsageFault when the arguments are invalid.
-   * @returns steps, run in order; a failing step does not prevent the others.
-   */
-  plan(words: string[], options: Options): Step[]
-}
-
-export type Options = Record<string, string | boolean | undefined>
-
-/** One call, or a few that belong together, and the line that reports it. */
-export interface Step {
-  /** Its subject, for messages; empty: the service itself. */
-  about: string
-  run(call: Call, tell: (line: string) => void): Promise<string>
-}
-
-/** The arguments are invalid: nothing was done. */
-export class UsageFault extends Error {
-  override readonly name = 'UsageFault'
-  readonly code = 'USAGE'
-}
+import { AdminRefusal } from './admin-client.ts'
+import { type Command, type Step, UsageFault, whole } from './command.ts'
+import { moderationCommands } from './moderation-commands.ts'
 
 const tiers = ['guest', 'standard', 'premium']
 
@@ -173,6 +146,7 @@ export const commands: readonly Command[] = [
         },
       })),
   },
+  ...moderationCommands,
   {
     words: 'region evacuate',
     usage: '<code> [--fenced]',
@@ -238,11 +212,6 @@ function changes(
     about: name,
     run: async (call) => `${name} ${show(await call('POST', accountPath(name), change))}`,
   }))
-}
-
-function whole(others: string[], run: Step['run']): Step {
-  if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
-  return { about: '', run }
 }
 
 /** A call that only a cluster accepts. */

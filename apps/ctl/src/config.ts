@@ -1,4 +1,4 @@
-import { UsageFault } from './commands.ts'
+import { UsageFault } from './command.ts'
 
 /** Where the admin host is: the variables that the service reads, or `--admin`. */
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -10,10 +10,11 @@ export type Environment = Readonly<Record<string, string | undefined>>
 export function adminOf(
   env: Environment,
   { admin, readSecret }: { admin: string | undefined; readSecret: (path: string) => string },
-): { url: string; token: string | undefined } {
+): { url: string; token: string | undefined; operator: string | undefined } {
   const file = env.HOLDFAST_ADMIN_TOKEN_FILE
   const token = env.HOLDFAST_ADMIN_TOKEN || (file ? tokenIn(file, readSecret) : undefined)
-  return { url: addressOf(admin ?? urlOf(env), admin === undefined ? 'settings' : '--admin'), token }
+  const url = addressOf(admin ?? urlOf(env), admin === undefined ? 'settings' : '--admin')
+  return { url, token, operator: env.USER || env.LOGNAME }
 }
 
 function tokenIn(file: string, readSecret: (path: string) => string): string {

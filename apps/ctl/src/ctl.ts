@@ -4,7 +4,8 @@
  */
 import { parseArgs } from 'node:util'
 import { AdminRefusal, AdminUnreachable, adminClient, type Call } from './admin-client.ts'
-import { type Command, commands, type Options, UsageFault } from './commands.ts'
+import { type Command, type Options, UsageFault } from './command.ts'
+import { commands } from './commands.ts'
 import { adminOf, type Environment } from './config.ts'
 import { noCommand } from './no-command.ts'
 

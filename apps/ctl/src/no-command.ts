@@ -1,5 +1,5 @@
 /** Suggests commands for an unknown name. */
-import type { Command } from './commands.ts'
+import type { Command } from './command.ts'
 
 /** A name with more wrong letters is another name. */
 const lettersWrongMax = 2

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -101,6 +102,48 @@ t.test('against a running service', async (t) => {
   })
 })
 
+t.test(
+  'content is blocked by its hash, alone or from a file, and each act is logged and undone',
+  async (t) => {
+    const { service, run } = await start(t)
+    const { upload, download } = service.addresses
+    const md5 = createHash('md5').update('bad').digest('hex')
+    const form = new FormData()
+    form.set('file', new File(['bad'], 'a.txt'))
+    // biome-ignore lint/suspicious/noExplicitAny: the test inspects answers
+    const put = async (): Promise<any> =>
+      (await fetch(`${upload}/uploadfile`, { method: 'POST', body: form })).json()
+    const { data } = await put()
+    const read = async () => {
+      const headers = { authorization: `Bearer ${data.guestToken}` }
+      return (await fetch(`${download}/download/${data.id}/a.txt`, { headers })).status
+    }
+    t.equal(await read(), 200)
+    const blocked = await run(`block content ${md5.toUpperCase()} --reason abuse`)
+    t.match(blocked, { code: 0, out: /^\d{13}-[0-9a-f]{16} 1 blocked$/ })
+    t.equal(await read(), 451)
+    t.match(await put(), { status: 'error-blocked' })
+    const dir = t.testdir({ list: `# ours\n${md5}  a.txt\n${'0'.repeat(64)} *b.txt\n` })
+    t.match((await run(`block content --file ${dir}/list`)).out, / 1 blocked, 1 were so already$/)
+    t.equal((await run('blocked content')).out, `${'0'.repeat(64)}\n${md5}`)
+    const [act] = blocked.out.split(' ')
+    t.match((await run(`undo ${act}`)).out, / 1 changed$/)
+    t.equal(await read(), 200)
+    t.equal((await run('blocked content')).out, '0'.repeat(64), 'the other act stays')
+    const acts = JSON.parse((await run('acts')).out)
+    t.match(acts, [
+      { kind: 'undo', undoes: act, by: 'ann from 127.0.0.1' },
+      { kind: 'block', what: /^content/ },
+      { kind: 'block', reason: 'abuse', what: `content ${md5}`, by: 'ann from 127.0.0.1' },
+    ])
+    t.equal(JSON.parse((await run('acts --count 1')).out).length, 1)
+    t.match((await run(`unblock content ${'0'.repeat(64)} ${md5}`)).out, / 1 unblocked, 1 were so already$/)
+    t.match(await run('block content xyz'), { code: 1, err: /md5 or a BLAKE3/ })
+    t.match(await run('undo 0-0'), { code: 1, err: /no such act/ })
+    t.match(await run('block content --file /nowhere'), { code: 2, err: /cannot be read/ })
+  },
+)
+
 t.test('invalid arguments do nothing, and the message says what is valid', async (t) => {
   const { run } = runner({})
   const senseless = [
@@ -116,6 +159,10 @@ t.test('invalid arguments do nothing, and the message says what is valid', async
     `account show ${someone} --force`,
     'status now',
     'collect --grace soon',
+    'block content',
+    'block something x',
+    'undo',
+    'acts --count 0',
   ]
   for (const words of senseless) {
     const { code, err, out } = await run(words)
@@ -225,7 +272,7 @@ function runner(env: Record<string, string>) {
     const code = await ctl(
       words.split(' ').filter((word) => word !== ''),
       {
-        env,
+        env: { USER: 'ann', ...env },
         readSecret: () => `${adminToken}\n`,
         print: (line) => out.push(line),
         complain: (line) => err.push(line),

@@ -14,6 +14,7 @@ import {
   collectorMetrics,
   createAdminHost,
   metadataMetrics,
+  moderationMetrics,
   processMetrics,
   Readiness,
   reconcileMetrics,
@@ -34,6 +35,7 @@ import {
 import type { Config, Secrets, SettingDescription } from '@holdfast/config'
 import { AnswerBudget, createRateLimits, drainOnClose, SmallPiecesLane } from '@holdfast/http-kit'
 import { systemClock } from '@holdfast/kernel'
+import { BlockLists } from '@holdfast/moderation'
 import { openStore } from '@holdfast/storage-role/store'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -145,6 +147,9 @@ export async function startStandalone({
   opened.defer(() => reconciler.close())
   reconcileMetrics(metrics, { rounds: () => reconciler.rounds, clock })
 
+  const blocked = await BlockLists.open({ lookups, clock })
+  moderationMetrics(metrics, blocked)
+
   const limits = createRateLimits({ mode: config.rateLimits, clock })
   opened.defer(() => limits.close())
   const readiness = new Readiness(
@@ -193,6 +198,7 @@ export async function startStandalone({
       bans: () => limits.bans(),
       liftBan: (network) => limits.liftBan(network),
     },
+    moderation: blocked,
     accounts: {
       accounts: accounts.client,
       lookups,
@@ -214,6 +220,7 @@ export async function startStandalone({
     accounts: accounts.client,
     versions: accounts.versions,
     blobs,
+    blocked,
     lookups,
     keyring,
     limits,

@@ -133,6 +133,8 @@ class IncomingUpload implements Running {
       const stage =
         file.stage === undefined || this.#waiting !== undefined ? await this.#passOn() : file.stage
       blob = await stage.commit({ pinMs })
+      // No account refers to the bytes: they are collected.
+      if (this.#parts.blocked.blocksBlob(blob.id)) throw new Refusal('error-blocked')
     } catch (error) {
       this.#refundAccount(drawnMs)
       throw error

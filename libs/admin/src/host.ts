@@ -1,11 +1,13 @@
 /** The admin host of any process: health for orchestrators, metrics and calls for the operator. */
 import { type ConnectionLimits, createHttpHost, guessing, type RateLimits, Refusal } from '@holdfast/http-kit'
+import type { BlockLists } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { accountRoutes } from './accounts.ts'
 import { judge } from './guard.ts'
 import { healthRoutes } from './health.ts'
+import { moderationRoutes } from './moderation.ts'
 import type { NewAccountDeps } from './new-account.ts'
 import { type OperationDeps, operationRoutes } from './operations.ts'
 import type { Readiness } from './readiness.ts'
@@ -20,6 +22,8 @@ export interface AdminDeps {
   /** A separate number, so that it is reachable while the public hosts are full. */
   connections?: ConnectionLimits
   operations: OperationDeps
+  /** What operators block, and their acts. */
+  moderation?: BlockLists
   /** Absent in processes without access to accounts. */
   accounts?: NewAccountDeps
 }
@@ -58,6 +62,7 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
       throw refusal
     })
     operationRoutes(operator, parts.operations)
+    if (parts.moderation !== undefined) moderationRoutes(operator, parts.moderation)
     if (parts.accounts !== undefined) accountRoutes(operator, parts.accounts)
   })
   return host

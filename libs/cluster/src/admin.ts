@@ -66,6 +66,7 @@ export async function startAdmin(
         returnNode: (node) => returnNode(cluster, node),
       },
     },
+    moderation: cluster.blocked,
     ...(options.accounts
       ? {
           accounts: {

@@ -15,6 +15,7 @@ import type {
 import type { Taken } from '@holdfast/journal-cassandra'
 import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
 import type { NatsMembership } from '@holdfast/membership-nats'
+import type { BlockLists } from '@holdfast/moderation'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { AccountRounds } from './account-rounds.ts'
@@ -47,6 +48,8 @@ export interface ClusterPart {
   /** The operator's decisions about storage nodes. */
   readonly nodes: NodeAdminStates
   readonly groups: GroupRows
+  /** What operators block. */
+  readonly blocked: BlockLists
   readonly limits: CountingRateLimits
   /** Of the public hosts of this process. */
   readonly budgets: HostBudgets

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { RoutedAccountClient } from '@holdfast/actor-runtime'
-import { clockMetric, processMetrics, Readiness } from '@holdfast/admin'
+import { clockMetric, moderationMetrics, processMetrics, Readiness } from '@holdfast/admin'
 import {
   type DescriptorBudget,
   descriptorLimit,
@@ -34,6 +34,7 @@ import { RegionalJournals } from './regional-journals.ts'
 import { RegionalLookups } from './regional-lookups.ts'
 import { ReplicaReads } from './replica-reads.ts'
 import { SharedBans } from './shared-bans.ts'
+import { shareBlockLists } from './shared-block-lists.ts'
 import { SharedCounts } from './shared-counts.ts'
 import { StoragePeers } from './storage-peers.ts'
 
@@ -170,6 +171,14 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   opened.defer(() => groups.close())
   await groups.refresh()
 
+  const { lists: blocked, close: closeBlocked } = await shareBlockLists({
+    lookups,
+    bus,
+    clock,
+    onFault: warn('what operators block cannot be read; the last of it counts'),
+  })
+  opened.defer(closeBlocked)
+
   const limits = createRateLimits({ mode: config.rateLimits, clock })
   opened.defer(() => limits.close())
   const bans = new SharedBans({ bus, limits, onFault: warn('bans could not be sent') })
@@ -187,6 +196,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   opened.defer(learnHolders(holders, peers, membership))
 
   const metrics = processMetrics({ version, role, region })
+  moderationMetrics(metrics, blocked)
   clockMetric(metrics, { offsetMs: () => membership.self().clockOffsetMs })
   const running = opened.move()
   return {
@@ -231,6 +241,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     peers,
     nodes,
     groups,
+    blocked,
     limits,
     budgets: {
       connections: descriptors.connections,

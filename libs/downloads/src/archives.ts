@@ -12,6 +12,7 @@ import { setTimeout as delay, setImmediate as immediate } from 'node:timers/prom
 import type { BlobStore } from '@holdfast/blob-store'
 import { Refusal } from '@holdfast/http-kit'
 import type { Clock } from '@holdfast/kernel'
+import type { BlockedBlobs } from '@holdfast/moderation'
 import { blobNameBytes, bytesOf, type FolderLayout, FolderLayouts, type FolderNow } from './folder-layouts.ts'
 import { type ByteRange, isFromStart } from './ranges.ts'
 import { type Representation, validatorsOf } from './representation.ts'
@@ -57,30 +58,34 @@ interface Kept {
 
 export class Archives {
   readonly #blobs: BlobStore
+  readonly #blocked: BlockedBlobs
   readonly #clock: Clock
   readonly #layouts: FolderLayouts
   readonly #kept = new Map<string, Kept>()
   readonly #begunBy = new Map<string, string>()
   /** Layouts in use by responses, and by how many. */
   readonly #running = new Map<FolderLayout, number>()
+  /** The version of the operator's lists at which nothing in the layout was blocked. */
+  readonly #openAt = new WeakMap<FolderLayout, number>()
   #keptBytes = 0
   #runningBytes = 0
 
-  constructor({ blobs, clock }: { blobs: BlobStore; clock: Clock }) {
+  constructor({ blobs, blocked, clock }: { blobs: BlobStore; blocked: BlockedBlobs; clock: Clock }) {
     this.#blobs = blobs
+    this.#blocked = blocked
     this.#clock = clock
     this.#layouts = new FolderLayouts(clock)
   }
 
   /**
-   * @throws Refusal error-unavailable while too much is being made or sent; and what the request
-   *   for the manifest throws.
+   * @throws Refusal error-blocked when the operator took anything in it down, error-unavailable
+   *   while too much is being made or sent; and what the request for the manifest throws.
    */
   async open(now: FolderNow, request: ArchiveRequest): Promise<Archive> {
     const current = this.#known(await this.#layouts.of(now), request)
     const begunBefore = this.#continued(request)
     if (begunBefore === undefined || begunBefore.layout.digest === current.layout.digest) {
-      return this.#archive(current, request)
+      return await this.#archive(current, request)
     }
     const still = await contains(current.blobNames, begunBefore)
     return still ? this.#archive(begunBefore, request) : this.#archive(current, request, { whole: true })
@@ -95,7 +100,8 @@ export class Archives {
     return kept === undefined || this.#clock.monotonic() - kept.keptMs > keptMs ? undefined : kept.laid
   }
 
-  #archive(laid: FolderLayout, request: ArchiveRequest, { whole = false } = {}): Archive {
+  async #archive(laid: FolderLayout, request: ArchiveRequest, { whole = false } = {}): Promise<Archive> {
+    await this.#refuseBlocked(laid)
     const { layout, name } = laid
     const current = { etag: `"zip-${layout.digest}"`, modifiedSeconds: undefined }
     return {
@@ -107,6 +113,17 @@ export class Archives {
       begun: () => this.#keep(laid, request),
       read: (range, signal) => this.#read(laid, range, signal),
     }
+  }
+
+  async #refuseBlocked(laid: FolderLayout): Promise<void> {
+    const { version } = this.#blocked
+    if (this.#openAt.get(laid) === version) return
+    let looked = 0
+    for (const file of laid.layout.files()) {
+      if (++looked % sliceEntries === 0) await immediate()
+      if (this.#blocked.blocksBlob(blobNameOf(laid.blobNames, file).id)) throw new Refusal('error-blocked')
+    }
+    this.#openAt.set(laid, version)
   }
 
   /** The kept one when it is equal, so that a folder with many readers is held once. */

@@ -10,6 +10,7 @@ import {
   type RateLimits,
 } from '@holdfast/http-kit'
 import { type Clock, type Keyring, RecentMap } from '@holdfast/kernel'
+import type { BlockedBlobs } from '@holdfast/moderation'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -27,6 +28,8 @@ export interface DownloadsDeps {
   /** The accounts in this process. */
   versions?: AccountVersions
   blobs: BlobStore
+  /** What the operator took down. */
+  blocked: BlockedBlobs
   keyring: Keyring
   clock: Clock
   log: Logger
@@ -52,7 +55,7 @@ const grantsMax = 4_096
  * the remaining counts. The ports stay open: they belong to the caller.
  */
 export function createDownloads(deps: DownloadsDeps): FastifyInstance {
-  const { accounts, blobs, keyring, clock, log, limits } = deps
+  const { accounts, blobs, blocked, keyring, clock, log, limits } = deps
   const app = createHttpHost({
     name: 'download',
     log,
@@ -68,6 +71,7 @@ export function createDownloads(deps: DownloadsDeps): FastifyInstance {
     accounts,
     versions: deps.versions,
     blobs,
+    blocked,
     keyring,
     capabilityKey: createSecretKey(keyring.derive('capability')),
     grants: new RecentMap({ max: grantsMax }),
@@ -77,7 +81,7 @@ export function createDownloads(deps: DownloadsDeps): FastifyInstance {
     recent: new RecentAnswers(clock),
     opened: new WeakMap(),
     reports,
-    archives: new Archives({ blobs, clock }),
+    archives: new Archives({ blobs, blocked, clock }),
     webUrl: deps.webUrl,
     sent(accountId, traffic, bytes) {
       bytesSent.inc({ traffic }, bytes)

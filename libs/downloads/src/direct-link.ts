@@ -35,7 +35,7 @@ export async function directLink(
   const sent = (bytes: number) => parts.sent(accountId, 'direct', bytes)
   if (opened.$case === 'file') {
     const begun = () => parts.reports.countDownload(accountId, contentId)
-    return serve(request, reply, openedFile(parts.blobs, itemOf(opened.value)), { answers, begun, sent })
+    return serve(request, reply, openedFile(parts, itemOf(opened.value)), { answers, begun, sent })
   }
   const now: FolderNow = {
     folder: contentId,

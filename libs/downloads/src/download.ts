@@ -52,7 +52,7 @@ export function sendFile(
 ): Promise<FastifyReply> {
   if (view.item === undefined) throw new Refusal('error-notFound')
   // A cached answer is prepared once.
-  const file = parts.opened.get(view) ?? openedFile(parts.blobs, view.item)
+  const file = parts.opened.get(view) ?? openedFile(parts, view.item)
   parts.opened.set(view, file)
   return serve(request, reply, file, {
     answers: parts.answers,

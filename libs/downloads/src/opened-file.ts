@@ -1,12 +1,16 @@
 /** A file that its account opened for a caller, as a representation. */
-import { type BlobName, type BlobStore, readsWhole } from '@holdfast/blob-store'
+import { type BlobName, readsWhole } from '@holdfast/blob-store'
 import type { Item } from '@holdfast/wire'
+import type { DownloadContext } from './context.ts'
 import { type Representation, validatorsOf } from './representation.ts'
 import { fileHeaders } from './safe-headers.ts'
 import { directBytes, storedBytes } from './stored-bytes.ts'
 
 /** @param item a file with its blob. */
-export function openedFile(blobs: BlobStore, item: Item): Representation {
+export function openedFile(
+  { blobs, blocked }: Pick<DownloadContext, 'blobs' | 'blocked'>,
+  item: Item,
+): Representation {
   const blob = item.blob
   if (blob === undefined) throw new Error(`${item.id} was opened without a blob`)
   const { id, incarnation, placementGroup } = blob
@@ -20,6 +24,7 @@ export function openedFile(blobs: BlobStore, item: Item): Representation {
     ...current,
     size: blob.size,
     validators: validatorsOf(current),
+    isBlocked: () => blocked.blocksBlob(id),
     headers: fileHeaders(item.name, item.mimetype),
     read: (range, signal) => storedBytes(blobs, name, range, signal),
     ...(readsWhole(blobs) ? { readWhole: (range) => blobs.readWhole(name, range) } : {}),

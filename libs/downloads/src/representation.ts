@@ -27,6 +27,8 @@ export interface Representation {
   modifiedSeconds: number | undefined
   /** Also sent with an answer without a body: `validatorsOf`. */
   validators: Record<string, string>
+  /** The operator took it down: asked for each request, because representations are kept. */
+  isBlocked?(): boolean
   /** Content-Type, Content-Disposition and other headers of the bytes. */
   headers: Record<string, string>
   /** A range would continue another body: everything is sent. */
@@ -56,7 +58,10 @@ export interface ServeObserver {
   sent(bytes: number): void
 }
 
-/** @throws Refusal error-precondition (412), error-range (416); what the first read throws. */
+/**
+ * @throws Refusal error-blocked (451), error-precondition (412), error-range (416); what the first
+ *   read throws.
+ */
 export async function serve(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -64,6 +69,7 @@ export async function serve(
   observer: ServeObserver,
 ): Promise<FastifyReply> {
   const { size } = representation
+  if (representation.isBlocked?.() === true) throw new Refusal('error-blocked')
   const verdict = evaluate(request.headers, representation)
   if (verdict === 'failed') throw new Refusal('error-precondition')
   if (verdict === 'not modified') return reply.code(304).headers(representation.validators).send()

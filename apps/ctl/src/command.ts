@@ -1,0 +1,37 @@
+/** What a command of the operator is. */
+import type { Call } from './admin-client.ts'
+
+export interface Command {
+  /** Its name. */
+  words: string
+  /** Its arguments, as help shows them. */
+  usage: string
+  meaning: string
+  options?: Record<string, 'string' | 'boolean'>
+  /**
+   * @throws UsageFault when the arguments are invalid.
+   * @returns steps, run in order; a failing step does not prevent the others.
+   */
+  plan(words: string[], options: Options): Step[]
+}
+
+export type Options = Record<string, string | boolean | undefined>
+
+/** One call, or a few that belong together, and the line that reports it. */
+export interface Step {
+  /** Its subject, for messages; empty: the service itself. */
+  about: string
+  run(call: Call, tell: (line: string) => void): Promise<string>
+}
+
+/** The arguments are invalid: nothing was done. */
+export class UsageFault extends Error {
+  override readonly name = 'UsageFault'
+  readonly code = 'USAGE'
+}
+
+/** The one step of a command without further arguments. */
+export function whole(others: string[], run: Step['run']): Step {
+  if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
+  return { about: '', run }
+}

@@ -1,0 +1,91 @@
+/** The operator's lists of what is blocked, and the log of operators' acts. */
+import { Refusal } from '@holdfast/http-kit'
+import { type BlockList, type BlockLists, blockLists, ModerationFault, nameOf } from '@holdfast/moderation'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { objectOf } from './account-change.ts'
+
+interface OfList {
+  Params: { list: string }
+  Querystring: { after?: string; limit?: string }
+  Body: unknown
+}
+
+/** Names of one call; larger lists are sent in several. */
+const namesPerCallMax = 3_000
+const pageMax = 3_000
+const actsPageMax = 200
+const reasonCharactersMax = 500
+
+export function moderationRoutes(host: FastifyInstance, lists: BlockLists): void {
+  host.get<OfList>('/admin/blocked/:list', async ({ params, query }) => {
+    const list = listOf(params.list)
+    const limit = limitOf(query.limit, pageMax)
+    const names = lists.names(list, { after: query.after ?? '', limit })
+    const next = names.length === limit ? names.at(-1) : undefined
+    const told = names.map((name) => ({ name, act: lists.actOf(list, name) }))
+    return { status: 'ok', data: { total: lists.count(list), names: told, next: next ?? null } }
+  })
+
+  for (const act of ['block', 'unblock'] as const)
+    host.post<OfList>(`/admin/blocked/:list/${act}`, async (request) => {
+      const list = listOf(request.params.list)
+      const { names, ...rest } = objectOf(request.body, 'body')
+      const asked = askedBy(request, rest)
+      const done = await unlessFault(lists[act](list, namesOf(list, names), asked))
+      return { status: 'ok', data: done }
+    })
+
+  host.get<{ Querystring: { after?: string; limit?: string } }>('/admin/acts', async ({ query }) => {
+    const { after, limit } = query
+    const page = await lists.acts.page({ after: after ?? '', limit: limitOf(limit, actsPageMax) })
+    return { status: 'ok', data: { acts: page.acts, next: page.next ?? null } }
+  })
+
+  host.post<{ Params: { id: string }; Body: unknown }>('/admin/acts/:id/undo', async (request) => {
+    const asked = askedBy(request, objectOf(request.body, 'body'))
+    return { status: 'ok', data: await unlessFault(lists.undo(request.params.id, asked)) }
+  })
+}
+
+async function unlessFault<T>(done: Promise<T>): Promise<T> {
+  try {
+    return await done
+  } catch (error) {
+    if (!(error instanceof ModerationFault)) throw error
+    const statuses = { FULL: 'error-limits', NOT_FOUND: 'error-act', TOO_LATE: 'error-tooLate' }
+    throw new Refusal(statuses[error.code])
+  }
+}
+
+/** What the log says of the caller: the name that they give, and the address they call from. */
+function askedBy(request: FastifyRequest, { reason, ...others }: Record<string, unknown>) {
+  const [other] = Object.keys(others)
+  if (other !== undefined) throw new Refusal('error-body')
+  if (reason !== undefined && (typeof reason !== 'string' || reason.length > reasonCharactersMax))
+    throw new Refusal('error-reason')
+  const name = String(request.headers['x-operator'] ?? '').replace(/[^\w.@-]/g, '')
+  const by = `${name.slice(0, 64) || 'operator'} from ${request.raw.socket.remoteAddress ?? 'nowhere'}`
+  return { by, reason: reason ?? '' }
+}
+
+function listOf(text: string): BlockList {
+  const list = blockLists.find((name) => name === text)
+  if (list === undefined) throw new Refusal('error-notFound')
+  return list
+}
+
+function namesOf(list: BlockList, names: unknown): string[] {
+  if (!Array.isArray(names) || names.length === 0 || names.length > namesPerCallMax)
+    throw new Refusal('error-names')
+  return names.map((name) => {
+    const known = typeof name === 'string' ? nameOf(list, name) : undefined
+    if (known === undefined) throw new Refusal('error-names')
+    return known
+  })
+}
+
+function limitOf(text: string | undefined, max: number): number {
+  if (text === undefined) return max
+  if (!/^[1-9]\d{0,5}$/.test(text)) throw new Refusal('error-limit')
+  return Math.min(Number(text), max)
+}

@@ -1,0 +1,27 @@
+/** What operators block, as every process of a cluster knows it: an act of one reaches all. */
+import type { Bus } from '@holdfast/bus'
+import type { LookupStore } from '@holdfast/journal'
+import type { Clock } from '@holdfast/kernel'
+import { BlockLists } from '@holdfast/moderation'
+import { Rereading } from './rereading.ts'
+
+const changedSubject = 'moderation.changed'
+
+/** @throws what the lookups throw. */
+export async function shareBlockLists({
+  lookups,
+  bus,
+  clock,
+  onFault,
+}: {
+  lookups: LookupStore
+  bus: Bus
+  clock: Clock
+  onFault: (error: unknown) => void
+}): Promise<{ lists: BlockLists; close(): void }> {
+  const onChange = () => bus.publish(changedSubject, new Uint8Array())
+  const lists = await BlockLists.open({ lookups, clock, onChange })
+  const read = () => void lists.refresh().catch(onFault)
+  const rereading = new Rereading({ bus, subject: changedSubject, read })
+  return { lists, close: () => rereading.close() }
+}

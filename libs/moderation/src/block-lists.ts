@@ -1,0 +1,243 @@
+/**
+ * What operators block, held in memory by each process that serves users.
+ *
+ * A name is a row `moderation/<list>/<name>`. It says which act blocked it and, once lifted, which
+ * act lifted it: so any act can be undone, an undone one again too, and rows of other acts stay. A
+ * lifted row is removed when it can no longer be undone.
+ *
+ * Each change ends with a new stamp in a row of its own. A process reads the stamp every few
+ * seconds and the lists only when it is new. Rows may arrive in another region after their stamp:
+ * for some seconds, and now and then later, the lists are read again.
+ */
+import { randomUUID } from 'node:crypto'
+import type { LookupChange, LookupStore } from '@holdfast/journal'
+import type { Clock } from '@holdfast/kernel'
+import { type Act, OperatorActs, undoMs } from './acts.ts'
+import { ModerationFault } from './fault.ts'
+import { type BlockList, blockLists, namesMax } from './names.ts'
+
+/** What hosts that receive and send bytes ask. */
+export interface BlockedBlobs {
+  /** @param id md5 and BLAKE3 of the bytes. */
+  blocksBlob(id: Uint8Array): boolean
+  /** Another one after each change: what was checked at this version holds while it stays. */
+  readonly version: number
+}
+
+export interface BlockListsOptions {
+  lookups: LookupStore
+  clock: Clock
+  /** Called after each change of this process: others read the lists again. */
+  onChange?: () => void
+}
+
+/** Who does it, and why. */
+export interface Asked {
+  by: string
+  reason: string
+}
+
+/** What an act changed, and what was so already. */
+export interface Done {
+  act: Act
+  changed: number
+  unchanged: number
+}
+
+interface Row {
+  /** The act that blocked it. */
+  act: string
+  /** The act that lifted it. */
+  lifted?: string
+  /** When it was lifted, Unix seconds. */
+  liftedTime?: number
+}
+
+type Lists = Readonly<Record<BlockList, ReadonlyMap<string, Row>>>
+
+const prefix = 'moderation/'
+const stampKey = `${prefix}stamp`
+/** After a new stamp its rows may still be on their way. */
+const unsettledMs = 10_000
+const rereadMs = 10 * 60_000
+/** Names that an act's row shows. */
+const shownMax = 10
+
+export class BlockLists implements BlockedBlobs {
+  readonly acts: OperatorActs
+  readonly #options: BlockListsOptions
+  #lists: Lists = emptyLists()
+  /** Names in force, as `blocksBlob` asks for them. */
+  #hashes: ReadonlySet<string> = new Set()
+  #version = 0
+  #stamp: string | undefined
+  #stampMs = 0
+  #readMs = Number.NEGATIVE_INFINITY
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(options: BlockListsOptions) {
+    this.#options = options
+    this.acts = new OperatorActs(options)
+  }
+
+  /** Reads the lists. @throws what the lookups throw. */
+  static async open(options: BlockListsOptions): Promise<BlockLists> {
+    const lists = new BlockLists(options)
+    await lists.refresh()
+    return lists
+  }
+
+  blocksBlob(id: Uint8Array): boolean {
+    if (this.#hashes.size === 0) return false
+    const text = Buffer.from(id.buffer, id.byteOffset, id.byteLength).toString('latin1')
+    return this.#hashes.has(text.slice(0, 16)) || this.#hashes.has(text.slice(16))
+  }
+
+  get version(): number {
+    return this.#version
+  }
+
+  /** How many names of a list are in force. */
+  count(list: BlockList): number {
+    return active(this.#lists[list]).size
+  }
+
+  /** Names in force, in order. @param after the last name of the page before. */
+  names(list: BlockList, { after = '', limit }: { after?: string; limit: number }): string[] {
+    const later = [...active(this.#lists[list])].filter((name) => name > after)
+    return later.sort().slice(0, limit)
+  }
+
+  /** The act that blocks a name now. */
+  actOf(list: BlockList, name: string): string | undefined {
+    const row = this.#lists[list].get(name)
+    return row?.lifted === undefined ? row?.act : undefined
+  }
+
+  /**
+   * In force here and durable when it resolves; elsewhere within seconds.
+   * @param names as `nameOf` spells them. @throws ModerationFault FULL
+   */
+  block(list: BlockList, names: readonly string[], asked: Asked): Promise<Done> {
+    return this.#inTurn(async () => {
+      const rows = this.#lists[list]
+      const fresh = [...new Set(names)].filter((name) => this.actOf(list, name) === undefined)
+      const unknown = fresh.filter((name) => !rows.has(name)).length
+      if (rows.size + unknown > namesMax[list])
+        throw new ModerationFault('FULL', `the list ${list} has at most ${namesMax[list]} names`)
+      const act = await this.acts.add({ ...asked, kind: 'block', what: told(list, names) })
+      return this.#write(act, list, new Map(fresh.map((name) => [name, { act: act.id }])), names.length)
+    })
+  }
+
+  unblock(list: BlockList, names: readonly string[], asked: Asked): Promise<Done> {
+    return this.#inTurn(async () => {
+      const act = await this.acts.add({ ...asked, kind: 'unblock', what: told(list, names) })
+      const lifted = new Map<string, Row>()
+      for (const name of names) {
+        const by = this.actOf(list, name)
+        if (by !== undefined) lifted.set(name, { act: by, lifted: act.id, liftedTime: act.time })
+      }
+      return this.#write(act, list, lifted, names.length)
+    })
+  }
+
+  /** Takes back what an act did to the lists. @throws ModerationFault NOT_FOUND, TOO_LATE */
+  undo(id: string, asked: Asked): Promise<Done> {
+    return this.#inTurn(async () => {
+      const { kind, what } = await this.acts.undoable(id)
+      const act = await this.acts.add({ ...asked, kind: 'undo', what: `${kind} ${what}`, undoes: id })
+      let done: Done = { act, changed: 0, unchanged: 0 }
+      for (const list of blockLists) {
+        const rows = new Map<string, Row>()
+        for (const [name, row] of this.#lists[list]) {
+          if (row.lifted === id) rows.set(name, { act: act.id })
+          else if (row.act === id && row.lifted === undefined)
+            rows.set(name, { act: id, lifted: act.id, liftedTime: act.time })
+        }
+        if (rows.size > 0)
+          done = { ...done, changed: done.changed + (await this.#write(act, list, rows, rows.size)).changed }
+      }
+      return done
+    })
+  }
+
+  /** Reads the rows again when they may have changed. @throws what the lookups throw. */
+  refresh(): Promise<void> {
+    return this.#inTurn(() => this.#read())
+  }
+
+  async #read(): Promise<void> {
+    const { lookups, clock } = this.#options
+    const nowMs = clock.monotonic()
+    const value = await lookups.get(stampKey)
+    const stamp = value === undefined ? '' : Buffer.from(value).toString()
+    if (stamp !== this.#stamp) this.#stampMs = nowMs
+    else if (nowMs - this.#stampMs > unsettledMs && nowMs - this.#readMs < rereadMs) return
+    const lists = emptyLists()
+    for (const list of blockLists) {
+      const from = `${prefix}${list}/`
+      for await (const { key, value } of lookups.scan(from))
+        lists[list].set(key.slice(from.length), JSON.parse(Buffer.from(value).toString()) as Row)
+    }
+    this.#stamp = stamp
+    this.#readMs = nowMs
+    this.#use(lists)
+  }
+
+  #use(lists: Lists): void {
+    this.#lists = lists
+    this.#hashes = new Set(
+      [...active(lists.content)].map((hex) => Buffer.from(hex, 'hex').toString('latin1')),
+    )
+    this.#version++
+  }
+
+  async #write(act: Act, list: BlockList, rows: ReadonlyMap<string, Row>, asked: number): Promise<Done> {
+    const at = (name: string) => `${prefix}${list}/${name}`
+    const changes: LookupChange[] = [...rows].map(([name, row]) => ({
+      put: at(name),
+      value: Buffer.from(JSON.stringify(row)),
+    }))
+    const kept = new Map([...this.#lists[list], ...rows])
+    for (const [name, { liftedTime }] of this.#lists[list]) {
+      if (rows.has(name) || liftedTime === undefined || (act.time - liftedTime) * 1000 <= undoMs) continue
+      changes.push({ delete: at(name) })
+      kept.delete(name)
+    }
+    if (changes.length > 0) {
+      // A part of the rows may be there after a fault: then they are read again.
+      this.#stamp = undefined
+      await this.#options.lookups.write(changes)
+      await this.#options.lookups.write([{ put: stampKey, value: Buffer.from(randomUUID()) }])
+      this.#use({ ...this.#lists, [list]: kept })
+      this.#options.onChange?.()
+    }
+    return { act, changed: rows.size, unchanged: asked - rows.size }
+  }
+
+  /** Changes and reads of one process, one after the other. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#last.then(work)
+    this.#last = turn.catch(() => undefined)
+    return turn
+  }
+}
+
+function emptyLists(): Record<BlockList, Map<string, Row>> {
+  return Object.fromEntries(blockLists.map((list) => [list, new Map()])) as Record<
+    BlockList,
+    Map<string, Row>
+  >
+}
+
+function active(rows: ReadonlyMap<string, Row>): Set<string> {
+  const names = new Set<string>()
+  for (const [name, { lifted }] of rows) if (lifted === undefined) names.add(name)
+  return names
+}
+
+function told(list: BlockList, names: readonly string[]): string {
+  const more = names.length > shownMax ? ` and ${names.length - shownMax} more` : ''
+  return `${list} ${names.slice(0, shownMax).join(' ')}${more}`
+}

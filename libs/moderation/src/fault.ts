@@ -1,0 +1,11 @@
+/** Why an operator's act was not done; nothing was changed. */
+export class ModerationFault extends Error {
+  override readonly name = 'ModerationFault'
+  readonly code: 'FULL' | 'NOT_FOUND' | 'TOO_LATE'
+
+  /** `FULL`: the list has no room. `TOO_LATE`: the act cannot be undone any more. */
+  constructor(code: ModerationFault['code'], message: string) {
+    super(message)
+    this.code = code
+  }
+}

@@ -1,0 +1,10 @@
+export { type Act, type ActsPage, OperatorActs } from './acts.ts'
+export {
+  type Asked,
+  type BlockedBlobs,
+  BlockLists,
+  type BlockListsOptions,
+  type Done,
+} from './block-lists.ts'
+export { ModerationFault } from './fault.ts'
+export { type BlockList, blockLists, nameOf } from './names.ts'
