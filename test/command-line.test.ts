@@ -16,6 +16,7 @@ const programs = [
   'infra/release.ts',
   'bench/run.ts',
   'infra/cluster/main.ts',
+  'infra/regions/main.ts',
   'test/acceptance/run.ts',
   'test/long/run.ts',
   'test/sim/run.ts',

@@ -79,7 +79,8 @@ export function java(): string {
   return installed
 }
 
-function onPath(name: string): string | undefined {
+/** Also where administrators’ programs are. */
+export function onPath(name: string): string | undefined {
   for (const directory of [...(process.env.PATH ?? '').split(':'), '/usr/sbin', '/usr/local/sbin']) {
     const path = join(directory, name)
     if (directory && existsSync(path)) return path

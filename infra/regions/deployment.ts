@@ -1,0 +1,243 @@
+/** A deployment as an operator writes it down (`infra/regions/*.yaml`), read and checked. */
+import { isIP } from 'node:net'
+import { clusterSettings, settings as commonSettings } from '@holdfast/config'
+import { type RegionCode, regionCodes } from '@holdfast/kernel'
+import { type HostRole, hostRoles, isOurs } from './roles.ts'
+import { DeploymentFault, readSource, type Value } from './source.ts'
+
+export interface Deployment {
+  name: string
+  /** Zone of the pages, the API and the upload hosts. */
+  domain: string
+  /** Zone of the download hosts: another origin, best another registered domain. */
+  downloads: string
+  /** Mail address for certificates and the zone. */
+  contact: string
+  proxy: 'caddy' | 'nginx'
+  /** Names of the servers that answer for the zones. */
+  nameservers: string[]
+  /** Of the zones. It grows with each change that is published. */
+  serial: number
+  /** Of containers. */
+  image: string
+  /** Replicas of every row in each data centre. */
+  replicas: number
+  settings: Settings
+  alerts: { page: string | undefined; ticket: string | undefined }
+  regions: Region[]
+}
+
+export type Settings = Record<string, string>
+
+export interface Region {
+  code: RegionCode
+  settings: Settings
+  hosts: Host[]
+}
+
+export interface Host {
+  name: string
+  /** Public addresses; where users and the authority of certificates reach a proxy. */
+  address: string | undefined
+  address6: string | undefined
+  /** On the cluster's own network. */
+  internal: string
+  rack: string
+  settings: Settings
+  roles: HostProcess[]
+}
+
+/** Processes of one role on a host. */
+export interface HostProcess {
+  role: HostRole
+  count: number
+  /** Directories of the processes, when each has a disk of its own. */
+  data: string[]
+  settings: Settings
+}
+
+const hostsMax = 512
+const processesMax = 10
+const name = /^[a-z0-9][a-z0-9-]{0,30}$/
+const domainName = /^(?=.{1,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$/
+const path = /^(\/[A-Za-z0-9._-]+)+$/
+
+/**
+ * systemd, containers and kustomize read files of environments, each by other rules. They agree on
+ * lines without these signs.
+ */
+const plainValue = /^[^\s"'\\$`#](?:[^\n\r\t"'\\$`#]*[^\s"'\\$`#])?$/
+
+const known = { ...commonSettings, ...clusterSettings } as Record<
+  string,
+  { secret: boolean; parse(text: string): unknown }
+>
+
+/** Each is derived from the file: hosts, addresses, names, secrets. */
+export const derivedSettings =
+  /^HOLDFAST_(BIND|ADMIN_BIND|INTERNAL_BIND|DATA_DIR|REGION|REGIONS|SERVER_NAME|NODE_NAME|TRUST_PROXY|UPLOAD_STORES|.*_PORT|PUBLIC_.*_URL|NATS_.*|CASSANDRA.*|CLUSTER_SECRET|ADMIN_TOKEN)$/
+
+/** @throws DeploymentFault naming line and field of every fault. */
+export function readDeployment(text: string, file: string): Deployment {
+  const { root, faults } = readSource(text)
+  if (faults.length > 0) throw new DeploymentFault(file, faults)
+  const deployment = deploymentOf(root)
+  if (faults.length > 0) throw new DeploymentFault(file, faults)
+  return deployment as Deployment
+}
+
+function deploymentOf(root: Value): Deployment | undefined {
+  const fields = root.fields([
+    ...(['deployment', 'domain', 'downloads', 'contact', 'nameservers', 'serial'] as const),
+    ...(['proxy', 'image', 'replicas', 'settings', 'alerts', 'regions'] as const),
+  ])
+  const domain = root.required(fields, 'domain')?.text('a domain name in small letters', domainName)
+  const alerts = fields.alerts?.fields(['page', 'ticket'])
+  const regions = root.required(fields, 'regions')?.list()?.map(regionOf)
+  if (regions !== undefined && (regions.length < 1 || regions.length > regionCodes.length))
+    fields.regions?.fault(`must name one to ${regionCodes.length} regions, but names ${regions.length}`)
+  const deployment: Deployment = {
+    name: root.required(fields, 'deployment')?.text('a name of small letters, digits and -', name) ?? '',
+    domain: domain ?? '',
+    downloads: fields.downloads?.text('a domain name in small letters', domainName) ?? domain ?? '',
+    contact:
+      fields.contact?.text('a mail address', /^[A-Za-z0-9._+-]+@[a-z0-9.-]+$/) ?? `hostmaster@${domain}`,
+    proxy: fields.proxy?.choice(['caddy', 'nginx']) ?? 'caddy',
+    image: fields.image?.text('the name of an image', /^[a-z0-9][\w./:@-]*$/) ?? 'holdfast:latest',
+    nameservers:
+      root
+        .required(fields, 'nameservers')
+        ?.list()
+        ?.map((one) => one.text('a domain name in small letters', domainName) ?? '') ?? [],
+    serial: fields.serial?.integer({ min: 1, max: 2 ** 32 - 1 }) ?? 1,
+    replicas: fields.replicas?.integer({ min: 1, max: 9 }) ?? 3,
+    settings: settingsOf(fields.settings),
+    alerts: { page: urlOf(alerts?.page), ticket: urlOf(alerts?.ticket) },
+    regions: regions ?? [],
+  }
+  if (fields.nameservers !== undefined && deployment.nameservers.length === 0)
+    fields.nameservers.fault('must name a server at least')
+  checkNames(fields.regions, deployment)
+  checkRoles(fields.regions, deployment)
+  return deployment
+}
+
+function regionOf(value: Value): Region {
+  const fields = value.fields(['code', 'settings', 'hosts'])
+  const hosts = value.required(fields, 'hosts')?.list()
+  if (hosts !== undefined && (hosts.length < 1 || hosts.length > hostsMax))
+    fields.hosts?.fault(`must name one to ${hostsMax} hosts, but names ${hosts.length}`)
+  return {
+    code: value.required(fields, 'code')?.choice(regionCodes) ?? 'eu-par',
+    settings: settingsOf(fields.settings),
+    hosts: hosts?.slice(0, hostsMax).map(hostOf) ?? [],
+  }
+}
+
+function hostOf(value: Value): Host {
+  const fields = value.fields(['name', 'address', 'address6', 'internal', 'rack', 'settings', 'roles'])
+  const roles = value.required(fields, 'roles')?.list()?.map(processesOf) ?? []
+  for (const [at, { role }] of roles.entries())
+    if (roles.findIndex((other) => other.role === role) !== at)
+      fields.roles?.fault(`names ${role} twice; write {role: ${role}, count: 2}`)
+  return {
+    name: value.required(fields, 'name')?.text('a name of small letters, digits and -', name) ?? '',
+    address: fields.address?.text('an IPv4 address', (text) => isIP(text) === 4),
+    address6: fields.address6?.text('an IPv6 address', (text) => isIP(text) === 6),
+    internal: value.required(fields, 'internal')?.text('an IPv4 address', (text) => isIP(text) === 4) ?? '',
+    rack: fields.rack?.text('a name of small letters, digits and -', name) ?? 'r1',
+    settings: settingsOf(fields.settings),
+    roles,
+  }
+}
+
+function processesOf(value: Value): HostProcess {
+  if (!value.isMap) return { role: value.choice(hostRoles) ?? 'api', count: 1, data: [], settings: {} }
+  const fields = value.fields(['role', 'count', 'data', 'settings'])
+  const role = value.required(fields, 'role')?.choice(hostRoles) ?? 'api'
+  const data =
+    fields.data?.list()?.map((one) => one.text('an absolute path without spaces', path) ?? '') ?? []
+  const count = fields.count?.integer({ min: 1, max: processesMax }) ?? Math.max(data.length, 1)
+  if (count > 1 && !isOurs(role)) fields.count?.fault(`is ${count}, but a host runs one ${role}`)
+  if (count > 1 && role === 'standalone') fields.count?.fault('must be 1: it holds all accounts')
+  if (data.length > processesMax || (data.length > 0 && data.length !== count))
+    fields.data?.fault(`names ${data.length} directories for ${count} processes`)
+  if (new Set(data).size < data.length) fields.data?.fault('names a directory twice')
+  return { role, count, data, settings: settingsOf(fields.settings) }
+}
+
+function settingsOf(value: Value | undefined): Settings {
+  const settings: Settings = {}
+  for (const [setting, given] of value?.entries() ?? []) {
+    const schema = known[setting]
+    if (schema === undefined) given.fault('is no setting; infra/SETTINGS.md has all of them')
+    else if (schema.secret) given.fault('is a secret; it belongs into a file on the hosts')
+    else if (derivedSettings.test(setting)) given.fault('follows from the hosts of this file')
+    else {
+      const text = given.text('one line without quotes, $, # and \\', plainValue)
+      if (text === undefined) continue
+      settings[setting] = text
+      try {
+        schema.parse(text)
+      } catch (error) {
+        given.fault((error as Error).message)
+      }
+    }
+  }
+  return settings
+}
+
+function urlOf(value: Value | undefined): string | undefined {
+  return value?.text(
+    'an http or https address',
+    (text) => /^https?:\/\/\S+$/.test(text) && URL.canParse(text),
+  )
+}
+
+function checkNames(value: Value | undefined, { regions }: Deployment): void {
+  const hosts = regions.flatMap((region) => region.hosts)
+  const unique: [what: string, of: (string | undefined)[]][] = [
+    ['the region', regions.map(({ code }) => code)],
+    ['the host', hosts.map((host) => host.name)],
+    ['the internal address', hosts.map(({ internal }) => internal)],
+    ['the address', hosts.map(({ address }) => address)],
+    ['the address', hosts.map(({ address6 }) => address6)],
+  ]
+  for (const [what, all] of unique) {
+    const given = all.filter((one) => one !== undefined && one !== '')
+    const twice = new Set(given.filter((one, at) => given.indexOf(one) !== at))
+    for (const one of twice) value?.fault(`name ${what} ${one} twice`)
+  }
+}
+
+/** Each region of a cluster has everything that a region needs. */
+function checkRoles(value: Value | undefined, { regions, replicas }: Deployment): void {
+  const all = regions.flatMap(({ hosts }) => hosts.flatMap(({ roles }) => roles.map(({ role }) => role)))
+  if (all.includes('standalone')) {
+    const others = all.filter((role) => role !== 'standalone' && isOurs(role))
+    const servers = all.filter((role) => role === 'nats' || role === 'cassandra')
+    if (all.filter((role) => role === 'standalone').length > 1 || others.length + servers.length > 0)
+      value?.fault('have the role standalone, which runs everything alone')
+  } else
+    for (const [at, { code, hosts }] of regions.entries()) {
+      const region = value?.list()?.[at]
+      const count = (role: HostRole) =>
+        hosts.flatMap(({ roles }) => roles).filter((one) => one.role === role).length
+      const missing = (['nats', 'cassandra', 'actor-host', 'storage-node', 'upload', 'api'] as const).filter(
+        (role) => count(role) === 0,
+      )
+      if (missing.length > 0) region?.fault(`has no host with the role ${missing.join(', ')} (${code})`)
+      if (count('cassandra') > 0 && count('cassandra') < replicas)
+        region?.fault(
+          `has ${count('cassandra')} Cassandra nodes for ${replicas} replicas of every row (${code}); set replicas`,
+        )
+    }
+  for (const [at, { code, hosts }] of regions.entries()) {
+    const region = value?.list()?.[at]
+    const proxies = hosts.filter(({ roles }) => roles.some(({ role }) => role === 'proxy'))
+    if (proxies.length === 0) region?.fault(`has no host with the role proxy (${code})`)
+    for (const { name: host, address, address6 } of proxies)
+      if (address === undefined && address6 === undefined)
+        region?.fault(`has the proxy ${host} without a public address (${code})`)
+  }
+}

@@ -1,0 +1,95 @@
+/** `npm run -s infra -- <verb> <file>`: a deployment from one file. `usage` has the verbs. */
+import { readFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { exitCodes } from '@holdfast/bootstrap'
+import { type Deployment, readDeployment } from './deployment.ts'
+import { changedOn, digestScript, downScript, runOn, statusScript, upScript, workOf } from './hosts.ts'
+import { differences, writeOutput } from './output.ts'
+import { render } from './render.ts'
+import { DeploymentFault } from './source.ts'
+
+const usage = `npm run -s infra -- render <file> --out <folder>  writes all files of the deployment
+npm run -s infra -- diff <file> --out <folder>    what render would change in the folder; 1 if anything
+npm run -s infra -- diff <file>                   what up would change on the hosts; 1 if anything
+npm run -s infra -- up <file>                     lays the files over the hosts and starts what they run
+npm run -s infra -- down <file>                   stops what the hosts run; files and data stay
+npm run -s infra -- status <file>                 what runs on the hosts; 1 if anything does not
+
+--via <command>   how a script reaches a host (ssh -o BatchMode=yes root@{address} sh)`
+
+const verbs = ['render', 'diff', 'up', 'down', 'status'] as const
+const { verb, file, out, via } = wordsOf()
+
+try {
+  const deployment = readDeployment(readFileSync(file, 'utf8'), file)
+  if (verb === 'render') writeOutput(render(deployment), out ?? refuse('render needs --out <folder>'))
+  else if (verb === 'diff') {
+    const found = out === undefined ? await diffOfHosts(deployment) : differences(render(deployment), out)
+    for (const { path, state } of found) console.log(`${state} ${path}`)
+    if (found.length > 0) process.exitCode = 1
+  } else if (verb === 'up') await up(deployment)
+  else if (verb === 'down') for (const work of workOf(deployment)) await runOn(work, via, downScript(work))
+  else await status(deployment)
+} catch (error) {
+  console.error((error as Error).message)
+  process.exitCode = error instanceof DeploymentFault ? exitCodes.SETTINGS : 1
+}
+
+/** Servers of all hosts first: processes need those of other hosts, too. */
+async function up(deployment: Deployment): Promise<void> {
+  for (const which of ['servers', 'processes'] as const)
+    for (const work of workOf(deployment))
+      for (const line of (await runOn(work, via, upScript(work, which))).split('\n'))
+        if (line !== '') console.log(`${work.host.name}: ${line}`)
+}
+
+async function diffOfHosts(deployment: Deployment) {
+  const found: { path: string; state: string }[] = []
+  for (const work of workOf(deployment)) {
+    const answer = await runOn(work, via, digestScript(work))
+    found.push(
+      ...changedOn(work, answer).map(({ path, state }) => ({ state, path: `${work.host.name}:${path}` })),
+    )
+  }
+  return found
+}
+
+async function status(deployment: Deployment): Promise<void> {
+  for (const work of workOf(deployment)) {
+    const lines = await runOn(work, via, statusScript(work)).catch((error: Error) => error.message)
+    for (const line of lines.trim().split('\n')) {
+      console.log(`${work.host.region} ${work.host.name} ${line}`)
+      if (!line.endsWith(' active')) process.exitCode = 1
+    }
+  }
+}
+
+/** Ends the program on invalid ones. */
+function wordsOf() {
+  try {
+    const { values, positionals } = parseArgs({
+      allowPositionals: true,
+      options: {
+        out: { type: 'string' },
+        via: { type: 'string', default: 'ssh -o BatchMode=yes root@{address} sh' },
+        help: { type: 'boolean', short: 'h' },
+      },
+    })
+    if (values.help) {
+      console.log(usage)
+      process.exit()
+    }
+    const [given, file, ...more] = positionals
+    const verb = verbs.find((one) => one === given)
+    if (verb === undefined || file === undefined || more.length > 0)
+      return refuse('name a verb and the file of a deployment')
+    return { ...values, verb, file }
+  } catch (error) {
+    return refuse((error as Error).message)
+  }
+}
+
+function refuse(why: string): never {
+  console.error(`infra: ${why}\n\n${usage}`)
+  process.exit(2)
+}

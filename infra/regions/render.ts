@@ -1,0 +1,63 @@
+/**
+ * Everything that a deployment needs, as files: a pure function of its text. `hosts/<name>/` is
+ * laid over the root of that host; `kubernetes/<region>/` and `dns/` stand beside. No secret is
+ * among them.
+ */
+import type { Deployment } from './deployment.ts'
+import { type Plan, type PlannedHost, type PlannedRegion, places, planOf } from './plan.ts'
+import { cassandraRack, cassandraYaml } from './render/cassandra.ts'
+import { composeFile } from './render/compose.ts'
+import { dnsFiles } from './render/dns.ts'
+import { kubernetesFiles } from './render/kubernetes.ts'
+import { natsConfig } from './render/nats.ts'
+import { alertmanagerConfig, alertRulesFile, prometheusConfig } from './render/prometheus.ts'
+import { proxyFile } from './render/proxies.ts'
+import { cassandraUnit, environmentFile, natsUnit, processUnit, target, unitName } from './render/units.ts'
+
+const units = '/etc/systemd/system'
+
+/** Paths below the output directory, sorted, and their text. */
+export function render(deployment: Deployment): Map<string, string> {
+  const plan = planOf(deployment)
+  const files: [string, string][] = [...dnsFiles(plan)]
+  for (const region of plan.regions) {
+    for (const host of region.hosts)
+      for (const [path, text] of hostFiles(plan, region, host))
+        files.push([`hosts/${host.name}${path}`, text])
+    files.push(...kubernetesFiles(plan, region, (host) => hostFiles(plan, region, host)))
+  }
+  return new Map(files.sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+/** Of one host, by their absolute paths there. */
+export function hostFiles(plan: Plan, region: PlannedRegion, host: PlannedHost): Map<string, string> {
+  const files = new Map<string, string>()
+  const has = (role: PlannedHost['roles'][number]) => host.roles.includes(role)
+  for (const process of host.processes) {
+    files.set(`${places.etc}/${process.name}.env`, environmentFile(process))
+    files.set(`${units}/${unitName(process.name)}`, processUnit(process))
+  }
+  if (has('nats')) {
+    files.set(`${places.etc}/nats.conf`, natsConfig(plan, region, host))
+    files.set(`${units}/holdfast-nats.service`, natsUnit())
+  }
+  if (has('cassandra')) {
+    files.set('/etc/cassandra/cassandra.yaml', cassandraYaml(plan, host))
+    files.set('/etc/cassandra/cassandra-rackdc.properties', cassandraRack(host))
+    files.set(`${units}/holdfast-cassandra.service`, cassandraUnit())
+  }
+  if (host.processes.length > 0 || has('nats') || has('cassandra')) {
+    files.set(`${units}/holdfast.target`, target(host))
+    files.set(`${places.etc}/compose.yaml`, composeFile(plan, host))
+  }
+  if (has('proxy')) {
+    const [path, text] = proxyFile(plan, region)
+    files.set(path, text)
+  }
+  if (has('prometheus')) {
+    files.set('/etc/prometheus/prometheus.yml', prometheusConfig(plan, region))
+    files.set('/etc/prometheus/holdfast.rules.yml', alertRulesFile())
+  }
+  if (has('alertmanager')) files.set('/etc/alertmanager/alertmanager.yml', alertmanagerConfig(plan))
+  return files
+}

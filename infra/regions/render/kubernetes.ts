@@ -1,0 +1,130 @@
+/**
+ * Kubernetes with kustomize: a folder for the cluster of a region, `kubectl apply -k <folder>`. A
+ * host of the file is a node of that name. The Secrets `holdfast-secrets` and `holdfast-tls-<host>`
+ * hold what is in `/etc/holdfast/secrets` and `/etc/holdfast/tls` on hosts.
+ */
+import { stringify } from 'yaml'
+import type { Plan, PlannedHost, PlannedRegion } from '../plan.ts'
+import { places } from '../plan.ts'
+import { type Container, containersOf, type Mount } from './containers.ts'
+
+const namespace = 'holdfast'
+const asText = (value: unknown) => stringify(value, { lineWidth: 0, aliasDuplicateObjects: false })
+
+/** @param configured files of a host by their places; those that containers mount are taken. */
+export function kubernetesFiles(
+  plan: Plan,
+  region: PlannedRegion,
+  configured: (host: PlannedHost) => ReadonlyMap<string, string>,
+): [path: string, text: string][] {
+  const folder = `kubernetes/${region.code}`
+  const files: [string, string][] = []
+  const resources = ['namespace.yaml']
+  const generators: object[] = []
+  for (const host of region.hosts) {
+    const containers = containersOf(plan, host)
+    if (containers.length === 0) continue
+    const texts = configured(host)
+    const rendered = containers.flatMap(({ mounts }) => mounts.filter(({ kind }) => kind === 'rendered'))
+    const named = rendered.map(({ from }) => ({ from, file: `${host.name}/${baseOf(from)}` }))
+    for (const { from, file } of named) files.push([`${folder}/${file}`, texts.get(from) ?? ''])
+    if (named.length > 0)
+      generators.push({ name: `${host.name}-files`, files: named.map(({ file }) => file) })
+    for (const { name, envFile } of containers)
+      if (envFile !== undefined) {
+        files.push([`${folder}/${host.name}/${envFile}`, texts.get(`${places.etc}/${envFile}`) ?? ''])
+        generators.push({ name: `${name}-env`, envs: [`${host.name}/${envFile}`] })
+      }
+    const manifest = `${host.name}/processes.yaml`
+    resources.push(manifest)
+    files.push([
+      `${folder}/${manifest}`,
+      containers.map((container) => asText(statefulSet(host, container))).join('---\n'),
+    ])
+  }
+  files.push(
+    [
+      `${folder}/namespace.yaml`,
+      asText({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } }),
+    ],
+    [
+      `${folder}/kustomization.yaml`,
+      asText({
+        apiVersion: 'kustomize.config.k8s.io/v1beta1',
+        kind: 'Kustomization',
+        namespace,
+        labels: [
+          {
+            pairs: { 'app.kubernetes.io/part-of': 'holdfast', 'holdfast/region': region.code },
+            includeTemplates: true,
+          },
+        ],
+        resources,
+        configMapGenerator: generators,
+      }),
+    ],
+  )
+  return files
+}
+
+function statefulSet(host: PlannedHost, container: Container): object {
+  const labels = { 'app.kubernetes.io/name': container.name }
+  const mounts = container.mounts.map((mount) => ({ mount, volume: volumeOf(host, mount) }))
+  const volumes = new Map(mounts.map(({ volume }) => [volume.name, volume]))
+  const probe = { tcpSocket: { host: container.address, port: container.port } }
+  return {
+    apiVersion: 'apps/v1',
+    kind: 'StatefulSet',
+    metadata: { name: container.name },
+    spec: {
+      replicas: 1,
+      serviceName: container.name,
+      selector: { matchLabels: labels },
+      template: {
+        metadata: { labels },
+        spec: {
+          hostNetwork: true,
+          automountServiceAccountToken: false,
+          nodeSelector: { 'kubernetes.io/hostname': host.name },
+          terminationGracePeriodSeconds: container.stopSeconds,
+          securityContext: { runAsUser: container.user, runAsNonRoot: true, fsGroup: container.user },
+          containers: [
+            {
+              name: 'main',
+              image: container.image,
+              command: container.command,
+              ...(container.envFile === undefined
+                ? {}
+                : { envFrom: [{ configMapRef: { name: `${container.name}-env` } }] }),
+              readinessProbe: { ...probe, periodSeconds: 5 },
+              startupProbe: { ...probe, periodSeconds: 5, failureThreshold: 60 },
+              securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } },
+              volumeMounts: mounts.map(({ mount, volume }) => ({
+                name: volume.name,
+                mountPath: mount.to,
+                ...(mount.kind === 'rendered' ? { subPath: baseOf(mount.from) } : {}),
+                readOnly: mount.readOnly,
+              })),
+            },
+          ],
+          volumes: [...volumes.values()],
+        },
+      },
+    },
+  }
+}
+
+function volumeOf(host: PlannedHost, { from, kind }: Mount): { name: string } {
+  if (kind === 'secret') {
+    // Each host has a certificate of its own.
+    const secret = from === places.tls ? `holdfast-tls-${host.name}` : 'holdfast-secrets'
+    return { name: secret, secret: { secretName: secret } } as { name: string }
+  }
+  if (kind === 'rendered')
+    return { name: 'files', configMap: { name: `${host.name}-files` } } as { name: string }
+  return { name: 'data', hostPath: { path: from, type: 'DirectoryOrCreate' } } as { name: string }
+}
+
+function baseOf(path: string): string {
+  return path.slice(path.lastIndexOf('/') + 1)
+}

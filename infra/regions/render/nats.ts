@@ -1,0 +1,80 @@
+/**
+ * nats-server: a cluster of the region's servers, a gateway to every other region, an account for
+ * the service and one for the system. Peers prove themselves by certificates, clients by passwords.
+ */
+import { hostsWith, type Plan, type PlannedHost, type PlannedRegion, places } from '../plan.ts'
+import { serverPorts } from '../roles.ts'
+
+const { client, cluster, gateway, monitor } = serverPorts.nats
+/** Defines both passwords. It is a secret and not rendered. */
+export const natsPasswords = 'nats-users.conf'
+
+/** Values of nats-server's format: text is quoted, a reference is not. */
+type Conf = string | number | boolean | Reference | Conf[] | { [key: string]: Conf }
+
+class Reference {
+  readonly name: string
+
+  constructor(name: string) {
+    this.name = name
+  }
+}
+
+export function natsConfig(plan: Plan, region: PlannedRegion, host: PlannedHost): string {
+  const others = hostsWith(region.hosts, 'nats').filter(({ name }) => name !== host.name)
+  const tls = {
+    cert_file: `${places.tls}/node.pem`,
+    key_file: `${places.tls}/node.key`,
+    ca_file: `${places.tls}/ca.pem`,
+  }
+  const config: Record<string, Conf> = {
+    server_name: `${host.name}-nats`,
+    listen: `${host.internal}:${client}`,
+    http: `127.0.0.1:${monitor}`,
+    max_payload: 1_048_576,
+    ping_interval: '5s',
+    ping_max: 2,
+    tls,
+    system_account: 'SYSTEM',
+    accounts: {
+      HOLDFAST: { users: [{ user: 'holdfast', password: new Reference('HOLDFAST_PASSWORD') }] },
+      SYSTEM: { users: [{ user: 'system', password: new Reference('SYSTEM_PASSWORD') }] },
+    },
+    cluster: {
+      name: region.code,
+      listen: `${host.internal}:${cluster}`,
+      tls: { ...tls, verify: true },
+      routes: others.map(({ internal }) => `nats://${internal}:${cluster}`),
+    },
+  }
+  if (plan.regions.length > 1)
+    config.gateway = {
+      name: region.code,
+      listen: `${host.internal}:${gateway}`,
+      tls: { ...tls, verify: true },
+      reject_unknown_cluster: true,
+      gateways: plan.regions.map(({ code, hosts }) => ({
+        name: code,
+        urls: hostsWith(hosts, 'nats').map(({ internal }) => `nats://${internal}:${gateway}`),
+      })),
+    }
+  return `include "secrets/${natsPasswords}"\n${linesOf(config).join('\n')}\n`
+}
+
+function linesOf(map: Record<string, Conf>, indent = ''): string[] {
+  return Object.entries(map).flatMap(([key, value]) => {
+    if (typeof value === 'object' && !Array.isArray(value) && !(value instanceof Reference))
+      return [`${indent}${key} {`, ...linesOf(value, `${indent}  `), `${indent}}`]
+    return [`${indent}${key}: ${inline(value)}`]
+  })
+}
+
+function inline(value: Conf): string {
+  if (value instanceof Reference) return `$${value.name}`
+  if (Array.isArray(value)) return `[${value.map(inline).join(', ')}]`
+  if (typeof value === 'object')
+    return `{ ${Object.entries(value)
+      .map(([key, one]) => `${key}: ${inline(one)}`)
+      .join(', ')} }`
+  return JSON.stringify(value)
+}

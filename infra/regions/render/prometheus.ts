@@ -1,0 +1,84 @@
+/**
+ * Prometheus of a region scrapes the processes of its region. Alerts go to every alertmanager,
+ * which tells duplicates apart.
+ */
+import { stringify } from 'yaml'
+import type { Plan, PlannedRegion } from '../plan.ts'
+import { hostsWith, places } from '../plan.ts'
+import { serverPorts } from '../roles.ts'
+import { alertRules } from './alerts.ts'
+
+const asText = (value: unknown) => stringify(value, { lineWidth: 0, aliasDuplicateObjects: false })
+
+export function prometheusConfig(plan: Plan, region: PlannedRegion): string {
+  const processes = region.hosts.flatMap(({ name, processes }) =>
+    processes.map((process) => ({ host: name, ...process })),
+  )
+  const alertmanagers = plan.regions
+    .flatMap(({ hosts }) => hostsWith(hosts, 'alertmanager'))
+    .map(({ internal }) => `${internal}:${serverPorts.alertmanager}`)
+  return asText({
+    global: {
+      scrape_interval: '15s',
+      evaluation_interval: '15s',
+      external_labels: { deployment: plan.deployment.name, region: region.code },
+    },
+    rule_files: ['holdfast.rules.yml'],
+    ...(alertmanagers.length === 0
+      ? {}
+      : { alerting: { alertmanagers: [{ static_configs: [{ targets: alertmanagers }] }] } }),
+    scrape_configs: [
+      {
+        job_name: 'holdfast',
+        authorization: { credentials_file: `${places.secrets}/admin-token` },
+        static_configs: processes.map(({ host, name, role, settings, ports }) => ({
+          targets: [`${settings.HOLDFAST_ADMIN_BIND}:${ports.admin}`],
+          labels: { process: name, machine: host, role },
+        })),
+      },
+    ],
+  })
+}
+
+export function alertRulesFile(): string {
+  return asText({
+    groups: [
+      {
+        name: 'holdfast',
+        rules: alertRules.map(({ alert, expr, for: pending, severity, summary, runbook }) => ({
+          alert,
+          expr,
+          for: pending,
+          labels: { severity },
+          annotations: { summary, runbook: `infra/OPERATING.md, ${runbook}` },
+        })),
+      },
+    ],
+  })
+}
+
+export function alertmanagerConfig({ deployment }: Plan): string {
+  const receiver = (severity: 'page' | 'ticket') => {
+    const url = deployment.alerts[severity]
+    return { name: severity, ...(url === undefined ? {} : { webhook_configs: [{ url }] }) }
+  }
+  return asText({
+    route: {
+      receiver: 'ticket',
+      group_by: ['alertname', 'deployment', 'region'],
+      group_wait: '30s',
+      group_interval: '5m',
+      repeat_interval: '12h',
+      routes: [{ matchers: ['severity="page"'], receiver: 'page', repeat_interval: '1h' }],
+    },
+    // A process that does not answer also causes the alerts of its region.
+    inhibit_rules: [
+      {
+        source_matchers: ['alertname="HoldfastErrorsFast"'],
+        target_matchers: ['alertname="HoldfastErrorsSlow"'],
+        equal: ['deployment', 'region'],
+      },
+    ],
+    receivers: [receiver('ticket'), receiver('page')],
+  })
+}

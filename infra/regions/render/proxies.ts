@@ -1,0 +1,150 @@
+/**
+ * The public names of a region and the processes behind each, for nginx and for Caddy. Bodies are
+ * streamed both ways; the admin host is behind no proxy.
+ */
+import { hostsWith, type Plan, type PlannedRegion, places } from '../plan.ts'
+
+/** A public site: its names and `address:port` of each process that serves it. */
+interface Site {
+  upstream: string
+  names: string[]
+  backends: string[]
+}
+
+export function sitesOf({ names, hosts }: PlannedRegion): Site[] {
+  const backends = (port: string) =>
+    hosts.flatMap(({ processes }) =>
+      processes
+        .filter(({ role, ports }) => ports[port] !== undefined && role !== 'storage-node')
+        .map(({ settings, ports }) => `${settings.HOLDFAST_BIND}:${ports[port]}`),
+    )
+  return [
+    { upstream: 'holdfast_api', names: [names.web, names.api], backends: backends('api') },
+    {
+      upstream: 'holdfast_upload',
+      names: [names.upload, names.regionalUpload],
+      backends: backends('upload'),
+    },
+    {
+      upstream: 'holdfast_download',
+      names: [names.download, names.regionalDownload],
+      backends: backends('download'),
+    },
+  ]
+}
+
+export const certificate = {
+  chain: `${places.tls}/public.pem`,
+  key: `${places.tls}/public.key`,
+} as const
+
+/** A word of a directive, or the directives of its block. */
+type Directive = [words: string[], block?: Directive[]]
+
+/** Goes to `/etc/nginx/conf.d`, which is inside of `http`. */
+export function nginxConfig(region: PlannedRegion): string {
+  const sites = sitesOf(region)
+  const tls: Directive[] = [
+    [['ssl_certificate', certificate.chain]],
+    [['ssl_certificate_key', certificate.key]],
+    [['ssl_protocols', 'TLSv1.2', 'TLSv1.3']],
+  ]
+  const upstreams = sites.map(
+    ({ upstream, backends }): Directive => [
+      ['upstream', upstream],
+      [
+        [['least_conn']],
+        ...backends.map((backend): Directive => [['server', backend, 'max_fails=1', 'fail_timeout=5s']]),
+        [['keepalive', '64']],
+      ],
+    ],
+  )
+  const servers = sites.map(
+    ({ upstream, names }): Directive => [
+      ['server'],
+      [
+        [['listen', '443', 'ssl', 'http2']],
+        [['listen', '[::]:443', 'ssl', 'http2']],
+        [['server_name', ...names]],
+        ...tls,
+        [['client_max_body_size', '0']],
+        [
+          ['location', '/'],
+          [
+            [['proxy_pass', `http://${upstream}`]],
+            [['proxy_http_version', '1.1']],
+            [['proxy_set_header', 'Connection', '']],
+            [['proxy_set_header', 'Host', '$host']],
+            // Set, not appended: what clients claim does not count.
+            [['proxy_set_header', 'X-Forwarded-For', '$remote_addr']],
+            [['proxy_set_header', 'X-Forwarded-Proto', '$scheme']],
+            [['proxy_buffering', 'off']],
+            [['proxy_request_buffering', 'off']],
+            [['proxy_read_timeout', '300s']],
+            [['proxy_send_timeout', '300s']],
+          ],
+        ],
+      ],
+    ],
+  )
+  const others: Directive[] = [
+    [
+      ['server'],
+      [
+        [['listen', '443', 'ssl', 'default_server']],
+        [['listen', '[::]:443', 'ssl', 'default_server']],
+        [['server_name', '_']],
+        [['ssl_reject_handshake', 'on']],
+      ],
+    ],
+    [
+      ['server'],
+      [
+        [['listen', '80', 'default_server']],
+        [['listen', '[::]:80', 'default_server']],
+        [['server_name', '_']],
+        [['return', '308', 'https://$host$request_uri']],
+      ],
+    ],
+  ]
+  return `${[...upstreams, ...servers, ...others].flatMap((one) => [...nginxLines(one), '']).join('\n')}`
+}
+
+function nginxLines([words, block]: Directive, indent = ''): string[] {
+  const line = `${indent}${words.map(nginxWord).join(' ')}`
+  if (block === undefined) return [`${line};`]
+  return [`${line} {`, ...block.flatMap((one) => nginxLines(one, `${indent}  `)), `${indent}}`]
+}
+
+function nginxWord(word: string): string {
+  return /^[\w$./:=@[\]-]+$/.test(word) ? word : `"${word.replace(/["\\]/g, '\\$&')}"`
+}
+
+/**
+ * Caddy gets certificates by itself where one host serves all names. Several hosts share one from
+ * elsewhere: the authority may ask any of them.
+ */
+export function caddyfile({ deployment, regions }: Plan, region: PlannedRegion): string {
+  const alone = regions.flatMap(({ hosts }) => hostsWith(hosts, 'proxy')).length === 1
+  const blocks = sitesOf(region).map(({ names, backends }) =>
+    [
+      `${names.join(', ')} {`,
+      ...(alone ? [] : [`\ttls ${certificate.chain} ${certificate.key}`]),
+      `\treverse_proxy ${backends.join(' ')} {`,
+      '\t\tlb_policy least_conn',
+      '\t\tlb_try_duration 2s',
+      '\t\tfail_duration 5s',
+      '\t\tflush_interval -1',
+      '\t}',
+      '}',
+    ].join('\n'),
+  )
+  return `{\n\temail ${deployment.contact}\n}\n\n${blocks.join('\n\n')}\n`
+}
+
+/** Where the file of a proxy goes. */
+export function proxyFile(plan: Plan, region: PlannedRegion): [path: string, text: string] {
+  return plan.deployment.proxy === 'caddy'
+    ? ['/etc/caddy/Caddyfile', caddyfile(plan, region)]
+    : ['/etc/nginx/conf.d/holdfast.conf', nginxConfig(region)]
+}

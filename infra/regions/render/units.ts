@@ -1,0 +1,126 @@
+/** systemd's units and files of environments. Values need no quotes (`deployment.ts`). */
+import type { PlannedHost, PlannedProcess } from '../plan.ts'
+import { places } from '../plan.ts'
+
+type Section = [name: string, value: string][]
+
+export function environmentFile({ settings }: PlannedProcess): string {
+  return `${Object.entries(settings)
+    .map(([name, value]) => `${name}=${value}`)
+    .join('\n')}\n`
+}
+
+export function processUnit(process: PlannedProcess): string {
+  return unit(`Holdfast ${process.role} ${process.name}`, [
+    ['User', 'holdfast'],
+    ['WorkingDirectory', places.code],
+    ['Environment', 'NODE_ENV=production'],
+    ['EnvironmentFile', `${places.etc}/${process.name}.env`],
+    ['ExecStart', `${places.code}/infra/launch.sh ${process.program}`],
+    // The process drains for 25 s. 73: the data directory cannot be used, 78: a setting is wrong.
+    ['TimeoutStopSec', '35'],
+    ['RestartPreventExitStatus', '73 78'],
+    ['LimitNOFILE', '65536'],
+    ['UMask', '0077'],
+    ...(process.dataDir.startsWith(`${places.data}/`)
+      ? ([
+          ['StateDirectory', process.dataDir.slice('/var/lib/'.length)],
+          ['StateDirectoryMode', '0700'],
+        ] as Section)
+      : ([['ReadWritePaths', process.dataDir]] as Section)),
+  ])
+}
+
+export function natsUnit(): string {
+  return unit('nats-server of Holdfast', [
+    ['User', 'holdfast'],
+    ['ExecStart', `/usr/sbin/nats-server -c ${places.etc}/nats.conf`],
+    ['ExecReload', '/bin/kill -HUP $MAINPID'],
+    ['LimitNOFILE', '65536'],
+    ['TimeoutStopSec', '35'],
+  ])
+}
+
+export function cassandraUnit(): string {
+  return unit('Cassandra of Holdfast', [
+    ['User', 'cassandra'],
+    ['Environment', 'CASSANDRA_CONF=/etc/cassandra'],
+    ['ExecStart', '/usr/sbin/cassandra -f'],
+    ['StateDirectory', 'cassandra'],
+    ['LogsDirectory', 'cassandra'],
+    ['LimitNOFILE', '100000'],
+    ['LimitMEMLOCK', 'infinity'],
+    ['TimeoutStopSec', '120'],
+  ])
+}
+
+/** All of ours together: `systemctl start holdfast.target`. */
+export function target({ processes, roles }: PlannedHost): string {
+  return textOf([
+    [
+      'Unit',
+      [
+        ['Description', 'All of Holdfast on this host'],
+        ['Wants', unitsOf(processes, roles).join(' ')],
+      ],
+    ],
+    ['Install', [['WantedBy', 'multi-user.target']]],
+  ])
+}
+
+/** Units that this deployment brings, in the order of their start. */
+export function unitsOf(processes: readonly PlannedProcess[], roles: readonly string[]): string[] {
+  const order = ['storage-node', 'actor-host', 'upload', 'api', 'standalone']
+  const ours = [...processes].sort((a, b) => order.indexOf(a.role) - order.indexOf(b.role))
+  return [
+    ...(['nats', 'cassandra'] as const)
+      .filter((role) => roles.includes(role))
+      .map((role) => `holdfast-${role}.service`),
+    ...ours.map(({ name }) => unitName(name)),
+  ]
+}
+
+export function unitName(process: string): string {
+  return `holdfast-${process}.service`
+}
+
+function unit(description: string, service: Section): string {
+  return textOf([
+    [
+      'Unit',
+      [
+        ['Description', description],
+        ['Wants', 'network-online.target'],
+        ['After', 'network-online.target'],
+        ['PartOf', 'holdfast.target'],
+        // Servers of other hosts may come much later.
+        ['StartLimitIntervalSec', '0'],
+      ],
+    ],
+    [
+      'Service',
+      [
+        ['Type', 'exec'],
+        ...service,
+        ['Restart', 'on-failure'],
+        ['RestartSec', '1'],
+        ['KillMode', 'mixed'],
+        ['NoNewPrivileges', 'yes'],
+        ['CapabilityBoundingSet', ''],
+        ['ProtectSystem', 'strict'],
+        ['ProtectHome', 'yes'],
+        ['PrivateTmp', 'yes'],
+        ['PrivateDevices', 'yes'],
+        ['ProtectKernelTunables', 'yes'],
+        ['ProtectControlGroups', 'yes'],
+        ['RestrictAddressFamilies', 'AF_INET AF_INET6 AF_UNIX AF_NETLINK'],
+      ],
+    ],
+  ])
+}
+
+function textOf(sections: [name: string, Section][]): string {
+  return `${sections
+    .map(([name, lines]) => [`[${name}]`, ...lines.map(([key, value]) => `${key}=${value}`)].join('\n'))
+    .join('\n\n')}\n`
+}

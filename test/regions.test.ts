@@ -1,0 +1,245 @@
+/** A deployment from one file: what is rendered, what is refused, and what is done on hosts. */
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { readClusterConfig, readConfig } from '@holdfast/config'
+import t from 'tap'
+import { golden } from '../infra/golden.ts'
+import { readDeployment } from '../infra/regions/deployment.ts'
+import { needsOf, workOf } from '../infra/regions/hosts.ts'
+import { hostsWith, planOf } from '../infra/regions/plan.ts'
+import { alertRules } from '../infra/regions/render/alerts.ts'
+import { render } from '../infra/regions/render.ts'
+import type { DeploymentFault } from '../infra/regions/source.ts'
+
+const root = join(import.meta.dirname, '..')
+const folder = join(root, 'infra/regions')
+const examples = readdirSync(folder).filter((name) => name.endsWith('.yaml'))
+const textOf = (name: string) => readFileSync(join(folder, name), 'utf8')
+const deploymentOf = (name: string) => readDeployment(textOf(name), name)
+const three = textOf('three.yaml')
+
+/** Settings that name an authority need one. */
+const certificate = spawnSync(
+  'openssl',
+  [
+    ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'],
+    ...['-keyout', '/dev/null', '-subj', '/CN=authority'],
+  ],
+  { encoding: 'utf8' },
+).stdout
+
+/** Golden files show these whole; of the others they keep a digest. */
+const shown = /^(dns|hosts\/(files1|par1|par3))\/|kubernetes\/eu-par\/(kustomization|par3\/processes)\.yaml/
+
+t.test('the examples are one machine, one region, three and eight regions', async (t) => {
+  t.strictSame(examples.sort(), ['eight.yaml', 'one.yaml', 'three-hosts.yaml', 'three.yaml'])
+  t.equal(deploymentOf('eight.yaml').regions.length, 8)
+})
+
+for (const name of examples)
+  t.test(`${name} is rendered as before`, async (t) => {
+    const files = render(deploymentOf(name))
+    t.strictSame([...files], [...render(deploymentOf(name))], 'a second time, too')
+    t.strictSame([...files.keys()], [...files.keys()].sort(), 'sorted')
+    const whole = name === 'one.yaml' || name === 'three.yaml'
+    const lines = [...files].flatMap(([path, text]) =>
+      whole && shown.test(path)
+        ? [`== ${path}`, ...text.trimEnd().split('\n')]
+        : [`== ${path} ${createHash('sha256').update(text).digest('hex').slice(0, 16)}`],
+    )
+    const { is, was } = golden(join(import.meta.dirname, 'regions'), name.replace('.yaml', '.txt'), lines)
+    t.strictSame(is, was)
+  })
+
+for (const name of examples)
+  t.test(`each process of ${name} accepts its settings`, async (t) => {
+    const files = render(deploymentOf(name))
+    const readSecret = (path: string) =>
+      path.endsWith('.pem') ? certificate : 'a-secret-of-sixteen-and-more'
+    for (const { hosts } of planOf(deploymentOf(name)).regions)
+      for (const { name: host, processes } of hosts)
+        for (const { name: process, role } of processes) {
+          const text = files.get(`hosts/${host}/etc/holdfast/${process}.env`) ?? ''
+          const env = Object.fromEntries(
+            text
+              .trimEnd()
+              .split('\n')
+              .map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
+          )
+          const read = role === 'standalone' ? readConfig : readClusterConfig
+          t.doesNotThrow(
+            () => read(env, { readSecret }),
+            `${process}: unknown names and bad values are faults`,
+          )
+          t.notMatch(text, /(PASSWORD|SECRET|TOKEN)=/, 'secrets are not rendered')
+        }
+  })
+
+t.test('processes of a host share no port, whatever they are', async (t) => {
+  const text = three.replace(
+    'roles: [nats, cassandra, actor-host, storage-node, upload, api, proxy]',
+    `roles: [nats, cassandra, proxy, ${['actor-host', 'storage-node', 'upload', 'api'].map((role) => `{ role: ${role}, count: 10 }`).join(', ')}]`,
+  )
+  const [host] = planOf(readDeployment(text, 'three.yaml')).regions[0]?.hosts ?? []
+  const ports = host?.processes.flatMap(({ ports }) => Object.values(ports)) ?? []
+  t.equal(host?.processes.length, 40)
+  t.equal(new Set([...ports, 4222, 6222, 7222, 8222, 9042, 7000, 9090, 9093]).size, ports.length + 8)
+})
+
+t.test('a fault names its line and field, and all are found at once', async (t) => {
+  const faultsOf = (text: string) => {
+    try {
+      readDeployment(text, 'x.yaml')
+      return []
+    } catch (error) {
+      return (error as DeploymentFault).message.split('\n')
+    }
+  }
+  const changed = (from: string | RegExp, to: string) => faultsOf(three.replace(from, to))
+  const lineOf = (text: string) => three.split('\n').findIndex((line) => line.includes(text)) + 1
+  t.strictSame(faultsOf(three), [])
+  t.match(changed('rack: r1', 'rakc: r1'), [
+    `x.yaml:${lineOf('rack: r1')}: regions[0].hosts[0].rakc is unknown; known fields are name, address`,
+  ])
+  t.match(changed('code: na-nyc', 'code: na-nic'), [
+    `x.yaml:${lineOf('code: na-nyc')}: regions[1].code must be one of eu-par, na-phx`,
+  ])
+  t.match(changed('proxy: caddy', 'proxy: apache').concat(changed('replicas: 3', 'replicas: many')), [
+    `x.yaml:${lineOf('proxy: caddy')}: proxy must be one of caddy, nginx, but is "apache"`,
+    `x.yaml:${lineOf('replicas: 3')}: replicas must be a whole number from 1 to 9, but is "many"`,
+  ])
+  const setting = `x.yaml:${lineOf('HOLDFAST_MAIL_FROM')}: settings.`
+  t.match(changed('HOLDFAST_MAIL_FROM', 'HOLDFAST_MAIL_FORM'), [`${setting}HOLDFAST_MAIL_FORM is no setting`])
+  t.match(changed('HOLDFAST_MAIL_FROM', 'HOLDFAST_CLUSTER_SECRET'), [/is a secret/])
+  t.match(changed('HOLDFAST_MAIL_FROM', 'HOLDFAST_NODE_NAME'), [/follows from the hosts/])
+  t.match(changed('Files <no-reply@files.example>', 'nobody'), [/HOLDFAST_MAIL_FROM .*mail address/])
+  t.match(changed('Files <no-reply@files.example>', '"a@b $(reboot)"'), [/without quotes/])
+  t.match(changed('name: par2', 'name: par1'), [/name the host par1 twice/])
+  t.match(changed('internal: 10.1.0.12', 'internal: 10.1.0.11'), [/internal address 10.1.0.11 twice/])
+  t.match(changed('replicas: 3', 'replicas: 4').length, 3, 'each region has three Cassandra nodes')
+  t.match(changed('domain: files.example', 'domain: "files.example; rm"'), [/domain must be a domain name/])
+  t.match(changed('alerts:', 'alerts: {}\nalerts:'), [/x.yaml:\d+: .*unique/], 'of YAML itself')
+  t.match(faultsOf('deployment: [\n'), [/^x.yaml:\d+: /])
+  t.match(faultsOf(''), [/x.yaml:1: must be a map, but is empty/])
+  t.match(faultsOf('deployment: x\nregions: []\n'), [
+    /1: domain is missing/,
+    /2: regions must name one to 8 regions, but names 0/,
+    /nameservers is missing/,
+  ])
+})
+
+t.test('every region has its upload and download hosts in DNS and behind its proxies', async (t) => {
+  const deployment = deploymentOf('eight.yaml')
+  const files = render(deployment)
+  for (const { code, names, hosts } of planOf(deployment).regions) {
+    t.equal(names.regionalUpload, `upload-${code}.files.example`)
+    for (const { name, address } of hostsWith(hosts, 'proxy')) {
+      const config = files.get(`hosts/${name}/etc/nginx/conf.d/holdfast.conf`) ?? ''
+      t.match(config, `server_name upload.files.example upload-${code}.files.example;`)
+      t.match(config, `download-${code}.files-content.example;`)
+      t.match(files.get('dns/files.example.zone'), `upload-${code}.files.example. IN A ${address}\n`)
+      t.match(
+        files.get('dns/files-content.example.zone'),
+        `download-${code}.files-content.example. IN A ${address}\n`,
+      )
+    }
+    for (const { ports, settings } of hosts.flatMap(({ processes }) => processes))
+      for (const { name } of hostsWith(hosts, 'proxy'))
+        t.notOk(
+          files
+            .get(`hosts/${name}/etc/nginx/conf.d/holdfast.conf`)
+            ?.includes(`${settings.HOLDFAST_BIND}:${ports.admin}`),
+          'no admin host behind a proxy',
+        )
+  }
+  const { Changes } = JSON.parse(files.get('dns/files.example.latency.json') ?? '') as {
+    Changes: { ResourceRecordSet: { Name: string; Region?: string; SetIdentifier?: string } }[]
+  }
+  const upload = Changes.map((change) => change.ResourceRecordSet).filter(
+    ({ Name }) => Name === 'upload.files.example.',
+  )
+  t.equal(new Set(upload.map(({ Region }) => Region)).size, 8, 'a place of its own for each region')
+})
+
+t.test('alerts ask for metrics that exist, and name a chapter', async (t) => {
+  const metrics = readFileSync(join(root, 'infra/METRICS.md'), 'utf8')
+  const operating = readFileSync(join(root, 'infra/OPERATING.md'), 'utf8')
+  for (const { alert, expr, runbook } of alertRules) {
+    for (const [name] of expr.matchAll(/holdfast_\w+/g))
+      t.match(metrics, `\`${name.replace(/_(count|bucket|sum)$/, '')}\``, `${alert}: ${name}`)
+    t.match(operating, new RegExp(`^#+ ${runbook}$`, 'm'), `${alert}: ${runbook}`)
+  }
+})
+
+t.test('render, diff, up, status and down by their commands', async (t) => {
+  const home = t.testdir({ bin: {}, root: {} })
+  const rendered = join(home, 'out')
+  const file = join(folder, 'one.yaml')
+  const infra = (...words: string[]) => {
+    const env = {
+      ...process.env,
+      PATH: `${join(home, 'bin')}:${process.env.PATH}`,
+      HOLDFAST_ROOT: join(home, 'root'),
+      RECORD: join(home, 'record'),
+    }
+    const main = join(folder, 'main.ts')
+    const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...words], {
+      env,
+      encoding: 'utf8',
+    })
+    return { status, stdout, stderr }
+  }
+  const recorded = () => readFileSync(join(home, 'record'), 'utf8')
+  const systemctl = join(home, 'bin/systemctl')
+  writeFileSync(systemctl, '#!/bin/sh\necho "$@" >> "$RECORD"\n[ "$1" != is-active ] || echo active\n')
+  chmodSync(systemctl, 0o755)
+
+  t.match(infra('render', file, '--out', rendered), { status: 0, stdout: '' })
+  t.match(infra('diff', file, '--out', rendered), { status: 0, stdout: '' })
+  writeFileSync(join(rendered, 'hosts/files1/etc/caddy/Caddyfile'), 'changed')
+  t.match(infra('diff', file, '--out', rendered), {
+    status: 1,
+    stdout: 'changed hosts/files1/etc/caddy/Caddyfile\n',
+  })
+  t.match(infra('render', file, '--out', home), { status: 1, stderr: /were not rendered/ })
+
+  const via = ['--via', 'sh']
+  t.match(infra('up', file, ...via), {
+    status: 1,
+    stderr: /files1: missing: .*\/etc\/holdfast\/secrets\/admin-token/,
+  })
+  for (const work of workOf(deploymentOf('one.yaml')))
+    for (const path of needsOf(work)) {
+      mkdirSync(join(home, 'root', path, '..'), { recursive: true })
+      writeFileSync(join(home, 'root', path), '')
+    }
+  t.match(infra('diff', file, ...via), { status: 1, stdout: 'missing files1:/etc/caddy/Caddyfile\n' })
+  t.match(infra('up', file, ...via), { status: 0, stdout: 'files1: changed /etc/caddy/Caddyfile\n' })
+  t.match(infra('diff', file, ...via), { status: 0, stdout: '' })
+  t.match(recorded(), 'start holdfast-files1-holdfast.service\n')
+  writeFileSync(join(home, 'record'), '')
+  t.match(infra('up', file, ...via), { status: 0, stdout: '' }, 'again: nothing changes')
+  t.notMatch(recorded(), 'restart')
+  writeFileSync(join(home, 'root/etc/holdfast/files1-holdfast.env'), '')
+  t.match(infra('up', file, ...via), {
+    status: 0,
+    stdout: 'files1: changed /etc/holdfast/files1-holdfast.env\n',
+  })
+  t.match(recorded(), 'restart holdfast-files1-holdfast.service\n', 'what uses the file is restarted')
+  t.notMatch(recorded(), 'restart caddy', 'and nothing else')
+  t.match(infra('status', file, ...via), {
+    status: 0,
+    stdout: 'eu-par files1 holdfast-files1-holdfast.service active\n',
+  })
+  t.match(infra('down', file, ...via), { status: 0 })
+  t.match(recorded(), 'stop holdfast-files1-holdfast.service\n')
+
+  writeFileSync(join(home, 'bad.yaml'), 'deployment: x\n')
+  t.match(infra('render', join(home, 'bad.yaml'), '--out', rendered), {
+    status: 78,
+    stderr: /bad.yaml:1: domain is missing/,
+  })
+  t.match(infra('rendre', file), { status: 2, stderr: /npm run -s infra/ })
+})
