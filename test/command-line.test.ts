@@ -17,6 +17,7 @@ const programs = [
   'bench/run.ts',
   'infra/cluster/main.ts',
   'infra/regions/main.ts',
+  'infra/check/main.ts',
   'test/acceptance/run.ts',
   'test/long/run.ts',
   'test/sim/run.ts',
