@@ -24,6 +24,7 @@ import {
   releaseBuffer,
   smallBlobBytesMax,
 } from '@holdfast/blob-store'
+import { isFramed } from '@holdfast/kernel'
 import { crc32 } from '@node-rs/crc32'
 import { batchAnswer, batchKey, batchRequestBytesMax, copiesOf, digestOfNames } from './batch.ts'
 import { type Callers, peerOf } from './callers.ts'
@@ -73,6 +74,10 @@ export class ByteRoutes {
   /** Never rejects. */
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { socket } = request
+    if (!isFramed(request)) {
+      response.writeHead(400, { connection: 'close' }).end()
+      return
+    }
     if (this.#answering.has(socket)) {
       this.#load.refused.ahead++
       socket.destroy()

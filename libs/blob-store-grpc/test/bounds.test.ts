@@ -137,3 +137,14 @@ t.test('a second request ahead of an answer ends the connection', async (t) => {
   t.equal(server.figures().refused.ahead, 1)
   store.gate.resolve()
 })
+
+t.test('a body whose end is not where everybody sees it is refused before its proof', async (t) => {
+  const { server } = await served(t, new Held(), {})
+  for (const coding of ['gzip, chunked', 'identity', ', chunked']) {
+    const socket = connect(Number(new URL(server.bytes).port), '127.0.0.1').on('error', () => undefined)
+    socket.write(`POST /blobs HTTP/1.1\r\nhost: a\r\ntransfer-encoding: ${coding}\r\n\r\n0\r\n\r\n`)
+    const pieces: Buffer[] = await socket.toArray()
+    t.match(Buffer.concat(pieces).toString(), /^HTTP\/1\.1 400 .*connection: close/is, coding)
+  }
+  t.equal(server.figures().refused.unproven, 0)
+})

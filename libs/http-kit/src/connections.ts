@@ -186,6 +186,17 @@ export class Connections {
   }
 
   /**
+   * Whether a refusal written to the socket would be the answer to what it sent last: false while
+   * an answer is on its way or an earlier request waits for one.
+   */
+  mayRefuse(socket: Socket): boolean {
+    const connection = (socket as HeldSocket)[heldBy]
+    if (connection === undefined) return false
+    const { running, ahead } = connection
+    return ahead.length === 0 && (running === undefined || !(running.headersSent || running.req.complete))
+  }
+
+  /**
    * Counts a running request behind a proxy for its client, until its answer ends.
    * @returns false when the client's network has its maximum under way
    */

@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
+import { isFramed } from '@holdfast/kernel'
 import fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -21,7 +22,7 @@ import { pathOf } from './log.ts'
 import { PiecewiseRequest } from './piecewise-request.ts'
 import { readBody } from './read-body.ts'
 import { httpCodeOf, type KnownStatus, Refusal, refusalOf, unavailableRetrySeconds } from './refusals.ts'
-import { hasSoundHost, isFramed, originForm } from './request-heads.ts'
+import { hasSoundHost, originForm } from './request-heads.ts'
 import { requestHistogram } from './request-histogram.ts'
 import { SmallPiecesLane } from './small-pieces-lane.ts'
 
@@ -65,7 +66,10 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     genReqId: (raw) => requestIdOf(raw),
     frameworkErrors: (_error, request, reply) =>
       writeRaw(reply.raw, new Refusal('error-notFound'), options, request.id),
-    clientErrorHandler: (error, socket) => refuseSocket(error, socket as Socket),
+    clientErrorHandler: (error, socket) => {
+      if (connections?.mayRefuse(socket as Socket) === true) refuseSocket(error, socket as Socket)
+      else socket.destroy()
+    },
   })
   app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     if (isFramed(request)) writeRaw(response, new Refusal('error-expect'), options, randomUUID())

@@ -4,22 +4,10 @@
  */
 import type { IncomingMessage } from 'node:http'
 
-const versions = new Set(['1.0', '1.1'])
 /** The start of an absolute-form target; the path follows. */
 const origin = /^https?:\/\/[^/?#]*/i
 /** The characters of RFC 3986 for a host and its port. */
 const hostCharacters = /^[\w.~!$&'()*+,;=%:[\]-]*$/
-
-/**
- * Whether the end of the body is clear. A second coding (`gzip, chunked`) is not decoded here, and
- * HTTP/1.0 has no codings. The parser itself refuses two lengths, `chunked` twice or not last, and
- * `chunked` with a length.
- */
-export function isFramed({ httpVersion, headers }: IncomingMessage): boolean {
-  if (!versions.has(httpVersion)) return false
-  const coding = headers['transfer-encoding']
-  return coding === undefined || (httpVersion === '1.1' && coding.toLowerCase() === 'chunked')
-}
 
 /** Proxies may ask for `http://host/path`. Routes compare the path. */
 export function originForm(target: string): string {

@@ -204,6 +204,26 @@ t.test('of too many requests in a first packet few are read, and none is handled
   await until(() => fair.received().split('HTTP/1.1 200').length === requestsAheadMax + 2)
 })
 
+t.test('what cannot be parsed is not answered in the place of a request before it', async (t) => {
+  const held = await listening(t)
+  const waiting = await held.dial()
+  waiting.socket.write(get('/held/a'))
+  await until(() => held.handled.length === 1)
+  waiting.socket.write('no request\r\n\r\n')
+  await waiting.closed
+  t.equal(waiting.received(), '')
+  const own = await held.dial()
+  own.socket.write(
+    'POST /body HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nno length',
+  )
+  await own.closed
+  t.match(own.received(), /^HTTP\/1\.1 400 .*error-request/s)
+  const answered = await held.dial()
+  answered.socket.write(`${get('/now')}no request\r\n\r\n`)
+  await answered.closed
+  t.notMatch(answered.received(), '400')
+})
+
 t.test('a request behind one whose connection ends is not handled', async (t) => {
   const held = await listening(t)
   const client = await held.dial()

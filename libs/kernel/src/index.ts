@@ -16,6 +16,7 @@ export {
 export { makeDirectories } from './directories.ts'
 export { Fault, type FaultCategory } from './errors.ts'
 export type { Failing } from './failing.ts'
+export { isFramed } from './framing.ts'
 export { GrowingBytes } from './growing-bytes.ts'
 export { hex } from './hex.ts'
 export {
