@@ -38,7 +38,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
 import { clientAddress, networkOf, normalAddress } from './addresses.ts'
 import { connectionFigures } from './connection-figures.ts'
-import { awaitFirstBytes, hasManyLines, mayBeManyRequests } from './newcomers.ts'
+import { awaitFirstBytes, emitInPieces, hasManyLines, mayBeManyRequests } from './newcomers.ts'
 import type { PiecesLane } from './small-pieces-lane.ts'
 import { isOfUnknownLength, isReadingPaused, pauseReading, readInTurns } from './unknown-length.ts'
 
@@ -165,7 +165,7 @@ export class Connections {
       request.socket.destroy()
       return
     }
-    const waits = connection.waitsForOthers && !isOfUnknownLength(request)
+    const waits = connection.isCounting && !isOfUnknownLength(request)
     if (connection.running !== undefined || waits) this.#sendAhead(connection, response)
     else this.#begin(connection, response)
   }
@@ -263,8 +263,6 @@ export class Connections {
     this.#refused('pipelining')
     connection.ahead.length = 0
     connection.socket.destroy()
-    // The rest of a first read, which is put back in pieces, is not parsed.
-    connection.socket.pause()
   }
 
   /** @internal the answer of the running request has ended, whole or not */
@@ -346,14 +344,13 @@ export class Connections {
 
   #awaitFirstBytes(connection: Connection, attach: () => void): void {
     awaitFirstBytes(connection.socket, { timeoutMs: this.#parts.silentTimeoutMs }, (bytes) => {
-      connection.waitsForOthers = mayBeManyRequests(bytes)
-      if (hasManyLines(bytes)) this.#awaitParsing(connection, attach)
-      else this.#serve(connection, attach)
+      if (hasManyLines(bytes)) this.#awaitParsing(connection, bytes, attach)
+      else this.#serve(connection, bytes, attach)
     })
   }
 
   /** Parsing its first bytes may take long. */
-  #awaitParsing(connection: Connection, attach: () => void): void {
+  #awaitParsing(connection: Connection, bytes: Buffer, attach: () => void): void {
     const { socket } = connection
     const readOn = () => {
       if (socket.destroyed) return false
@@ -361,7 +358,7 @@ export class Connections {
       setImmediate(() => {
         connection.isBeingParsed = false
       })
-      this.#serve(connection, attach)
+      this.#serve(connection, bytes, attach)
       return true
     }
     const refuse = () => this.#refuseWaiting(connection)
@@ -375,7 +372,7 @@ export class Connections {
    * µs each, and one read of 64 KiB holds 1,500 of them. So stacks are disabled while Node's own
    * listener runs, which comes between these two.
    */
-  #serve(connection: Connection, attach: () => void): void {
+  #serve(connection: Connection, bytes: Buffer, attach: () => void): void {
     const { socket } = connection
     connection.isServed = true
     const { stackTraceLimit } = Error
@@ -386,13 +383,16 @@ export class Connections {
     socket.once('close', () => {
       Error.stackTraceLimit = stackTraceLimit
     })
-    socket.resume()
-    if (connection.waitsForOthers) setImmediate(() => this.#readAll(connection))
+    if (mayBeManyRequests(bytes)) this.#readMany(connection, bytes)
+    else socket.unshift(bytes)
+    if (!isReadingPaused(socket)) socket.resume()
   }
 
-  /** Its first read is parsed. */
-  #readAll(connection: Connection): void {
-    connection.waitsForOthers = false
+  /** The first request begins when all are counted, if they are not too many. */
+  #readMany(connection: Connection, bytes: Buffer): void {
+    connection.isCounting = true
+    emitInPieces(connection.socket, bytes)
+    connection.isCounting = false
     if (connection.running === undefined) this.#beginNext(connection)
   }
 
@@ -603,11 +603,8 @@ class Connection {
   client: Holder | undefined
   /** Node reads its requests. */
   isServed = false
-  /**
-   * Its first read may be more requests than it may send: the first begins when all are counted.
-   * An answer would cost more than its connection is worth.
-   */
-  waitsForOthers = false
+  /** Its first read is being parsed and may be more requests than it may send. */
+  isCounting = false
   /** Its first bytes are parsed in this turn of the loop, in the turn of small pieces. */
   isBeingParsed = false
   /** Of the previous window: a window that has just begun says nothing. */

@@ -6,7 +6,7 @@ import type { Socket } from 'node:net'
 
 /** More requests than a connection may send ahead have more lines. */
 const fewLines = 128
-/** Of a read with more lines. A pause of the socket ends the parsing between two pieces. */
+/** Of a read with more lines. A socket that is destroyed is not parsed further. */
 const pieceBytes = 2 * 1024
 
 /** Heads and small bodies are shorter and not inspected. */
@@ -17,8 +17,8 @@ const lineFeed = 10
 
 /**
  * Waits for the first bytes of a paused socket. The socket is paused again when they are reported,
- * and holds them: its reader gets them first, in pieces when they are many lines. A socket that
- * sends nothing in time, ends or fails before is destroyed, and nothing is reported.
+ * and no longer holds them. A socket that sends nothing in time, ends or fails before is destroyed,
+ * and nothing is reported.
  */
 export function awaitFirstBytes(
   socket: Socket,
@@ -30,7 +30,6 @@ export function awaitFirstBytes(
     socket.setTimeout(0)
     socket.off('timeout', drop).off('end', drop)
     socket.pause()
-    putBack(socket, bytes)
     told(bytes)
   }
   socket.setTimeout(timeoutMs)
@@ -38,10 +37,14 @@ export function awaitFirstBytes(
   socket.resume()
 }
 
-function putBack(socket: Socket, bytes: Buffer): void {
-  const size = mayBeManyRequests(bytes) ? pieceBytes : bytes.length
-  for (let end = bytes.length; end > 0; end = Math.floor((end - 1) / size) * size)
-    socket.unshift(bytes.subarray(Math.floor((end - 1) / size) * size, end))
+/**
+ * Gives a socket's listeners its first bytes in pieces, until one of them ends or destroys it. They
+ * are not put back as pieces: after a pause between two of them, later reads would overtake the
+ * rest.
+ */
+export function emitInPieces(socket: Socket, bytes: Buffer): void {
+  for (let at = 0; at < bytes.length && socket.writable; at += pieceBytes)
+    socket.emit('data', bytes.subarray(at, at + pieceBytes))
 }
 
 /** May these be more requests than a connection may send ahead? */

@@ -109,14 +109,24 @@ t.test('a first read of very many lines is parsed in its turn, others at once', 
   t.same(host.begun, ['/now'], 'nothing of the other one is parsed')
   host.turns.shift()?.readOn()
   // Its request begins with it. What follows waits again.
-  await until(() => host.turns.length > 0)
+  await until(() => host.turns.length > 0 && host.took.length > 0)
   t.same(host.begun, ['/now', '/read'])
+  t.equal(host.took.length, 1)
   const serving = setInterval(() => host.turns.shift()?.readOn(), 1)
   t.teardown(() => clearInterval(serving))
   costly.socket.write(end)
   await until(() => costly.received().includes('"bytes":5000'))
   t.match(costly.received(), /^HTTP\/1\.1 200 OK/)
-  t.ok(host.took.length > 0)
+})
+
+t.test('a body that is paused in its first read keeps its order', async (t) => {
+  const host = await waitingHost(t)
+  const serving = setInterval(() => host.turns.shift()?.readOn(), 1)
+  t.teardown(() => clearInterval(serving))
+  const clients = await Promise.all(Array.from({ length: 4 }, () => host.dial()))
+  for (const { socket } of clients) socket.write(`${chunkedHead('/read')}${pieces(50_000)}${end}`)
+  await until(() => clients.every(({ received }) => received() !== ''))
+  for (const { received } of clients) t.match(received(), '"bytes":50000')
 })
 
 t.test('what waits too long to be parsed at all gets an envelope', async (t) => {
