@@ -3,7 +3,12 @@
  * them, on separate ports.
  */
 import type { AddressInfo } from 'node:net'
-import { type AccountClient, AccountHost, RoutedAccountClient } from '@holdfast/actor-runtime'
+import {
+  type AccountClient,
+  AccountHost,
+  BlockedAccounts,
+  RoutedAccountClient,
+} from '@holdfast/actor-runtime'
 import { type BlobStore, MemoryBlobStore } from '@holdfast/blob-store'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates } from '@holdfast/content-tree'
@@ -11,7 +16,7 @@ import { createDownloads } from '@holdfast/downloads'
 import { createRateLimits, type HostBudgets } from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { type AccountId, Keyring, mintRequestId, parseToken, systemClock } from '@holdfast/kernel'
-import type { BlockedBlobs } from '@holdfast/moderation'
+import { type Blocked, nothingBlocked } from '@holdfast/moderation'
 import { createUpload, type UploadSettings } from '@holdfast/upload'
 import { type AccountReply, type AccountRequest, blank, type Caller, SetAccount } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
@@ -25,7 +30,7 @@ type ViewOf<Case extends Result['$case']> = Extract<Result, { $case: Case }>['va
 export interface OneProcessOptions {
   budgets?: HostBudgets
   blobs?: BlobStore
-  blocked?: BlockedBlobs
+  blocked?: Blocked
   /** Put between the hosts and the accounts. */
   accounts?: (real: AccountClient) => AccountClient
   upload?: Partial<UploadSettings>
@@ -75,12 +80,13 @@ export class OneProcess {
     })
     this.#host.start()
     const real = new RoutedAccountClient({ bus: this.#bus, hostOf: () => 'one' })
-    this.accounts = options.accounts?.(real) ?? real
+    const blocked = options.blocked ?? nothingBlocked
+    this.accounts = new BlockedAccounts(options.accounts?.(real) ?? real, (id) => blocked.blocksAccount(id))
     this.blobs = options.blobs ?? new MemoryBlobStore()
     const shared = {
       accounts: this.accounts,
       blobs: this.blobs,
-      blocked: options.blocked ?? { version: 0, blocksBlob: () => false },
+      blocked,
       keyring,
       clock: systemClock,
       log: pino({ level: 'silent' }),

@@ -67,6 +67,7 @@ export function createApi(deps: ApiDeps): FastifyInstance {
     trustProxy: deps.settings.trustProxy,
     cors: true,
     limits: deps.limits,
+    isBanned: (address) => deps.blocked.blocksAddress(address),
     ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections, lane: deps.budgets.lane }),
   })
   documentation(app, deps.settings)

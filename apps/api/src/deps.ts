@@ -2,6 +2,7 @@ import type { AccountClient } from '@holdfast/actor-runtime'
 import type { HostBudgets, HttpHostOptions, RateLimits } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
+import type { Blocked } from '@holdfast/moderation'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 
@@ -12,6 +13,8 @@ export interface ApiDeps {
   /** Share codes and e-mail addresses: routes to accounts, never proof. */
   lookups: LookupStore
   limits: RateLimits
+  /** Clients that the operator keeps out. */
+  blocked: Pick<Blocked, 'blocksAddress'>
   /** Default: a new host. */
   budgets?: HostBudgets
   log: Logger

@@ -11,6 +11,7 @@ import {
 } from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { Keyring, mintRequestId, systemClock } from '@holdfast/kernel'
+import { nothingBlocked } from '@holdfast/moderation'
 import { type AccountRequest, blank, SetAccount } from '@holdfast/wire'
 import { pino } from 'pino'
 import { Registry } from 'prom-client'
@@ -108,6 +109,7 @@ export function world(t: Test, options: WorldOptions = {}) {
           },
         }),
     limits: createRateLimits(policies ? { mode: 'default', clock, policies } : { mode: 'off', clock }),
+    blocked: nothingBlocked,
     log: pino({ level: process.env.LOG ?? 'silent' }),
     metrics: new Registry(),
     clock,

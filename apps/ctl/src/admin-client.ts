@@ -24,7 +24,8 @@ export const reasons: Readonly<Record<string, string>> = {
   'error-act': 'no such act: acts shows them',
   'error-email': 'the address is not usable: malformed, a guest’s, or known already',
   'error-limits': 'the account, or the list, is full',
-  'error-names': 'a name is malformed: content is an md5 or a BLAKE3 in hex',
+  'error-names':
+    'a name is malformed: content is an md5 or a BLAKE3 in hex, a network an address or a CIDR range',
   'error-reason': 'a reason has at most 500 characters',
   'error-tooLate': 'it was done more than 30 days ago',
   'error-token': 'the admin host wants its token: set HOLDFAST_ADMIN_TOKEN (or HOLDFAST_ADMIN_TOKEN_FILE)',

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { Call } from './admin-client.ts'
 import { type Command, type Options, type Step, UsageFault, whole } from './command.ts'
 
-const lists = ['content']
+const lists = ['content', 'account', 'network']
 /** What one call takes. */
 const namesPerCall = 3_000
 const actsShown = 50
@@ -12,7 +12,7 @@ const actsShownMax = 10_000
 export const moderationCommands: readonly Command[] = [
   change(
     'block',
-    'Blocks them: content, by its md5 or BLAKE3, is neither sent nor stored any more.',
+    'Blocks them: content, by its md5 or BLAKE3, is neither sent nor stored any more; an account, by its id or e-mail, is suspended; a network, an address or CIDR range, is kept out.',
     'blocked',
   ),
   change('unblock', 'Lifts such blocks.', 'unblocked'),

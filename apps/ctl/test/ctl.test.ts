@@ -144,6 +144,29 @@ t.test(
   },
 )
 
+t.test('an account is suspended by id or address, and a network kept out of the public hosts', async (t) => {
+  const { service, run } = await start(t)
+  const { api } = service.addresses
+  const { id, token } = JSON.parse((await run('account create')).out)
+  const ann = JSON.parse((await run('account create ann@example.org')).out)
+  const code = async () =>
+    (await fetch(`${api}/accounts/getid`, { headers: { authorization: `Bearer ${token}` } })).status
+  t.equal(await code(), 200)
+  const suspended = await run(`block account ${id} ANN@example.org`)
+  t.match(suspended.out, / 2 blocked$/)
+  t.equal(await code(), 451)
+  t.same((await run('blocked account')).out.split('\n'), [id, ann.id].sort())
+  t.equal(JSON.parse((await run(`account show ${id}`)).out).id, id, 'the operator still sees it')
+  t.match(await run(`block account ${someone}`), { code: 1, err: /no such account/ })
+  t.match((await run(`undo ${suspended.out.split(' ')[0]}`)).out, / 2 changed$/)
+  t.equal(await code(), 200)
+  t.match((await run('block network 127.0.0.0/8')).out, / 1 blocked$/)
+  t.equal(await code(), 403)
+  t.match((await run('unblock network 127.0.0.0/8')).out, / 1 unblocked$/, 'the admin host goes on')
+  t.equal(await code(), 200)
+  t.match(await run('block network 300.0.0.0/8'), { code: 1, err: /CIDR/ })
+})
+
 t.test('invalid arguments do nothing, and the message says what is valid', async (t) => {
   const { run } = runner({})
   const senseless = [

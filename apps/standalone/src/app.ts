@@ -8,7 +8,7 @@
  * end, passivate the accounts, close the stores.
  */
 
-import { roundInWords } from '@holdfast/actor-runtime'
+import { BlockedAccounts, roundInWords } from '@holdfast/actor-runtime'
 import {
   accountMetrics,
   collectorMetrics,
@@ -217,7 +217,7 @@ export async function startStandalone({
   const hosts = createPublicHosts({
     config,
     urls,
-    accounts: accounts.client,
+    accounts: new BlockedAccounts(accounts.client, (account) => blocked.blocksAccount(account)),
     versions: accounts.versions,
     blobs,
     blocked,

@@ -7,7 +7,7 @@ import { createDownloads } from '@holdfast/downloads'
 import { drainOnClose, type HostBudgets, ItemPresenter, type RateLimits } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring } from '@holdfast/kernel'
-import type { BlockedBlobs } from '@holdfast/moderation'
+import type { Blocked } from '@holdfast/moderation'
 import { createUpload } from '@holdfast/upload'
 import { webPages } from '@holdfast/web'
 import type { FastifyInstance } from 'fastify'
@@ -21,7 +21,7 @@ export interface HostDeps {
   accounts: AccountClient
   versions: AccountVersions
   blobs: BlobStore
-  blocked: BlockedBlobs
+  blocked: Blocked
   lookups: LookupStore
   keyring: Keyring
   limits: RateLimits

@@ -27,6 +27,7 @@ export function createUpload(deps: UploadDeps): FastifyInstance {
     trustProxy: settings.trustProxy,
     cors: true,
     limits: deps.limits,
+    isBanned: (address) => deps.blocked.blocksAddress(address),
     ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections, lane: deps.budgets.lane }),
   })
   const uploadMetrics: UploadMetrics = new UploadMetrics(deps.metrics, () => running.figures)

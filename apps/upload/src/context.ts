@@ -2,7 +2,7 @@ import type { AccountClient } from '@holdfast/actor-runtime'
 import type { BlobStore } from '@holdfast/blob-store'
 import type { HostBudgets, ItemPresenter, RateLimits } from '@holdfast/http-kit'
 import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
-import type { BlockedBlobs } from '@holdfast/moderation'
+import type { Blocked } from '@holdfast/moderation'
 import type { FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -14,8 +14,8 @@ import type { UploadPermissionCache } from './upload-permission-cache.ts'
 export interface UploadDeps {
   accounts: AccountClient
   blobs: BlobStore
-  /** What the operator took down. */
-  blocked: BlockedBlobs
+  /** What the operator blocks. */
+  blocked: Blocked
   keyring: Keyring
   clock: Clock
   log: Logger

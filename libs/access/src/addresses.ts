@@ -13,6 +13,34 @@ export interface AddressRange {
  * prefix are ignored.
  */
 export function parseRange(text: string): AddressRange | undefined {
+  const parsed = parseSubnet(text)
+  return parsed && rangeOf([parsed])
+}
+
+/** All of these as one; a text that `parseRange` does not take is left out. */
+export function rangesOf(texts: Iterable<string>): AddressRange {
+  return rangeOf([...texts].map(parseSubnet).filter((parsed) => parsed !== undefined))
+}
+
+interface Subnet {
+  plain: string
+  bits: number
+  family: 'ipv4' | 'ipv6'
+}
+
+function rangeOf(subnets: readonly Subnet[]): AddressRange {
+  const list = new BlockList()
+  for (const { plain, bits, family } of subnets) list.addSubnet(plain, bits, family)
+  const families = new Set(subnets.map(({ family }) => family))
+  return {
+    has(other) {
+      const seen = parseAddress(other)
+      return seen !== undefined && families.has(seen.family) && list.check(seen.plain, seen.family)
+    },
+  }
+}
+
+function parseSubnet(text: string): Subnet | undefined {
   const [address = '', prefix, ...rest] = text.split('/')
   const parsed = parseAddress(address)
   if (parsed === undefined || rest.length > 0) return undefined
@@ -21,14 +49,7 @@ export function parseRange(text: string): AddressRange | undefined {
   if (prefix !== undefined && !/^(?:0|[1-9]\d{0,2})$/.test(prefix)) return undefined
   const bits = prefix === undefined ? bitsMax : Number(prefix) - mappedBits
   if (bits < 0 || bits > bitsMax) return undefined
-  const list = new BlockList()
-  list.addSubnet(plain, bits, family)
-  return {
-    has(other) {
-      const seen = parseAddress(other)
-      return seen?.family === family && list.check(seen.plain, family)
-    },
-  }
+  return { plain, bits, family }
 }
 
 /** @returns bits that a mapped address has before its IPv4 part. */

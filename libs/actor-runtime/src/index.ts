@@ -4,6 +4,7 @@ export {
   RoutedAccountClient,
   type RoutedAccountClientOptions,
 } from './client/account-client.ts'
+export { BlockedAccounts } from './client/blocked-accounts.ts'
 export type { AccountClient, AccountVersions } from './client/contract.ts'
 export { AccountsUnavailable } from './client/errors.ts'
 export { ShareCodeRoutes } from './client/share-code-routes.ts'

@@ -62,7 +62,8 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
       throw refusal
     })
     operationRoutes(operator, parts.operations)
-    if (parts.moderation !== undefined) moderationRoutes(operator, parts.moderation)
+    if (parts.moderation !== undefined)
+      moderationRoutes(operator, { lists: parts.moderation, accounts: parts.accounts })
     if (parts.accounts !== undefined) accountRoutes(operator, parts.accounts)
   })
   return host

@@ -3,6 +3,7 @@ import { Refusal } from '@holdfast/http-kit'
 import { type BlockList, type BlockLists, blockLists, ModerationFault, nameOf } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { objectOf } from './account-change.ts'
+import { accountNamed, type OperatorDeps } from './calls.ts'
 
 interface OfList {
   Params: { list: string }
@@ -16,7 +17,11 @@ const pageMax = 3_000
 const actsPageMax = 200
 const reasonCharactersMax = 500
 
-export function moderationRoutes(host: FastifyInstance, lists: BlockLists): void {
+/** @param accounts undefined: accounts are named by id alone. */
+export function moderationRoutes(
+  host: FastifyInstance,
+  { lists, accounts }: { lists: BlockLists; accounts: OperatorDeps | undefined },
+): void {
   host.get<OfList>('/admin/blocked/:list', async ({ params, query }) => {
     const list = listOf(params.list)
     const limit = limitOf(query.limit, pageMax)
@@ -31,7 +36,7 @@ export function moderationRoutes(host: FastifyInstance, lists: BlockLists): void
       const list = listOf(request.params.list)
       const { names, ...rest } = objectOf(request.body, 'body')
       const asked = askedBy(request, rest)
-      const done = await unlessFault(lists[act](list, namesOf(list, names), asked))
+      const done = await unlessFault(lists[act](list, await namesOf(list, names, accounts), asked))
       return { status: 'ok', data: done }
     })
 
@@ -74,14 +79,26 @@ function listOf(text: string): BlockList {
   return list
 }
 
-function namesOf(list: BlockList, names: unknown): string[] {
+async function namesOf(
+  list: BlockList,
+  names: unknown,
+  accounts: OperatorDeps | undefined,
+): Promise<string[]> {
   if (!Array.isArray(names) || names.length === 0 || names.length > namesPerCallMax)
     throw new Refusal('error-names')
-  return names.map((name) => {
-    const known = typeof name === 'string' ? nameOf(list, name) : undefined
-    if (known === undefined) throw new Refusal('error-names')
-    return known
-  })
+  const known: string[] = []
+  for (const name of names) {
+    const one = typeof name === 'string' ? await nameIn(list, name, accounts) : undefined
+    if (one === undefined) throw new Refusal('error-names')
+    known.push(one)
+  }
+  return known
+}
+
+/** @throws Refusal error-notFound for an account that there is not. */
+async function nameIn(list: BlockList, text: string, accounts: OperatorDeps | undefined) {
+  if (list !== 'account' || accounts === undefined) return nameOf(list, text)
+  return accountNamed(accounts, text)
 }
 
 function limitOf(text: string | undefined, max: number): number {

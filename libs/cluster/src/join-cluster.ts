@@ -3,7 +3,7 @@
  * → metadata → keys → region map → membership → ways to accounts and storage nodes → limits.
  */
 import { randomUUID } from 'node:crypto'
-import { RoutedAccountClient } from '@holdfast/actor-runtime'
+import { BlockedAccounts, RoutedAccountClient } from '@holdfast/actor-runtime'
 import { clockMetric, moderationMetrics, processMetrics, Readiness } from '@holdfast/admin'
 import {
   type DescriptorBudget,
@@ -225,19 +225,22 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     membership,
     isClockOff: ownClockIsOff,
     routes,
-    accounts: new ReplicaReads({
-      accounts: new RoutedAccountClient({
+    accounts: new BlockedAccounts(
+      new ReplicaReads({
+        accounts: new RoutedAccountClient({
+          bus,
+          hostOf: routes.hostOf,
+          onHostsChanged: (listener) => routes.onChange(listener),
+          onSilent: (host) => void membership.suspect(host),
+          clock,
+        }),
         bus,
-        hostOf: routes.hostOf,
+        replicaHostOf: routes.replicaHostOf,
         onHostsChanged: (listener) => routes.onChange(listener),
-        onSilent: (host) => void membership.suspect(host),
         clock,
       }),
-      bus,
-      replicaHostOf: routes.replicaHostOf,
-      onHostsChanged: (listener) => routes.onChange(listener),
-      clock,
-    }),
+      (account) => blocked.blocksAccount(account),
+    ),
     peers,
     nodes,
     groups,

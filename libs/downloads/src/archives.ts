@@ -12,7 +12,7 @@ import { setTimeout as delay, setImmediate as immediate } from 'node:timers/prom
 import type { BlobStore } from '@holdfast/blob-store'
 import { Refusal } from '@holdfast/http-kit'
 import type { Clock } from '@holdfast/kernel'
-import type { BlockedBlobs } from '@holdfast/moderation'
+import type { Blocked } from '@holdfast/moderation'
 import { blobNameBytes, bytesOf, type FolderLayout, FolderLayouts, type FolderNow } from './folder-layouts.ts'
 import { type ByteRange, isFromStart } from './ranges.ts'
 import { type Representation, validatorsOf } from './representation.ts'
@@ -58,7 +58,7 @@ interface Kept {
 
 export class Archives {
   readonly #blobs: BlobStore
-  readonly #blocked: BlockedBlobs
+  readonly #blocked: Blocked
   readonly #clock: Clock
   readonly #layouts: FolderLayouts
   readonly #kept = new Map<string, Kept>()
@@ -70,7 +70,7 @@ export class Archives {
   #keptBytes = 0
   #runningBytes = 0
 
-  constructor({ blobs, blocked, clock }: { blobs: BlobStore; blocked: BlockedBlobs; clock: Clock }) {
+  constructor({ blobs, blocked, clock }: { blobs: BlobStore; blocked: Blocked; clock: Clock }) {
     this.#blobs = blobs
     this.#blocked = blocked
     this.#clock = clock

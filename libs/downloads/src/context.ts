@@ -3,7 +3,7 @@ import type { AccountClient, AccountVersions } from '@holdfast/actor-runtime'
 import type { BlobStore } from '@holdfast/blob-store'
 import type { AnswerBudget, RateLimits } from '@holdfast/http-kit'
 import type { Clock, Keyring, RecentMap } from '@holdfast/kernel'
-import type { BlockedBlobs } from '@holdfast/moderation'
+import type { Blocked } from '@holdfast/moderation'
 import type { Caller, FileView } from '@holdfast/wire'
 import type { Archives } from './archives.ts'
 import type { DownloadReports, Traffic } from './download-reports.ts'
@@ -15,8 +15,8 @@ export interface DownloadContext {
   accounts: AccountClient
   versions: AccountVersions | undefined
   blobs: BlobStore
-  /** What the operator took down. */
-  blocked: BlockedBlobs
+  /** What the operator blocks. */
+  blocked: Blocked
   keyring: Keyring
   capabilityKey: CapabilityKey
   /** Recently verified capabilities, by their text. */

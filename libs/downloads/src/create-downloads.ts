@@ -10,7 +10,7 @@ import {
   type RateLimits,
 } from '@holdfast/http-kit'
 import { type Clock, type Keyring, RecentMap } from '@holdfast/kernel'
-import type { BlockedBlobs } from '@holdfast/moderation'
+import type { Blocked } from '@holdfast/moderation'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -28,8 +28,8 @@ export interface DownloadsDeps {
   /** The accounts in this process. */
   versions?: AccountVersions
   blobs: BlobStore
-  /** What the operator took down. */
-  blocked: BlockedBlobs
+  /** What the operator blocks. */
+  blocked: Blocked
   keyring: Keyring
   clock: Clock
   log: Logger
@@ -63,6 +63,7 @@ export function createDownloads(deps: DownloadsDeps): FastifyInstance {
     trustProxy: deps.trustProxy,
     cors: true,
     limits,
+    isBanned: (address) => blocked.blocksAddress(address),
     ...(deps.budgets === undefined ? {} : { connections: deps.budgets.connections, lane: deps.budgets.lane }),
   })
   const reports = new DownloadReports({ accounts, clock, log })

@@ -25,6 +25,8 @@ export async function download(
   const contentId = request.params.contentId.toLowerCase()
   const accountId = parts.keyring.ids.accountOf(contentId)
   if (accountId === undefined) throw new Refusal('error-notFound')
+  // Answers of accounts are kept here for a while.
+  if (parts.blocked.blocksAccount(accountId)) throw new Refusal('error-blocked')
   const content = { accountId, contentId }
   const view = await guessing(parts.limits, request, (guesses) => open(parts, { request, guesses }, content))
   return sendFile(parts, request, reply, content, view)

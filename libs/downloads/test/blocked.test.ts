@@ -73,6 +73,42 @@ t.test('links, direct links, copies and archives of it answer 451 until it is un
   t.same(await codes(paths), all(200))
 })
 
+t.test('nothing of a suspended account is read or changed, and all of it comes back', async (t) => {
+  const { process, blocked, put, link, download } = await start(t)
+  const { data: one } = await put('its file')
+  const { data: other } = await put('of another')
+  const authorization = `Bearer ${one.guestToken}`
+  const [file, direct] = [`${download}/download/${one.id}/a`, await link(one.guestToken, one.id)]
+  const code = async (path: string, headers = {}) => (await fetch(path, { headers })).status
+  const codes = async () => [await code(file), await code(file, { authorization }), await code(direct)]
+  t.same(await codes(), [200, 200, 200])
+  const id = process.keyring.ids.accountOf(one.id) as string
+  const { act } = await blocked.block('account', [id], asked)
+  t.same(await codes(), [451, 451, 451], 'also answers that were kept')
+  const into = { token: one.guestToken, folderId: one.parentFolder }
+  t.match(await put('more', into), { code: 451, status: 'error-blocked' })
+  t.equal(await code(`${download}/download/${other.id}/a`), 200)
+  await blocked.undo(act.id, asked)
+  t.same(await codes(), [200, 200, 200])
+  t.match(await put('more', into), { code: 200 })
+})
+
+t.test('clients of a banned network are refused on every public path', async (t) => {
+  const { blocked, put, download } = await start(t)
+  const { data: one } = await put('a file')
+  const code = async (path: string, from: string) =>
+    (await fetch(`${download}${path}`, { headers: { 'x-forwarded-for': from } })).status
+  const file = `/download/${one.id}/a`
+  const { act } = await blocked.block('network', ['192.0.2.0/24', '2001:db8::/32'], asked)
+  for (const from of ['192.0.2.7', '::ffff:192.0.2.7', '2001:db8:1::1']) {
+    t.equal(await code(file, from), 403, from)
+    t.equal(await code('/unknown', from), 403, from)
+  }
+  for (const from of ['192.0.3.1', '2001:db9::1']) t.equal(await code(file, from), 200, from)
+  await blocked.undo(act.id, asked)
+  t.equal(await code(file, '192.0.2.7'), 200)
+})
+
 t.test('an upload of it is refused after its bytes, and makes no account and no file', async (t) => {
   const { process, blocked, put } = await start(t)
   const { token, root } = await process.newAccount()

@@ -20,6 +20,8 @@ export interface HttpHostOptions {
   cors: boolean
   /** Shared by all hosts of a process. */
   limits: RateLimits
+  /** Whether the operator keeps this client out (403). */
+  isBanned?: (address: string) => boolean
   /** Its connections; default: `defaultConnections`. */
   connections?: ConnectionLimits
   /** Of its connections. */

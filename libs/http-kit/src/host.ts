@@ -108,6 +108,7 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
       return
     }
     if (!hasSoundHost(request.raw)) throw new Refusal('error-host')
+    if (options.isBanned?.(clientAddress(request)) === true) throw new Refusal('error-forbidden')
     if (connections?.takeClient(request) === false) throw new Refusal('error-rateLimit', { retryAfter: 1 })
     const { url, config } = request.routeOptions
     const allowed = paths.allowed(request, url)

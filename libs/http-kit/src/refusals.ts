@@ -63,7 +63,7 @@ export const statuses = {
   },
   'error-blocked': {
     code: 451,
-    meaning: 'The operator took the content down: it is neither sent nor stored.',
+    meaning: 'The operator took the content down, or suspended its account: it is neither sent nor stored.',
   },
   'error-internal': { code: 500, meaning: 'A fault of the service.' },
   'error-unavailable': {

@@ -10,18 +10,29 @@
  * for some seconds, and now and then later, the lists are read again.
  */
 import { randomUUID } from 'node:crypto'
+import { type AddressRange, rangesOf } from '@holdfast/access'
 import type { LookupChange, LookupStore } from '@holdfast/journal'
 import type { Clock } from '@holdfast/kernel'
 import { type Act, OperatorActs, undoMs } from './acts.ts'
 import { ModerationFault } from './fault.ts'
 import { type BlockList, blockLists, namesMax } from './names.ts'
 
-/** What hosts that receive and send bytes ask. */
-export interface BlockedBlobs {
+/** What the public hosts ask. */
+export interface Blocked {
   /** @param id md5 and BLAKE3 of the bytes. */
   blocksBlob(id: Uint8Array): boolean
   /** Another one after each change: what was checked at this version holds while it stays. */
   readonly version: number
+  blocksAccount(id: string): boolean
+  /** @param address of a client. */
+  blocksAddress(address: string): boolean
+}
+
+export const nothingBlocked: Blocked = {
+  version: 0,
+  blocksBlob: () => false,
+  blocksAccount: () => false,
+  blocksAddress: () => false,
 }
 
 export interface BlockListsOptions {
@@ -63,12 +74,13 @@ const rereadMs = 10 * 60_000
 /** Names that an act's row shows. */
 const shownMax = 10
 
-export class BlockLists implements BlockedBlobs {
+export class BlockLists implements Blocked {
   readonly acts: OperatorActs
   readonly #options: BlockListsOptions
   #lists: Lists = emptyLists()
   /** Names in force, as `blocksBlob` asks for them. */
   #hashes: ReadonlySet<string> = new Set()
+  #networks: AddressRange | undefined
   #version = 0
   #stamp: string | undefined
   #stampMs = 0
@@ -95,6 +107,14 @@ export class BlockLists implements BlockedBlobs {
 
   get version(): number {
     return this.#version
+  }
+
+  blocksAccount(id: string): boolean {
+    return this.actOf('account', id) !== undefined
+  }
+
+  blocksAddress(address: string): boolean {
+    return this.#networks?.has(address) ?? false
   }
 
   /** How many names of a list are in force. */
@@ -190,6 +210,8 @@ export class BlockLists implements BlockedBlobs {
     this.#hashes = new Set(
       [...active(lists.content)].map((hex) => Buffer.from(hex, 'hex').toString('latin1')),
     )
+    const networks = active(lists.network)
+    this.#networks = networks.size === 0 ? undefined : rangesOf(networks)
     this.#version++
   }
 

@@ -1,12 +1,22 @@
 /** The lists of what operators block, and how the names in each are written. */
+import { parseRange } from '@holdfast/access'
+import { isUuid } from '@holdfast/kernel'
 
-/** `content`: bytes, by their md5 or BLAKE3. */
-export const blockLists = ['content'] as const
+/**
+ * `content`: bytes, by their md5 or BLAKE3. `account`: accounts, by id. `network`: clients, by
+ * address or CIDR range.
+ */
+export const blockLists = ['content', 'account', 'network'] as const
 
 export type BlockList = (typeof blockLists)[number]
 
 /** How many names each list may have, with those that were lifted lately: some 200 bytes each. */
-export const namesMax: Readonly<Record<BlockList, number>> = { content: 100_000 }
+export const namesMax: Readonly<Record<BlockList, number>> = {
+  content: 100_000,
+  account: 100_000,
+  // Each request's address is compared with all of them.
+  network: 1_000,
+}
 
 /** The one spelling of a name, or undefined when the text is none. */
 export function nameOf(list: BlockList, text: string): string | undefined {
@@ -15,4 +25,6 @@ export function nameOf(list: BlockList, text: string): string | undefined {
 
 const parsers: Readonly<Record<BlockList, (text: string) => string | undefined>> = {
   content: (text) => (/^(?:[0-9a-f]{32}|[0-9a-f]{64})$/i.test(text) ? text.toLowerCase() : undefined),
+  account: (text) => (isUuid(text.toLowerCase()) ? text.toLowerCase() : undefined),
+  network: (text) => (parseRange(text) === undefined ? undefined : text.toLowerCase()),
 }

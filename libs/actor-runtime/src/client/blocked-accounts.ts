@@ -1,0 +1,26 @@
+/**
+ * Accounts that the operator suspended: nobody but the operator and the service itself reaches
+ * them. Every frontend asks through this, so nothing of them is shown, changed or given out.
+ */
+import type { AccountReply, AccountRequest } from '@holdfast/wire'
+import type { AccountClient } from './contract.ts'
+
+export class BlockedAccounts implements AccountClient {
+  readonly #accounts: AccountClient
+  readonly #isBlocked: (account: string) => boolean
+
+  constructor(accounts: AccountClient, isBlocked: (account: string) => boolean) {
+    this.#accounts = accounts
+    this.#isBlocked = isBlocked
+  }
+
+  call(
+    request: Omit<AccountRequest, 'deadlineMs'>,
+    options: { timeoutMs?: number; signal?: AbortSignal },
+  ): Promise<AccountReply> {
+    const who = request.caller?.who?.$case
+    if (who !== 'operator' && who !== 'system' && this.#isBlocked(request.accountId))
+      return Promise.resolve({ result: { $case: 'refusal', value: { status: 'error-blocked' } } })
+    return this.#accounts.call(request, options)
+  }
+}
