@@ -35,3 +35,13 @@ export function whole(others: string[], run: Step['run']): Step {
   if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
   return { about: '', run }
 }
+
+export function numberOf(name: string, text: string | boolean): number {
+  if (typeof text !== 'string' || !/^\d{1,15}$/.test(text))
+    throw new UsageFault(`--${name} takes a whole number`)
+  return Number(text)
+}
+
+export function json(value: unknown, indent = '  '): string {
+  return JSON.stringify(value, null, indent)
+}

@@ -3,7 +3,8 @@
  * made from the same table.
  */
 import { AdminRefusal } from './admin-client.ts'
-import { type Command, type Step, UsageFault, whole } from './command.ts'
+import { backupCommands } from './backup-commands.ts'
+import { type Command, json, numberOf, type Step, UsageFault, whole } from './command.ts'
 import { moderationCommands } from './moderation-commands.ts'
 
 const tiers = ['guest', 'standard', 'premium']
@@ -127,6 +128,7 @@ export const commands: readonly Command[] = [
       whole(words, async (call) => json(await call('POST', '/admin/reconcile', { dryRun: dryRun === true }))),
     ],
   },
+  ...backupCommands,
   {
     words: 'bans',
     usage: '',
@@ -265,16 +267,6 @@ function limitOf(name: string, text: string | boolean | undefined): Record<strin
   return { [name]: text === 'none' ? null : numberOf(name, text) }
 }
 
-function numberOf(name: string, text: string | boolean): number {
-  if (typeof text !== 'string' || !/^\d{1,15}$/.test(text))
-    throw new UsageFault(`--${name} takes a whole number`)
-  return Number(text)
-}
-
 function accountPath(name: string): string {
   return `/admin/accounts/${encodeURIComponent(name)}`
-}
-
-function json(value: unknown, indent = '  '): string {
-  return JSON.stringify(value, null, indent)
 }

@@ -11,6 +11,7 @@
 import { BlockedAccounts, roundInWords } from '@holdfast/actor-runtime'
 import {
   accountMetrics,
+  backupMetrics,
   collectorMetrics,
   createAdminHost,
   metadataMetrics,
@@ -41,6 +42,7 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { startAccounts } from './accounts.ts'
 import { type Addresses, listeningOf } from './addresses.ts'
+import { WholeReads } from './backing-up.ts'
 import { collectNow, createCollector, createReconciler, reconcileNow } from './collecting.ts'
 import { openMetadata, prepareDataDir } from './data-dir.ts'
 import { createPublicHosts, tokenKeyId } from './hosts.ts'
@@ -110,6 +112,16 @@ export async function startStandalone({
   const collector = createCollector({ config: config.collect, blobs, metadata, rounds, clock, log })
   opened.defer(() => collector.close())
   collectorMetrics(metrics, { collector, clock })
+  const wholeReads = new WholeReads({
+    dataDir: config.dataDir,
+    metadata,
+    blobs,
+    collector,
+    clock,
+    log: log.child({ part: 'backup' }),
+  })
+  opened.defer(() => wholeReads.close())
+  backupMetrics(metrics, () => wholeReads.lastBackupMs)
   const scrubber = new Scrubber({
     store: blobs,
     ...config.scrub,
@@ -180,6 +192,7 @@ export async function startStandalone({
       running: reconciler.rounds.running && roundInWords(reconciler.rounds.running),
       last: reconciler.rounds.last && roundInWords(reconciler.rounds.last),
     },
+    backup: { run: wholeReads.run ?? null, lastMs: wholeReads.lastBackupMs ?? null },
     scrubbing: scrubStatus({ scrubber, store: blobs }),
     lostBatches: metadata.lostBatches,
   })
@@ -194,6 +207,7 @@ export async function startStandalone({
       status,
       collect: (options) => collectNow({ collector, blobs }, options),
       reconcile: (options) => reconcileNow(reconciler, options),
+      wholeReads,
       settings: () => [...settings],
       bans: () => limits.bans(),
       liftBan: (network) => limits.liftBan(network),

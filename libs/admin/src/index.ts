@@ -1,4 +1,5 @@
 export { type AccountFigures, accountMetrics } from './account-metrics.ts'
+export { backupMetrics } from './backup-metrics.ts'
 export { collectorMetrics } from './collector-metrics.ts'
 export { type AdminDeps, createAdminHost } from './host.ts'
 export { clockMetric, processMetrics } from './metrics.ts'

@@ -2,6 +2,7 @@
 import { type Ban, Refusal } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
 import { objectOf } from './account-change.ts'
+import { type WholeReadOperations, wholeReadRoutes } from './whole-reads.ts'
 
 export interface OperationDeps {
   /** Values for people and programs: plain JSON. */
@@ -18,6 +19,8 @@ export interface OperationDeps {
   bans: () => readonly Ban[]
   /** @param network as listed, or an address in it. @returns false when it was not banned. */
   liftBan: (network: string) => boolean
+  /** Absent in a cluster. */
+  wholeReads?: WholeReadOperations
   /** Absent where there is no cluster. */
   cluster?: ClusterOperations
 }
@@ -63,6 +66,7 @@ export function operationRoutes(host: FastifyInstance, parts: OperationDeps): vo
     return { status: 'ok', data: await parts.reconcile({ dryRun }) }
   })
 
+  if (parts.wholeReads !== undefined) wholeReadRoutes(host, parts.wholeReads)
   if (parts.cluster !== undefined) clusterRoutes(host, parts.cluster)
 }
 

@@ -121,6 +121,7 @@ export class Collector {
   #timer: NodeJS.Timeout | undefined
   #running: Promise<unknown> = Promise.resolve()
   #closed = false
+  #holds = 0
   #standstill: Standstill | undefined
 
   constructor(options: CollectorOptions) {
@@ -159,6 +160,18 @@ export class Collector {
     return pass
   }
 
+  /**
+   * Nothing is deleted from when this resolves until the function that it returns is called; passes
+   * meanwhile delete nothing. For readers of everything.
+   */
+  async hold(): Promise<() => void> {
+    this.#holds++
+    await this.#running
+    return () => {
+      this.#holds--
+    }
+  }
+
   /** Stops; a pass under way ends early. */
   async close(): Promise<void> {
     this.#closed = true
@@ -191,7 +204,7 @@ export class Collector {
       unconfirmed: 0,
     }
     const startedMs = clock.now()
-    const held = distrust()
+    const held = distrust() ?? (this.#holds > 0 ? 'a backup or a verification reads everything' : undefined)
     if (held !== undefined) {
       this.#standStill(held, startedMs)
       return { ...collected, held }

@@ -53,6 +53,17 @@ t.test('referenced copies stay, others are deleted when their grace is over, and
   t.match(await collector.collect(), { examined: 1, deleted: 0 })
 })
 
+t.test('while everything is read nothing is deleted, by no grace at all', async (t) => {
+  const { clock, blobs, collector, store } = world()
+  const gone = await store('gone!')
+  clock.ms += 1
+  const letGo = await collector.hold()
+  t.match(await collector.collect({ graceMs: 0 }), { deleted: 0, held: /reads everything/ })
+  t.ok(await blobs.stat(gone))
+  letGo()
+  t.match(await collector.collect({ graceMs: 0 }), { deleted: 1 })
+})
+
 t.test(
   'a reference that appears during the grace keeps the copy; a later release begins a new grace',
   async (t) => {

@@ -74,6 +74,8 @@ const reopenFirstMs = 50
 const reopenFiles = 12
 /** Open again, and nothing was written for this long: the failure counts as over. */
 const quietMs = 10_000
+/** Rows of a restore that are written at once. */
+const restoreBatchBytes = 1024 * 1024
 /** How often a missing ballast is retried. */
 const ballastEveryMs = 10_000
 
@@ -176,6 +178,35 @@ export class LevelMetadataStore {
   }
 
   /**
+   * Makes a store of the rows that `everything` gave; durable when it resolves. A store that was
+   * interrupted here is of no use.
+   * @throws JournalFault `UNAVAILABLE` when there is a store at the path.
+   */
+  static async restore(path: string, rows: AsyncIterable<[Uint8Array, Uint8Array]>): Promise<void> {
+    await makeDurably(path)
+    const restored = await openAlone(path)
+    try {
+      for await (const _ of restored.scan({}, { limit: 1 }))
+        throw new JournalFault('UNAVAILABLE', `${path} has a metadata store`)
+      let batch: RowChange[] = []
+      let bytes = 0
+      const commit = async () => {
+        if (batch.length > 0) await restored.commit(batch)
+        batch = []
+        bytes = 0
+      }
+      for await (const [key, value] of rows) {
+        batch.push({ type: 'put', key, value })
+        bytes += key.length + value.length
+        if (bytes >= restoreBatchBytes) await commit()
+      }
+      await commit()
+    } finally {
+      await restored.close()
+    }
+  }
+
+  /**
    * Acknowledged batches that are known to be lost, over the whole life of the store. Above 0 a
    * missing lookup proves nothing: do not delete because a reference is missing.
    */
@@ -194,6 +225,15 @@ export class LevelMetadataStore {
     if (failing === undefined || isOutOfSpace(this.failure?.cause)) return undefined
     const isOver = this.failure === undefined && this.#clock.monotonic() - failing.lastMs > quietMs
     return isOver ? undefined : failing
+  }
+
+  /**
+   * All rows of one moment, which is not before the first one is asked for, in the order of their
+   * keys. The disk keeps what is deleted meanwhile until the iteration ends.
+   * @throws JournalFault `UNAVAILABLE` when the store is opened again meanwhile.
+   */
+  everything(): AsyncIterable<[Uint8Array, Uint8Array]> {
+    return this.#rows.scan({})
   }
 
   /** Writes what is queued, then releases the directory. Everything else is refused as `CLOSED`. */

@@ -1,0 +1,151 @@
+/**
+ * Commands over everything. The running service takes backups and verifies itself; `restore` and
+ * the verification of a backup run here, without a service.
+ */
+import { access, mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { BackupDirectory, BackupFault, restoreBackup, verifyBackup } from '@holdfast/backup'
+import { BlobFault } from '@holdfast/blob-store'
+import { ChunkStore } from '@holdfast/chunk-store'
+import { JournalFault } from '@holdfast/journal'
+import { LevelMetadataStore, referenceOfRow } from '@holdfast/journal-level'
+import { AdminRefusal, type Call } from './admin-client.ts'
+import { type Command, json, numberOf, type Options, type Step, UsageFault } from './command.ts'
+
+const pollMs = 500
+const tellEveryMs = 10_000
+/** Room that a restore leaves on the disk. */
+const restoreReserveBytes = 64 * 1024 * 1024
+
+export const backupCommands: readonly Command[] = [
+  {
+    words: 'backup',
+    usage: '<target directory> [--rate BYTES] [--key-file FILE]',
+    meaning:
+      'Copies everything into a directory on the machine of the service, while it serves: all of one moment, and only what the directory does not have yet. Repeat it after a break. --rate: bytes a second. --key-file: 64 hexadecimal digits; the backup is encrypted with them.',
+    options: { rate: 'string', 'key-file': 'string' },
+    plan: (words, { rate, 'key-file': keyFile }) => {
+      const body = {
+        target: directoryOf(words),
+        ...(rate === undefined ? {} : { bytesPerSecond: Math.max(1, numberOf('rate', rate)) }),
+        ...(typeof keyFile === 'string' ? { keyFile: resolve(keyFile) } : {}),
+      }
+      return [{ about: body.target, run: (call, tell) => runOf(call, tell, '/admin/backup', body) }]
+    },
+  },
+  {
+    words: 'restore',
+    usage: '<backup directory> <empty directory> [--at SNAPSHOT] [--key-file FILE]',
+    meaning: 'Makes a data directory from a backup, by default from its newest snapshot. Needs no service.',
+    options: { at: 'string', 'key-file': 'string' },
+    plan: ([from, to, ...others], options) => {
+      if (to === undefined) throw new UsageFault('name the backup and the new directory')
+      if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
+      return [local(to, async () => restore(directoryOf([from as string]), resolve(to), options))]
+    },
+  },
+  {
+    words: 'verify',
+    usage: '[backup directory] [--at SNAPSHOT] [--key-file FILE]',
+    meaning:
+      'Reads every file of a backup, or without one of the running service, and names what is damaged or missing with the accounts that use it.',
+    options: { at: 'string', 'key-file': 'string' },
+    plan: (words, options) => {
+      if (words.length === 0)
+        return [{ about: '', run: async (call, tell) => told(await runOf(call, tell, '/admin/verify', {})) }]
+      const path = directoryOf(words)
+      return [local(path, async () => told(await verified(path, options)))]
+    },
+  },
+]
+
+/** Waits for a run of the service, and tells how far it is. */
+async function runOf(call: Call, tell: (line: string) => void, path: string, body: object): Promise<string> {
+  let run = await call('POST', path, body)
+  const { id } = run
+  for (let toldMs = Date.now(); run.running === true; ) {
+    await delay(pollMs)
+    run = await call('GET', '/admin/run')
+    if (run.id !== id) throw new AdminRefusal('error-runLost')
+    if (Date.now() - toldMs < tellEveryMs) continue
+    toldMs = Date.now()
+    tell(JSON.stringify(run.progress))
+  }
+  if (run.failure !== undefined) throw new AdminRefusal(String(run.failure))
+  return json(run.outcome)
+}
+
+/** Damage is a failure of the command. */
+function told(outcome: string): string {
+  const { damaged, missing } = JSON.parse(outcome) as { damaged: number; missing: number }
+  if (damaged + missing > 0) throw new AdminRefusal(`files are damaged or missing\n${outcome}`)
+  return outcome
+}
+
+async function verified(path: string, options: Options): Promise<string> {
+  const { directory, snapshot } = await opened(path, options)
+  const outcome = await verifyBackup(directory, snapshot, referenceOfRow)
+  return json({ ...outcome, takenMs: snapshot.takenMs, unreadableWhenTaken: snapshot.unreadable })
+}
+
+/**
+ * Both stores are made beside their places and moved there at the end, so an interrupted restore
+ * is never taken for an installation.
+ */
+async function restore(from: string, to: string, options: Options): Promise<string> {
+  const { directory, snapshot } = await opened(from, options)
+  await mkdir(to, { recursive: true, mode: 0o700 })
+  const unfinished = join(to, 'restoring')
+  await rm(unfinished, { recursive: true, force: true })
+  if ((await readdir(to)).some((name) => name !== 'lost+found'))
+    throw new BackupFault('UNUSABLE', `${to} is not empty`)
+  await mkdir(unfinished, { mode: 0o700 })
+  const blobs = await ChunkStore.open({
+    path: join(unfinished, 'blobs'),
+    lowWaterBytes: restoreReserveBytes,
+  })
+  try {
+    await restoreBackup(directory, snapshot, {
+      blobs,
+      putRows: (rows) => LevelMetadataStore.restore(join(unfinished, 'metadata'), rows),
+    })
+  } finally {
+    await blobs.close()
+  }
+  for (const name of ['blobs', 'metadata']) await rename(join(unfinished, name), join(to, name))
+  await rm(unfinished, { recursive: true })
+  return json({ takenMs: snapshot.takenMs, ...snapshot.figures, unreadable: snapshot.unreadable })
+}
+
+async function opened(path: string, { at, 'key-file': keyFile }: Options) {
+  await access(path).catch(() => {
+    throw new BackupFault('UNUSABLE', `${path} does not exist`)
+  })
+  const directory = await BackupDirectory.open(path, {
+    keyFile: typeof keyFile === 'string' ? resolve(keyFile) : undefined,
+  })
+  return { directory, snapshot: await directory.snapshot(typeof at === 'string' ? at : undefined) }
+}
+
+/** Work without the service, whose faults are told like refusals. */
+function local(about: string, run: () => Promise<string>): Step {
+  return {
+    about,
+    run: async () => {
+      try {
+        return await run()
+      } catch (error) {
+        if (error instanceof BackupFault || error instanceof BlobFault || error instanceof JournalFault)
+          throw new AdminRefusal(error.message)
+        throw error
+      }
+    },
+  }
+}
+
+function directoryOf([path, ...others]: string[]): string {
+  if (path === undefined) throw new UsageFault('name the directory')
+  if (others.length > 0) throw new UsageFault(`what is ${others.join(' ')}?`)
+  return resolve(path)
+}

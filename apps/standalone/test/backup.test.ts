@@ -1,0 +1,85 @@
+/** The drill: load, a backup under load, more load, a restore by the operator's program. */
+import { createHash } from 'node:crypto'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { ctl } from '@holdfast/ctl'
+import t from 'tap'
+import { call, dataDir, startHere, uploadText } from './run.ts'
+
+async function operator(words: string[]) {
+  const printed: string[] = []
+  const complained: string[] = []
+  const code = await ctl(words, {
+    env: {},
+    readSecret: () => '',
+    print: (line) => printed.push(line),
+    complain: (line) => complained.push(line),
+  })
+  return {
+    code,
+    text: complained.join('\n'),
+    answer: code === 0 ? JSON.parse(printed.join('\n')) : undefined,
+  }
+}
+
+interface Uploaded {
+  id: string
+  guestToken: string
+  md5: string
+}
+
+async function uploaded(upload: string, text: string): Promise<Uploaded> {
+  const { data } = await uploadText(upload, { name: 'a.txt', text })
+  return { id: data.id, guestToken: data.guestToken, md5: createHash('md5').update(text).digest('hex') }
+}
+
+async function digestOf(api: string, { id, guestToken }: Uploaded): Promise<string> {
+  const headers = { authorization: `Bearer ${guestToken}` }
+  const link = await call(`${api}/contents/${id}/directlinks`, { method: 'POST', headers })
+  const bytes = await (await fetch(link.data.directLink)).arrayBuffer()
+  return createHash('md5').update(Buffer.from(bytes)).digest('hex')
+}
+
+t.test('what was acknowledged before a backup is there after a restore, with its digests', async (t) => {
+  const dir = dataDir(t)
+  const target = join(dataDir(t), 'backup')
+  const service = await startHere(dir)
+  const { upload, api, admin } = service.addresses
+  const before: Uploaded[] = []
+  for (let n = 0; n < 20; n++) before.push(await uploaded(upload, `text ${n} `.repeat(1 + n * 2_000)))
+  const headers = { authorization: `Bearer ${before[0]?.guestToken}` }
+  const load = Promise.all(Array.from({ length: 10 }, (_, n) => uploaded(upload, `during ${n}`)))
+  const backup = await operator(['backup', target, '--admin', admin])
+  t.match(backup, { code: 0, answer: { unreadable: [] } })
+  await load
+  // deleted and collected after the backup: the backup has it
+  await call(`${api}/contents`, {
+    method: 'DELETE',
+    headers: { ...headers, 'content-type': 'application/json' },
+    body: JSON.stringify({ contentsId: before[0]?.id }),
+  })
+  await call(`${admin}/admin/collect`, { method: 'POST', body: '{"graceSeconds":0}', headers: json })
+  const again = await operator(['backup', target, '--admin', admin])
+  t.ok(again.answer.writtenBytes < backup.answer.writtenBytes, 'the second one copies what is new')
+  t.match(await operator(['verify', '--admin', admin]), { code: 0, answer: { damaged: 0, missing: 0 } })
+  t.match(await operator(['backup', join(dir, 'inside'), '--admin', admin]), {
+    code: 1,
+    text: /in the data directory/,
+  })
+  t.match((await call(`${admin}/admin/status`)).data, { collecting: 'goes on', backup: { lastMs: Number } })
+  await service.close()
+  rmSync(dir, { recursive: true })
+
+  t.match(await operator(['verify', target]), { code: 0, answer: { damaged: 0, missing: 0 } })
+  const restored = dataDir(t)
+  t.match(await operator(['restore', target, restored, '--at', backup.answer.snapshot]), { code: 0 })
+  t.match(await operator(['restore', target, restored]), { code: 1, text: /not empty/ })
+  const second = await startHere(restored)
+  t.teardown(() => second.close())
+  for (const file of before) t.equal(await digestOf(second.addresses.api, file), file.md5)
+  const more = await uploaded(second.addresses.upload, 'goes on')
+  t.equal(await digestOf(second.addresses.api, more), more.md5)
+  t.match(await operator(['verify', '--admin', second.addresses.admin]), { code: 0 })
+})
+
+const json = { 'content-type': 'application/json' }

@@ -1,0 +1,205 @@
+/**
+ * The directory of a backup: immutable objects, and snapshots that name them.
+ *
+ * An object gets its name after it was written, synced and read back. A snapshot is written after
+ * all its objects and their directories are synced. So a kill or a power cut at any point leaves
+ * the earlier snapshots whole, and objects that the next run uses.
+ */
+import { createHash, randomBytes } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { access, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { BackupFault } from './errors.ts'
+import { Encryption, plain, type Sealing } from './sealing.ts'
+import { parseSnapshot, type Snapshot } from './snapshot.ts'
+
+const format = 1
+/** For the owner alone: the objects are what the service protects. */
+const directoryMode = 0o700
+const fileMode = 0o600
+/** 32 random bytes as hex, as `openssl rand -hex 32` prints them. */
+const keyText = /^[0-9a-f]{64}$/i
+
+export class BackupDirectory {
+  readonly path: string
+  readonly #sealing: Sealing
+
+  private constructor(path: string, sealing: Sealing) {
+    this.path = path
+    this.#sealing = sealing
+  }
+
+  /**
+   * Opens a backup; makes one in an empty or new directory if `make` says so.
+   * @param options.keyFile of an encrypted backup: a file with 64 hexadecimal digits.
+   * @throws BackupFault `UNUSABLE`.
+   */
+  static async open(
+    path: string,
+    { keyFile, make = false }: { keyFile?: string | undefined; make?: boolean } = {},
+  ): Promise<BackupDirectory> {
+    const about = join(path, 'backup.json')
+    const secret = keyFile === undefined ? undefined : await secretIn(keyFile)
+    let told = await readFile(about, 'utf8').catch(() => undefined)
+    if (told === undefined) {
+      if (!make) throw new BackupFault('UNUSABLE', `${path} has no backup`)
+      await mkdir(path, { recursive: true, mode: directoryMode })
+      if ((await readdir(path)).some((name) => name !== 'tmp' && name !== 'lost+found'))
+        throw new BackupFault('UNUSABLE', `${path} is neither empty nor a backup`)
+      told = aboutOf(secret)
+    }
+    const sealing = sealingOf(path, told, secret)
+    const directory = new BackupDirectory(path, sealing)
+    if (make) {
+      await rm(join(path, 'tmp'), { recursive: true, force: true })
+      for (const name of ['tmp', 'objects', 'snapshots'])
+        await mkdir(join(path, name), { recursive: true, mode: directoryMode })
+      await directory.#publish(about, [Buffer.from(told)])
+    }
+    return directory
+  }
+
+  async has(object: string): Promise<boolean> {
+    return access(this.#fileOf(object)).then(
+      () => true,
+      () => false,
+    )
+  }
+
+  /** @param check reads it back before it gets its name, and throws when it is not right. */
+  async put(
+    object: string,
+    bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+    check: (bytes: AsyncIterable<Uint8Array>) => Promise<void>,
+  ): Promise<void> {
+    const file = this.#fileOf(object)
+    await mkdir(dirname(file), { recursive: true, mode: directoryMode })
+    await this.#publish(file, this.#sealing.seal(object, asynchronous(bytes)), (written) =>
+      check(this.#sealing.unseal(object, written)),
+    )
+  }
+
+  /** @throws BackupFault `DAMAGED` when it is missing or cannot be read. */
+  async *read(object: string): AsyncGenerator<Uint8Array> {
+    yield* this.#sealing.unseal(object, this.#bytesOf(this.#fileOf(object), object))
+  }
+
+  /** Times of the snapshots, the oldest first. */
+  async snapshots(): Promise<string[]> {
+    return (await readdir(join(this.path, 'snapshots')).catch(() => [])).sort()
+  }
+
+  /** Everything that the snapshot names was put before. */
+  async putSnapshot(snapshot: Snapshot): Promise<string> {
+    for (const name of await readdir(join(this.path, 'objects')))
+      await syncDirectory(join(this.path, 'objects', name))
+    await syncDirectory(join(this.path, 'objects'))
+    const time = new Date(snapshot.takenMs).toISOString().replaceAll(':', '.')
+    const text = JSON.stringify({ ...snapshot, digest: digestOfSnapshot(snapshot) })
+    const file = join(this.path, 'snapshots', time)
+    await this.#publish(file, this.#sealing.seal(`snapshot/${time}`, asynchronous([Buffer.from(text)])))
+    await syncDirectory(dirname(file))
+    return time
+  }
+
+  /** @param time one of `snapshots`; absent: the newest. @throws BackupFault. */
+  async snapshot(time?: string): Promise<Snapshot> {
+    const times = await this.snapshots()
+    const wanted = time ?? times.at(-1)
+    if (wanted === undefined || !times.includes(wanted))
+      throw new BackupFault(
+        'UNUSABLE',
+        `${this.path} has no ${time === undefined ? 'complete snapshot' : `snapshot ${time}`}`,
+      )
+    const name = `snapshot/${wanted}`
+    const bytes = this.#sealing.unseal(name, this.#bytesOf(join(this.path, 'snapshots', wanted), name))
+    const { digest, ...snapshot } = parseSnapshot(Buffer.concat(await Array.fromAsync(bytes)), name)
+    if (digest !== digestOfSnapshot(snapshot))
+      throw new BackupFault('DAMAGED', `${name} is not what was written`)
+    return snapshot
+  }
+
+  #fileOf(object: string): string {
+    const name = this.#sealing.nameOf(object)
+    return join(this.path, 'objects', name.slice(0, 2), name)
+  }
+
+  async *#bytesOf(file: string, object: string): AsyncGenerator<Uint8Array> {
+    try {
+      yield* createReadStream(file, { highWaterMark: 256 * 1024 }) as AsyncIterable<Buffer>
+    } catch (error) {
+      const reason = (error as { code?: string }).code ?? (error as Error).message
+      throw new BackupFault('DAMAGED', `${object} cannot be read: ${reason}`, { cause: error })
+    }
+  }
+
+  async #publish(
+    file: string,
+    bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+    check?: (written: AsyncIterable<Uint8Array>) => Promise<void>,
+  ): Promise<void> {
+    const unnamed = join(this.path, 'tmp', randomBytes(8).toString('hex'))
+    try {
+      await using handle = await open(unnamed, 'wx', fileMode)
+      for await (const piece of bytes) await handle.writeFile(piece)
+      await handle.sync()
+      await check?.(this.#bytesOf(unnamed, file))
+      await rename(unnamed, file)
+    } catch (error) {
+      await rm(unnamed, { force: true })
+      throw error
+    }
+  }
+}
+
+function aboutOf(secret: Buffer | undefined): string {
+  if (secret === undefined) return `${JSON.stringify({ format })}\n`
+  const salt = randomBytes(32)
+  const check = new Encryption(secret, salt).nameOf('check')
+  return `${JSON.stringify({ format, cipher: 'aes-256-gcm', salt: salt.toString('hex'), check })}\n`
+}
+
+function sealingOf(path: string, told: string, secret: Buffer | undefined): Sealing {
+  let about: { format?: unknown; salt?: unknown; check?: unknown }
+  try {
+    about = JSON.parse(told)
+  } catch (error) {
+    throw new BackupFault('UNUSABLE', `${path}: backup.json cannot be read`, { cause: error })
+  }
+  if (about.format !== format)
+    throw new BackupFault('UNUSABLE', `${path} has format ${about.format}, this release reads ${format}`)
+  if (about.salt === undefined) {
+    if (secret === undefined) return plain
+    throw new BackupFault(
+      'UNUSABLE',
+      `${path} is not encrypted: leave the key file out, or use a new directory`,
+    )
+  }
+  if (secret === undefined) throw new BackupFault('UNUSABLE', `${path} is encrypted: name its key file`)
+  const encryption = new Encryption(secret, Buffer.from(String(about.salt), 'hex'))
+  if (encryption.nameOf('check') === about.check) return encryption
+  throw new BackupFault('UNUSABLE', `the key file is not that of ${path}`)
+}
+
+async function secretIn(keyFile: string): Promise<Buffer> {
+  const text = await readFile(keyFile, 'utf8').catch((error) => {
+    throw new BackupFault('UNUSABLE', `the key file cannot be read: ${error.message}`, { cause: error })
+  })
+  if (keyText.test(text.trim())) return Buffer.from(text.trim(), 'hex')
+  throw new BackupFault('UNUSABLE', `${keyFile} is no key: it must hold 64 hexadecimal digits`)
+}
+
+function digestOfSnapshot(snapshot: Snapshot): string {
+  return createHash('sha256').update(JSON.stringify(snapshot)).digest('hex')
+}
+
+async function* asynchronous(
+  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
+  yield* bytes
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  await using directory = await open(path, 'r')
+  await directory.sync()
+}

@@ -1,0 +1,6 @@
+export { BackupDirectory } from './backup-directory.ts'
+export { BackupFault } from './errors.ts'
+export { type RestoreTarget, restoreBackup } from './restore-backup.ts'
+export type { Snapshot } from './snapshot.ts'
+export { type BackupProgress, type Taken, takeBackup } from './take-backup.ts'
+export { type Broken, type Reference, type Verified, verifyBackup, verifyLive } from './verify-backup.ts'

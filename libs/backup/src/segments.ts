@@ -1,0 +1,104 @@
+/**
+ * Records in segments, which are objects named by their SHA-256.
+ *
+ * A segment ends behind a record whose key's CRC says so, once it has 128 KiB; at the latest with 4
+ * MiB. Where it ends depends only on what is near, so a change in one place leaves the later
+ * segments as they were, and the next backup has them already.
+ *
+ * A record is: length of the key (4 bytes, big-endian), length of the value (4), key, value.
+ */
+import { createHash } from 'node:crypto'
+import { crc32 } from 'node:zlib'
+import type { BlobFacts } from '@holdfast/blob-store'
+import type { BackupDirectory } from './backup-directory.ts'
+import { BackupFault } from './errors.ts'
+
+const segmentBytesLeast = 128 * 1024
+const segmentBytesMost = 4 * 1024 * 1024
+/** One key in 64 may end a segment. */
+const endMask = 63
+
+export type Row = [key: Uint8Array, value: Uint8Array]
+
+export class SegmentWriter {
+  readonly #directory: BackupDirectory
+  readonly #names: string[] = []
+  #parts: Uint8Array[] = []
+  #size = 0
+
+  constructor(directory: BackupDirectory) {
+    this.#directory = directory
+  }
+
+  /** @returns bytes that were written to the target. */
+  async add([key, value]: Row): Promise<number> {
+    const head = Buffer.alloc(8)
+    head.writeUInt32BE(key.length, 0)
+    head.writeUInt32BE(value.length, 4)
+    this.#parts.push(head, key, value)
+    this.#size += head.length + key.length + value.length
+    const mayEnd = this.#size >= segmentBytesLeast && (crc32(key) & endMask) === 0
+    return mayEnd || this.#size >= segmentBytesMost ? this.#flush() : 0
+  }
+
+  /** @returns the names of the segments. */
+  async end(): Promise<string[]> {
+    if (this.#size > 0) await this.#flush()
+    return this.#names
+  }
+
+  async #flush(): Promise<number> {
+    const bytes = Buffer.concat(this.#parts)
+    this.#parts = []
+    this.#size = 0
+    const name = createHash('sha256').update(bytes).digest('hex')
+    this.#names.push(name)
+    if (await this.#directory.has(name)) return 0
+    await this.#directory.put(name, [bytes], async (written) => {
+      await bytesOfSegment(written, name)
+    })
+    return bytes.length
+  }
+}
+
+/** @throws BackupFault `DAMAGED` before any record of a segment that is not as it was written. */
+export async function* readSegments(
+  directory: BackupDirectory,
+  names: readonly string[],
+): AsyncGenerator<Row> {
+  for (const name of names) {
+    const bytes = await bytesOfSegment(directory.read(name), name)
+    for (let at = 0; at < bytes.length; ) {
+      const keyEnd = at + 8 + bytes.readUInt32BE(at)
+      const valueEnd = keyEnd + bytes.readUInt32BE(at + 4)
+      yield [bytes.subarray(at + 8, keyEnd), bytes.subarray(keyEnd, valueEnd)]
+      at = valueEnd
+    }
+  }
+}
+
+async function bytesOfSegment(pieces: AsyncIterable<Uint8Array>, name: string): Promise<Buffer> {
+  const bytes = Buffer.concat(await Array.fromAsync(pieces))
+  if (createHash('sha256').update(bytes).digest('hex') === name) return bytes
+  throw new BackupFault('DAMAGED', `segment ${name} is not what was written`)
+}
+
+/** A copy as a record: id and incarnation; size (8), CRC-32 (4), time of the commit (8). */
+export function rowOfCopy({ id, incarnation, size, crc32: crc, createdMs }: BlobFacts): Row {
+  const value = Buffer.alloc(20)
+  value.writeBigUInt64BE(BigInt(size), 0)
+  value.writeUInt32BE(crc, 8)
+  value.writeBigUInt64BE(BigInt(createdMs), 12)
+  return [Buffer.concat([id, incarnation]), value]
+}
+
+export function copyOfRow([key, value]: Row): BlobFacts {
+  const facts = Buffer.from(value)
+  return {
+    id: key.subarray(0, 48),
+    incarnation: key.subarray(48),
+    size: Number(facts.readBigUInt64BE(0)),
+    crc32: facts.readUInt32BE(8),
+    createdMs: Number(facts.readBigUInt64BE(12)),
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * Reads everything, and names what is damaged or missing with the accounts that use it. A backup
+ * and a live store are judged alike.
+ */
+import { type BlobFacts, BlobFault, type BlobStore } from '@holdfast/blob-store'
+import { hex } from '@holdfast/kernel'
+import type { BackupDirectory } from './backup-directory.ts'
+import { checkBytes, forEachOf, nameOfCopy } from './copies.ts'
+import { BackupFault } from './errors.ts'
+import { copyOfRow, type Row, readSegments } from './segments.ts'
+import type { Snapshot } from './snapshot.ts'
+
+const copiesAtOnce = 8
+/** Entries of a report. */
+const brokenMax = 1_000
+
+/** A row that says that an account uses a copy. */
+export interface Reference {
+  /** `<id>/<incarnation>` in hex. */
+  copy: string
+  account: string
+}
+
+export interface Broken {
+  copy: string
+  /** The first digest of the id: clients see it. */
+  md5: string
+  why: 'damaged' | 'missing'
+  /** Who uses it; empty: nobody does. */
+  accounts: string[]
+}
+
+export interface Verified {
+  copies: number
+  bytes: number
+  references: number
+  /** Of `broken`, without its bound. */
+  damaged: number
+  missing: number
+  broken: Broken[]
+}
+
+/** @throws BackupFault `DAMAGED` when a segment of the snapshot is damaged. */
+export async function verifyBackup(
+  directory: BackupDirectory,
+  snapshot: Snapshot,
+  referenceOf: (key: Uint8Array) => Reference | undefined,
+): Promise<Verified> {
+  return verify({
+    copies: mapped(readSegments(directory, snapshot.copies), copyOfRow),
+    references: referencesIn(readSegments(directory, snapshot.rows), referenceOf),
+    check: ({ id }) => checkBytes(id, directory.read(hex(id))),
+  })
+}
+
+/** The caller keeps copies from being deleted meanwhile. */
+export async function verifyLive(
+  blobs: Pick<BlobStore, 'inventory' | 'read' | 'stat'>,
+  rows: () => AsyncIterable<Row>,
+  referenceOf: (key: Uint8Array) => Reference | undefined,
+  { signal, onCopy }: { signal: AbortSignal; onCopy: (bytes: number) => void },
+): Promise<Verified> {
+  return verify({
+    copies: blobs.inventory(),
+    references: referencesIn(rows(), referenceOf),
+    cameLater: async (copy) => {
+      const [id = '', incarnation = ''] = copy.split('/')
+      const name = { id: Buffer.from(id, 'hex'), incarnation: Buffer.from(incarnation, 'hex') }
+      return (await blobs.stat(name)) !== undefined
+    },
+    check: async (facts) => {
+      signal.throwIfAborted()
+      await checkBytes(facts.id, blobs.read(facts, { start: 0, end: facts.size }, { signal }))
+      onCopy(facts.size)
+    },
+  })
+}
+
+async function verify({
+  copies,
+  references,
+  check,
+  cameLater = async () => false,
+}: {
+  copies: AsyncIterable<BlobFacts>
+  references: AsyncIterable<Reference>
+  check: (facts: BlobFacts) => Promise<void>
+  /** Whether a copy that the inventory did not have is there. */
+  cameLater?: (copy: string) => Promise<boolean>
+}): Promise<Verified> {
+  const verified: Verified = { copies: 0, bytes: 0, references: 0, damaged: 0, missing: 0, broken: [] }
+  const whole = new Set<string>()
+  const broken = new Map<string, Broken>()
+  const note = (copy: string, why: Broken['why']) => {
+    const one: Broken = broken.get(copy) ?? { copy, md5: copy.slice(0, 32), why, accounts: [] }
+    if (!broken.has(copy)) verified[why]++
+    broken.set(copy, one)
+    return one
+  }
+  await forEachOf(copies, copiesAtOnce, async (facts) => {
+    const copy = nameOfCopy(facts)
+    verified.copies++
+    verified.bytes += facts.size
+    try {
+      await check(facts)
+      whole.add(keyOf(copy))
+    } catch (error) {
+      if (!(error instanceof BackupFault || error instanceof BlobFault)) throw error
+      note(copy, 'damaged')
+    }
+  })
+  for await (const { copy, account } of references) {
+    verified.references++
+    if (whole.has(keyOf(copy))) continue
+    if (broken.has(copy) || !(await cameLater(copy))) note(copy, 'missing').accounts.push(account)
+  }
+  verified.broken = [...broken.values()].slice(0, brokenMax)
+  return verified
+}
+
+/** Half the memory of the hex text. */
+function keyOf(copy: string): string {
+  return Buffer.from(copy.replace('/', ''), 'hex').toString('latin1')
+}
+
+async function* referencesIn(
+  rows: AsyncIterable<Row>,
+  referenceOf: (key: Uint8Array) => Reference | undefined,
+): AsyncGenerator<Reference> {
+  for await (const [key] of rows) {
+    const reference = referenceOf(key)
+    if (reference !== undefined) yield reference
+  }
+}
+
+async function* mapped<From, To>(
+  items: AsyncIterable<From> | Iterable<From>,
+  to: (item: From) => To,
+): AsyncGenerator<To> {
+  for await (const item of items) yield to(item)
+}

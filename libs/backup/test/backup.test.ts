@@ -1,0 +1,152 @@
+/** Backups over memory stores: what a snapshot has, what a second one copies, what damage does. */
+import { randomBytes } from 'node:crypto'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type BlobFacts, MemoryBlobStore } from '@holdfast/blob-store'
+import { hex, systemClock } from '@holdfast/kernel'
+import t from 'tap'
+import { BackupDirectory, restoreBackup, takeBackup, verifyBackup } from '../src/index.ts'
+
+type Row = [Uint8Array, Uint8Array]
+
+async function stored(blobs: MemoryBlobStore, bytes: Uint8Array): Promise<BlobFacts> {
+  const stage = await blobs.stage()
+  await stage.write(bytes)
+  return stage.commit({ pinMs: 0 })
+}
+
+const rowFor = (facts: BlobFacts, account: string): Row => [
+  Buffer.from(`ref/${hex(facts.id)}/${hex(facts.incarnation)}/${account}`),
+  Buffer.alloc(1_000),
+]
+
+function referenceOf(key: Uint8Array) {
+  const [, id, incarnation, account = ''] = Buffer.from(key).toString().split('/')
+  return { copy: `${id}/${incarnation}`, account }
+}
+
+async function* asynchronous(rows: Row[]): AsyncGenerator<Row> {
+  yield* rows
+}
+
+/** Files in the target that a run made. */
+function objects(path: string): string[] {
+  return readdirSync(join(path, 'objects'), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .sort()
+}
+
+function world(path: string, keyFile?: string) {
+  const blobs = new MemoryBlobStore({ clock: systemClock })
+  const rows: Row[] = []
+  const open = (make = false) => BackupDirectory.open(path, { keyFile, make })
+  const take = async (signal = new AbortController().signal) =>
+    takeBackup({
+      directory: await open(true),
+      rows: () => asynchronous(rows),
+      blobs,
+      clock: systemClock,
+      signal,
+    })
+  const add = async (bytes: Uint8Array) => {
+    const facts = await stored(blobs, bytes)
+    rows.push(rowFor(facts, 'ann'))
+    rows.sort(([one], [other]) => Buffer.compare(one, other))
+    return facts
+  }
+  return { blobs, rows, open, take, add }
+}
+
+for (const encrypted of [false, true])
+  t.test(`what was backed up comes back${encrypted ? ', encrypted' : ''}`, async (t) => {
+    const dir = t.testdir({ key: randomBytes(32).toString('hex'), target: {} })
+    const { rows, open, take, add } = world(join(dir, 'target'), encrypted ? join(dir, 'key') : undefined)
+    const large = randomBytes(2_500_000)
+    const contents = [large, Buffer.alloc(0), Buffer.from('small and secret'), Buffer.from('a second text')]
+    const facts: BlobFacts[] = []
+    for (const bytes of contents) facts.push(await add(bytes))
+    const taken = await take()
+    t.match(taken, { copies: 4, rows: 4, unreadable: [] })
+
+    const directory = await open()
+    const restored = new MemoryBlobStore({ clock: systemClock })
+    const back: Row[] = []
+    await restoreBackup(directory, await directory.snapshot(), {
+      blobs: restored,
+      putRows: async (all) => {
+        for await (const row of all) back.push(row)
+      },
+    })
+    t.same(
+      back.map(([key]) => String(key)),
+      rows.map(([key]) => String(key)),
+    )
+    for (const [at, one] of facts.entries()) {
+      // a piece is valid until the next one is asked for
+      const bytes: Buffer[] = []
+      for await (const piece of restored.read(one, { start: 0, end: one.size }))
+        bytes.push(Buffer.from(piece))
+      t.ok(Buffer.concat(bytes).equals(contents[at] as Buffer), 'the same bytes under the same name')
+    }
+    const onDisk = objects(directory.path).some((file) => readFileSync(file).includes('small and secret'))
+    t.equal(onDisk, !encrypted)
+  })
+
+t.test('a second backup writes what is new alone, and the first moment stays', async (t) => {
+  const { open, take, add } = world(join(t.testdir(), 'target'))
+  for (let n = 0; n < 600; n++) await add(Buffer.from(`text ${n}`))
+  const first = await take()
+  t.equal((await take()).writtenBytes, 0, 'nothing changed, nothing is copied')
+  await add(randomBytes(1000))
+  const third = await take()
+  t.ok(third.writtenBytes < first.writtenBytes / 1.5, 'most segments are those of before')
+  t.equal((await (await open()).snapshots()).length, 3)
+  const before = await (await open()).snapshot(first.snapshot)
+  t.equal(before.figures.copies, 600)
+})
+
+t.test('a run that breaks off leaves no snapshot, and the next one continues', async (t) => {
+  const { open, take, add, blobs } = world(join(t.testdir(), 'target'))
+  for (let n = 0; n < 600; n++) await add(Buffer.from(`text ${n}`))
+  const stop = new AbortController()
+  const read = blobs.read.bind(blobs)
+  let reads = 0
+  blobs.read = (...asked) => {
+    if (++reads === 300) stop.abort()
+    return read(...asked)
+  }
+  await t.rejects(take(stop.signal))
+  await t.rejects((await open()).snapshot(), { code: 'UNUSABLE' })
+  const readBefore = reads
+  t.match(await take(), { copies: 600 })
+  t.ok(reads - readBefore <= 310, `what was copied is not read again (${reads - readBefore})`)
+})
+
+t.test('damage in a backup is found, and its owner is named', async (t) => {
+  const dir = t.testdir({ key: randomBytes(32).toString('hex'), other: randomBytes(32).toString('hex') })
+  for (const keyFile of [undefined, join(dir, 'key')]) {
+    const target = join(dir, `target-${keyFile === undefined}`)
+    const { open, take, add } = world(target, keyFile)
+    const facts = await add(randomBytes(300_000))
+    await add(Buffer.from('whole'))
+    await take()
+    const directory = await open()
+    t.match(await verifyBackup(directory, await directory.snapshot(), referenceOf), { damaged: 0, copies: 2 })
+    const file = objects(target).find((one) => readFileSync(one).length >= 300_000) as string
+    const bytes = readFileSync(file)
+    bytes[200_000] = (bytes[200_000] as number) ^ 1
+    writeFileSync(file, bytes)
+    const copy = `${hex(facts.id)}/${hex(facts.incarnation)}`
+    t.match(await verifyBackup(directory, await directory.snapshot(), referenceOf), {
+      damaged: 1,
+      missing: 0,
+      broken: [{ copy, why: 'damaged', accounts: ['ann'] }],
+    })
+  }
+  await t.rejects(BackupDirectory.open(join(dir, 'target-false')), { code: 'UNUSABLE' }, 'no key')
+  await t.rejects(BackupDirectory.open(join(dir, 'target-false'), { keyFile: join(dir, 'other') }), {
+    code: 'UNUSABLE',
+  })
+  await t.rejects(BackupDirectory.open(dir, { make: true }), { code: 'UNUSABLE' }, 'not empty')
+})
