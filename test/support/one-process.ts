@@ -83,6 +83,7 @@ export class OneProcess {
     const blocked = options.blocked ?? nothingBlocked
     this.accounts = new BlockedAccounts(options.accounts?.(real) ?? real, (id) => blocked.blocksAccount(id))
     this.blobs = options.blobs ?? new MemoryBlobStore()
+    const startedMs = systemClock.now()
     const shared = {
       accounts: this.accounts,
       blobs: this.blobs,
@@ -91,7 +92,11 @@ export class OneProcess {
       clock: systemClock,
       log: pino({ level: 'silent' }),
       metrics: this.metrics,
-      limits: createRateLimits({ mode: options.rateLimits ?? 'off', clock: systemClock }),
+      // Windows are aligned to the clock: none ends during a test.
+      limits: createRateLimits({
+        mode: options.rateLimits ?? 'off',
+        clock: { now: () => startedMs, monotonic: () => systemClock.monotonic() },
+      }),
     }
     this.uploads = createUpload({
       ...shared,
