@@ -250,6 +250,19 @@ export function busContract<T>({
     assert.deepEqual(heard, [all, all, []])
   })
 
+  test('a subscription that ends in .> hears what is below it, and nothing else', async (t) => {
+    const { server, client } = await open(t)
+    const [subject, last] = [fresh(), fresh()]
+    const heard: string[] = []
+    server.subscribe(`${subject}.>`, (message) => heard.push(text(message)))
+    const ended = new Promise<void>((resolve) => server.subscribe(last, () => resolve()))
+    await settled({ server, client })
+    for (const below of ['.one', '.one.two', '', 'r.one']) client.publish(`${subject}${below}`, bytes(below))
+    client.publish(last, bytes(''))
+    await ended
+    assert.deepEqual(heard, ['.one', '.one.two'])
+  })
+
   test('a failing subscriber does not affect others, a closed one receives nothing more', async (t) => {
     const { server, client } = await open(t)
     const subject = fresh()

@@ -32,6 +32,7 @@ export interface Bus {
    * @throws BusFault `TOO_LARGE`.
    */
   publish(subject: string, message: Uint8Array): void
+  /** A subject that ends in `.>` stands for all subjects below it. */
   subscribe(subject: string, handler: (message: Uint8Array) => void): Subscription
 
   /** Stops serving, lets running requests end, both served and sent ones, then disconnects. */

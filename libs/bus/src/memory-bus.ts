@@ -177,7 +177,10 @@ class Exchange {
   }
 
   listenersOf(subject: string): Iterable<MessageHandler> {
-    return [...(this.#listeners.get(subject) ?? [])]
+    const heard = [...(this.#listeners.get(subject) ?? [])]
+    for (let at = subject.lastIndexOf('.'); at >= 0; at = subject.lastIndexOf('.', at - 1))
+      heard.push(...(this.#listeners.get(`${subject.slice(0, at)}.>`) ?? []))
+    return heard
   }
 }
 
