@@ -261,6 +261,7 @@ export class Supervisor {
             journals: true,
             credentials: undefined,
             termOf: () => 1,
+            handedOver: () => false,
           })
           await metadata.close()
           break

@@ -20,7 +20,7 @@ const settleMs = 1_300
 const hearMs = 1_000
 
 /** Serves when it resolves. @throws StartFault */
-export async function startActorHost({ config, secrets, settings, log }: ClusterStart) {
+export async function startActorHost({ config, secrets, settings, log, connect }: ClusterStart) {
   await using opened = new AsyncDisposableStack()
   const clock = systemClock
   const { host: publicHost, adminHost } = config.listen
@@ -35,6 +35,7 @@ export async function startActorHost({ config, secrets, settings, log }: Cluster
     role: 'actor-host',
     addresses,
     log,
+    connect,
     report: () => ({ accounts: active() }),
   })
   opened.defer(() => cluster.close())

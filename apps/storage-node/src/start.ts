@@ -10,7 +10,7 @@ import { createDownloads } from '@holdfast/downloads'
 import { StorageRole } from '@holdfast/storage-role'
 
 /** Serves when it resolves. @throws StartFault */
-export async function startStorageNode({ config, secrets, settings, log }: ClusterStart) {
+export async function startStorageNode({ config, secrets, settings, log, connect }: ClusterStart) {
   await using opened = new AsyncDisposableStack()
   const { trustProxy, drainMs } = config
   const { host, adminHost, download, admin: adminPort } = config.listen
@@ -33,6 +33,7 @@ export async function startStorageNode({ config, secrets, settings, log }: Clust
     role: 'storage-node',
     addresses,
     log,
+    connect,
     report: () => storage.status,
     onGroup: (group) => storage.learn(group),
   })

@@ -25,7 +25,7 @@ import { UploadRouting } from './upload-routing.ts'
 const awaitMs = 100
 
 /** Listens when it resolves; ready when storage nodes accept uploads. @throws StartFault */
-export async function startUpload({ config, secrets, settings, log }: ClusterStart) {
+export async function startUpload({ config, secrets, settings, log, connect }: ClusterStart) {
   await using opened = new AsyncDisposableStack()
   const { host, adminHost, upload, download, admin: adminPort } = config.listen
   const { trustProxy, region, drainMs } = config
@@ -52,6 +52,7 @@ export async function startUpload({ config, secrets, settings, log }: ClusterSta
     secrets,
     role: 'upload',
     log,
+    connect,
     ...(storage === undefined
       ? { addresses }
       : {

@@ -2,7 +2,6 @@
 import type { AccountClient } from '@holdfast/actor-runtime'
 import type { Readiness } from '@holdfast/admin'
 import type { DescriptorBudget } from '@holdfast/bootstrap'
-import type { NatsBus } from '@holdfast/bus-nats'
 import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
 import type { CountingRateLimits, HostBudgets } from '@holdfast/http-kit'
 import type {
@@ -20,6 +19,7 @@ import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { AccountRounds } from './account-rounds.ts'
 import type { AccountRoutes } from './account-routes.ts'
+import type { ClusterBus } from './connect-servers.ts'
 import type { GroupRows } from './group-rows.ts'
 import type { NodeAdminStates } from './node-admin-states.ts'
 import type { RegionMap } from './region-map.ts'
@@ -31,7 +31,7 @@ export interface ClusterPart {
   readonly clock: Clock
   readonly log: Logger
   readonly metrics: Registry
-  readonly bus: NatsBus
+  readonly bus: ClusterBus
   readonly lookups: LookupStore
   /** Birth regions whose accounts this region keeps, for actor hosts. */
   readonly homes: { of(account: string): string; served(): readonly string[] }

@@ -1,5 +1,18 @@
-import type { ClusterConfig, ClusterSecrets, SettingDescription } from '@holdfast/config'
+import { readFileSync } from 'node:fs'
+import { runMain } from '@holdfast/bootstrap'
+import {
+  type ClusterConfig,
+  type ClusterSecrets,
+  clusterSettings,
+  describeSettings,
+  type Environment,
+  readClusterConfig,
+  type SettingDescription,
+  settings,
+} from '@holdfast/config'
+import { createLog, standardError } from '@holdfast/http-kit'
 import type { Logger } from 'pino'
+import { type Connect, connectServers } from './connect-servers.ts'
 
 /** What each process of a cluster starts with. */
 export interface ClusterStart {
@@ -8,4 +21,22 @@ export interface ClusterStart {
   /** For the operator. */
   settings: readonly SettingDescription[]
   log: Logger
+  connect: Connect
+}
+
+/** A process of a cluster: reads the environment, starts, stops at a signal. */
+export function runClusterProcess(
+  env: Environment,
+  start: (options: ClusterStart) => Promise<{ close(): Promise<void> }>,
+): Promise<void> {
+  return runMain(async () => {
+    const { config, secrets } = readClusterConfig(env, { readSecret: (path) => readFileSync(path, 'utf8') })
+    return start({
+      config,
+      secrets,
+      settings: describeSettings(env, { ...settings, ...clusterSettings }),
+      log: createLog({ level: config.logLevel, destination: standardError() }),
+      connect: connectServers,
+    })
+  })
 }

@@ -2,7 +2,7 @@ export { AccountRounds, accountsOf, roundsKey, scopeOf } from './account-rounds.
 export { AccountRoutes } from './account-routes.ts'
 export { type ClusterAdminOptions, startAdmin } from './admin.ts'
 export type { ClusterPart } from './cluster-part.ts'
-export type { ClusterStart } from './cluster-start.ts'
+export { type ClusterStart, runClusterProcess } from './cluster-start.ts'
 export {
   backupStatus,
   clocksStatus,
@@ -11,6 +11,7 @@ export {
   serveGroupStatus,
 } from './cluster-status.ts'
 export { CollectFault, collectEverywhere, collectingStatus, serveCollecting } from './collecting.ts'
+export { type ClusterServers, type Connect, connectServers } from './connect-servers.ts'
 export { evacuate, portionOf, serveTakeover, type TakenOver, takenOver } from './evacuation.ts'
 export { GroupLeader, GroupRows } from './group-rows.ts'
 export {

@@ -12,25 +12,21 @@ import {
   openKeyring,
   version,
 } from '@holdfast/bootstrap'
-import { BusFault } from '@holdfast/bus'
-import { NatsBus } from '@holdfast/bus-nats'
 import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
 import { AnswerBudget, createRateLimits, SmallPiecesLane } from '@holdfast/http-kit'
-import { type AccountId, type Clock, type RegionCode, systemClock } from '@holdfast/kernel'
+import { type AccountId, type Clock, type Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
 import { isClockOff, type MemberRole } from '@holdfast/membership'
 import { NatsMembership, type Report } from '@holdfast/membership-nats'
 import { Holders, ReplicatedBlobStore } from '@holdfast/replication'
 import type { Logger } from 'pino'
-import { AccountRounds, accountsOf } from './account-rounds.ts'
+import { AccountRounds } from './account-rounds.ts'
 import { AccountRoutes } from './account-routes.ts'
 import type { ClusterPart } from './cluster-part.ts'
-import { pagesNamedBy } from './evacuation.ts'
+import type { ClusterBus, Connect } from './connect-servers.ts'
 import { GroupRows, type GroupRowsOptions } from './group-rows.ts'
-import { openMetadata, refusal } from './metadata.ts'
+import { keptAccounts } from './kept-accounts.ts'
 import { NodeAdminStates } from './node-admin-states.ts'
-import { RateLimitedLog } from './rate-limited-log.ts'
 import { type Home, RegionMap } from './region-map.ts'
-import { RegionalJournals } from './regional-journals.ts'
 import { RegionalLookups } from './regional-lookups.ts'
 import { ReplicaReads } from './replica-reads.ts'
 import { SharedBans } from './shared-bans.ts'
@@ -47,6 +43,7 @@ export interface JoinOptions {
   /** Where other processes and users reach this process; includes the admin host. */
   addresses: Record<string, string>
   log: Logger
+  connect: Connect
   load?: () => number
   /** The content of heartbeats; without `ready` they carry the phase of the process. */
   report?: () => Partial<Report>
@@ -69,30 +66,14 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   if (descriptors.warning !== undefined) log.warn(descriptors.warning)
   const warn = (message: string) => (error: unknown) => log.warn({ err: error }, message)
 
-  const unanswered = new RateLimitedLog<{ subject: string; error: unknown }>(({ subject, error }, count) =>
-    log.error({ subject, err: error, count }, 'requests were left without an answer'),
-  )
-  opened.defer(() => unanswered.close())
-  const servers = config.natsServers.map(({ host, port }) => `${host}:${port}`)
-  const bus = await NatsBus.connect({
-    servers,
-    name: id,
-    credentials: secrets.nats,
-    tlsCa: config.natsTlsCa,
-    onWaiting: warn('NATS cannot be used yet'),
-    onLink: (up) => log.warn({ up }, up ? 'NATS is back' : 'the link to NATS broke'),
-    onHandlerError: (fact) => unanswered.add(fact),
-  }).catch((error) => {
-    if (!(error instanceof BusFault && error.code === 'REFUSED')) throw error
-    throw refusal({ what: 'NATS', servers: `NATS at ${servers.join(', ')}`, credentials: secrets.nats })
-  })
-  opened.defer(() => bus.close())
+  const servers = await options.connect({ config, secrets, log })
+  opened.defer(() => servers.close())
+  const { bus } = servers
 
   // The term of an account comes from the region map, which is itself read from here.
   let homeOf = (_account: string): Home => ({ serving: region, term: 1 })
-  const metadata = await openMetadata(config, {
+  const metadata = await servers.openMetadata({
     journals: role === 'actor-host',
-    credentials: secrets.cassandra,
     termOf: (account) => homeOf(account).term,
     handedOver: (account) => homeOf(account).handedOver === true,
   })
@@ -179,17 +160,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
   })
   opened.defer(closeBlocked)
 
-  const limits = createRateLimits({ mode: config.rateLimits, clock })
-  opened.defer(() => limits.close())
-  const bans = new SharedBans({ bus, limits, onFault: warn('bans could not be sent') })
-  opened.defer(() => bans.close())
-  const counts = new SharedCounts({
-    bus,
-    limits,
-    self: `${id}/${randomUUID()}`,
-    onFault: warn('counts could not be sent'),
-  })
-  opened.defer(() => counts.close())
+  const { limits, bans } = opened.use(sharedLimits({ config, bus, clock, warn }))
   await bus.flush()
 
   const holders = new Holders({ region, groups: groups.map, peers, clock })
@@ -207,19 +178,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     metrics,
     bus,
     lookups,
-    journals: new RegionalJournals(
-      new Map([...metadata.homes].map(([birth, { journals }]) => [birth, journals])),
-      {
-        regions: config.regions,
-        ids: keyring.ids,
-        isServed: (birth) => regions.homeOf(birth).serving === region,
-        fresh: () => regions.fresh(),
-      },
-    ),
-    homes: {
-      of: (account) => keyring.ids.birthRegion(account as AccountId),
-      served: () => [...metadata.homes.keys()].filter((birth) => regions.homeOf(birth).serving === region),
-    },
+    ...keptAccounts({ region, regionCodes: config.regions, metadata, regions, ids: keyring.ids }),
     keyring,
     regions,
     membership,
@@ -254,30 +213,9 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     adminConnections: descriptors.adminConnections,
     bans,
     readiness,
-    takeAll(birth, after) {
-      const home = metadata.homes.get(birth)
-      if (home === undefined) throw new Error(`the journals of ${birth} are not kept in ${region}`)
-      const { term, handedOver = false } = regions.homeOf(birth)
-      return home.journals.takeAll(term, { pagesNamedBy, handedOver, after })
-    },
-    async *listAccounts(after) {
-      const served = [...metadata.homes].filter(([birth]) => regions.homeOf(birth).serving === region)
-      yield* accountsOf(new Map(served.map(([birth, { journals }]) => [birth, journals])), after)
-    },
-    listReferences: (after) => metadata.references.walk('ref', after === undefined ? {} : { after }),
     rounds,
-    replicaOf: async (account) =>
-      metadata.homes.get(keyring.ids.birthRegion(account as AccountId))?.journals.replica(account),
     serversOf: (number, createdMs) => holders.serversOf(number, createdMs),
-    uploadUrlOf: (code) =>
-      membership.beats().find((beat) => beat.region === code && beat.roles.includes('upload'))?.addresses
-        .upload,
-    directUrlOf(contentId) {
-      const account = keyring.ids.accountOf(contentId)
-      const home = account && regions.homeOf(keyring.ids.birthRegion(account)).serving
-      return membership.beats().find((beat) => beat.region === home && beat.roles.includes('upload'))
-        ?.addresses.download
-    },
+    ...publicAddresses(membership, regions, keyring),
     setPhase(phase) {
       readiness.phase = phase
       routes.refresh()
@@ -285,6 +223,53 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     },
     leave: () => membership.close(),
     close: () => running.disposeAsync(),
+  }
+}
+
+/** Rate limits of this process, which hears of those of the others. */
+function sharedLimits({
+  config,
+  bus,
+  clock,
+  warn,
+}: {
+  config: ClusterConfig
+  bus: ClusterBus
+  clock: Clock
+  warn: (message: string) => (error: unknown) => void
+}) {
+  const limits = createRateLimits({ mode: config.rateLimits, clock })
+  const bans = new SharedBans({ bus, limits, onFault: warn('bans could not be sent') })
+  const counts = new SharedCounts({
+    bus,
+    limits,
+    self: `${config.nodeName}/${randomUUID()}`,
+    onFault: warn('counts could not be sent'),
+  })
+  return {
+    limits,
+    bans,
+    [Symbol.dispose]() {
+      counts.close()
+      bans.close()
+      limits.close()
+    },
+  }
+}
+
+function publicAddresses(
+  membership: NatsMembership,
+  regions: RegionMap,
+  { ids }: Keyring,
+): Pick<ClusterPart, 'uploadUrlOf' | 'directUrlOf'> {
+  const frontendOf = (region: RegionCode | undefined) =>
+    membership.beats().find((beat) => beat.region === region && beat.roles.includes('upload'))?.addresses
+  return {
+    uploadUrlOf: (region) => frontendOf(region)?.upload,
+    directUrlOf(contentId) {
+      const account = ids.accountOf(contentId)
+      return frontendOf(account && regions.homeOf(ids.birthRegion(account)).serving)?.download
+    },
   }
 }
 

@@ -4,7 +4,14 @@
  */
 
 import { type ClusterConfig, type Credentials, SettingsFault } from '@holdfast/config'
-import type { LookupStore, LookupWalk } from '@holdfast/journal'
+import type {
+  JournalAccounts,
+  JournalBackup,
+  JournalRepair,
+  JournalStore,
+  LookupStore,
+  LookupWalk,
+} from '@holdfast/journal'
 import { CassandraMetadataStore, isRefused } from '@holdfast/journal-cassandra'
 import type { RegionCode } from '@holdfast/kernel'
 import { LazyConnection, LazyLookups } from './lazy-connection.ts'
@@ -18,33 +25,38 @@ export interface MetadataConnections {
   /** All references from this region's data centre. */
   references: LookupWalk
   /** By birth region: of those whose keyspace has a replica in this region. */
-  homes: ReadonlyMap<RegionCode, CassandraMetadataStore>
+  homes: ReadonlyMap<RegionCode, KeptHome>
   close(): Promise<void>
+}
+
+export interface KeptHome {
+  journals: JournalStore &
+    JournalRepair &
+    JournalBackup &
+    JournalAccounts &
+    Pick<CassandraMetadataStore['journals'], 'replica' | 'takeAll'>
+  lookups: LookupStore
+}
+
+export interface MetadataOptions {
+  /** Whether journals are needed. */
+  journals: boolean
+  /** The home term of an account. */
+  termOf: (account: string) => number
+  /** Whether the region that served it in the term before is asked for it. */
+  handedOver: (account: string) => boolean
 }
 
 /** First segments of the keys that are claimed. */
 const claimed = ['email', 'setting', 'pg', 'region']
 
 /**
- * @param options.journals whether journals are needed. @param options.termOf the home term of an
- *   account.
- * @param options.handedOver whether the region that served it in the term before is asked for it.
  * @throws JournalFault when this region's own data centre is unreachable. @throws SettingsFault
  *   when it refuses the credentials.
  */
 export async function openMetadata(
   config: Pick<ClusterConfig, 'region' | 'regions' | 'cassandra'>,
-  {
-    journals,
-    termOf,
-    handedOver,
-    credentials,
-  }: {
-    journals: boolean
-    credentials: Credentials | undefined
-    termOf: (account: string) => number
-    handedOver?: (account: string) => boolean
-  },
+  { journals, termOf, handedOver, credentials }: MetadataOptions & { credentials: Credentials | undefined },
 ): Promise<MetadataConnections> {
   const opened: { close(): Promise<void> }[] = []
   const open = (region: RegionCode, keyspace: string, kept: readonly RegionCode[], more: object) => {
@@ -79,7 +91,7 @@ export async function openMetadata(
       .map((region) => ({ region, store: late(region, 'holdfast_lookups', config.regions, { claimed }) }))
     for (const { region, store } of others) lookups.set(region, new LazyLookups(region, store))
     await Promise.all(others.map(({ store }) => store.tried))
-    const homes = new Map<RegionCode, CassandraMetadataStore>()
+    const homes = new Map<RegionCode, KeptHome>()
     for (const birth of journals ? config.regions : []) {
       const kept = homeRegions(config.regions, birth)
       if (!kept.includes(config.region)) continue

@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { startActorHost } from '@holdfast/actor-host'
+import { connectServers } from '@holdfast/cluster'
 import { readClusterConfig } from '@holdfast/config'
 import { createLog } from '@holdfast/http-kit'
 
@@ -16,7 +17,7 @@ process.on('SIGTERM', () => {
   ending = true
 })
 for (let time = 1; !ending; time++) {
-  const host = await startActorHost({ config, secrets, settings: [], log })
+  const host = await startActorHost({ config, secrets, settings: [], log, connect: connectServers })
   console.log(time)
   await new Promise((resolve) => setTimeout(resolve, 500))
   await host.close()

@@ -1,0 +1,60 @@
+/** The servers that a process of a cluster works on: NATS and Cassandra. */
+import type { Bus } from '@holdfast/bus'
+import { BusFault } from '@holdfast/bus'
+import { NatsBus } from '@holdfast/bus-nats'
+import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'
+import type { Logger } from 'pino'
+import { type MetadataConnections, type MetadataOptions, openMetadata, refusal } from './metadata.ts'
+import { RateLimitedLog } from './rate-limited-log.ts'
+
+export interface ClusterBus extends Bus {
+  /** Whether it has a link to the others now. */
+  readonly up: boolean
+  /** Resolves when others know what is served and subscribed to here. */
+  flush(): Promise<void>
+}
+
+export interface ClusterServers {
+  bus: ClusterBus
+  openMetadata(options: MetadataOptions): Promise<MetadataConnections>
+  /** Ends the bus. */
+  close(): Promise<void>
+}
+
+export interface ConnectOptions {
+  config: ClusterConfig
+  secrets: ClusterSecrets
+  log: Logger
+}
+
+/** How a process reaches its servers; tests have some in memory. */
+export type Connect = (options: ConnectOptions) => Promise<ClusterServers>
+
+/** Waits for NATS. @throws SettingsFault when it refuses the credentials. */
+export async function connectServers({ config, secrets, log }: ConnectOptions): Promise<ClusterServers> {
+  const unanswered = new RateLimitedLog<{ subject: string; error: unknown }>(({ subject, error }, count) =>
+    log.error({ subject, err: error, count }, 'requests were left without an answer'),
+  )
+  const servers = config.natsServers.map(({ host, port }) => `${host}:${port}`)
+  const bus = await NatsBus.connect({
+    servers,
+    name: config.nodeName,
+    credentials: secrets.nats,
+    tlsCa: config.natsTlsCa,
+    onWaiting: (error) => log.warn({ err: error }, 'NATS cannot be used yet'),
+    onLink: (up) => log.warn({ up }, up ? 'NATS is back' : 'the link to NATS broke'),
+    onHandlerError: (fact) => unanswered.add(fact),
+  }).catch((error) => {
+    unanswered.close()
+    if (!(error instanceof BusFault && error.code === 'REFUSED')) throw error
+    throw refusal({ what: 'NATS', servers: `NATS at ${servers.join(', ')}`, credentials: secrets.nats })
+  })
+  return {
+    bus,
+    openMetadata: (options) => openMetadata(config, { ...options, credentials: secrets.cassandra }),
+    async close() {
+      await bus.close()
+      unanswered.close()
+    },
+  }
+}

@@ -1,0 +1,42 @@
+/** The servers of a cluster in memory, so that its processes start in one test process. */
+import { MemoryBus } from '@holdfast/bus'
+import { JournalFault } from '@holdfast/journal'
+import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
+import type { RegionCode } from '@holdfast/kernel'
+import type { Connect } from './connect-servers.ts'
+import { homeRegions, type KeptHome } from './metadata.ts'
+
+/** All processes that connect with the result share its bus, journals and lookups. */
+export function memoryServers(regions: readonly RegionCode[]): Connect {
+  const exchange = new MemoryBus()
+  const lookups = new Map(regions.map((region) => [region, new MemoryLookupStore()]))
+  const homes = new Map(regions.map((region) => [region, memoryHome()]))
+  return async ({ config }) => {
+    const bus = Object.assign(exchange.connect(), { up: true, flush: async () => {} })
+    const own = lookups.get(config.region) as MemoryLookupStore
+    const isKept = (birth: RegionCode) => homeRegions(regions, birth).includes(config.region)
+    return {
+      bus,
+      openMetadata: async ({ journals }) => ({
+        lookups,
+        references: own,
+        homes: new Map([...homes].filter(([birth]) => journals && isKept(birth))),
+        close: async () => {},
+      }),
+      close: () => bus.close(),
+    }
+  }
+}
+
+/** No second region has a copy of it. */
+function memoryHome(): KeptHome {
+  const medium = new MemoryMedium()
+  const away = new JournalFault('UNAVAILABLE', 'journals in memory have no second region')
+  const journals = Object.assign(new MemoryJournalStore(medium), {
+    replica: () => Promise.reject(away),
+    takeAll() {
+      throw away
+    },
+  })
+  return { journals, lookups: new MemoryLookupStore(medium) }
+}

@@ -1,0 +1,115 @@
+/**
+ * Every process of a cluster starts, serves and ends over a bus and journals in memory: what
+ * `start.ts` of each app puts together is right, and no setting is lost on the way. The chunk
+ * stores, the listeners and all that is between them are real.
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startActorHost } from '@holdfast/actor-host'
+import { startApi } from '@holdfast/api/start'
+import type { ClusterStart, Connect } from '@holdfast/cluster'
+import { memoryServers } from '@holdfast/cluster/testing'
+import { clusterSettings, describeSettings, readClusterConfig, settings } from '@holdfast/config'
+import { startStorageNode } from '@holdfast/storage-node'
+import { startUpload } from '@holdfast/upload/start'
+import { pino } from 'pino'
+import t from 'tap'
+
+interface Running {
+  addresses: Record<string, string>
+  close(): Promise<void>
+}
+
+const region = 'eu-par'
+const nodes = ['node1', 'node2', 'node3']
+
+function starterOf(directory: string, connect: Connect) {
+  return (name: string, start: (options: ClusterStart) => Promise<Running>, more: object = {}) => {
+    const env = {
+      HOLDFAST_NODE_NAME: name,
+      HOLDFAST_DATA_DIR: join(directory, name),
+      HOLDFAST_CLUSTER_SECRET: 'a-secret-of-this-test',
+      HOLDFAST_RATE_LIMITS: 'off',
+      HOLDFAST_OPEN_LISTING: 'on',
+      ...Object.fromEntries(
+        ['API', 'UPLOAD', 'DOWNLOAD', 'ADMIN', 'CONTROL', 'BYTES'].map((port) => [
+          `HOLDFAST_${port}_PORT`,
+          '0',
+        ]),
+      ),
+      ...more,
+    }
+    const { config, secrets } = readClusterConfig(env, { readSecret: () => '' })
+    return start({
+      config,
+      secrets,
+      settings: describeSettings(env, { ...settings, ...clusterSettings }),
+      log: pino({ level: 'silent' }),
+      connect,
+    })
+  }
+}
+
+const isReady = async ({ addresses }: Running) => (await fetch(`${addresses.admin}/readyz`)).ok
+
+async function eventually(what: string, holds: () => Promise<boolean>): Promise<void> {
+  for (let attempt = 0; attempt < 200; attempt++) {
+    if (await holds()) return
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+  throw new Error(`not: ${what}`)
+}
+
+t.test('the processes of a cluster serve an upload, a change and a download', async (t) => {
+  const directory = await mkdtemp(join(tmpdir(), 'holdfast-'))
+  const start = starterOf(directory, memoryServers([region]))
+  const running: Running[] = []
+  t.teardown(async () => {
+    for (const one of running.toReversed()) await one.close()
+    await rm(directory, { recursive: true })
+  })
+  const started = async (one: Promise<Running>) => {
+    running.push(await one)
+    return running.at(-1) as Running
+  }
+  await Promise.all(nodes.map((name) => started(start(name, startStorageNode))))
+  await started(start('host', startActorHost))
+  const upload = await started(start('upload', startUpload))
+  const api = await started(
+    start('api', startApi, {
+      HOLDFAST_PUBLIC_UPLOAD_URL: upload.addresses.upload,
+      HOLDFAST_PUBLIC_DOWNLOAD_URL: upload.addresses.download,
+    }),
+  )
+  await eventually('every process is ready', async () =>
+    (await Promise.all(running.map(isReady))).every(Boolean),
+  )
+
+  const form = new FormData()
+  form.set('file', new Blob(['bytes of a file']), 'a.txt')
+  const file = await dataOf(fetch(`${upload.addresses.upload}/uploadfile`, { method: 'POST', body: form }))
+  const authorized = { authorization: `Bearer ${file.guestToken}` }
+  await dataOf(
+    fetch(`${api.addresses.api}/contents/${file.id}/update`, {
+      method: 'PUT',
+      headers: { ...authorized, 'content-type': 'application/json' },
+      body: JSON.stringify({ attribute: 'name', attributeValue: 'b.txt' }),
+    }),
+  )
+  const items = await dataOf(
+    fetch(`${api.addresses.api}/contents/${file.parentFolder}`, { headers: authorized }),
+  )
+  const [child] = Object.values(items.children as object) as Record<string, string>[]
+  t.match(child, { name: 'b.txt', size: 15 })
+  const page = `${api.addresses.api}/d/${file.parentFolderCode}`
+  t.equal((await fetch(page)).status, 200, 'the pages are there')
+  const download = await fetch(String(child?.link), { headers: authorized })
+  t.equal(await download.text(), 'bytes of a file')
+})
+
+async function dataOf(asked: Promise<Response>): Promise<Record<string, unknown>> {
+  const answer = (await (await asked).json()) as { status: string; data: Record<string, unknown> }
+  if (answer.status !== 'ok') throw new Error(answer.status)
+  return answer.data
+}
