@@ -130,6 +130,13 @@ export const commands: readonly Command[] = [
   },
   ...backupCommands,
   {
+    words: 'clock accept',
+    usage: '',
+    meaning:
+      'The clock of the machine is right, though it is far from the newest time that the service has noted: expiries fire again.',
+    plan: (words) => [whole(words, async (call) => json(await call('POST', '/admin/clock/accept')))],
+  },
+  {
     words: 'bans',
     usage: '',
     meaning: 'Networks that are banned for repeated excess.',

@@ -29,6 +29,8 @@ export interface AccountsDeps {
   clock: Clock
   log: Logger
   metrics: HostMetrics
+  /** No timer fires meanwhile. */
+  isClockOff: () => boolean
   /** Why the journals accept no writes now. */
   standstill: () => Error | undefined
   onBlobReleased: (released: ReleasedBlob) => void
@@ -77,6 +79,7 @@ export function startAccounts(parts: AccountsDeps): Accounts {
     mailer: signInMailer({ mailer: parts.mailer, keyring, webUrl: parts.webUrl }),
     onBlobReleased: parts.onBlobReleased,
     sweepMs: config.expirySweepMs,
+    isClockOff: parts.isClockOff,
     limits: { memoryBytesMax: config.accountMemoryBytes },
     clock,
     log,

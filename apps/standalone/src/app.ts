@@ -12,6 +12,7 @@ import { BlockedAccounts, roundInWords } from '@holdfast/actor-runtime'
 import {
   accountMetrics,
   backupMetrics,
+  clockGuardMetric,
   collectorMetrics,
   createAdminHost,
   metadataMetrics,
@@ -43,6 +44,7 @@ import type { Registry } from 'prom-client'
 import { startAccounts } from './accounts.ts'
 import { type Addresses, listeningOf } from './addresses.ts'
 import { WholeReads } from './backing-up.ts'
+import { ClockGuard } from './clock-guard.ts'
 import { collectNow, createCollector, createReconciler, reconcileNow } from './collecting.ts'
 import { openMetadata, prepareDataDir } from './data-dir.ts'
 import { createPublicHosts, tokenKeyId } from './hosts.ts'
@@ -94,6 +96,8 @@ export async function startStandalone({
   const metadata = await openMetadata(dir, log)
   opened.defer(() => metadata.close())
   const { lookups, journals } = metadata
+  const clockGuard = await ClockGuard.open({ lookups, aheadMaxMs: config.clockJumpMs, clock, log })
+  opened.defer(() => clockGuard.close())
   const keyring = await openKeyring(lookups)
 
   const metrics = processMetrics({ version, role: 'standalone', region: config.region })
@@ -106,6 +110,7 @@ export async function startStandalone({
     log,
   })
   opened.defer(() => blobs.close())
+  clockGuardMetric(metrics, () => clockGuard.offsetMs)
   storeMetrics(metrics, blobs)
   metadataMetrics(metrics, () => metadata.failure === undefined)
   const rounds = () => reconciler
@@ -145,6 +150,7 @@ export async function startStandalone({
     clock,
     log,
     metrics: observer,
+    isClockOff: () => clockGuard.isOff(),
     standstill: () => metadata.failure,
     onBlobReleased: ({ blob }) => collector.released(blob),
   })
@@ -192,6 +198,7 @@ export async function startStandalone({
       running: reconciler.rounds.running && roundInWords(reconciler.rounds.running),
       last: reconciler.rounds.last && roundInWords(reconciler.rounds.last),
     },
+    clock: clockGuard.status(),
     backup: { run: wholeReads.run ?? null, lastMs: wholeReads.lastBackupMs ?? null },
     scrubbing: scrubStatus({ scrubber, store: blobs }),
     lostBatches: metadata.lostBatches,
@@ -208,6 +215,7 @@ export async function startStandalone({
       collect: (options) => collectNow({ collector, blobs }, options),
       reconcile: (options) => reconcileNow(reconciler, options),
       wholeReads,
+      acceptClock: () => clockGuard.accept(),
       settings: () => [...settings],
       bans: () => limits.bans(),
       liftBan: (network) => limits.liftBan(network),

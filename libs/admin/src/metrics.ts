@@ -48,6 +48,18 @@ export function processMetrics(facts: { version: string; role: string; region: s
   return registry
 }
 
+/** Of the embedded service. */
+export function clockGuardMetric(registry: Registry, offsetMs: () => number): void {
+  new Gauge({
+    name: 'holdfast_clock_jump_seconds',
+    help: 'How far the wall clock is ahead of the newest time that the service has noted; 0 or little while it agrees. Beyond HOLDFAST_CLOCK_JUMP_SECONDS, or 2 h behind, nothing expires.',
+    registers: [registry],
+    collect() {
+      this.set(offsetMs() / 1000)
+    },
+  })
+}
+
 /** Of a process in a cluster. */
 export function clockMetric(registry: Registry, { offsetMs }: { offsetMs: () => number }): void {
   new Gauge({

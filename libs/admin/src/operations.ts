@@ -19,6 +19,8 @@ export interface OperationDeps {
   bans: () => readonly Ban[]
   /** @param network as listed, or an address in it. @returns false when it was not banned. */
   liftBan: (network: string) => boolean
+  /** The operator says that the wall clock is right. Absent in a cluster. */
+  acceptClock?: () => Promise<object>
   /** Absent in a cluster. */
   wholeReads?: WholeReadOperations
   /** Absent where there is no cluster. */
@@ -66,6 +68,9 @@ export function operationRoutes(host: FastifyInstance, parts: OperationDeps): vo
     return { status: 'ok', data: await parts.reconcile({ dryRun }) }
   })
 
+  const { acceptClock } = parts
+  if (acceptClock !== undefined)
+    host.post('/admin/clock/accept', async () => ({ status: 'ok', data: await acceptClock() }))
   if (parts.wholeReads !== undefined) wholeReadRoutes(host, parts.wholeReads)
   if (parts.cluster !== undefined) clusterRoutes(host, parts.cluster)
 }

@@ -670,8 +670,8 @@ export class AccountHost implements AccountVersions {
     if (isOff !== this.#clockWasOff) {
       this.#clockWasOff = isOff
       const message = isOff
-        ? 'the wall clock is far from those of other members: no timer of an account fires'
-        : 'the wall clock agrees with those of other members again: timers of accounts fire'
+        ? 'the wall clock is far from where it should be: no timer of an account fires'
+        : 'the wall clock is where it should be again: timers of accounts fire'
       this.#services.log.warn({}, message)
     }
     return isOff

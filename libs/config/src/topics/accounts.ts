@@ -28,6 +28,13 @@ export const accountSettings = {
     meaning:
       'How often the service looks for due expiries, seconds. For visitors an expiry always holds at its second.',
   }),
+  HOLDFAST_CLOCK_JUMP_SECONDS: seconds({
+    fallback: '604800',
+    min: 60,
+    max: 10 * 365 * 86_400,
+    meaning:
+      'In the embedded service: how far the clock may be ahead of the newest time that the service has noted, seconds; 7 days. Beyond it nothing expires until `ctl clock accept`. Longer than the service is ever off.',
+  }),
   HOLDFAST_GUEST_CONTENTS: contents('10000', 'guest'),
   HOLDFAST_STANDARD_CONTENTS: contents('10000', 'standard'),
   HOLDFAST_PREMIUM_CONTENTS: contents(String(accountContentsMax), 'premium'),
@@ -56,6 +63,8 @@ export interface AccountsConfig {
   openListing: boolean
   directLinksPremium: boolean
   expirySweepMs: number
+  /** The clock may be this much ahead of the newest noted time. */
+  clockJumpMs: number
   tiers: Record<'guest' | 'standard' | 'premium', TierSettings>
   mailFrom: string
   accountMemoryBytes: number
@@ -75,6 +84,7 @@ export function accountsConfig(values: Values): AccountsConfig {
     openListing: values.HOLDFAST_OPEN_LISTING,
     directLinksPremium: values.HOLDFAST_DIRECT_LINKS_PREMIUM,
     expirySweepMs: values.HOLDFAST_EXPIRY_SWEEP_SECONDS * 1000,
+    clockJumpMs: values.HOLDFAST_CLOCK_JUMP_SECONDS * 1000,
     tiers: tiersOf(values),
     mailFrom: values.HOLDFAST_MAIL_FROM,
     accountMemoryBytes: values.HOLDFAST_ACCOUNT_MEMORY,
