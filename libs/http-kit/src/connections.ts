@@ -38,6 +38,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
 import { clientAddress, networkOf, normalAddress } from './addresses.ts'
 import { connectionFigures } from './connection-figures.ts'
+import { NewcomerTurns } from './newcomer-turns.ts'
 import { awaitFirstBytes, emitInPieces, hasManyLines, mayBeManyRequests } from './newcomers.ts'
 import type { PiecesLane } from './small-pieces-lane.ts'
 import { isOfUnknownLength, isReadingPaused, pauseReading, readInTurns } from './unknown-length.ts'
@@ -119,6 +120,7 @@ export class Connections {
   readonly #figures: ReturnType<typeof connectionFigures>
   /** Connections of all networks except proxies. */
   readonly #silent = new Set<Connection>()
+  readonly #turns: NewcomerTurns
   #open = 0
   #looking: NodeJS.Timeout | undefined
   #closing = false
@@ -126,6 +128,7 @@ export class Connections {
   constructor(parts: ConnectionsDeps) {
     this.#parts = parts
     this.#clock = parts.clock ?? systemClock
+    this.#turns = new NewcomerTurns(this.#clock)
     this.#figures = connectionFigures(parts.metrics)
     this.#figures.max.set({ host: parts.host }, parts.limits.max)
     this.#figures.open.set({ host: parts.host }, 0)
@@ -345,7 +348,7 @@ export class Connections {
   #awaitFirstBytes(connection: Connection, attach: () => void): void {
     awaitFirstBytes(connection.socket, { timeoutMs: this.#parts.silentTimeoutMs }, (bytes) => {
       if (hasManyLines(bytes)) this.#awaitParsing(connection, bytes, attach)
-      else this.#serve(connection, bytes, attach)
+      else this.#turns.take(connection.network.name, () => this.#serve(connection, bytes, attach))
     })
   }
 
@@ -374,6 +377,7 @@ export class Connections {
    */
   #serve(connection: Connection, bytes: Buffer, attach: () => void): void {
     const { socket } = connection
+    if (socket.destroyed) return
     connection.isServed = true
     const { stackTraceLimit } = Error
     socket.prependOnceListener('close', () => {

@@ -1,0 +1,41 @@
+import t from 'tap'
+import { NewcomerTurns } from '../src/newcomer-turns.ts'
+
+const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+/** Only what begins advances time: in the tick after it, as a resumed socket does. */
+function newcomers() {
+  let nowMs = 0
+  const begun: string[] = []
+  const turns = new NewcomerTurns({ monotonic: () => nowMs })
+  const take = (network: string, ms: number) =>
+    turns.take(network, () => {
+      begun.push(network)
+      process.nextTick(() => {
+        nowMs += ms
+      })
+    })
+  return { take, begun }
+}
+
+t.test('a crowd begins in several turns of the loop', async (t) => {
+  const { take, begun } = newcomers()
+  for (let at = 0; at < 6; at++) take('one', 2)
+  t.equal(begun.length, 1, 'the first at once')
+  await nextTurn()
+  t.equal(begun.length, 4, 'two in its turn, two in the next')
+  await nextTurn()
+  t.equal(begun.length, 6)
+  await nextTurn()
+  take('one', 100)
+  t.equal(begun.length, 7, 'one that takes long begins, too')
+})
+
+t.test('a newcomer waits for one of each network, not for a crowd', async (t) => {
+  const { take, begun } = newcomers()
+  for (let at = 0; at < 20; at++) take('crowd', 4)
+  take('two', 4)
+  take('three', 4)
+  while (begun.length < 22) await nextTurn()
+  t.same(begun.slice(0, 5), ['crowd', 'crowd', 'two', 'three', 'crowd'])
+})
