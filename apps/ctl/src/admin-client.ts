@@ -21,6 +21,10 @@ export class AdminUnreachable extends Error {
 /** What the statuses of the admin host mean, to the operator. */
 export const reasons: Readonly<Record<string, string>> = {
   'error-notFound': 'no such account',
+  'error-content': 'no such content: name it by its id, its share code, or a link to it',
+  'error-searchedString': 'name a text to look for',
+  'error-protectedFolder': 'a root folder or bin is not deleted',
+  'error-final': 'such an act cannot be undone',
   'error-act': 'no such act: acts shows them',
   'error-email': 'the address is not usable: malformed, a guest’s, or known already',
   'error-limits': 'the account, or the list, is full',

@@ -10,6 +10,48 @@ const actsShown = 50
 const actsShownMax = 10_000
 
 export const moderationCommands: readonly Command[] = [
+  {
+    words: 'content show',
+    usage: '<id, share code or link> …',
+    meaning: 'What it is, whose, its hashes, who else uses the same bytes, its direct links, what is in it.',
+    plan: (words) =>
+      contentsOf(words).map((name) => ({
+        about: name,
+        run: async (call) =>
+          JSON.stringify(await call('GET', `/admin/contents?name=${encodeURIComponent(name)}`), null, '  '),
+      })),
+  },
+  {
+    words: 'content find',
+    usage: '<id or e-mail of an account> <text> [--page N]',
+    meaning: 'Contents of an account whose name or tags have the text in them, 100 a page.',
+    options: { page: 'string' },
+    plan: ([account, text, ...others], { page }) => {
+      if (account === undefined || text === undefined) throw new UsageFault('name an account and a text')
+      return [
+        whole(others, async (call) => {
+          const query = new URLSearchParams({ text, ...(typeof page === 'string' ? { page } : {}) })
+          const path = `/admin/accounts/${encodeURIComponent(account)}/contents?${query}`
+          return JSON.stringify((await call('GET', path)).hits, null, '  ')
+        }),
+      ]
+    },
+  },
+  {
+    words: 'content delete',
+    usage: '<id, share code or link> … [--reason TEXT]',
+    meaning:
+      'Deletes contents as their owner would: into the bin where the account has one, else for good. Prints the act, which cannot be undone; to block can.',
+    options: { reason: 'string' },
+    plan: (words, options) =>
+      contentsOf(words).map((name) => ({
+        about: name,
+        run: async (call) => {
+          const { act } = await call('POST', '/admin/contents/delete', { name, ...reasonOf(options) })
+          return `${(act as { id: string }).id} 1 deleted`
+        },
+      })),
+  },
   change(
     'block',
     'Blocks them: content, by its md5 or BLAKE3, is neither sent nor stored any more; an account, by its id or e-mail, is suspended; a network, an address or CIDR range, is kept out.',
@@ -101,6 +143,11 @@ async function lastActs(call: Call, count: number): Promise<unknown[]> {
     after = page.next as string | null
   }
   return all.slice(0, count)
+}
+
+function contentsOf(words: string[]): string[] {
+  if (words.length === 0) throw new UsageFault('name at least one')
+  return words
 }
 
 function listOf(word: string | undefined): string {

@@ -144,6 +144,52 @@ t.test(
   },
 )
 
+t.test('content is found by id, code, link and name, looked at and deleted', async (t) => {
+  const { service, run } = await start(t)
+  const { upload, web, download } = service.addresses
+  const send = async (fields: Record<string, string> = {}) => {
+    const form = new FormData()
+    for (const [name, value] of Object.entries(fields)) form.set(name, value)
+    form.set('file', new File(['abuse'], 'Bad Thing.txt'))
+    // biome-ignore lint/suspicious/noExplicitAny: the test inspects answers
+    return ((await (await fetch(`${upload}/uploadfile`, { method: 'POST', body: form })).json()) as any).data
+  }
+  const file = await send()
+  const again = await send()
+  const md5 = createHash('md5').update('abuse').digest('hex')
+  const folder = JSON.parse((await run(`content show ${web}/d/${file.parentFolderCode}`)).out)
+  t.match(folder, { type: 'folder', public: true, children: [{ id: file.id, md5 }] })
+  for (const name of [
+    file.id,
+    file.code,
+    `${download}/download/${file.id}/x`,
+    `${download}/direct/${file.id}/y/z`,
+  ])
+    t.match(JSON.parse((await run(`content show ${name}`)).out), { id: file.id, md5, blockedBy: null })
+  const seen = JSON.parse((await run(`content show ${file.id}`)).out)
+  const other = JSON.parse((await run(`content show ${again.id}`)).out)
+  t.same(seen.usedBy, [seen.account, other.account].sort(), 'who else has the same bytes')
+  const suspended = await run(`block account ${seen.account}`)
+  await run(`block content ${seen.blake3}`)
+  const [act] = suspended.out.split(' ')
+  t.match(JSON.parse((await run(`content show ${file.code}`)).out), {
+    accountBlockedBy: act,
+    blockedBy: /^\d/,
+  })
+  t.match(JSON.parse((await run(`content find ${seen.account} thing`)).out), [{ id: file.id, type: 'file' }])
+  t.same(JSON.parse((await run(`content find ${seen.account} thing --page 2`)).out), [])
+  const deleted = await run(`content delete ${file.code} --reason spam`)
+  t.match(deleted, { code: 0, out: / 1 deleted$/ })
+  t.match(await run(`content show ${file.id}`), { code: 1, err: /no such content/ })
+  t.match(JSON.parse((await run('acts --count 1')).out), [
+    { kind: 'delete', reason: 'spam', what: `content ${file.id} of account ${seen.account}: Bad Thing.txt` },
+  ])
+  t.match(await run(`undo ${deleted.out.split(' ')[0]}`), { code: 1, err: /cannot be undone/ })
+  t.equal(JSON.parse((await run(`content show ${again.id}`)).out).name, 'Bad Thing.txt')
+  for (const name of ['nothing', someone, 'AAAAAAAA'])
+    t.match(await run(`content show ${name}`), { code: 1, err: /no such content/ }, name)
+})
+
 t.test('an account is suspended by id or address, and a network kept out of the public hosts', async (t) => {
   const { service, run } = await start(t)
   const { api } = service.addresses
@@ -183,6 +229,9 @@ t.test('invalid arguments do nothing, and the message says what is valid', async
     'status now',
     'collect --grace soon',
     'block content',
+    'content show',
+    'content find x',
+    'content delete',
     'block something x',
     'undo',
     'acts --count 0',

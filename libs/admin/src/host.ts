@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { accountRoutes } from './accounts.ts'
+import { contentRoutes } from './contents.ts'
 import { judge } from './guard.ts'
 import { healthRoutes } from './health.ts'
 import { moderationRoutes } from './moderation.ts'
@@ -65,6 +66,8 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
     if (parts.moderation !== undefined)
       moderationRoutes(operator, { lists: parts.moderation, accounts: parts.accounts })
     if (parts.accounts !== undefined) accountRoutes(operator, parts.accounts)
+    if (parts.accounts !== undefined && parts.moderation !== undefined)
+      contentRoutes(operator, { ...parts.accounts, lists: parts.moderation })
   })
   return host
 }

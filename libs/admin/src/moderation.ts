@@ -57,13 +57,18 @@ async function unlessFault<T>(done: Promise<T>): Promise<T> {
     return await done
   } catch (error) {
     if (!(error instanceof ModerationFault)) throw error
-    const statuses = { FULL: 'error-limits', NOT_FOUND: 'error-act', TOO_LATE: 'error-tooLate' }
+    const statuses = {
+      FULL: 'error-limits',
+      NOT_FOUND: 'error-act',
+      TOO_LATE: 'error-tooLate',
+      FINAL: 'error-final',
+    }
     throw new Refusal(statuses[error.code])
   }
 }
 
 /** What the log says of the caller: the name that they give, and the address they call from. */
-function askedBy(request: FastifyRequest, { reason, ...others }: Record<string, unknown>) {
+export function askedBy(request: FastifyRequest, { reason, ...others }: Record<string, unknown>) {
   const [other] = Object.keys(others)
   if (other !== undefined) throw new Refusal('error-body')
   if (reason !== undefined && (typeof reason !== 'string' || reason.length > reasonCharactersMax))

@@ -71,6 +71,8 @@ const stampKey = `${prefix}stamp`
 /** After a new stamp its rows may still be on their way. */
 const unsettledMs = 10_000
 const rereadMs = 10 * 60_000
+/** Kinds of acts that change the lists, and nothing else. */
+const ofLists = new Set(['block', 'unblock', 'undo'])
 /** Names that an act's row shows. */
 const shownMax = 10
 
@@ -162,10 +164,11 @@ export class BlockLists implements Blocked {
     })
   }
 
-  /** Takes back what an act did to the lists. @throws ModerationFault NOT_FOUND, TOO_LATE */
+  /** Takes back what an act did to the lists. @throws ModerationFault NOT_FOUND, TOO_LATE, FINAL */
   undo(id: string, asked: Asked): Promise<Done> {
     return this.#inTurn(async () => {
       const { kind, what } = await this.acts.undoable(id)
+      if (!ofLists.has(kind)) throw new ModerationFault('FINAL', `${kind} cannot be undone`)
       const act = await this.acts.add({ ...asked, kind: 'undo', what: `${kind} ${what}`, undoes: id })
       let done: Done = { act, changed: 0, unchanged: 0 }
       for (const list of blockLists) {

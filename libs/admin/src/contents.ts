@@ -1,0 +1,153 @@
+/**
+ * The operator's look at contents: by id, by share code, by any link to one, and by name within an
+ * account. And their deletion, which is an act that cannot be undone.
+ */
+import { routeKey } from '@holdfast/actor-runtime'
+import { Refusal } from '@holdfast/http-kit'
+import { referencesOf } from '@holdfast/journal'
+import { hex, isShareCode } from '@holdfast/kernel'
+import type { BlockLists } from '@holdfast/moderation'
+import { blank, type Item, ReadContent, SearchContents } from '@holdfast/wire'
+import type { FastifyInstance } from 'fastify'
+import { objectOf } from './account-change.ts'
+import { accountNamed, askAsOperator } from './calls.ts'
+import { askedBy } from './moderation.ts'
+import type { NewAccountDeps } from './new-account.ts'
+
+/** Children of a folder, and hits of a search, in one answer. */
+const itemsMax = 100
+/** Accounts that use the same copy of a file. */
+const usersMax = 100
+const pageMax = 100_000
+
+type Parts = NewAccountDeps & { lists: BlockLists }
+
+export function contentRoutes(host: FastifyInstance, parts: Parts): void {
+  host.get<{ Querystring: { name?: string } }>('/admin/contents', async ({ query }) => {
+    return { status: 'ok', data: await look(parts, await placeOf(parts, query.name)) }
+  })
+
+  host.post<{ Body: unknown }>('/admin/contents/delete', async (request) => {
+    const { name, ...rest } = objectOf(request.body, 'body')
+    const asked = askedBy(request, rest)
+    const place = await placeOf(parts, name)
+    const { item } = await read(parts, place)
+    const what = `content ${place.contentId} of account ${place.accountId}: ${item.name}`
+    const act = await parts.lists.acts.add({ ...asked, kind: 'delete', what })
+    const value = { contentIds: [place.contentId], representation: undefined }
+    await askAsOperator(parts, place.accountId, { $case: 'deleteContents', value })
+    return { status: 'ok', data: { act } }
+  })
+
+  host.get<{ Params: { name: string }; Querystring: { text?: string; page?: string } }>(
+    '/admin/accounts/:name/contents',
+    async ({ params, query }) => {
+      const accountId = await accountNamed(parts, params.name)
+      const account = await askAsOperator(parts, accountId, { $case: 'getAccount', value: {} })
+      if (account.$case !== 'account') throw new Error(`${accountId} answered ${account.$case} to getAccount`)
+      const value = {
+        ...blank(SearchContents),
+        contentId: account.value.rootFolder,
+        searchedString: query.text ?? '',
+        page: pageOf(query.page),
+        pageSize: itemsMax,
+      }
+      const found = await askAsOperator(parts, accountId, { $case: 'searchContents', value })
+      if (found.$case !== 'search') throw new Error(`${accountId} answered ${found.$case} to searchContents`)
+      const hits = found.value.hits.map(({ id, isFolder, name, size, createTime }) => {
+        return { id, type: isFolder ? 'folder' : 'file', name, createTime, size }
+      })
+      return { status: 'ok', data: { hits } }
+    },
+  )
+}
+
+interface Place {
+  accountId: NonNullable<ReturnType<NewAccountDeps['ids']['accountOf']>>
+  contentId: string
+}
+
+/** @throws Refusal error-content */
+async function placeOf(parts: Parts, name: unknown): Promise<Place> {
+  if (typeof name !== 'string' || name.length > 4_096) throw new Refusal('error-name')
+  const named = nameIn(name.trim())
+  const contentId = isShareCode(named) ? await contentOfCode(parts, named) : named.toLowerCase()
+  const accountId = contentId === undefined ? undefined : parts.ids.accountOf(contentId)
+  if (contentId === undefined || accountId === undefined) throw new Refusal('error-content')
+  return { accountId, contentId }
+}
+
+/** The id or the code in the address of a page, a download or a direct link. */
+function nameIn(text: string): string {
+  const path = URL.parse(text)?.pathname ?? ''
+  return /^\/(?:d|download\/web|download|direct)\/([^/]+)/i.exec(path)?.[1] ?? text
+}
+
+async function contentOfCode(parts: Parts, code: string): Promise<string | undefined> {
+  const { codes, legacyCodes } = parts.keyring
+  const of = [codes, legacyCodes].find(({ length }) => length === code.length)
+  if (of === undefined) return undefined
+  const route = await parts.lookups.get(routeKey(of.length, Math.floor(of.counterOf(code) / of.perBlock)))
+  const accountId = route && parts.ids.parseAccount(Buffer.from(route).toString())
+  if (accountId === undefined) return undefined
+  const found = await askAsOperator(parts, accountId, { $case: 'findCode', value: { code } })
+  return found.$case === 'code' ? found.value.contentId : undefined
+}
+
+/** @throws Refusal error-content */
+async function read(parts: Parts, { accountId, contentId }: Place): Promise<{ item: Item }> {
+  const value = { ...blank(ReadContent), contentId, page: 1, pageSize: itemsMax, maxDepth: 1 }
+  const asked = askAsOperator(parts, accountId, { $case: 'readContent', value })
+  const read = await asked.catch((error: unknown) => {
+    throw error instanceof Refusal && error.status === 'error-notFound' ? new Refusal('error-content') : error
+  })
+  const item = read.$case === 'content' ? read.value.item : undefined
+  if (item === undefined) throw new Error(`account ${accountId} answered ${read.$case} to readContent`)
+  return { item }
+}
+
+async function look(parts: Parts, place: Place) {
+  const { item } = await read(parts, place)
+  const { lists, lookups } = parts
+  const seen = {
+    ...brief(item),
+    account: place.accountId,
+    accountBlockedBy: lists.actOf('account', place.accountId) ?? null,
+    parentFolder: item.parentFolder ?? null,
+    downloads: item.downloads,
+    directLinks: item.directLinks.map(({ id }) => id),
+  }
+  if (item.isFolder)
+    return {
+      ...seen,
+      public: item.isPublic,
+      childrenCount: item.childrenCount,
+      children: item.children.map(brief),
+    }
+  const usedBy: string[] = []
+  if (item.blob !== undefined)
+    for await (const { key } of lookups.scan(referencesOf(item.blob), { limit: usersMax }))
+      usedBy.push(key.slice(key.lastIndexOf('/') + 1))
+  const { md5, blake3 } = hashesOf(item)
+  const by = lists.actOf('content', md5 ?? '') ?? lists.actOf('content', blake3 ?? '')
+  return { ...seen, blockedBy: by ?? null, usedBy }
+}
+
+function brief(item: Item) {
+  const { id, name, code, createTime, recycledTime } = item
+  const about = { id, type: item.isFolder ? 'folder' : 'file', name, code: code ?? null, createTime }
+  const recycled = recycledTime === undefined ? {} : { recycledTime }
+  if (item.isFolder) return { ...about, ...recycled }
+  return { ...about, size: item.size, mimetype: item.mimetype, ...hashesOf(item), ...recycled }
+}
+
+function hashesOf({ blob }: Item): { md5?: string; blake3?: string } {
+  if (blob === undefined) return {}
+  return { md5: hex(blob.id.subarray(0, 16)), blake3: hex(blob.id.subarray(16)) }
+}
+
+function pageOf(text: string | undefined): number {
+  if (text === undefined) return 1
+  if (!/^[1-9]\d{0,5}$/.test(text) || Number(text) > pageMax) throw new Refusal('error-page')
+  return Number(text)
+}
