@@ -197,6 +197,10 @@ t.test('an account is suspended by id or address, and a network kept out of the 
   const ann = JSON.parse((await run('account create ann@example.org')).out)
   const code = async () =>
     (await fetch(`${api}/accounts/getid`, { headers: { authorization: `Bearer ${token}` } })).status
+  await run(`account tier ${id} premium`)
+  t.match(JSON.parse((await run('acts --count 1')).out), [
+    { kind: 'call', by: 'ann from 127.0.0.1', what: `POST /admin/accounts/${id} {"tier":"premium"}` },
+  ])
   t.equal(await code(), 200)
   const suspended = await run(`block account ${id} ANN@example.org`)
   t.match(suspended.out, / 2 blocked$/)

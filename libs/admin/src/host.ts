@@ -8,6 +8,7 @@ import { accountRoutes } from './accounts.ts'
 import { contentRoutes } from './contents.ts'
 import { judge } from './guard.ts'
 import { healthRoutes } from './health.ts'
+import { logCalls } from './logged-calls.ts'
 import { moderationRoutes } from './moderation.ts'
 import type { NewAccountDeps } from './new-account.ts'
 import { type OperationDeps, operationRoutes } from './operations.ts'
@@ -62,6 +63,7 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
         await guessing(limits, request, (guesses) => guesses.wrong('token'))
       throw refusal
     })
+    if (parts.moderation !== undefined) logCalls(operator, parts.moderation.acts)
     operationRoutes(operator, parts.operations)
     if (parts.moderation !== undefined)
       moderationRoutes(operator, { lists: parts.moderation, accounts: parts.accounts })

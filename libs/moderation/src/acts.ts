@@ -1,7 +1,7 @@
 /**
  * What operators did: rows that are added and never changed. A row is durable before its act has
- * any effect, so nothing happens without one. An act that failed half-way is repeated, and has then
- * two rows.
+ * any effect; only a `call` also runs while the log cannot be written. An act that failed half-way
+ * is repeated, and has then two rows.
  *
  * Keys are `acts/all/<id>`. Ids begin with the time counted backwards, so that the newest come
  * first.
@@ -17,7 +17,7 @@ export interface Act {
   time: number
   /** Who did it: the operator's name for themselves, and where the call came from. */
   by: string
-  /** Such as `block`, `unblock`, `undo`. */
+  /** Such as `block`, `unblock`, `undo`; `call` for other changes by the admin host. */
   kind: string
   /** What it was done to, in words of the operator. */
   what: string
