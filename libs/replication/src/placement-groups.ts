@@ -114,6 +114,8 @@ class GroupPlan {
   readonly #regions: readonly string[]
   readonly #nodes: readonly GroupNode[]
   readonly #byId: Map<string, GroupNode>
+  /** How many groups this plan gives a node: free bytes do not know of them yet. */
+  readonly #given = new Map<string, number>()
 
   constructor(region: string, regions: readonly string[], nodes: readonly GroupNode[]) {
     this.#region = region
@@ -174,12 +176,16 @@ class GroupPlan {
     return made
   }
 
+  /** Groups of a lost node go to several others: one alone would copy for long, and be full. */
   #best(region: string, taken: ReadonlySet<string>): string | undefined {
-    return this.#nodes
+    const given = ({ id }: GroupNode) => this.#given.get(id) ?? 0
+    const best = this.#nodes
       .filter(
         (node) => node.region === region && node.ready && !node.lost && !node.draining && !taken.has(node.id),
       )
-      .sort((one, other) => other.freeBytes - one.freeBytes)[0]?.id
+      .sort((one, other) => given(one) - given(other) || other.freeBytes - one.freeBytes)[0]
+    if (best !== undefined) this.#given.set(best.id, given(best) + 1)
+    return best?.id
   }
 
   /** A node of the next region that has any; a different one for each group. */

@@ -253,6 +253,21 @@ t.test('a group with fewer members than possible gets another', async (t) => {
   ])
 })
 
+t.test('the groups of nodes that were lost together go to several others', async (t) => {
+  const nodes = ['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ({
+    id,
+    region: 'r1',
+    ready: id > 'b',
+    lost: id <= 'b',
+    freeBytes: id === 'e' ? 1000 : 1,
+  }))
+  const groups = [group(['a', 'c']), group(['b', 'd'], { number: 2 })]
+  const changes = planGroups({ region: 'r1', regions: ['r1'], nodes, groups })
+  const members = changes.filter(({ number }) => number !== undefined).map((change) => change.members)
+  t.same(members[0], ['c', 'e'], 'the first goes to the emptiest')
+  t.notOk(members[1]?.includes('e'), 'which is not asked twice while others are not')
+})
+
 t.test('a permanently lost node is replaced, and the new one fetches everything', async (t) => {
   const time = new VirtualTime()
   const region = await Region.open(three, [group(['a', 'b'])])
