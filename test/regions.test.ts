@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readClusterConfig, readConfig } from '@holdfast/config'
+import { planGroups } from '@holdfast/replication'
 import t from 'tap'
 import { golden } from '../infra/golden.ts'
 import { readDeployment } from '../infra/regions/deployment.ts'
@@ -128,6 +129,20 @@ t.test('a fault names its line and field, and all are found at once', async (t) 
     /2: regions must name one to 8 regions, but names 0/,
     /nameservers is missing/,
   ])
+})
+
+t.test('no two copies at home are on one host', async (t) => {
+  for (const name of examples)
+    for (const { code, hosts } of planOf(deploymentOf(name)).regions) {
+      const hostOf = new Map(
+        hosts.flatMap((host) =>
+          host.processes.filter(({ role }) => role === 'storage-node').map((node) => [node.name, host.name]),
+        ),
+      )
+      const nodes = [...hostOf.keys()].map((id) => ({ id, region: code, ready: true, freeBytes: 1 }))
+      for (const { members } of planGroups({ region: code, regions: [code], nodes, groups: [] }))
+        t.equal(new Set(members.map((id) => hostOf.get(id))).size, 2, `${name}: ${members}`)
+    }
 })
 
 t.test('every region has its upload and download hosts in DNS and behind its proxies', async (t) => {

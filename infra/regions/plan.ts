@@ -122,7 +122,8 @@ interface Placed {
 
 function plannedProcess(placed: Placed): PlannedProcess {
   const { deployment, region, host, process, role, at } = placed
-  const name = `${host.name}-${shortNames[role]}${role === 'standalone' ? '' : `-${at + 1}`}`
+  // The planner makes pairs of neighbours in the order of names: their copies are on two hosts.
+  const name = role === 'standalone' ? `${host.name}-holdfast` : `${shortNames[role]}-${at + 1}-${host.name}`
   const dataDir = process.data[at] ?? `${places.data}/${name}`
   const ports = Object.fromEntries(
     Object.entries(firstPorts[role]).map(([port, first]) => [port, first + at * portStep]),

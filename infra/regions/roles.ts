@@ -21,7 +21,7 @@ export const firstPorts: Record<OurRole, Partial<Record<PortName, number>>> = {
 }
 export const portStep = 10
 
-/** Names of processes and their units: `par1-storage-2`. */
+/** Names of processes and their units: `storage-2-par1`. */
 export const shortNames: Record<OurRole, string> = {
   standalone: 'holdfast',
   api: 'api',
