@@ -18,6 +18,7 @@ const programs = [
   'infra/cluster/main.ts',
   'infra/regions/main.ts',
   'infra/check/main.ts',
+  'infra/capacity/main.ts',
   'test/acceptance/run.ts',
   'test/long/run.ts',
   'test/sim/run.ts',
