@@ -189,14 +189,21 @@ export class Connections {
   }
 
   /**
-   * Whether a refusal written to the socket would be the answer to what it sent last: false while
-   * an answer is on its way or an earlier request waits for one.
+   * Bytes came that are no request. The refusal is written when it is the answer to what was sent
+   * last. A request that came whole before gets its answer, and its connection ends then.
    */
-  mayRefuse(socket: Socket): boolean {
+  refuseUnreadable(socket: Socket, refuse: () => void): void {
     const connection = (socket as HeldSocket)[heldBy]
-    if (connection === undefined) return false
-    const { running, ahead } = connection
-    return ahead.length === 0 && (running === undefined || !(running.headersSent || running.req.complete))
+    const running = connection?.running
+    if (connection === undefined || (running === undefined && connection.ahead.length > 0)) {
+      socket.destroy()
+    } else if (running?.req.complete === true) {
+      connection.ahead.length = 0
+      pauseReading(socket)
+      running.shouldKeepAlive = false
+      running.once('finish', () => socket.destroySoon())
+    } else if (running?.headersSent === true) socket.destroy()
+    else refuse()
   }
 
   /**
@@ -387,6 +394,9 @@ export class Connections {
     socket.once('close', () => {
       Error.stackTraceLimit = stackTraceLimit
     })
+    // More has been read meanwhile. With a listener, Node's parser takes later reads from the
+    // socket's buffer too, and not past it.
+    if (socket.readableLength > 0) socket.on('data', ignore)
     if (mayBeManyRequests(bytes)) this.#readMany(connection, bytes)
     else socket.unshift(bytes)
     if (!isReadingPaused(socket)) socket.resume()
@@ -592,6 +602,8 @@ function answered(this: ServerResponse): void {
 
 /** Pace is measured over this long, and up to twice as long. */
 const windowMs = 5_000
+
+function ignore(): void {}
 
 class Connection {
   readonly owner: Connections

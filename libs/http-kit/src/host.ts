@@ -67,8 +67,8 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     frameworkErrors: (_error, request, reply) =>
       writeRaw(reply.raw, new Refusal('error-notFound'), options, request.id),
     clientErrorHandler: (error, socket) => {
-      if (connections?.mayRefuse(socket as Socket) === true) refuseSocket(error, socket as Socket)
-      else socket.destroy()
+      if (connections === undefined) socket.destroy()
+      else connections.refuseUnreadable(socket as Socket, () => refuseSocket(error, socket as Socket))
     },
   })
   app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
