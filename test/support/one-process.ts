@@ -75,6 +75,7 @@ export class OneProcess {
         limits: { guest: tier, standard: tier, premium: { ...tier, contents: undefined } },
         openListing: false,
         directLinksPremium: false,
+        guestUploads: options.upload?.guestUploads ?? true,
       }),
       mailer: { send: async () => {} },
     })

@@ -57,6 +57,7 @@ export async function startActorHost({ config, secrets, settings, log, connect }
       limits: config.tiers,
       openListing: config.openListing,
       directLinksPremium: config.directLinksPremium,
+      guestUploads: config.guestUploads,
     }),
     mailer: signInMailer({
       mailer,

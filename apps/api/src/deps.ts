@@ -44,6 +44,8 @@ export interface ApiSettings {
   openListing: boolean
   /** Direct links need premium. */
   directLinksPremium: boolean
+  /** `POST /accounts` is for anybody. */
+  openSignup: boolean
   /** Key from which new tokens are derived. */
   tokenKeyId: number
 }

@@ -349,3 +349,20 @@ t.test('the OpenAPI document requires what the service requires', async (t) => {
   ])
   for (const path of Object.keys(paths)) t.notMatch(path, /^\/(d|profile|assets)\b|^\/$/)
 })
+
+t.test('where sign-up is closed nobody makes an account, and a known address gets its link', async (t) => {
+  const { ask, command, keyring, lookups, mails } = world(t, { settings: { openSignup: false } })
+  const accountId = keyring.ids.account('eu-par')
+  const email = 'ann@example.org'
+  await lookups.claim(`email/${email}`, Buffer.from(accountId))
+  await command(accountId, { $case: 'createAccount', value: { tokenKeyId: 1, email } })
+  const mail = { email, accountId }
+  t.same(mails, [mail])
+  const refused = { code: 403, status: 'error-forbidden' }
+  t.match(await ask('POST', '/accounts'), refused)
+  t.match(await ask('POST', '/accounts', { body: { email: 'bob@example.org' } }), refused)
+  t.same(mails, [mail])
+  t.equal(await lookups.get('email/bob@example.org'), undefined)
+  t.match(await ask('POST', '/accounts', { body: { email: 'Ann@example.org' } }), refused)
+  t.same(mails, [mail, mail])
+})

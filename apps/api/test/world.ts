@@ -126,6 +126,7 @@ export function world(t: Test, options: WorldOptions = {}) {
       regions: ['eu-par'],
       openListing: false,
       directLinksPremium: false,
+      openSignup: true,
       tokenKeyId: 1,
       ...settings,
     },

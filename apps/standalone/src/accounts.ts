@@ -75,6 +75,7 @@ export function startAccounts(parts: AccountsDeps): Accounts {
       limits: config.tiers,
       openListing: config.openListing,
       directLinksPremium: config.directLinksPremium,
+      guestUploads: config.guestUploads,
     }),
     mailer: signInMailer({ mailer: parts.mailer, keyring, webUrl: parts.webUrl }),
     onBlobReleased: parts.onBlobReleased,

@@ -49,6 +49,7 @@ export function createPublicHosts(parts: HostDeps): Record<'api' | 'upload' | 'd
       regions: [region],
       openListing: config.openListing,
       directLinksPremium: config.directLinksPremium,
+      openSignup: config.openSignup,
       tokenKeyId,
     },
   })
@@ -69,6 +70,8 @@ export function createPublicHosts(parts: HostDeps): Record<'api' | 'upload' | 'd
       webUrl: urls.web,
       region,
       tokenKeyId,
+      guestUploads: config.guestUploads,
+      ...(config.fileBytesMax === undefined ? {} : { fileBytesMax: config.fileBytesMax }),
       drainMs,
       ...(config.rateLimits === 'off' ? { uploadsPerNetworkMax: Number.POSITIVE_INFINITY } : {}),
     },

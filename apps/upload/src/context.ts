@@ -44,6 +44,10 @@ export interface UploadSettings {
   regions?: readonly RegionCode[]
   /** Key from which new tokens are derived. */
   tokenKeyId: number
+  /** Uploads without a token make a guest account; default true. */
+  guestUploads?: boolean
+  /** Bytes of the largest file; default: no limit. */
+  fileBytesMax?: number
   /**
    * Concurrent uploads of one address (IPv6: /64); beyond it `error-rateLimit`. Default 256;
    * Infinity when rate limits are off: then networks are not distinguished.

@@ -111,6 +111,8 @@ export async function startUpload({ config, secrets, settings, log, connect }: C
         region,
         regions: config.regions,
         tokenKeyId,
+        guestUploads: config.guestUploads,
+        ...(config.fileBytesMax === undefined ? {} : { fileBytesMax: config.fileBytesMax }),
         drainMs,
         ...(config.rateLimits === 'off' ? { uploadsPerNetworkMax: Number.POSITIVE_INFINITY } : {}),
       },

@@ -73,6 +73,11 @@ const smallBytesMax = 16 * 1024
  */
 const smallPieceBytes = 1024
 
+/** What a form may have around its largest file: heads of its parts and other fields. */
+const aroundFileBytesMax = 1024 * 1024
+/** Bytes of a file that are read in the hope of a token behind it, where guests may not upload. */
+const beforeTokenBytesMax = 8 * 1024 * 1024
+
 interface IncomingFile {
   name: string
   type: string
@@ -89,6 +94,7 @@ class IncomingUpload implements Running {
   readonly #place: { region: RegionCode; blobs: BlobStore }
   #form = new UploadForm(undefined)
   #file: IncomingFile | undefined
+  #fileBytes = 0
   /** Bytes of the file that the stage has not received. */
   #waiting: GrowingBytes | undefined
   #upload: UploadPlace | undefined
@@ -115,6 +121,9 @@ class IncomingUpload implements Running {
     const { headers } = this.#request
     this.#upload = this.#parts.running.begin(this.#network, this)
     const key = idempotencyKeyOf(this.#request)
+    const fileBytesMax = this.#fileBytesMax
+    if (Number(headers['content-length']) > fileBytesMax + aroundFileBytesMax)
+      throw new Refusal('error-fileSize')
     const scanner =
       headers['content-type'] === undefined
         ? undefined
@@ -243,8 +252,21 @@ class IncomingUpload implements Running {
     if (this.isComplete) await this.#openStage(this.#file)
   }
 
+  get #fileBytesMax(): number {
+    return this.#parts.settings.fileBytesMax ?? Number.POSITIVE_INFINITY
+  }
+
+  /** Without a token nobody may upload. */
+  get #needsToken(): boolean {
+    return this.#parts.settings.guestUploads === false
+  }
+
   /** Adds bytes of the file. @returns when there is room for more; undefined: now. */
   #take(bytes: Buffer): Promise<unknown> | undefined {
+    this.#fileBytes += bytes.length
+    if (this.#fileBytes > this.#fileBytesMax) throw new Refusal('error-fileSize')
+    if (this.#needsToken && this.#fileBytes > beforeTokenBytesMax && this.#form.token === undefined)
+      throw new Refusal('error-token')
     const stage = this.#file?.stage
     const waits = stage === undefined || (bytes.length < smallPieceBytes && !this.isComplete)
     if (!waits && this.#waiting === undefined) return stage.write(bytes)
@@ -300,7 +322,7 @@ class IncomingUpload implements Running {
     modTime: number | undefined
   }> {
     const { token } = this.#form
-    if (token === undefined && this.#form.namesFolder) throw new Refusal('error-token')
+    if (token === undefined && (this.#form.namesFolder || this.#needsToken)) throw new Refusal('error-token')
     const file = this.#file
     let parameters: { folderId: string | undefined; modTime: number | undefined }
     try {

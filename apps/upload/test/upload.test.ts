@@ -335,6 +335,35 @@ t.test('a full account is refused before its bytes are read', async (t) => {
   await holds(t, process, 2, 'nothing more, although the last upload was allowed a moment ago')
 })
 
+t.test('a file past the largest is refused, by its announced length or when it passes it', async (t) => {
+  const process = await start(t, { upload: { fileBytesMax: 100_000 } })
+  const tooLarge = { code: 413, status: 'error-fileSize' }
+  const exact = Buffer.alloc(100_000, 1)
+  t.match(await post(process, form(['file', exact, 'x'])), { code: 200, data: { size: 100_000 } })
+  t.match(await post(process, form(['file', Buffer.alloc(100_001), 'x'])), tooLarge)
+  t.match(await post(process, endless()), tooLarge, 'without a length')
+  const announced = { 'content-length': 5_000_000 }
+  t.match(await post(process, endless(), { headers: announced }), tooLarge)
+  await holds(t, process, 1, 'nothing of the refused ones')
+})
+
+t.test('where guests may not upload, an upload needs the token of another account', async (t) => {
+  const process = await start(t, { upload: { guestUploads: false } })
+  const guest = await process.newAccount()
+  const known = await process.newAccount('premium')
+  const file: Piece = ['file', 'x', 'x']
+  t.match(await post(process, form(file)), { code: 401, status: 'error-token' })
+  t.match(await post(process, endless()), { code: 401, status: 'error-token' }, 'before the file ends')
+  t.match(await post(process, form(['token', guest.token], file)), { code: 403, status: 'error-forbidden' })
+  const into: Piece[] = [
+    ['token', guest.token],
+    ['folderId', guest.root],
+  ]
+  t.match(await post(process, form(file, ...into)), { code: 403, status: 'error-forbidden' })
+  await holds(t, process, 0, 'nothing of the refused ones')
+  t.match(await post(process, form(file, ['token', known.token])), { code: 200 })
+})
+
 /** A form with these fields and then a file that does not end while a reader listens. */
 async function* endless(...fields: Piece[]): AsyncGenerator<Buffer> {
   const whole = form(...fields, ['file', '@@', 'endless'])

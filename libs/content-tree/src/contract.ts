@@ -18,6 +18,8 @@ export interface TreeSettings {
   openListing: boolean
   /** Direct links need premium. */
   directLinksPremium: boolean
+  /** Guests may upload; default true. */
+  guestUploads?: boolean
   /** Bytes of metadata of one account; default `metadataBytesMax`. */
   metadataBytesMax?: number
 }

@@ -37,7 +37,8 @@ export const statuses = {
   'error-protectedFolder': { code: 403, meaning: 'The root folder or the recycle bin does not allow this.' },
   'error-forbidden': {
     code: 403,
-    meaning: 'The caller may not do this: a restriction of a direct link, or of the admin host.',
+    meaning:
+      'The caller may not do this: a restriction of a direct link, of the operator, or of the admin host.',
   },
   'error-notFound': {
     code: 404,
@@ -51,6 +52,7 @@ export const statuses = {
   },
   'error-precondition': { code: 412, meaning: 'If-Match or If-Unmodified-Since does not hold.' },
   'error-bodySize': { code: 413, meaning: 'The body is too large: JSON has at most 256 KiB.' },
+  'error-fileSize': { code: 413, meaning: 'The file is larger than the operator allows; nothing is kept.' },
   'error-range': { code: 416, meaning: 'No byte of the range exists; `Content-Range` has the length.' },
   'error-expect': { code: 417, meaning: 'The request expects something other than 100-continue.' },
   'error-rateLimit': {

@@ -18,7 +18,7 @@ export function profilePage(): Page {
 <form id="mail-form"><label for="email">E-mail address</label>
 <input id="email" type="email" name="email" required autocomplete="email" maxlength="254">
 <button type="submit">Mail me a sign-in link</button></form>
-<p id="mailed" class="quiet" hidden>If the address is right, a link is on its way. A new address gets a new account.</p>
+<p id="mailed" class="quiet" hidden>If the address is right, a link is on its way. A new address gets a new account, where anybody may sign up.</p>
 <form id="token-form"><label for="token">Or paste an account token</label>
 <input id="token" type="password" name="token" required autocomplete="off" maxlength="64">
 <button type="submit">Sign in</button></form>

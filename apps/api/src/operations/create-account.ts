@@ -44,9 +44,13 @@ export function createAccount(app: FastifyInstance, context: ApiContext) {
       tier: Type.String({ enum: ['guest', 'standard'] }),
       token: Type.String(),
     }),
-    refusals: [],
+    refusals: ['error-forbidden'],
     async handle(call, { email }) {
       if (email !== undefined) await drawOnMails(call, email)
+      if (!context.settings.openSignup) {
+        if (email !== undefined) await mailKnown(call, email)
+        throw new Refusal('error-forbidden')
+      }
       const proposed = proposedId(call)
       const accountId = email === undefined ? proposed : await claim(context, email, proposed)
       const view = await create(call, accountId, email)
@@ -100,6 +104,15 @@ async function create(call: Call, accountId: AccountId, email: string | undefine
     await call.askAccount(accountId, { $case: 'system', value: {} }, { $case: 'sendSignIn', value: {} })
     throw new Refusal('error-email')
   }
+}
+
+/** Where nobody may sign up, people who have an account still sign in. */
+async function mailKnown(call: Call, email: string): Promise<void> {
+  const { context } = call
+  const row = await context.lookups.get(`email/${email.toLowerCase()}`)
+  const accountId = row && context.ids.parseAccount(Buffer.from(row).toString())
+  if (accountId === undefined || !(await exists(call, accountId))) return
+  await call.askAccount(accountId, { $case: 'system', value: {} }, { $case: 'sendSignIn', value: {} })
 }
 
 async function exists(call: Call, accountId: AccountId): Promise<boolean> {

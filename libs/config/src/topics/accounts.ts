@@ -3,6 +3,7 @@ import { accountContentsMax } from '@holdfast/actor-runtime'
 import {
   bytes,
   bytesOrNone,
+  choice,
   integer,
   onOff,
   pattern,
@@ -20,6 +21,18 @@ export const accountSettings = {
   HOLDFAST_DIRECT_LINKS_PREMIUM: onOff({
     fallback: 'off',
     meaning: '`on` lets premium accounts alone make direct links.',
+  }),
+  HOLDFAST_SIGNUP: choice(['open', 'closed'], {
+    fallback: 'open',
+    meaning: 'Who may make an account by POST /accounts: anybody (`open`), or the operator alone (`closed`).',
+  }),
+  HOLDFAST_GUEST_UPLOADS: onOff({
+    fallback: 'on',
+    meaning: '`off` refuses uploads without a token, and those of guests’ accounts.',
+  }),
+  HOLDFAST_MAX_FILE_BYTES: bytesOrNone({
+    fallback: 'none',
+    meaning: 'Bytes of the largest file that may be uploaded, or `none`.',
   }),
   HOLDFAST_EXPIRY_SWEEP_SECONDS: seconds({
     fallback: '1',
@@ -62,6 +75,11 @@ export const accountSettings = {
 export interface AccountsConfig {
   openListing: boolean
   directLinksPremium: boolean
+  /** `POST /accounts` is for anybody. */
+  openSignup: boolean
+  guestUploads: boolean
+  /** Undefined: no limit. */
+  fileBytesMax: number | undefined
   expirySweepMs: number
   /** The clock may be this much ahead of the newest noted time. */
   clockJumpMs: number
@@ -83,6 +101,9 @@ export function accountsConfig(values: Values): AccountsConfig {
   return {
     openListing: values.HOLDFAST_OPEN_LISTING,
     directLinksPremium: values.HOLDFAST_DIRECT_LINKS_PREMIUM,
+    openSignup: values.HOLDFAST_SIGNUP === 'open',
+    guestUploads: values.HOLDFAST_GUEST_UPLOADS,
+    fileBytesMax: values.HOLDFAST_MAX_FILE_BYTES,
     expirySweepMs: values.HOLDFAST_EXPIRY_SWEEP_SECONDS * 1000,
     clockJumpMs: values.HOLDFAST_CLOCK_JUMP_SECONDS * 1000,
     tiers: tiersOf(values),

@@ -35,12 +35,14 @@ export function addFile(deciding: Deciding, command: AddFile): Outcome {
   const folder = command.folderId
   if (folder === undefined) {
     if (!deciding.viewer.isOwner) return refuse('error-notOwner')
+    if (!deciding.mayUpload) return refuse('error-forbidden')
     const { tree } = deciding
     const inherited = { ...deciding.inherited(tree.root), isPublic: true }
     return uploadIntoNewFolder(deciding, command, { ids, rootId: tree.idOf(tree.root), inherited })
   }
   const row = deciding.destination(folder, 'folderId')
   if (row instanceof Refused) return refuse(row.status)
+  if (!deciding.mayUpload) return refuse('error-forbidden')
   const more = { contents: 1, bytes: command.blob.size, metadata: metadataOf(command) }
   if (!deciding.fits(more)) return refuse('error-limits')
   const missing = deciding.missingCodes(1)
@@ -58,6 +60,7 @@ function firstUpload(deciding: Deciding, command: AddFile): Outcome {
   const { createAccount, blob } = command
   if (createAccount === undefined || blob === undefined) return refuse('error-file')
   const { rootId, events, facts } = newAccount(deciding, createAccount, ids)
+  if (deciding.settings.guestUploads === false) return refuse('error-forbidden')
   const limits = deciding.settings.limits[facts.tier]
   if (limits.contents !== undefined && limits.contents < 2) return refuse('error-limits')
   if (limits.storage !== undefined && limits.storage < blob.size) return refuse('error-limits')

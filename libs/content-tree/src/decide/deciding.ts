@@ -95,6 +95,10 @@ export class Deciding {
     return this.account.known.tier === 'premium'
   }
 
+  get mayUpload(): boolean {
+    return this.settings.guestUploads !== false || this.account.known.tier !== 'guest'
+  }
+
   reading(password: string | undefined, isOwner = this.viewer.isOwner): Reading {
     const tries = new PasswordTries(this.context, password)
     return new Reading(this.account, { isOwner, now: this.now, tries })

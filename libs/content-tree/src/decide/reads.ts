@@ -84,6 +84,7 @@ export function checkUpload(deciding: Deciding, query: CheckUpload): Outcome {
     const folder = deciding.destination(query.folderId, 'folderId')
     if (folder instanceof Refused) return refuse(folder.status)
   }
+  if (!deciding.mayUpload) return refuse('error-forbidden')
   const contents = query.folderId === undefined ? 2 : 1
   return deciding.fits({ contents, bytes: 0, metadata: contents * savedRowBytes.content })
     ? answer(done)

@@ -183,8 +183,8 @@ async function mailLink(email) {
   try {
     await call('POST', '/accounts', { email }, { signedIn: false })
   } catch (error) {
-    // A known address gets this answer, and a mail with its link.
-    if (error.message !== 'error-email') throw error
+    // A known address gets such an answer, and a mail with its link.
+    if (error.message !== 'error-email' && error.message !== 'error-forbidden') throw error
   }
   byId('mailed').hidden = false
 }

@@ -10,6 +10,8 @@ let folderId
 
 const reasons = {
   'error-limits': 'The account is full.',
+  'error-fileSize': 'The file is too large.',
+  'error-forbidden': 'Guests may not upload here.',
   'error-rateLimit': 'Too many requests: wait a minute.',
   'error-bodySize': 'The file is too large.',
   'error-storageFull': 'The service has no space left.',
