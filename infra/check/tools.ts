@@ -6,7 +6,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { cacheDirectory, natsServer, onPath } from '../servers/tools.ts'
+import { cacheDirectory, goProgram, natsServer, onPath } from '../servers/tools.ts'
 
 interface Tool {
   /** Debian packages: the program's, and those of its libraries. */
@@ -93,10 +93,11 @@ function librariesIn(folder: string): string {
 function built(name: string, module: Tool['module']): FoundTool | undefined {
   const folder = join(cacheDirectory(), 'bin')
   const path = join(folder, name)
-  if (!existsSync(path) && module !== undefined && onPath('go')) {
+  const go = goProgram()
+  if (!existsSync(path) && module !== undefined && go !== undefined) {
     process.stderr.write(`holdfast: building ${name} (once) …\n`)
     const fresh = mkdtempSync(join(cacheDirectory(), 'go-'))
-    spawnSync('go', ['install', module[0]], {
+    spawnSync(go, ['install', module[0]], {
       stdio: ['ignore', 'ignore', 'inherit'],
       env: { ...process.env, GOBIN: fresh },
     })

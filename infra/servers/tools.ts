@@ -27,14 +27,21 @@ export function natsServer(): string {
   if (found) return found
   say('installing nats-server (once) …')
   if (install('nats-server')) return onPath('nats-server') ?? '/usr/sbin/nats-server'
-  if (onPath('go')) {
-    const built = spawnSync('go', ['install', natsModule], {
+  const go = goProgram()
+  if (go !== undefined) {
+    const built = spawnSync(go, ['install', natsModule], {
       stdio: ['ignore', errorOutput, 'inherit'],
       env: { ...process.env, GOBIN: join(cacheDirectory(), 'bin') },
     })
     if (built.status === 0) return own
   }
   throw new Error('nats-server is missing: install the package nats-server, or Go so that it can be built')
+}
+
+/** On the PATH, or in the location that go.dev recommends. */
+export function goProgram(): string | undefined {
+  const usual = '/usr/local/go/bin/go'
+  return onPath('go') ?? (existsSync(usual) ? usual : undefined)
 }
 
 /** The directory of Cassandra's jars. */
