@@ -12,8 +12,9 @@ node=$root/node_modules/.bin/node
 [ -x "$node" ] || node=node
 
 # Node keeps the modules that it has read without their types. A start takes half the time
-# (bench/NOTES-small-uploads.md). What cannot be written there is read as TypeScript again.
-export NODE_COMPILE_CACHE="$root/node_modules/.cache/holdfast"
+# (bench/NOTES-small-uploads.md). What cannot be written there is read as TypeScript again. systemd
+# names a directory for it when the code is read-only.
+export NODE_COMPILE_CACHE="${CACHE_DIRECTORY:-$root/node_modules/.cache/holdfast}"
 
 # glibc keeps 127 freed pieces of a size for each thread and has no fast bins: 0.95 of the CPU of
 # small uploads (bench/NOTES-small-uploads.md). Other C libraries ignore it.

@@ -2,11 +2,15 @@
 // JavaScript for Node 20 and later: it runs on whatever Node the machine has, before the project's
 // own Node 24 is there.
 //
-//   --dev    also the tools for tests and checks
-//   --quiet  prints nothing when nothing is to do, and little otherwise
+//   --dev      also the tools for tests and checks
+//   --quiet    prints nothing when nothing is to do, and little otherwise
+//   --install  the step of a deployment: looks at every package, not only at times of files
+//   --offline  asks no registry: says what is missing
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
+  accessSync,
+  constants,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -24,6 +28,13 @@ for (const stream of [process.stdout, process.stderr]) stream.on('error', () => 
 
 const dev = process.argv.includes('--dev')
 const quiet = process.argv.includes('--quiet')
+const isStep = process.argv.includes('--install')
+const isOffline = process.argv.includes('--offline')
+const namedMost = 20
+const howToInstall = [
+  'Install where the folder can be written and the npm registry is reached: npm run install:production',
+  'Or copy node_modules and apps/*/node_modules from a folder with this very package-lock.json.',
+]
 const isCi = !['', '0', 'false'].includes(process.env.CI ?? '')
 
 // npm writes it last, so it exists exactly when an install completed.
@@ -38,7 +49,7 @@ const lock = join(
   `holdfast-ready-${createHash('sha256').update(process.cwd()).digest('hex').slice(0, 16)}`,
 )
 
-if (!isReady()) {
+if (isStep || !isReady()) {
   await takeLock()
   try {
     await makeReady()
@@ -50,8 +61,50 @@ if (!isReady()) {
 sweepCompileCache()
 
 function isInstalled() {
-  const current = existsSync(stamp) && statSync(stamp).mtimeMs >= statSync('package-lock.json').mtimeMs
-  return current && (!dev || existsSync('node_modules/tap'))
+  if (dev && !existsSync('node_modules/tap')) return false
+  const isCurrent = existsSync(stamp) && statSync(stamp).mtimeMs >= statSync('package-lock.json').mtimeMs
+  // A copy without times, or a checkout, makes the lock file newer than packages that fit it.
+  return (isCurrent && !isStep) || missingPackages().length === 0
+}
+
+/** What package-lock.json wants on this machine and node_modules does not have, `name@version`. */
+function missingPackages() {
+  const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8'))
+  return Object.entries(packages)
+    .filter(([path, wanted]) => path.includes('node_modules/') && isWanted(wanted))
+    .filter(([path, wanted]) => !isThere(path, wanted))
+    .map(([path, { version }]) => (version === undefined ? path : `${path}@${version}`))
+}
+
+/** Bindings for other systems, processors and C libraries are not installed. */
+function isWanted({ dev: isTool, devOptional, optional, os, cpu, libc }) {
+  if (isTool && !dev) return false
+  if ((optional || devOptional) && os === undefined && cpu === undefined) return false
+  if (!fits(os, process.platform) || !fits(cpu, process.arch)) return false
+  return libc === undefined || fits(libc, cLibrary())
+}
+
+function cLibrary() {
+  // Else the report asks for the name of each peer.
+  process.report.excludeNetwork = true
+  return process.report.getReport().header.glibcVersionRuntime === undefined ? 'musl' : 'glibc'
+}
+
+/** A list of npm: names, or with `!` those that are excluded. */
+function fits(list, own) {
+  if (list === undefined) return true
+  if (list.includes(`!${own}`)) return false
+  return list.includes(own) || list.every((name) => name.startsWith('!'))
+}
+
+function isThere(path, { version, link }) {
+  try {
+    return link === true
+      ? existsSync(path)
+      : JSON.parse(readFileSync(`${path}/package.json`, 'utf8')).version === version
+  } catch {
+    return false
+  }
 }
 
 function isReady() {
@@ -68,6 +121,7 @@ function isTapBuilt() {
 
 async function makeReady() {
   if (!isInstalled()) await install()
+  else if (isStep) say('every package of package-lock.json is in place.')
   if (!existsSync(ownNode) && Number(process.versions.node.split('.')[0]) < 24) {
     fail(
       `the package "node" brought no Node 24 (${ownNode} is missing): its install script did not run.`,
@@ -115,6 +169,10 @@ function holderLives() {
 }
 
 async function install() {
+  if (isOffline || !isWritable()) {
+    const why = isOffline ? '--offline asks no registry' : 'this folder is read-only'
+    fail(...missingLines(), `nothing is installed, because ${why}.`, ...howToInstall)
+  }
   // Installed tools stay.
   const tools = dev || existsSync('node_modules/tap')
   say(
@@ -126,15 +184,32 @@ async function install() {
   const started = Date.now()
   const status = await withHeartbeat(() => run('npm', ...args), started)
   if (status !== 0) {
-    fail(
-      `npm ${args.join(' ')} failed (exit ${status}), see above.`,
-      'The first start needs the npm registry; offline, copy a node_modules of this very package-lock.json here.',
-    )
+    fail(`npm ${args.join(' ')} failed (exit ${status}), see above.`, ...missingLines(), ...howToInstall)
   }
   // npm does not touch the stamp when it found nothing to change: that counts as current, too.
   const now = new Date()
   if (existsSync(stamp)) utimesSync(stamp, now, now)
   say(`packages are in place after ${Math.round((Date.now() - started) / 1000)} s.`)
+}
+
+function missingLines() {
+  const missing = missingPackages()
+  const more = missing.length > namedMost ? [`  and ${missing.length - namedMost} more`] : []
+  return [
+    `missing from node_modules: ${missing.length} of the packages`,
+    ...missing.slice(0, namedMost).map((name) => `  ${name}`),
+    ...more,
+  ]
+}
+
+function isWritable() {
+  try {
+    accessSync('.', constants.W_OK)
+    if (existsSync('node_modules')) accessSync('node_modules', constants.W_OK)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** On a full disk Node leaves the files that it began, at every end of a process. */

@@ -23,6 +23,12 @@ t.test('the program takes the place of the launcher, with its flags and variable
   t.match(env.GLIBC_TUNABLES, 'glibc.malloc.tcache_count=127:glibc.malloc.mxfast=0')
 })
 
+t.test('compiled modules go where systemd names a directory for them', async (t) => {
+  const env = { PATH: process.env.PATH, CACHE_DIRECTORY: '/var/cache/holdfast' }
+  const told = execFileSync(join(root, launcher), ['-p', 'process.env.NODE_COMPILE_CACHE'], { env })
+  t.equal(told.toString().trim(), '/var/cache/holdfast')
+})
+
 t.test('what the start script runs ends in order at SIGTERM', async (t) => {
   const ports = await freePorts(4)
   const names = ['API', 'UPLOAD', 'DOWNLOAD', 'ADMIN']

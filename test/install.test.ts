@@ -1,0 +1,95 @@
+/** The step that installs, in folders without a registry. */
+import { spawnSync } from 'node:child_process'
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import t from 'tap'
+
+const root = join(import.meta.dirname, '..')
+const otherSystem = process.platform === 'linux' ? 'darwin' : 'linux'
+const wanted = {
+  'node_modules/one': { version: '1.0.0' },
+  'apps/upload/node_modules/two': { version: '2.0.0' },
+  'node_modules/tool': { version: '3.0.0', dev: true },
+  'node_modules/foreign': { version: '4.0.0', optional: true, os: [otherSystem] },
+}
+
+t.test('packages that fit the lock file are enough, whatever the times of the files say', async (t) => {
+  const folder = layOut(t.testdir({}))
+  for (const flags of [[], ['--install', '--offline'], ['--quiet']])
+    t.equal(ready(folder, flags).status, 0, `with ${flags.join(' ') || 'no flags'}`)
+  t.match(ready(folder, ['--install', '--offline']).stderr, 'every package of package-lock.json is in place')
+})
+
+t.test('offline, the step names each missing package and installs nothing', async (t) => {
+  const folder = layOut(t.testdir({}))
+  rmSync(join(folder, 'node_modules/one'), { recursive: true })
+  writeJson(folder, 'apps/upload/node_modules/two/package.json', { version: '1.9.0' })
+  const { status, stderr } = ready(folder, ['--install', '--offline'])
+  t.equal(status, 1)
+  t.match(stderr, 'node_modules/one@1.0.0')
+  t.match(stderr, 'apps/upload/node_modules/two@2.0.0', 'another version does not count')
+  t.notMatch(stderr, /tool|foreign/, 'tools and packages of other systems are not wanted')
+})
+
+t.test('a newer stamp does not hide a missing package from the step', async (t) => {
+  const folder = layOut(t.testdir({}))
+  rmSync(join(folder, 'node_modules/one'), { recursive: true })
+  const now = new Date()
+  utimesSync(join(folder, 'node_modules/.package-lock.json'), now, now)
+  t.equal(ready(folder, ['--install', '--offline']).status, 1)
+})
+
+t.test('a start on read-only code says what is missing and installs nothing', async (t) => {
+  const folder = layOut(t.testdir({}))
+  rmSync(join(folder, 'node_modules/one'), { recursive: true })
+  chmodSync(folder, 0o555)
+  // Root may write everywhere.
+  const { status, stderr } = ready(folder, [], process.getuid?.() === 0 ? 65_534 : undefined)
+  chmodSync(folder, 0o755)
+  t.equal(status, 1)
+  t.match(stderr, 'node_modules/one@1.0.0')
+  t.match(stderr, 'read-only')
+})
+
+t.test('the script of the step is this step', async (t) => {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  t.equal(scripts['install:production'], 'node infra/ready.mjs --install')
+})
+
+/** Installed, but with a stamp that is older than the lock file. */
+function layOut(folder: string): string {
+  for (const path of ['node_modules/one', 'apps/upload/node_modules/two'] as const)
+    writeJson(folder, `${path}/package.json`, { version: wanted[path].version })
+  writeJson(folder, 'package.json', { name: 'laid-out', private: true })
+  writeJson(folder, 'package-lock.json', { lockfileVersion: 3, packages: { '': {}, ...wanted } })
+  writeJson(folder, 'node_modules/.package-lock.json', {})
+  utimesSync(join(folder, 'node_modules/.package-lock.json'), 1, 1)
+  mkdirSync(join(folder, 'node_modules/.bin'))
+  symlinkSync(process.execPath, join(folder, 'node_modules/.bin/node'))
+  cpSync(join(root, 'infra/ready.mjs'), join(folder, 'infra/ready.mjs'))
+  return folder
+}
+
+function writeJson(folder: string, path: string, value: object): void {
+  mkdirSync(dirname(join(folder, path)), { recursive: true })
+  writeFileSync(join(folder, path), JSON.stringify(value))
+}
+
+function ready(folder: string, flags: readonly string[], uid?: number) {
+  return spawnSync(process.execPath, ['infra/ready.mjs', ...flags], {
+    cwd: folder,
+    encoding: 'utf8',
+    // There is no npm: an install that begins anyway fails.
+    env: { PATH: folder },
+    ...(uid === undefined ? {} : { uid, gid: uid }),
+  })
+}
