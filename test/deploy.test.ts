@@ -1,0 +1,83 @@
+/** The files of infra/deploy, read by the programs that read them in production. */
+import { spawnSync } from 'node:child_process'
+import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { readConfig } from '@holdfast/config'
+import t from 'tap'
+import { makeSecrets } from '../infra/check/sandbox.ts'
+import { type ToolName, tool } from '../infra/check/tools.ts'
+
+const root = join(import.meta.dirname, '..')
+const fileOf = (name: string) => join(root, 'infra/deploy', name)
+const textOf = (name: string) => readFileSync(fileOf(name), 'utf8')
+/** Of systemd's measure, ten times: 0 is no exposure, 100 an ordinary unit. */
+const exposureMost = '15'
+
+t.test('the settings are accepted, also those that are commented out', async (t) => {
+  const lines = textOf('holdfast.env').split('\n')
+  for (const shown of [lines, lines.map((line) => line.replace(/^#(?=HOLDFAST_)/, ''))]) {
+    const settings = shown.filter((line) => line.startsWith('HOLDFAST_')).map((line) => line.split(/=(.*)/s))
+    const { config } = readConfig(Object.fromEntries(settings), { readSecret: () => 'sixteen-characters' })
+    t.not(config.publicUrls.download, config.publicUrls.api, 'downloads have a name of their own')
+  }
+})
+
+t.test('systemd reads the unit and finds it closed', async (t) => {
+  const folder = t.testdir({})
+  const launcher = join(folder, 'opt/holdfast/infra/launch.sh')
+  mkdirSync(dirname(launcher), { recursive: true })
+  writeFileSync(launcher, '#!/bin/sh\n')
+  chmodSync(launcher, 0o755)
+  cpSync(fileOf('holdfast.service'), join(folder, 'etc/systemd/system/holdfast.service'))
+  const verify = ['verify', '--man=no', '--recursive-errors=no', `--root=${folder}`, 'holdfast.service']
+  t.strictSame(said('systemd-analyze', verify), { status: 0, output: '' })
+  const security = ['security', '--offline=true', `--threshold=${exposureMost}`, `--root=${folder}`]
+  const { status, output } = said('systemd-analyze', [...security, 'holdfast.service'])
+  t.equal(status, 0, output)
+})
+
+t.test('the unit starts by the launcher, after its mount', async (t) => {
+  const unit = textOf('holdfast.service')
+  t.match(unit, /^ExecStart=\S+\/infra\/launch\.sh apps\/standalone\/src\/main\.ts$/m)
+  const [, data = ''] = /HOLDFAST_DATA_DIR=(\S+)/.exec(unit) ?? []
+  t.match(unit, `RequiresMountsFor=${data}\n`)
+})
+
+t.test('nginx and Caddy accept their files', async (t) => {
+  const folder = t.testdir({})
+  makeSecrets(folder)
+  const recipe = textOf('nginx.conf')
+    .replaceAll('/etc/holdfast', folder)
+    .replace(/listen (\[::\]:)?(\d+)/g, (_, any = '', port) => `listen ${any}${Number(port) + 20_000}`)
+  writeFileSync(join(folder, 'recipe.conf'), recipe)
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+    .map((what) => `${what}_temp_path ${folder};`)
+    .join(' ')
+  const main = join(folder, 'nginx.conf')
+  writeFileSync(
+    main,
+    `pid ${folder}/pid; events {} http { access_log off; ${temporary} include recipe.conf; }`,
+  )
+  const nginx = said('nginx', ['-t', '-q', '-p', folder, '-e', 'stderr', '-c', main])
+  t.equal(nginx.status, 0, nginx.output)
+  const home = { HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder }
+  const validate = ['validate', '--adapter', 'caddyfile', '--config', fileOf('Caddyfile')]
+  const caddy = said('caddy', validate, home)
+  t.equal(caddy.status, 0, caddy.output)
+})
+
+t.test('the unit, the settings and both proxies have the same names', async (t) => {
+  const names = [...textOf('holdfast.env').matchAll(/^HOLDFAST_PUBLIC_\w+=https:\/\/(\S+)$/gm)].map(
+    ([, name = '']) => name,
+  )
+  t.equal(names.length, 4)
+  for (const proxy of ['nginx.conf', 'Caddyfile'])
+    for (const name of names) t.match(textOf(proxy), new RegExp(`[ \\n]${name}[ ,;]`), `${proxy}: ${name}`)
+  t.notMatch(textOf('nginx.conf') + textOf('Caddyfile'), '8090', 'the admin host is behind no proxy')
+})
+
+function said(name: ToolName, args: readonly string[], more: NodeJS.ProcessEnv = {}) {
+  const { path, env } = tool(name)
+  const { status, stdout, stderr } = spawnSync(path, args, { env: { ...env, ...more }, encoding: 'utf8' })
+  return { status, output: stdout + stderr }
+}
