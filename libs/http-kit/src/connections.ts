@@ -397,9 +397,13 @@ export class Connections {
     // More has been read meanwhile. With a listener, Node's parser takes later reads from the
     // socket's buffer too, and not past it.
     if (socket.readableLength > 0) socket.on('data', ignore)
-    if (mayBeManyRequests(bytes)) this.#readMany(connection, bytes)
-    else socket.unshift(bytes)
-    if (!isReadingPaused(socket)) socket.resume()
+    if (mayBeManyRequests(bytes)) {
+      // Not within the turn of the lane: what begins here asks the lane for its own.
+      process.nextTick(() => this.#readMany(connection, bytes))
+      return
+    }
+    socket.unshift(bytes)
+    socket.resume()
   }
 
   /** The first request begins when all are counted, if they are not too many. */
@@ -408,6 +412,7 @@ export class Connections {
     emitInPieces(connection.socket, bytes)
     connection.isCounting = false
     if (connection.running === undefined) this.#beginNext(connection)
+    if (!isReadingPaused(connection.socket)) connection.socket.resume()
   }
 
   #leave(connection: Connection): void {

@@ -108,6 +108,7 @@ t.test('a first read of very many lines is parsed in its turn, others at once', 
   await until(() => plain.received().includes('200 OK'))
   t.same(host.begun, ['/now'], 'nothing of the other one is parsed')
   host.turns.shift()?.readOn()
+  t.same(host.begun, ['/now'], 'it begins after the turn: it asks the lane for its own')
   // Its request begins with it. What follows waits again.
   await until(() => host.turns.length > 0 && host.took.length > 0)
   t.same(host.begun, ['/now', '/read'])
