@@ -67,7 +67,8 @@ export function createHttpHost(options: HttpHostOptions): FastifyInstance {
     frameworkErrors: (_error, request, reply) =>
       writeRaw(reply.raw, new Refusal('error-notFound'), options, request.id),
     clientErrorHandler: (error, socket) => {
-      if (connections === undefined) socket.destroy()
+      // The client has gone in the middle of a request.
+      if (connections === undefined || error.code === 'HPE_INVALID_EOF_STATE') socket.destroy()
       else connections.refuseUnreadable(socket as Socket, () => refuseSocket(error, socket as Socket))
     },
   })
