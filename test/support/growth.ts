@@ -8,7 +8,9 @@ const factor = 8
 /** Linear time grows 8 times, quadratic time 64 times. */
 const ratioMax = 32
 const measuredMs = 1
-const tries = 9
+/** The later ones are for a machine with much other work. */
+const triesLeast = 9
+const triesMax = 90
 
 /**
  * @param make the input of about this size; made before the clock runs.
@@ -26,7 +28,7 @@ export function growsLinearly<Input>(
   const largeRounds = Math.max(1, Math.round(rounds / factor))
   let smallMs = Number.POSITIVE_INFINITY
   let largeMs = Number.POSITIVE_INFINITY
-  for (let turn = 0; turn < tries; turn++) {
+  for (let turn = 0; turn < triesLeast || (largeMs >= ratioMax * smallMs && turn < triesMax); turn++) {
     smallMs = Math.min(smallMs, msOf(parse, small, rounds) / rounds)
     largeMs = Math.min(largeMs, msOf(parse, large, largeRounds) / largeRounds)
   }
