@@ -376,6 +376,7 @@ const table: Record<string, string[]> = {
     'pages',
     'GET /dist/js/config.js',
     'POST /accounts/{accountId}/confirm',
+    'POST /accounts/{accountId}/invitations',
     'HOLDFAST_OPEN_LISTING',
     'HOLDFAST_TRUST_PROXY',
   ],

@@ -11,6 +11,7 @@ import { copyContents } from './operations/copy-contents.ts'
 import { createAccount } from './operations/create-account.ts'
 import { createDirectLink } from './operations/create-directlink.ts'
 import { createFolder } from './operations/create-folder.ts'
+import { createInvitation } from './operations/create-invitation.ts'
 import { deleteContents } from './operations/delete-contents.ts'
 import { deleteDirectLink } from './operations/delete-directlink.ts'
 import { downloadWeb } from './operations/download-web.ts'
@@ -48,6 +49,7 @@ const operations = [
   getAccount,
   resetToken,
   confirmEmail,
+  createInvitation,
   readBin,
   restoreContents,
   emptyBin,

@@ -44,8 +44,8 @@ export interface ApiSettings {
   openListing: boolean
   /** Direct links need premium. */
   directLinksPremium: boolean
-  /** `POST /accounts` is for anybody. */
-  openSignup: boolean
+  /** Who may make an account; domains of addresses in lower case, none: any. */
+  signUp: { mode: 'open' | 'invite' | 'closed'; domains: readonly string[] }
   /** Key from which new tokens are derived. */
   tokenKeyId: number
 }

@@ -56,7 +56,7 @@ function createApiHost(
       regions: config.regions,
       openListing: config.openListing,
       directLinksPremium: config.directLinksPremium,
-      openSignup: config.openSignup,
+      signUp: config.signUp,
       tokenKeyId,
     },
   })

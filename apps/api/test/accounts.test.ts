@@ -351,7 +351,9 @@ t.test('the OpenAPI document requires what the service requires', async (t) => {
 })
 
 t.test('where sign-up is closed nobody makes an account, and a known address gets its link', async (t) => {
-  const { ask, command, keyring, lookups, mails } = world(t, { settings: { openSignup: false } })
+  const { ask, command, keyring, lookups, mails } = world(t, {
+    settings: { signUp: { mode: 'closed', domains: [] } },
+  })
   const accountId = keyring.ids.account('eu-par')
   const email = 'ann@example.org'
   await lookups.claim(`email/${email}`, Buffer.from(accountId))
@@ -365,4 +367,38 @@ t.test('where sign-up is closed nobody makes an account, and a known address get
   t.equal(await lookups.get('email/bob@example.org'), undefined)
   t.match(await ask('POST', '/accounts', { body: { email: 'Ann@example.org' } }), refused)
   t.same(mails, [mail, mail])
+})
+
+t.test('where accounts are by invitation, an invited address makes one, in time', async (t) => {
+  const signUp = { mode: 'invite' as const, domains: ['example.org', 'example.com'] }
+  const { ask, clock, keyring, mails } = world(t, { settings: { signUp } })
+  const inDays = (days: number) => Math.floor(clock.now() / 1000) + days * 86_400
+  const email = 'Ann@example.org'
+  const invitation = keyring.invitations.of('ann@example.org', inDays(1))
+  const signsUp = (body: object) => ask('POST', '/accounts', { body })
+  const refused = { code: 403, status: 'error-forbidden' }
+  t.match(await signsUp({}), refused)
+  t.match(await signsUp({ email }), refused)
+  t.match(await signsUp({ email: 'bob@example.org', invitation }), refused, 'of another address')
+  t.match(await signsUp({ email, invitation: `1${invitation}` }), refused, 'of another time')
+  t.match(await signsUp({ email, invitation: 'x' }), refused)
+  t.match(await signsUp({ email, invitation: keyring.invitations.of(email, inDays(0)) }), refused, 'too late')
+  const elsewhere = 'ann@mail.example.org'
+  const invitedElsewhere = keyring.invitations.of(elsewhere, inDays(1))
+  t.match(await signsUp({ email: elsewhere, invitation: invitedElsewhere }), refused, 'of another domain')
+  t.same(mails, [])
+  const ann = (await signsUp({ email, invitation })).data
+  t.match(ann, { tier: 'standard' })
+  t.match(await signsUp({ email, invitation }), { code: 400, status: 'error-email' }, 'once')
+
+  const earliest = inDays(7)
+  const invites = await ask('POST', `/accounts/${ann.id}/invitations`, {
+    token: ann.token,
+    body: { email: 'bob@example.com' },
+  })
+  t.match(invites, { code: 200, data: { email: 'bob@example.com' } })
+  t.ok(invites.data.expireTime >= earliest && invites.data.expireTime <= inDays(7))
+  const { link } = invites.data
+  const sent = Object.fromEntries(new URLSearchParams(new URL(link).hash.slice(1)))
+  t.match(await signsUp(sent), { code: 200, data: { tier: 'standard' } }, 'by what the link carries')
 })

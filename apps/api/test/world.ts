@@ -126,7 +126,7 @@ export function world(t: Test, options: WorldOptions = {}) {
       regions: ['eu-par'],
       openListing: false,
       directLinksPremium: false,
-      openSignup: true,
+      signUp: { mode: 'open', domains: [] },
       tokenKeyId: 1,
       ...settings,
     },

@@ -37,6 +37,21 @@ export const commands: readonly Command[] = [
     ],
   },
   {
+    words: 'invite',
+    usage: '<e-mail> … [--days N]',
+    meaning:
+      'Invites addresses where accounts are by invitation: prints the page to send them, which makes an account within 7 or N days.',
+    options: { days: 'string' },
+    plan: (words, { days }) =>
+      namesOf(words).map((email) => ({
+        about: email,
+        run: async (call) => {
+          const body = { email, ...(days === undefined ? {} : { days: numberOf('days', days) }) }
+          return json(await call('POST', '/admin/invitations', body))
+        },
+      })),
+  },
+  {
     words: 'account tier',
     usage: `<id or e-mail> … <${tiers.join('|')}> [--type NAME]`,
     meaning: 'Moves accounts to a tier; NAME is shown as premiumType.',

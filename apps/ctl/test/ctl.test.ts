@@ -36,6 +36,18 @@ t.test('against a running service', async (t) => {
     t.equal((await run('account create not-an-address')).code, 1)
   })
 
+  t.test('an address is invited, for some days', async (t) => {
+    const invited = JSON.parse((await run('invite bob@example.org --days 2')).out)
+    t.match(invited, {
+      email: 'bob@example.org',
+      page: /^\/profile#invitation=[\w.-]+&email=bob%40example.org$/,
+    })
+    const seconds = invited.expireTime - Date.now() / 1000
+    t.equal(Math.round(seconds / 86_400), 2)
+    t.equal((await run('invite bob@example.org --days 0')).code, 1)
+    t.equal((await run('invite bob')).code, 1)
+  })
+
   t.test('several accounts change in one call, and a failing one does not prevent the others', async (t) => {
     t.same(await run(`account tier ${id} ${guest.id} premium --type gift`), {
       code: 0,

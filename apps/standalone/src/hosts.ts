@@ -49,7 +49,7 @@ export function createPublicHosts(parts: HostDeps): Record<'api' | 'upload' | 'd
       regions: [region],
       openListing: config.openListing,
       directLinksPremium: config.directLinksPremium,
-      openSignup: config.openSignup,
+      signUp: config.signUp,
       tokenKeyId,
     },
   })

@@ -5,7 +5,9 @@ import type { AccountView, AddLegacyFolder } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
 import { commandOf, objectOf } from './account-change.ts'
 import { accountNamed, askAsOperator, type OperatorDeps } from './calls.ts'
-import { makeAccount, type NewAccountDeps } from './new-account.ts'
+import { emailOf, makeAccount, type NewAccountDeps } from './new-account.ts'
+
+const invitationDaysMax = 3650
 
 interface Named {
   Params: { name: string }
@@ -17,6 +19,11 @@ export function accountRoutes(host: FastifyInstance, parts: NewAccountDeps): voi
     const { email } = objectOf(request.body, 'body')
     const { accountId, token } = await makeAccount(parts, email)
     return { status: 'ok', data: { ...(await showAccount(parts, accountId)), token } }
+  })
+
+  host.post<{ Body: unknown }>('/admin/invitations', async (request) => {
+    const { email, days = 7 } = objectOf(request.body, 'body')
+    return { status: 'ok', data: invite(parts, { email: emailOf(email), days: daysOf(days) }) }
   })
 
   host.get<Named>('/admin/accounts/:name', async (request) => {
@@ -54,6 +61,19 @@ export function accountRoutes(host: FastifyInstance, parts: NewAccountDeps): voi
     await askAsOperator(parts, accountId, { $case: 'sendSignIn', value: {} })
     return { status: 'ok', data: { email } }
   })
+}
+
+function invite({ keyring, now }: NewAccountDeps, { email, days }: { email: string; days: number }) {
+  const expireTime = Math.floor(now() / 1000) + days * 86_400
+  const invitation = keyring.invitations.of(email, expireTime)
+  return { email, invitation, page: `/profile#${new URLSearchParams({ invitation, email })}`, expireTime }
+}
+
+function daysOf(sent: unknown): number {
+  const days = typeof sent === 'string' && /^\d{1,4}$/.test(sent) ? Number(sent) : sent
+  if (typeof days !== 'number' || !Number.isInteger(days) || days < 1 || days > invitationDaysMax)
+    throw new Refusal('error-days')
+  return days
 }
 
 async function showAccount(parts: OperatorDeps, accountId: AccountId) {

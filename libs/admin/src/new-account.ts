@@ -54,7 +54,8 @@ async function claim(parts: NewAccountDeps, email: string, proposed: AccountId):
   return accountId
 }
 
-function emailOf(sent: unknown): string {
+/** @throws Refusal error-email */
+export function emailOf(sent: unknown): string {
   const email = typeof sent === 'string' ? parseEmail(sent) : undefined
   if (email === undefined) throw new Refusal('error-email')
   return email

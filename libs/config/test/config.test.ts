@@ -38,7 +38,7 @@ t.test('an empty environment gives the defaults that the interface promises, dee
   t.ok(config.expirySweepMs <= 2000)
   t.equal(config.tiers.guest.contents, 10_000)
   t.equal(config.openListing, false)
-  t.match(config, { openSignup: true, guestUploads: true, fileBytesMax: undefined })
+  t.match(config, { signUp: { mode: 'open', domains: [] }, guestUploads: true, fileBytesMax: undefined })
   t.same(secrets, { smtpUrl: undefined, adminToken: undefined })
   t.throws(() => {
     ;(config.tiers.guest as { contents: number }).contents = 1

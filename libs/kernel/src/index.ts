@@ -29,6 +29,7 @@ export {
   regionCodes,
   uuidOfBytes,
 } from './ids.ts'
+export { Invitations } from './invitations.ts'
 export { Keyring } from './keyring.ts'
 export { MailProofs } from './mail-proofs.ts'
 export { RecentMap } from './recent-map.ts'

@@ -4,6 +4,7 @@
  */
 import { hkdfSync } from 'node:crypto'
 import { IdCodec } from './ids.ts'
+import { Invitations } from './invitations.ts'
 import { MailProofs } from './mail-proofs.ts'
 import { ShareCodes } from './share-codes.ts'
 import { TokenCodec } from './tokens.ts'
@@ -14,6 +15,7 @@ export class Keyring {
   readonly codes: ShareCodes
   readonly legacyCodes: ShareCodes
   readonly tokens: TokenCodec
+  readonly invitations: Invitations
   readonly mailProofs: MailProofs
 
   /** @param master 32 random bytes; part of every backup. */
@@ -23,6 +25,7 @@ export class Keyring {
     this.ids = new IdCodec({ contentKey: this.derive('content-id'), accountKey: this.derive('account-id') })
     this.codes = new ShareCodes(this.derive('share-code/8'), { length: 8 })
     this.legacyCodes = new ShareCodes(this.derive('share-code/6'), { length: 6 })
+    this.invitations = new Invitations(this.derive('invitation'))
     this.mailProofs = new MailProofs(this.derive('mail-proof'))
     this.tokens = new TokenCodec((keyId) => this.derive(`token/${keyId}`))
   }

@@ -49,6 +49,14 @@ export function profilePage(): Page {
 <h2>Recycle bin</h2>
 <p><label class="switch"><input type="checkbox" id="bin"> Keep deleted content for 30 days</label></p>
 </section>
+<section id="invite" class="card" hidden>
+<h2>Invite</h2>
+<form id="invite-form"><label for="invite-email">E-mail address</label>
+<input id="invite-email" type="email" name="email" required autocomplete="off" maxlength="254">
+<button type="submit">Make an invitation</button></form>
+<div id="invited" hidden><p class="quiet">Send this link to that address. It makes one account, within seven days.</p>
+<p><input id="invitation" readonly aria-label="Invitation"> <button type="button" data-copy="invitation">Copy</button></p></div>
+</section>
 <section class="card">
 <h2>Content</h2>
 <p id="path"></p>

@@ -118,6 +118,21 @@ export const createAccounts = cases('POST /accounts', (test) => {
     },
   )
 
+  test(
+    'a member invites an address, a guest does not',
+    ['beyond the contract · POST /accounts/{accountId}/invitations'],
+    async (world) => {
+      const [member, guest] = [await world.standard(), await world.guest()]
+      const invite = (by: typeof guest, json: object) =>
+        by.call('POST', `/accounts/${by.id}/invitations`, { json })
+      const email = newAddress()
+      const made = (await invite(member, { email })).ok<{ link: string; invitation: string }>()
+      assert.ok(made.link.includes(`#invitation=${made.invitation}&email=`))
+      ;(await invite(member, { email: 'nobody' })).refused('error-email')
+      ;(await invite(guest, { email })).refused('error-forbidden')
+    },
+  )
+
   test('two concurrent requests for one address get one account', ['error-email'], async (world) => {
     const email = newAddress()
     const answers = await Promise.all(

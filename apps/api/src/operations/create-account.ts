@@ -12,6 +12,7 @@ import type { FastifyInstance } from 'fastify'
 import { type Call, viewOf } from '../call.ts'
 import type { ApiContext } from '../context.ts'
 import { idempotencyKeyOf, serve } from '../operation.ts'
+import { maySignUp } from '../sign-up.ts'
 
 /**
  * A key of this length cannot collide with another client's by chance; shorter ones are valid
@@ -20,7 +21,7 @@ import { idempotencyKeyOf, serve } from '../operation.ts'
 const unguessableKeyLength = 16
 
 /** What `parseEmail` accepts: plain addresses, no route to a guest. */
-const emailDocument = {
+export const emailDocument = {
   pattern:
     "^(?!\\.)(?!.*\\.\\.)(?!.*\\.@)(?!.*@[Gg][Uu][Ee][Ss][Tt]\\.[Ii][Nn][Vv][Aa][Ll][Ii][Dd]$)[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.){1,8}[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$",
   minLength: 5,
@@ -37,6 +38,9 @@ export function createAccount(app: FastifyInstance, context: ApiContext) {
     token: 'none',
     body: Type.Object({
       email: Type.Optional(refined(Type.String({ maxLength: 320 }), parseEmail, emailDocument)),
+      invitation: Type.Optional(
+        Type.String({ maxLength: 64, description: 'Of this address, where accounts are by invitation' }),
+      ),
     }),
     answer: Type.Object({
       id: Type.String({ format: 'uuid' }),
@@ -45,9 +49,9 @@ export function createAccount(app: FastifyInstance, context: ApiContext) {
       token: Type.String(),
     }),
     refusals: ['error-forbidden'],
-    async handle(call, { email }) {
+    async handle(call, { email, invitation }) {
       if (email !== undefined) await drawOnMails(call, email)
-      if (!context.settings.openSignup) {
+      if (!maySignUp(context, { email, invitation })) {
         if (email !== undefined) await mailKnown(call, email)
         throw new Refusal('error-forbidden')
       }

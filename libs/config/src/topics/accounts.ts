@@ -22,9 +22,13 @@ export const accountSettings = {
     fallback: 'off',
     meaning: '`on` lets premium accounts alone make direct links.',
   }),
-  HOLDFAST_SIGNUP: choice(['open', 'closed'], {
+  HOLDFAST_SIGNUP: choice(['open', 'invite', 'closed'], {
     fallback: 'open',
-    meaning: 'Who may make an account by POST /accounts: anybody (`open`), or the operator alone (`closed`).',
+    meaning:
+      'Who may make an account by POST /accounts: anybody (`open`), an address that the operator or a member invited (`invite`), nobody (`closed`). The operator always may.',
+  }),
+  HOLDFAST_SIGNUP_DOMAINS: domains({
+    meaning: 'Domains of the addresses that may sign up, like `example.org,example.com`; empty: any.',
   }),
   HOLDFAST_GUEST_UPLOADS: onOff({
     fallback: 'on',
@@ -75,8 +79,8 @@ export const accountSettings = {
 export interface AccountsConfig {
   openListing: boolean
   directLinksPremium: boolean
-  /** `POST /accounts` is for anybody. */
-  openSignup: boolean
+  /** Who may make an account; `domains` in lower case, none: any. */
+  signUp: { mode: 'open' | 'invite' | 'closed'; domains: string[] }
   guestUploads: boolean
   /** Undefined: no limit. */
   fileBytesMax: number | undefined
@@ -101,7 +105,7 @@ export function accountsConfig(values: Values): AccountsConfig {
   return {
     openListing: values.HOLDFAST_OPEN_LISTING,
     directLinksPremium: values.HOLDFAST_DIRECT_LINKS_PREMIUM,
-    openSignup: values.HOLDFAST_SIGNUP === 'open',
+    signUp: { mode: values.HOLDFAST_SIGNUP, domains: values.HOLDFAST_SIGNUP_DOMAINS },
     guestUploads: values.HOLDFAST_GUEST_UPLOADS,
     fileBytesMax: values.HOLDFAST_MAX_FILE_BYTES,
     expirySweepMs: values.HOLDFAST_EXPIRY_SWEEP_SECONDS * 1000,
@@ -150,6 +154,21 @@ function traffic(tier: string): Setting<number | undefined> {
     fallback: 'none',
     meaning: `Direct traffic shown as a ${tier} account’s limit, bytes, or \`none\`.`,
   })
+}
+
+function domains({ meaning }: { meaning: string }): Setting<string[]> {
+  return {
+    fallback: '',
+    meaning,
+    secret: false,
+    parse: (value) => {
+      const names = value === '' ? [] : value.split(',').map((name) => name.trim().toLowerCase())
+      for (const name of names)
+        if (!/^([a-z0-9-]{1,63}\.)+[a-z0-9-]{1,63}$/.test(name))
+          throw new Error(`names "${name}", but must name domains like example.org`)
+      return names
+    },
+  }
 }
 
 function smtpUrl(value: string): void {

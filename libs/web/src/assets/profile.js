@@ -16,7 +16,9 @@ const proofKey = 'holdfast.mailed'
 const confirmationKey = Array.from(crypto.getRandomValues(new Uint32Array(4)), String).join('-')
 
 takeTokenFromAddress()
+let invitation = invitationInAddress()
 window.addEventListener('hashchange', () => {
+  invitation = invitationInAddress() ?? invitation
   if (takeTokenFromAddress()) void start()
 })
 wireButtons()
@@ -35,6 +37,14 @@ function takeTokenFromAddress() {
   keepProof(sent.get('mailed'))
   history.replaceState(null, '', location.pathname)
   return true
+}
+
+/** Fills the address in; it is sent with the form. */
+function invitationInAddress() {
+  const sent = new URLSearchParams(location.hash.slice(1))
+  if (!sent.get('invitation')) return undefined
+  byId('email').value = sent.get('email') ?? ''
+  return sent.get('invitation')
 }
 
 function keepProof(proof) {
@@ -85,6 +95,7 @@ function showAccount() {
   )
   byId('token-shown').value = keptToken()
   byId('bin').checked = account.recycleBin.enabled
+  byId('invite').hidden = account.tier === 'guest'
 }
 
 function addressText() {
@@ -151,6 +162,10 @@ function wireButtons() {
     event.preventDefault()
     void confirmAddress().catch(fail)
   })
+  byId('invite-form').addEventListener('submit', (event) => {
+    event.preventDefault()
+    void invite(new FormData(event.target).get('email')).catch(fail)
+  })
   byId('token-form').addEventListener('submit', (event) => {
     event.preventDefault()
     keepProof(undefined)
@@ -181,12 +196,18 @@ function turnPage(step) {
 
 async function mailLink(email) {
   try {
-    await call('POST', '/accounts', { email }, { signedIn: false })
+    await call('POST', '/accounts', { email, invitation }, { signedIn: false })
   } catch (error) {
     // A known address gets such an answer, and a mail with its link.
     if (error.message !== 'error-email' && error.message !== 'error-forbidden') throw error
   }
   byId('mailed').hidden = false
+}
+
+async function invite(email) {
+  const { data } = await call('POST', `/accounts/${account.id}/invitations`, { email })
+  byId('invitation').value = data.link
+  byId('invited').hidden = false
 }
 
 async function resetToken() {
@@ -231,6 +252,7 @@ const reasons = {
   'error-token': 'This token is not valid, or not any more.',
   'error-rateLimit': 'Too many requests: wait a minute.',
   'error-mailed': 'This link does not belong to this account. Ask for a new one.',
+  'error-forbidden': 'That is not allowed here.',
   'error-email': 'That is no usable e-mail address.',
 }
 

@@ -1,0 +1,43 @@
+import { ok, parseEmail, Refusal, refined } from '@holdfast/http-kit'
+import { Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
+import { viewOf } from '../call.ts'
+import type { ApiContext } from '../context.ts'
+import { serve } from '../operation.ts'
+import { accountPath, refuseOtherAccount } from '../own-account.ts'
+import { emailDocument } from './create-account.ts'
+
+/** A week: longer than a holiday weekend, shorter than the memory of an inbox. */
+const invitationSeconds = 7 * 86_400
+
+/** Nothing is stored and no mail is sent: the member passes the link on. */
+export function createInvitation(app: FastifyInstance, context: ApiContext) {
+  serve(app, context, {
+    name: 'createInvitation',
+    method: 'POST',
+    path: '/accounts/:accountId/invitations',
+    summary: 'Invite an address: its link lets it make an account within seven days',
+    group: 'Extensions',
+    description: 'For accounts with an address. Needed where `HOLDFAST_SIGNUP=invite`; no mail is sent.',
+    token: 'needed',
+    params: Type.Object(accountPath),
+    body: Type.Object({ email: refined(Type.String({ maxLength: 320 }), parseEmail, emailDocument) }),
+    answer: Type.Object({
+      email: Type.String(),
+      invitation: Type.String({ description: 'For POST /accounts with this address' }),
+      link: Type.String({ description: 'The page that makes the account' }),
+      expireTime: Type.Integer({ description: 'Unix seconds' }),
+    }),
+    refusals: ['error-forbidden'],
+    async handle(call, { accountId, email }) {
+      await refuseOtherAccount(call, accountId)
+      const { tier } = viewOf(await call.askOwn({ $case: 'getAccount', value: {} }), 'account')
+      if (tier === 'guest' || context.settings.signUp.mode === 'closed') throw new Refusal('error-forbidden')
+      const expireTime = Math.floor(context.clock.now() / 1000) + invitationSeconds
+      const invitation = context.keyring.invitations.of(email, expireTime)
+      const fragment = new URLSearchParams({ invitation, email })
+      const link = `${context.settings.urls.web}/profile#${fragment}`
+      return ok({ email, invitation, link, expireTime })
+    },
+  })
+}

@@ -1,0 +1,17 @@
+/** Who may make an account by `POST /accounts`. */
+import type { ApiContext } from './context.ts'
+
+/** @param asked as sent, checked for its form alone */
+export function maySignUp(
+  { clock, keyring, settings }: ApiContext,
+  { email, invitation }: { email: string | undefined; invitation: string | undefined },
+): boolean {
+  const { mode, domains } = settings.signUp
+  if (mode === 'closed') return false
+  if (email === undefined) return mode === 'open'
+  const domain = email.slice(email.lastIndexOf('@') + 1).toLowerCase()
+  if (domains.length > 0 && !domains.includes(domain)) return false
+  if (mode === 'open') return true
+  const nowSeconds = Math.floor(clock.now() / 1000)
+  return invitation !== undefined && keyring.invitations.holds(invitation, { email, nowSeconds })
+}
