@@ -47,6 +47,7 @@ export const longFiles: Readonly<Record<string, string>> = {
   'libs/chunk-store/test/planted-faults.test.ts': 'shows that the search of crash states bites',
   'libs/journal-cassandra/test/backup.test.ts': 'two Cassandras, cut for longer than their hints last',
   'test/abuse-attacks.test.ts': 'latencies beside attacks need the machine for 70 s',
+  'test/proxies.test.ts': 'nginx and Caddy, each before a service of its own: half a minute',
   'test/pypi-programs.test.ts': 'makes four environments of Python for the clients',
   'test/clients/clients.test.ts': 'installs nine clients of other people and plays them',
   'test/cluster/faults.test.ts': '17 faults of 8 to 24 s; two of them are in acceptance.test.ts',

@@ -68,6 +68,10 @@ export function nginxConfig(region: PlannedRegion): string {
         [['server_name', ...names]],
         ...tls,
         [['client_max_body_size', '0']],
+        // The longest file names make header lines and paths of 12 KiB.
+        [['large_client_header_buffers', '4', '32k']],
+        [['proxy_buffer_size', '32k']],
+        [['proxy_buffers', '4', '32k']],
         [
           ['location', '/'],
           [
