@@ -39,7 +39,8 @@ export function parseMail(source: string): Mail {
   const [head = '', ...rest] = source.split(/\r?\n\r?\n/)
   const header = (name: string) =>
     new RegExp(`^${name}:\\s*(.*(?:\\r?\\n[ \\t].*)*)`, 'im').exec(head)?.[1]?.trim() ?? ''
-  const text = decodedText(rest.join('\n\n'))
+  const isQuoted = /^content-transfer-encoding:\s*quoted-printable/im.test(source)
+  const text = decodedText(rest.join('\n\n'), isQuoted)
   return {
     to: header('To'),
     subject: header('Subject'),
@@ -50,13 +51,15 @@ export function parseMail(source: string): Mail {
 }
 
 /**
- * Quoted-printable soft breaks undone; base64 parts decoded. Sufficient for a service's short
- * mails.
+ * Quoted-printable undone where a part says it is that: in a plain part the `=A4` of a link is no
+ * code. Base64 parts decoded. Sufficient for a service's short mails.
  */
-function decodedText(body: string): string {
-  const plain = body
-    .replace(/=\r?\n/g, '')
-    .replace(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
+function decodedText(body: string, isQuoted: boolean): string {
+  const plain = !isQuoted
+    ? body
+    : body
+        .replace(/=\r?\n/g, '')
+        .replace(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
   const decoded =
     body
       .match(/^(?:[A-Za-z0-9+/=]{20,}\r?\n?)+$/gm)
