@@ -77,6 +77,37 @@ t.test('a repeated token reset whose result is gone is no wrong token', async (t
   t.equal(world.status(world.bearer(), reset, { requestId }), 'error-alreadyDone')
 })
 
+for (const [name, requestIdOf] of [
+  ['key', () => requestIdOfKey('key')],
+  ['minted id', (world: World) => world.requestId()],
+] as const)
+  t.test(`a command that found nothing to do does nothing when its ${name} comes again`, async (t) => {
+    const world = new World()
+    const root = world.create()
+    world.ask(operator, { setAccount: { recycleBin: true } })
+    const files = () => world.account().fileCount
+    const emptyBin = { requestId: requestIdOf(world) }
+    t.match(world.ask(operator, { emptyBin: {} }, emptyBin).result, { $case: 'done' })
+    world.ask(operator, { deleteContents: { contentIds: [world.file(root).id] } })
+    t.match(world.ask(operator, { emptyBin: {} }, emptyBin).result, { $case: 'done' })
+    t.equal(files(), 1, 'the bin is as it was')
+    world.state = world.replayed()
+    t.match(world.ask(operator, { emptyBin: {} }, emptyBin).result, { $case: 'done' }, 'also after a takeover')
+    t.equal(files(), 1)
+
+    const other = new World()
+    const from = other.create()
+    const folder = other.folder(from, { name: 'folder' })
+    const { id } = other.file(from)
+    const move = { moveContents: { contentIds: [id], folderId: from } }
+    const moved = { requestId: requestIdOf(other) }
+    t.match(other.ask(operator, move, moved).result, { value: { items: [{ id, parentFolder: from }] } })
+    other.ask(operator, { moveContents: { contentIds: [id], folderId: folder.id } })
+    const again = other.ask(operator, move, moved).result
+    t.match(again, { value: { items: [{ id, parentFolder: folder.id }] } }, 'as it is now')
+    t.ok(equal(pagesOf(other.state), pagesOf(other.replayed())))
+  })
+
 t.test('an account whose digests are full accepts no new key, and everything else', async (t) => {
   const world = new World()
   const root = world.create()

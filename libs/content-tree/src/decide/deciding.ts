@@ -130,6 +130,9 @@ export class Deciding {
    * The change, with its answer. A small answer is kept for a retry, and `keptIfLarge` instead of a
    * large one. A large one without that, or one that needs the new state, is made again from the
    * ids in the events.
+   *
+   * A command that could do more later is a change also where nothing is to do: without a kept
+   * result it would be carried out when the request comes again.
    */
   changed(
     events: NonNullable<Event['event']>[],

@@ -3,7 +3,7 @@ import type { DeleteContents, Event, MoveContents, RestoreContents } from '@hold
 import type { Outcome } from '../contract.ts'
 import { treeDepthMax } from '../limits.ts'
 import { isList } from './check.ts'
-import { answer, type Deciding, done, Refused, type Result, refuse } from './deciding.ts'
+import { type Deciding, done, Refused, type Result, refuse } from './deciding.ts'
 
 /** Into the bin when it is on; what is already in the bin is deleted permanently. */
 export function deleteContents(deciding: Deciding, { contentIds, representation }: DeleteContents): Outcome {
@@ -64,7 +64,6 @@ export function moveContents(deciding: Deciding, { contentIds, folderId }: MoveC
     return refuse('error-limits')
   const ids = rows.map((row) => tree.idOf(row))
   const result = () => itemsOf(deciding, ids)
-  if (rows.every((row) => tree.parentOf(row) === folder)) return answer(result())
   const value = { ids, folderId: tree.idOf(folder), time: deciding.now }
   return deciding.changed([{ $case: 'contentsMoved', value }], result)
 }
@@ -87,7 +86,7 @@ export function restoreContents(deciding: Deciding, { contentIds }: RestoreConte
 export function emptyBin(deciding: Deciding): Outcome {
   const { tree, viewer } = deciding
   if (!viewer.isOwner) return refuse('error-notOwner')
-  if (tree.childCount(tree.bin) === 0) return answer(done)
+  if (tree.childCount(tree.bin) === 0) return deciding.changed([], done)
   const value = { ids: [tree.idOf(tree.bin)], toBin: false, time: deciding.now }
   return deciding.changed([{ $case: 'contentsDeleted', value }], done)
 }
