@@ -92,7 +92,11 @@ for (const [name, requestIdOf] of [
     t.match(world.ask(operator, { emptyBin: {} }, emptyBin).result, { $case: 'done' })
     t.equal(files(), 1, 'the bin is as it was')
     world.state = world.replayed()
-    t.match(world.ask(operator, { emptyBin: {} }, emptyBin).result, { $case: 'done' }, 'also after a takeover')
+    t.match(
+      world.ask(operator, { emptyBin: {} }, emptyBin).result,
+      { $case: 'done' },
+      'also after a takeover',
+    )
     t.equal(files(), 1)
 
     const other = new World()
