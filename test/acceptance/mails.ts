@@ -36,33 +36,45 @@ async function emlFiles(outbox: string): Promise<string[]> {
 }
 
 export function parseMail(source: string): Mail {
-  const [head = '', ...rest] = source.split(/\r?\n\r?\n/)
-  const header = (name: string) =>
-    new RegExp(`^${name}:\\s*(.*(?:\\r?\\n[ \\t].*)*)`, 'im').exec(head)?.[1]?.trim() ?? ''
-  const isQuoted = /^content-transfer-encoding:\s*quoted-printable/im.test(source)
-  const text = decodedText(rest.join('\n\n'), isQuoted)
+  const [head, body] = halves(source)
+  const text = partsOf(head, body).join('\n')
   return {
-    to: header('To'),
-    subject: header('Subject'),
+    to: headerOf(head, 'To'),
+    subject: headerOf(head, 'Subject'),
     text,
     proof: /\/profile#token=[A-Za-z0-9_.~-]+&mailed=([A-Za-z0-9_.~-]+)/.exec(text)?.[1] ?? '',
     token: /\/profile#token=([A-Za-z0-9_.~-]+)/.exec(text)?.[1] ?? '',
   }
 }
 
-/**
- * Quoted-printable undone where a part says it is that: in a plain part the `=A4` of a link is no
- * code. Base64 parts decoded. Sufficient for a service's short mails.
- */
-function decodedText(body: string, isQuoted: boolean): string {
-  const plain = !isQuoted
-    ? body
-    : body
-        .replace(/=\r?\n/g, '')
-        .replace(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
-  const decoded =
-    body
-      .match(/^(?:[A-Za-z0-9+/=]{20,}\r?\n?)+$/gm)
-      ?.map((block) => Buffer.from(block, 'base64').toString()) ?? []
-  return [plain, ...decoded].join('\n')
+/** Decoded text of each part, in order. A part has its own encoding, whatever its neighbours have. */
+function partsOf(head: string, body: string): string[] {
+  const boundary = /boundary="?([^";\r\n]+)/i.exec(headerOf(head, 'Content-Type'))?.[1]
+  if (boundary !== undefined) {
+    const parts = `\n${body}`.split(
+      new RegExp(`\\r?\\n--${RegExp.escape(boundary)}(?:--)?[ \\t]*(?=\\r?\\n|$)`),
+    )
+    return parts.slice(1, -1).flatMap((part) => partsOf(...halves(part.replace(/^\r?\n/, ''))))
+  }
+  switch (headerOf(head, 'Content-Transfer-Encoding').toLowerCase()) {
+    case 'quoted-printable':
+      return [
+        body
+          .replace(/=\r?\n/g, '')
+          .replace(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16))),
+      ]
+    case 'base64':
+      return [Buffer.from(body, 'base64').toString()]
+    default:
+      return [body]
+  }
+}
+
+function halves(source: string): [head: string, body: string] {
+  const end = /\r?\n\r?\n/.exec(source)
+  return end === null ? [source, ''] : [source.slice(0, end.index), source.slice(end.index + end[0].length)]
+}
+
+function headerOf(head: string, name: string): string {
+  return new RegExp(`^${name}:\\s*(.*(?:\\r?\\n[ \\t].*)*)`, 'im').exec(head)?.[1]?.trim() ?? ''
 }
