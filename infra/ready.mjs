@@ -9,12 +9,12 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
-  accessSync,
-  constants,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
+  rmdirSync,
   rmSync,
   statSync,
   utimesSync,
@@ -202,10 +202,12 @@ function missingLines() {
   ]
 }
 
+/** By trying: the modes of a folder say nothing about a read-only mount, or for root. */
 function isWritable() {
   try {
-    accessSync('.', constants.W_OK)
-    if (existsSync('node_modules')) accessSync('node_modules', constants.W_OK)
+    for (const folder of ['.', 'node_modules']) {
+      if (existsSync(folder)) rmdirSync(mkdtempSync(join(folder, '.writable-')))
+    }
     return true
   } catch {
     return false
