@@ -47,7 +47,7 @@ export function parseMail(source: string): Mail {
   }
 }
 
-/** Decoded text of each part, in order. A part has its own encoding, whatever its neighbours have. */
+/** Decoded text of each part, in order. Each part has its own encoding. */
 function partsOf(head: string, body: string): string[] {
   const boundary = /boundary="?([^";\r\n]+)/i.exec(headerOf(head, 'Content-Type'))?.[1]
   if (boundary !== undefined) {
