@@ -4,6 +4,7 @@ import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:
 import { dirname, join } from 'node:path'
 import { readConfig } from '@holdfast/config'
 import t from 'tap'
+import { parse } from 'yaml'
 import { makeSecrets } from '../infra/check/sandbox.ts'
 import { type ToolName, tool } from '../infra/check/tools.ts'
 
@@ -64,6 +65,24 @@ t.test('nginx and Caddy accept their files', async (t) => {
   const validate = ['validate', '--adapter', 'caddyfile', '--config', fileOf('Caddyfile')]
   const caddy = said('caddy', validate, home)
   t.equal(caddy.status, 0, caddy.output)
+})
+
+t.test('compose starts the image as closed as the unit, with the same settings', async (t) => {
+  const read = said('compose-spec', [fileOf('compose.yaml')])
+  t.equal(read.status, 0, read.output)
+  const { holdfast, caddy } = parse(textOf('compose.yaml')).services
+  t.match(holdfast, { read_only: true, cap_drop: ['ALL'], env_file: ['holdfast.env'] })
+  const image = textOf('Containerfile')
+  t.match(image, `USER ${holdfast.user}\n`)
+  t.match(
+    image,
+    `HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["${holdfast.healthcheck.test[1]}"]`,
+  )
+  t.match(holdfast.volumes, ['data:/var/lib/holdfast'])
+  t.match(image, 'HOLDFAST_DATA_DIR=/var/lib/holdfast')
+  const [, program] = /^ExecStart=\S+ (\S+)$/m.exec(textOf('holdfast.service')) ?? []
+  t.match(image, `ENTRYPOINT ["infra/launch.sh", "${program}"]`)
+  t.match(textOf('Caddyfile'), `{$${Object.keys(caddy.environment)[0]}:127.0.0.1}:8080`)
 })
 
 t.test('the unit, the settings and both proxies have the same names', async (t) => {

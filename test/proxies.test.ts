@@ -96,7 +96,7 @@ function startCaddy(folder: string, port: number, service: Standalone): ChildPro
 function toService(text: string, { ports }: Standalone): string {
   return servicePorts.reduce(
     (all, from, at) => all.replaceAll(`127.0.0.1:${from}`, `127.0.0.1:${ports[at]}`),
-    text,
+    text.replaceAll('{$HOLDFAST_UPSTREAM:127.0.0.1}', '127.0.0.1'),
   )
 }
 

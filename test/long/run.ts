@@ -1,8 +1,8 @@
 /**
  * The long suites, in full: `npm run test:long -- [--rounds 200] [--states 5000] [--seed N]
  * [--drains 0.1] [--gib 2] [--runs 5] [--fault <words>] [--attack <words>] [--seconds 8]
- * [--api-seconds 300] [--only states|crash|large|cluster|abuse|clients|schemathesis]`. Prints what
- * was tried and found; the exit code says whether every promise was kept.
+ * [--api-seconds 300] [--only states|crash|large|cluster|abuse|clients|schemathesis|container]`.
+ * Prints what was tried and found; the exit code says whether every promise was kept.
  *
  * `npm run test:long -- --ci` runs what `npm test` leaves out (`test/forms.ts`) instead.
  */
@@ -19,6 +19,7 @@ import { faultsOf, runFaultSuite, tableOf } from '../cluster/faults/run-faults.t
 import { longFiles, sizedFiles } from '../forms.ts'
 import { runTap } from '../support/tap-run.ts'
 import { abuseCommand } from './abuse/own-network.ts'
+import { containerTrial } from './container.ts'
 import { crashRounds } from './crash.ts'
 import { largeTransfers } from './large.ts'
 import { conformance } from './schemathesis.ts'
@@ -114,6 +115,9 @@ await suite('clients', 'third-party clients, unmodified, with default settings',
 })
 await suite('schemathesis', `the OpenAPI document: ${options['api-seconds']} s, --seed ${seed}`, () =>
   conformance({ seconds: Number(options['api-seconds']), seed }),
+)
+await suite('container', 'the image of infra/deploy, by buildah and podman', () =>
+  containerTrial(console.log),
 )
 console.log(`\n${passed} passed, ${failed} failed`)
 process.exitCode = failed === 0 ? 0 : 1
