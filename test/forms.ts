@@ -45,6 +45,8 @@ export const sizedFiles: readonly string[] = [...new Set(Object.values(sizes).ma
 export const longFiles: Readonly<Record<string, string>> = {
   'libs/actor-runtime/test/queues.test.ts': '20,000 activations in Cassandra show a growth, not a rule',
   'libs/chunk-store/test/planted-faults.test.ts': 'shows that the search of crash states bites',
+  'libs/chunk-store/test/level-store.test.ts':
+    'contracts that the same store keeps over RocksDB daily; rows are daily',
   'libs/journal-cassandra/test/backup.test.ts': 'two Cassandras, cut for longer than their hints last',
   'test/abuse-attacks.test.ts': 'latencies beside attacks need the machine for 70 s',
   'test/proxies.test.ts': 'nginx and Caddy, each before a service of its own: half a minute',

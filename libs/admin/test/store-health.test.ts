@@ -10,6 +10,7 @@ t.test('quarantined, failed and retried parts are in metrics and status', async 
     quarantined: [],
     gap: undefined,
     sendsDirectly: true,
+    catalogue: 'level',
   }
   const store = Object.assign(new MemoryBlobStore(), { health })
   const registry = new Registry()
@@ -27,7 +28,13 @@ t.test('quarantined, failed and retried parts are in metrics and status', async 
     'holdfast_store_direct_sends 1',
   ])
     t.ok(well.includes(line), line)
-  t.match(await storeStatus(store), { blobs: 0, quarantined: [], recovering: false, failure: undefined })
+  t.match(await storeStatus(store), {
+    blobs: 0,
+    quarantined: [],
+    recovering: false,
+    failure: undefined,
+    catalogue: 'level',
+  })
 
   const file = { file: '00000001.extent', reason: 'damaged', bytes: 10, liveBytes: 3 } as const
   Object.assign(health, {

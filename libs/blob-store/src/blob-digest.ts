@@ -20,7 +20,7 @@ export interface BlobDigest {
 export function digestOf(bytes: Uint8Array): BlobDigest {
   const id = Buffer.allocUnsafe(blobIdBytes)
   id.set(hash('md5', bytes, 'buffer'))
-  id.set(blake3(bytes), 16)
+  id.set(blake3(viewed(bytes)), 16)
   return { id, crc32: crc32(bytes) }
 }
 
@@ -32,7 +32,7 @@ export class BlobDigester {
 
   update(bytes: Uint8Array): void {
     this.#md5.update(bytes)
-    this.#blake3.update(bytes)
+    this.#blake3.update(viewed(bytes))
     this.#crc32 = crc32(bytes, this.#crc32)
   }
 
@@ -40,4 +40,8 @@ export class BlobDigester {
   digest(): BlobDigest {
     return { id: Buffer.concat([this.#md5.digest(), this.#blake3.digestBuffer()]), crc32: this.#crc32 }
   }
+}
+
+function viewed(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }

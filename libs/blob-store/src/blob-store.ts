@@ -184,6 +184,8 @@ export interface StoreHealth {
   gap: string | undefined
   /** Bytes in the page cache go to sockets without being copied. */
   sendsDirectly: boolean
+  /** Library that keeps what lies where. */
+  catalogue: string
 }
 
 export const quarantineReasons = ['foreign', 'damaged', 'unreadable', 'missing'] as const

@@ -1,6 +1,6 @@
 /**
- * The blob store on one machine's disk: extents hold the bytes, RocksDB holds their locations.
- * DESIGN.md describes the parts and the reasons; FORMAT.md the disk format.
+ * The blob store on one machine's disk: extents hold the bytes, the catalogue holds their
+ * locations. DESIGN.md describes the parts and the reasons; FORMAT.md the disk format.
  */
 import { randomFillSync } from 'node:crypto'
 import { join } from 'node:path'
@@ -55,7 +55,7 @@ import { ballastPath } from './space/ballast.ts'
 import { Compactor, worthBytes } from './space/compactor.ts'
 import { Space } from './space/space.ts'
 import { CleanShutdownMarker, endMarkBytes, endMarkKey } from './start/clean-shutdown-marker.ts'
-import { openRocksCatalogue } from './start/open-catalogue.ts'
+import { openCatalogue } from './start/open-catalogue.ts'
 import { nothingRecovered, type Recovered, Recovery } from './start/recovery.ts'
 import { type Surveyed, survey } from './start/survey.ts'
 import { StoreState } from './state.ts'
@@ -124,7 +124,8 @@ export class ChunkStore implements NodeStore, WholeReads, DirectSends, TellsHeal
     const directory = join(options.path, 'extents')
     await disk.makeDirectory(directory)
     const start = async (rebuild: boolean) => {
-      const catalogue = await (machine.catalogue?.() ?? openRocksCatalogue(options.path, log, { rebuild }))
+      const catalogue = await (machine.catalogue?.() ??
+        openCatalogue(options.path, log, { engine: options.catalogue, rebuild }))
       let store: ChunkStore | undefined
       try {
         const { openExtentsMax } = boundsOf(options, 0)

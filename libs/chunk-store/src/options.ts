@@ -1,6 +1,7 @@
 /** The options of a store, and the parts that tests replace. */
 import type { Clock } from '@holdfast/kernel'
 import type { Catalogue } from './catalogue/catalogue.ts'
+import type { EngineName } from './catalogue/engines/engine.ts'
 import type { Disk } from './disk/disk.ts'
 import { openExtentsMaxDefault, openExtentsMaxLeast } from './extents/extents.ts'
 import { blockBytes } from './format.ts'
@@ -63,6 +64,11 @@ export interface ChunkStoreOptions {
    * processes outlive this one. Default 0: they do not.
    */
   pinnedAtFirstMs?: number
+  /**
+   * Library of the catalogue. Default: RocksDB where it has a binding, else LevelDB. A catalogue of
+   * the other one is replaced: rebuilt from the extents.
+   */
+  catalogue?: EngineName
   log?: Log
   clock?: Clock
 }

@@ -64,6 +64,7 @@ export class StoreState {
         : `the content of ${gaps.length} extents is not completely known: ${gaps.slice(0, 8)}`
     const { failure, recovering } = this
     const sendsDirectly = this.#deps.disk.sendsDirectly?.() ?? false
-    return { failure, recovering, quarantined, gap, sendsDirectly }
+    const catalogue = this.#deps.catalogue.engine ?? 'memory'
+    return { failure, recovering, quarantined, gap, sendsDirectly, catalogue }
   }
 }

@@ -10,7 +10,8 @@ import { join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
 import { put } from '@holdfast/blob-store/testing'
 import t from 'tap'
-import { RocksCatalogue } from '../src/catalogue/rocks-catalogue.ts'
+import { engineNames } from '../src/catalogue/engines/engine.ts'
+import { ThreadedCatalogue } from '../src/catalogue/threaded-catalogue.ts'
 import { ChunkStore } from '../src/index.ts'
 import { silentLog } from '../src/log.ts'
 import { openOn, realOptions } from './support/crash-history.ts'
@@ -58,38 +59,44 @@ async function eventually<T>(act: () => Promise<T>): Promise<T> {
 const row = (key: string, bytes: number) => ({ key: Buffer.from(key), value: randomBytes(bytes) })
 process.on('SIGXFSZ', () => {}) // otherwise a write past the limit would end the process
 
-for (const [what, take] of Object.entries(wanting))
-  t.test(`a catalogue without ${what} accepts no more, reports it, and recovers by itself`, async (t) => {
-    const limits = new Limits()
-    const path = join(t.testdir(), 'catalogue')
-    const catalogue = await RocksCatalogue.open(path, silentLog)
-    const taken: { key: Buffer; value: Buffer }[] = []
-    const take1 = async (sync: boolean) => {
-      const next = row(`b${taken.length}`, MiB)
-      await catalogue.apply([next], { sync })
-      taken.push(next)
-    }
-    await take1(true)
-    await take1(false)
-    await take(limits)
-    const more = async () => {
-      for (let n = 0; n < 60; n++) await take1(n % 2 === 0)
-    }
-    await t.rejects(more(), { name: 'BlobFault', code: /^(IO|UNAVAILABLE)$/ })
-    t.equal(catalogue.recovering, true)
-    t.equal(catalogue.failure, undefined)
-    t.equal(catalogue.damage, undefined)
-    await t.rejects(take1(true), { name: 'BlobFault' })
-    await relieve(limits)
-    await eventually(() => take1(true))
-    t.equal(catalogue.recovering, false)
-    for (const { key, value } of taken) {
-      const [found] = await catalogue.get([key])
-      t.ok(found?.equals(value), `${key}: accepted rows are there`)
-    }
-    await catalogue.close()
-    await limits.end()
-  })
+const kinds = engineNames.flatMap((engine) =>
+  Object.entries(wanting).map(([what, take]) => ({ engine, what, take })),
+)
+for (const { engine, what, take } of kinds)
+  t.test(
+    `a catalogue in ${engine} without ${what} accepts no more, reports it, and recovers by itself`,
+    async (t) => {
+      const limits = new Limits()
+      const path = join(t.testdir(), 'catalogue')
+      const catalogue = await ThreadedCatalogue.open(path, engine, silentLog)
+      const taken: { key: Buffer; value: Buffer }[] = []
+      const take1 = async (sync: boolean) => {
+        const next = row(`b${taken.length}`, MiB)
+        await catalogue.apply([next], { sync })
+        taken.push(next)
+      }
+      await take1(true)
+      await take1(false)
+      await take(limits)
+      const more = async () => {
+        for (let n = 0; n < 60; n++) await take1(n % 2 === 0)
+      }
+      await t.rejects(more(), { name: 'BlobFault', code: /^(IO|UNAVAILABLE)$/ })
+      t.equal(catalogue.recovering, true)
+      t.equal(catalogue.failure, undefined)
+      t.equal(catalogue.damage, undefined)
+      await t.rejects(take1(true), { name: 'BlobFault' })
+      await relieve(limits)
+      await eventually(() => take1(true))
+      t.equal(catalogue.recovering, false)
+      for (const { key, value } of taken) {
+        const [found] = await catalogue.get([key])
+        t.ok(found?.equals(value), `${key}: accepted rows are there`)
+      }
+      await catalogue.close()
+      await limits.end()
+    },
+  )
 
 t.test('a failing store reports since when, until a batch is accepted', async (t) => {
   const machine = new CrashMachine(seeded(7))

@@ -10,7 +10,8 @@ import { get, put } from '@holdfast/blob-store/testing'
 import t, { type Test } from 'tap'
 import { sizeOf } from '../../../test/forms.ts'
 import { Filler, onSmallDisk } from '../../../test/support/small-disk.ts'
-import { RocksCatalogue } from '../src/catalogue/rocks-catalogue.ts'
+import { engineNames } from '../src/catalogue/engines/engine.ts'
+import { ThreadedCatalogue } from '../src/catalogue/threaded-catalogue.ts'
 import { ChunkStore } from '../src/index.ts'
 
 const MiB = 1024 * 1024
@@ -179,40 +180,41 @@ if (disk !== undefined) {
     },
   )
 
-  t.test('a catalogue that cannot be reopened refuses until it can', async (t) => {
-    const path = join(disk, 'catalogue')
-    const catalogue = await RocksCatalogue.open(path, { info() {}, warn() {}, error() {} })
-    t.teardown(async () => {
-      await filler.empty()
-      await catalogue.close()
-      await rm(path, { recursive: true })
-    })
-    const row = (key: string, bytes: number) => ({ key: Buffer.from(key), value: randomBytes(bytes) })
-    await catalogue.apply([row('a', 10)], { sync: true })
-    await filler.fill()
-    const more = async () => {
-      for (let n = 0; n < 100; n++) await catalogue.apply([row(`b${n}`, MiB)], { sync: true })
-    }
-    await t.rejects(more(), { code: 'FULL' }, 'its log has some room of its own')
-    t.equal((await catalogue.get([Buffer.from('a')]))[0]?.length, 10, 'it can be read')
-    await filler.empty()
-    const current = join(path, 'CURRENT')
-    const right = await readFile(current)
-    await writeFile(current, 'nothing that is known\n')
-    await t.rejects(catalogue.apply([row('c', 10)], { sync: true }))
-    await t.rejects(catalogue.get([Buffer.from('a')]), { name: 'BlobFault' })
-    await t.rejects(catalogue.scan(Buffer.alloc(0), { limit: 1 }), { name: 'BlobFault' })
-    await writeFile(current, right)
-    for (let tries = 100; ; tries--) {
-      const found = await catalogue.get([Buffer.from('a')]).catch(() => undefined)
-      if (found === undefined && tries > 0) await new Promise((later) => setTimeout(later, 50))
-      else {
-        t.equal(found?.[0]?.length, 10)
-        break
+  for (const engine of engineNames)
+    t.test(`a catalogue in ${engine} that cannot be reopened refuses until it can`, async (t) => {
+      const path = join(disk, 'catalogue')
+      const catalogue = await ThreadedCatalogue.open(path, engine, { info() {}, warn() {}, error() {} })
+      t.teardown(async () => {
+        await filler.empty()
+        await catalogue.close()
+        await rm(path, { recursive: true })
+      })
+      const row = (key: string, bytes: number) => ({ key: Buffer.from(key), value: randomBytes(bytes) })
+      await catalogue.apply([row('a', 10)], { sync: true })
+      await filler.fill()
+      const more = async () => {
+        for (let n = 0; n < 100; n++) await catalogue.apply([row(`b${n}`, MiB)], { sync: true })
       }
-    }
-    await catalogue.apply([row('c', 10)], { sync: true })
-  })
+      await t.rejects(more(), { code: 'FULL' }, 'its log has some room of its own')
+      t.equal((await catalogue.get([Buffer.from('a')]))[0]?.length, 10, 'it can be read')
+      await filler.empty()
+      const current = join(path, 'CURRENT')
+      const right = await readFile(current)
+      await writeFile(current, 'nothing that is known\n')
+      await t.rejects(catalogue.apply([row('c', 10)], { sync: true }))
+      await t.rejects(catalogue.get([Buffer.from('a')]), { name: 'BlobFault' })
+      await t.rejects(catalogue.scan(Buffer.alloc(0), { limit: 1 }), { name: 'BlobFault' })
+      await writeFile(current, right)
+      for (let tries = 100; ; tries--) {
+        const found = await catalogue.get([Buffer.from('a')]).catch(() => undefined)
+        if (found === undefined && tries > 0) await new Promise((later) => setTimeout(later, 50))
+        else {
+          t.equal(found?.[0]?.length, 10)
+          break
+        }
+      }
+      await catalogue.apply([row('c', 10)], { sync: true })
+    })
 
   t.test('a start on a full disk serves existing content, and accepts deletions', async (t) => {
     const { path, store, kept } = await world(t)

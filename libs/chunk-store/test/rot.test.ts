@@ -9,11 +9,12 @@ import { join } from 'node:path'
 import type { BlobFacts, BlobFault, BlobName, LogPosition } from '@holdfast/blob-store'
 import { get, put } from '@holdfast/blob-store/testing'
 import t from 'tap'
-import { isMarkedDamaged, RocksCatalogue } from '../src/catalogue/rocks-catalogue.ts'
+import { type EngineName, engineNames } from '../src/catalogue/engines/engine.ts'
+import { isMarkedDamaged, ThreadedCatalogue } from '../src/catalogue/threaded-catalogue.ts'
 import { InlineHashing } from '../src/hashing/hashing.ts'
 import { ChunkStore } from '../src/index.ts'
 import { silentLog } from '../src/log.ts'
-import { openRocksCatalogue } from '../src/start/open-catalogue.ts'
+import { openCatalogue } from '../src/start/open-catalogue.ts'
 import { realOptions } from './support/crash-history.ts'
 
 interface Image {
@@ -24,9 +25,11 @@ interface Image {
   position: LogPosition
 }
 
+let engine: EngineName = 'rocksdb'
+
 function openStore(path: string): Promise<ChunkStore> {
   const hashing = (memory: WebAssembly.Memory) => new InlineHashing(memory)
-  return ChunkStore.open({ path, ...realOptions }, { hashing, background: false })
+  return ChunkStore.open({ path, ...realOptions, catalogue: engine }, { hashing, background: false })
 }
 
 async function positionOf(store: ChunkStore): Promise<LogPosition> {
@@ -55,7 +58,7 @@ async function makeImages(dir: string): Promise<Record<'closed' | 'killed', Imag
   let store = await openStore(path)
   await load(store)
   await store.close()
-  store = await openStore(path) // RocksDB's log becomes a table
+  store = await openStore(path) // its log becomes a table
   const position = await load(store)
   await store.close()
   const closed = copy('closed', position)
@@ -117,48 +120,53 @@ function isCopy(one: BlobName, other: BlobName): boolean {
   return Buffer.from(one.incarnation).equals(Buffer.from(other.incarnation))
 }
 
-t.test('a flipped bit in a file of a store is noticed or does no harm', async (t) => {
-  const dir = t.testdir()
-  const { closed, killed } = await makeImages(dir)
-  const into = join(dir, 'flipped')
+for (const each of engineNames)
+  t.test(`a flipped bit in a file of a store over ${each} is noticed or does no harm`, async (t) => {
+    engine = each
+    const dir = t.testdir()
+    const { closed, killed } = await makeImages(dir)
+    const into = join(dir, 'flipped')
 
-  for (const [name, image] of Object.entries({ closed, killed }))
-    await t.test(`in the log of the catalogue, of a store that was ${name}: the extents know`, async (t) => {
-      const logs = filesOf(image.path).filter((file) => file.endsWith('.log'))
-      t.equal(logs.length, 1)
-      const [log = ''] = logs
-      const { size } = statSync(join(image.path, log))
-      for (const share of [0, 0.02, 0.3, 0.7, 0.99]) {
-        const at = Math.floor(share * size)
-        const looked = await lookAt(flipped(image, into, log, at))
-        t.same(looked, right, `byte ${at} of ${size}`)
-        rmSync(into, { recursive: true })
+    for (const [name, image] of Object.entries({ closed, killed }))
+      await t.test(
+        `in the log of the catalogue, of a store that was ${name}: the extents know`,
+        async (t) => {
+          const logs = filesOf(image.path).filter((file) => file.endsWith('.log'))
+          t.equal(logs.length, 1)
+          const [log = ''] = logs
+          const { size } = statSync(join(image.path, log))
+          for (const share of [0, 0.02, 0.3, 0.7, 0.99]) {
+            const at = Math.floor(share * size)
+            const looked = await lookAt(flipped(image, into, log, at))
+            t.same(looked, right, `byte ${at} of ${size}`)
+            rmSync(into, { recursive: true })
+          }
+        },
+      )
+
+    await t.test('in a table of the catalogue: at once, or after the start that follows', async (t) => {
+      for (const file of filesOf(closed.path).filter((file) => /\.(sst|ldb)$/.test(file))) {
+        const { size } = statSync(join(closed.path, file))
+        for (const share of [0.02, 0.4, 0.99]) {
+          const at = Math.floor(share * size)
+          const rotten = flipped(closed, into, file, at)
+          const { refused: _, ...rest } = await lookAt(rotten)
+          t.same(rest, { wrong: [], missing: 0 }, `byte ${at} of ${size}`)
+          t.same(await lookAt(rotten), right, 'after the next start')
+          rmSync(into, { recursive: true })
+        }
       }
     })
 
-  await t.test('in a table of the catalogue: at once, or after the start that follows', async (t) => {
-    for (const file of filesOf(closed.path).filter((file) => file.endsWith('.sst'))) {
-      const { size } = statSync(join(closed.path, file))
-      for (const share of [0.02, 0.4, 0.99]) {
-        const at = Math.floor(share * size)
-        const rotten = flipped(closed, into, file, at)
-        const { refused: _, ...rest } = await lookAt(rotten)
-        t.same(rest, { wrong: [], missing: 0 }, `byte ${at} of ${size}`)
-        t.same(await lookAt(rotten), right, 'after the next start')
+    await t.test('in any other file', async (t) => {
+      for (const file of filesOf(closed.path).filter((file) => !/(log|sst|ldb)$/.test(file))) {
+        const { size } = statSync(join(closed.path, file))
+        const { wrong, missing } = await lookAt(flipped(closed, into, file, Math.floor(0.3 * size)))
+        t.same({ wrong, missing }, { wrong: [], missing: 0 }, file)
         rmSync(into, { recursive: true })
       }
-    }
+    })
   })
-
-  await t.test('in any other file', async (t) => {
-    for (const file of filesOf(closed.path).filter((file) => !/(log|sst)$/.test(file))) {
-      const { size } = statSync(join(closed.path, file))
-      const { wrong, missing } = await lookAt(flipped(closed, into, file, Math.floor(0.3 * size)))
-      t.same({ wrong, missing }, { wrong: [], missing: 0 }, file)
-      rmSync(into, { recursive: true })
-    }
-  })
-})
 
 t.test(
   'damage found while reading a row is marked, and the next start replaces that catalogue',
@@ -169,29 +177,29 @@ t.test(
       key: Buffer.from(`b${1000 + n}`),
       value: randomBytes(60),
     }))
-    let catalogue = await RocksCatalogue.open(path, silentLog)
+    let catalogue = await ThreadedCatalogue.open(path, 'rocksdb', silentLog)
     await catalogue.apply(rows, { sync: true })
     await catalogue.close()
-    catalogue = await RocksCatalogue.open(path, silentLog) // RocksDB's log becomes a table
+    catalogue = await ThreadedCatalogue.open(path, 'rocksdb', silentLog) // RocksDB's log becomes a table
     await catalogue.close()
     const [table = ''] = filesOf(path).filter((file) => file.endsWith('.sst'))
     const bytes = readFileSync(join(path, table))
     bytes[1000] = (bytes[1000] ?? 0) ^ 0x10
     writeFileSync(join(path, table), bytes)
 
-    catalogue = await RocksCatalogue.open(path, silentLog)
+    catalogue = await ThreadedCatalogue.open(path, 'rocksdb', silentLog)
     t.same(await catalogue.get([Buffer.from('b1199')]), [rows[199]?.value], 'intact content is read')
     t.equal(catalogue.damage, undefined)
     await t.rejects(catalogue.get([Buffer.from('b1000')]), { code: 'CORRUPT' })
     t.match(catalogue.damage, { code: 'CORRUPT' })
     await t.rejects(
-      openRocksCatalogue(dir, silentLog),
+      openCatalogue(dir, silentLog, { engine: 'rocksdb' }),
       { code: 'UNAVAILABLE' },
       'its lock is still the lock of the store',
     )
     await catalogue.close()
     t.ok(await isMarkedDamaged(path))
-    const next = await openRocksCatalogue(dir, silentLog)
+    const next = await openCatalogue(dir, silentLog, { engine: 'rocksdb' })
     t.same(await next.get([Buffer.from('b1199')]), [undefined], 'to be filled from the extents')
     t.same(readdirSync(dir), ['catalogue-2'])
     await next.close()

@@ -26,11 +26,12 @@ export async function openStore({
   clock: Clock
   log: Logger
 }): Promise<ChunkStore> {
-  const { reserveBytes, ...memory } = config
+  const { reserveBytes, catalogue, ...memory } = config
   try {
     return await ChunkStore.open({
       path,
       ...memory,
+      ...(catalogue === undefined ? {} : { catalogue }),
       openExtentsMax,
       pinnedAtFirstMs,
       ...(reserveBytes === undefined ? {} : { lowWaterBytes: reserveBytes }),

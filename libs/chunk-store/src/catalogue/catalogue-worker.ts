@@ -1,33 +1,29 @@
 /**
- * The thread that owns RocksDB: every write of the binding blocks its thread, a synced one for as
- * long as the device takes. Requests are answered in order. `batch` is used throughout, because the
- * binding's `put` silently does not sync.
+ * The thread that owns the catalogue's files: writes block it, synced ones for as long as the
+ * device takes. Requests are answered in order.
  */
 import { type FileHandle, open as openFile, readdir } from 'node:fs/promises'
 import { parentPort, workerData } from 'node:worker_threads'
 import { writableBytes } from '@holdfast/kernel'
-import { RocksLevel } from '@nxtedition/rocksdb'
 import { pack, unpack } from '../memory/packed.ts'
-import type { CatalogueAnswer, CatalogueRequest } from './rocks-catalogue.ts'
+import type { Engine, EngineName } from './engines/engine.ts'
+import type { CatalogueAnswer, CatalogueRequest } from './threaded-catalogue.ts'
 
 const port = parentPort
 if (port === null) throw new Error('the catalogue runs in a worker thread')
 
-const path = workerData.path as string
+const { path, engine: engineName } = workerData as { path: string; engine: EngineName }
+/** Only the one in use is loaded: the other may not exist for this system. */
+const Chosen =
+  engineName === 'rocksdb'
+    ? (await import('./engines/rocks-engine.ts')).RocksEngine
+    : (await import('./engines/level-engine.ts')).LevelEngine
 /** Enough for a manifest, a log and a memtable that is being flushed. */
 const roomToOpenBytes = 512 * 1024
-/**
- * Written to tables of 8 MiB, of which six may wait. The default is 64 MiB: memory that grows for
- * 80,000 uploads, and slow to insert into.
- */
-const memtableMemoryBudget = 32 * 1024 * 1024
-let db = make()
-/** A write failed. RocksDB then accepts nothing more until it is reopened, but it can be read. */
+let db: Engine = new Chosen(path)
+/** A write failed. It accepts nothing more until it is reopened, but it can be read. */
 let refusesWrites = false
-/**
- * Why it could not be reopened, and when that is retried: the binding ends the process when a
- * closed database is read.
- */
+/** Why it could not be reopened, and when that is retried. It cannot be read meanwhile. */
 let closed: { why: unknown; againMs: number; pauseMs: number } | undefined
 /**
  * Opening reads everything that was not in tables yet: retries are frequent at first, then less
@@ -66,7 +62,7 @@ async function answer(request: CatalogueRequest): Promise<void> {
     if (closed !== undefined && request.kind !== 'close') await reopen()
     switch (request.kind) {
       case 'get':
-        return send({ number, values: pack(db._getManySync(unpack(request.keys) as Buffer[])) })
+        return send({ number, values: pack(await db.getMany(unpack(request.keys) as Buffer[])) })
       case 'apply':
         await apply(request)
         return send({ number })
@@ -89,7 +85,7 @@ function fail(number: number, error: unknown): void {
 async function apply({ changes, sync }: CatalogueRequest & { kind: 'apply' }): Promise<void> {
   if (refusesWrites) await openAnew()
   const isFull = unsyncedBytes + changes.length > unsyncedBytesMax
-  write(changes, sync || isFull)
+  await write(changes, sync || isFull)
   if (sync || isFull) forgetUnsynced()
   else {
     unsynced.push(changes)
@@ -102,21 +98,12 @@ function forgetUnsynced(): void {
   unsyncedBytes = 0
 }
 
-function write(changes: Uint8Array, sync: boolean): void {
-  const batch = db.batch()
+async function write(changes: Uint8Array, sync: boolean): Promise<void> {
   try {
-    const parts = unpack(changes)
-    for (let n = 0; n < parts.length; n += 2) {
-      const value = parts[n + 1]
-      if (value === undefined) batch._del(parts[n] as Buffer)
-      else batch._put(parts[n] as Buffer, value)
-    }
-    batch._writeSync({ sync })
+    await db.write(unpack(changes), sync)
   } catch (error) {
     refusesWrites = true
     throw error
-  } finally {
-    batch._closeSync()
   }
 }
 
@@ -145,7 +132,7 @@ async function tryDescriptors(): Promise<void> {
 
 async function reopen(): Promise<void> {
   if (closed !== undefined && performance.now() < closed.againMs) throw closed.why
-  db = make()
+  db = new Chosen(path)
   try {
     await db.open()
   } catch (error) {
@@ -155,7 +142,7 @@ async function reopen(): Promise<void> {
   }
   closed = undefined
   refusesWrites = false
-  for (const [n, changes] of unsynced.entries()) write(changes, n === unsynced.length - 1)
+  for (const [n, changes] of unsynced.entries()) await write(changes, n === unsynced.length - 1)
   forgetUnsynced()
 }
 
@@ -163,33 +150,14 @@ function ignoreIfRefusing(error: unknown): void {
   if (!refusesWrites) throw error
 }
 
-function make(): RocksLevel {
-  return new RocksLevel(path, {
-    createIfMissing: true,
-    keyEncoding: 'buffer',
-    valueEncoding: 'buffer',
-    compression: false,
-    walCompression: false,
-    cacheSize: 32 * 1024 * 1024,
-    compaction: 'level',
-    memtableMemoryBudget,
-  })
-}
-
 async function scan({ from, after, until, limit }: CatalogueRequest & { kind: 'scan' }) {
-  const begin = after === undefined ? { gte: buffer(from) } : { gt: buffer(after) }
-  const iterator = db.iterator({ ...begin, lt: buffer(until), limit })
-  const rows: { key: Uint8Array; value: Uint8Array }[] = []
-  try {
-    while (rows.length < limit) {
-      const some = await iterator.nextv(Math.min(1000, limit - rows.length))
-      if (some.length === 0) break
-      for (const [key, value] of some) rows.push({ key: Uint8Array.from(key), value: Uint8Array.from(value) })
-    }
-  } finally {
-    await iterator.close()
-  }
-  return rows
+  const rows = await db.scan({
+    from: buffer(from),
+    after: after && buffer(after),
+    until: buffer(until),
+    limit,
+  })
+  return rows.map(([key, value]) => ({ key: Uint8Array.from(key), value: Uint8Array.from(value) }))
 }
 
 function send(message: Omit<CatalogueAnswer, 'recovering'>): void {

@@ -1,9 +1,13 @@
+import type { EngineName } from './engines/engine.ts'
+
 /**
  * Where the copies are: a sorted map, all of whose content can be rebuilt from the extents. Batches
  * are applied in the given order; after a crash a prefix of them is there, at least up to the last
  * synced one.
  */
 export interface Catalogue {
+  /** Library of its files. */
+  readonly engine?: EngineName
   /** Its rows cannot be read, or it accepts none, because of damage. The next start rebuilds it. */
   readonly damage?: Error | undefined
   /** It does nothing more until the next start. */

@@ -8,6 +8,7 @@ import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import { BlobFault, blobIdBytes } from '@holdfast/blob-store'
 import { Blake3Hasher } from '@napi-rs/blake-hash'
+import { asBuffer } from '../numbers.ts'
 
 export interface Hashing {
   /** Begins a digest. */
@@ -58,7 +59,7 @@ export class IdHasher {
 
   update(bytes: Uint8Array): void {
     this.#md5.update(bytes)
-    this.#blake3.update(bytes)
+    this.#blake3.update(asBuffer(bytes))
   }
 
   digest(): Buffer {

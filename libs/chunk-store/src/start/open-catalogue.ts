@@ -1,40 +1,80 @@
+import { existsSync } from 'node:fs'
 import { readdir, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
 import { BlobFault } from '@holdfast/blob-store'
-import type { Catalogue } from '../catalogue/catalogue.ts'
-import { isMarkedDamaged, RocksCatalogue } from '../catalogue/rocks-catalogue.ts'
+import { ClassicLevel } from 'classic-level'
+import type { EngineName } from '../catalogue/engines/engine.ts'
+import { isMarkedDamaged, ThreadedCatalogue } from '../catalogue/threaded-catalogue.ts'
 import type { Log } from '../log.ts'
 import { readStoreFacts } from '../writing/ledger.ts'
 
+/** RocksDB where its package has a binding for this system, else LevelDB. */
+export function preferredEngine(): EngineName {
+  const entry = createRequire(import.meta.url).resolve('@nxtedition/rocksdb')
+  const binding = join(dirname(entry), 'prebuilds', `${process.platform}-${process.arch}`)
+  return existsSync(binding) && !isMusl() ? 'rocksdb' : 'level'
+}
+
+function isMusl(): boolean {
+  if (process.platform !== 'linux') return false
+  const report: NodeJS.ProcessReport & { excludeNetwork?: boolean } = process.report
+  // Else it asks for the name of each peer.
+  report.excludeNetwork = true
+  const { header } = report.getReport() as { header: { glibcVersionRuntime?: string } }
+  return header.glibcVersionRuntime === undefined
+}
+
 /**
  * Opens the newest catalogue of the store, whose lock is the lock of the store. An unreadable one,
- * or one whose first batch never completed, is replaced by an empty one with the next number, to be
- * filled from the extents.
+ * one of another engine, or one whose first batch never completed, is replaced by an empty one with
+ * the next number, to be filled from the extents.
  *
  * @param rebuild also replaces a readable one: part of it turned out to be damaged.
  * @throws BlobFault `UNAVAILABLE` when it is in use.
  */
-export async function openRocksCatalogue(
+export async function openCatalogue(
   path: string,
   log: Log,
-  { rebuild = false }: { rebuild?: boolean } = {},
-): Promise<Catalogue> {
-  const numbers = (await readdir(path)).map(catalogueNumber).filter((number) => number !== undefined)
-  let number = Math.max(1, ...numbers) + (rebuild ? 1 : 0)
+  {
+    engine = preferredEngine(),
+    rebuild = false,
+  }: { engine?: EngineName | undefined; rebuild?: boolean } = {},
+): Promise<ThreadedCatalogue> {
+  const before = await cataloguesIn(path)
+  const newest = before.at(-1)
+  const isOther = newest !== undefined && newest.engine !== engine
+  if (isOther && (await isLocked(join(path, nameOf(newest))))) throw inUse(path)
+  if (isOther) log.info({ from: newest.engine, to: engine }, 'the catalogue is rebuilt by another engine')
+  let number = (newest?.number ?? 1) + (rebuild || isOther ? 1 : 0)
   const catalogue = await openUsable(
-    () => join(path, name(number)),
+    () => join(path, nameOf({ number, engine })),
     () => number++,
+    engine,
     log,
   )
-  for (const old of numbers)
-    if (old < number) await rm(join(path, name(old)), { recursive: true, force: true })
+  try {
+    await expectNoOther(path, { number, engine })
+  } catch (error) {
+    await catalogue.close()
+    // Else the next start would take it for the newest.
+    if (isOther) await rm(join(path, nameOf({ number, engine })), { recursive: true, force: true })
+    throw error
+  }
+  for (const old of before)
+    if (old.number < number) await rm(join(path, nameOf(old)), { recursive: true, force: true })
   return catalogue
 }
 
-async function openUsable(pathOf: () => string, giveUp: () => void, log: Log): Promise<Catalogue> {
-  let catalogue: RocksCatalogue | undefined
+async function openUsable(
+  pathOf: () => string,
+  giveUp: () => void,
+  engine: EngineName,
+  log: Log,
+): Promise<ThreadedCatalogue> {
+  let catalogue: ThreadedCatalogue | undefined
   try {
-    catalogue = await RocksCatalogue.open(pathOf(), log)
+    catalogue = await ThreadedCatalogue.open(pathOf(), engine, log)
     if (await isWhole(catalogue, pathOf())) return catalogue
     log.error({ path: pathOf() }, 'the catalogue is of another version or not finished; it is rebuilt')
   } catch (error) {
@@ -48,22 +88,67 @@ async function openUsable(pathOf: () => string, giveUp: () => void, log: Log): P
   // It is damaged and dropped: what matters is that its lock and thread are released.
   await catalogue?.close().catch(() => {})
   giveUp()
-  return RocksCatalogue.open(pathOf(), log)
+  return ThreadedCatalogue.open(pathOf(), engine, log)
+}
+
+/**
+ * The locks of two catalogues do not exclude each other. So each start first takes the lock of its
+ * own and then looks for others: those of another engine may be in use, and what a later start took
+ * has a higher number.
+ *
+ * @throws BlobFault `UNAVAILABLE`
+ */
+async function expectNoOther(path: string, own: Named): Promise<void> {
+  for (const other of await cataloguesIn(path)) {
+    const isLater = other.number > own.number
+    if (isLater || (other.engine !== own.engine && (await isLocked(join(path, nameOf(other))))))
+      throw inUse(path)
+  }
+}
+
+function inUse(path: string): BlobFault {
+  return new BlobFault('UNAVAILABLE', `${path} is in use by another process`)
+}
+
+/**
+ * Both engines lock the file `LOCK` in the same way, and LevelDB exists everywhere. Told that
+ * nothing may exist, it takes the lock and then refuses, without a look at the rows.
+ */
+async function isLocked(path: string): Promise<boolean> {
+  const tried = new ClassicLevel(path, { createIfMissing: false, errorIfExists: true })
+  const error = await tried.open().catch((error: Error & { cause?: { code?: string } }) => error)
+  return error?.cause?.code === 'LEVEL_LOCKED'
 }
 
 /** @throws BlobFault `CORRUPT` also for damage that an earlier run found. */
-async function isWhole(catalogue: RocksCatalogue, path: string): Promise<boolean> {
+async function isWhole(catalogue: ThreadedCatalogue, path: string): Promise<boolean> {
   if (await isMarkedDamaged(path)) throw new BlobFault('CORRUPT', `${path} was found damaged before`)
   if ((await readStoreFacts(catalogue)) !== undefined) return true
   const [row] = await catalogue.scan(Buffer.alloc(0), { limit: 1 })
   return row === undefined
 }
 
-function name(number: number): string {
-  return `catalogue-${number}`
+interface Named {
+  number: number
+  engine: EngineName
 }
 
-function catalogueNumber(fileName: string): number | undefined {
-  const found = /^catalogue-(\d{1,9})$/.exec(fileName)
-  return found === null ? undefined : Number(found[1])
+const suffixes: Record<EngineName, string> = { rocksdb: '', level: '-level' }
+
+function nameOf({ number, engine }: Named): string {
+  return `catalogue-${number}${suffixes[engine]}`
+}
+
+/** By their numbers. */
+async function cataloguesIn(path: string): Promise<Named[]> {
+  const found = (await readdir(path)).map((name) => /^catalogue-(\d{1,9})(-level)?$/.exec(name))
+  return found
+    .filter((match) => match !== null)
+    .map(
+      ([, number, level]): Named => ({
+        number: Number(number),
+        engine: level === undefined ? 'rocksdb' : 'level',
+      }),
+    )
+    .sort((a, b) => a.number - b.number)
 }

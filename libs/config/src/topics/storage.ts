@@ -1,5 +1,5 @@
 /** Bytes on the disk: when they are deleted and checked, which memory and space they take. */
-import { bytes, integer, pattern, type Setting, type ValuesOf } from '../setting-kinds.ts'
+import { bytes, choice, integer, pattern, type Setting, type ValuesOf } from '../setting-kinds.ts'
 
 const plainBytes = bytes({ fallback: '', meaning: '' })
 
@@ -56,6 +56,11 @@ export const storageSettings = {
     fallback: '32MiB',
     meaning: 'Memory for the bytes of small files that are read often.',
   }),
+  HOLDFAST_CATALOGUE: choice(['auto', 'rocksdb', 'level'], {
+    fallback: 'auto',
+    meaning:
+      'Library of the list of what lies where. `auto`: RocksDB where it exists for the system, else LevelDB. A change rebuilds the list at the start, by reading all stored bytes’ headers.',
+  }),
   HOLDFAST_RESERVE: {
     fallback: 'auto',
     meaning:
@@ -74,6 +79,8 @@ export interface StorageConfig {
   store: {
     uploadMemoryBytes: number
     cacheBytes: number
+    /** Undefined: by the system. */
+    catalogue: 'rocksdb' | 'level' | undefined
     /** Undefined: by the size of the disk. */
     reserveBytes: number | undefined
   }
@@ -98,6 +105,7 @@ export function storageConfig(values: ValuesOf<typeof storageSettings>): Storage
     store: {
       uploadMemoryBytes: values.HOLDFAST_UPLOAD_MEMORY,
       cacheBytes: values.HOLDFAST_CACHE_MEMORY,
+      catalogue: values.HOLDFAST_CATALOGUE === 'auto' ? undefined : values.HOLDFAST_CATALOGUE,
       reserveBytes: values.HOLDFAST_RESERVE,
     },
   }

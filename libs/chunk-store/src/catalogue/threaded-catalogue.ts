@@ -6,6 +6,7 @@ import type { Log } from '../log.ts'
 import { pack, unpack } from '../memory/packed.ts'
 import { asBuffer } from '../numbers.ts'
 import { behindPrefix, type Catalogue, type CatalogueChange, type CatalogueRow } from './catalogue.ts'
+import type { EngineName } from './engines/engine.ts'
 
 /** Keys are packed; changes are packed key, value, key, value … */
 export type CatalogueRequest = { number: number } & (
@@ -38,16 +39,18 @@ export async function isMarkedDamaged(path: string): Promise<boolean> {
 }
 
 /**
- * The catalogue in RocksDB, in its own thread. Opening it takes the directory's exclusive lock.
+ * The catalogue in the files of a library, in its own thread. Opening it takes the
+ * directory's exclusive lock.
  * Tables are verified when they are read, which may be long after the start: damage is marked then,
  * so that the next start rebuilds the catalogue from the extents.
  */
-export class RocksCatalogue implements Catalogue {
+export class ThreadedCatalogue implements Catalogue {
   damage: BlobFault | undefined
   /** A write failed and it has not been reopened so far; each batch retries that. */
   recovering = false
   /** It does nothing more until the next start. */
   failure: BlobFault | undefined
+  readonly engine: EngineName
   readonly #path: string
   readonly #log: Log
   #marking: Promise<void> | undefined
@@ -56,10 +59,13 @@ export class RocksCatalogue implements Catalogue {
   #numbers = 0
   #ended: Error | undefined
 
-  private constructor(path: string, log: Log) {
+  private constructor(path: string, engine: EngineName, log: Log) {
+    this.engine = engine
     this.#path = path
     this.#log = log
-    this.#worker = new Worker(new URL('./catalogue-worker.ts', import.meta.url), { workerData: { path } })
+    this.#worker = new Worker(new URL('./catalogue-worker.ts', import.meta.url), {
+      workerData: { path, engine },
+    })
     this.#worker.on('message', (answer: CatalogueAnswer) => this.#settle(answer))
     this.#worker.on('error', (cause) => {
       this.failure = new BlobFault('IO', `the catalogue's thread ended: ${cause.message}`, { cause })
@@ -70,10 +76,10 @@ export class RocksCatalogue implements Catalogue {
 
   /**
    * @throws BlobFault `UNAVAILABLE` when another process (or store of this one) holds it, `CORRUPT`
-   *   when RocksDB cannot read it, `FULL` when there is no room to open it, `IO` otherwise.
+   *   when it cannot be read, `FULL` when there is no room to open it, `IO` otherwise.
    */
-  static async open(path: string, log: Log): Promise<RocksCatalogue> {
-    const catalogue = new RocksCatalogue(path, log)
+  static async open(path: string, engine: EngineName, log: Log): Promise<ThreadedCatalogue> {
+    const catalogue = new ThreadedCatalogue(path, engine, log)
     const opened = new Promise<CatalogueAnswer>((resolve, reject) => {
       catalogue.#waiting.set(0, { resolve, reject })
     })
