@@ -32,7 +32,8 @@ export const reasons: Readonly<Record<string, string>> = {
     'a name is malformed: content is an md5 or a BLAKE3 in hex, a network an address or a CIDR range',
   'error-reason': 'a reason has at most 500 characters',
   'error-tooLate': 'it was done more than 30 days ago',
-  'error-token': 'the admin host wants its token: set HOLDFAST_ADMIN_TOKEN (or HOLDFAST_ADMIN_TOKEN_FILE)',
+  'error-token':
+    'the admin host wants its token of everybody but root and the user of the service on its own machine: set HOLDFAST_ADMIN_TOKEN (or HOLDFAST_ADMIN_TOKEN_FILE), or run this as that user',
   'error-forbidden': 'the admin host only answers calls made to localhost or to an address',
   'error-unavailable': 'the service is starting, stopping or out of reach of its data: try again',
   'error-rateLimit': 'too many wrong tokens: wait a minute',

@@ -122,7 +122,7 @@ function help(): string {
     '  --admin ADDR  the admin host, with or without http://; without it http://<HOLDFAST_ADMIN_BIND>:<HOLDFAST_ADMIN_PORT>, that is http://127.0.0.1:8090',
     '  --help        this page',
     '',
-    'HOLDFAST_ADMIN_TOKEN (or …_FILE) is sent when it is set; on the machine itself none is needed.',
+    'HOLDFAST_ADMIN_TOKEN (or …_FILE) is sent when it is set; root and the user of the service need none on its own machine (Linux).',
     'Exit codes: 0 done, 1 the service refused at least one, 2 invalid arguments (nothing was done), 3 no answer.',
   ].join('\n')
 }

@@ -1,6 +1,6 @@
 /**
- * Who may use the admin host: a client with the admin token, or, without one, a client on this
- * machine.
+ * Who may use the admin host: a client with the admin token, or, without one, root and the user of
+ * the service on this machine (`local-caller.ts`).
  *
  * "On this machine" is accepted only for a plain connection from loopback. A web page in a browser
  * on this machine reaches loopback too: by a name that it rebinds to 127.0.0.1 (its Host is then
@@ -24,19 +24,22 @@ export interface Asking {
   headers: IncomingHttpHeaders
   /** `1.1` when it is absent. */
   httpVersion?: string
+  /** Whether the connection is that of a user who needs no token; asked of loopback ones alone. */
+  isOperator: () => Promise<boolean>
 }
 
-export function judge(
-  { remoteAddress, headers, httpVersion }: Asking,
+export async function judge(
+  { remoteAddress, headers, httpVersion, isOperator }: Asking,
   adminToken: string | undefined,
-): Verdict {
+): Promise<Verdict> {
   const sent = bearerOf(headers.authorization)
   if (headers.authorization !== undefined)
     return sent !== undefined && adminToken !== undefined && equal(sent, adminToken)
       ? 'allowed'
       : 'error-token'
   if (!isLoopback(remoteAddress) || wasForwarded(headers) || httpVersion === '1.0') return 'error-token'
-  return namesThisMachine(headers.host) && !comesFromAPage(headers) ? 'allowed' : 'error-forbidden'
+  if (!namesThisMachine(headers.host) || comesFromAPage(headers)) return 'error-forbidden'
+  return (await isOperator()) ? 'allowed' : 'error-token'
 }
 
 function bearerOf(authorization: string | undefined): string | undefined {

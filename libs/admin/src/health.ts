@@ -7,7 +7,7 @@ export interface HealthDeps {
   readiness: Readiness
   metrics: Registry
   /** The answer for a client that may not see figures; undefined: it may. */
-  refusalFor: (request: FastifyRequest) => Refusal | undefined
+  refusalFor: (request: FastifyRequest) => Promise<Refusal | undefined>
 }
 
 /**
@@ -19,13 +19,14 @@ export function healthRoutes(host: FastifyInstance, { readiness, metrics, refusa
   host.get('/livez', async (request, answer) => {
     const { hopeless } = readiness
     if (hopeless === undefined) return { status: 'ok', data: {} }
-    const verbose = Object.hasOwn(request.query as object, 'verbose') && refusalFor(request) === undefined
+    const verbose =
+      Object.hasOwn(request.query as object, 'verbose') && (await refusalFor(request)) === undefined
     return answer.code(503).send({ status: 'error-unavailable', ...(verbose && { data: { hopeless } }) })
   })
 
   host.get<{ Querystring: Record<string, unknown> }>('/readyz', async (request, answer) => {
     const { ready, checks } = await readiness.report()
-    const verbose = Object.hasOwn(request.query, 'verbose') && refusalFor(request) === undefined
+    const verbose = Object.hasOwn(request.query, 'verbose') && (await refusalFor(request)) === undefined
     if (ready) return { status: 'ok', data: verbose ? { checks } : {} }
     // Not thrown: probes are frequent, and none of them is a fault to log.
     return answer
@@ -35,7 +36,7 @@ export function healthRoutes(host: FastifyInstance, { readiness, metrics, refusa
   })
 
   host.get('/metrics', async (request, answer) => {
-    const refusal = refusalFor(request)
+    const refusal = await refusalFor(request)
     if (refusal !== undefined) throw refusal
     return answer.type(metrics.contentType).send(await metrics.metrics())
   })

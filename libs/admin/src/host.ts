@@ -8,6 +8,7 @@ import { accountRoutes } from './accounts.ts'
 import { contentRoutes } from './contents.ts'
 import { judge } from './guard.ts'
 import { healthRoutes } from './health.ts'
+import { LocalCallers, type UidOf } from './local-caller.ts'
 import { logCalls } from './logged-calls.ts'
 import { moderationRoutes } from './moderation.ts'
 import type { NewAccountDeps } from './new-account.ts'
@@ -21,6 +22,8 @@ export interface AdminDeps {
   readiness: Readiness
   /** Admits callers from other machines; undefined: they are refused. */
   adminToken: string | undefined
+  /** Who made a connection over loopback; the system's own tables without it. */
+  uidOf?: UidOf
   /** A separate number, so that it is reachable while the public hosts are full. */
   connections?: ConnectionLimits
   operations: OperationDeps
@@ -43,19 +46,19 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
     ...(parts.connections === undefined ? {} : { connections: parts.connections }),
   })
 
-  const refusalFor = (request: FastifyRequest): Refusal | undefined => {
-    const remoteAddress = request.raw.socket.remoteAddress ?? ''
-    const verdict = judge(
-      { remoteAddress, headers: request.headers, httpVersion: request.raw.httpVersion },
-      adminToken,
-    )
+  const callers = new LocalCallers(parts.uidOf)
+  const refusalFor = async ({ raw, headers }: FastifyRequest): Promise<Refusal | undefined> => {
+    const { socket, httpVersion } = raw
+    const remoteAddress = socket.remoteAddress ?? ''
+    const isOperator = () => callers.isOperator(socket)
+    const verdict = await judge({ remoteAddress, headers, httpVersion, isOperator }, adminToken)
     return verdict === 'allowed' ? undefined : new Refusal(verdict)
   }
 
   healthRoutes(host, { readiness: parts.readiness, metrics, refusalFor })
   host.register(async (operator) => {
     operator.addHook('onRequest', async (request) => {
-      const refusal = refusalFor(request)
+      const refusal = await refusalFor(request)
       if (refusal === undefined) return
       // The right token is accepted whatever others sent: it has 16 characters or more. The budget
       // ends in a ban.

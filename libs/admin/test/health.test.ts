@@ -21,6 +21,7 @@ t.test(
       limits: createRateLimits({ mode: 'off', clock: systemClock }),
       readiness,
       adminToken: undefined,
+      uidOf: async () => 0,
       operations: {
         status: async () => ({}),
         collect: async () => ({}),
@@ -63,6 +64,7 @@ t.test('a part that does not recover within a minute makes the process count as 
     limits: createRateLimits({ mode: 'off', clock: systemClock }),
     readiness: new Readiness({}, { vital: { metadata: () => failing }, clock }),
     adminToken: undefined,
+    uidOf: async () => 0,
     operations: {
       status: async () => ({}),
       collect: async () => ({}),
