@@ -16,13 +16,17 @@ type Size = Record<Form, number> & { file: string }
 
 const sizes = {
   /** Crash states of the chunk store, 0.07 s of CPU each. */
-  crashStates: { short: 150, full: 1_000, file: 'libs/chunk-store/test/crash-states.test.ts' },
+  crashStates: { short: 100, full: 1_000, file: 'libs/chunk-store/test/crash-states.test.ts' },
   /** Rounds of `kill -9` of a process with a chunk store. */
   storeKills: { short: 2, full: 10, file: 'libs/chunk-store/test/process.test.ts' },
-  /** Ways to fill a disk and to free a part of it, up to 20 s each. The first ones are daily. */
-  fullDisks: { short: 3, full: 6, file: 'libs/chunk-store/test/disk-full.test.ts' },
+  /** Ways to fill a disk and to free a part of it, up to 20 s each. The first one is daily. */
+  fullDisks: { short: 1, full: 6, file: 'libs/chunk-store/test/disk-full.test.ts' },
   /** Random sequences of commands against the tree and its model. */
   treeRuns: { short: 200, full: 1_500, file: 'libs/content-tree/test/model.test.ts' },
+  /** Contents of the account whose written bytes are counted. */
+  writtenContents: { short: 50_000, full: 200_000, file: 'libs/actor-runtime/test/amplification.test.ts' },
+  /** References that are lost, and as many that nobody owns. */
+  damagedReferences: { short: 100, full: 1_000, file: 'apps/ctl/test/reconcile.test.ts' },
   /** Random uses of idempotency keys. */
   keyRuns: { short: 500, full: 2_000, file: 'libs/content-tree/test/keys.test.ts' },
   /** Rounds of `kill -9` of the whole service under load. */

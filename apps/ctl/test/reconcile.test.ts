@@ -8,11 +8,12 @@ import { createLog } from '@holdfast/http-kit'
 import { LevelMetadataStore } from '@holdfast/journal-level'
 import { readConfig, startStandalone } from '@holdfast/standalone'
 import t from 'tap'
+import { sizeOf } from '../../../test/forms.ts'
 import { ctl } from '../src/index.ts'
 
 t.setTimeout(240_000)
 
-const count = 1_000
+const count = sizeOf('damagedReferences')
 const accounts = 4
 const uploadsAtOnce = 16
 
@@ -67,7 +68,7 @@ async function upload(service: Service, { token, rootFolder }: Record<string, st
 }
 
 t.test(
-  'a thousand lost and a thousand stray references are found and repaired, and no file is lost',
+  `${count} lost and ${count} stray references are found and repaired, and no file is lost`,
   async (t) => {
     const first = await startHere()
     const owners = await Promise.all(
@@ -116,7 +117,7 @@ t.test(
     const { reconciling } = await run(service, 'status')
     t.match(reconciling, { last: { missing: 0, orphaned: 0, failed: 0 } })
     const metrics = await (await fetch(`${service.addresses.admin}/metrics`)).text()
-    t.match(metrics, /holdfast_reconcile_last\{[^}]*figure="used"[^}]*\} 1000/)
+    t.match(metrics, new RegExp(`holdfast_reconcile_last\\{[^}]*figure="used"[^}]*\\} ${count}\n`))
     t.match(metrics, /holdfast_reconcile_age_seconds/)
     for (let at = 0; at < count; at += uploadsAtOnce) {
       const some = links.slice(at, at + uploadsAtOnce).map(async (link, one) => {

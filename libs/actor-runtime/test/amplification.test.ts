@@ -7,9 +7,10 @@ import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/j
 import { Keyring, mintRequestId, systemClock } from '@holdfast/kernel'
 import { type AccountReply, AccountRequest, blank } from '@holdfast/wire'
 import t from 'tap'
+import { sizeOf } from '../../../test/forms.ts'
 import { AccountHost } from '../src/index.ts'
 
-const contents = 200_000
+const contents = sizeOf('writtenContents')
 const atOnce = 250
 
 class CountingJournal extends MemoryJournalStore {
@@ -39,7 +40,7 @@ class CountingJournal extends MemoryJournalStore {
   }
 }
 
-t.test('an account of 200,000 contents wrote at most 4 times what it takes', async (t) => {
+t.test(`an account of ${contents} contents wrote at most 4 times what it takes`, async (t) => {
   const ring = new Keyring(Buffer.alloc(32, 7))
   const none = { storage: undefined, contents: undefined, traffic: undefined }
   const medium = new MemoryMedium()
