@@ -342,6 +342,37 @@ t.test('decisions get unique codes, many when they request many', async (t) => {
   for (const { code } of items) t.equal(await routeOf(world, code), world.account)
 })
 
+t.test('a command that wants too many codes is refused, and so are its copies', async (t) => {
+  const world = new World()
+  t.teardown(() => world.close())
+  const limits = { codesDrawn: 64, codesPerRequestMax: 64 }
+  const host = world.host('one', { limits })
+  await world.create()
+  const request: AccountRequest = {
+    accountId: world.account,
+    requestId: mintRequestId(Date.now()),
+    caller: { who: { $case: 'operator', value: {} } },
+    clientNetwork: undefined,
+    tierNeeded: '',
+    operation: { $case: 'createFolder', value: { ...blank(CreateFolder), name: 'many:1000' } },
+    deadlineMs: Date.now() + 10_000,
+  }
+  const hold = world.medium.hold('append')
+  const change = world.folder('a')
+  await hold.reached
+  const refused = host.take(request)
+  await settled()
+  t.ok(await open(refused), 'it waits for what it saw')
+  hold.release()
+  await change
+  t.equal(statusOf(await refused), 'error-limits')
+  world.states.foldersMax = 0
+  const decided = world.states.decided.length
+  t.equal(statusOf(await host.take(request)), 'error-limits')
+  t.equal(world.states.decided.length, decided, 'a copy is not decided again')
+  t.strictSame(await world.names(), ['a'])
+})
+
 t.test('without codes the request is unavailable, later it works', async (t) => {
   const world = new World()
   t.teardown(() => world.close())

@@ -671,11 +671,15 @@ export class Activation {
 
   // ---- what a decision requires
 
-  /** Outside of the turn; the request returns to the mailbox. */
+  /**
+   * Outside of the turn; the request returns to the mailbox. A refusal is like one that was
+   * decided: copies get it, too, and it waits until what it saw is durable.
+   */
   async #fetch(ask: PendingRequest, needs: Needs): Promise<void> {
     this.#away++
+    let status: string | undefined
     try {
-      await fetchNeeds(ask, needs, { services: this.#services, codes: this.#codes })
+      status = await fetchNeeds(ask, needs, { services: this.#services, codes: this.#codes })
     } catch (error) {
       this.#services.log.warn(
         { account: this.#hold.account, err: error },
@@ -684,8 +688,15 @@ export class Activation {
       ask.unavailable()
     } finally {
       this.#away--
-      if (!ask.done) this.submit(ask)
     }
+    if (status === undefined || this.#loss !== undefined) {
+      if (!ask.done) this.submit(ask)
+      return
+    }
+    const reply: AccountReply = { result: { $case: 'refusal', value: { status } } }
+    this.#services.refusals.keep(ask.request, this.#self, reply)
+    this.#reply(ask, reply)
+    this.#pump()
   }
 
   // ---- the pipeline

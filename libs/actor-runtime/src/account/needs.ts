@@ -9,14 +9,18 @@ import type { PendingRequest } from './pending-request.ts'
 
 export type Needs = Extract<Outcome, { kind: 'needs' }>
 
-/** The request gets what it needs, or its refusal. @throws what the lookups throw. */
+/**
+ * The request gets what it needs.
+ * @returns the status when it is refused instead.
+ * @throws what the lookups throw.
+ */
 export async function fetchNeeds(
   ask: PendingRequest,
   needs: Needs,
   { services, codes }: { services: Services; codes: CodeBlocks },
-): Promise<void> {
+): Promise<string | undefined> {
   const { lookups, limits } = services
-  if ((needs.codes ?? 0) > limits.codesPerRequestMax) return ask.refuse('error-limits')
+  if ((needs.codes ?? 0) > limits.codesPerRequestMax) return 'error-limits'
   if (needs.codes) await codes.lease(needs.codes)
   if (needs.legacyCodes) {
     const next = await lookups.take('legacy-codes', needs.legacyCodes)
@@ -24,8 +28,9 @@ export async function fetchNeeds(
   }
   for (const { verifier, password } of needs.verdicts ?? []) {
     if (await checkPassword(ask, { verifier, password }, services)) continue
-    return ask.refuse('error-rateLimit')
+    return 'error-rateLimit'
   }
+  return undefined
 }
 
 /**

@@ -5,7 +5,8 @@
  * first copy waits for something. A command that was carried out is known by its outcome; of a
  * refusal nothing is durable, and the second copy could be carried out although the sender was told
  * that it is not. So copies get the same refusal until their deadline, also those of earlier
- * attempts, whose deadlines are earlier. A later attempt is decided again.
+ * attempts, whose deadlines are earlier. A later attempt is decided again; one through a frontend
+ * whose clock is behind may count as an earlier one meanwhile.
  */
 import { nameOfRequest } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest } from '@holdfast/wire'
