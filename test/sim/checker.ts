@@ -53,6 +53,9 @@ const saysNothing = new Set([
   'error-internal',
 ])
 
+/** All calls of an attempt, 7 s each at most, and how far clocks of frontends are apart. */
+const refusalMsMax = 3 * 7_000 + 4_000
+
 export function check(history: History, appended: readonly AppendedRow[], decided: Decided): Checked {
   const byAccount = Map.groupBy(history.asked, ({ account }) => account)
   const rowsByAccount = Map.groupBy(appended, ({ account }) => account)
@@ -148,6 +151,7 @@ function checkAnswers(
 ): AccountState {
   const steps = placed.map(({ step }) => step)
   const placeOf = new Map(placed.map(({ id }, at) => [id, at + 1]))
+  const attempts = Map.groupBy(asked, ({ id }) => id)
   const open: Open[] = []
   for (const one of asked) {
     if (one.reply === undefined || statusOf(one.reply) === 'error-unavailable') continue
@@ -156,7 +160,7 @@ function checkAnswers(
     const done = place !== undefined && !isRefused(one.reply)
     open.push({
       asked: one,
-      from: done ? place : countUpTo(steps, one.invoked),
+      from: done ? place : countUpTo(steps, refusedSince(one, attempts.get(one.id) ?? [])),
       to: countUpTo(steps, one.responded),
       done,
     })
@@ -186,6 +190,23 @@ function checkAnswers(
     })
   }
   return model
+}
+
+/**
+ * From when on the state may have refused this attempt. It may get the refusal of an earlier
+ * attempt until that one's deadline: clocks of frontends differ, so a deadline that is no later
+ * does not say which attempt was the first.
+ */
+function refusedSince({ invoked, invokedMs, reply }: Asked, attempts: readonly Asked[]): number {
+  if (!isRefusal(reply)) return invoked
+  const status = statusOf(reply as AccountReply)
+  const earlier = attempts.filter(
+    (other) =>
+      other.invoked < invoked &&
+      invokedMs - other.invokedMs <= refusalMsMax &&
+      (other.reply === undefined || statusOf(other.reply) === status),
+  )
+  return Math.min(invoked, ...earlier.map((other) => other.invoked))
 }
 
 /** How many of the steps are at or before this one; they rise. */
