@@ -13,7 +13,7 @@ import { activeSlotPrefix } from '../src/lookups/lookup-rows.ts'
 import { hourOf, WakeHours } from '../src/lookups/wake-hours.ts'
 import { forEachAtMost } from '../src/queues/slots.ts'
 
-const activations = 20_000
+const activations = Number(process.env.HOLDFAST_ACTIVATIONS ?? 20_000)
 const deletions = activations / 5
 const hours = 50
 /** From the first read of full places to the last one, the number of deletions grows by this. */
