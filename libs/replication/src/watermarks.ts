@@ -38,9 +38,16 @@ export class Watermarks {
     return this.#bySource.get(source)
   }
 
-  /** Durable when it resolves; everything the mark covers must be durable before. */
+  /**
+   * Durable when it resolves; everything the mark covers must be durable before. Where only the
+   * time moved on, the earlier note stays: after a restart it covers less, and nothing that is
+   * wrong.
+   */
   async save(source: string, mark: Watermark): Promise<void> {
-    await this.#notes.setNote(noteName(source), encoded(mark))
+    const before = this.#bySource.get(source)
+    const encodedMark = encoded(mark)
+    if (before === undefined || !encodedMark.equals(encoded({ ...before, coveredMs: mark.coveredMs })))
+      await this.#notes.setNote(noteName(source), encodedMark)
     this.#bySource.set(source, mark)
   }
 

@@ -404,6 +404,30 @@ t.test('a full node stops following, loses nothing, and continues when there is 
   )
 })
 
+t.test('a round without news moves a mark on, and writes nothing', async (t) => {
+  const { region, replicator, time } = await world(t, three)
+  const facts = await put(region.frontend(), upload())
+  const store = region.stores.get('c')!
+  let notes = 0
+  const setNote = store.setNote.bind(store)
+  store.setNote = (name, note) => {
+    notes++
+    return setNote(name, note)
+  }
+  const c = replicator('c')
+  await c.round('a')
+  const first = await c.watermarks.of('a')
+  t.equal(notes, 1)
+  await time.pass(5_000)
+  await c.round('a')
+  t.equal((await c.watermarks.of('a'))!.coveredMs, first!.coveredMs + 5_000)
+  t.equal(notes, 1)
+  await time.pass(3_600_000) // the pin ended long before
+  t.equal(await region.stores.get('a')!.delete(facts), 'deleted')
+  await c.round('a')
+  t.equal(notes, 2, 'a deletion is news')
+})
+
 t.test('a thousand viewers and pullers of one missing copy share one fetch', async (t) => {
   const { region } = await world(t, three)
   const facts = await put(region.frontend(), upload())
