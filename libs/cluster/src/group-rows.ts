@@ -96,9 +96,11 @@ export interface GroupLeaderOptions {
    */
   lostMs: number
   onFault: (error: unknown) => void
+  /** Between two plans, ms. Default 1,000. */
+  everyMs?: number
 }
 
-const planMs = 1_000
+const planMsDefault = 1_000
 /** The view at a start may be incomplete. */
 const settleMs = 3_000
 
@@ -120,7 +122,7 @@ export class GroupLeader {
         .finally(() => {
           this.#planning = undefined
         })
-    }, planMs)
+    }, options.everyMs ?? planMsDefault)
   }
 
   async close(): Promise<void> {
@@ -138,8 +140,11 @@ export class GroupLeader {
       .map(({ id }) => id)
       .sort()[0]
     if (first !== self) return
+    const plan = () => [...planGroups({ region, regions, nodes, groups: rows.map.all() })]
+    if (plan().length === 0) return
+    // They may be old: only one writer of a version wins.
     await rows.refresh()
-    const planned = [...planGroups({ region, regions, nodes, groups: rows.map.all() })]
+    const planned = plan()
     for (const group of planned) await rows.propose(region, group)
     if (planned.length > 0) await rows.refresh()
   }

@@ -13,7 +13,7 @@ export {
 export { CollectFault, collectEverywhere, collectingStatus, serveCollecting } from './collecting.ts'
 export { type ClusterServers, type Connect, connectServers } from './connect-servers.ts'
 export { evacuate, portionOf, serveTakeover, type TakenOver, takenOver } from './evacuation.ts'
-export { GroupLeader, GroupRows } from './group-rows.ts'
+export { GroupLeader, type GroupLeaderOptions, GroupRows } from './group-rows.ts'
 export {
   clusterBlobs,
   clusterDescriptors,
