@@ -39,7 +39,7 @@ const topLevel = new Set([
 const layers = [
   ['kernel', 'wire'],
   ['access', 'placement', 'bus', 'journal', 'blob-store', 'membership', 'mail'],
-  ['content-tree', 'replication', 'moderation', 'backup'],
+  ['content-tree', 'replication', 'moderation', 'backup', 'accounts'],
   ['actor-runtime', 'http-kit'],
   ['admin', 'config', 'downloads', 'web'],
   ['bootstrap'],

@@ -1,10 +1,7 @@
 /** A region under the scheduler: actor hosts, frontends, the metadata stores, and their faults. */
-import {
-  AccountHost,
-  type ReleasedBlob,
-  RoutedAccountClient,
-  type RuntimeLimits,
-} from '@holdfast/actor-runtime'
+
+import { RoutedAccountClient } from '@holdfast/accounts'
+import { AccountHost, type ReleasedBlob, type RuntimeLimits } from '@holdfast/actor-runtime'
 import { type AccountStates, createAccountStates } from '@holdfast/content-tree'
 import type { JournalStore, LookupStore } from '@holdfast/journal'
 import { Keyring } from '@holdfast/kernel'

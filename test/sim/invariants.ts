@@ -1,6 +1,6 @@
 /** What must be true in the stores around the journals, during a run and at its end. */
 
-import { routeKey } from '@holdfast/actor-runtime'
+import { routeKey } from '@holdfast/accounts'
 import type { AccountState } from '@holdfast/content-tree'
 import { referenceKey } from '@holdfast/journal'
 import { type AccountReply, Flush, type Item } from '@holdfast/wire'

@@ -1,5 +1,5 @@
 /** Every random draw of a run comes from here: a seed reproduces the run. */
-import type { Randomness } from '@holdfast/actor-runtime'
+import type { Randomness } from '@holdfast/kernel'
 
 /** mulberry32, with the shapes of draws that a simulation needs. */
 export class Dice implements Randomness {

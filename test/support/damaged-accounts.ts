@@ -1,6 +1,7 @@
 /** Damaged accounts and their repair, over any store of journals: the real core on a real host. */
 import { randomBytes } from 'node:crypto'
-import { AccountHost, RoutedAccountClient, type RuntimeLimits } from '@holdfast/actor-runtime'
+import { RoutedAccountClient } from '@holdfast/accounts'
+import { AccountHost, type RuntimeLimits } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates } from '@holdfast/content-tree'
 import type { JournalRepair, JournalStore, LookupStore } from '@holdfast/journal'

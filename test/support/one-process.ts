@@ -3,12 +3,8 @@
  * them, on separate ports.
  */
 import type { AddressInfo } from 'node:net'
-import {
-  type AccountClient,
-  AccountHost,
-  BlockedAccounts,
-  RoutedAccountClient,
-} from '@holdfast/actor-runtime'
+import { type AccountClient, BlockedAccounts, RoutedAccountClient } from '@holdfast/accounts'
+import { AccountHost } from '@holdfast/actor-runtime'
 import { type BlobStore, MemoryBlobStore } from '@holdfast/blob-store'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates } from '@holdfast/content-tree'

@@ -5,32 +5,29 @@
  * are checked in the same turn that answers. Any other caller is first authenticated at the account
  * of the token and then asks as a visitor.
  */
-import { Refusal, type RequestGuesses } from '@holdfast/http-kit'
-import { type AccountId, isShareCode, mintRequestId } from '@holdfast/kernel'
 import {
-  type AccountReply,
-  type AccountRequest,
-  type Caller,
-  type ReadContent,
-  SortField,
-} from '@holdfast/wire'
+  type AccountOperation,
+  type AccountResult,
+  type Asker,
+  asBearer,
+  ask,
+  asVisitor,
+  type TokenClaim,
+} from '@holdfast/accounts'
+import { Refusal, type RequestGuesses } from '@holdfast/http-kit'
+import { type AccountId, isShareCode } from '@holdfast/kernel'
+import { type ReadContent, SortField } from '@holdfast/wire'
 import type { FastifyRequest } from 'fastify'
 import type { ApiContext } from './context.ts'
 
-export type AccountOperation = NonNullable<AccountRequest['operation']>
-export type Result = Exclude<NonNullable<AccountReply['result']>, { $case: 'refusal' }>
-type ViewOf<Case extends Result['$case']> = Extract<Result, { $case: Case }>['value']
-
 /** The account whose token the request carries. */
-export interface SignedIn {
-  accountId: AccountId
+export interface SignedIn extends TokenClaim {
   token: string
-  bytes: Buffer
   /**
    * The token came in a cookie: a browser sends it whether or not it is still valid, so a bad one
    * is no guess.
    */
-  byCookie?: boolean
+  byCookie: boolean
 }
 
 export class Call {
@@ -86,16 +83,15 @@ export class Call {
   }
 
   /** Asks the caller's own account. */
-  askOwn(operation: AccountOperation): Promise<Result> {
-    const { accountId, bytes } = this.caller
-    return this.askAccount(accountId, { $case: 'bearer', value: { token: bytes } }, operation)
+  askOwn(operation: AccountOperation): Promise<AccountResult> {
+    return this.askAccount(this.caller.accountId, asBearer(this.caller), operation)
   }
 
   /**
    * Asks the account of this content: as its owner, or as a visitor once the caller's token and
    * tier were accepted.
    */
-  async askOf(contentId: string, operation: AccountOperation): Promise<Result> {
+  async askOf(contentId: string, operation: AccountOperation): Promise<AccountResult> {
     const owner = this.context.ids.accountOf(contentId)
     if (owner !== undefined && owner === this.signedIn?.accountId) return await this.askOwn(operation)
     if (this.signedIn !== undefined) await this.authenticate()
@@ -104,31 +100,28 @@ export class Call {
   }
 
   /** Asks as a visitor; the caller was authenticated before. */
-  askVisitor(accountId: AccountId, operation: AccountOperation): Promise<Result> {
-    const who: Caller['who'] = { $case: 'visitor', value: { accountId: this.signedIn?.accountId ?? '' } }
-    return this.askAccount(accountId, who, operation)
+  askVisitor(accountId: AccountId, operation: AccountOperation): Promise<AccountResult> {
+    return this.askAccount(accountId, asVisitor(this.signedIn?.accountId), operation)
   }
 
   /**
    * @throws Refusal with the account's own status; wrong tokens and passwords draw on the address'
    * budget of guesses.
    */
-  async askAccount(accountId: AccountId, who: Caller['who'], operation: AccountOperation): Promise<Result> {
-    const reply = await this.context.accounts.call(
-      {
+  async askAccount(accountId: AccountId, who: Asker, operation: AccountOperation): Promise<AccountResult> {
+    try {
+      return await ask(this.context, {
         accountId,
-        requestId: this.#requestIdOf(operation),
-        caller: { who },
-        tierNeeded: who?.$case === 'bearer' ? this.tier : '',
-        clientNetwork: who?.$case === 'bearer' ? undefined : this.networkKey,
+        who,
         operation,
-      },
-      {},
-    )
-    const result = reply.result
-    if (result === undefined) throw new Error(`empty reply to ${operation.$case}`)
-    if (result.$case === 'refusal') return await this.#refuse(result.value.status)
-    return result
+        requestId: isCommand(operation) ? this.keyRequestId : undefined,
+        tierNeeded: who.$case === 'bearer' ? this.tier : '',
+        clientNetwork: this.networkKey,
+      })
+    } catch (error) {
+      if (error instanceof Refusal) await this.#countWrong(error.status)
+      throw error
+    }
   }
 
   /**
@@ -172,18 +165,18 @@ export class Call {
 
   /** The status for a visitor without a password. */
   async #probe(accountId: AccountId, contentId: string): Promise<string | undefined> {
-    const reply = await this.context.accounts.call(
-      {
+    try {
+      await ask(this.context, {
         accountId,
-        requestId: mintRequestId(this.nowMs),
-        caller: { who: { $case: 'visitor', value: { accountId: this.caller.accountId } } },
-        tierNeeded: '',
-        clientNetwork: this.networkKey,
+        who: asVisitor(this.caller.accountId),
         operation: { $case: 'readContent', value: lookAt(contentId) },
-      },
-      {},
-    )
-    return reply.result?.$case === 'refusal' ? reply.result.value.status : undefined
+        clientNetwork: this.networkKey,
+      })
+      return undefined
+    } catch (error) {
+      if (error instanceof Refusal) return error.status
+      throw error
+    }
   }
 
   /**
@@ -193,23 +186,12 @@ export class Call {
     return this.context.limits.networkKey(this.request)
   }
 
-  /**
-   * A command has the id its client chose; every other request has a new one, so that answers are
-   * never confused.
-   */
-  #requestIdOf(operation: AccountOperation): Buffer {
-    return this.keyRequestId !== undefined && isCommand(operation)
-      ? this.keyRequestId
-      : mintRequestId(this.nowMs)
-  }
-
-  async #refuse(status: string): Promise<never> {
+  async #countWrong(status: string): Promise<void> {
     if (status === 'error-token') {
       this.context.tokens.forget(this.signedIn?.token)
       if (this.signedIn?.byCookie !== true) await this.guesses.wrong('token')
     }
     if (status === 'error-passwordWrong') await this.guesses.wrong('password')
-    throw new Refusal(status)
   }
 }
 
@@ -229,12 +211,10 @@ export function lookAt(contentId: string, password?: string): ReadContent {
   }
 }
 
-/** The view of this kind; another kind is an internal fault. */
-export function viewOf<Case extends Result['$case']>(result: Result, wanted: Case): ViewOf<Case> {
-  if (result.$case !== wanted) throw new Error(`expected ${wanted}, the account answered ${result.$case}`)
-  return result.value as ViewOf<Case>
-}
-
+/**
+ * A command may have the id that its client chose. Every other request has a new one, so that
+ * answers are never confused.
+ */
 const commands = new Set<AccountOperation['$case']>([
   'createAccount',
   'createFolder',

@@ -1,6 +1,6 @@
 /** The long-lived parts all operations share. */
 
-import { ShareCodeRoutes } from '@holdfast/actor-runtime'
+import { ShareCodeRoutes } from '@holdfast/accounts'
 import { AnswerBudget, ItemPresenter } from '@holdfast/http-kit'
 import type { IdCodec, MailProofs } from '@holdfast/kernel'
 import { AcceptedTokens } from './accepted-tokens.ts'

@@ -4,10 +4,12 @@
  * between the two (its owner deleted it and it was collected); then the manifests are requested
  * once more.
  */
+
+import { viewOf } from '@holdfast/accounts'
 import { Refusal } from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
 import type { CopySource, CopyView, Manifest } from '@holdfast/wire'
-import { type Call, viewOf } from './call.ts'
+import type { Call } from './call.ts'
 
 /** Source accounts asked at a time. */
 const accountsAtOnceMax = 8

@@ -1,4 +1,4 @@
-import type { AccountClient } from '@holdfast/actor-runtime'
+import type { AccountClient } from '@holdfast/accounts'
 import type { HostBudgets, HttpHostOptions, RateLimits } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'

@@ -1,8 +1,10 @@
 /** Parameters and answer of a listing, shared by the API's endpoint and the pages' path. */
+
+import { viewOf } from '@holdfast/accounts'
 import { okWritten, presentPage, refined } from '@holdfast/http-kit'
 import { type Item, type ReadContent, SortField } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
-import { type Call, viewOf } from './call.ts'
+import type { Call } from './call.ts'
 import { readerPassword } from './schemas.ts'
 
 export const pageSizeMax = 1_000

@@ -7,6 +7,7 @@
  * checked separately, so that their refusal comes first.
  */
 import { createHmac } from 'node:crypto'
+import { claimOf } from '@holdfast/accounts'
 import {
   documented,
   type Fields,
@@ -20,7 +21,7 @@ import {
   tokenOf,
   WrittenAnswer,
 } from '@holdfast/http-kit'
-import { parseToken, requestIdOfKey } from '@holdfast/kernel'
+import { requestIdOfKey } from '@holdfast/kernel'
 import { type Static, type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Call, type SignedIn } from './call.ts'
@@ -135,13 +136,12 @@ async function signIn(
     throw new Refusal('error-token')
   }
   if (!context.tokens.has(token)) await guesses.begin('token')
-  const parsed = parseToken(token)
-  const accountId = parsed && context.ids.parseAccount(parsed.account)
-  if (accountId === undefined) {
+  const claim = claimOf(token, context.ids)
+  if (claim === undefined) {
     await guesses.wrong('token')
     throw new Refusal('error-token')
   }
-  return { accountId, token, bytes: parsed?.bytes as Buffer }
+  return { ...claim, token, byCookie: false }
 }
 
 const endingTheToken: ReadonlySet<string> = new Set(['resetToken', 'confirmEmail'])

@@ -2,7 +2,7 @@
  * An API frontend of a cluster: the JSON interface, the pages, and the operator's calls. It stores
  * nothing.
  */
-import { ShareCodeRoutes } from '@holdfast/actor-runtime'
+import { ShareCodeRoutes } from '@holdfast/accounts'
 import { chosenPorts, listen, urlOf } from '@holdfast/bootstrap'
 import { type ClusterPart, type ClusterStart, joinCluster, startAdmin, tokenKeyId } from '@holdfast/cluster'
 import { drainOnClose, ItemPresenter } from '@holdfast/http-kit'

@@ -1,4 +1,4 @@
-import { AccountsUnavailable } from '@holdfast/actor-runtime'
+import { AccountsUnavailable } from '@holdfast/accounts'
 import t from 'tap'
 import { sha256, world } from './world.ts'
 

@@ -1,6 +1,7 @@
 /** The API host over the real runtime and core, on memory stores. Time can be advanced. */
 import { createHash } from 'node:crypto'
-import { type AccountClient, AccountHost, type LocalHost, RoutedAccountClient } from '@holdfast/actor-runtime'
+import { type AccountClient, type LocalHost, RoutedAccountClient } from '@holdfast/accounts'
+import { AccountHost } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates } from '@holdfast/content-tree'
 import {

@@ -1,13 +1,12 @@
 /** The accounts of this process: the pure core, its runtime, and the routes to them. */
+
+import { type AccountClient, type AccountVersions, RoutedAccountClient } from '@holdfast/accounts'
 import {
-  type AccountClient,
   AccountHost,
-  type AccountVersions,
   type HostMetrics,
   type QuarantinedAccount,
   type ReleasedBlob,
   type RepairReport,
-  RoutedAccountClient,
 } from '@holdfast/actor-runtime'
 import { signInMailer } from '@holdfast/bootstrap'
 import { MemoryBus } from '@holdfast/bus'

@@ -8,7 +8,8 @@
  * end, passivate the accounts, close the stores.
  */
 
-import { BlockedAccounts, roundInWords } from '@holdfast/actor-runtime'
+import { BlockedAccounts } from '@holdfast/accounts'
+import { roundInWords } from '@holdfast/actor-runtime'
 import {
   accountMetrics,
   backupMetrics,
@@ -225,7 +226,7 @@ export async function startStandalone({
       accounts: accounts.client,
       lookups,
       ids: keyring.ids,
-      now: clock.now,
+      clock,
       keyring,
       region: config.region,
       tokenKeyId,

@@ -1,5 +1,7 @@
 /** Which bytes may be deleted: those without a reference row, while the rows can be trusted. */
-import { type AccountClient, Reconciler, roundInWords } from '@holdfast/actor-runtime'
+
+import type { AccountClient } from '@holdfast/accounts'
+import { Reconciler, roundInWords } from '@holdfast/actor-runtime'
 import { Collector } from '@holdfast/blob-store'
 import type { ChunkStore } from '@holdfast/chunk-store'
 import type { Config } from '@holdfast/config'

@@ -1,5 +1,5 @@
 /** The HTTP hosts of this process. */
-import { type AccountClient, type AccountVersions, ShareCodeRoutes } from '@holdfast/actor-runtime'
+import { type AccountClient, type AccountVersions, ShareCodeRoutes } from '@holdfast/accounts'
 import { createApi } from '@holdfast/api'
 import type { BlobStore } from '@holdfast/blob-store'
 import type { Config } from '@holdfast/config'

@@ -1,4 +1,4 @@
-import type { AccountClient } from '@holdfast/actor-runtime'
+import type { AccountClient } from '@holdfast/accounts'
 import type { BlobStore } from '@holdfast/blob-store'
 import type { HostBudgets, ItemPresenter, RateLimits } from '@holdfast/http-kit'
 import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'

@@ -7,6 +7,7 @@
  * account refers to is collected.
  */
 import { setImmediate as othersTurn } from 'node:timers/promises'
+import type { TokenClaim } from '@holdfast/accounts'
 import type { BlobFacts, BlobStage, BlobStore } from '@holdfast/blob-store'
 import {
   bearerOf,
@@ -22,7 +23,7 @@ import {
 import { type AccountId, GrowingBytes, type RegionCode } from '@holdfast/kernel'
 import type { AddFile, ContentView } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { AccountCalls, type SignedIn } from './account-calls.ts'
+import { AccountCalls } from './account-calls.ts'
 import type { UploadContext } from './context.ts'
 import { answerEarly } from './early-answer.ts'
 import { fileType } from './file-type.ts'
@@ -102,7 +103,7 @@ class IncomingUpload implements Running {
   /** The service ended it. */
   cutOffBy: Refusal | undefined
   #committed = false
-  #caller: SignedIn | undefined
+  #caller: TokenClaim | undefined
   /** The folder that the caller was permitted to upload to; undefined: none was checked yet. */
   #checkedFolder: string | undefined
 
@@ -355,7 +356,7 @@ class IncomingUpload implements Running {
   }
 
   /** Draws on the account's budget once, when its token was first accepted. */
-  async #signIn(token: string, ask: (caller: SignedIn) => Promise<void>): Promise<void> {
+  async #signIn(token: string, ask: (caller: TokenClaim) => Promise<void>): Promise<void> {
     const caller = this.#caller ?? (await this.#calls.signedIn(token))
     await ask(caller)
     if (this.#caller !== undefined) return

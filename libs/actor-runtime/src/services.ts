@@ -1,7 +1,7 @@
 /** What all accounts of a host share. */
 import type { AccountStates } from '@holdfast/content-tree'
 import type { JournalStore, LookupStore } from '@holdfast/journal'
-import type { Clock } from '@holdfast/kernel'
+import type { Clock, Randomness } from '@holdfast/kernel'
 import type { Blob } from '@holdfast/wire'
 import type { Refusals } from './account/refusals.ts'
 import type { RuntimeLimits } from './limits.ts'
@@ -12,7 +12,6 @@ import type { HostMetrics, RuntimeLog } from './observer.ts'
 import type { Arrivals } from './queues/arrivals.ts'
 import type { PasswordChecks } from './queues/password-checks.ts'
 import type { Slots } from './queues/slots.ts'
-import type { Randomness } from './randomness.ts'
 import type { LoopTimers } from './timers.ts'
 
 export interface SignInMailer {

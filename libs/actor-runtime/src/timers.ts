@@ -52,14 +52,3 @@ export class Pauses {
     }
   }
 }
-
-/**
- * Doubling delays between two bounds, spread by ± half, so that many waiters do not return
- * together.
- */
-export function backoffMs(
-  attempt: number,
-  { firstMs, maxMs, fraction }: { firstMs: number; maxMs: number; fraction: number },
-): number {
-  return Math.min(maxMs, firstMs * 2 ** Math.min(attempt, 30)) * (0.5 + fraction)
-}

@@ -1,5 +1,6 @@
 /** The runtime with the parts of `npm start`: the real core, journals in LevelDB, real time. */
 import { randomBytes, scryptSync } from 'node:crypto'
+import { RoutedAccountClient } from '@holdfast/accounts'
 import { MemoryBus } from '@holdfast/bus'
 import { type AccountStates, createAccountStates } from '@holdfast/content-tree'
 import { LevelMetadataStore } from '@holdfast/journal-level'
@@ -15,7 +16,7 @@ import {
 } from '@holdfast/wire'
 import t from 'tap'
 import { wrapped } from '../../../test/sim/observed-states.ts'
-import { AccountHost, RoutedAccountClient } from '../src/index.ts'
+import { AccountHost } from '../src/index.ts'
 import type { RuntimeLimits } from '../src/limits.ts'
 
 const ring = new Keyring(Buffer.alloc(32, 7))

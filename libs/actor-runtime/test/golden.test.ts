@@ -1,4 +1,4 @@
-/** Rows, keys and subjects of accounts, in bytes: stores and other processes have them. */
+/** Rows and keys of accounts, in bytes: stores and other processes have them. */
 
 import { referenceKey } from '@holdfast/journal'
 import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
@@ -7,19 +7,12 @@ import t from 'tap'
 import { golden } from '../../../infra/golden.ts'
 import { encodeRoot } from '../src/account/checkpoints.ts'
 import { cutPages, digestOf, encodeRow } from '../src/account/flush-row.ts'
-import * as subjects from '../src/client/subjects.ts'
 import { activeSlotPrefix, hostKey, routeRow } from '../src/lookups/lookup-rows.ts'
 import { WakeHours } from '../src/lookups/wake-hours.ts'
 import { blob } from './tiny-core.ts'
 
 const account = '01234567-89ab-4def-8123-456789abcdef'
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
-
-t.test('subjects of hosts', async (t) => {
-  const lines = Object.entries(subjects).map(([name, of]) => `${name} ${of('host-1')}`)
-  const { is, was } = golden(import.meta.dirname, 'subjects.txt', lines.sort())
-  t.strictSame(is, was)
-})
 
 t.test('rows beside the journal', async (t) => {
   const lookups = new MemoryLookupStore(new MemoryMedium())

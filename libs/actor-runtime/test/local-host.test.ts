@@ -1,9 +1,10 @@
 /** The host in the caller's own process: no bus in between, and the same promises. */
+
+import { AccountsUnavailable, RoutedAccountClient } from '@holdfast/accounts'
 import { MemoryBus } from '@holdfast/bus'
 import { mintRequestId } from '@holdfast/kernel'
 import { type AccountReply, type AccountRequest, blank, CreateFolder } from '@holdfast/wire'
 import t from 'tap'
-import { AccountsUnavailable, RoutedAccountClient } from '../src/index.ts'
 import { ManualTime, settled, statusOf, World } from './world.ts'
 
 function askerOf(take: (request: AccountRequest) => Promise<AccountReply>) {

@@ -1,5 +1,6 @@
 /** Downloads while the home of an account is unavailable: the real core on a copy of a journal. */
 import { randomBytes } from 'node:crypto'
+import { RoutedAccountClient, replicaSubjectOf } from '@holdfast/accounts'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates } from '@holdfast/content-tree'
 import type { JournalReplica } from '@holdfast/journal'
@@ -7,7 +8,7 @@ import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/j
 import { Keyring, mintRequestId } from '@holdfast/kernel'
 import { AccountReply, AccountRequest, CheckpointRoot } from '@holdfast/wire'
 import t from 'tap'
-import { AccountHost, type AccountHostOptions, RoutedAccountClient, replicaSubjectOf } from '../src/index.ts'
+import { AccountHost, type AccountHostOptions } from '../src/index.ts'
 
 const ring = new Keyring(Buffer.alloc(32, 7))
 const none = { storage: undefined, contents: undefined, traffic: undefined }

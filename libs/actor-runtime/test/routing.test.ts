@@ -1,10 +1,10 @@
 /** How a caller gets from a silent or dead host to the one that has the account now. */
+
+import { RoutedAccountClient, subjectOf } from '@holdfast/accounts'
 import { MemoryBus } from '@holdfast/bus'
 import { mintRequestId } from '@holdfast/kernel'
 import { AccountReply, AccountRequest } from '@holdfast/wire'
 import t from 'tap'
-import { subjectOf } from '../src/client/subjects.ts'
-import { RoutedAccountClient } from '../src/index.ts'
 import { ManualTime, settled, statusOf } from './world.ts'
 
 const account = '4b6f7c1e-0000-4000-8000-000000000001'

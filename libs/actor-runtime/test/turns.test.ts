@@ -2,10 +2,11 @@
  * What one account promises its callers: order, durability before answers, one effect per request
  * id.
  */
+
+import { AccountsUnavailable } from '@holdfast/accounts'
 import { mintRequestId } from '@holdfast/kernel'
 import { AccountReply, AccountRequest, blank, CreateFolder, type PasswordVerifier } from '@holdfast/wire'
 import t from 'tap'
-import { AccountsUnavailable } from '../src/index.ts'
 import { blob } from './tiny-core.ts'
 import { itemsOf, ManualTime, routeOf, settled, statusOf, World } from './world.ts'
 

@@ -1,5 +1,6 @@
 /** The parts that are functions of their input, compared with models. */
 
+import { cutRequest, RequestJoiner } from '@holdfast/accounts'
 import { maxEventBytes } from '@holdfast/journal'
 import { MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { codesPerBlock } from '@holdfast/kernel'
@@ -9,7 +10,6 @@ import t from 'tap'
 import { CodeBlocks } from '../src/account/code-blocks.ts'
 import { cutPages, decodeRow, digestOf, encodeRow } from '../src/account/flush-row.ts'
 import { bytesOfAnswer } from '../src/account/pending-request.ts'
-import { cutRequest, RequestJoiner } from '../src/client/request-parts.ts'
 import { DueAccounts } from '../src/host/due-accounts.ts'
 import { CodeLeases, widthOf } from '../src/lookups/code-leases.ts'
 import { writeRows } from '../src/lookups/lookup-rows.ts'

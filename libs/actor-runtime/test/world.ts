@@ -2,18 +2,13 @@
  * A cluster in one process: hosts on one bus over one pair of memory stores; the test controls
  * faults and order.
  */
+
+import { RoutedAccountClient, routeKey } from '@holdfast/accounts'
 import { MemoryBus } from '@holdfast/bus'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { type Clock, codesPerBlock, IdCodec, mintRequestId, systemClock } from '@holdfast/kernel'
 import type { AccountReply, AccountRequest, Item } from '@holdfast/wire'
-import {
-  AccountHost,
-  type AccountHostOptions,
-  type LoopTimers,
-  RoutedAccountClient,
-  systemLoop,
-} from '../src/index.ts'
-import { routeKey } from '../src/lookups/lookup-rows.ts'
+import { AccountHost, type AccountHostOptions, type LoopTimers, systemLoop } from '../src/index.ts'
 import { TinyStates } from './tiny-core.ts'
 
 const ids = new IdCodec({ contentKey: Buffer.alloc(32, 1), accountKey: Buffer.alloc(32, 2) })

@@ -63,8 +63,8 @@ export function accountRoutes(host: FastifyInstance, parts: NewAccountDeps): voi
   })
 }
 
-function invite({ keyring, now }: NewAccountDeps, { email, days }: { email: string; days: number }) {
-  const expireTime = Math.floor(now() / 1000) + days * 86_400
+function invite({ keyring, clock }: NewAccountDeps, { email, days }: { email: string; days: number }) {
+  const expireTime = Math.floor(clock.now() / 1000) + days * 86_400
   const invitation = keyring.invitations.of(email, expireTime)
   return { email, invitation, page: `/profile#${new URLSearchParams({ invitation, email })}`, expireTime }
 }

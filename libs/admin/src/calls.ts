@@ -2,47 +2,28 @@
  * The operator's requests to an account: one call as the operator, with its refusals as refusals of
  * the contract.
  */
-import type { AccountClient } from '@holdfast/actor-runtime'
+import { type AccountOperation, type AccountResult, type AskDeps, ask, asOperator } from '@holdfast/accounts'
 import { Refusal } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
-import { type AccountId, type IdCodec, mintRequestId } from '@holdfast/kernel'
-import type { AccountReply, AccountRequest } from '@holdfast/wire'
+import type { AccountId, IdCodec } from '@holdfast/kernel'
 
-export interface OperatorDeps {
-  accounts: AccountClient
+export interface OperatorDeps extends AskDeps {
   lookups: LookupStore
   ids: IdCodec
-  now: () => number
   /** Makes a damaged account readable again. @throws what prevents it. */
   repair: (question: { account: AccountId; dryRun: boolean }) => Promise<object>
 }
-
-type Result = Exclude<NonNullable<AccountReply['result']>, { $case: 'refusal' }>
 
 /**
  * @throws Refusal with the account's own status; what the client of accounts throws when the
  *   account is unavailable.
  */
-export async function askAsOperator(
-  parts: OperatorDeps,
+export function askAsOperator(
+  deps: OperatorDeps,
   accountId: AccountId,
-  operation: NonNullable<AccountRequest['operation']>,
-): Promise<Result> {
-  const reply = await parts.accounts.call(
-    {
-      accountId,
-      requestId: mintRequestId(parts.now()),
-      caller: { who: { $case: 'operator', value: {} } },
-      clientNetwork: undefined,
-      tierNeeded: '',
-      operation,
-    },
-    {},
-  )
-  const result = reply.result
-  if (result === undefined) throw new Error(`account ${accountId} gave an empty reply to ${operation.$case}`)
-  if (result.$case === 'refusal') throw new Refusal(result.value.status)
-  return result
+  operation: AccountOperation,
+): Promise<AccountResult> {
+  return ask(deps, { accountId, who: asOperator, operation })
 }
 
 /**

@@ -2,7 +2,7 @@
  * The operator's look at contents: by id, by share code, by any link to one, and by name within an
  * account. And their deletion, which is an act that cannot be undone.
  */
-import { routeKey } from '@holdfast/actor-runtime'
+import { routeKey } from '@holdfast/accounts'
 import { Refusal } from '@holdfast/http-kit'
 import { referencesOf } from '@holdfast/journal'
 import { hex, isShareCode } from '@holdfast/kernel'

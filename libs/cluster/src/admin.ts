@@ -73,7 +73,7 @@ export async function startAdmin(
             accounts,
             lookups,
             ids: keyring.ids,
-            now: clock.now,
+            clock,
             keyring,
             region: config.region,
             tokenKeyId,

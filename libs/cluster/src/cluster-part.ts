@@ -1,5 +1,5 @@
 /** What a process of a cluster has, once it joined. */
-import type { AccountClient } from '@holdfast/actor-runtime'
+import type { AccountClient } from '@holdfast/accounts'
 import type { Readiness } from '@holdfast/admin'
 import type { DescriptorBudget } from '@holdfast/bootstrap'
 import type { ClusterConfig, ClusterSecrets } from '@holdfast/config'

@@ -1,5 +1,7 @@
 /** The cluster as one process sees it, and the progress of the copies. */
-import { type Lag, lagSubjectOf, type QuarantinedAccount, quarantineSubjectOf } from '@holdfast/actor-runtime'
+
+import { lagSubjectOf, quarantineSubjectOf } from '@holdfast/accounts'
+import type { Lag, QuarantinedAccount } from '@holdfast/actor-runtime'
 import type { Subscription } from '@holdfast/bus'
 import { isClockOff, type Member } from '@holdfast/membership'
 import { nodesOf, type PlacementGroup, writeQuorum } from '@holdfast/replication'

@@ -3,7 +3,7 @@
  * → metadata → keys → region map → membership → ways to accounts and storage nodes → limits.
  */
 import { randomUUID } from 'node:crypto'
-import { BlockedAccounts, RoutedAccountClient } from '@holdfast/actor-runtime'
+import { BlockedAccounts, RoutedAccountClient } from '@holdfast/accounts'
 import { clockMetric, moderationMetrics, processMetrics, Readiness } from '@holdfast/admin'
 import {
   type DescriptorBudget,

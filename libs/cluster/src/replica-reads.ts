@@ -2,12 +2,9 @@
  * Downloads continue while the home of an account is unavailable: a copy of its journal answers
  * them, which may be old. Everything else waits for the home.
  */
-import {
-  type AccountClient,
-  AccountsUnavailable,
-  replicaOperations,
-  replicaSubjectOf,
-} from '@holdfast/actor-runtime'
+
+import { type AccountClient, AccountsUnavailable, replicaSubjectOf } from '@holdfast/accounts'
+import { replicaOperations } from '@holdfast/actor-runtime'
 import type { Bus } from '@holdfast/bus'
 import type { Clock } from '@holdfast/kernel'
 import { AccountReply, AccountRequest } from '@holdfast/wire'

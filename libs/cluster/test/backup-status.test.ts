@@ -1,4 +1,4 @@
-import { lagSubjectOf } from '@holdfast/actor-runtime'
+import { lagSubjectOf } from '@holdfast/accounts'
 import { MemoryBus } from '@holdfast/bus'
 import t from 'tap'
 import { backupStatus } from '../src/index.ts'

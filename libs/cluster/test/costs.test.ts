@@ -4,7 +4,8 @@
  * at a time and are not counted.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { AccountHost, RoutedAccountClient } from '@holdfast/actor-runtime'
+import { RoutedAccountClient } from '@holdfast/accounts'
+import { AccountHost } from '@holdfast/actor-runtime'
 import { MemoryBus } from '@holdfast/bus'
 import { createAccountStates } from '@holdfast/content-tree'
 import { CassandraMetadataStore } from '@holdfast/journal-cassandra'

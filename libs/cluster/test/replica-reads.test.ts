@@ -2,7 +2,7 @@
  * Downloads continue from a copy when the home is unavailable, also when it is lost during the
  * request.
  */
-import { type AccountClient, AccountsUnavailable, replicaSubjectOf } from '@holdfast/actor-runtime'
+import { type AccountClient, AccountsUnavailable, replicaSubjectOf } from '@holdfast/accounts'
 import { MemoryBus } from '@holdfast/bus'
 import { mintRequestId, systemClock } from '@holdfast/kernel'
 import { AccountReply, type AccountRequest } from '@holdfast/wire'

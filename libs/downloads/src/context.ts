@@ -1,10 +1,10 @@
 import type { CapabilityKey } from '@holdfast/access'
-import type { AccountClient, AccountVersions } from '@holdfast/actor-runtime'
+import type { AccountClient, AccountVersions, Asker } from '@holdfast/accounts'
 import type { BlobStore } from '@holdfast/blob-store'
 import type { AnswerBudget, RateLimits } from '@holdfast/http-kit'
 import type { Clock, Keyring, RecentMap } from '@holdfast/kernel'
 import type { Blocked } from '@holdfast/moderation'
-import type { Caller, FileView } from '@holdfast/wire'
+import type { FileView } from '@holdfast/wire'
 import type { Archives } from './archives.ts'
 import type { DownloadReports, Traffic } from './download-reports.ts'
 import type { RecentAnswers } from './recent-answers.ts'
@@ -37,7 +37,7 @@ export interface DownloadContext {
 export interface Grant {
   /** Unix seconds. */
   ends: number
-  who: NonNullable<Caller['who']>
+  who: Asker
   isOwners: boolean
   /** Its part of the key in the cache of answers. */
   question: string

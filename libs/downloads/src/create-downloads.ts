@@ -1,6 +1,6 @@
 /** Builds the download host out of its parts. */
 import { createSecretKey } from 'node:crypto'
-import type { AccountClient, AccountVersions } from '@holdfast/actor-runtime'
+import type { AccountClient, AccountVersions } from '@holdfast/accounts'
 import type { BlobStore } from '@holdfast/blob-store'
 import {
   AnswerBudget,

@@ -5,11 +5,12 @@
  * The account is asked for every request, and no answer is cached: a changed link applies to every
  * request that starts after the answer.
  */
+
+import { ask, asVisitor } from '@holdfast/accounts'
 import { clientAddress, guessing, httpCodeOf, Refusal } from '@holdfast/http-kit'
 import { type AccountId, isUuid } from '@holdfast/kernel'
 import type { ArchiveView, FileView, Item, OpenDirectLink } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { askAccount } from './ask-account.ts'
 import type { DownloadContext } from './context.ts'
 import type { FolderNow } from './folder-layouts.ts'
 import { openedFile } from './opened-file.ts'
@@ -40,7 +41,7 @@ export async function directLink(
   const now: FolderNow = {
     folder: contentId,
     version: opened.value.version,
-    take: async () => archiveOf(await ask(parts, request, link, { versionOnly: false })),
+    take: async () => archiveOf(await openLink(parts, request, link, { versionOnly: false })),
   }
   const archive = await parts.archives.open(now, {
     link: `${contentId}/${linkId}`,
@@ -69,7 +70,7 @@ async function open(
     const guessed = basicCredentials(request.headers.authorization) !== undefined
     if (guessed) await guesses.begin('password')
     try {
-      return await ask(parts, request, link, { versionOnly: true })
+      return await openLink(parts, request, link, { versionOnly: true })
     } catch (error) {
       if (!(error instanceof Refusal) || httpCodeOf(error.status) !== 401) throw error
       if (guessed) await guesses.wrong('password')
@@ -80,7 +81,7 @@ async function open(
 }
 
 /** @throws Refusal with the account's status. */
-function ask(
+async function openLink(
   parts: DownloadContext,
   request: FastifyRequest,
   { accountId, contentId, linkId }: Link,
@@ -94,16 +95,15 @@ function ask(
     ...basicCredentials(request.headers.authorization),
     versionOnly,
   }
-  return askAccount(
-    parts,
-    {
-      request,
-      accountId,
-      who: { $case: 'visitor', value: { accountId: '' } },
-      operation: { $case: 'openDirectLink', value: operation },
-    },
-    ['file', 'archive'],
-  )
+  const result = await ask(parts, {
+    accountId,
+    who: asVisitor(),
+    operation: { $case: 'openDirectLink', value: operation },
+    clientNetwork: parts.limits.networkKey(request),
+  })
+  if (result.$case !== 'file' && result.$case !== 'archive')
+    throw new Error(`openDirectLink was answered with ${result.$case}`)
+  return result
 }
 
 function itemOf({ item }: FileView): Item {

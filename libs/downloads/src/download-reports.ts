@@ -8,8 +8,9 @@
  * no promise of durability.
  */
 import { randomBytes } from 'node:crypto'
-import type { AccountClient } from '@holdfast/actor-runtime'
-import { type Clock, mintRequestId } from '@holdfast/kernel'
+import { type AccountClient, ask, asSystem } from '@holdfast/accounts'
+import { Refusal } from '@holdfast/http-kit'
+import type { Clock } from '@holdfast/kernel'
 import type { ReportDownloads } from '@holdfast/wire'
 import type { Logger } from 'pino'
 
@@ -131,22 +132,16 @@ export class DownloadReports {
   /** True when it need not be sent again: accepted, or permanently refused. */
   async #send(accountId: string, report: ReportDownloads): Promise<boolean> {
     try {
-      const { result } = await this.#accounts.call(
-        {
-          accountId,
-          requestId: mintRequestId(this.#clock.now()),
-          caller: { who: { $case: 'system', value: {} } },
-          clientNetwork: undefined,
-          tierNeeded: '',
-          operation: { $case: 'reportDownloads', value: report },
-        },
-        { timeoutMs },
+      await ask(
+        { accounts: this.#accounts, clock: this.#clock },
+        { accountId, who: asSystem, operation: { $case: 'reportDownloads', value: report }, timeoutMs },
       )
-      if (result?.$case === 'refusal') {
-        this.#log.debug({ accountId, status: result.value.status }, 'download counts were refused')
-      }
       return true
     } catch (error) {
+      if (error instanceof Refusal) {
+        this.#log.debug({ accountId, status: error.status }, 'download counts were refused')
+        return true
+      }
       this.#log.debug({ accountId, err: error }, 'download counts wait')
       return false
     }

@@ -5,11 +5,12 @@
  * Every other caller is redirected to the page of the content, which shows the reason. The name in
  * the path has no effect.
  */
+
+import { asBearer, ask, asVisitor, claimOf, viewOf } from '@holdfast/accounts'
 import { accountCookieOf, guessing, Refusal, tokenOf } from '@holdfast/http-kit'
-import { isShareCode, parseToken } from '@holdfast/kernel'
-import { blank, type Caller, type FileView, ReadContent } from '@holdfast/wire'
+import { isShareCode } from '@holdfast/kernel'
+import { blank, type FileView, ReadContent } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { askAccount } from './ask-account.ts'
 import type { DownloadContext } from './context.ts'
 import { type Content, type Guessing, opener, sendFile, unlessRefused } from './download.ts'
 
@@ -40,25 +41,23 @@ async function openSignedIn(
 ): Promise<FileView | undefined> {
   const sent = tokenOf(request)
   if (sent !== undefined) await guesses.begin('token')
-  const parsed = parseToken(sent ?? accountCookieOf(request) ?? '')
-  const accountId = parsed && parts.keyring.ids.parseAccount(parsed.account)
+  const claim = claimOf(sent ?? accountCookieOf(request), parts.keyring.ids)
   // A browser sends its cookie whether or not it is still valid: that is no guess.
   const refuseToken = async () => {
     if (sent !== undefined) await guesses.wrong('token')
     return undefined
   }
-  if (parsed === undefined || accountId === undefined) return await refuseToken()
-  const bearer: Caller['who'] = { $case: 'bearer', value: { token: parsed.bytes } }
+  if (claim === undefined) return await refuseToken()
+  const { accountId } = claim
+  const bearer = asBearer(claim)
   const isOwner = accountId === content.accountId
   if (!isOwner) {
     const operation = { $case: 'authenticate', value: {} } as const
-    const heard = await unlessRefused(
-      askAccount(parts, { request, accountId, who: bearer, operation }, ['account']),
-    )
+    const heard = await unlessRefused(ask(parts, { accountId, who: bearer, operation }))
     if (heard instanceof Refusal) return await refuseToken()
   }
-  const { ask } = await opener(parts, { request, guesses }, content)
-  const opened = await unlessRefused(ask(isOwner ? bearer : { $case: 'visitor', value: { accountId } }))
+  const { openAs } = await opener(parts, { request, guesses }, content)
+  const opened = await unlessRefused(openAs(isOwner ? bearer : asVisitor(accountId)))
   if (!(opened instanceof Refusal)) return opened
   if (opened.status === 'error-token') return await refuseToken()
   if (opened.status === 'error-passwordWrong') await guesses.wrong('password')
@@ -73,13 +72,13 @@ async function pageOf(
 ): Promise<string> {
   const value = { ...blank(ReadContent), contentId, page: 1, pageSize: 1, maxDepth: 1 }
   const question = {
-    request,
     accountId,
-    who: { $case: 'visitor', value: { accountId: '' } },
+    who: asVisitor(),
     operation: { $case: 'readContent', value },
+    clientNetwork: parts.limits.networkKey(request),
   } as const
-  const read = await unlessRefused(askAccount(parts, question, ['content']))
-  if (!(read instanceof Refusal)) return read.value.item?.code ?? contentId
+  const read = await unlessRefused(ask(parts, question))
+  if (!(read instanceof Refusal)) return viewOf(read, 'content').item?.code ?? contentId
   if (read.status === 'error-notFound') throw read
   return contentId
 }

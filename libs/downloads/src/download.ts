@@ -6,16 +6,14 @@
  * returned. The name in the path has no effect.
  */
 import { verifyCapability } from '@holdfast/access'
+import { type Asker, asBearer, ask, asVisitor, viewOf } from '@holdfast/accounts'
 import { accountCookieOf, guessing, Refusal, type RequestGuesses, tokenOf } from '@holdfast/http-kit'
 import { type AccountId, parseToken } from '@holdfast/kernel'
-import type { Caller, FileView } from '@holdfast/wire'
+import type { FileView } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { askAccount } from './ask-account.ts'
 import type { DownloadContext, Grant } from './context.ts'
 import { openedFile } from './opened-file.ts'
 import { serve } from './representation.ts'
-
-type Who = NonNullable<Caller['who']>
 
 export async function download(
   parts: DownloadContext,
@@ -68,20 +66,19 @@ export async function opener(
   parts: DownloadContext,
   { request, guesses }: Guessing,
   content: Content,
-): Promise<{ password: string | undefined; ask: (who: Who) => Promise<FileView> }> {
+): Promise<{ password: string | undefined; openAs: (who: Asker) => Promise<FileView> }> {
   const password = passwordOf(request)
   if (password !== undefined) await guesses.begin('password')
-  const ask = async (who: Who) => {
-    const operation = { contentId: content.contentId, password }
-    const question = {
-      request,
+  const openAs = async (who: Asker) => {
+    const result = await ask(parts, {
       accountId: content.accountId,
       who,
-      operation: { $case: 'openFile', value: operation },
-    } as const
-    return (await askAccount(parts, question, ['file'])).value
+      operation: { $case: 'openFile', value: { contentId: content.contentId, password } },
+      clientNetwork: parts.limits.networkKey(request),
+    })
+    return viewOf(result, 'file')
   }
-  return { password, ask }
+  return { password, openAs }
 }
 
 async function open(
@@ -89,15 +86,15 @@ async function open(
   { request, guesses }: Guessing,
   content: Content,
 ): Promise<FileView> {
-  const { password, ask } = await opener(parts, { request, guesses }, content)
+  const { password, openAs } = await opener(parts, { request, guesses }, content)
   const { contentId, accountId } = content
   const grant = grantOf(parts, request)
   if (grant !== undefined) {
     const question = `${contentId} ${grant.question} ${password ?? ''}`
     const granted = await unlessRefused(
       grant.isOwners
-        ? parts.recent.ofOwner(question, parts.versions?.versionOf(accountId), () => ask(grant.who))
-        : parts.recent.ofVisitor(question, () => ask(grant.who)),
+        ? parts.recent.ofOwner(question, parts.versions?.versionOf(accountId), () => openAs(grant.who))
+        : parts.recent.ofVisitor(question, () => openAs(grant.who)),
     )
     if (!(granted instanceof Refusal)) return granted
   }
@@ -106,7 +103,7 @@ async function open(
     const owner = ownerOf(token, content.accountId)
     if (owner === 'no token') return refuseToken(guesses)
     if (owner !== undefined) await guesses.begin('token')
-    const opened = owner === undefined ? undefined : await unlessRefused(ask(owner))
+    const opened = owner === undefined ? undefined : await unlessRefused(openAs(owner))
     if (opened instanceof Refusal) {
       if (opened.status === 'error-token') return refuseToken(guesses)
       throw opened
@@ -116,13 +113,12 @@ async function open(
     // A browser sends its cookie whether or not it is still valid: otherwise the visitor's answer
     // counts.
     const owner = ownerOf(accountCookieOf(request) ?? '', content.accountId)
-    const opened = owner === undefined || owner === 'no token' ? undefined : await unlessRefused(ask(owner))
+    const opened =
+      owner === undefined || owner === 'no token' ? undefined : await unlessRefused(openAs(owner))
     if (opened !== undefined && !(opened instanceof Refusal)) return opened
   }
   const visited = await unlessRefused(
-    parts.recent.ofVisitor(`${contentId}  ${password ?? ''}`, () =>
-      ask({ $case: 'visitor', value: { accountId: '' } }),
-    ),
+    parts.recent.ofVisitor(`${contentId}  ${password ?? ''}`, () => openAs(asVisitor())),
   )
   if (!(visited instanceof Refusal)) return visited
   if (visited.status === 'error-passwordWrong') await guesses.wrong('password')
@@ -168,10 +164,10 @@ function grantOf(parts: DownloadContext, request: FastifyRequest): Grant | undef
  * The bearer, when the token belongs to this account; undefined when it belongs to another, which
  * permits nothing here.
  */
-function ownerOf(token: string, accountId: string): Who | undefined | 'no token' {
+function ownerOf(token: string, accountId: string): Asker | undefined | 'no token' {
   const parsed = parseToken(token)
   if (parsed === undefined) return 'no token'
-  return parsed.account === accountId ? { $case: 'bearer', value: { token: parsed.bytes } } : undefined
+  return parsed.account === accountId ? asBearer(parsed) : undefined
 }
 
 /** @throws Refusal error-password when it was sent twice, or is longer than any password. */

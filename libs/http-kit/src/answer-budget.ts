@@ -16,9 +16,8 @@
  * for itself: it holds one piece at a time. All numbers are plain sums. The budget examines every
  * network or answer only while it is scarce.
  */
-import { type Clock, systemClock } from '@holdfast/kernel'
+import { type Clock, Refusal, systemClock } from '@holdfast/kernel'
 import { Counter, Gauge, type Registry } from 'prom-client'
-import { Refusal } from './refusals.ts'
 import { Turns } from './turns.ts'
 
 export interface AnswerBudgetOptions {

@@ -6,7 +6,7 @@
  * keys such as `__proto__` have no effect. A repeated key is kept as `Repeated`, which only an
  * array parameter of a form accepts.
  */
-import { Refusal } from './refusals.ts'
+import { Refusal } from '@holdfast/kernel'
 
 /** A parameter that was sent several times. */
 export class Repeated {

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import { isFramed } from '@holdfast/kernel'
+import { isFramed, Refusal } from '@holdfast/kernel'
 import fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -21,7 +21,7 @@ import { KnownPaths } from './known-paths.ts'
 import { pathOf } from './log.ts'
 import { PiecewiseRequest } from './piecewise-request.ts'
 import { readBody } from './read-body.ts'
-import { httpCodeOf, type KnownStatus, Refusal, refusalOf, unavailableRetrySeconds } from './refusals.ts'
+import { httpCodeOf, type KnownStatus, refusalOf, unavailableRetrySeconds } from './refusals.ts'
 import { hasSoundHost, originForm } from './request-heads.ts'
 import { requestHistogram } from './request-histogram.ts'
 import { SmallPiecesLane } from './small-pieces-lane.ts'

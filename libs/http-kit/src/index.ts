@@ -1,3 +1,4 @@
+export { Refusal } from '@holdfast/kernel'
 export { clientAddress, networkOf, normalAddress, type TrustProxy } from './addresses.ts'
 export { AnswerBudget, type AnswerBudgetOptions, type AnswerShare } from './answer-budget.ts'
 export type { Ban } from './bans.ts'
@@ -52,7 +53,6 @@ export {
 export {
   httpCodeOf,
   type KnownStatus,
-  Refusal,
   refusalOf,
   statuses,
   unavailableRetrySeconds,

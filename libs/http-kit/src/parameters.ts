@@ -6,10 +6,11 @@
  * repeated form field to an array of strings. `null` in an optional parameter means that it was
  * omitted. The first bad one, in the schema's order, is refused by its name.
  */
+
+import { Refusal } from '@holdfast/kernel'
 import { Kind, type Static, type TObject, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { type Fields, Repeated } from './bodies.ts'
-import { Refusal } from './refusals.ts'
 
 const refine = Symbol('holdfast.refine')
 const shown = Symbol('holdfast.shown')

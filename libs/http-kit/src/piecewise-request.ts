@@ -1,7 +1,7 @@
 /** The pieces of a request's body as the parser finds them. */
 import { IncomingMessage } from 'node:http'
+import type { Refusal } from '@holdfast/kernel'
 import { GrowingBytes } from '@holdfast/kernel'
-import type { Refusal } from './refusals.ts'
 
 /** A client chooses how small its pieces are. Each costs one or two microseconds at any length. */
 export const smallPieceBytes = 64

@@ -4,13 +4,13 @@
  */
 import { hash } from 'node:crypto'
 import type { Clock } from '@holdfast/kernel'
+import { Refusal } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 import { clientAddress, networkOf, normalAddress, outerNetworkOf } from './addresses.ts'
 import { type Ban, Bans } from './bans.ts'
 import type { Guess, GuessKind, RateLimits } from './contract.ts'
 import { type Counted, CounterTable, type ToldCounts } from './counter-table.ts'
 import { freeGuess, GuessGates } from './guesses.ts'
-import { Refusal } from './refusals.ts'
 
 export interface Budget {
   quota: number

@@ -1,7 +1,6 @@
 /** A request's body, whole: for the small ones that are parsed. */
-import { GrowingBytes } from '@holdfast/kernel'
+import { GrowingBytes, Refusal } from '@holdfast/kernel'
 import { type PiecewiseRequest, smallPieceBytes } from './piecewise-request.ts'
-import { Refusal } from './refusals.ts'
 
 /**
  * Gives the body, or a Refusal: error-bodySize when it is longer than `bytesMax`, error-body when

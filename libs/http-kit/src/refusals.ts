@@ -1,3 +1,5 @@
+import { busyRetrySeconds, Refusal } from '@holdfast/kernel'
+
 /**
  * The contract's statuses: HTTP code and meaning, in one table. `apps/api/STATUSES.md` follows
  * from it. A status that is not in it names a parameter: 400.
@@ -80,23 +82,6 @@ export type KnownStatus = keyof typeof statuses
 
 export function httpCodeOf(status: string): number {
   return Object.hasOwn(statuses, status) ? statuses[status as KnownStatus].code : 400
-}
-
-/** Seconds after which a client may retry a busy part, where no better value is known. */
-const busyRetrySeconds = 1
-
-/** Thrown by handlers; the host's error handler writes it as the envelope. */
-export class Refusal extends Error {
-  override readonly name = 'Refusal'
-  readonly status: string
-  /** For Retry-After, seconds. */
-  readonly retryAfter: number | undefined
-
-  constructor(status: string, options: { retryAfter?: number } = {}) {
-    super(status)
-    this.status = status
-    this.retryAfter = options.retryAfter ?? (status === 'error-rateLimit' ? busyRetrySeconds : undefined)
-  }
 }
 
 /** Seconds after which an unavailable part may be back. */

@@ -17,8 +17,8 @@
  *
  * While nothing waits, nothing is held up.
  */
-import { type Clock, RoundRobin, systemClock } from '@holdfast/kernel'
-import { Refusal, unavailableRetrySeconds } from './refusals.ts'
+import { type Clock, Refusal, RoundRobin, systemClock } from '@holdfast/kernel'
+import { unavailableRetrySeconds } from './refusals.ts'
 
 /** Bodies that are read at a time. Each may take 25 ms of the same turn of the loop. */
 const flowingMax = 2

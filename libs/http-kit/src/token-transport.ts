@@ -3,9 +3,10 @@
  * of any other method. Other places are ignored. Two places with different values are refused, and
  * so is a token sent twice in one place.
  */
+
+import { Refusal } from '@holdfast/kernel'
 import type { FastifyRequest } from 'fastify'
 import { Repeated } from './bodies.ts'
-import { Refusal } from './refusals.ts'
 
 /** The token as sent; undefined when none was. @throws Refusal error-token */
 export function tokenOf(request: FastifyRequest): string | undefined {

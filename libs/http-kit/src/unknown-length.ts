@@ -5,8 +5,8 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Refusal } from '@holdfast/kernel'
 import { type PiecewiseRequest, takePieces } from './piecewise-request.ts'
-import type { Refusal } from './refusals.ts'
 import type { LaneBody, PiecesLane } from './small-pieces-lane.ts'
 
 const paused = Symbol('paused')

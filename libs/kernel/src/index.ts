@@ -32,7 +32,9 @@ export {
 export { Invitations } from './invitations.ts'
 export { Keyring } from './keyring.ts'
 export { MailProofs } from './mail-proofs.ts'
+export { type Randomness, systemRandomness } from './randomness.ts'
 export { RecentMap } from './recent-map.ts'
+export { busyRetrySeconds, Refusal } from './refusal.ts'
 export {
   asksTheSame,
   isRequestId,
@@ -44,6 +46,6 @@ export {
 export { RoundRobin } from './round-robin.ts'
 export { codesPerBlock, isShareCode, ShareCodes } from './share-codes.ts'
 export { isShortage } from './shortage.ts'
-export { backgroundTimers, pause, systemTimers, type Timers } from './timers.ts'
+export { backgroundTimers, backoffMs, pause, systemTimers, type Timers } from './timers.ts'
 export { parseToken, TokenCodec } from './tokens.ts'
 export { writableBytes } from './writable-bytes.ts'

@@ -1,15 +1,13 @@
 /** What the pages read: one content, as a visitor who may have a password. */
-import type { AccountClient, ShareCodeRoutes } from '@holdfast/actor-runtime'
+import { type AskDeps, ask, asVisitor, type ShareCodeRoutes, viewOf } from '@holdfast/accounts'
 import { Refusal } from '@holdfast/http-kit'
-import { type Clock, type IdCodec, isShareCode, mintRequestId } from '@holdfast/kernel'
-import type { AccountRequest, ContentView, Item } from '@holdfast/wire'
+import { type IdCodec, isShareCode } from '@holdfast/kernel'
+import type { ContentView, Item, ReadContent } from '@holdfast/wire'
 import { type ListingQuery, listingPageSize, sortFieldOf } from './listing-query.ts'
 
-export interface ReaderDeps {
-  accounts: AccountClient
+export interface ReaderDeps extends AskDeps {
   codes: Pick<ShareCodeRoutes, 'contentOf'>
   ids: IdCodec
-  clock: Clock
 }
 
 /** @throws Refusal error-notFound for what is neither id nor code, or has no content */
@@ -45,25 +43,16 @@ export async function readAsVisitor(
 ): Promise<ContentView & { item: Item }> {
   const accountId = parts.ids.accountOf(contentId)
   if (accountId === undefined) throw new Refusal('error-notFound')
-  const reply = await parts.accounts.call(
-    {
-      accountId,
-      requestId: mintRequestId(parts.clock.now()),
-      caller: { who: { $case: 'visitor', value: { accountId: '' } } },
-      tierNeeded: '',
-      clientNetwork,
-      operation: { $case: 'readContent', value: requestOf(contentId, password, query) },
-    },
-    {},
-  )
-  const result = reply.result
-  if (result?.$case === 'refusal') throw new Refusal(result.value.status)
-  if (result?.$case !== 'content' || result.value.item === undefined)
-    throw new Error(`account ${accountId} answered ${result?.$case} to readContent`)
-  return { ...result.value, item: result.value.item }
+  const result = await ask(parts, {
+    accountId,
+    who: asVisitor(),
+    operation: { $case: 'readContent', value: requestOf(contentId, password, query) },
+    clientNetwork,
+  })
+  const view = viewOf(result, 'content')
+  if (view.item === undefined) throw new Error(`account ${accountId} answered readContent without an item`)
+  return { ...view, item: view.item }
 }
-
-type ReadContent = Extract<NonNullable<AccountRequest['operation']>, { $case: 'readContent' }>['value']
 
 function requestOf(contentId: string, password: string | undefined, query: ListingQuery): ReadContent {
   return {

@@ -2,6 +2,8 @@
  * `PUT /web/account`: what an account may set about itself beyond the contract. JSON, for the
  * account page.
  */
+
+import { type AccountOperation, asBearer, ask, claimOf } from '@holdfast/accounts'
 import {
   booleanOf,
   guessing,
@@ -12,7 +14,6 @@ import {
   responsesOf,
   tokenOf,
 } from '@holdfast/http-kit'
-import { mintRequestId, parseToken } from '@holdfast/kernel'
 
 import { blank, SetAccount } from '@holdfast/wire'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -74,37 +75,25 @@ export function webAccountRoute(app: FastifyInstance, parts: ReaderDeps & { limi
     guesses: RequestGuesses,
   ) {
     await guesses.begin('token')
-    const { accountId, bytes } = await accountOf(request, guesses)
+    const claim = claimOf(tokenOf(request), parts.ids)
+    if (claim === undefined) return await refuse(guesses, new Refusal('error-token'))
     const recycleBin = booleanOf(request.body?.recycleBin)
-    const reply = await parts.accounts.call(
-      {
-        accountId,
-        requestId: mintRequestId(parts.clock.now()),
-        caller: { who: { $case: 'bearer', value: { token: bytes } } },
-        clientNetwork: undefined,
-        tierNeeded: '',
-        // A bad value is refused only after the token was checked.
-        operation:
-          recycleBin === undefined
-            ? { $case: 'authenticate', value: {} }
-            : { $case: 'setAccount', value: { ...blank(SetAccount), recycleBin } },
-      },
-      {},
-    )
-    if (reply.result?.$case === 'refusal') await refuse(guesses, reply.result.value.status)
+    // A bad value is refused only after the token was checked.
+    const operation: AccountOperation =
+      recycleBin === undefined
+        ? { $case: 'authenticate', value: {} }
+        : { $case: 'setAccount', value: { ...blank(SetAccount), recycleBin } }
+    try {
+      await ask(parts, { accountId: claim.accountId, who: asBearer(claim), operation })
+    } catch (error) {
+      return await refuse(guesses, error)
+    }
     if (recycleBin === undefined) throw new Refusal('error-recycleBin')
     return ok({ recycleBin: { enabled: recycleBin } })
   }
 
-  async function accountOf(request: FastifyRequest, guesses: RequestGuesses) {
-    const parsed = parseToken(tokenOf(request) ?? '')
-    const accountId = parsed && parts.ids.parseAccount(parsed.account)
-    if (accountId === undefined) return await refuse(guesses, 'error-token')
-    return { accountId, bytes: parsed?.bytes as Buffer }
-  }
-
-  async function refuse(guesses: RequestGuesses, status: string): Promise<never> {
-    if (status === 'error-token') await guesses.wrong('token')
-    throw new Refusal(status)
+  async function refuse(guesses: RequestGuesses, error: unknown): Promise<never> {
+    if (error instanceof Refusal && error.status === 'error-token') await guesses.wrong('token')
+    throw error
   }
 }

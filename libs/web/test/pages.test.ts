@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { AccountClient } from '@holdfast/actor-runtime'
+import type { AccountClient } from '@holdfast/accounts'
 import { createHttpHost, createLog, createRateLimits, ItemPresenter } from '@holdfast/http-kit'
 import { Keyring, systemClock } from '@holdfast/kernel'
 import { type AccountReply, type AccountRequest, blank, Item } from '@holdfast/wire'

@@ -5,11 +5,12 @@
  * under the claimed id.
  */
 import { createHmac, randomBytes } from 'node:crypto'
+import { asSystem, viewOf } from '@holdfast/accounts'
 import { clientAddress, mailboxOf, networkOf, ok, parseEmail, Refusal, refined } from '@holdfast/http-kit'
 import type { AccountId } from '@holdfast/kernel'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import { type Call, viewOf } from '../call.ts'
+import type { Call } from '../call.ts'
 import type { ApiContext } from '../context.ts'
 import { idempotencyKeyOf, serve } from '../operation.ts'
 import { maySignUp } from '../sign-up.ts'
@@ -94,18 +95,14 @@ async function claim(context: ApiContext, email: string, proposed: AccountId): P
  */
 async function create(call: Call, accountId: AccountId, email: string | undefined) {
   try {
-    const result = await call.askAccount(
-      accountId,
-      { $case: 'system', value: {} },
-      {
-        $case: 'createAccount',
-        value: { email, tokenKeyId: call.context.settings.tokenKeyId },
-      },
-    )
+    const result = await call.askAccount(accountId, asSystem, {
+      $case: 'createAccount',
+      value: { email, tokenKeyId: call.context.settings.tokenKeyId },
+    })
     return viewOf(result, 'account')
   } catch (error) {
     if (!(error instanceof Refusal) || email === undefined || !(await exists(call, accountId))) throw error
-    await call.askAccount(accountId, { $case: 'system', value: {} }, { $case: 'sendSignIn', value: {} })
+    await call.askAccount(accountId, asSystem, { $case: 'sendSignIn', value: {} })
     throw new Refusal('error-email')
   }
 }
@@ -116,12 +113,12 @@ async function mailKnown(call: Call, email: string): Promise<void> {
   const row = await context.lookups.get(`email/${email.toLowerCase()}`)
   const accountId = row && context.ids.parseAccount(Buffer.from(row).toString())
   if (accountId === undefined || !(await exists(call, accountId))) return
-  await call.askAccount(accountId, { $case: 'system', value: {} }, { $case: 'sendSignIn', value: {} })
+  await call.askAccount(accountId, asSystem, { $case: 'sendSignIn', value: {} })
 }
 
 async function exists(call: Call, accountId: AccountId): Promise<boolean> {
   try {
-    await call.askAccount(accountId, { $case: 'system', value: {} }, { $case: 'getAccount', value: {} })
+    await call.askAccount(accountId, asSystem, { $case: 'getAccount', value: {} })
     return true
   } catch (error) {
     if (error instanceof Refusal && error.status === 'error-notFound') return false

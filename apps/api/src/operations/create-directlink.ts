@@ -1,6 +1,6 @@
+import { viewOf } from '@holdfast/accounts'
 import { ok } from '@holdfast/http-kit'
 import type { FastifyInstance } from 'fastify'
-import { viewOf } from '../call.ts'
 import type { ApiContext } from '../context.ts'
 import { refusePastExpiry } from '../direct-link-expiry.ts'
 import { directLinkBody, directLinkOf } from '../direct-link-fields.ts'

@@ -1,3 +1,4 @@
+import { claimOf, viewOf } from '@holdfast/accounts'
 import {
   accountCookieOf,
   guessing,
@@ -6,10 +7,10 @@ import {
   type RequestGuesses,
   tokenOf,
 } from '@holdfast/http-kit'
-import { isShareCode, isUuid, parseToken } from '@holdfast/kernel'
+import { isShareCode, isUuid } from '@holdfast/kernel'
 import type { ContentView } from '@holdfast/wire'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { Call, lookAt, type SignedIn, viewOf } from '../call.ts'
+import { Call, lookAt, type SignedIn } from '../call.ts'
 import type { ApiContext } from '../context.ts'
 import { presentContent } from '../presenting.ts'
 
@@ -63,10 +64,8 @@ async function signedInBy({ context, request, guesses }: Asking): Promise<Signed
   const sent = tokenOf(request)
   if (sent !== undefined) await guesses.begin('token')
   const token = sent ?? accountCookieOf(request) ?? ''
-  const parsed = parseToken(token)
-  const accountId = parsed && context.ids.parseAccount(parsed.account)
-  if (accountId !== undefined)
-    return { accountId, token, bytes: parsed?.bytes as Buffer, byCookie: sent === undefined }
+  const claim = claimOf(token, context.ids)
+  if (claim !== undefined) return { ...claim, token, byCookie: sent === undefined }
   if (sent !== undefined) await guesses.wrong('token')
   return undefined
 }

@@ -1,7 +1,7 @@
+import { viewOf } from '@holdfast/accounts'
 import { ok } from '@holdfast/http-kit'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import { viewOf } from '../call.ts'
 import type { ApiContext } from '../context.ts'
 import { serve } from '../operation.ts'
 import { presentItems } from '../presenting.ts'

@@ -1,7 +1,8 @@
+import { type AccountResult, viewOf } from '@holdfast/accounts'
 import { okWritten, writeMembers } from '@holdfast/http-kit'
 import type { Item } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
-import { type Call, type Result, viewOf } from '../call.ts'
+import type { Call } from '../call.ts'
 import type { ApiContext } from '../context.ts'
 import { itemBytes } from '../listing.ts'
 import { serve } from '../operation.ts'
@@ -23,7 +24,7 @@ export function readBin(app: FastifyInstance, context: ApiContext) {
   })
 }
 
-function presentBin(call: Call, result: Result) {
+function presentBin(call: Call, result: AccountResult) {
   const items = itemsOf(result)
   return okWritten({
     bytes: items.length * itemBytes,
@@ -38,6 +39,6 @@ function presentBin(call: Call, result: Result) {
   })
 }
 
-function itemsOf(result: Result): Item[] {
+function itemsOf(result: AccountResult): Item[] {
   return viewOf(result, 'items').items
 }

@@ -1,3 +1,4 @@
+import { viewOf } from '@holdfast/accounts'
 import {
   booleanOf,
   integerOf,
@@ -17,7 +18,7 @@ import { descriptionCodePointsMax, timeMax } from '@holdfast/kernel'
 import type { UpdateContent } from '@holdfast/wire'
 import { type Static, Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import { type Call, viewOf } from '../call.ts'
+import type { Call } from '../call.ts'
 import type { ApiContext } from '../context.ts'
 import { serve } from '../operation.ts'
 import { presentContent } from '../presenting.ts'

@@ -12,10 +12,11 @@
  */
 import type { AccountState, CheckpointCut } from '@holdfast/content-tree'
 import type { JournalHold } from '@holdfast/journal'
+import { backoffMs } from '@holdfast/kernel'
 import { CheckpointRoot } from '@holdfast/wire'
 import { forEachAtMost } from '../queues/slots.ts'
 import type { Services } from '../services.ts'
-import { backoffMs, inTurns } from '../timers.ts'
+import { inTurns } from '../timers.ts'
 import { digestOf } from './flush-row.ts'
 
 export interface TailRow {

@@ -3,8 +3,9 @@
  * repeated, and unknown outcomes are settled by the serial head, never guessed.
  */
 import { JournalFault, type JournalHold, rowBehind } from '@holdfast/journal'
+import { backoffMs } from '@holdfast/kernel'
 import type { Services } from '../services.ts'
-import { backoffMs, Pauses } from '../timers.ts'
+import { Pauses } from '../timers.ts'
 
 /** Faults that no repeat cures. */
 const final = new Set<unknown>(['FENCED', 'CORRUPT', 'TOO_LARGE', 'CLOSED'])

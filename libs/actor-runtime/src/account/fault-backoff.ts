@@ -2,10 +2,9 @@
  * What a host remembers of accounts with faults: how long to leave them alone, so that one of them
  * costs the others nothing.
  */
-import type { Clock } from '@holdfast/kernel'
+import type { Clock, Randomness } from '@holdfast/kernel'
 import { LRUCache } from 'lru-cache'
 import type { RuntimeLimits } from '../limits.ts'
-import type { Randomness } from '../randomness.ts'
 
 /** An account in quarantine, and why. */
 export interface QuarantinedAccount {

@@ -13,10 +13,10 @@
  * deleted only if the account did not start to use its blob since.
  */
 import { type LookupChange, referenceKey } from '@holdfast/journal'
-import type { Fault } from '@holdfast/kernel'
+import { backoffMs, type Fault } from '@holdfast/kernel'
 import type { Blob, Effect, SignInMail } from '@holdfast/wire'
 import type { Services } from '../services.ts'
-import { backoffMs, Pauses } from '../timers.ts'
+import { Pauses } from '../timers.ts'
 import type { WriteTimes } from './account-rows.ts'
 
 /** Of one release in memory: its key of 150 characters, its numbers and their places in maps. */

@@ -5,6 +5,20 @@
  * All its knowledge of placement is a hint; the journal prevents two hosts from both changing an
  * account.
  */
+
+import {
+  type AccountVersions,
+  clearSubjectOf,
+  lagSubjectOf,
+  livingSubjectOf,
+  partSubjectOf,
+  quarantineSubjectOf,
+  RequestJoiner,
+  releaseSubjectOf,
+  repairSubjectOf,
+  replicaSubjectOf,
+  subjectOf,
+} from '@holdfast/accounts'
 import type { Bus, Subscription } from '@holdfast/bus'
 import type { AccountStates } from '@holdfast/content-tree'
 import {
@@ -15,7 +29,7 @@ import {
   type JournalStore,
   type LookupStore,
 } from '@holdfast/journal'
-import { type Clock, isUuid, pause, systemClock } from '@holdfast/kernel'
+import { type Clock, isUuid, pause, type Randomness, systemClock, systemRandomness } from '@holdfast/kernel'
 import { type AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { AccountActor, type ActorHost } from '../account/account-actor.ts'
@@ -30,19 +44,6 @@ import {
   PendingRequest,
 } from '../account/pending-request.ts'
 import { Refusals } from '../account/refusals.ts'
-import type { AccountVersions } from '../client/contract.ts'
-import { RequestJoiner } from '../client/request-parts.ts'
-import {
-  clearSubjectOf,
-  lagSubjectOf,
-  livingSubjectOf,
-  partSubjectOf,
-  quarantineSubjectOf,
-  releaseSubjectOf,
-  repairSubjectOf,
-  replicaSubjectOf,
-  subjectOf,
-} from '../client/subjects.ts'
 import { defaultLimits, type RuntimeLimits } from '../limits.ts'
 import { ActiveSlots } from '../lookups/active-slots.ts'
 import { CodeLeases } from '../lookups/code-leases.ts'
@@ -52,7 +53,6 @@ import { type HostMetrics, noMetrics, type RuntimeLog, silentLog } from '../obse
 import { Arrivals, type Lag } from '../queues/arrivals.ts'
 import { type PasswordCheck, PasswordChecks } from '../queues/password-checks.ts'
 import { forEachAtMost, Slots } from '../queues/slots.ts'
-import { type Randomness, systemRandomness } from '../randomness.ts'
 import { type RepairReport, repair } from '../repair/repair.ts'
 import type { RepairAnswer, RepairQuestion } from '../repair/repair-client.ts'
 import type { Homes, ReleasedBlob, Services, SignInMailer } from '../services.ts'

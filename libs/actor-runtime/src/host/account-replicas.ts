@@ -4,6 +4,8 @@
  * nothing else, and promises nothing about the newest change: the caller knows that the home is
  * unavailable.
  */
+
+import { AccountsUnavailable } from '@holdfast/accounts'
 import type { AccountState } from '@holdfast/content-tree'
 import {
   firstChain,
@@ -16,7 +18,6 @@ import { type AccountReply, AccountRequest } from '@holdfast/wire'
 import { LRUCache } from 'lru-cache'
 import { encodeReply } from '../account/pending-request.ts'
 import { recover } from '../account/recovery.ts'
-import { AccountsUnavailable } from '../client/errors.ts'
 import { Slots } from '../queues/slots.ts'
 import type { Services } from '../services.ts'
 

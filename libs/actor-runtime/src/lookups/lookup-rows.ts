@@ -1,6 +1,7 @@
 /**
  * The rows that accounts keep beside their journals, and how many of them are in transit at once.
  */
+import { routeKey } from '@holdfast/accounts'
 import type { LookupChange, LookupStore } from '@holdfast/journal'
 
 export function activeSlotPrefix({ home, host, slot }: { home: string; host: string; slot: number }): string {
@@ -26,20 +27,7 @@ export function dueOf(value: Uint8Array): number {
   return Number(Buffer.from(value).toString())
 }
 
-/** Routes that are stored together: blocks of one lease. */
-const routesTogether = 64
-
-/**
- * The route of a block of share codes: `code/<length>-<group>/<place>` → account. It is written
- * once.
- *
- * @param length of the codes. @param block the counters of its codes, divided by their number.
- */
-export function routeKey(length: 6 | 8, block: number): string {
-  const group = Math.floor(block / routesTogether)
-  return `code/${length}-${group.toString(16)}/${block % routesTogether}`
-}
-
+/** The row that leads from a block of share codes to its account. */
 export function routeRow(length: 6 | 8, block: number, account: string): LookupChange {
   return { put: routeKey(length, block), value: Buffer.from(account) }
 }

@@ -17,9 +17,10 @@
  * batch of its references: few accounts come in few batches, of very many accounts each reference
  * costs a request. That part is not urgent: what it finds costs only space.
  */
-import { type Clock, isUuid, mintRequestId, pause, type Timers } from '@holdfast/kernel'
+
+import { type AccountClient, ask, asSystem, viewOf } from '@holdfast/accounts'
+import { type Clock, isUuid, pause, type Timers } from '@holdfast/kernel'
 import type { ReconcileView } from '@holdfast/wire'
-import type { AccountClient } from '../client/contract.ts'
 import type { RuntimeLog } from '../observer.ts'
 import { forEachAtMost } from '../queues/slots.ts'
 
@@ -393,22 +394,19 @@ export class Reconciler {
     for (let attempt = 0; attempt < attempts && !how.signal.aborted; attempt++) {
       await this.#pace(how)
       try {
-        const reply = await accounts.call(
+        const result = await ask(
+          { accounts, clock },
           {
             accountId: account,
-            requestId: mintRequestId(clock.now()),
-            caller: { who: { $case: 'system', value: {} } },
-            clientNetwork: undefined,
-            tierNeeded: '',
+            who: asSystem,
             operation: { $case: 'reconcile', value: { ...question, dryRun: round.dryRun } },
+            timeoutMs: askTimeoutMs,
+            signal: how.signal,
           },
-          { timeoutMs: askTimeoutMs, signal: how.signal },
         )
-        if (reply.result?.$case === 'reconcile') {
-          this.#failedInARow = 0
-          return reply.result.value
-        }
-        throw new Error(`the answer is ${reply.result?.$case}`)
+        const view = viewOf(result, 'reconcile')
+        this.#failedInARow = 0
+        return view
       } catch (error) {
         fault = error
       }

@@ -1,7 +1,7 @@
 /** Asks the host that serves an account to repair it, from any process. */
+
+import { AccountsUnavailable, repairSubjectOf } from '@holdfast/accounts'
 import type { Bus } from '@holdfast/bus'
-import { AccountsUnavailable } from '../client/errors.ts'
-import { repairSubjectOf } from '../client/subjects.ts'
 import type { RepairReport } from './repair.ts'
 
 export interface RepairQuestion {

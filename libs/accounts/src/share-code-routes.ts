@@ -4,9 +4,9 @@
  * a miss is asked again each time.
  */
 import type { LookupStore } from '@holdfast/journal'
-import { type Clock, mintRequestId, type ShareCodes, systemClock } from '@holdfast/kernel'
+import { type Clock, Refusal, type ShareCodes, systemClock } from '@holdfast/kernel'
 import { LRUCache } from 'lru-cache'
-import { routeKey } from '../lookups/lookup-rows.ts'
+import { ask, asVisitor, viewOf } from './ask.ts'
 import type { AccountClient } from './contract.ts'
 
 const routesMax = 50_000
@@ -48,21 +48,26 @@ export class ShareCodeRoutes {
     if (known !== undefined) return known
     const route = await this.#lookups.get(this.#routeOf(code))
     if (route === undefined) return undefined
-    const reply = await this.#accounts.call(
-      {
-        accountId: Buffer.from(route).toString(),
-        requestId: mintRequestId(this.#clock.now()),
-        caller: { who: { $case: 'visitor', value: { accountId: '' } } },
-        tierNeeded: '',
-        clientNetwork,
-        operation: { $case: 'findCode', value: { code } },
-      },
-      {},
-    )
-    if (reply.result?.$case !== 'code') return undefined
-    const { contentId } = reply.result.value
+    const contentId = await this.#ask(Buffer.from(route).toString(), code, clientNetwork)
+    if (contentId === undefined) return undefined
     this.#known.set(code, contentId)
     return contentId
+  }
+
+  async #ask(
+    accountId: string,
+    code: string,
+    clientNetwork: string | undefined,
+  ): Promise<string | undefined> {
+    const asking = { accounts: this.#accounts, clock: this.#clock }
+    const operation = { $case: 'findCode', value: { code } } as const
+    try {
+      const result = await ask(asking, { accountId, who: asVisitor(), operation, clientNetwork })
+      return viewOf(result, 'code').contentId
+    } catch (error) {
+      if (error instanceof Refusal) return undefined
+      throw error
+    }
   }
 
   #routeOf(code: string): string {
@@ -70,4 +75,18 @@ export class ShareCodeRoutes {
     if (codes === undefined) throw new RangeError(`${code} is no share code`)
     return routeKey(codes.length, Math.floor(codes.counterOf(code) / codes.perBlock))
   }
+}
+
+/** Routes that are stored together: blocks of one lease. */
+const routesTogether = 64
+
+/**
+ * The route of a block of share codes: `code/<length>-<group>/<place>` → account. It is written
+ * once.
+ *
+ * @param length of the codes. @param block the counters of its codes, divided by their number.
+ */
+export function routeKey(length: 6 | 8, block: number): string {
+  const group = Math.floor(block / routesTogether)
+  return `code/${length}-${group.toString(16)}/${block % routesTogether}`
 }

@@ -3,10 +3,17 @@
  * within one deadline and with one request id.
  */
 import { type Bus, BusFault, maxMessageBytes } from '@holdfast/bus'
-import { type Clock, pause, systemClock, systemTimers, type Timers } from '@holdfast/kernel'
+import {
+  backoffMs,
+  type Clock,
+  pause,
+  type Randomness,
+  systemClock,
+  systemRandomness,
+  systemTimers,
+  type Timers,
+} from '@holdfast/kernel'
 import { AccountReply, AccountRequest } from '@holdfast/wire'
-import { type Randomness, systemRandomness } from '../randomness.ts'
-import { backoffMs } from '../timers.ts'
 import type { AccountClient } from './contract.ts'
 import { AccountsUnavailable } from './errors.ts'
 import { cutRequest } from './request-parts.ts'

@@ -1,0 +1,16 @@
+/** Seconds after which a client may retry a busy part, where no better value is known. */
+export const busyRetrySeconds = 1
+
+/** The service refuses a request, with a status of the contract: `error-…`. */
+export class Refusal extends Error {
+  override readonly name = 'Refusal'
+  readonly status: string
+  /** For Retry-After, seconds. */
+  readonly retryAfter: number | undefined
+
+  constructor(status: string, options: { retryAfter?: number } = {}) {
+    super(status)
+    this.status = status
+    this.retryAfter = options.retryAfter ?? (status === 'error-rateLimit' ? busyRetrySeconds : undefined)
+  }
+}
