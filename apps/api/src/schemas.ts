@@ -1,5 +1,6 @@
 /** Parameters and answers that several operations share. */
 import {
+  itemDocument,
   parseFolderPassword,
   parseIds,
   parseModTime,
@@ -78,41 +79,7 @@ export const directLinkAnswer = Type.Object({
   directLink: Type.String({ format: 'uri' }),
 })
 
-export const itemAnswer = Type.Object(
-  {
-    id: Type.String({ format: 'uuid' }),
-    type: Type.String({ enum: ['file', 'folder'] }),
-    name: Type.String(),
-    parentFolder: Type.Optional(Type.String({ format: 'uuid' })),
-    code: Type.Optional(Type.String({ description: 'Share code' })),
-    isOwner: Type.Boolean(),
-    canAccess: Type.Boolean(),
-    createTime: Type.Optional(time('Created')),
-    modTime: Type.Optional(time('Changed')),
-    tags: Type.Optional(Type.String({ description: 'Comma-separated' })),
-    public: Type.Optional(Type.Boolean({ description: 'Folders' })),
-    description: Type.Optional(Type.String({ description: 'Folders; markdown' })),
-    password: Type.Optional(Type.Boolean({ description: 'Folders: one is set' })),
-    passwordStatus: Type.Optional(Type.String({ enum: ['passwordOk', 'passwordRequired', 'passwordWrong'] })),
-    expiry: Type.Optional(time('Folders')),
-    deleteAfterExpiry: Type.Optional(Type.Boolean({ description: 'Folders; to the owner' })),
-    childrenCount: Type.Optional(Type.Integer({ description: 'Folders' })),
-    children: Type.Optional(
-      Type.Object({}, { additionalProperties: true, description: 'Folders: items keyed by UUID, in order' }),
-    ),
-    size: Type.Optional(Type.Integer({ description: 'Files; bytes' })),
-    md5: Type.Optional(Type.String({ description: 'Files; hex' })),
-    mimetype: Type.Optional(Type.String({ description: 'Files' })),
-    downloads: Type.Optional(Type.Integer({ description: 'Files' })),
-    servers: Type.Optional(Type.Array(Type.String(), { description: 'Files: nodes that hold it now' })),
-    serverSelected: Type.Optional(Type.String({ description: 'Files' })),
-    link: Type.Optional(Type.String({ format: 'uri', description: 'Files: download URL' })),
-    directLinks: Type.Optional(
-      Type.Object({}, { additionalProperties: true, description: 'To the owner: direct links keyed by id' }),
-    ),
-  },
-  { additionalProperties: true },
-)
+export const itemAnswer = Type.Object(itemDocument, { additionalProperties: true })
 
 export const pageAnswer = Type.Object({
   page: Type.Integer(),

@@ -1,7 +1,7 @@
 /**
  * Writes files of a listing as JSON, straight from the columns in which an account sends them:
- * neither the account nor the host makes an object or a string per file. `ItemPresenter` defines
- * the members of a file and their order; a test compares both.
+ * neither the account nor the host makes an object or a string per file. `item-members.ts`
+ * defines the members of a file and their order; a test compares both.
  */
 import type { FileColumns } from '@holdfast/wire'
 import { type JsonWriter, nameBytesMax, numberBytesMax, uuidBytes } from './json-writer.ts'

@@ -32,12 +32,12 @@ export type { ToldCounts } from './counter-table.ts'
 export { drainOnClose } from './drain.ts'
 export { guessing, RequestGuesses } from './guesses.ts'
 export { createHttpHost, logFailure, ok, takeOver } from './host.ts'
+export { type ItemShape, itemDocument } from './item-members.ts'
 export { createLog, pathOf, standardError } from './log.ts'
 export { booleanOf, documented, integerOf, parametersOf, refined } from './parameters.ts'
 export { PiecewiseRequest, smallPieceBytes, takePieces } from './piecewise-request.ts'
 export {
   ItemPresenter,
-  type ItemShape,
   linkSeconds,
   type PresentSettings,
   type PresentView,

@@ -1,5 +1,6 @@
 /**
- * Items as clients see them: one JSON shape for every answer that holds content.
+ * Items as clients see them: one JSON shape for every answer that holds content. Its members are in
+ * `item-members.ts`.
  *
  * Cost: this builds plain objects in one pass and signs one capability per folder. A page of files
  * comes as columns and is written as bytes at once (`file-rows.ts`): 1,000 of them in about a
@@ -10,6 +11,7 @@ import { type CapabilityKey, signCapability } from '@holdfast/access'
 import { RecentMap } from '@holdfast/kernel'
 import type { ContentView, DirectLink, FileColumns, Item } from '@holdfast/wire'
 import { copiesMadeBy, FileRows } from './file-rows.ts'
+import { type ItemShape, shapeOf } from './item-members.ts'
 import type { JsonWriter } from './json-writer.ts'
 
 /** What an installation fixes for all answers. */
@@ -56,8 +58,6 @@ const rememberedCapabilitiesMax = 1_024
 /** A content and its page, of which columns hold some files. */
 export type Listed = Pick<ContentView, 'files'> & { item: Item; places: readonly number[] }
 
-export type ItemShape = Record<string, unknown>
-
 export class ItemPresenter {
   readonly #settings: PresentSettings
   readonly #key: CapabilityKey
@@ -100,60 +100,24 @@ export class ItemPresenter {
   }
 
   #shape(item: Item, view: PresentView, capability: string): ItemShape {
-    if (!item.canAccess) return lockedShape(item)
-    const shape = item.isFolder ? this.#folder(item, view) : this.#file(item, view, capability)
-    if (item.recycledTime !== undefined) shape.recycledTime = item.recycledTime
-    if (item.directLinks.length > 0) {
-      const links: Record<string, ItemShape> = {}
-      for (const link of item.directLinks) links[link.id] = this.directLink(item, link)
-      shape.directLinks = links
+    const directLinks = this.#directLinks(item)
+    if (item.isFolder) {
+      const children = item.canAccess ? this.#children(item, view) : {}
+      return shapeOf({ item, servers: [], link: '', directLinks, children })
     }
-    return shape
+    const servers = view.servers ?? this.#serversOf(item)
+    const name = encodeURIComponent(item.name)
+    const link = `${this.#settings.downloadUrl}/download/${item.id}/${name}${capability}`
+    return shapeOf({ item, servers, link, directLinks, children: {} })
   }
 
-  #file(item: Item, view: PresentView, capability: string): ItemShape {
-    const servers =
-      view.servers ?? this.#settings.serversOf(item.blob?.placementGroup ?? 0, copiesMadeBy(item.createTime))
-    const shape: ItemShape = { id: item.id, type: 'file', name: item.name }
-    if (item.parentFolder !== undefined) shape.parentFolder = item.parentFolder
-    if (item.parentFolderCode !== undefined) shape.parentFolderCode = item.parentFolderCode
-    if (item.code !== undefined) shape.code = item.code
-    shape.isOwner = item.isOwner
-    shape.canAccess = true
-    shape.createTime = item.createTime
-    shape.modTime = item.modTime
-    shape.size = item.size
-    shape.md5 = item.blob?.id.toString('hex', 0, 16) ?? ''
-    shape.mimetype = item.mimetype
-    shape.downloads = item.downloads
-    if (item.tags !== undefined && item.tags !== '') shape.tags = item.tags
-    shape.servers = servers
-    shape.serverSelected = servers[0]
-    shape.link = `${this.#settings.downloadUrl}/download/${item.id}/${encodeURIComponent(item.name)}${capability}`
-    return shape
+  #serversOf({ blob, createTime }: Item): readonly string[] {
+    return this.#settings.serversOf(blob?.placementGroup ?? 0, copiesMadeBy(createTime))
   }
 
-  #folder(item: Item, view: PresentView): ItemShape {
-    const shape: ItemShape = { id: item.id, type: 'folder', name: item.name }
-    if (item.parentFolder !== undefined) shape.parentFolder = item.parentFolder
-    if (item.code !== undefined) shape.code = item.code
-    shape.public = item.isPublic
-    shape.isOwner = item.isOwner
-    shape.canAccess = true
-    if (item.isRoot) shape.isRoot = true
-    shape.createTime = item.createTime
-    shape.modTime = item.modTime
-    if (item.description !== undefined && item.description !== '') shape.description = item.description
-    if (item.tags !== undefined && item.tags !== '') shape.tags = item.tags
-    if (item.password) {
-      shape.password = true
-      shape.passwordStatus = 'passwordOk'
-    }
-    if (item.expiry !== undefined) shape.expiry = item.expiry
-    if (item.deleteAfterExpiry !== undefined) shape.deleteAfterExpiry = item.deleteAfterExpiry
-    shape.childrenCount = item.childrenCount
-    shape.children = this.#children(item, view)
-    return shape
+  #directLinks(item: Item): Record<string, ItemShape> | undefined {
+    if (item.directLinks.length === 0) return undefined
+    return Object.fromEntries(item.directLinks.map((link) => [link.id, this.directLink(item, link)]))
   }
 
   #children(folder: Item, view: PresentView): Record<string, ItemShape> {
@@ -227,19 +191,6 @@ export class ItemPresenter {
 
 const none = new Uint8Array(0)
 const noPlaces: readonly number[] = []
-
-/** A child that this viewer may see but not open. */
-function lockedShape(item: Item): ItemShape {
-  const shape: ItemShape = { id: item.id, type: item.isFolder ? 'folder' : 'file', name: item.name }
-  if (item.code !== undefined) shape.code = item.code
-  shape.isOwner = false
-  shape.canAccess = false
-  if (item.password || item.passwordStatus !== undefined) {
-    shape.password = true
-    shape.passwordStatus = item.passwordStatus ?? 'passwordRequired'
-  }
-  return shape
-}
 
 /** `metadata` of a listing. */
 export function presentPage(page: { page: number; pageSize: number; totalCount: number }) {

@@ -24,8 +24,32 @@ import { serve } from '../operation.ts'
 import { presentContent } from '../presenting.ts'
 import { contentIdPath, futureTime, itemAnswer, modTimeRange, nameDocument } from '../schemas.ts'
 
-const attributes = ['name', 'description', 'tags', 'public', 'password', 'expiry', 'modTime'] as const
-type Attribute = (typeof attributes)[number]
+/** The account's attributes, by the names that clients use. */
+type Attribute = Exclude<NonNullable<Change>['$case'], 'isPublic'> | 'public'
+
+const removed = { enum: ['', null], description: 'Removes it' }
+const decimal = { type: 'string', pattern: '^-?[0-9]{1,10}$' }
+
+/** The values of each. `true`, decimals and an empty value may come as text. */
+const valuesOf: Record<Attribute, object[]> = {
+  name: [{ type: 'string', ...nameDocument }],
+  description: [{ type: 'string', maxLength: descriptionCodePointsMax }, removed],
+  tags: [{ type: 'string', pattern: '^[A-Za-z0-9_-]{1,25}(,[A-Za-z0-9_-]{1,25}){0,49}$' }, removed],
+  public: [{ type: 'boolean' }, { type: 'string', enum: ['true', 'false'] }],
+  password: [{ type: 'string', minLength: passwordLengthMin, maxLength: passwordLengthMax }, removed],
+  expiry: [
+    {
+      type: 'integer',
+      minimum: 0,
+      maximum: timeMax,
+      description: 'Unix seconds, in the future',
+      examples: [futureTime],
+    },
+    removed,
+  ],
+  modTime: [{ type: 'integer', ...modTimeRange }, decimal],
+}
+const attributes = Object.keys(valuesOf) as Attribute[]
 
 const body = Type.Object({
   attribute: Type.Unsafe<Attribute>(
@@ -36,20 +60,6 @@ const body = Type.Object({
     Type.Boolean({ description: 'With expiry: a Premium owner consents to deletion when it ends' }),
   ),
 })
-
-/** An attribute and its values. `true`, decimals and an empty value may come as text. */
-const change = (attribute: Attribute, values: object[], more: object = {}) => ({
-  type: 'object',
-  title: attribute,
-  required: ['attribute', 'attributeValue'],
-  properties: {
-    attribute: { type: 'string', enum: [attribute] },
-    attributeValue: { anyOf: values },
-    ...more,
-  },
-})
-const removed = { enum: ['', null], description: 'Removes it' }
-const decimal = { type: 'string', pattern: '^-?[0-9]{1,10}$' }
 
 const bodyDocument = {
   type: 'object',
@@ -62,30 +72,12 @@ const bodyDocument = {
       description: 'With expiry: a Premium owner consents to deletion when it ends',
     },
   },
-  oneOf: [
-    change('name', [{ type: 'string', ...nameDocument }]),
-    change('description', [{ type: 'string', maxLength: descriptionCodePointsMax }, removed]),
-    change('tags', [
-      { type: 'string', pattern: '^[A-Za-z0-9_-]{1,25}(,[A-Za-z0-9_-]{1,25}){0,49}$' },
-      removed,
-    ]),
-    change('public', [{ type: 'boolean' }, { type: 'string', enum: ['true', 'false'] }]),
-    change('password', [
-      { type: 'string', minLength: passwordLengthMin, maxLength: passwordLengthMax },
-      removed,
-    ]),
-    change('expiry', [
-      {
-        type: 'integer',
-        minimum: 0,
-        maximum: timeMax,
-        description: 'Unix seconds, in the future',
-        examples: [futureTime],
-      },
-      removed,
-    ]),
-    change('modTime', [{ type: 'integer', ...modTimeRange }, decimal]),
-  ],
+  oneOf: Object.entries(valuesOf).map(([attribute, values]) => ({
+    type: 'object',
+    title: attribute,
+    required: ['attribute', 'attributeValue'],
+    properties: { attribute: { type: 'string', enum: [attribute] }, attributeValue: { anyOf: values } },
+  })),
 }
 
 export function updateContents(app: FastifyInstance, context: ApiContext) {

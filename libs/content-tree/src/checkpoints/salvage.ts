@@ -6,7 +6,7 @@
  * from the content of the source. Ends of effects are left out, because numbers of effects follow
  * from all earlier changes: pending effects are carried out again, which is harmless.
  */
-import type { Change, Event } from '@holdfast/wire'
+import type { AttributeSet, Change, Event } from '@holdfast/wire'
 import type { Account } from '../account/account.ts'
 import { isTier } from '../account/facts.ts'
 import { treeDepthMax } from '../limits.ts'
@@ -19,6 +19,19 @@ export interface Salvaged {
 }
 
 type Known = NonNullable<Event['event']>
+type Attribute = NonNullable<AttributeSet['attribute']>['$case']
+
+/** Which contents have the attribute. */
+const attributesOf: Record<Attribute, 'all' | 'folders'> = {
+  name: 'all',
+  tags: 'all',
+  modTime: 'all',
+  code: 'all',
+  description: 'folders',
+  expiry: 'folders',
+  isPublic: 'folders',
+  password: 'folders',
+}
 
 export function salvage(account: Account, change: Change): Salvaged {
   const left: string[] = []
@@ -64,8 +77,9 @@ function salvaged(
     case 'attributeSet': {
       const { id, attribute } = event.value
       if (!isThere(id) || attribute === undefined) return `an attribute of ${id}, which is lost`
-      const ofFilesToo = ['name', 'tags', 'modTime', 'code'].includes(attribute.$case)
-      return ofFilesToo || isFolder(id) ? event : `${attribute.$case} of ${id}, which is no folder`
+      return attributesOf[attribute.$case] === 'all' || isFolder(id)
+        ? event
+        : `${attribute.$case} of ${id}, which is no folder`
     }
     case 'contentsMoved': {
       const { ids, folderId } = event.value

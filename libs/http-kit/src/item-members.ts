@@ -1,0 +1,203 @@
+/**
+ * The members of an item, in the order of answers: of which items, their value, and what the API's
+ * document says. Answers, rows of listings (`file-rows.ts`) and documents follow from this table.
+ *
+ * A new field of the message `Item` is an entry here, or named in `Inner`; else types do not fit.
+ */
+import type { Item } from '@holdfast/wire'
+import { type TSchema, Type } from '@sinclair/typebox'
+
+export type ItemShape = Record<string, unknown>
+
+/** An item, and what only its presenter knows. */
+export interface PresentedItem {
+  item: Item
+  /** Nodes that hold a file now, nearest first. */
+  servers: readonly string[]
+  link: string
+  directLinks: Record<string, ItemShape> | undefined
+  children: Record<string, ItemShape>
+}
+
+interface Member {
+  of: 'files' | 'folders' | 'all'
+  /** Also of an item that the viewer may see but not open. */
+  ofLocked: boolean
+  /** @returns undefined: this item has no such member. */
+  value(presented: PresentedItem): unknown
+  document: TSchema
+}
+
+/** Fields of `Item` under another name, or that no client sees. */
+type Inner = 'isFolder' | 'isPublic' | 'blob' | 'passwordVersion' | 'hasChildren'
+
+type MemberName =
+  | Exclude<keyof Item, Inner>
+  | 'type'
+  | 'public'
+  | 'md5'
+  | 'servers'
+  | 'serverSelected'
+  | 'link'
+
+const all = { of: 'all', ofLocked: false } as const
+const files = { of: 'files', ofLocked: false } as const
+const folders = { of: 'folders', ofLocked: false } as const
+const locked = { of: 'all', ofLocked: true } as const
+
+const time = (description: string) => Type.Integer({ description: `${description}, Unix seconds` })
+const optional = (document: TSchema) => Type.Optional(document)
+
+const members: Record<MemberName, Member> = {
+  id: { ...locked, value: ({ item }) => item.id, document: Type.String({ format: 'uuid' }) },
+  type: {
+    ...locked,
+    value: ({ item }) => (item.isFolder ? 'folder' : 'file'),
+    document: Type.String({ enum: ['file', 'folder'] }),
+  },
+  name: { ...locked, value: ({ item }) => item.name, document: Type.String() },
+  parentFolder: {
+    ...all,
+    value: ({ item }) => item.parentFolder,
+    document: optional(Type.String({ format: 'uuid' })),
+  },
+  parentFolderCode: {
+    ...files,
+    value: ({ item }) => item.parentFolderCode,
+    document: optional(Type.String({ description: 'Answers to uploads: share code of the folder' })),
+  },
+  code: {
+    ...locked,
+    value: ({ item }) => item.code,
+    document: optional(Type.String({ description: 'Share code' })),
+  },
+  public: {
+    ...folders,
+    value: ({ item }) => item.isPublic,
+    document: optional(Type.Boolean({ description: 'Folders' })),
+  },
+  isOwner: { ...locked, value: ({ item }) => item.canAccess && item.isOwner, document: Type.Boolean() },
+  canAccess: { ...locked, value: ({ item }) => item.canAccess, document: Type.Boolean() },
+  isRoot: {
+    ...folders,
+    value: ({ item }) => item.isRoot || undefined,
+    document: optional(Type.Boolean({ description: 'The root folder' })),
+  },
+  createTime: { ...all, value: ({ item }) => item.createTime, document: optional(time('Created')) },
+  modTime: { ...all, value: ({ item }) => item.modTime, document: optional(time('Changed')) },
+  size: {
+    ...files,
+    value: ({ item }) => item.size,
+    document: optional(Type.Integer({ description: 'Files; bytes' })),
+  },
+  md5: {
+    ...files,
+    value: ({ item }) => item.blob?.id.toString('hex', 0, 16) ?? '',
+    document: optional(Type.String({ description: 'Files; hex' })),
+  },
+  mimetype: {
+    ...files,
+    value: ({ item }) => item.mimetype,
+    document: optional(Type.String({ description: 'Files' })),
+  },
+  downloads: {
+    ...files,
+    value: ({ item }) => item.downloads,
+    document: optional(Type.Integer({ description: 'Files' })),
+  },
+  description: {
+    ...folders,
+    value: ({ item }) => item.description || undefined,
+    document: optional(Type.String({ description: 'Folders; markdown' })),
+  },
+  tags: {
+    ...all,
+    value: ({ item }) => item.tags || undefined,
+    document: optional(Type.String({ description: 'Comma-separated' })),
+  },
+  password: {
+    of: 'folders',
+    ofLocked: true,
+    value: ({ item }) => hasPassword(item) || undefined,
+    document: optional(Type.Boolean({ description: 'Folders: one is set' })),
+  },
+  passwordStatus: {
+    of: 'folders',
+    ofLocked: true,
+    value: ({ item }) => (hasPassword(item) ? passwordStatusOf(item) : undefined),
+    document: optional(Type.String({ enum: ['passwordOk', 'passwordRequired', 'passwordWrong'] })),
+  },
+  expiry: { ...folders, value: ({ item }) => item.expiry, document: optional(time('Folders')) },
+  deleteAfterExpiry: {
+    ...folders,
+    value: ({ item }) => item.deleteAfterExpiry,
+    document: optional(Type.Boolean({ description: 'Folders; to the owner' })),
+  },
+  childrenCount: {
+    ...folders,
+    value: ({ item }) => item.childrenCount,
+    document: optional(Type.Integer({ description: 'Folders' })),
+  },
+  children: {
+    ...folders,
+    value: ({ children }) => children,
+    document: optional(mapOf('Folders: items keyed by UUID, in order')),
+  },
+  servers: {
+    ...files,
+    value: ({ servers }) => servers,
+    document: optional(Type.Array(Type.String(), { description: 'Files: nodes that hold it now' })),
+  },
+  serverSelected: {
+    ...files,
+    value: ({ servers }) => servers[0],
+    document: optional(Type.String({ description: 'Files' })),
+  },
+  link: {
+    ...files,
+    value: ({ link }) => link,
+    document: optional(Type.String({ format: 'uri', description: 'Files: download URL' })),
+  },
+  recycledTime: {
+    ...all,
+    value: ({ item }) => item.recycledTime,
+    document: optional(time('In the recycle bin: moved there')),
+  },
+  directLinks: {
+    ...all,
+    value: ({ directLinks }) => directLinks,
+    document: optional(mapOf('To the owner: direct links keyed by id')),
+  },
+}
+
+/** The document of an item. */
+export const itemDocument = Object.fromEntries(
+  Object.entries(members).map(([name, { document }]) => [name, document]),
+)
+
+const table = Object.entries(members)
+const openFile = table.filter(([, { of }]) => of !== 'folders')
+const openFolder = table.filter(([, { of }]) => of !== 'files')
+const lockedItem = table.filter(([, { ofLocked }]) => ofLocked)
+
+export function shapeOf(presented: PresentedItem): ItemShape {
+  const { canAccess, isFolder } = presented.item
+  const shape: ItemShape = {}
+  for (const [name, member] of canAccess ? (isFolder ? openFolder : openFile) : lockedItem) {
+    const value = member.value(presented)
+    if (value !== undefined) shape[name] = value
+  }
+  return shape
+}
+
+function hasPassword(item: Item): boolean {
+  return item.password || (!item.canAccess && item.passwordStatus !== undefined)
+}
+
+function passwordStatusOf({ canAccess, passwordStatus }: Item): string {
+  return canAccess ? 'passwordOk' : (passwordStatus ?? 'passwordRequired')
+}
+
+function mapOf(description: string): TSchema {
+  return Type.Object({}, { additionalProperties: true, description })
+}
