@@ -12,7 +12,7 @@ import { createDownloads } from '@holdfast/downloads'
 import { createRateLimits, type HostBudgets } from '@holdfast/http-kit'
 import { MemoryJournalStore, MemoryLookupStore, MemoryMedium } from '@holdfast/journal/testing'
 import { type AccountId, Keyring, mintRequestId, parseToken, systemClock } from '@holdfast/kernel'
-import { type Blocked, nothingBlocked } from '@holdfast/moderation'
+import { type Blocked, type NotesTransfers, nothingBlocked, nothingNoted } from '@holdfast/moderation'
 import { createUpload, type UploadSettings } from '@holdfast/upload'
 import { type AccountReply, type AccountRequest, blank, type Caller, SetAccount } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
@@ -27,6 +27,7 @@ export interface OneProcessOptions {
   budgets?: HostBudgets
   blobs?: BlobStore
   blocked?: Blocked
+  transfers?: NotesTransfers
   /** Put between the hosts and the accounts. */
   accounts?: (real: AccountClient) => AccountClient
   upload?: Partial<UploadSettings>
@@ -85,6 +86,7 @@ export class OneProcess {
       accounts: this.accounts,
       blobs: this.blobs,
       blocked,
+      transfers: options.transfers ?? nothingNoted,
       keyring,
       clock: systemClock,
       log: pino({ level: 'silent' }),

@@ -30,6 +30,9 @@ export const reasons: Readonly<Record<string, string>> = {
   'error-limits': 'the account, or the list, is full',
   'error-names':
     'a name is malformed: content is an md5 or a BLAKE3 in hex, a network an address or a CIDR range',
+  'error-address': 'the address is neither an address nor a CIDR range',
+  'error-hash': 'a hash is an md5 or a BLAKE3 in hex',
+  'error-report': 'no such report: reports list shows them',
   'error-reason': 'a reason has at most 500 characters',
   'error-tooLate': 'it was done more than 30 days ago',
   'error-token':

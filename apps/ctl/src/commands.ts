@@ -6,6 +6,8 @@ import { AdminRefusal } from './admin-client.ts'
 import { backupCommands } from './backup-commands.ts'
 import { type Command, json, numberOf, type Step, UsageFault, whole } from './command.ts'
 import { moderationCommands } from './moderation-commands.ts'
+import { reportCommands } from './report-commands.ts'
+import { transferCommands } from './transfer-commands.ts'
 
 const tiers = ['guest', 'standard', 'premium']
 
@@ -171,6 +173,8 @@ export const commands: readonly Command[] = [
       })),
   },
   ...moderationCommands,
+  ...transferCommands,
+  ...reportCommands,
   {
     words: 'region evacuate',
     usage: '<code> [--fenced]',

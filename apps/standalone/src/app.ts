@@ -25,6 +25,7 @@ import {
   scrubStatus,
   storeMetrics,
   storeStatus,
+  transferMetrics,
 } from '@holdfast/admin'
 import { Scrubber } from '@holdfast/blob-store'
 import {
@@ -38,7 +39,7 @@ import {
 import type { Config, Secrets, SettingDescription } from '@holdfast/config'
 import { AnswerBudget, createRateLimits, drainOnClose, SmallPiecesLane } from '@holdfast/http-kit'
 import { systemClock } from '@holdfast/kernel'
-import { BlockLists } from '@holdfast/moderation'
+import { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
 import { openStore } from '@holdfast/storage-role/store'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -168,6 +169,16 @@ export async function startStandalone({
 
   const blocked = await BlockLists.open({ lookups, clock })
   moderationMetrics(metrics, blocked)
+  const reports = new Reports({ lookups, clock, acts: blocked.acts })
+  const transfers = new TransferLog({
+    lookups,
+    clock,
+    ...config.transferLog,
+    isClockOff: () => clockGuard.isOff(),
+    onFault: (error) => log.warn({ err: error }, 'the record of transfers is behind'),
+  })
+  opened.defer(() => transfers.close())
+  transferMetrics(metrics, transfers)
 
   const limits = createRateLimits({ mode: config.rateLimits, clock })
   opened.defer(() => limits.close())
@@ -221,7 +232,7 @@ export async function startStandalone({
       bans: () => limits.bans(),
       liftBan: (network) => limits.liftBan(network),
     },
-    moderation: blocked,
+    moderation: { lists: blocked, transfers, reports },
     accounts: {
       accounts: accounts.client,
       lookups,
@@ -244,6 +255,8 @@ export async function startStandalone({
     versions: accounts.versions,
     blobs,
     blocked,
+    transfers,
+    reports,
     lookups,
     keyring,
     limits,
@@ -264,6 +277,7 @@ export async function startStandalone({
   collector.start()
   reconciler.start()
   scrubber.start()
+  transfers.start()
   readiness.phase = 'ready'
 
   const running = opened.move()

@@ -7,7 +7,7 @@ import { createDownloads } from '@holdfast/downloads'
 import { drainOnClose, type HostBudgets, ItemPresenter, type RateLimits } from '@holdfast/http-kit'
 import type { LookupStore } from '@holdfast/journal'
 import type { Clock, Keyring } from '@holdfast/kernel'
-import type { Blocked } from '@holdfast/moderation'
+import type { Blocked, NotesTransfers, Reports } from '@holdfast/moderation'
 import { createUpload } from '@holdfast/upload'
 import { webPages } from '@holdfast/web'
 import type { FastifyInstance } from 'fastify'
@@ -22,6 +22,8 @@ export interface HostDeps {
   versions: AccountVersions
   blobs: BlobStore
   blocked: Blocked
+  transfers: NotesTransfers
+  reports: Reports
   lookups: LookupStore
   keyring: Keyring
   limits: RateLimits

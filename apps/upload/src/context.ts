@@ -2,7 +2,7 @@ import type { AccountClient } from '@holdfast/accounts'
 import type { BlobStore } from '@holdfast/blob-store'
 import type { HostBudgets, ItemPresenter, RateLimits } from '@holdfast/http-kit'
 import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
-import type { Blocked } from '@holdfast/moderation'
+import type { Blocked, NotesTransfers } from '@holdfast/moderation'
 import type { FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -16,6 +16,8 @@ export interface UploadDeps {
   blobs: BlobStore
   /** What the operator blocks. */
   blocked: Blocked
+  /** What the operator keeps about uploads. */
+  transfers: NotesTransfers
   keyring: Keyring
   clock: Clock
   log: Logger

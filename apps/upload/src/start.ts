@@ -125,6 +125,7 @@ export async function startUpload({ config, secrets, settings, log, connect }: C
   for (const name of ['upload', 'download'] as const)
     await listen(hosts[name], { name, host, port: ports[name] })
   await storage?.start()
+  cluster.transfers.start()
   // Groups are planned once storage nodes are there, seconds after the first start.
   const awaiting = setInterval(() => {
     if (!config.regions.some(takesUploads)) return

@@ -396,6 +396,15 @@ class IncomingUpload implements Running {
     const view = await this.#calls.addFile(accountId, this.#caller, file, requestId)
     // The outcome of an earlier upload with this key and other bytes.
     if (!view.item?.blob?.id.equals(blobId)) throw new Refusal('error-idempotencyKey')
+    this.#parts.transfers.note({
+      kind: 'upload',
+      address: clientAddress(this.#request),
+      account: accountId,
+      content: view.item.id,
+      name: view.item.name,
+      size: blob.size,
+      blob: blob.id,
+    })
     return this.#answer(accountId, view)
   }
 

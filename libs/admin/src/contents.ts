@@ -6,7 +6,7 @@ import { routeKey } from '@holdfast/accounts'
 import { Refusal } from '@holdfast/http-kit'
 import { referencesOf } from '@holdfast/journal'
 import { hex, isShareCode } from '@holdfast/kernel'
-import type { BlockLists } from '@holdfast/moderation'
+import type { Act, Asked, BlockLists } from '@holdfast/moderation'
 import { blank, type Item, ReadContent, SearchContents } from '@holdfast/wire'
 import type { FastifyInstance } from 'fastify'
 import { objectOf } from './account-change.ts'
@@ -20,7 +20,8 @@ const itemsMax = 100
 const usersMax = 100
 const pageMax = 100_000
 
-type Parts = NewAccountDeps & { lists: BlockLists }
+export type ContentParts = NewAccountDeps & { lists: BlockLists }
+type Parts = ContentParts
 
 export function contentRoutes(host: FastifyInstance, parts: Parts): void {
   host.get<{ Querystring: { name?: string } }>('/admin/contents', async ({ query }) => {
@@ -30,13 +31,7 @@ export function contentRoutes(host: FastifyInstance, parts: Parts): void {
   host.post<{ Body: unknown }>('/admin/contents/delete', async (request) => {
     const { name, ...rest } = objectOf(request.body, 'body')
     const asked = askedBy(request, rest)
-    const place = await placeOf(parts, name)
-    const { item } = await read(parts, place)
-    const what = `content ${place.contentId} of account ${place.accountId}: ${item.name}`
-    const act = await parts.lists.acts.add({ ...asked, kind: 'delete', what })
-    const value = { contentIds: [place.contentId], representation: undefined }
-    await askAsOperator(parts, place.accountId, { $case: 'deleteContents', value })
-    return { status: 'ok', data: { act } }
+    return { status: 'ok', data: { act: await deleteContent(parts, await placeOf(parts, name), asked) } }
   })
 
   host.get<{ Params: { name: string }; Querystring: { text?: string; page?: string } }>(
@@ -62,13 +57,23 @@ export function contentRoutes(host: FastifyInstance, parts: Parts): void {
   )
 }
 
-interface Place {
+/** As its owner would; the act is in the log before. @throws Refusal error-content */
+export async function deleteContent(parts: Parts, place: Place, asked: Asked): Promise<Act> {
+  const { item } = await read(parts, place)
+  const what = `content ${place.contentId} of account ${place.accountId}: ${item.name}`
+  const act = await parts.lists.acts.add({ ...asked, kind: 'delete', what })
+  const value = { contentIds: [place.contentId], representation: undefined }
+  await askAsOperator(parts, place.accountId, { $case: 'deleteContents', value })
+  return act
+}
+
+export interface Place {
   accountId: NonNullable<ReturnType<NewAccountDeps['ids']['accountOf']>>
   contentId: string
 }
 
 /** @throws Refusal error-content */
-async function placeOf(parts: Parts, name: unknown): Promise<Place> {
+export async function placeOf(parts: Parts, name: unknown): Promise<Place> {
   if (typeof name !== 'string' || name.length > 4_096) throw new Refusal('error-name')
   const named = nameIn(name.trim())
   const contentId = isShareCode(named) ? await contentOfCode(parts, named) : named.toLowerCase()
@@ -95,8 +100,12 @@ async function contentOfCode(parts: Parts, code: string): Promise<string | undef
 }
 
 /** @throws Refusal error-content */
-async function read(parts: Parts, { accountId, contentId }: Place): Promise<{ item: Item }> {
-  const value = { ...blank(ReadContent), contentId, page: 1, pageSize: itemsMax, maxDepth: 1 }
+export async function read(
+  parts: Parts,
+  { accountId, contentId }: Place,
+  pageSize = itemsMax,
+): Promise<{ item: Item }> {
+  const value = { ...blank(ReadContent), contentId, page: 1, pageSize, maxDepth: 1 }
   const asked = askAsOperator(parts, accountId, { $case: 'readContent', value })
   const read = await asked.catch((error: unknown) => {
     throw error instanceof Refusal && error.status === 'error-notFound' ? new Refusal('error-content') : error
@@ -141,7 +150,7 @@ function brief(item: Item) {
   return { ...about, size: item.size, mimetype: item.mimetype, ...hashesOf(item), ...recycled }
 }
 
-function hashesOf({ blob }: Item): { md5?: string; blake3?: string } {
+export function hashesOf({ blob }: Item): { md5?: string; blake3?: string } {
   if (blob === undefined) return {}
   return { md5: hex(blob.id.subarray(0, 16)), blake3: hex(blob.id.subarray(16)) }
 }

@@ -1,6 +1,6 @@
 /** The admin host of any process: health for orchestrators, metrics and calls for the operator. */
 import { type ConnectionLimits, createHttpHost, guessing, type RateLimits, Refusal } from '@holdfast/http-kit'
-import type { BlockLists } from '@holdfast/moderation'
+import type { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -14,6 +14,8 @@ import { moderationRoutes } from './moderation.ts'
 import type { NewAccountDeps } from './new-account.ts'
 import { type OperationDeps, operationRoutes } from './operations.ts'
 import type { Readiness } from './readiness.ts'
+import { reportRoutes } from './reports.ts'
+import { transferRoutes } from './transfers.ts'
 
 export interface AdminDeps {
   log: Logger
@@ -27,10 +29,16 @@ export interface AdminDeps {
   /** A separate number, so that it is reachable while the public hosts are full. */
   connections?: ConnectionLimits
   operations: OperationDeps
-  /** What operators block, and their acts. */
-  moderation?: BlockLists
+  /** What operators block, their acts, and who uploaded what. */
+  moderation?: Moderation
   /** Absent in processes without access to accounts. */
   accounts?: NewAccountDeps
+}
+
+export interface Moderation {
+  lists: BlockLists
+  transfers: TransferLog
+  reports: Reports
 }
 
 export function createAdminHost(parts: AdminDeps): FastifyInstance {
@@ -66,13 +74,15 @@ export function createAdminHost(parts: AdminDeps): FastifyInstance {
         await guessing(limits, request, (guesses) => guesses.wrong('token'))
       throw refusal
     })
-    if (parts.moderation !== undefined) logCalls(operator, parts.moderation.acts)
+    const { accounts, moderation } = parts
+    if (moderation !== undefined) logCalls(operator, moderation.lists.acts)
     operationRoutes(operator, parts.operations)
-    if (parts.moderation !== undefined)
-      moderationRoutes(operator, { lists: parts.moderation, accounts: parts.accounts })
-    if (parts.accounts !== undefined) accountRoutes(operator, parts.accounts)
-    if (parts.accounts !== undefined && parts.moderation !== undefined)
-      contentRoutes(operator, { ...parts.accounts, lists: parts.moderation })
+    if (accounts !== undefined) accountRoutes(operator, accounts)
+    if (moderation === undefined) return
+    moderationRoutes(operator, { lists: moderation.lists, accounts })
+    transferRoutes(operator, moderation.transfers, accounts)
+    reportRoutes(operator, { ...moderation, accounts })
+    if (accounts !== undefined) contentRoutes(operator, { ...accounts, lists: moderation.lists })
   })
   return host
 }

@@ -1,5 +1,5 @@
-import { type BlockLists, blockLists } from '@holdfast/moderation'
-import { Gauge, type Registry } from 'prom-client'
+import { type BlockLists, blockLists, type TransferLog, transferKinds } from '@holdfast/moderation'
+import { Counter, Gauge, type Registry } from 'prom-client'
 
 /** How much operators block, read at each scrape. */
 export function moderationMetrics(registry: Registry, lists: Pick<BlockLists, 'count'>): void {
@@ -12,4 +12,29 @@ export function moderationMetrics(registry: Registry, lists: Pick<BlockLists, 'c
       for (const list of blockLists) this.set({ list }, lists.count(list))
     },
   })
+}
+
+/** What the record of transfers has of this process. */
+export function transferMetrics(registry: Registry, log: Pick<TransferLog, 'counts'>): void {
+  const counter = (name: string, help: string, figure: 'written' | 'lost') =>
+    new Counter({
+      name,
+      help,
+      labelNames: ['kind'],
+      registers: [registry],
+      collect() {
+        this.reset()
+        for (const kind of transferKinds) this.inc({ kind }, log.counts(kind)[figure])
+      },
+    })
+  counter(
+    'holdfast_transfers_recorded_total',
+    'Uploads and downloads in the record of the operator.',
+    'written',
+  )
+  counter(
+    'holdfast_transfers_unrecorded_total',
+    'Uploads and downloads that the record lacks: the hour had its rows, or the store accepted none.',
+    'lost',
+  )
 }

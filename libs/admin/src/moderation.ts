@@ -52,7 +52,8 @@ export function moderationRoutes(
   })
 }
 
-async function unlessFault<T>(done: Promise<T>): Promise<T> {
+/** A refusal of the lists, of the log or of the queue as one of the host. */
+export async function unlessFault<T>(done: Promise<T>): Promise<T> {
   try {
     return await done
   } catch (error) {

@@ -66,7 +66,7 @@ export async function startAdmin(
         returnNode: (node) => returnNode(cluster, node),
       },
     },
-    moderation: cluster.blocked,
+    moderation: { lists: cluster.blocked, transfers: cluster.transfers, reports: cluster.reports },
     ...(options.accounts
       ? {
           accounts: {

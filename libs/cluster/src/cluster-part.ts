@@ -14,7 +14,7 @@ import type {
 import type { Taken } from '@holdfast/journal-cassandra'
 import type { Clock, Keyring, RegionCode } from '@holdfast/kernel'
 import type { NatsMembership } from '@holdfast/membership-nats'
-import type { BlockLists } from '@holdfast/moderation'
+import type { BlockLists, Reports, TransferLog } from '@holdfast/moderation'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import type { AccountRounds } from './account-rounds.ts'
@@ -50,6 +50,8 @@ export interface ClusterPart {
   readonly groups: GroupRows
   /** What operators block. */
   readonly blocked: BlockLists
+  readonly transfers: TransferLog
+  readonly reports: Reports
   readonly limits: CountingRateLimits
   /** Of the public hosts of this process. */
   readonly budgets: HostBudgets

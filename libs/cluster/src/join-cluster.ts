@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { BlockedAccounts, RoutedAccountClient } from '@holdfast/accounts'
-import { clockMetric, moderationMetrics, processMetrics, Readiness } from '@holdfast/admin'
+import { clockMetric, moderationMetrics, processMetrics, Readiness, transferMetrics } from '@holdfast/admin'
 import {
   type DescriptorBudget,
   descriptorLimit,
@@ -17,6 +17,7 @@ import { AnswerBudget, createRateLimits, SmallPiecesLane } from '@holdfast/http-
 import { type AccountId, type Clock, type Keyring, type RegionCode, systemClock } from '@holdfast/kernel'
 import { isClockOff, type MemberRole } from '@holdfast/membership'
 import { NatsMembership, type Report } from '@holdfast/membership-nats'
+import { Reports, TransferLog } from '@holdfast/moderation'
 import { Holders, ReplicatedBlobStore } from '@holdfast/replication'
 import type { Logger } from 'pino'
 import { AccountRounds } from './account-rounds.ts'
@@ -168,6 +169,15 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
 
   const metrics = processMetrics({ version, role, region })
   moderationMetrics(metrics, blocked)
+  const transfers = new TransferLog({
+    lookups,
+    clock,
+    ...config.transferLog,
+    isClockOff: ownClockIsOff,
+    onFault: warn('the record of transfers is behind'),
+  })
+  opened.defer(() => transfers.close())
+  transferMetrics(metrics, transfers)
   clockMetric(metrics, { offsetMs: () => membership.self().clockOffsetMs })
   const running = opened.move()
   return {
@@ -204,6 +214,8 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterPart> {
     nodes,
     groups,
     blocked,
+    transfers,
+    reports: new Reports({ lookups, clock, acts: blocked.acts }),
     limits,
     budgets: {
       connections: descriptors.connections,

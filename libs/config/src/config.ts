@@ -5,15 +5,22 @@
 import { type Environment, readSettings, type Setting, type ValuesOf } from './setting-kinds.ts'
 import { type AccountsConfig, accountSettings, accountsConfig } from './topics/accounts.ts'
 import { type HostsConfig, hostPorts, hostSettings, hostsConfig, portsDiffer } from './topics/hosts.ts'
+import { type ModerationConfig, moderationConfig, moderationSettings } from './topics/moderation.ts'
 import { type ProcessConfig, processConfig, processSettings } from './topics/process.ts'
 import { type StorageConfig, storageConfig, storageSettings } from './topics/storage.ts'
 
-export const settings = { ...hostSettings, ...processSettings, ...accountSettings, ...storageSettings }
+export const settings = {
+  ...hostSettings,
+  ...processSettings,
+  ...accountSettings,
+  ...moderationSettings,
+  ...storageSettings,
+}
 
 export type Values = ValuesOf<typeof settings>
 
 /** The environment as one frozen value. Nothing in it is secret. */
-export interface Config extends HostsConfig, ProcessConfig, AccountsConfig, StorageConfig {}
+export interface Config extends HostsConfig, ProcessConfig, AccountsConfig, ModerationConfig, StorageConfig {}
 
 /** Never logged, never printed. */
 export interface Secrets {
@@ -42,6 +49,7 @@ export function configOf(values: Values): Config {
     ...hostsConfig(values),
     ...processConfig(values),
     ...accountsConfig(values),
+    ...moderationConfig(values),
     ...storageConfig(values),
   }
 }

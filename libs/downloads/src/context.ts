@@ -3,7 +3,7 @@ import type { AccountClient, AccountVersions, Asker } from '@holdfast/accounts'
 import type { BlobStore } from '@holdfast/blob-store'
 import type { AnswerBudget, RateLimits } from '@holdfast/http-kit'
 import type { Clock, Keyring, RecentMap } from '@holdfast/kernel'
-import type { Blocked } from '@holdfast/moderation'
+import type { Blocked, NotesTransfers } from '@holdfast/moderation'
 import type { FileView } from '@holdfast/wire'
 import type { Archives } from './archives.ts'
 import type { DownloadReports, Traffic } from './download-reports.ts'
@@ -17,6 +17,8 @@ export interface DownloadContext {
   blobs: BlobStore
   /** What the operator blocks. */
   blocked: Blocked
+  /** What the operator keeps about downloads. */
+  transfers: NotesTransfers
   keyring: Keyring
   capabilityKey: CapabilityKey
   /** Recently verified capabilities, by their text. */

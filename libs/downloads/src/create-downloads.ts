@@ -10,7 +10,7 @@ import {
   type RateLimits,
 } from '@holdfast/http-kit'
 import { type Clock, type Keyring, RecentMap } from '@holdfast/kernel'
-import type { Blocked } from '@holdfast/moderation'
+import type { Blocked, NotesTransfers } from '@holdfast/moderation'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -30,6 +30,8 @@ export interface DownloadsDeps {
   blobs: BlobStore
   /** What the operator blocks. */
   blocked: Blocked
+  /** What the operator keeps about downloads. */
+  transfers: NotesTransfers
   keyring: Keyring
   clock: Clock
   log: Logger
@@ -73,6 +75,7 @@ export function createDownloads(deps: DownloadsDeps): FastifyInstance {
     versions: deps.versions,
     blobs,
     blocked,
+    transfers: deps.transfers,
     keyring,
     capabilityKey: createSecretKey(keyring.derive('capability')),
     grants: new RecentMap({ max: grantsMax }),

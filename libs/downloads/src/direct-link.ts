@@ -12,9 +12,13 @@ import { type AccountId, isUuid } from '@holdfast/kernel'
 import type { ArchiveView, FileView, Item, OpenDirectLink } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { DownloadContext } from './context.ts'
+import { noteDownload } from './download.ts'
 import type { FolderNow } from './folder-layouts.ts'
 import { openedFile } from './opened-file.ts'
 import { serve } from './representation.ts'
+
+/** In the record of downloads. */
+const archiveName = 'ZIP archive'
 
 export interface DirectLinkParams {
   contentId: string
@@ -35,8 +39,9 @@ export async function directLink(
   const { answers } = parts
   const sent = (bytes: number) => parts.sent(accountId, 'direct', bytes)
   if (opened.$case === 'file') {
-    const begun = () => parts.reports.countDownload(accountId, contentId)
-    return serve(request, reply, openedFile(parts, itemOf(opened.value)), { answers, begun, sent })
+    const item = itemOf(opened.value)
+    const begun = () => noteDownload(parts, request, { accountId, item })
+    return serve(request, reply, openedFile(parts, item), { answers, begun, sent })
   }
   const now: FolderNow = {
     folder: contentId,
@@ -49,7 +54,19 @@ export async function directLink(
     range: request.headers.range,
     ifRange: request.headers['if-range'],
   })
-  return serve(request, reply, archive, { answers, begun: () => archive.begun(), sent })
+  const begun = () => {
+    archive.begun()
+    parts.transfers.note({
+      kind: 'download',
+      address: clientAddress(request),
+      account: accountId,
+      content: contentId,
+      name: archiveName,
+      size: archive.size,
+      blob: undefined,
+    })
+  }
+  return serve(request, reply, archive, { answers, begun, sent })
 }
 
 interface Link {

@@ -7,9 +7,16 @@
  */
 import { verifyCapability } from '@holdfast/access'
 import { type Asker, asBearer, ask, asVisitor, viewOf } from '@holdfast/accounts'
-import { accountCookieOf, guessing, Refusal, type RequestGuesses, tokenOf } from '@holdfast/http-kit'
+import {
+  accountCookieOf,
+  clientAddress,
+  guessing,
+  Refusal,
+  type RequestGuesses,
+  tokenOf,
+} from '@holdfast/http-kit'
 import { type AccountId, parseToken } from '@holdfast/kernel'
-import type { FileView } from '@holdfast/wire'
+import type { FileView, Item } from '@holdfast/wire'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { DownloadContext, Grant } from './context.ts'
 import { openedFile } from './opened-file.ts'
@@ -47,18 +54,31 @@ export function sendFile(
   parts: DownloadContext,
   request: FastifyRequest,
   reply: FastifyReply,
-  { accountId, contentId }: Content,
+  { accountId }: Content,
   view: FileView,
 ): Promise<FastifyReply> {
-  if (view.item === undefined) throw new Refusal('error-notFound')
+  const { item } = view
+  if (item === undefined) throw new Refusal('error-notFound')
   // A cached answer is prepared once.
-  const file = parts.opened.get(view) ?? openedFile(parts, view.item)
+  const file = parts.opened.get(view) ?? openedFile(parts, item)
   parts.opened.set(view, file)
   return serve(request, reply, file, {
     answers: parts.answers,
-    begun: () => parts.reports.countDownload(accountId, contentId),
+    begun: () => noteDownload(parts, request, { accountId, item }),
     sent: (bytes) => parts.sent(accountId, 'web', bytes),
   })
+}
+
+/** A file is sent from its first byte on. */
+export function noteDownload(
+  { reports, transfers }: DownloadContext,
+  request: FastifyRequest,
+  { accountId, item }: { accountId: AccountId; item: Item },
+): void {
+  const { id, name, size, blob } = item
+  reports.countDownload(accountId, id)
+  const address = clientAddress(request)
+  transfers.note({ kind: 'download', address, account: accountId, content: id, name, size, blob: blob?.id })
 }
 
 /** Opens the file with the request's password, for one caller after the other. */

@@ -9,3 +9,26 @@ export {
 } from './block-lists.ts'
 export { ModerationFault } from './fault.ts'
 export { type BlockList, blockLists, nameOf } from './names.ts'
+export {
+  type NewReport,
+  type Report,
+  type ReportCategory,
+  type ReportState,
+  Reports,
+  type ReportsPage,
+  reportCategories,
+  reportStates,
+  reportTextMax,
+} from './reports.ts'
+export {
+  type NotesTransfers,
+  nothingNoted,
+  type Transfer,
+  type TransferKind,
+  TransferLog,
+  type TransferLogOptions,
+  type TransferPage,
+  type TransferQuestion,
+  type TransferRow,
+  transferKinds,
+} from './transfer-log.ts'

@@ -19,7 +19,8 @@ export function contentPage(
   return {
     title: `${item.name} · Holdfast`,
     hidden: true,
-    body: item.isFolder ? folderBody(view, query, parts) : fileBody(item, parts),
+    body: html`${item.isFolder ? folderBody(view, query, parts) : fileBody(item, parts)}
+<p class="quiet"><a href="/report/${item.code ?? item.id}" rel="nofollow">Report this content</a></p>`,
   }
 }
 

@@ -11,6 +11,7 @@ import {
   type RequestGuesses,
   refusalOf,
 } from '@holdfast/http-kit'
+import { ModerationFault, type Reports } from '@holdfast/moderation'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { assetRoutes } from './assets.ts'
 import { contentPage } from './listing-page.ts'
@@ -19,6 +20,7 @@ import { hashOf, passwordCookie, passwordOf } from './password-cookie.ts'
 import { passwordPage, problemPage } from './problem-page.ts'
 import { profilePage } from './profile-page.ts'
 import { contentNamed, type ReaderDeps, readAsVisitor } from './reader.ts'
+import { reportedPage, reportOf, reportPage } from './report-page.ts'
 import { sendPage } from './shell.ts'
 import { startPage } from './start-page.ts'
 import { webAccountRoute } from './web-account.ts'
@@ -26,6 +28,8 @@ import { websiteConfig } from './website-config.ts'
 
 export interface PageDeps extends ReaderDeps {
   limits: RateLimits
+  /** Where reports of visitors go. */
+  reports: Pick<Reports, 'add'>
   presenter: ItemPresenter
   /** Used in links; no slash at the end. */
   urls: { upload: string; web: string }
@@ -66,9 +70,40 @@ export function webPages(parts: PageDeps): (app: FastifyInstance) => Promise<voi
     app.get<Shared>('/d/:name', page, (request, answer) =>
       guessing(parts.limits, request, (guesses) => showContent(request, answer, guesses)),
     )
+    app.get<Shared>('/report/:name', page, async (request, answer) => {
+      await reported(request)
+      return sendPage(answer, reportPage({ name: request.params.name }), { origins })
+    })
+    app.post<Shared>('/report/:name', { ...page, config: { endpoint: 'report' } }, takeReport)
     app.post<Shared>('/d/:name', page, (request, answer) =>
       guessing(parts.limits, request, (guesses) => takePassword(request, answer, guesses)),
     )
+  }
+
+  /** Known by its name alone: who reports a locked folder need not have its password. */
+  async function reported(request: FastifyRequest<Shared>) {
+    return guessing(parts.limits, request, async (guesses) => {
+      await guesses.begin('code')
+      try {
+        const clientNetwork = parts.limits.networkKey(request)
+        const content = await contentNamed(parts, request.params.name, { clientNetwork })
+        return { content, account: parts.ids.accountOf(content) ?? '' }
+      } catch (error) {
+        if (refusalOf(error).status === 'error-notFound') await guesses.wrong('code')
+        throw error
+      }
+    })
+  }
+
+  async function takeReport(request: FastifyRequest<Shared>, answer: FastifyReply) {
+    const report = reportOf(request, await reported(request))
+    try {
+      await parts.reports.add(report)
+    } catch (error) {
+      if (error instanceof ModerationFault) throw new Refusal('error-rateLimit')
+      throw error
+    }
+    return sendPage(answer, reportedPage(), { code: 201, origins })
   }
 
   async function showContent(request: FastifyRequest<Shared>, answer: FastifyReply, guesses: RequestGuesses) {

@@ -12,6 +12,9 @@ const words: Record<string, { title: string; text: string }> = {
   },
   'error-rateLimit': { title: 'Too many requests', text: 'Wait a minute, then try again.' },
   'error-blocked': { title: 'Not available', text: 'This content was blocked.' },
+  'error-category': { title: 'Not sent', text: 'Choose what is wrong, then send it again.' },
+  'error-text': { title: 'Not sent', text: 'The details are too long: at most 1,000 characters.' },
+  'error-contact': { title: 'Not sent', text: 'That is no mail address. Leave it empty, or mend it.' },
   'error-unavailable': {
     title: 'Temporarily unavailable',
     text: 'A part of the service does not answer. Try again in a moment.',

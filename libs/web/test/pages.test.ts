@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto'
 import type { AccountClient } from '@holdfast/accounts'
 import { createHttpHost, createLog, createRateLimits, ItemPresenter } from '@holdfast/http-kit'
+import { MemoryLookupStore } from '@holdfast/journal/testing'
 import { Keyring, systemClock } from '@holdfast/kernel'
+import { OperatorActs, Reports } from '@holdfast/moderation'
 import { type AccountReply, type AccountRequest, blank, Item } from '@holdfast/wire'
 import { Registry } from 'prom-client'
 import t from 'tap'
@@ -55,6 +57,36 @@ t.test(
     t.match(body, '3 entries')
   },
 )
+
+t.test('content is reported by a form, and what is no report says why', async (t) => {
+  const { host, reports } = await start(t, () => view(file('a.txt')), 'default')
+  t.match((await host.inject('/d/CodeCode')).body, /href="\/report\/[\w-]+"/)
+  const form = await host.inject('/report/CodeCode')
+  t.match(form, { statusCode: 200, body: /<form[^>]+method="post" action="\/report\/CodeCode"/ })
+  const send = (fields: Record<string, string>, name = 'CodeCode') =>
+    host.inject({
+      method: 'POST',
+      url: `/report/${name}`,
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      payload: new URLSearchParams(fields).toString(),
+    })
+  const text = `${'\u4e2d'.repeat(990)}"\\\n\u0000`
+  const fields = { category: 'malware', text, contact: 'ann@example.org' }
+  t.match(await send(fields), { statusCode: 201, body: /Thank you/ })
+  const [report] = (await reports.page('new')).reports
+  t.match(report, { content: shared, account, category: 'malware', contact: 'ann@example.org', state: 'new' })
+  t.equal(report?.address, '127.0.0.1')
+  t.match(await send({ ...fields, category: 'dull' }), { statusCode: 400, body: /Choose what is wrong/ })
+  t.match(await send({ ...fields, text: 'x'.repeat(1_001) }), { statusCode: 400, body: /too long/ })
+  t.match(await send({ ...fields, contact: 'nowhere' }), { statusCode: 400, body: /no mail address/ })
+  t.match(await send({ ...fields, text: '', contact: '' }), { statusCode: 201 })
+  t.match(await send(fields, 'Nothing1'), { statusCode: 404 })
+  t.equal((await reports.page('new')).reports.length, 2)
+  // Also when a window of the budget ends meanwhile.
+  let last = 201
+  for (let count = 0; count < 25 && last !== 429; count++) last = (await send(fields)).statusCode
+  t.equal(last, 429, 'a network has a budget')
+})
 
 t.test('paging and sorting reach the account, invalid values do not', async (t) => {
   const { host, asked } = await start(t, () => view(folder('shared'), { totalCount: 450, page: 2 }))
@@ -193,10 +225,15 @@ async function start(
     capabilityKey: keyring.derive('capability'),
   })
   const urls = { upload: 'https://up.example.org', web: 'https://files.example.org' }
-  host.register(webPages({ accounts, codes, ids: keyring.ids, clock: systemClock, limits, presenter, urls }))
+  const lookups = new MemoryLookupStore()
+  const acts = new OperatorActs({ lookups, clock: systemClock })
+  const reports = new Reports({ lookups, clock: systemClock, acts })
+  host.register(
+    webPages({ accounts, codes, ids: keyring.ids, clock: systemClock, limits, presenter, urls, reports }),
+  )
   t.teardown(() => host.close())
   await host.ready()
-  return { host, asked }
+  return { host, asked, reports }
 }
 
 function view(item: Item, page: { totalCount?: number; page?: number } = {}): Result {

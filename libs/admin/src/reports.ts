@@ -1,0 +1,106 @@
+/** The queue of what visitors reported, and what an accepted report does. */
+import { Refusal } from '@holdfast/http-kit'
+import type { AccountId } from '@holdfast/kernel'
+import {
+  type Act,
+  type Asked,
+  type BlockLists,
+  type Report,
+  type Reports,
+  reportStates,
+} from '@holdfast/moderation'
+import type { FastifyInstance } from 'fastify'
+import { objectOf } from './account-change.ts'
+import { deleteContent, hashesOf, read } from './contents.ts'
+import { askedBy, unlessFault } from './moderation.ts'
+import type { NewAccountDeps } from './new-account.ts'
+
+/** Children of a reported folder whose bytes one report can take down. */
+const childrenMax = 1_000
+
+export interface ReportParts {
+  lists: BlockLists
+  reports: Reports
+  /** Undefined: reports are decided, and nothing is taken down here. */
+  accounts: NewAccountDeps | undefined
+}
+
+/** What an accepted report does besides. */
+export interface Takedown {
+  /** Blocks the bytes of the file, or of the files directly in the folder. */
+  block: boolean
+  delete: boolean
+  /** Suspends the account. */
+  suspend: boolean
+}
+
+interface OfReport {
+  Params: { id: string }
+  Body: unknown
+}
+
+export function reportRoutes(host: FastifyInstance, parts: ReportParts): void {
+  const { reports } = parts
+
+  host.get<{ Querystring: { state?: string; after?: string } }>('/admin/reports', async ({ query }) => {
+    const state = reportStates.find((name) => name === (query.state ?? 'new'))
+    if (state === undefined) throw new Refusal('error-state')
+    const page = await reports.page(state, { after: query.after ?? '' })
+    return { status: 'ok', data: { reports: page.reports, next: page.next ?? null } }
+  })
+
+  host.get<OfReport>('/admin/reports/:id', async ({ params }) => {
+    return { status: 'ok', data: { report: await known(reports, params.id) } }
+  })
+
+  host.post<OfReport>('/admin/reports/:id/accept', async (request) => {
+    const { block = false, delete: remove = false, suspend = false, ...rest } = objectOf(request.body, 'body')
+    const takedown = { block, delete: remove, suspend }
+    for (const [name, value] of Object.entries(takedown))
+      if (typeof value !== 'boolean') throw new Refusal(`error-${name}`)
+    const asked = askedBy(request, rest)
+    return { status: 'ok', data: await accept(parts, request.params.id, takedown as Takedown, asked) }
+  })
+
+  host.post<OfReport>('/admin/reports/:id/reject', async (request) => {
+    const asked = askedBy(request, objectOf(request.body, 'body'))
+    await known(reports, request.params.id)
+    return {
+      status: 'ok',
+      data: { report: await reports.decide(request.params.id, 'rejected', asked), acts: [] },
+    }
+  })
+}
+
+async function known(reports: Reports, id: string): Promise<Report> {
+  return reports.get(id).catch(() => {
+    throw new Refusal('error-report')
+  })
+}
+
+/** The takedown comes first: a report whose takedown failed stays in the queue. */
+export async function accept(
+  parts: ReportParts,
+  id: string,
+  takedown: Takedown,
+  given: Asked,
+): Promise<{ report: Report; acts: Act[] }> {
+  const report = await known(parts.reports, id)
+  const asked = { by: given.by, reason: given.reason || `report ${id}` }
+  const acts: Act[] = []
+  const { lists, accounts } = parts
+  if (accounts === undefined && (takedown.block || takedown.delete)) throw new Refusal('error-unavailable')
+  if (accounts !== undefined) {
+    const place = { accountId: report.account as AccountId, contentId: report.content }
+    const all = { ...accounts, lists }
+    if (takedown.block) {
+      const { item } = await read(all, place, childrenMax)
+      const files = item.isFolder ? item.children.filter((child) => !child.isFolder) : [item]
+      const names = files.flatMap((file) => hashesOf(file).blake3 ?? [])
+      if (names.length > 0) acts.push((await unlessFault(lists.block('content', names, asked))).act)
+    }
+    if (takedown.delete) acts.push(await deleteContent(all, place, asked))
+  }
+  if (takedown.suspend) acts.push((await unlessFault(lists.block('account', [report.account], asked))).act)
+  return { report: await parts.reports.decide(id, 'accepted', asked), acts }
+}

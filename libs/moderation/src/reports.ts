@@ -1,0 +1,155 @@
+/**
+ * What visitors report, as a queue for the operator: `new`, then `accepted` or `rejected`.
+ *
+ * Keys are `reports/<state>/<id>`; ids begin with the time counted backwards, so the newest come
+ * first. The queue is bounded, and closed reports are removed after 180 days. A decision is an act
+ * in the log before the report changes its state.
+ */
+import { randomBytes } from 'node:crypto'
+import type { LookupStore } from '@holdfast/journal'
+import type { Clock } from '@holdfast/kernel'
+import type { OperatorActs } from './acts.ts'
+import type { Asked } from './block-lists.ts'
+import { ModerationFault } from './fault.ts'
+
+export const reportStates = ['new', 'accepted', 'rejected'] as const
+export type ReportState = (typeof reportStates)[number]
+
+export const reportCategories = ['illegal', 'copyright', 'malware', 'personal', 'other'] as const
+export type ReportCategory = (typeof reportCategories)[number]
+
+/** Of the text; in every script it fits into a row. */
+export const reportTextMax = 1_000
+
+export interface NewReport {
+  content: string
+  account: string
+  category: ReportCategory
+  text: string
+  /** A mail address; empty: none was given. */
+  contact: string
+  /** Of the client. */
+  address: string
+}
+
+export interface Report extends NewReport {
+  id: string
+  state: ReportState
+  /** Unix seconds. */
+  time: number
+  /** The act of the decision; empty while it is new. */
+  act: string
+}
+
+export interface ReportsPage {
+  reports: Report[]
+  next: string | undefined
+}
+
+/** Reports that wait for the operator. */
+const newMax = 5_000
+/** How long a count of them is used. */
+const countedMs = 10_000
+const closedMs = 180 * 24 * 60 * 60 * 1000
+const removedPerDecision = 200
+const timeMax = 10 ** 13
+const idPattern = /^\d{13}-[0-9a-f]{16}$/
+export const reportsPerPage = 100
+
+export class Reports {
+  readonly #lookups: LookupStore
+  readonly #clock: Clock
+  readonly #acts: OperatorActs
+  #waiting = { count: 0, readMs: Number.NEGATIVE_INFINITY }
+
+  constructor({ lookups, clock, acts }: { lookups: LookupStore; clock: Clock; acts: OperatorActs }) {
+    this.#lookups = lookups
+    this.#clock = clock
+    this.#acts = acts
+  }
+
+  /** Durable when it resolves. @throws ModerationFault FULL */
+  async add(report: NewReport): Promise<Report> {
+    if ((await this.waiting()) >= newMax)
+      throw new ModerationFault('FULL', `${newMax} reports wait for the operator`)
+    const nowMs = this.#clock.now()
+    const id = `${backwards(nowMs)}-${randomBytes(8).toString('hex')}`
+    const row: Report = { ...report, id, state: 'new', time: Math.floor(nowMs / 1000), act: '' }
+    await this.#lookups.write([{ put: keyOf('new', id), value: bytesOf(row) }])
+    this.#waiting.count++
+    return row
+  }
+
+  /** How many are new, at most ten seconds ago, and no more than there may be. */
+  async waiting(): Promise<number> {
+    const nowMs = this.#clock.monotonic()
+    if (nowMs - this.#waiting.readMs < countedMs) return this.#waiting.count
+    let count = 0
+    for await (const _ of this.#lookups.scan(keyOf('new', ''), { limit: newMax })) count++
+    this.#waiting = { count, readMs: nowMs }
+    return count
+  }
+
+  /** The newest first. @param after where the page before said that this one begins. */
+  async page(
+    state: ReportState,
+    { after = '', limit = reportsPerPage }: { after?: string; limit?: number } = {},
+  ): Promise<ReportsPage> {
+    const reports: Report[] = []
+    const prefix = keyOf(state, '')
+    for await (const { value } of this.#lookups.scan(prefix, { after: prefix + after, limit: limit + 1 }))
+      reports.push(parse(value))
+    const next = reports.length > limit ? reports[limit - 1]?.id : undefined
+    return { reports: reports.slice(0, limit), next }
+  }
+
+  /** In any state. @throws ModerationFault NOT_FOUND */
+  async get(id: string): Promise<Report> {
+    for (const state of idPattern.test(id) ? reportStates : []) {
+      const value = await this.#lookups.get(keyOf(state, id))
+      if (value !== undefined) return parse(value)
+    }
+    throw new ModerationFault('NOT_FOUND', `there is no report ${id}`)
+  }
+
+  /**
+   * Closes a report, or decides a closed one again.
+   * @throws ModerationFault NOT_FOUND
+   */
+  async decide(id: string, state: 'accepted' | 'rejected', asked: Asked): Promise<Report> {
+    const report = await this.get(id)
+    const what = `report ${id} of content ${report.content} of account ${report.account}`
+    const act = await this.#acts.add({ ...asked, kind: state === 'accepted' ? 'accept' : 'reject', what })
+    const decided: Report = { ...report, state, act: act.id }
+    await this.#lookups.write([{ put: keyOf(state, id), value: bytesOf(decided) }])
+    if (report.state !== state) await this.#lookups.write([{ delete: keyOf(report.state, id) }])
+    this.#waiting.readMs = Number.NEGATIVE_INFINITY
+    await this.#removeOld(state)
+    return decided
+  }
+
+  async #removeOld(state: ReportState): Promise<void> {
+    const prefix = keyOf(state, '')
+    const after = prefix + backwards(this.#clock.now() - closedMs)
+    const old: { delete: string }[] = []
+    for await (const { key } of this.#lookups.scan(prefix, { after, limit: removedPerDecision }))
+      old.push({ delete: key })
+    if (old.length > 0) await this.#lookups.write(old)
+  }
+}
+
+function keyOf(state: ReportState, id: string): string {
+  return `reports/${state}/${id}`
+}
+
+function backwards(ms: number): string {
+  return String(timeMax - 1 - ms).padStart(13, '0')
+}
+
+function bytesOf(report: Report): Buffer {
+  return Buffer.from(JSON.stringify(report))
+}
+
+function parse(value: Uint8Array): Report {
+  return JSON.parse(Buffer.from(value).toString()) as Report
+}

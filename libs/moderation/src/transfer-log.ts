@@ -1,0 +1,296 @@
+/**
+ * Who uploaded what from where, and who downloaded it: rows that are kept for some days and then
+ * removed, or not written at all.
+ *
+ * Keys are `<kind>s/<hour>/<id>`. Ids begin with the time counted backwards, so a scan of an hour
+ * has the newest first, and a search goes hour by hour into the past.
+ *
+ * Rows gather for a second and are written together: a transfer never waits for its row, and a
+ * crash loses the rows of the last second. An hour has a number of rows that a process writes at
+ * most; what is beyond is counted and not written.
+ */
+import { randomBytes } from 'node:crypto'
+import { rangesOf } from '@holdfast/access'
+import { type LookupChange, type LookupStore, maxPrefixes } from '@holdfast/journal'
+import { backgroundTimers, type Clock, hex, type Timers } from '@holdfast/kernel'
+
+export const transferKinds = ['upload', 'download'] as const
+export type TransferKind = (typeof transferKinds)[number]
+
+export interface Transfer {
+  kind: TransferKind
+  /** Of the client. */
+  address: string
+  /** Whose content it is. */
+  account: string
+  content: string
+  name: string
+  size: number
+  /** md5 and BLAKE3 of the bytes; undefined for an archive. */
+  blob: Uint8Array | undefined
+}
+
+/** What hosts tell of their transfers. */
+export interface NotesTransfers {
+  /** Never waits, never throws. */
+  note(transfer: Transfer): void
+}
+
+export const nothingNoted: NotesTransfers = { note: () => {} }
+
+export interface TransferRow {
+  /** Unix seconds. */
+  time: number
+  address: string
+  account: string
+  content: string
+  name: string
+  size: number
+  md5: string | null
+  blake3: string | null
+}
+
+/** Each condition that is given must hold. */
+export interface TransferQuestion {
+  /** An address or a CIDR range. */
+  address: string | undefined
+  account: string | undefined
+  content: string | undefined
+  /** A part of the name, without case. */
+  name: string | undefined
+  /** An md5 or a BLAKE3 in lower case. */
+  hash: string | undefined
+}
+
+export interface TransferPage {
+  rows: TransferRow[]
+  /** Where the search goes on; undefined: nothing is left. */
+  next: string | undefined
+}
+
+export interface TransferLogOptions {
+  lookups: LookupStore
+  clock: Clock
+  timers?: Timers
+  /** How long rows are kept; 0: none are written, and those of before are removed. */
+  days: Readonly<Record<TransferKind, number>>
+  /** Of one kind, by this process. */
+  rowsPerHourMax: number
+  /** Rows are not removed while the clock is wrong. */
+  isClockOff: () => boolean
+  /** Rows could not be written or removed; they are tried again. */
+  onFault: (error: unknown) => void
+}
+
+interface Counts {
+  hour: number
+  inHour: number
+  written: number
+  lost: number
+}
+
+const hourMs = 60 * 60 * 1000
+const hoursPerDay = 24
+const writeEveryMs = 1_000
+const sweepEveryMs = hourMs
+/** Written in one call. */
+const rowsPerWrite = 500
+/** They wait while the store does not accept them, some 500 bytes each. */
+const waitingMax = 10_000
+/** Old hours that the first sweep looks at, for when the service was off or kept more days. */
+const firstSweepHours = 400 * hoursPerDay
+const sweepHours = 2 * hoursPerDay
+/** Of one search call; the next one goes on. */
+const scannedMax = 20_000
+export const transfersPerPage = 100
+/** Longer than any name of the contract in code units of plain text. */
+const nameUnitsMax = 255
+const timeMax = 10 ** 13
+
+export class TransferLog implements NotesTransfers {
+  readonly #options: TransferLogOptions
+  readonly #timers: Timers
+  readonly #counts: Record<TransferKind, Counts>
+  readonly #waiting: { put: string; value: Buffer }[] = []
+  readonly #cancels = new Map<string, () => void>()
+  #work: Promise<unknown> = Promise.resolve()
+  #sweptOnce = false
+  #closed = false
+
+  constructor(options: TransferLogOptions) {
+    this.#options = options
+    this.#timers = options.timers ?? backgroundTimers
+    const none = (): Counts => ({ hour: 0, inHour: 0, written: 0, lost: 0 })
+    this.#counts = { upload: none(), download: none() }
+  }
+
+  /** Begins to remove old rows. */
+  start(): void {
+    this.#every('sweep', sweepEveryMs, () => this.sweep())
+  }
+
+  note({ kind, blob, address, account, content, name, size }: Transfer): void {
+    const { days, clock, rowsPerHourMax } = this.#options
+    if (days[kind] === 0 || this.#closed) return
+    const nowMs = clock.now()
+    const counts = this.#counts[kind]
+    const hour = Math.floor(nowMs / hourMs)
+    if (counts.hour !== hour) Object.assign(counts, { hour, inHour: 0 })
+    if (counts.inHour >= rowsPerHourMax || this.#waiting.length >= waitingMax) {
+      counts.lost++
+      return
+    }
+    counts.inHour++
+    counts.written++
+    const row: TransferRow = {
+      time: Math.floor(nowMs / 1000),
+      address,
+      account,
+      content,
+      name: name.slice(0, nameUnitsMax),
+      size,
+      md5: blob === undefined ? null : hex(blob.subarray(0, 16)),
+      blake3: blob === undefined ? null : hex(blob.subarray(16)),
+    }
+    const id = `${String(timeMax - 1 - nowMs).padStart(13, '0')}-${randomBytes(6).toString('hex')}`
+    this.#waiting.push({ put: `${prefixOf(kind, hour)}${id}`, value: Buffer.from(JSON.stringify(row)) })
+    if (!this.#cancels.has('write')) this.#after('write', writeEveryMs, () => this.flush())
+  }
+
+  /** Rows written and lost since the start. */
+  counts(kind: TransferKind): { written: number; lost: number } {
+    const { written, lost } = this.#counts[kind]
+    return { written, lost }
+  }
+
+  /** Writes what waits; what fails waits on. */
+  flush(): Promise<void> {
+    return this.#inTurn(async () => {
+      while (this.#waiting.length > 0) {
+        const rows = this.#waiting.slice(0, rowsPerWrite)
+        await this.#options.lookups.write(rows)
+        this.#waiting.splice(0, rows.length)
+      }
+    })
+  }
+
+  /**
+   * The newest first. A page may be empty and still have a next one: a call reads some 20,000 rows.
+   * @param after where the page before said that this one begins.
+   * @throws what the lookups throw.
+   */
+  async find(
+    kind: TransferKind,
+    question: TransferQuestion,
+    { after, limit = transfersPerPage }: { after?: string | undefined; limit?: number } = {},
+  ): Promise<TransferPage> {
+    await this.flush()
+    const fits = matcherOf(question)
+    const newest = Math.floor(this.#options.clock.now() / hourMs) + 1
+    const oldest = newest - (this.#options.days[kind] + 1) * hoursPerDay
+    const place = placeOf(after)
+    const rows: TransferRow[] = []
+    let scanned = 0
+    for (let hour = Math.min(place?.hour ?? newest, newest); hour >= oldest; hour--) {
+      const prefix = prefixOf(kind, hour)
+      const from = place?.hour === hour && place.id !== '' ? { after: prefix + place.id } : {}
+      for await (const { key, value } of this.#options.lookups.scan(prefix, from)) {
+        const row = JSON.parse(Buffer.from(value).toString()) as TransferRow
+        if (fits(row)) rows.push(row)
+        scanned++
+        if (rows.length < limit && scanned < scannedMax) continue
+        return { rows, next: `${hour}/${key.slice(prefix.length)}` }
+      }
+    }
+    return { rows, next: undefined }
+  }
+
+  /** Removes rows that are older than they are kept. */
+  sweep(): Promise<void> {
+    return this.#inTurn(async () => {
+      const { clock, days, isClockOff } = this.#options
+      if (isClockOff()) return
+      const now = Math.floor(clock.now() / hourMs)
+      for (const kind of transferKinds) {
+        const last = days[kind] === 0 ? now : now - days[kind] * hoursPerDay - 1
+        const count = this.#sweptOnce ? sweepHours : firstSweepHours
+        await this.#removeHours(kind, last, count)
+      }
+      this.#sweptOnce = true
+    })
+  }
+
+  /** Writes what waits, if the store accepts it. */
+  async close(): Promise<void> {
+    this.#closed = true
+    for (const cancel of this.#cancels.values()) cancel()
+    await this.flush()
+  }
+
+  async #removeHours(kind: TransferKind, last: number, count: number): Promise<void> {
+    const { lookups } = this.#options
+    for (let from = last; from > last - count; from -= maxPrefixes) {
+      const length = Math.min(maxPrefixes, from - last + count)
+      const prefixes = Array.from({ length }, (_, at) => prefixOf(kind, from - at))
+      const firsts = await lookups.firstOf(prefixes)
+      for (const [at, first] of firsts.entries())
+        if (first !== undefined) await this.#removeHour(prefixes[at] as string)
+    }
+  }
+
+  async #removeHour(prefix: string): Promise<void> {
+    const { lookups } = this.#options
+    for (;;) {
+      const changes: LookupChange[] = []
+      for await (const { key } of lookups.scan(prefix, { limit: rowsPerWrite })) changes.push({ delete: key })
+      if (changes.length === 0) return
+      await lookups.write(changes)
+    }
+  }
+
+  #every(name: string, ms: number, work: () => Promise<void>): void {
+    const run = async () => {
+      await work()
+      if (!this.#closed) this.#after(name, ms, run)
+    }
+    void run()
+  }
+
+  #after(name: string, ms: number, work: () => Promise<void>): void {
+    const cancel = this.#timers.after(ms, () => {
+      this.#cancels.delete(name)
+      void work().then(() => {
+        if (name === 'write' && this.#waiting.length > 0 && !this.#closed && !this.#cancels.has(name))
+          this.#after(name, ms, work)
+      })
+    })
+    this.#cancels.set(name, cancel)
+  }
+
+  /** One write or sweep after the other. A fault is told, and ends nothing. */
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const turn = this.#work.then(work).catch((error: unknown) => this.#options.onFault(error))
+    this.#work = turn
+    return turn
+  }
+}
+
+function prefixOf(kind: TransferKind, hour: number): string {
+  return `${kind}s/${String(hour).padStart(8, '0')}/`
+}
+
+function placeOf(after: string | undefined): { hour: number; id: string } | undefined {
+  const [, hour, id = ''] = /^(\d{1,8})\/([\w-]{0,40})$/.exec(after ?? '') ?? []
+  return hour === undefined ? undefined : { hour: Number(hour), id }
+}
+
+function matcherOf({ address, account, content, name, hash }: TransferQuestion) {
+  const range = address === undefined ? undefined : rangesOf([address])
+  const part = name?.normalize('NFC').toLowerCase()
+  return (row: TransferRow): boolean =>
+    (account === undefined || row.account === account) &&
+    (content === undefined || row.content === content) &&
+    (hash === undefined || row.md5 === hash || row.blake3 === hash) &&
+    (range === undefined || range.has(row.address)) &&
+    (part === undefined || row.name.normalize('NFC').toLowerCase().includes(part))
+}

@@ -1,0 +1,68 @@
+import { MemoryLookupStore } from '@holdfast/journal/testing'
+import t from 'tap'
+import { OperatorActs, Reports } from '../src/index.ts'
+
+const dayMs = 86_400_000
+const asked = { by: 'ann', reason: 'a mail' }
+const report = {
+  content: 'one',
+  account: 'bob',
+  category: 'other',
+  text: 'bad',
+  contact: '',
+  address: '::1',
+} as const
+
+function start() {
+  const lookups = new MemoryLookupStore()
+  const time = { ms: 1_700_000_000_000 }
+  const clock = { now: () => time.ms, monotonic: () => time.ms }
+  const acts = new OperatorActs({ lookups, clock })
+  return { lookups, time, acts, reports: new Reports({ lookups, clock, acts }) }
+}
+
+t.test('a report waits, is decided, and can be decided again; each decision is an act', async (t) => {
+  const { reports, acts, time } = start()
+  const first = await reports.add(report)
+  time.ms += 1_000
+  const second = await reports.add({ ...report, content: 'two' })
+  const ids = async (state: 'new' | 'accepted' | 'rejected') =>
+    (await reports.page(state)).reports.map(({ id }) => id)
+  t.same(await ids('new'), [second.id, first.id], 'the newest first')
+  t.equal(await reports.waiting(), 2)
+  const decided = await reports.decide(first.id, 'accepted', asked)
+  t.match((await acts.page()).acts, [
+    { id: decided.act, kind: 'accept', by: 'ann', what: /content one of account bob/ },
+  ])
+  t.same([await ids('new'), await ids('accepted')], [[second.id], [first.id]])
+  t.equal(await reports.waiting(), 1)
+  await reports.decide(first.id, 'rejected', asked)
+  t.same([await ids('accepted'), await ids('rejected')], [[], [first.id]])
+  t.match(await reports.get(first.id), { state: 'rejected', content: 'one' })
+  await t.rejects(reports.get('nothing'), { code: 'NOT_FOUND' })
+  await t.rejects(reports.decide(`${'0'.repeat(13)}-${'0'.repeat(16)}`, 'accepted', asked), {
+    code: 'NOT_FOUND',
+  })
+  const page = await reports.page('new', { limit: 1 })
+  t.equal(page.next, undefined)
+})
+
+t.test('the queue has a bound, and closed reports are removed after 180 days', async (t) => {
+  const { reports, time, lookups } = start()
+  const old = await reports.add(report)
+  await reports.decide(old.id, 'rejected', asked)
+  const rows = Array.from({ length: 5_000 }, (_, at) => ({
+    put: `reports/new/${String(at).padStart(13, '0')}-${'0'.repeat(16)}`,
+    value: Buffer.from('{}'),
+  }))
+  await lookups.write(rows)
+  time.ms += 181 * dayMs
+  await t.rejects(reports.add(report), { code: 'FULL' })
+  await lookups.write(rows.slice(0, 2).map(({ put }) => ({ delete: put })))
+  time.ms += 11_000
+  const fresh = await reports.add(report)
+  t.match(await reports.get(old.id), { state: 'rejected' })
+  await reports.decide(fresh.id, 'rejected', asked)
+  await t.rejects(reports.get(old.id), { code: 'NOT_FOUND' })
+  t.match(await reports.get(fresh.id), { state: 'rejected' })
+})

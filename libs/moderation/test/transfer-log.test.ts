@@ -1,0 +1,148 @@
+import { MemoryLookupStore } from '@holdfast/journal/testing'
+import t, { type Test } from 'tap'
+import { type Transfer, TransferLog, type TransferLogOptions, type TransferQuestion } from '../src/index.ts'
+
+const dayMs = 86_400_000
+const any: TransferQuestion = {
+  address: undefined,
+  account: undefined,
+  content: undefined,
+  name: undefined,
+  hash: undefined,
+}
+
+function start(_: Test, options: Partial<TransferLogOptions> = {}) {
+  const lookups = new MemoryLookupStore()
+  const time = { ms: 1_700_000_000_000 }
+  const faults: unknown[] = []
+  const waiting: (() => void)[] = []
+  const open = (more: Partial<TransferLogOptions> = {}) =>
+    new TransferLog({
+      lookups,
+      clock: { now: () => time.ms, monotonic: () => time.ms },
+      timers: {
+        after: (_ms, run) => {
+          waiting.push(run)
+          return () => waiting.splice(waiting.indexOf(run), 1)
+        },
+      },
+      days: { upload: 7, download: 0 },
+      rowsPerHourMax: 1_000,
+      isClockOff: () => false,
+      onFault: (error) => faults.push(error),
+      ...options,
+      ...more,
+    })
+  return { lookups, time, faults, waiting, open, log: open() }
+}
+
+const transfer = (more: Partial<Transfer> = {}): Transfer => ({
+  kind: 'upload',
+  address: '192.0.2.7',
+  account: 'ann',
+  content: 'one',
+  name: 'Holiday.zip',
+  size: 5,
+  blob: Buffer.concat([Buffer.alloc(16, 1), Buffer.alloc(32, 2)]),
+  ...more,
+})
+
+t.test('what was uploaded is found by each of its attributes, the newest first', async (t) => {
+  const { log, time } = start(t)
+  log.note(transfer())
+  time.ms += 2 * 3_600_000
+  log.note(transfer({ account: 'bob', content: 'two', name: 'ÉTÉ.txt', address: '2001:db8::7' }))
+  const found = async (question: Partial<TransferQuestion>) =>
+    (await log.find('upload', { ...any, ...question })).rows.map(({ content }) => content)
+  t.same(await found({}), ['two', 'one'])
+  t.same(await found({ address: '192.0.2.0/24' }), ['one'])
+  t.same(await found({ address: '2001:db8::7' }), ['two'])
+  t.same(await found({ account: 'ann' }), ['one'])
+  t.same(await found({ content: 'two' }), ['two'])
+  t.same(await found({ name: 'été' }), ['two'])
+  t.same(await found({ hash: '01'.repeat(16) }), ['two', 'one'])
+  t.same(await found({ hash: '02'.repeat(32), account: 'bob' }), ['two'])
+  t.same(await found({ hash: '03'.repeat(32) }), [])
+  t.match((await log.find('upload', any)).rows[1], {
+    time: 1_700_000_000,
+    address: '192.0.2.7',
+    name: 'Holiday.zip',
+    size: 5,
+    md5: '01'.repeat(16),
+  })
+  t.same((await log.find('download', any)).rows, [], 'downloads are kept only when asked for')
+})
+
+t.test('a search is done in pages, which repeat and skip nothing', async (t) => {
+  const { log, time } = start(t)
+  for (let number = 0; number < 7; number++) {
+    log.note(transfer({ content: String(number) }))
+    time.ms += 40 * 60_000
+  }
+  const seen: string[] = []
+  for (let after: string | undefined; ; ) {
+    const page = await log.find('upload', any, { after, limit: 2 })
+    seen.push(...page.rows.map(({ content }) => content))
+    after = page.next
+    if (after === undefined) break
+  }
+  t.same(seen, ['6', '5', '4', '3', '2', '1', '0'])
+  t.same((await log.find('upload', any, { after: 'nonsense' })).rows.length, 7)
+})
+
+t.test('rows are removed when they are older than they are kept, also after a time off', async (t) => {
+  const { log, open, time, lookups, faults } = start(t)
+  const rows = async () => {
+    let count = 0
+    for await (const _ of lookups.scan('uploads/')) count++
+    return count
+  }
+  log.note(transfer())
+  await log.flush()
+  time.ms += 6 * dayMs
+  log.note(transfer())
+  await log.flush()
+  await log.sweep()
+  t.equal(await rows(), 2)
+  time.ms += 2 * dayMs
+  await log.sweep()
+  t.equal(await rows(), 1)
+  time.ms += 200 * dayMs
+  let isOff = true
+  const later = open({ isClockOff: () => isOff })
+  await later.sweep()
+  t.equal(await rows(), 1, 'a wrong clock removes nothing')
+  isOff = false
+  await later.sweep()
+  t.same(faults, [])
+  t.equal(await rows(), 0)
+  const none = open({ days: { upload: 0, download: 0 } })
+  log.note(transfer())
+  await log.flush()
+  t.equal(await rows(), 1)
+  none.note(transfer())
+  await none.sweep()
+  t.equal(await rows(), 0, 'with 0 days nothing is kept')
+})
+
+t.test('an hour has a bound, and a store that fails loses nothing that fits', async (t) => {
+  const { log, time, faults, lookups, waiting } = start(t, { rowsPerHourMax: 3 })
+  for (let number = 0; number < 5; number++) log.note(transfer())
+  t.same(log.counts('upload'), { written: 3, lost: 2 })
+  t.equal(waiting.length, 1, 'one timer for all of them')
+  const write = lookups.write.bind(lookups)
+  lookups.write = async () => {
+    throw new Error('the disk is full')
+  }
+  waiting.shift()?.()
+  await log.flush()
+  t.match(faults, [/full/])
+  lookups.write = write
+  t.equal((await log.find('upload', any)).rows.length, 3)
+  time.ms += 3_600_000
+  log.note(transfer())
+  t.same(log.counts('upload'), { written: 4, lost: 2 }, 'the next hour has its own')
+  await log.close()
+  log.note(transfer())
+  t.equal(log.counts('upload').written, 4)
+})
